@@ -20,7 +20,6 @@ import psutil
 import pyarrow as pa
 
 from demo.airflow import DAG_ID, add_connections, demo_stack, run_merge
-from demo.flights import cut_hours, flights_file, read_flights
 from demo.left_overs import left_overs
 from demo.life import chronicle, live_on, look
 from demo.place import FOLDER, SPARKS, STORES, TABLE, Place, made_store, prepared
@@ -29,6 +28,7 @@ from demo.report import State, check_same, comparison, measure
 from demo.screen import Screen
 from demo.writers import WRITERS, append_all
 from firnline.errors import EnvironmentFaultError, FirnlineError, UsageError
+from firnline.flights import cut_hours, flights_file, read_flights
 from firnline.types.arrow import from_arrow
 from tools.airflow_stack import AirflowStack
 from tools.bootstrap import REPO

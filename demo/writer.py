@@ -13,10 +13,10 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from demo.flights import cut_hours
 from demo.place import TABLE
 from firnline.append.append import Appender
 from firnline.errors import FirnlineError
+from firnline.flights import cut_hours
 from firnline.settings.load import load_settings
 from firnline.store.access import StoreAccess
 from firnline.table import open_table

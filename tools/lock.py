@@ -27,6 +27,8 @@ from tools.bootstrap import REPO, ensure_uv
 
 LOCK = "requirements.lock"
 RUNTIME = "requirements.txt"
+IMAGE = ("airflow", "spark")
+"""Extras of what the image installs."""
 PYTHON_LEAST = "3.11"
 
 _HEADER = """\
@@ -50,6 +52,7 @@ class Declared:
 
     runtime: list[str]
     developer: list[str]
+    groups: list[str]
     excluded: list[str]
     digest: str
 
@@ -75,19 +78,25 @@ def read_declared(repo: Path) -> Declared:
     with (repo / "pyproject.toml").open("rb") as file:
         pyproject: dict[str, Any] = tomllib.load(file)
     project, groups = pyproject["project"], pyproject.get("dependency-groups", {})
+    extras = project.get("optional-dependencies", {})
     excluded = pyproject.get("tool", {}).get("uv", {}).get("exclude-dependencies", [])
     build = pyproject["build-system"]["requires"]
     deciding = {
         "python": project["requires-python"],
         "runtime": sorted(project["dependencies"]),
+        "extras": {name: sorted(extra) for name, extra in extras.items()},
         "groups": {name: sorted(group) for name, group in groups.items()},
         "build": sorted(build),
         "excluded": sorted(excluded),
     }
     text = json.dumps(deciding, sort_keys=True, separators=(",", ":"))
     return Declared(
-        runtime=list(project["dependencies"]),
-        developer=[*build, *(name for group in groups.values() for name in group)],
+        runtime=[*project["dependencies"], *(one for name in IMAGE for one in extras[name])],
+        developer=[
+            *build,
+            *(one for each in (*extras.values(), *groups.values()) for one in each),
+        ],
+        groups=list(groups),
         excluded=[canonicalize_name(name) for name in excluded],
         digest=hashlib.sha256(text.encode()).hexdigest(),
     )
@@ -148,12 +157,14 @@ def _unmet(file: str, pins: Pins, declarations: list[str]) -> list[str]:
 
 def make(repo: Path, *, upgrade: bool) -> None:
     """Resolve both files again; pins that are still valid stay unless ``upgrade``."""
-    digest = read_declared(repo).digest
-    groups = [word for name in ("dev", "demo", "bench", "docs") for word in ("--group", name)]
-    _compile(repo, LOCK, [*groups, *(["--upgrade"] if upgrade else [])], digest)
+    declared = read_declared(repo)
+    groups = [word for name in declared.groups for word in ("--group", name)]
+    options = ["--all-extras", *groups, *(["--upgrade"] if upgrade else [])]
+    _compile(repo, LOCK, options, declared.digest)
     # Constrained by the whole lock: the same versions, only fewer.
     (repo / RUNTIME).unlink(missing_ok=True)
-    _compile(repo, RUNTIME, ["--constraint", LOCK], digest)
+    image = [word for name in IMAGE for word in ("--extra", name)]
+    _compile(repo, RUNTIME, [*image, "--constraint", LOCK], declared.digest)
 
 
 def _compile(repo: Path, file: str, options: list[str], digest: str) -> None:

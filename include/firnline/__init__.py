@@ -6,15 +6,99 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from firnline.api import (
+        append_files,
+        append_rows,
+        cleanup,
+        delete,
+        drop,
+        erase,
+        history,
+        merge,
+        open_table,
+        plan_cleanup,
+        plan_delete,
+        plan_drop,
+        plan_erase,
+        plan_merge,
+        plan_restore,
+        plan_rewrite,
+        plan_ttl,
+        restore,
+        rewrite,
+        ttl,
+        verify,
+    )
     from firnline.append.service import Appender
-    from firnline.read.scan import scan
+    from firnline.errors import FirnlineError
+    from firnline.operations.options import (
+        CleanupOptions,
+        DeleteOptions,
+        DropOptions,
+        EraseOptions,
+        MergeOptions,
+        RestoreOptions,
+        RewriteOptions,
+        TtlOptions,
+        VerifyOptions,
+    )
+    from firnline.read.scan import Scan, scan
+    from firnline.table import Table
 
-__all__ = ["Appender", "scan"]
+__all__ = [
+    "Appender",
+    "CleanupOptions",
+    "DeleteOptions",
+    "DropOptions",
+    "EraseOptions",
+    "FirnlineError",
+    "MergeOptions",
+    "RestoreOptions",
+    "RewriteOptions",
+    "Scan",
+    "Table",
+    "TtlOptions",
+    "VerifyOptions",
+    "append_files",
+    "append_rows",
+    "cleanup",
+    "delete",
+    "drop",
+    "erase",
+    "history",
+    "merge",
+    "open_table",
+    "plan_cleanup",
+    "plan_delete",
+    "plan_drop",
+    "plan_erase",
+    "plan_merge",
+    "plan_restore",
+    "plan_rewrite",
+    "plan_ttl",
+    "restore",
+    "rewrite",
+    "scan",
+    "ttl",
+    "verify",
+]
 
-_FROM = {"Appender": "firnline.append.service", "scan": "firnline.read.scan"}
+_FROM = {
+    "Appender": "firnline.append.service",
+    "FirnlineError": "firnline.errors",
+    "Scan": "firnline.read.scan",
+    "Table": "firnline.table",
+    "scan": "firnline.read.scan",
+}
+"""Where a name comes from that is neither a function of ``api`` nor a struct of options."""
 
 
 def __getattr__(name: str) -> Any:  # noqa: ANN401 -- whatever the name stands for
-    if name not in _FROM:
+    if name not in __all__:
         raise AttributeError(f"module 'firnline' has no attribute {name!r}")
-    return getattr(import_module(_FROM[name]), name)
+    options = "firnline.operations.options" if name.endswith("Options") else "firnline.api"
+    return getattr(import_module(_FROM.get(name, options)), name)
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

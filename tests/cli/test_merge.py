@@ -9,9 +9,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from firnline.cli.engine import parallel_kernels
 from firnline.cli.options import identity
 from firnline.errors import FirnlineError
+from firnline.operations.local import parallel_kernels
 from firnline.settings.load import settings_for_root
 from firnline.table import open_table
 from tests.support.cli import Outcome, settings_file

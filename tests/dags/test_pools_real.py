@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from datetime import datetime
 
 import pytest
@@ -12,6 +13,7 @@ from firnline.operations.drop.run import run_drop
 from firnline.operations.options import DropOptions
 from tests.dags.filled import fill, live_keys, live_rows
 from tests.dags.maintained import Maintained
+from tests.support.cli import program
 from tools.airflow_api import wait_until
 
 CREATE_POOLS = "`firnline pools > pools.json` and then `airflow pools import pools.json`"
@@ -34,6 +36,18 @@ def test_rival_runs_queue_in_the_pool_of_their_table(maintained: Maintained) -> 
     # The second planned the same work, and found it done when its turn came.
     assert [run.tasks["report"] for run in runs].count("success") == 1
     assert (live_rows(table), len(live_keys(table))) == (rows, 2)
+
+
+def test_the_doctor_asks_airflow_itself_for_pools_and_connections(maintained: Maintained) -> None:
+    done = program(
+        *("doctor", "rivals", "--settings", maintained.settings_file, "--read-only", "--json"),
+        env=maintained.stack.env(),
+    )
+    found = {check["what"]: check for check in json.loads(done.out)["checks"]}
+    assert found["pools"]["state"] == "wrong", "this Airflow lacks pools on purpose"
+    assert found["pools"]["next_step"] == CREATE_POOLS
+    assert "spark_default" in found["connections"]["found"]
+    assert (found["rivals"]["state"], done.code) == ("ok", 1)
 
 
 def test_two_merges_of_a_table_run_at_once_and_what_runs_alone_waits_for_both(

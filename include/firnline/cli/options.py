@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import functools
-import getpass
 import inspect
-import os
-import socket
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, get_args, get_origin
@@ -26,7 +23,7 @@ if TYPE_CHECKING:
     from firnline.table import Table
 
 
-def _table_names(incomplete: str) -> list[str]:
+def table_names(incomplete: str) -> list[str]:
     """Return table names for the shell's completion, which cannot show an error."""
     from firnline.settings.load import load_settings
 
@@ -51,7 +48,7 @@ TableArgument = Annotated[
     typer.Argument(
         metavar="TABLE",
         help="A name of the settings file, or a root URL (s3://bucket/prefix, file:///folder).",
-        autocompletion=_table_names,
+        autocompletion=table_names,
     ),
 ]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON; errors too, on stderr.")]
@@ -251,11 +248,6 @@ def require_table(table: Table) -> None:
 
 def identity(table: Table) -> RunIdentity:
     """Return the identity of the user at this machine, for the history."""
-    from firnline.log.txn_file import RunIdentity
+    from firnline.operations.local import identity_here
 
-    try:
-        user = getpass.getuser()
-    except (KeyError, OSError):  # a container's user without a name
-        user = str(os.getuid())
-    run_id = f"cli-{table.ids.uuid7(table.clock.now_ms())}"
-    return RunIdentity(run_id=run_id, user=user, host=socket.gethostname())
+    return identity_here(table, "cli")

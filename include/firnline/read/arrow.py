@@ -1,27 +1,22 @@
-"""Give a read to pyarrow as a dataset, and to Polars as a LazyFrame."""
+"""Give a read to pyarrow as a dataset."""
 
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from decimal import Decimal
 from typing import Any
 
-import msgspec
-import polars as pl
 import pyarrow as pa
 import pyarrow.compute as pc
-from polars.io.plugins import register_io_source
 from pyarrow import dataset, fs
 
 from firnline.errors import UsageError
 from firnline.parquet.io import UNREADABLE, unreadable
 from firnline.predicate.tree import And, Equal, In, IsNull, Not, Or, Predicate, columns_of
-from firnline.read.duckdb import Limits, stream
 from firnline.read.files import PartFiles
 from firnline.read.plan import ReadPlan
-from firnline.read.task import ReadTask
 from firnline.store.base import Store
 from firnline.types.arrow import parse_type, to_arrow
 from firnline.types.sql import fold_name
@@ -170,35 +165,3 @@ def _scalar(value: Scalar, kind: pa.DataType) -> pa.Scalar:
             return pa.scalar(Decimal(value), kind)
         return pa.scalar(value).cast(kind)
     return pa.scalar(value, kind)
-
-
-def lazy_frame(task: ReadTask, store: Store, limits: Limits) -> pl.LazyFrame:
-    """Return a frame that reads when it is collected, and only the columns its query needs."""
-
-    def rows(
-        with_columns: list[str] | None,
-        predicate: pl.Expr | None,
-        n_rows: int | None,
-        _batch_size: int | None,
-    ) -> Iterator[pl.DataFrame]:
-        left = n_rows
-        for batch in stream(_only(task, with_columns), store, limits):
-            frame = pl.DataFrame(batch)
-            if left is not None:
-                frame = frame.head(left)
-                left -= len(frame)
-            yield frame if predicate is None else frame.filter(predicate)
-            if left == 0:
-                return
-
-    nothing = stream(msgspec.structs.replace(task, parts=()), store, limits).read_all()
-    schema = pl.DataFrame(nothing).schema
-    return register_io_source(rows, schema=schema, explain_name="firnline")
-
-
-def _only(task: ReadTask, names: list[str] | None) -> ReadTask:
-    """Return the same rows with fewer columns."""
-    if not names:
-        return task
-    kinds = dict(task.columns)
-    return msgspec.structs.replace(task, columns=tuple((name, kinds[name]) for name in names))

@@ -14,7 +14,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from firnline.errors import EnvironmentFaultError, UsageError
+from firnline.errors import UsageError
+from firnline.extras import require
 from firnline.predicate.sql import parse_sql
 from firnline.predicate.tree import Predicate
 from firnline.predicate.words import in_words
@@ -155,12 +156,9 @@ class Scan(Shown):
 
         Raises EnvironmentFaultError if Polars is not installed.
         """
-        try:
-            from firnline.read.arrow import lazy_frame
-        except ImportError:
-            raise EnvironmentFaultError(
-                "Polars is not installed", next_step="install it: pip install polars"
-            ) from None
+        require("polars")
+        from firnline.read.lazy import lazy_frame
+
         return lazy_frame(self.plan.task, self.table.store, self.limits(memory, threads))
 
     def limits(self, memory: int = MEMORY, threads: int | None = None) -> Limits:

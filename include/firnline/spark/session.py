@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from firnline.errors import EnvironmentFaultError
+from firnline.extras import require
 from firnline.settings.spark_conf import with_defaults
 
 if TYPE_CHECKING:
@@ -48,6 +49,7 @@ def open_session(
     Raises:
         EnvironmentFaultError: Java is missing or too old, or Spark cannot be reached.
     """
+    require("pyspark")
     remote = remote or os.environ.get("SPARK_REMOTE")
     if remote is None and not is_submitted():
         check_java()

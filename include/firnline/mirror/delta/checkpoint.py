@@ -15,6 +15,7 @@ from pathlib import Path
 import msgspec
 
 from firnline.errors import MirrorDamagedError
+from firnline.extras import extra_of
 from firnline.mirror.delta.head import Listing, Version, list_versions
 from firnline.paths import TablePaths
 from firnline.store.base import Deleted, Store
@@ -23,7 +24,7 @@ from firnline.table import Table
 
 EVERY = 100
 """Versions after which a checkpoint is due."""
-EXTRA = "firnline[delta]"
+EXTRA = extra_of("deltalake")
 
 
 class Kept(msgspec.Struct, frozen=True, kw_only=True):

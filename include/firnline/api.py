@@ -1,0 +1,288 @@
+"""The Python interface: tables, and what is done with them, in this process.
+
+Every name here is also one of the package: ``firnline.merge``. A table is given as a name of the
+settings file, as a root URL, or as an open ``Table``; credentials come from the environment and the
+usual chain of the store's cloud, unless the table was opened with others. Kernels run in this
+process, as many at once as its cores and 60 % of its memory allow. Each function does what the
+command of its name does, with the same guarantees, and returns its report; ``plan_…`` only plans.
+All errors are ``FirnlineError``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from firnline.append.append import Appender, AppendResult
+from firnline.errors import UsageError
+from firnline.operations.local import identity_here, local_engine
+from firnline.operations.options import (
+    CleanupOptions,
+    DeleteOptions,
+    DropOptions,
+    EraseOptions,
+    MergeOptions,
+    RestoreOptions,
+    RewriteOptions,
+    TtlOptions,
+    VerifyOptions,
+)
+from firnline.operations.runner import Progress, TransactionReport
+from firnline.settings.load import find_table
+from firnline.state.history import history as read_history
+from firnline.store.access import StoreAccess
+from firnline.table import Table
+from firnline.table import open_table as open_with
+
+if TYPE_CHECKING:
+    from firnline.log.txn_file import TxnHeader
+    from firnline.operations.cleanup.plan import CleanupPlan
+    from firnline.operations.cleanup.run import CleanupReport
+    from firnline.operations.delete.plan import DeletePlan, ErasePlan
+    from firnline.operations.delete.run import DeleteReport
+    from firnline.operations.drop.plan import DropPlan
+    from firnline.operations.drop.run import DropReport
+    from firnline.operations.erase.run import EraseReport
+    from firnline.operations.merge.groups import MergePlan
+    from firnline.operations.merge.run import MergeReport
+    from firnline.operations.restore.plan import RestorePlan
+    from firnline.operations.rewrite.plan import RewritePlan
+    from firnline.operations.rewrite.report import RewriteReport
+    from firnline.operations.ttl.plan import TtlPlan
+    from firnline.operations.verify.run import VerifyReport
+
+OnProgress = Callable[[Progress], None]
+OptionsT = TypeVar("OptionsT")
+
+
+def open_table(
+    table: Table | str, *, settings: Path | None = None, access: StoreAccess | None = None
+) -> Table:
+    """Open a table; no request is sent.
+
+    Args:
+        table: a name of the settings file, a root URL, or an open table, which is returned.
+        settings: the settings file; None: $FIRNLINE_TABLES, else include/tables.yaml.
+        access: endpoint and credentials; None: the environment's.
+
+    Raises:
+        UsageError, SettingsError: there is no such table, or the file has mistakes.
+        StoreAccessError: the access is invalid in itself.
+    """
+    if isinstance(table, Table):
+        return table
+    return open_with(find_table(table, settings), access or StoreAccess.from_env())
+
+
+def append_rows(
+    table: Table | str,
+    rows: Any,  # noqa: ANN401 - see its description
+    *,
+    partition: str | None = None,
+) -> AppendResult:
+    """Append rows, all of them or none, in one append.
+
+    For a service that appends all the time, ``Appender`` gathers rows into larger appends.
+
+    Args:
+        table: see ``open_table``.
+        rows: a list of dictionaries, a pyarrow table or record batch, or whatever offers itself as
+            an Arrow stream: frames of Polars and pandas, relations of DuckDB.
+        partition: path of all rows, only for a table without ``partition_by``.
+
+    Raises: as ``firnline.append.append.Appender.append``.
+    """
+    import pyarrow as pa
+
+    if isinstance(rows, list):
+        rows = pa.Table.from_pylist(rows)
+    elif isinstance(rows, pa.RecordBatch):
+        rows = pa.Table.from_batches([rows])
+    elif hasattr(rows, "__arrow_c_stream__") and not isinstance(rows, pa.Table):
+        rows = pa.RecordBatchReader.from_stream(rows)
+    elif not isinstance(rows, pa.Table):
+        raise UsageError(
+            f"rows are of type {type(rows).__name__}",
+            next_step="give a list of dictionaries, an Arrow table, or a frame of Polars or pandas",
+        )
+    return Appender(open_table(table)).append(rows, partition)
+
+
+def append_files(
+    table: Table | str, files: Sequence[Path | str], *, partition: str | None = None
+) -> AppendResult:
+    """Append Parquet files of this machine, all of their rows or none.
+
+    Raises: as ``firnline.append.append.Appender.append_files``.
+    """
+    return Appender(open_table(table)).append_files([Path(file) for file in files], partition)
+
+
+def merge(
+    table: Table | str,
+    options: MergeOptions | None = None,
+    *,
+    on_progress: OnProgress | None = None,
+) -> MergeReport:
+    """Merge small parts into large sorted ones; no row changes."""
+    from firnline.operations.merge.run import run_merge
+
+    opened, given = open_table(table), _to_run(options or MergeOptions(), "plan_merge")
+    run = identity_here(opened, _BY)
+    return run_merge(opened, lambda: local_engine(opened), given, run, on_progress)
+
+
+def plan_merge(table: Table | str, options: MergeOptions | None = None) -> MergePlan:
+    """Plan a merge: its groups, and why the other parts are left alone."""
+    from firnline.operations.merge.run import preview
+
+    return preview(open_table(table), options or MergeOptions())
+
+
+def delete(
+    table: Table | str,
+    options: DeleteOptions | str,
+    *,
+    on_progress: OnProgress | None = None,
+) -> DeleteReport:
+    """Delete the rows for which a condition is true; ``options`` may be that condition in SQL."""
+    from firnline.operations.delete.run import run_delete
+
+    given = DeleteOptions(where=options) if isinstance(options, str) else options
+    opened, given = open_table(table), _to_run(given, "plan_delete")
+    run = identity_here(opened, _BY)
+    return run_delete(opened, lambda: local_engine(opened), given, run, on_progress)
+
+
+def plan_delete(table: Table | str, options: DeleteOptions | str) -> DeletePlan:
+    """Plan a delete; ``options`` may be the condition in SQL."""
+    from firnline.operations.delete.run import preview
+
+    given = DeleteOptions(where=options) if isinstance(options, str) else options
+    return preview(open_table(table), given)
+
+
+def erase(
+    table: Table | str, options: EraseOptions, *, on_progress: OnProgress | None = None
+) -> EraseReport:
+    """Erase keys from every part. It cannot be undone; nobody is asked."""
+    from firnline.operations.erase.run import run_erase
+
+    opened, given = open_table(table), _to_run(options, "plan_erase")
+    run = identity_here(opened, _BY)
+    return run_erase(opened, lambda: local_engine(opened), given, run, on_progress)
+
+
+def plan_erase(table: Table | str, options: EraseOptions) -> ErasePlan:
+    """Plan an erase: the parts that may hold the keys."""
+    from firnline.operations.erase.run import preview
+
+    return preview(open_table(table), options)
+
+
+def rewrite(
+    table: Table | str, options: RewriteOptions, *, on_progress: OnProgress | None = None
+) -> RewriteReport:
+    """Rewrite partitions by a filter or a query."""
+    from firnline.operations.rewrite.run import run_rewrite
+
+    opened, given = open_table(table), _to_run(options, "plan_rewrite")
+    run = identity_here(opened, _BY)
+    return run_rewrite(opened, lambda: local_engine(opened), given, run, on_progress)
+
+
+def plan_rewrite(table: Table | str, options: RewriteOptions) -> RewritePlan:
+    """Plan a rewrite."""
+    from firnline.operations.rewrite.run import preview
+
+    return preview(open_table(table), options)
+
+
+def drop(table: Table | str, options: DropOptions) -> DropReport:
+    """Drop partitions, without reading them."""
+    from firnline.operations.drop.run import run_drop
+
+    opened, given = open_table(table), _to_run(options, "plan_drop")
+    return run_drop(opened, given, identity_here(opened, _BY))
+
+
+def plan_drop(table: Table | str, options: DropOptions) -> DropPlan:
+    """Plan a drop of partitions."""
+    from firnline.operations.drop.run import preview
+
+    return preview(open_table(table), options)
+
+
+def ttl(table: Table | str, options: TtlOptions | None = None) -> DropReport:
+    """Drop what is older than the table's ``ttl.keep``."""
+    from firnline.operations.ttl.run import run_ttl
+
+    opened, given = open_table(table), _to_run(options or TtlOptions(), "plan_ttl")
+    return run_ttl(opened, given, identity_here(opened, _BY))
+
+
+def plan_ttl(table: Table | str, options: TtlOptions | None = None) -> TtlPlan:
+    """Plan what a TTL would drop."""
+    from firnline.operations.ttl.run import preview
+
+    return preview(open_table(table), options or TtlOptions())
+
+
+def restore(table: Table | str, options: RestoreOptions) -> TransactionReport:
+    """Undo the transactions after a given one."""
+    from firnline.operations.restore.run import run_restore
+
+    opened, given = open_table(table), _to_run(options, "plan_restore")
+    return run_restore(opened, given, identity_here(opened, _BY))
+
+
+def plan_restore(table: Table | str, options: RestoreOptions) -> RestorePlan:
+    """Plan a restore."""
+    from firnline.operations.restore.run import preview
+
+    return preview(open_table(table), options)
+
+
+def cleanup(table: Table | str, options: CleanupOptions | None = None) -> CleanupReport:
+    """Delete what was replaced longer ago than the grace."""
+    from firnline.operations.cleanup.run import run_cleanup
+
+    opened, given = open_table(table), _to_run(options or CleanupOptions(), "plan_cleanup")
+    return run_cleanup(opened, given, identity_here(opened, _BY))
+
+
+def plan_cleanup(table: Table | str, options: CleanupOptions | None = None) -> CleanupPlan:
+    """Plan a clean-up."""
+    from firnline.operations.cleanup.run import preview
+
+    return preview(open_table(table), options or CleanupOptions())
+
+
+def verify(table: Table | str, options: VerifyOptions | None = None) -> VerifyReport:
+    """Compare log, transactions and objects; changes nothing.
+
+    Findings are in the report, and are no error here.
+    """
+    from firnline.operations.verify.run import run_verify
+
+    return run_verify(open_table(table), options or VerifyOptions())
+
+
+def history(table: Table | str, limit: int = 20) -> list[TxnHeader]:
+    """Return the newest transactions, the newest first. Requests: 1 LIST, a ranged GET each."""
+    return read_history(open_table(table), limit)
+
+
+_BY = "python"
+"""What the run ids of these functions begin with, in the table's history."""
+
+
+def _to_run(options: OptionsT, planner: str) -> OptionsT:
+    """Refuse options that ask for a plan: a run would carry them out."""
+    if getattr(options, "dry_run", False):
+        raise UsageError(
+            "the options ask for a dry run, and this function carries them out",
+            next_step=f"use firnline.{planner}, which changes nothing",
+        )
+    return options

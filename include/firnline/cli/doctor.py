@@ -1,0 +1,203 @@
+"""Checks of an installation: packages, Java, settings, Airflow, and the store of each table.
+
+Each check is a row of its own and never ends the others.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from importlib.metadata import PackageNotFoundError, version
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+from firnline.errors import FirnlineError
+from firnline.extras import EXTRAS, extra_of
+from firnline.units import about_duration, counted
+
+if TYPE_CHECKING:
+    from firnline.settings.load import Settings, TableSettings
+    from firnline.table import Table
+
+State = Literal["ok", "missing", "wrong", "not checked"]
+_SKEW_MS = 60_000
+"""Difference of clocks from which on it is wrong; those of writers and runs may differ by minutes
+(docs/guarantees.md), so one minute leaves room."""
+_AIRFLOW_S = 120
+_PACKAGES = {"airflow": "apache-airflow"}
+"""Package, as it is imported, -> distribution, where they differ."""
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """One row."""
+
+    what: str
+    state: State
+    found: str
+    next_step: str = ""
+
+    @property
+    def bad(self) -> bool:
+        """Return True if something has to be done before firnline works."""
+        return self.state == "wrong"
+
+
+def examine(
+    load: Callable[[], Settings],
+    opened: Callable[[TableSettings], Table],
+    names: Sequence[str],
+    *,
+    write: bool,
+) -> Iterator[Check]:
+    """Yield the checks one by one, the quick ones first.
+
+    Requests per table: 1 LIST (for a root without a table those of ``require_table``); with
+    ``write`` besides 4 for the probe of the store, and 1 PUT, 1 HEAD and 1 DELETE for its clock.
+
+    Args:
+        load: loads the settings file.
+        opened: opens a table.
+        names: of the tables to look at; empty for all of the settings.
+        write: also try what needs the right to write.
+    """
+    yield Check("Python", "ok", f"{sys.version.split()[0]}, {sys.executable}")
+    yield Check("firnline", "ok", f"{version('firnline')}, {Path(__file__).parents[1]}")
+    yield from _packages()
+    yield _java()
+    try:
+        settings = load()
+    except FirnlineError as error:
+        yield Check("settings file", "wrong", error.message, error.next_step)
+        return
+    known = settings.tables
+    yield Check("settings file", "ok", f"{settings.path}, {counted(len(known), 'table')}")
+    yield from _airflow(settings)
+    for name in names or known:
+        try:
+            table = opened(settings.table(name))
+        except FirnlineError as error:
+            yield Check(name, "wrong", error.message, error.next_step)
+            continue
+        yield from examine_store(table, write=write)
+
+
+def _packages() -> Iterator[Check]:
+    for package in sorted(EXTRAS):
+        try:
+            found = version(_PACKAGES.get(package, package))
+        except PackageNotFoundError:
+            step = f"pip install '{extra_of(package)}', if you need it"
+            yield Check(package, "missing", "not installed", step)
+        else:
+            yield Check(package, "ok", found)
+
+
+def _java() -> Check:
+    from firnline.spark.session import OLDEST_JAVA, check_java
+
+    if find_spec("pyspark") is None:
+        return Check("Java", "not checked", "only Spark needs it, and pyspark is not installed")
+    try:
+        return Check("Java", "ok", f"{check_java()} (Spark needs {OLDEST_JAVA} or newer)")
+    except FirnlineError as error:
+        return Check("Java", "wrong", error.message, error.next_step)
+
+
+def _airflow(settings: Settings) -> Iterator[Check]:
+    if find_spec("airflow") is None:
+        return
+    home = Path(os.environ.get("AIRFLOW_HOME") or Path.home() / "airflow")
+    if not home.is_dir():
+        step = "set AIRFLOW_HOME, and run this where Airflow runs"
+        yield Check("Airflow", "not checked", f"there is no folder {home}", step)
+        return
+    ids = {t.connection_id for t in settings.tables.values() if t.connection_id is not None}
+    ids |= {t.spark.conn_id for t in settings.tables.values()}
+    command = [sys.executable, "-m", "firnline.airflow.installation", *sorted(ids)]
+    try:
+        done = subprocess.run(
+            command, capture_output=True, text=True, check=False, timeout=_AIRFLOW_S
+        )
+        found = json.loads(done.stdout.splitlines()[-1]) if done.returncode == 0 else None
+    except (subprocess.TimeoutExpired, ValueError, IndexError):
+        found = None
+    if found is None:
+        step = "run `airflow db check`, with the environment of Airflow"
+        yield Check("Airflow", "wrong", f"the database of {home} does not answer", step)
+        return
+    yield from _pools(settings, found["slots"])
+    for name in found["missing"]:
+        step = f"create it with `airflow connections add {name} ...` (docs/deploy.md)"
+        yield Check("connection", "wrong", f"Airflow has no connection {name}", step)
+    present = sorted(ids.difference(found["missing"]))
+    if present:
+        yield Check("connections", "ok", ", ".join(present))
+
+
+def _pools(settings: Settings, slots: dict[str, int]) -> Iterator[Check]:
+    from firnline.operations.pools import CREATE_POOLS, pool_problems, pools_json
+
+    wanted = {name: int(pool["slots"]) for name, pool in pools_json(settings).items()}
+    problems = pool_problems(wanted, slots)
+    if not problems:
+        yield Check("pools", "ok", f"all {len(wanted)} of them")
+    elif len(problems) == 1:
+        yield Check("pools", "wrong", problems[0].partition(";")[0], CREATE_POOLS)
+    else:
+        first = problems[0].partition(",")[0]
+        count = f"{len(problems)} of {counted(len(wanted), 'pool')} are not as they must be"
+        yield Check("pools", "wrong", f"{count}: {first}", CREATE_POOLS)
+
+
+def examine_store(table: Table, *, write: bool) -> Iterator[Check]:
+    """Yield the checks of one table's store; see ``examine``."""
+    from firnline.state.health import require_table
+
+    name, root = table.settings.name, table.settings.root
+    try:
+        require_table(table)
+        yield Check(name, "ok", f"{root} can be listed and has a table")
+    except FirnlineError as error:
+        state: State = "missing" if error.exit_code == 2 else "wrong"
+        yield Check(name, state, error.message, error.next_step)
+        if state == "wrong":
+            return
+    if not write:
+        return
+    for what, check in (("conditional puts", _conditional), ("clock", _clock)):
+        try:
+            yield Check(f"{name}, {what}", *check(table))
+        except FirnlineError as error:
+            yield Check(f"{name}, {what}", "wrong", error.message, error.next_step)
+
+
+def _conditional(table: Table) -> tuple[State, str]:
+    from firnline.store.probe import probe
+
+    probe(table.store, table.paths.prefix, ids=table.ids, clock=table.clock)
+    return "ok", "a second create-only put of a key is refused"
+
+
+def _clock(table: Table) -> tuple[State, str, str]:
+    now = table.clock.now_ms()
+    key = table.paths.probe(table.ids.uuid7(now))
+    table.store.put_new(key, b"")
+    try:
+        wrote = table.clock.now_ms()
+        found = table.store.head(key)
+    finally:
+        list(table.store.delete_many([key]))
+    # The store's time has whole seconds.
+    early, late = now - found.modified_ms, found.modified_ms - wrote
+    skew = max(early - 1_000, late, 0)
+    if skew <= _SKEW_MS:
+        return "ok", "that of the store and of this machine agree to a minute", ""
+    which = "behind" if late > early else "ahead of"
+    said = f"this machine's clock is {about_duration(skew)} {which} the store's"
+    return "wrong", said, "set this machine's clock (NTP)"

@@ -1,0 +1,129 @@
+"""The flights of some months as a table: appended by the hour, asked, merged, and asked again."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from firnline.errors import UsageError
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from firnline.operations.merge.run import MergeReport
+    from firnline.table import Table
+
+NAME = "flights"
+QUESTION = "sched_dep >= TIMESTAMP '2013-01-10 00:00:00' AND dep_delay > 120"
+"""Flights since a day that left two hours late."""
+_SETTINGS = """\
+# The table of `firnline demo`. All settings: docs/settings.md.
+
+tables:
+  {name}:
+    root: file://{root}
+    partition_by: [month(sched_dep)]
+    sort_by: [carrier, sched_dep]
+    merge: {{target_size: 64MiB}}
+    cleanup: {{grace: 10m}}
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What one question cost."""
+
+    parts: int
+    """Live parts of the table."""
+    requests: int
+    seconds: float
+    rows: int
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """The table, and what a merge changed."""
+
+    settings: Path
+    rows: int
+    appends: int
+    seconds: float
+    """Of the appends."""
+    before: Answer
+    merged: MergeReport
+    after: Answer
+
+
+def make_folder(folder: Path) -> tuple[Path, Path]:
+    """Make the folder; return the settings file and the root of the table.
+
+    Raises UsageError if it is there and not empty.
+    """
+    if folder.exists() and any(folder.iterdir()):
+        raise UsageError(
+            f"the folder {folder} is there already, and not empty",
+            next_step="give another with --folder, or remove it",
+        )
+    settings, root = folder / "include" / "tables.yaml", folder.resolve() / NAME
+    settings.parent.mkdir(parents=True, exist_ok=True)
+    settings.write_text(_SETTINGS.format(name=NAME, root=root), encoding="utf-8")
+    return settings, root
+
+
+def make(folder: Path, hours: Sequence[pa.Table], tell: Callable[[int], None]) -> Sample:
+    """Append the hours one by one, ask, merge, and ask again.
+
+    Args:
+        folder: new folder of the table and its settings.
+        hours: rows, an append each.
+        tell: called with the number of appends that are done.
+    """
+    from firnline.api import merge, open_table
+    from firnline.append.append import Appender
+
+    settings, _ = make_folder(folder)
+    table = open_table(NAME, settings=settings)
+    appender, began = Appender(table), table.clock.elapsed_ms()
+    for number, rows in enumerate(hours, 1):
+        appender.append(rows)
+        tell(number)
+    seconds = (table.clock.elapsed_ms() - began) / 1000
+    _ask(table)  # the first answer loads DuckDB
+    before = _ask(table)
+    merged = merge(table)
+    rows_in = sum(rows.num_rows for rows in hours)
+    return Sample(settings, rows_in, len(hours), seconds, before, merged, _ask(table))
+
+
+def _ask(table: Table) -> Answer:
+    from firnline.read.scan import scan
+
+    counters = table.store.counters
+    first, began = counters.list + counters.get + counters.head, table.clock.elapsed_ms()
+    found = scan(table, columns=["carrier", "dep_delay"], where=QUESTION)
+    rows = found.to_arrow().num_rows
+    seconds = (table.clock.elapsed_ms() - began) / 1000
+    sent = counters.list + counters.get + counters.head - first
+    live = len(found.plan.task.parts) + sum(found.plan.passed_over.values())
+    return Answer(live, sent, seconds, rows)
+
+
+def next_steps(folder: Path, name: str, merged: int) -> list[str]:
+    """Return commands to look around with.
+
+    Args:
+        folder: of the settings.
+        name: of the table.
+        merged: the newest transaction of the merge.
+    """
+    return [
+        f"cd {folder}",
+        f"firnline health {name}",
+        f"firnline timeline {name}",
+        f"firnline read {name} --where \"tailnum = 'N725MQ'\"",
+        f"firnline delete {name} --where \"carrier = 'AA'\"",
+        f"firnline restore {name} --to {merged}",
+        f"firnline verify {name} --deep",
+    ]

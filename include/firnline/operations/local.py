@@ -1,0 +1,62 @@
+"""Run an operation in this process: its engine, and who runs it."""
+
+from __future__ import annotations
+
+import getpass
+import os
+import socket
+import tempfile
+from pathlib import Path
+
+from firnline.kernel.engine import Engine
+from firnline.log.txn_file import RunIdentity
+from firnline.store.client import open_store
+from firnline.table import Table
+
+_MEMORY_SHARE = 0.6
+"""Share of the machine's memory for kernels; the rest is for the disk cache and others."""
+
+
+def local_engine(table: Table, scratch: Path | None = None) -> Engine:
+    """Return an engine of as many kernels as fit the cores and 60 % of the machine's memory.
+
+    Args:
+        table: the table; each kernel opens its store again, with the table's access.
+        scratch: local folder; None: below the system's.
+    """
+    from firnline.kernel.local import LocalEngine
+
+    root, access, clock = table.settings.root, table.access, table.clock
+    return LocalEngine(
+        open_store=lambda: open_store(root, access, clock=clock),
+        scratch=scratch or Path(tempfile.gettempdir()) / "firnline",
+        ids=table.ids,
+        clock=clock,
+        parallel=parallel_kernels(table, os.cpu_count() or 1, _memory()),
+    )
+
+
+def parallel_kernels(table: Table, cores: int, memory: int) -> int:
+    """Return the number of parallel kernels that fit the cores and 60 % of memory, at least 1."""
+    policy = table.settings.merge
+    by_memory = int(memory * _MEMORY_SHARE) // policy.kernel_memory
+    return max(1, min(cores // policy.kernel_threads, by_memory))
+
+
+def _memory() -> int:
+    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+
+
+def identity_here(table: Table, by: str) -> RunIdentity:
+    """Return the identity of the user at this machine, for the history.
+
+    Args:
+        table: the table, whose ids the run's id is made of.
+        by: what starts the run: ``cli`` or ``python``.
+    """
+    try:
+        user = getpass.getuser()
+    except (KeyError, OSError):  # a container's user without a name
+        user = str(os.getuid())
+    run_id = f"{by}-{table.ids.uuid7(table.clock.now_ms())}"
+    return RunIdentity(run_id=run_id, user=user, host=socket.gethostname())

@@ -1,0 +1,77 @@
+"""Add a table to the text of a settings file, and leave the rest of it as it is.
+
+Comments and order matter to people, so the text is not parsed and written anew: the lines of the
+table are inserted at the end of the block ``tables``.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+
+import yaml
+
+from firnline.errors import UsageError
+
+_TABLES = re.compile(r"^tables:[ \t]*(#.*)?$")
+_TOP = re.compile(r"^[^\s#]")
+_KEY = re.compile(r"^( +)[^\s#-]")
+_NEW = """\
+# The tables that firnline maintains: `firnline settings check` finds mistakes in this file.
+# All settings: docs/settings.md.
+
+tables:
+"""
+
+
+def lines_of(name: str, values: Mapping[str, object], indent: str = "  ") -> list[str]:
+    """Return a table as the lines of a settings file, without line ends."""
+    lines = [f"{indent}{_scalar(name)}:"]
+    return [*lines, *(f"{indent * 2}{key}: {_scalar(value)}" for key, value in values.items())]
+
+
+def add_table(text: str, name: str, values: Mapping[str, object]) -> str:
+    """Return the text of a settings file with one more table; of none, a new file.
+
+    Args:
+        text: the file, whose content is valid; empty for a new one.
+        name: of the table, which it does not have.
+        values: settings of the table, as YAML has them.
+
+    Raises:
+        UsageError: ``tables`` is not written as a block of lines.
+    """
+    if not text.strip():
+        return _NEW + "\n".join(lines_of(name, values)) + "\n"
+    lines = text.splitlines()
+    places = [at for at, line in enumerate(lines) if _TABLES.match(line)]
+    if not places:
+        if any(line.startswith("tables") for line in lines):
+            shown = "\n".join(lines_of(name, values))
+            raise UsageError(
+                "the settings file writes tables in one line or otherwise than as a block",
+                next_step=f"add these lines yourself:\n{shown}",
+            )
+        return "\n".join([*lines, "", "tables:", *lines_of(name, values)]) + "\n"
+    start, end = places[0] + 1, len(lines)
+    end = next((at for at in range(start, end) if _TOP.match(lines[at])), end)
+    # Blank lines and comments before the next block belong to that.
+    while end > start and not _is_content(lines[end - 1]):
+        end -= 1
+    added = lines_of(name, values, _indent(lines[start:end]))
+    return "\n".join([*lines[:end], *added, *lines[end:]]) + "\n"
+
+
+def _is_content(line: str) -> bool:
+    return bool(line.strip()) and not line.lstrip().startswith("#")
+
+
+def _indent(block: Sequence[str]) -> str:
+    """Return the indentation of the names of tables in a block."""
+    return next((found[1] for line in block if (found := _KEY.match(line))), "  ")
+
+
+def _scalar(value: object) -> str:
+    """Return a value in one line of YAML."""
+    text: str = yaml.safe_dump(value, default_flow_style=True, width=10**6)
+    return text.removesuffix("...\n").strip()

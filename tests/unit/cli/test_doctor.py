@@ -1,0 +1,195 @@
+"""`firnline doctor`: each thing that can be missing is one row, and says what to do."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from collections.abc import Callable
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from firnline.cli import doctor
+from firnline.cli.doctor import Check, examine
+from firnline.errors import EnvironmentFaultError, SettingsError, StoreAccessError
+from firnline.operations.pools import pools_json
+from firnline.settings.load import Settings, TableSettings
+from firnline.store.probe import forget
+from firnline.table import Table
+from tests.support.world import World, make_world
+
+
+class Careless:
+    """A store whose create-only puts overwrite."""
+
+    def __init__(self, world: World) -> None:
+        self.inner = world.store
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.inner, name)
+
+    def put_new(self, key: str, data: bytes) -> None:
+        self.inner.objects.pop(key, None)
+        self.inner.put_new(key, data)
+
+
+@pytest.fixture(autouse=True)
+def nothing_probed(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    forget()
+    monkeypatch.setenv("AIRFLOW_HOME", str(tmp_path / "none"))
+
+
+def checks(
+    world: World, opened: Callable[[TableSettings], Table] | None = None, **how: Any
+) -> dict[str, Check]:
+    settings = Settings(Path("tables.yaml"), {"t": world.table.settings})
+    found = examine(
+        lambda: settings, opened or (lambda _: world.table), (), **{"write": True, **how}
+    )
+    return {check.what: check for check in found}
+
+
+def test_a_machine_that_has_everything() -> None:
+    world = make_world()
+    found = checks(world)
+    assert [c.what for c in found.values() if c.bad] == []
+    assert {"Python", "firnline", "pyspark", "Java", "settings file"} <= found.keys()
+    assert found["t"].state == "missing"
+    assert "no table at" in found["t"].found
+    assert found["t, conditional puts"].state == found["t, clock"].state == "ok"
+    assert world.store.objects == {}, "the objects that it tried with are gone"
+
+
+def test_requests_are_a_listing_and_only_with_the_right_to_write_eight() -> None:
+    world = make_world()
+    world.store.put_new("t/_log/x.jsonl", b"")
+    before = world.store.counters.as_dict()
+    assert "t, clock" not in checks(world, write=False)
+    after = world.store.counters.as_dict()
+    assert {k: after[k] - before[k] for k in ("get", "put", "list", "head")} == {
+        "get": 0,
+        "put": 0,
+        "list": 1,
+        "head": 0,
+    }
+    checks(world)
+    more = world.store.counters.as_dict()
+    assert {k: more[k] - after[k] for k in ("get", "put", "list", "head", "delete")} == {
+        "get": 1,
+        "put": 3,
+        "list": 1,
+        "head": 1,
+        "delete": 2,
+    }
+
+
+def test_a_store_that_overwrites_is_wrong() -> None:
+    world = make_world()
+    table = Table(
+        **{name: getattr(world.table, name) for name in ("settings", "paths", "clock", "ids")},
+        store=Careless(world),
+    )
+    found = checks(world, lambda _: table)["t, conditional puts"]
+    assert found.bad
+    assert "two transactions could both commit" in found.found
+
+
+@pytest.mark.parametrize(
+    ("ahead_ms", "said"), [(3_600_000, "1h behind"), (-7_200_000, "1h 59m ahead of"), (30_000, "")]
+)
+def test_a_clock_that_is_wrong_by_more_than_a_minute_is_said(ahead_ms: int, said: str) -> None:
+    world = make_world()
+    head = world.store.head
+
+    def shifted(key: str) -> Any:
+        meta = head(key)
+        return type(meta)(meta.key, meta.size, meta.modified_ms + ahead_ms)
+
+    world.store.head = shifted  # type: ignore[method-assign]
+    found = checks(world)["t, clock"]
+    assert found.bad == bool(said)
+    assert said in found.found
+
+
+def test_a_store_that_cannot_be_opened_ends_the_checks_of_its_table_alone() -> None:
+    def opened(_: TableSettings) -> Table:
+        raise StoreAccessError("there are no AWS credentials", next_step="set them")
+
+    found = checks(make_world(), opened)
+    assert (found["t"].state, found["t"].next_step) == ("wrong", "set them")
+    assert "t, clock" not in found
+
+
+def test_a_settings_file_with_mistakes_ends_what_needs_it() -> None:
+    def load() -> Settings:
+        raise SettingsError("no file", next_step="write one")
+
+    found = list(examine(load, lambda _: make_world().table, (), write=True))
+    assert (found[-1].what, found[-1].state, found[-1].next_step) == (
+        "settings file",
+        "wrong",
+        "write one",
+    )
+
+
+def test_packages_that_are_missing_name_their_extra(monkeypatch: pytest.MonkeyPatch) -> None:
+    def known(name: str) -> str:
+        if name in ("polars", "apache-airflow"):
+            raise PackageNotFoundError(name)
+        return version(name)
+
+    monkeypatch.setattr(doctor, "version", known)
+    found = checks(make_world())
+    assert found["polars"].next_step == "pip install 'firnline[polars]', if you need it"
+    assert (found["airflow"].state, found["airflow"].bad) == ("missing", False)
+
+
+def test_a_java_that_is_missing_is_wrong_only_where_spark_is(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    from firnline.spark import session
+
+    def missing() -> int:
+        raise EnvironmentFaultError("there is none", next_step="install it")
+
+    monkeypatch.setattr(session, "check_java", missing)
+    assert checks(make_world())["Java"].bad
+    monkeypatch.setattr(doctor, "find_spec", lambda _: None)
+    found = checks(make_world())
+    assert found["Java"].state == "not checked"
+    assert "Airflow" not in found
+
+
+def airflow(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, code: int, said: str) -> None:
+    (tmp_path / "none").mkdir(exist_ok=True)
+    done = subprocess.CompletedProcess([], code, said, "")
+    monkeypatch.setattr(subprocess, "run", lambda *_, **__: done)
+
+
+def test_pools_and_connections_of_airflow(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    world = make_world()
+    settings = Settings(Path("tables.yaml"), {"t": world.table.settings})
+    slots = {name: pool["slots"] for name, pool in pools_json(settings).items()}
+    airflow(monkeypatch, tmp_path, 0, "noise\n" + json.dumps({"slots": slots, "missing": []}))
+    found = checks(world)
+    assert (found["pools"].found, found["connections"].found) == ("all 3 of them", "spark_default")
+    del slots["t.merge"]
+    said = json.dumps({"slots": slots, "missing": ["spark_default"]})
+    airflow(monkeypatch, tmp_path, 0, said)
+    found = checks(world)
+    assert "the pool t.merge does not exist" in found["pools"].found
+    assert "firnline pools > pools.json" in found["pools"].next_step
+    assert found["connection"].found == "Airflow has no connection spark_default"
+    airflow(monkeypatch, tmp_path, 0, json.dumps({"slots": {}, "missing": []}))
+    assert checks(world)["pools"].found.startswith("3 of 3 pools are not as they must be: ")
+
+
+@pytest.mark.parametrize(("code", "said"), [(1, "{}"), (0, ""), (0, "no json")])
+def test_a_database_that_does_not_answer_is_wrong(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, code: int, said: str
+) -> None:
+    airflow(monkeypatch, tmp_path, code, said)
+    found = checks(make_world())["Airflow"]
+    assert (found.bad, "does not answer" in found.found) == (True, True)

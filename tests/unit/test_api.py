@@ -1,0 +1,150 @@
+"""The Python interface: what `import firnline` offers, and that it does what the commands do."""
+
+from __future__ import annotations
+
+import inspect
+import subprocess
+import sys
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pandas as pd  # type: ignore[import-untyped]
+import polars as pl
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import firnline
+from firnline import (
+    CleanupOptions,
+    DeleteOptions,
+    DropOptions,
+    EraseOptions,
+    MergeOptions,
+    RestoreOptions,
+    RewriteOptions,
+    api,
+)
+from firnline.errors import UsageError
+from firnline.settings.load import TableSettings
+from firnline.table import open_table
+
+ROWS = [{"id": n, "c": "ab"[n % 2]} for n in range(10)]
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> str:
+    return f"file://{tmp_path}/t"
+
+
+def ids(table: Any) -> list[int]:
+    return sorted(firnline.scan(table).to_arrow()["id"].to_pylist())
+
+
+def test_every_name_is_there_and_documented() -> None:
+    for name in firnline.__all__:
+        assert inspect.getdoc(getattr(firnline, name)), name
+    functions = {
+        n for n, f in vars(api).items() if inspect.isfunction(f) and f.__module__ == api.__name__
+    }
+    assert {name for name in functions if not name.startswith("_")} <= set(firnline.__all__)
+    with pytest.raises(AttributeError, match="no attribute 'mrege'"):
+        firnline.mrege  # noqa: B018
+    assert set(firnline.__all__) <= set(dir(firnline))
+
+
+def test_importing_the_package_imports_none_of_it() -> None:
+    code = (
+        "import sys, firnline;"
+        "print(any(m.startswith(('pyarrow', 'firnline.')) for m in sys.modules))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "False"
+
+
+@pytest.mark.parametrize(
+    "rows",
+    [
+        ROWS,
+        pa.Table.from_pylist(ROWS),
+        pa.RecordBatch.from_pylist(ROWS),
+        pa.Table.from_pylist(ROWS).to_reader(),
+        pl.DataFrame(ROWS),
+        pd.DataFrame(ROWS),
+    ],
+    ids=["dictionaries", "table", "batch", "reader", "polars", "pandas"],
+)
+def test_rows_of_every_form_are_appended(root: str, rows: Any) -> None:
+    assert firnline.append_rows(root, rows).rows == 10
+    assert ids(root) == list(range(10))
+
+
+@pytest.mark.parametrize("rows", ["text", 7, {"id": 1}])
+def test_what_holds_no_rows_is_refused(root: str, rows: Any) -> None:
+    with pytest.raises(UsageError, match=f"rows are of type {type(rows).__name__}"):
+        firnline.append_rows(root, rows)
+
+
+def test_a_table_lives_through_the_functions(root: str, tmp_path: Path) -> None:
+    for start in (0, 10, 20, 30):
+        firnline.append_rows(root, [{"id": start + n, "c": "ab"[n % 2]} for n in range(10)])
+    pq.write_table(pa.table({"id": [40], "c": ["z"]}), tmp_path / "more.parquet")
+    firnline.append_files(root, [tmp_path / "more.parquet"])
+    table = firnline.open_table(root)
+    assert firnline.open_table(table) is table
+    assert firnline.plan_merge(root).parts_in == 5
+    merged = firnline.merge(root)
+    assert (merged.counts.parts_in, merged.counts.parts_out) == (5, 1)
+    assert firnline.plan_delete(root, "c = 'z'").parts_in == 1
+    assert firnline.delete(root, "c = 'z'").counts.rows_deleted == 1
+    assert ids(root) == list(range(40))
+    firnline.rewrite(root, RewriteOptions(where="id < 30", partitions=("*",)))
+    assert ids(root) == list(range(30))
+    (newest, *_) = firnline.history(root)
+    assert (newest.op, newest.run.run_id[:7]) == ("rewrite", "python-")
+    assert not firnline.plan_restore(root, RestoreOptions(to=newest.seq - 1)).nothing_to_do
+    firnline.restore(root, RestoreOptions(to=newest.seq - 1))
+    assert ids(root) == list(range(40))
+    assert firnline.plan_erase(root, EraseOptions(columns=("id",), keys=((5,),))).parts_in == 1
+    firnline.erase(root, EraseOptions(columns=("id",), keys=((5,),)))
+    assert 5 not in ids(root)
+    assert firnline.plan_cleanup(root).nothing_to_do or firnline.cleanup(root) is not None
+    report = firnline.verify(root)
+    assert report.findings == ()
+
+
+def test_partitions_go_by_name_and_by_age(tmp_path: Path) -> None:
+    settings = {
+        "name": "t",
+        "root": f"file://{tmp_path}/p",
+        "partition_by": ["day(ts)"],
+        "ttl": {"keep": "1d"},
+    }
+    table = open_table(TableSettings.model_validate(settings))
+    now = datetime.now(UTC)
+    firnline.append_rows(table, [{"ts": now - timedelta(days=n)} for n in (0, 5, 9)])
+    names = sorted(p.name for p in (tmp_path / "p/_data").iterdir())
+    plan = firnline.plan_drop(table, DropOptions(partitions=(names[0],)))
+    assert not plan.nothing_to_do
+    assert firnline.drop(table, DropOptions(partitions=(names[0],))).parts == 1
+    assert not firnline.plan_ttl(table).nothing_to_do
+    assert firnline.ttl(table).parts == 1
+    assert firnline.scan(table).to_arrow().num_rows == 1
+
+
+@pytest.mark.parametrize(
+    ("function", "options"),
+    [
+        ("merge", MergeOptions(dry_run=True)),
+        ("delete", DeleteOptions(where="id = 1", dry_run=True)),
+        ("cleanup", CleanupOptions(dry_run=True)),
+        ("rewrite", RewriteOptions(where="id = 1", partitions=("*",), dry_run=True)),
+    ],
+)
+def test_a_dry_run_is_never_carried_out(root: str, function: str, options: Any) -> None:
+    firnline.append_rows(root, ROWS)
+    with pytest.raises(UsageError, match=rf"use firnline\.plan_{function}"):
+        getattr(firnline, function)(root, options)
+    assert ids(root) == list(range(10))
+    assert firnline.history(root) == []
