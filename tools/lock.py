@@ -138,7 +138,8 @@ def problems(repo: Path) -> list[str]:
     found += _unmet(RUNTIME, runtime, declared.runtime)
     found += _unmet(LOCK, lock, [*declared.runtime, *declared.developer])
     for key, hashes in runtime.pins.items():
-        if lock.pins.get(key) != hashes:
+        # What only the runtime has a condition for, developers need in any case.
+        if hashes not in (lock.pins.get(key), lock.pins.get((*key[:2], ""))):
             found.append(f"{RUNTIME} pins {key[0]} {key[1]} otherwise than {LOCK}")
     return found
 

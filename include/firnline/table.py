@@ -5,6 +5,7 @@ All of them are injected, so that a simulation runs the same code.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from firnline.clock import Clock, SystemClock
@@ -14,13 +15,14 @@ from firnline.paths import Root, TablePaths
 from firnline.properties.in_force import in_force
 from firnline.properties.record import Properties
 from firnline.settings.load import TableSettings
+from firnline.shown import Shown
 from firnline.store.access import StoreAccess
 from firnline.store.base import Store
 from firnline.store.client import open_store
 
 
-@dataclass(frozen=True, slots=True)
-class Table:
+@dataclass(frozen=True, slots=True, repr=False)
+class Table(Shown):
     """An open table, the first argument of every operation."""
 
     settings: TableSettings
@@ -42,6 +44,20 @@ class Table:
         """
         wanted = self.wanted or self.settings
         return replace(self, settings=in_force(wanted, properties), wanted=wanted)
+
+    def title(self) -> str:
+        """Return its name."""
+        return f"Table {self.settings.name}"
+
+    def facts(self) -> Mapping[str, str]:
+        """Return its place, and the layout that these settings say."""
+        found = {
+            "partition_by": self.settings.partition_by,
+            "sort_by": self.settings.sort_by,
+            "primary_key": self.settings.primary_key,
+        }
+        said = {name: ", ".join(map(str, fields)) for name, fields in found.items() if fields}
+        return {"root": self.settings.root, **said}
 
 
 def open_table(

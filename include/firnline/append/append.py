@@ -28,8 +28,10 @@ from firnline.properties.in_force import from_settings
 from firnline.properties.record import Properties
 from firnline.rows.source import Checked, Rows, check_files, gather, read_files, tables_of
 from firnline.settings.load import TableSettings
+from firnline.shown import Shown
 from firnline.table import Table
 from firnline.types.schema import SchemaUnion
+from firnline.units import about_size
 
 _NAMED = 5
 """New columns that an error names."""
@@ -45,8 +47,8 @@ class AppendProgress(msgspec.Struct, frozen=True, kw_only=True):
     rows_done: int
 
 
-@dataclass(frozen=True, slots=True)
-class AppendResult:
+@dataclass(frozen=True, slots=True, repr=False)
+class AppendResult(Shown):
     """The result of an append."""
 
     append_id: str
@@ -65,6 +67,19 @@ class AppendResult:
     """SQL type by column, of columns that the table did not have; none if it had no columns."""
     requests: dict[str, int]
     """Store requests and bytes of this append by kind (``store.base.Counters``)."""
+
+    def title(self) -> str:
+        """Return what it is."""
+        return "AppendResult"
+
+    def facts(self) -> Mapping[str, str]:
+        """Return how much was written."""
+        return {
+            "rows": f"{self.rows:,}",
+            "parts": f"{len(self.parts):,}",
+            "size": about_size(self.bytes),
+            "log file": self.log_key or "none",
+        }
 
 
 class Appender:

@@ -32,12 +32,14 @@ from firnline.append.buffer import Ack, Bounds, Buffer
 from firnline.append.intake import Given, RowValidator
 from firnline.errors import AppenderFullError, FirnlineError, FlushFailedError, UsageError
 from firnline.settings.load import find_table
+from firnline.shown import Shown
 from firnline.table import Table, open_table
+from firnline.units import counted
 
 __all__ = ["Ack", "AppendResult", "Appender"]
 
 
-class Appender:
+class Appender(Shown):
     """Takes rows from any number of threads and writes them in the background.
 
     Every call of ``append`` is atomic: its rows are in one log file. The order of the calls is the
@@ -170,6 +172,19 @@ class Appender:
         trace: TracebackType | None,
     ) -> None:
         self.close()
+
+    def title(self) -> str:
+        """Return to which table it appends."""
+        return f"Appender to {self._table.settings.name}"
+
+    def facts(self) -> Mapping[str, str]:
+        """Return what waits; of a moment ago if other threads append."""
+        waiting, frozen = self._open, len(self._frozen)
+        return {
+            "state": "closed" if self._closed else "open",
+            "waiting": counted(waiting.rows if waiting else 0, "row"),
+            "being written": counted(frozen, "buffer"),
+        }
 
     def _usable(self) -> None:
         if self._process != os.getpid():

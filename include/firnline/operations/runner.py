@@ -6,7 +6,7 @@ operation plans and how it carries out the plan stays in its package.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import TypeVar
 
 import msgspec
@@ -17,6 +17,7 @@ from firnline.kernel.engine import Engine
 from firnline.kernel.task import KernelResult
 from firnline.log.txn_file import Counts, RunIdentity
 from firnline.operations.options import Mode
+from firnline.shown import Shown, figures
 from firnline.store.probe import probe
 from firnline.table import Table
 from firnline.units import counted
@@ -63,13 +64,22 @@ class RunMetrics:
         return (self.table.clock.elapsed_ms() - self._started_ms) / 1000
 
 
-class Report(msgspec.Struct, frozen=True, kw_only=True):
+class Report(Shown, msgspec.Struct, frozen=True, kw_only=True):
     """Result of a run: its plan and what was done."""
 
     def to_json(self) -> dict[str, object]:
         """Plain data for XCom and ``--json``."""
         plain: dict[str, object] = msgspec.to_builtins(self)
         return plain
+
+    def title(self) -> str:
+        """Return its kind, and its table if it names one."""
+        table = getattr(self, "table", None)
+        return f"{type(self).__name__} of {table}" if table else type(self).__name__
+
+    def facts(self) -> Mapping[str, str]:
+        """Return its figures; of lists how long they are; nothing that is empty."""
+        return figures({name: getattr(self, name) for name in self.__struct_fields__})
 
 
 class PartsReport(Report, frozen=True, kw_only=True):

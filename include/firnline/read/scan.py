@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 import tempfile
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -18,11 +18,14 @@ from firnline.errors import UsageError
 from firnline.extras import require
 from firnline.predicate.sql import parse_sql
 from firnline.predicate.tree import Predicate
+from firnline.predicate.words import in_words
 from firnline.read.plan import ReadOptions, ReadPlan, plan_read
 from firnline.settings.load import find_table
+from firnline.shown import Shown
 from firnline.state.moment import At, snapshot_at
 from firnline.store.access import StoreAccess
 from firnline.table import Table, open_table
+from firnline.units import about_size, counted
 
 if TYPE_CHECKING:
     import polars
@@ -78,8 +81,8 @@ def scan(
     return Scan(found, plan_read(snapshot, found.settings, options))
 
 
-@dataclass(frozen=True, slots=True)
-class Scan:
+@dataclass(frozen=True, slots=True, repr=False)
+class Scan(Shown):
     """The selected rows of one snapshot; lazy.
 
     The snapshot's parts exist for ``cleanup.grace`` at least; a scan held for longer ends with
@@ -161,6 +164,23 @@ class Scan:
     def limits(self, memory: int = MEMORY, threads: int | None = None) -> Limits:
         """Return the resource limits of a read of this scan."""
         return limits_for(self.table, memory, threads)
+
+    def title(self) -> str:
+        """Return whose rows it has."""
+        return f"Scan of {self.table.settings.name}"
+
+    def facts(self) -> Mapping[str, str]:
+        """Return what will be read; known from the plan, without a request."""
+        parts, size = len(self.plan.task.parts), self.plan.task.bytes
+        all_parts = parts + sum(self.plan.passed_over.values())
+        facts = {
+            "reads": f"{parts:,} of {counted(all_parts, 'part')}, {about_size(size)} of "
+            f"{about_size(size + self.plan.bytes_passed_over)}",
+            "where": "" if self.plan.where is None else in_words(self.plan.where),
+            "transaction": f"{self.plan.seq:,}",
+            "columns": ", ".join(f"{name} {sql}" for name, sql in self.columns.items()),
+        }
+        return {name: value for name, value in facts.items() if value}
 
     def __iter__(self) -> Iterator[dict[str, Any]]:
         """Yield rows as dictionaries, to look at a few of them."""

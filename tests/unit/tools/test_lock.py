@@ -67,6 +67,11 @@ def test_a_locked_file_names_no_address(name: str) -> None:
     assert pins.addresses == []
 
 
+def test_a_pin_of_the_image_may_have_a_condition_that_developers_do_not_have(copy: Path) -> None:
+    edit(copy / RUNTIME, r"^duckdb==(\S+)", r"duckdb==\1 ; sys_platform == 'linux'")
+    assert problems(copy) == []
+
+
 def test_markers_and_hashes_are_read(tmp_path: Path) -> None:
     file = tmp_path / "pins.txt"
     one, two = "sha256:" + "a" * 64, "sha256:" + "b" * 64

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -169,33 +169,10 @@ def _tell_records(records: Sequence[Record]) -> None:
 
 
 def _where(text: str) -> str:
-    """Format a predicate as one line of SQL, shortened if it is long."""
-    import msgspec
+    from firnline.predicate.tree import parse_json
+    from firnline.predicate.words import in_words
 
-    shown = _words(msgspec.json.decode(text)).replace(".000000", "")
-    return shown if len(shown) <= 200 else shown[:199] + "…"
-
-
-def _words(tree: dict[str, Any]) -> str:
-    op = tree["op"]
-    if op in {"and", "or"}:
-        return f" {op} ".join(
-            f"({_words(arg)})" if arg["op"] in {"and", "or"} and arg["op"] != op else _words(arg)
-            for arg in tree["args"]
-        )
-    if op == "not":
-        return f"not ({_words(tree['arg'])})"
-    if op == "is_null":
-        return f"{tree['column']} is null"
-    if op == "in":
-        some = [_value(value) for value in tree["values"][:5]]
-        more = len(tree["values"]) - len(some)
-        return f"{tree['column']} in ({', '.join(some)}{f' and {more:,} more' if more else ''})"
-    return f"{tree['column']} {op} {_value(tree['value'])}"
-
-
-def _value(value: object) -> str:
-    return f"'{value}'" if isinstance(value, str) else str(value).lower()
+    return in_words(parse_json(text))
 
 
 def _legend(found: Timeline, glyphs: Glyphs) -> list[str]:

@@ -1,0 +1,81 @@
+"""Objects of the public interface in shells and notebooks: one line, and a small table.
+
+What a dataclass prints of itself is exact, and for an open table thousands of characters long.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from html import escape
+
+LONGEST = 160
+"""Characters of the line, at most."""
+_WRITTEN_OUT = 5
+"""Values of a list that are written out; of a longer one its length is."""
+
+
+class Shown:
+    """Gives a class ``__repr__`` and ``_repr_html_``, from a title and some facts."""
+
+    __slots__ = ()
+
+    def title(self) -> str:
+        """Return what it is, with the name of its table."""
+        raise NotImplementedError
+
+    def facts(self) -> Mapping[str, str]:
+        """Return what is worth seeing, by name; sends no request."""
+        raise NotImplementedError
+
+    def __repr__(self) -> str:
+        return one_line(self.title(), self.facts())
+
+    def _repr_html_(self) -> str:
+        return small_table(self.title(), self.facts())
+
+
+def one_line(title: str, facts: Mapping[str, str]) -> str:
+    """Return ``<title: name value, name value>``, cut at ``LONGEST`` characters."""
+    said = ", ".join(f"{name} {value}" for name, value in facts.items())
+    whole = " ".join(f"{title}: {said}".split()) if said else title
+    return f"<{whole}>" if len(whole) + 2 <= LONGEST else f"<{whole[: LONGEST - 3]}…>"
+
+
+def small_table(title: str, facts: Mapping[str, str]) -> str:
+    """Return the same as an HTML table of two columns; every text is escaped."""
+    rows = "".join(
+        f'<tr><th style="text-align: left">{escape(name)}</th>'
+        f'<td style="text-align: left">{escape(value)}</td></tr>'
+        for name, value in facts.items()
+    )
+    return f"<table><caption>{escape(title)}</caption>{rows}</table>"
+
+
+def figures(fields: Mapping[str, object]) -> dict[str, str]:
+    """Return the fields of a report as facts: a structure's by their own names, lists by length.
+
+    Left out are what is empty, zero or false, and the name of the table, which is in the title.
+    """
+    found: dict[str, str] = {}
+    for name, value in fields.items():
+        inner: tuple[str, ...] = getattr(value, "__struct_fields__", ())
+        if inner:
+            found |= figures({each: getattr(value, each) for each in inner})
+        elif value and name != "table":
+            found[name] = _figure(value)
+    return found
+
+
+def _figure(value: object) -> str:
+    if isinstance(value, bool | str):
+        return str(value)
+    if isinstance(value, int | float):
+        return f"{value:,}"
+    if isinstance(value, Mapping) and all(isinstance(each, int) for each in value.values()):
+        return ", ".join(f"{name} {count:,}" for name, count in value.items() if count)
+    if not isinstance(value, Collection):
+        return str(value)
+    plain = not isinstance(value, Mapping) and all(isinstance(each, int | str) for each in value)
+    if plain and len(value) <= _WRITTEN_OUT:
+        return ", ".join(map(str, value))
+    return f"{len(value):,} in all"
