@@ -8,7 +8,9 @@ table after its own decision: by then no other process can decide on a commit.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from typing import Any
+
+import msgspec
 
 from firnline.commit.base import Base, take_base
 from firnline.commit.transaction import Change, commit
@@ -21,6 +23,7 @@ from firnline.ids import uuid7_time_ms
 from firnline.log.txn_file import Counts, RunIdentity, TxnHeader
 from firnline.operations.deletion import Deleter
 from firnline.operations.prepared import objects
+from firnline.operations.prepared.evidence import Evidence
 from firnline.operations.prepared.record import Decision, Prepared, refuse_changed
 from firnline.operations.runner import Report, RunMetrics, Runner
 from firnline.state.history import history_since
@@ -67,6 +70,43 @@ class _MadeAlreadyError(Exception):
 def why_of(change: str) -> str:
     """Return the reason in the header of a prepared change's transaction."""
     return f"as prepared: {change}"
+
+
+class PreparedPlan(Report, frozen=True, kw_only=True):
+    """A prepared change, before somebody decides on it."""
+
+    table: str
+    id: str
+    seq: int
+    partitions: tuple[str, ...]
+    evidence: Evidence
+    counts: Counts
+
+    @property
+    def nothing_to_do(self) -> bool:
+        """Return False: only what changes something is prepared."""
+        return False
+
+
+def preview_commit(table: Table, change_id: str) -> PreparedPlan:
+    """Return what ``commit_prepared`` would commit; refused where that would be refused now.
+
+    Requests: those of ``take_base`` and 1 GET. Raises PreparedChangeError.
+    """
+    base = take_base(table)
+    change = objects.read(table, change_id)
+    if change is None:
+        raise _gone(table, change_id, "there is no such change, or it has ended")
+    if not _is_in(change, base.snapshot):
+        refuse_changed(change, base.snapshot, base.table.settings)
+    return PreparedPlan(
+        table=table.settings.name,
+        id=change.id,
+        seq=change.seq,
+        partitions=change.partitions,
+        evidence=change.evidence,
+        counts=change.counts,
+    )
 
 
 def commit_prepared(table: Table, change_id: str, run: RunIdentity) -> CommitReport:
@@ -293,14 +333,29 @@ def remove(table: Table, snapshot: Snapshot, change: Prepared) -> int:
     return len(keys)
 
 
+class WaitingChange(msgspec.Struct, frozen=True, kw_only=True):
+    """A prepared change that waits for a decision."""
+
+    id: str
+    t: int
+    """Unix milliseconds at which it was prepared."""
+    seq: int
+    keep: int
+    run: RunIdentity
+    options: dict[str, Any]
+    partitions: tuple[str, ...]
+    parts: int
+    bytes: int
+    evidence: Evidence
+    begun: bool
+    """Somebody has decided on it, and died: a commit or discard is ended by being run again."""
+
+
 class WaitingReport(Report, frozen=True, kw_only=True):
-    """The prepared changes of a table."""
+    """The prepared changes of a table, oldest first."""
 
     table: str
-    prepared: tuple[Prepared, ...]
-    """Those that nobody has decided on, or whose commit has begun, oldest first."""
-    begun: tuple[str, ...]
-    """Ids of those whose commit has begun and that may be committed already."""
+    prepared: tuple[WaitingChange, ...]
 
 
 def waiting(table: Table) -> WaitingReport:
@@ -312,12 +367,27 @@ def waiting(table: Table) -> WaitingReport:
     read = objects.statements(table, found)
     return WaitingReport(
         table=table.settings.name,
-        prepared=tuple(read[entry.id] for entry in found if entry.id in read),
-        begun=tuple(entry.id for entry in found if entry.decision is not None),
+        prepared=tuple(_waits(read[e.id], begun=not e.waits) for e in found if e.id in read),
     )
 
 
-def of_run(table: Table, run: RunIdentity) -> Sequence[Prepared]:
+def _waits(change: Prepared, *, begun: bool) -> WaitingChange:
+    return WaitingChange(
+        id=change.id,
+        t=change.t,
+        seq=change.seq,
+        keep=change.keep,
+        run=change.run,
+        options=change.options,
+        partitions=change.partitions,
+        parts=len(change.adds),
+        bytes=change.bytes,
+        evidence=change.evidence,
+        begun=begun,
+    )
+
+
+def of_run(table: Table, run: RunIdentity) -> list[WaitingChange]:
     """Return the waiting changes of a run, by DAG id and run id. Requests: those of ``waiting``."""
     return [
         change

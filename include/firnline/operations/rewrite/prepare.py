@@ -14,7 +14,7 @@ import msgspec
 from firnline.commit.base import Base
 from firnline.commit.change import Change
 from firnline.commit.outputs import Outputs
-from firnline.errors import CommitExpiredError
+from firnline.errors import CommitExpiredError, UsageError
 from firnline.kernel.engine import Engine
 from firnline.log.txn_file import RunIdentity
 from firnline.operations.committer import outputs_of
@@ -23,7 +23,7 @@ from firnline.operations.prepared import objects
 from firnline.operations.prepared.compare import Asked, check_asked, evidence
 from firnline.operations.prepared.evidence import Evidence
 from firnline.operations.prepared.record import KEEP_MS, Prepared, plain, planned_by, standing
-from firnline.operations.prepared.run import discard_prepared, of_run
+from firnline.operations.prepared.run import WaitingChange, discard_prepared, of_run
 from firnline.operations.rewrite.plan import OP, PlannedPartition, RewritePlan, make_plan, make_work
 from firnline.operations.rewrite.report import (
     PartitionRewrite,
@@ -80,7 +80,18 @@ def run_either(
     """Rewrite, or prepare a rewrite, as the options say. Raises as either."""
     if options.prepare:
         return run_prepare(table, engine, options, run, on_progress)
+    refuse_evidence(options)
     return run_rewrite(table, engine, options, run, on_progress)
+
+
+def refuse_evidence(options: RewriteOptions) -> None:
+    """Raise UsageError if evidence is asked of a rewrite that nobody looks at before its commit."""
+    if options.assertions or options.keys or options.samples or options.keep:
+        raise UsageError(
+            "assertions, key columns and sample rows are about what is prepared before it is "
+            "committed",
+            next_step="prepare the rewrite (--prepare, or approve in Airflow), or leave them out",
+        )
 
 
 def run_prepare(
@@ -120,7 +131,7 @@ def run_prepare(
     plan = make_plan(table, base.snapshot, options, None)
     earlier = _earlier(table, options, run)
     if earlier is not None:
-        return _report(runner, earlier, earlier.id, (), earlier=True)
+        return _report(runner, earlier, (), earlier=True)
     if plan.nothing_to_do or options.dry_run:
         return _nothing(runner, base)
     runner.probe()
@@ -133,19 +144,19 @@ def run_prepare(
         made = _statement(runner, base, wanted, options, shown)
         _refuse_late(table, base)
         objects.state(table, made, new.attempt, lambda: _age_ms(table, base) <= _ttl(table))
-    return _report(runner, made, made.id, partitions)
+    return _report(runner, made, partitions)
 
 
 def _asked(options: RewriteOptions) -> Asked:
     return Asked(keys=options.keys, assertions=options.assertions, samples=options.samples or 0)
 
 
-def _earlier(table: Table, options: RewriteOptions, run: RunIdentity) -> Prepared | None:
+def _earlier(table: Table, options: RewriteOptions, run: RunIdentity) -> WaitingChange | None:
     """Return what an earlier try has prepared; discard what it was asked for otherwise."""
     if not run.dag_id:
         return None
     for change_made in of_run(table, run):
-        if objects.read_decision(table, change_made.id) is not None:
+        if change_made.begun:
             continue
         if change_made.options == _plain(options):
             return change_made
@@ -259,15 +270,14 @@ def _refuse_late(table: Table, base: Base) -> None:
 
 def _report(
     runner: Runner,
-    made: Prepared,
-    change_id: str | None,
+    made: Prepared | WaitingChange,
     partitions: tuple[PartitionRewrite, ...],
     *,
     earlier: bool = False,
 ) -> PrepareReport:
     return PrepareReport(
         table=runner.table.settings.name,
-        id=change_id,
+        id=made.id,
         seq=made.seq,
         partition_count=len(made.partitions),
         partitions=partitions[:_NAMED],
