@@ -10,6 +10,7 @@ from typing import Annotated, Literal
 import msgspec
 
 from firnline.operations.fields import Option
+from firnline.operations.prepared.words import Assertions, Keep, KeyColumns, Prepare, Samples
 
 GLOB = "ts_month=2013-*"
 """Example of a glob over partition paths, for a table that is not known."""
@@ -150,8 +151,7 @@ class RewriteOptions(msgspec.Struct, frozen=True, kw_only=True):
         tuple[str, ...],
         _partitions(
             "all partitions",
-            in_form="By hand they are needed, `*` is all. In a backfill they narrow what its dates "
-            "choose.",
+            in_form="By hand they are needed, `*` is all; in a backfill they narrow its dates.",
         ),
     ] = ()
     start_ms: Annotated[
@@ -181,74 +181,16 @@ class RewriteOptions(msgspec.Struct, frozen=True, kw_only=True):
     """Unix ms."""
     force: Annotated[
         bool,
-        Option(
-            "Force",
-            "Also rewrite partitions that lose more rows than `rewrite.max_removed_fraction` "
-            "allows.",
-        ),
+        Option("Force", "Also where more rows go than `rewrite.max_removed_fraction` allows."),
     ] = False
     first_try: int = 0
-    """Number of the first try of this execution of the run: partitions that it has committed since
-    are done, so that a retry does not apply a query twice. 0: every partition again."""
+    """First try of this execution of the run: partitions committed since are done. 0: all again."""
     dry_run: DryRun = False
-    prepare: Annotated[
-        bool,
-        Option(
-            "Prepare",
-            "Write the new parts, show which rows would go, come and change, and commit nothing: "
-            "`--commit` or `--discard` decides later.",
-            form=False,
-        ),
-    ] = False
-    assertions: Annotated[
-        tuple[str, ...],
-        Option(
-            "Assertions",
-            "A SELECT over `before` and `after`, the rows of the partitions that change, such as "
-            "`select count(*) = 0 from after where dep_delay < -100`. Unless each is true, nothing "
-            "is prepared.",
-            metavar="QUERY",
-            flag="--assert",
-        ),
-    ] = ()
-    keys: Annotated[
-        tuple[str, ...],
-        Option(
-            "Key columns",
-            "Columns that tell which row before is which row after, to count changed rows and "
-            "values.",
-            absent="the primary key; of a table without one, a changed row is one removed and one "
-            "added",
-            metavar="COLUMN",
-            flag="--key",
-        ),
-    ] = ()
-    samples: Annotated[
-        int | None,
-        Option(
-            "Sample rows",
-            "Show so many of the rows that go, come and change, at most 20 of each. They are "
-            "stored with the prepared change until it is committed or discarded.",
-            absent="none",
-            metavar="N",
-            least=1,
-            most=20,
-        ),
-    ] = None
-    keep: Annotated[
-        int | None,
-        Option(
-            "Keep",
-            "Time to decide, such as `3d`: afterwards the orphan sweep discards what was prepared, "
-            "though never before `orphan_grace`.",
-            absent="7d",
-            metavar="DURATION",
-            form=False,
-            unit="duration",
-            least=1_000,
-        ),
-    ] = None
-    """Milliseconds."""
+    prepare: Prepare = False
+    assertions: Assertions = ()
+    keys: KeyColumns = ()
+    samples: Samples = None
+    keep: Keep = None
 
 
 class RepartitionOptions(msgspec.Struct, frozen=True, kw_only=True):
