@@ -22,13 +22,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
-from firnline.commit.base import take_base
+from firnline.commit.base import Base, take_base
+from firnline.errors import PreparedChangeError
 from firnline.log.txn_file import RunIdentity
 from firnline.operations.deletion import Deleter
 from firnline.operations.prepared import objects
 from firnline.operations.prepared.objects import Entry
-from firnline.operations.prepared.record import Prepared, Verdict
-from firnline.operations.prepared.run import remove
+from firnline.operations.prepared.record import Prepared, Verdict, refuse_changed
+from firnline.operations.prepared.run import discard_prepared, remove
 from firnline.state.snapshot import Snapshot
 from firnline.store.base import ObjectMeta
 from firnline.table import Table
@@ -110,6 +111,39 @@ class _Judge:
         if meta is None:
             return False
         return self.began_ms - meta.modified_ms > max(self.grace_ms, least_ms)
+
+
+def undecided_parts(table: Table) -> dict[str, str]:
+    """Return the change by part, of those that nobody has decided to commit.
+
+    Requests: those of ``held``.
+    """
+    found = held(table)
+    return {
+        marker.p: change.id
+        for change in found.statements.values()
+        if found.verdicts.get(change.id) != "commit"
+        for marker in change.adds
+    }
+
+
+def discard_changed(table: Table, base: Base, run: RunIdentity, why: str) -> tuple[str, ...]:
+    """Discard the changes that nobody has decided on and that are refused on a base.
+
+    After an erase: the prepared parts hold the rows that were erased, and statements may show them.
+
+    Requests: 1 LIST, and 1 GET for each change; for each that is discarded those of
+    ``discard_prepared``. Returns their ids. Raises what ``discard_prepared`` raises.
+    """
+    entries = [entry for entry in objects.entries(table) if entry.waits]
+    found = []
+    for change in objects.statements(table, entries).values():
+        try:
+            refuse_changed(change, base.snapshot, base.table.settings)
+        except PreparedChangeError:
+            discard_prepared(table, change.id, run, why)
+            found.append(change.id)
+    return tuple(found)
 
 
 def plan_endings(

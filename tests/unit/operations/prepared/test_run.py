@@ -14,18 +14,30 @@ from firnline.errors import AssertionFailedError, PreparedChangeError, UsageErro
 from firnline.kernel.local import LocalEngine
 from firnline.log.txn_file import RunIdentity
 from firnline.operations.delete.run import run_delete
+from firnline.operations.erase.run import run_erase
 from firnline.operations.merge.run import run_merge
-from firnline.operations.options import DeleteOptions, MergeOptions, RewriteOptions, SweepOptions
+from firnline.operations.options import (
+    DeleteOptions,
+    EraseOptions,
+    MergeOptions,
+    RebuildOptions,
+    RewriteOptions,
+    SweepOptions,
+    VerifyOptions,
+)
 from firnline.operations.prepared.run import commit_prepared, discard_prepared, waiting
+from firnline.operations.rebuild.run import run_rebuild
 from firnline.operations.rewrite.prepare import PrepareReport, run_prepare
 from firnline.operations.rewrite.run import RewriteRefusedError
 from firnline.operations.sweep.run import run_sweep
+from firnline.operations.verify.run import run_verify
 from firnline.state.history import history
 from tests.support.log_tables import snapshot
 from tests.support.world import World
 from tests.unit.operations.rewrite.test_run import filled, numbers, orphans, rows
 
 RUN = RunIdentity(dag_id="rewrite_partitions__t", run_id="manual-1", user="ann")
+OTHER = RunIdentity(dag_id="rewrite_partitions__t", run_id="manual-2")
 UPPER = "select * replace (upper(s) as s) from _rows"
 DAY_MS = 86_400_000
 
@@ -333,3 +345,37 @@ def test_a_commit_that_died_before_its_transaction_is_closed_before_its_parts_go
     world.clock.advance(40 * DAY_MS)
     sweep(world)
     assert not left_over(world)
+
+
+def test_an_erase_takes_prepared_parts_with_it_and_the_rows_do_not_come_back(
+    tmp_path: Path,
+) -> None:
+    world = filled(numbers(1, 1, 2, 3), numbers(2, 7, 9))
+    change = prepared(world, tmp_path, partitions=("d=1",))
+    other = prepared(world, tmp_path, where="n != 9", partitions=("d=2",), run=OTHER)
+    options = EraseOptions(columns=("n",), keys=((3,),))
+    run_erase(world.table, lambda: engine(world, tmp_path), options, RUN)
+    with pytest.raises(PreparedChangeError, match="rows of it were erased"):
+        commit_prepared(world.table, change, RUN)
+    commit_prepared(world.table, other, RUN)
+    assert rows(world) == [(1, 1), (1, 2), (2, 7)]
+
+
+def test_a_check_counts_prepared_parts_and_finds_no_fault(tmp_path: Path) -> None:
+    world = filled(numbers(1, 1, 2, 3))
+    prepared(world, tmp_path, keep=90 * DAY_MS)
+    world.clock.advance(40 * DAY_MS)
+    report = run_verify(world.table, VerifyOptions())
+    assert (report.checked.prepared, report.checked.orphans, report.findings) == (1, 0, ())
+
+
+def test_a_rebuild_never_brings_in_what_is_only_prepared(tmp_path: Path) -> None:
+    world = filled(numbers(1, 1, 2, 3))
+    prepared(world, tmp_path)
+    for key in [key for key in world.store.objects if "/_log/" in key or "/_txn/" in key]:
+        del world.store.objects[key]
+    before = {key for key in world.store.objects if "/_data/" in key}
+    report = run_rebuild(world.table, RebuildOptions(include=("*",)), RUN)
+    assert report.plan["parts"] == 1
+    assert len(before) == 2
+    assert rows(world) == [(1, 1), (1, 2), (1, 3)]
