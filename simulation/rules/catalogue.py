@@ -36,6 +36,7 @@ from simulation.rules.breaking import Mutation, put
 from simulation.rules.keys import MORE, MORE_RARE
 from simulation.rules.layouts import LAYOUTS
 from simulation.rules.mirrors import MIRRORS
+from simulation.rules.prepared import PREPARED
 from simulation.rules.properties import PROPERTIES
 from simulation.rules.streams import STREAMS
 
@@ -297,6 +298,7 @@ MUTATIONS: dict[str, Mutation] = {
     **PROPERTIES,
     **LAYOUTS,
     **MIRRORS,
+    **PREPARED,
 }
 """Name of the broken rule -> function that breaks it, and a seed that finds it."""
 
