@@ -11,7 +11,8 @@ orphan.
 * A commit was decided on and never made: the sweep closes the change, so that no new commit begins.
   Those that had begun end within ``commit_ttl``, so a sweep that finds the closing older than
   ``orphan_grace``, which is longer, removes the parts.
-* Decisions and closings without a statement are removed when they are older than ``orphan_grace``.
+* Decisions and closings without a statement, and statements that came with a copied table, are
+  removed when they are older than ``orphan_grace``.
 
 Ages are those of the objects' last-modified times, as for every orphan.
 """
@@ -103,9 +104,8 @@ class _Judge:
         return "discard" if self._is_old(entry.statement, change.keep) else None
 
     def _is_left_over(self, entry: Entry) -> bool:
-        """Return True if no statement was listed and what is left of the change is old."""
-        rest = [meta for meta in (entry.decision, entry.closed) if meta is not None]
-        return entry.statement is None and bool(rest) and all(map(self._is_old, rest))
+        """Return True if nothing states parts of this table, and what is left is old."""
+        return all(map(self._is_old, entry.objects))
 
     def _is_old(self, meta: ObjectMeta | None, least_ms: int = 0) -> bool:
         if meta is None:
@@ -197,7 +197,7 @@ def _is_over(table: Table, ending: Ending, run: RunIdentity) -> bool:
         return False
     keys = [paths.prepared(entry.id)]
     if ending.step == "tidy":
-        keys = [meta.key for meta in (entry.decision, entry.closed) if meta is not None]
+        keys = [meta.key for meta in entry.objects]
     deleter = Deleter(table, len(keys))
     deleter.delete(keys)
     return False

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 
 import msgspec
 
-from firnline.errors import ObjectNotFoundError, UsageError
+from firnline.errors import ObjectNotFoundError, PreparedChangeError, UsageError
 from firnline.ids import UUID7
 from firnline.log.txn_file import RunIdentity
 from firnline.operations.prepared.record import (
@@ -22,6 +22,7 @@ from firnline.operations.prepared.record import (
     Verdict,
     decode,
     decode_decision,
+    is_elsewhere,
 )
 from firnline.paths import PreparedKind
 from firnline.store.base import ObjectMeta
@@ -37,6 +38,12 @@ class Entry:
     statement: ObjectMeta | None = None
     decision: ObjectMeta | None = None
     closed: ObjectMeta | None = None
+
+    @property
+    def objects(self) -> list[ObjectMeta]:
+        """Return those that exist, the statement last: it is what the others are about."""
+        metas = (self.decision, self.closed, self.statement)
+        return [meta for meta in metas if meta is not None]
 
     @property
     def waits(self) -> bool:
@@ -66,18 +73,21 @@ def _with(entry: Entry, kind: PreparedKind, meta: ObjectMeta) -> Entry:
 def statements(table: Table, found: Iterable[Entry]) -> dict[str, Prepared]:
     """Return the statements by id, without those that were removed since the listing.
 
+    Statements that came with a copied table are left out: they name parts of another place.
+
     Requests: 1 GET for each. Raises LogCorruptError.
     """
     keys = [entry.statement.key for entry in found if entry.statement is not None]
     read = table.store.get_many(keys)
     decoded = (decode(key, data) for key, data in read if data is not None)
-    return {change.id: change for change in decoded}
+    return {change.id: change for change in decoded if not is_elsewhere(change, table.paths)}
 
 
 def read(table: Table, change: str) -> Prepared | None:
     """Return a statement; None if there is none (any more).
 
-    Requests: 1 GET. Raises UsageError for text that is no id, LogCorruptError.
+    Requests: 1 GET. Raises UsageError for text that is no id, PreparedChangeError for a change
+    that was prepared in another place, LogCorruptError.
     """
     if UUID7.fullmatch(change) is None:
         raise UsageError(
@@ -86,9 +96,16 @@ def read(table: Table, change: str) -> Prepared | None:
         )
     key = table.paths.prepared(change)
     try:
-        return decode(key, table.store.get(key))
+        found = decode(key, table.store.get(key))
     except ObjectNotFoundError:
         return None
+    if is_elsewhere(found, table.paths):
+        raise PreparedChangeError(
+            f"prepared change {change} names parts of another place: the table was copied or "
+            "renamed since",
+            next_step="prepare it again; the orphan sweep deletes what is left of this one",
+        )
+    return found
 
 
 def read_decision(table: Table, change: str, kind: PreparedKind = "decision") -> Decision | None:

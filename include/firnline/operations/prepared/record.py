@@ -13,11 +13,12 @@ from typing import Any, Literal, TypeVar
 import msgspec
 
 from firnline.commit.transaction import PLANNED_BY
-from firnline.errors import LogCorruptError, PreparedChangeError
+from firnline.errors import ForeignPathError, LogCorruptError, PreparedChangeError
 from firnline.log.codec import UNREADABLE
 from firnline.log.records import Marker
 from firnline.log.txn_file import Counts, RunIdentity
 from firnline.operations.prepared.evidence import Evidence
+from firnline.paths import TablePaths
 from firnline.settings.load import TableSettings
 from firnline.state.snapshot import Snapshot
 
@@ -80,6 +81,20 @@ class Decision(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     verdict: Verdict
     run: RunIdentity = RunIdentity()
     why: str = ""
+
+
+def is_elsewhere(change: Prepared, paths: TablePaths) -> bool:
+    """Return True for a statement that came with a copied or renamed table.
+
+    Its keys are of the old place: nothing under them belongs to this table.
+    """
+    keys = [*change.replaces, *(m.p for m in change.adds)]
+    try:
+        for key in keys:
+            paths.check_part(key)
+    except ForeignPathError:
+        return True
+    return False
 
 
 def decode(key: str, data: bytes) -> Prepared:

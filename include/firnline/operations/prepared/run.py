@@ -8,6 +8,7 @@ table after its own decision: by then no other process can decide on a commit.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import msgspec
@@ -363,12 +364,14 @@ def waiting(table: Table) -> WaitingReport:
 
     Requests: 1 LIST, and 1 GET for each of them. Raises LogCorruptError.
     """
-    found = [entry for entry in objects.entries(table) if entry.statement is not None]
+    found = waiting_of(table, objects.entries(table))
+    return WaitingReport(table=table.settings.name, prepared=found)
+
+
+def waiting_of(table: Table, found: Sequence[objects.Entry]) -> tuple[WaitingChange, ...]:
+    """Return those of the listed changes that wait. Requests: 1 GET for each of them."""
     read = objects.statements(table, found)
-    return WaitingReport(
-        table=table.settings.name,
-        prepared=tuple(_waits(read[e.id], begun=not e.waits) for e in found if e.id in read),
-    )
+    return tuple(_waits(read[e.id], begun=not e.waits) for e in found if e.id in read)
 
 
 def _waits(change: Prepared, *, begun: bool) -> WaitingChange:

@@ -379,3 +379,23 @@ def test_a_rebuild_never_brings_in_what_is_only_prepared(tmp_path: Path) -> None
     assert report.plan["parts"] == 1
     assert len(before) == 2
     assert rows(world) == [(1, 1), (1, 2), (1, 3)]
+
+
+def test_a_statement_that_came_with_a_copied_table_deletes_nothing_of_the_original(
+    tmp_path: Path,
+) -> None:
+    world = filled(numbers(1, 1, 2, 3))
+    change = prepared(world, tmp_path)
+    key = world.table.paths.prepared(change)
+    data, modified = world.store.objects[key]
+    world.store.objects[key] = (data.replace(b'"t/_data/', b'"other/_data/'), modified)
+    others = "other/_data/d=1/live.parquet"
+    world.store.objects[others] = (b"", modified)
+    with pytest.raises(PreparedChangeError, match="of another place"):
+        commit_prepared(world.table, change, RUN)
+    with pytest.raises(PreparedChangeError, match="of another place"):
+        discard_prepared(world.table, change, RUN)
+    world.clock.advance(40 * DAY_MS)
+    sweep(world)
+    assert not left_over(world)
+    assert orphans(world) == {others}
