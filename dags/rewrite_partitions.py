@@ -16,6 +16,8 @@ One DAG for each table of the settings file, for **backfills** and for runs by h
   in its partitions has no backfills.
 - **By hand** `partitions` names them, as globs (`*` for all).
 - `dry_run` is on unless it is switched off, in a backfill too.
+- `approve` asks before the commit: see 3. and 4. `assert` is a list of queries over `before` and
+  `after`, such as `select count(*) = 0 from after where a < 0`, each of which has to be true.
 - `force` lets a rewrite remove more of a partition than `rewrite.max_removed_fraction` (half).
 
 1. `plan` reads the table's log and says which parts would be read. If there is nothing to do, the
@@ -24,7 +26,14 @@ One DAG for each table of the settings file, for **backfills** and for runs by h
 2. `rewrite_partitions` submits the Spark job and holds all slots of the pool `<table>.merge`.
    Each partition is rewritten completely or not at all: nothing of it is visible before all of it
    is written. Parts in which nothing changes stay.
-3. `report` reads from the table's history what this run committed, and hands it on: as XCom, and
+   With `approve` all partitions are written and none is committed: nobody sees the new parts.
+3. `approve` shows which rows go, come and change, and waits for a person ("Required actions" of the
+   run), without the pool. It is skipped without the param `approve`. After a rejection, and without
+   an answer within `answer_within` (24 h), the new parts are deleted and the run ends as a success.
+4. `commit` commits exactly the parts that were shown, in one transaction, and takes seconds; it
+   holds the pool and needs no Spark. If their partitions have changed since, it commits nothing and
+   fails.
+5. `report` reads from the table's history what this run committed, and hands it on: as XCom, and
    in the `extra` of the event on the table's asset.
 
 **A run that has completed** does nothing when Airflow starts it again (a clear, a backfill over all
@@ -39,6 +48,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from firnline.airflow.dags import READING, operation_dag, submit_then_report
+from firnline.airflow.prepared import ApprovePrepared, CommitPrepared
 from firnline.airflow.rewrite import BEGINNING, PlanRewrite, RewriteWork, interval_of
 from firnline.airflow.tables import tables_of
 
@@ -55,4 +65,13 @@ for table in tables_of(REWRITE.operation):
         start_date=BEGINNING,
     ):
         first = PlanRewrite(task_id="plan", work=REWRITE, table=table, execution_timeout=READING)
-        submit_then_report(REWRITE, table, JOBS, first)
+        _, job, report = submit_then_report(REWRITE, table, JOBS, first)
+        approve = ApprovePrepared(task_id="approve", work=REWRITE, table=table)
+        commit = CommitPrepared(
+            task_id="commit",
+            work=REWRITE,
+            table=table,
+            execution_timeout=READING,
+            **table.lock(REWRITE.operation),
+        )
+        job >> approve >> commit >> report

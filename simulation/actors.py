@@ -39,6 +39,7 @@ from firnline.operations.rewrite import run as rewrite
 from firnline.operations.sweep import run as sweep
 from firnline.operations.verify import run as verify
 from firnline.state.snapshot import read_snapshot
+from simulation import prepared
 from simulation.kinds import is_tombstone
 from simulation.layouts import fill_statistics, move_rows
 from simulation.ledger import Hides, Restores
@@ -104,6 +105,14 @@ def rewrite_rows(stage: Stage) -> None:
     stage.actor.tell(f"begins: without {sql}")
     options = RewriteOptions(where=f"NOT ({sql})", force=True)
     rewrite.run_rewrite(stage.table, stage.engine, options, stage.run)
+
+
+def prepare_rewrite(stage: Stage) -> None:
+    """Prepare a rewrite: see ``simulation.prepared``."""
+    hides, sql = condition(stage)
+    stage.oracle.ledger.intents[stage.run.run_id] = hides
+    stage.actor.tell(f"begins: without {sql}")
+    prepared.prepare_rewrite(stage, sql)
 
 
 def replace_interval(stage: Stage) -> None:
@@ -276,9 +285,11 @@ OPERATIONS: dict[str, Callable[[Stage], None]] = {
     "read_past": read_past,
     "repartition": move_rows,
     "analyze": fill_statistics,
+    "prepare": prepare_rewrite,
+    "decide": prepared.decide,
 }
-DRAWN_LATER = ("evolve", "properties", "repartition", "analyze")
-"""Operations whose weights ``Mix.of`` draws by itself."""
+DRAWN_LATER = ("evolve", "properties", "repartition", "analyze", "prepare", "decide")
+"""Operations whose weights are not drawn like the others."""
 
 
 def play(name: str, stage: Stage) -> None:

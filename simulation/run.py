@@ -21,9 +21,10 @@ from firnline.operations.merge import slices
 from firnline.operations.rebuild import inventory
 from firnline.operations.replace import rows as replace_rows
 from firnline.operations.restore import run as restore
+from firnline.operations.rewrite import prepare
 from firnline.rows import parts as part_rows
 from firnline.store.probe import forget
-from simulation import rows
+from simulation import prepared, rows
 from simulation.actors import DRAWN_LATER, OPERATIONS, find_nothing, playing, wait_for_nothing
 from simulation.chance import Chance, Event
 from simulation.changes import Followers
@@ -40,6 +41,7 @@ from simulation.layouts import footers_with_bounds
 from simulation.mirrors import MIRRORED, Publishers
 from simulation.mix import Mix
 from simulation.oracle import Oracle
+from simulation.prepared import PREPARING
 from simulation.settings import wanted_by
 from simulation.stage import Stage, stage_of
 from simulation.streams import Audience
@@ -85,6 +87,8 @@ def play_seed(seed: int, kept: frozenset[Event] | None = None) -> Played:
     r = chance.stream(0)
     mix = Mix.of(r, [name for name in OPERATIONS if name not in DRAWN_LATER])
     mix = replace(mix, mirror=seed in MIRRORED)
+    if seed in PREPARING:
+        mix = replace(mix, weights=mix.weights | prepared.WEIGHTS)
     world = World(chance, mix, settings_of(mix))
     oracle = Oracle(world)
     world.on_put = oracle.on_put
@@ -107,6 +111,7 @@ def _light(mix: Mix) -> Iterator[None]:
         (slices, "many_facts", read_footers),
         (replace_rows, "row_check", rows.unchecked),
         (restore, "each", rows.one_by_one),
+        (prepare, "evidence", prepared.no_evidence),
         (fold, "TIER", mix.tier),
     ]
     real = [(module, name, module.__dict__[name]) for module, name, _ in put]
@@ -288,6 +293,8 @@ def _play(world: World, oracle: Oracle) -> None:
     _at_the_end(world, oracle, find_nothing)
     if world.mix.ahead:
         _at_the_end(world, oracle, wait_for_nothing)
+    if world.mix.weights.get("prepare") and oracle.landed:
+        _at_the_end(world, oracle, prepared.leave_nothing)
 
 
 def _at_the_end(world: World, oracle: Oracle, looks: Callable[[Stage], None]) -> None:

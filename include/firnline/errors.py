@@ -258,6 +258,14 @@ class PlanChangedError(UsageError):
     """The table has changed since a plan was approved; the plan has to be shown again."""
 
 
+class AssertionFailedError(UsageError):
+    """Rows before and after a change do not hold what the user asserts of them."""
+
+
+class PreparedChangeError(UsageError):
+    """A prepared change cannot be committed or discarded as it is."""
+
+
 class TooMuchRemovedError(UsageError):
     """A rewrite would remove more rows than ``max_removed_fraction`` allows without force."""
 

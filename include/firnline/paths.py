@@ -11,6 +11,7 @@ Layout (docs/format.md, "Objects"); ``prefix`` is the table's key prefix in its 
     {prefix}/_probe/{uuid7}
     {prefix}/_erase/{uuid7}.keys.parquet, .plan.json, .json, .complete.json
     {prefix}/_runs/{digest}/{number:06d}.json
+    {prefix}/_prepared/{uuid7}.json, .decision.json, .closed.json
     {prefix}/_delta_log/{version:020d}.json, .checkpoint.parquet, and _last_checkpoint
 """
 
@@ -32,13 +33,24 @@ NULL_VALUE = "__null__"
 KEYS_SUFFIX, PLAN_SUFFIX, COMPLETE_SUFFIX = ".keys.parquet", ".plan.json", ".complete.json"
 """Suffixes behind the id of an erase, under ``_erase/``; its certificate ends in ``.json``."""
 
-_FOLDERS = frozenset({"_log", "_data", "_txn", "_ckpt", "_erase", "_probe", "_runs", "_delta_log"})
+PreparedKind = Literal["statement", "decision", "closed"]
+"""Kinds of the objects of a prepared change."""
+_PREPARED_SUFFIXES: dict[PreparedKind, str] = {
+    "statement": ".json",
+    "decision": ".decision.json",
+    "closed": ".closed.json",
+}
+
+_FOLDERS = frozenset(
+    {"_log", "_data", "_txn", "_ckpt", "_erase", "_probe", "_runs", "_prepared", "_delta_log"}
+)
 _CONTROL = re.compile(r"[\x00-\x1f\x7f]")
 _WRITER = re.compile(r"[A-Za-z0-9.-]+")
 _LOG_NAME = re.compile(r"(?P<t>[0-9]{1,19})_(?P<rest>.+)\.jsonl", re.DOTALL)
 _OURS = re.compile(rf"m_(?P<seq>[0-9]{{20}})-(?P<txn>{UUID7.pattern})")
 _CHECKPOINT = re.compile(rf"(?P<seq>[0-9]{{20}})-{UUID7.pattern}\.parquet")
 _TXN_NAME = re.compile(r"(?P<seq>[0-9]{20})\.jsonl")
+_PREPARED = re.compile(rf"(?P<id>{UUID7.pattern})(?P<suffix>(\.decision|\.closed)?\.json)")
 _DELTA_NAME = re.compile(r"(?P<version>[0-9]{20})\.(?P<kind>json|checkpoint\.parquet)")
 
 
@@ -225,6 +237,23 @@ class TablePaths:
     def run_record(self, dag_id: str, run_id: str, number: int) -> str:
         """Key of the record that the run completed, the first or ``number``-th time."""
         return f"{self.run_dir(dag_id, run_id)}{number:06d}.json"
+
+    @property
+    def prepared_dir(self) -> str:
+        """Key prefix of the objects of prepared changes, ending in ``/``."""
+        return self._dir("_prepared")
+
+    def prepared(self, change: str, kind: PreparedKind = "statement") -> str:
+        """Key of an object of a prepared change (a UUIDv7)."""
+        return f"{self.prepared_dir}{change}{_PREPARED_SUFFIXES[kind]}"
+
+    def parse_prepared(self, key: str) -> tuple[str, PreparedKind] | None:
+        """Return the change and the kind of a key under ``_prepared/``; None for another name."""
+        match = _PREPARED.fullmatch(key.removeprefix(self.prepared_dir))
+        if match is None or not key.startswith(self.prepared_dir):
+            return None
+        kinds = {suffix: kind for kind, suffix in _PREPARED_SUFFIXES.items()}
+        return match["id"], kinds[match["suffix"]]
 
     @property
     def delta_dir(self) -> str:

@@ -37,6 +37,7 @@ from simulation.rules.changes import CHANGES, CHANGES_RARE
 from simulation.rules.keys import MORE, MORE_RARE
 from simulation.rules.layouts import LAYOUTS
 from simulation.rules.mirrors import MIRRORS
+from simulation.rules.prepared import PREPARED
 from simulation.rules.properties import PROPERTIES
 from simulation.rules.streams import STREAMS
 
@@ -299,6 +300,7 @@ MUTATIONS: dict[str, Mutation] = {
     **LAYOUTS,
     **MIRRORS,
     **CHANGES,
+    **PREPARED,
 }
 """Name of the broken rule -> function that breaks it, and a seed that finds it."""
 

@@ -17,6 +17,7 @@ from tools.airflow_api import wait_until
 from tools.airflow_backfill import create_backfill
 
 DAG_ID = "rewrite_partitions__rewritten"
+AFTER_PLAN = ("rewrite_partitions", "approve", "commit", "report")
 SPAN = DAYS[1:6] if FULL else DAYS[1:3]
 """The days of the first backfill; each of them starts a JVM."""
 
@@ -109,11 +110,7 @@ def test_the_form_over_all_runs_redoes_nothing_that_is_done(rewritten: Maintaine
     runs = ended(rewritten)
     for run in runs:
         assert run.state == "success"
-        assert run.tasks == {
-            "plan": "success",
-            "rewrite_partitions": "skipped",
-            "report": "skipped",
-        }
+        assert run.tasks == {"plan": "success", **dict.fromkeys(AFTER_PLAN, "skipped")}
         said = run.xcom("plan")["done_before"]
         assert f"run {run.run_id} of {DAG_ID} was done on " in said
         (seq,) = run.xcom("plan")["transactions"]
@@ -156,7 +153,7 @@ def test_a_backfill_is_a_dry_run_unless_told_otherwise(rewritten: Maintained) ->
     before = rows_by_day(rewritten.table("rewritten"))
     backfill(rewritten, DAYS[:1], {"where": "k >= 5"})
     (run,) = ended(rewritten)
-    assert run.tasks == {"plan": "success", "rewrite_partitions": "skipped", "report": "skipped"}
+    assert run.tasks == {"plan": "success", **dict.fromkeys(AFTER_PLAN, "skipped")}
     plan = run.xcom("plan")
     assert (plan["dry_run"], plan["partitions"][0]["partition"]) == (True, partition(DAYS[0]))
     assert rows_by_day(rewritten.table("rewritten")) == before
@@ -173,7 +170,7 @@ def test_a_run_of_the_clock_rewrites_nothing_and_can_be_backfilled_nevertheless(
     assert wait_until(lambda: bool(scheduled()))
     run = Run(rewritten.stack, DAG_ID, scheduled()[0]["dag_run_id"]).ended()
     assert run.state == "success", run.note
-    assert run.tasks == {"plan": "success", "rewrite_partitions": "skipped", "report": "skipped"}
+    assert run.tasks == {"plan": "success", **dict.fromkeys(AFTER_PLAN, "skipped")}
     assert "only a backfill, or a run by hand, rewrites anything" in run.log("plan")
     day = scheduled()[0]["logical_date"][:10]
     conf = {"where": "k >= 5", "dry_run": False}
@@ -244,3 +241,42 @@ def test_a_rewrite_that_removes_too_much_needs_force(rewritten: Maintained) -> N
     assert run.state == "failed"
     assert "force" in run.error("rewrite_partitions")
     assert rows_by_day(table) == before
+
+
+def test_an_approved_rewrite_shows_its_rows_and_commits_exactly_the_parts_that_were_shown(
+    rewritten: Maintained,
+) -> None:
+    table = rewritten.table("rewritten")
+    before = rows_by_day(table)
+    day = DAYS[6]
+    conf = {
+        "partitions": [f"*={day}"],
+        "sql": "select * replace (k + 1000 as k) from _rows where k >= 5",
+        "approve": True,
+        "answer_within": "1h",
+        "assert": ["select count(*) = 0 from after where k < 1000"],
+        "keys": ["ts"],
+        "force": True,
+        "dry_run": False,
+    }
+    run = rewritten.start("rewrite_partitions", "rewritten", conf)
+    asked = rewritten.question(run, "approve")
+    assert asked["subject"].startswith("Rewrite rows (")
+    assert f"| `{partition(day)}` | {before[day]} → " not in asked["body"]
+    assert f"| `{partition(day)}` | {before[day]} | " in asked["body"]
+    assert "select count(*) = 0 from after where k < 1000" in asked["body"]
+    # Nobody sees it, and nobody holds the lock while a person thinks.
+    assert rows_by_day(table) == before
+    assert rewritten.stack.api.pools()["rewritten.merge"]["occupied_slots"] == 0
+    rewritten.answer(run, "approve", "Approve")
+    assert run.ended().state == "success", run.log("commit")
+    (header, *_) = history(table)
+    shown = run.xcom("approve")["prepared"]
+    assert header.why == f"as prepared: {shown}"
+    assert header.run.approved_by == run.xcom("approve")["by"]
+    made = run.xcom("commit")
+    assert (made["transactions"], made["prepared"]) == ([header.seq], shown)
+    assert made["seconds"] < 5
+    assert rows_by_day(table)[day] == header.counts.rows_out
+    assert run.task("commit")["pool"] == "rewritten.merge"
+    assert run.xcom("report")["transactions"] == [header.seq]

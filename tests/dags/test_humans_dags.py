@@ -28,7 +28,7 @@ CHAINS = {
     "delete_where": ["plan", "delete_where", "report"],
     "replace": ["plan", "replace", "report"],
     "restore": ["plan", "restore"],
-    "rewrite_partitions": ["plan", "rewrite_partitions", "report"],
+    "rewrite_partitions": ["plan", "rewrite_partitions", "approve", "commit", "report"],
 }
 
 
@@ -57,7 +57,8 @@ def test_the_work_comes_after_the_answers_and_only_it_holds_the_pool(
     for task, after in pairwise(chain):
         assert after in dag["downstream"][task]
     pool = "daily.merge" if operation == "rewrite_partitions" else NO_TABLE
-    assert dag["pools"] == {task: pool if task == operation else "default_pool" for task in chain}
+    locked = {operation, "commit"}
+    assert dag["pools"] == {task: pool if task in locked else "default_pool" for task in chain}
 
 
 @pytest.mark.parametrize("operation", ["remove_partitions", "orphan_sweep", "erase"])

@@ -15,6 +15,8 @@ from firnline.ids import SystemIds
 from firnline.kernel.local import LocalEngine
 from firnline.log.txn_file import RunIdentity
 from firnline.operations.options import RewriteOptions
+from firnline.operations.prepared.run import commit_prepared, discard_prepared
+from firnline.operations.rewrite.prepare import PrepareReport, run_prepare
 from firnline.operations.rewrite.run import RewriteReport, run_rewrite
 from firnline.settings.load import TableSettings
 from firnline.state.snapshot import read_snapshot
@@ -112,3 +114,52 @@ def test_a_partition_that_is_dropped_needs_no_get_of_its_parts(
     assert report.requests["get"] <= PARTS + 1
     table = opened(store_root)
     assert list(read_snapshot(table.store, table.paths).partitions) == ["day=tu"]
+
+
+def prepare(root: StoreRoot, scratch: Path) -> PrepareReport:
+    table = opened(root)
+    engine = LocalEngine(
+        lambda: opened(root).store, scratch, SystemIds(), SystemClock(), parallel=2
+    )
+    options = RewriteOptions(where="odd = true", prepare=True)
+    return run_prepare(table, lambda: engine, options, RUN)
+
+
+def spent(requests: dict[str, int]) -> dict[str, int]:
+    return {kind: requests[kind] for kind in KINDS if requests[kind]}
+
+
+def test_a_prepared_rewrite_reads_no_part_for_its_commit_and_four_requests_more_than_any(
+    store_root: StoreRoot, tmp_path: Path
+) -> None:
+    filled(store_root)
+    forget()
+    made = prepare(store_root, tmp_path / "scratch")
+    # Each part is staged once for the rewrite; the comparison opens it, and each new one.
+    assert made.requests["get"] <= PARTS + 1 + 4 * (2 * PARTS + 2)
+    assert made.requests["put"] == 2 + 2 + 1  # outputs, the probe, the statement
+    assert (made.evidence.removed, made.evidence.added) == (2 * PARTS, 0)
+    assert made.id is not None
+    forget()
+    report = commit_prepared(opened(store_root), made.id, RUN)
+    # Base: 2 LIST and the log; statement, closing, new parts; probe; decision; commit; statement.
+    assert spent(report.requests) == {
+        "get": PARTS + 1 + 1,
+        "put": 2 + 1 + 2,
+        "list": 2 + 1,
+        "head": 2,
+        "delete": 1 + 1,
+    }
+    assert ids(store_root, tmp_path) == Counter(range(2 * PARTS))
+
+
+def test_a_discard_is_the_statement_the_decision_a_base_and_two_deletes(
+    store_root: StoreRoot, tmp_path: Path
+) -> None:
+    filled(store_root)
+    made = prepare(store_root, tmp_path / "scratch")
+    assert made.id is not None
+    report = discard_prepared(opened(store_root), made.id, RUN)
+    deletes = 2 if store_root.kind == "s3" else report.requests["delete"]
+    assert spent(report.requests) == {"get": PARTS + 1, "put": 1, "list": 2, "delete": deletes}
+    assert report.parts == 2

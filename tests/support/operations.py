@@ -38,11 +38,13 @@ from firnline.operations.options import (
     TtlOptions,
     VerifyOptions,
 )
+from firnline.operations.prepared.run import commit_prepared, discard_prepared, of_run
 from firnline.operations.properties.run import run_apply
 from firnline.operations.rebuild.run import run_rebuild
 from firnline.operations.repartition.run import run_repartition
 from firnline.operations.replace.run import run_replace
 from firnline.operations.restore.run import run_restore
+from firnline.operations.rewrite.prepare import run_prepare
 from firnline.operations.rewrite.run import run_rewrite
 from firnline.operations.schema_fix.run import run_schema_fix
 from firnline.operations.sweep.run import run_sweep
@@ -137,6 +139,41 @@ def with_a_third_partition(call: Call) -> None:
 def rewrite(call: Call) -> None:
     options = RewriteOptions(where=FILTER, force=True)
     run_rewrite(call.table, call.engine, options, call.run)
+
+
+def prepare_then_commit(call: Call) -> None:
+    """As its DAG: a retry goes on with what an earlier try has prepared."""
+    change = prepared(call)
+    if change is not None:
+        commit_prepared(call.table, change, call.run)
+
+
+def prepared(call: Call) -> str | None:
+    """Prepare a rewrite, or find what was prepared before; None if nothing is left to do."""
+    found = of_run(call.table, call.run)
+    if found:
+        return found[-1].id
+    options = RewriteOptions(where=FILTER, force=True, prepare=True)
+    return run_prepare(call.table, call.engine, options, call.run).id
+
+
+def with_a_prepared_rewrite(call: Call) -> object:
+    two_free_appends(call)
+    return prepared(call)
+
+
+def discard_what_waits(call: Call) -> None:
+    if of_run(call.table, call.run):
+        discard_prepared(call.table, call.known, call.run)
+
+
+def sweep_thrice(call: Call) -> None:
+    """A decision stays for a while, and what ends a commit that never came for longer."""
+    for _ in range(3):
+        tidy(call)
+        advance(call.table, 4 * DAY)
+    left = keys_in(call.table, "_prepared")
+    assert not left, left
 
 
 def query(call: Call) -> None:
@@ -537,6 +574,27 @@ SCENARIOS = [
         whole=False,
         op="rewrite",
         transactions=(3,),
+    ),
+    Scenario(
+        "rewrite, prepared and committed",
+        two_free_appends,
+        prepare_then_commit,
+        TWELVE,
+        TWELVE - {5, 6},
+        settings=FREE,
+        op="rewrite",
+        transactions=(1,),
+        later=sweep_thrice,
+    ),
+    Scenario(
+        "rewrite, discard of what was prepared",
+        with_a_prepared_rewrite,
+        discard_what_waits,
+        TWELVE,
+        TWELVE,
+        settings=FREE,
+        deletes=True,
+        later=sweep_thrice,
     ),
     Scenario(
         "rewrite, query",

@@ -182,6 +182,13 @@ class Approve(ApprovalOperator):
         found: dict[str, Any] = context["ti"].xcom_pull(task_ids=self.plan)
         return found
 
+    def told(self, context: Context) -> dict[str, Any]:  # noqa: ARG002 - for subclasses
+        """Return what XCom says besides the answer."""
+        return {}
+
+    def rejected(self, context: Context, told: Mapping[str, Any]) -> None:
+        """Undo what was prepared for the question; called before the tasks after it are skipped."""
+
     def execute_complete(self, context: Context, event: dict[str, Any]) -> dict[str, Any]:
         """Read the answer, in a new process. Asks again if it is not the person's to approve.
 
@@ -196,8 +203,9 @@ class Approve(ApprovalOperator):
             if problem is not None:
                 _LOG.warning("%s, which does not count; the question is asked again", problem)
                 self.execute(context)
-        told = {"approved": approved, **_who(answer, event)}
+        told = {"approved": approved, **_who(answer, event), **self.told(context)}
         if not approved:
+            self.rejected(context, told)
             by = told["by"] or "somebody"
             _skip_all(self, context, told, _LATE if told["timed_out"] else f"rejected by {by}")
         return told

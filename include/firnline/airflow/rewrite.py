@@ -6,11 +6,13 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
-from airflow.sdk import CronDataIntervalTimetable
+from airflow.sdk import CronDataIntervalTimetable, Param
 
+from firnline.airflow.approvals import ANSWER_WITHIN, answer_within, answer_within_param
+from firnline.airflow.params import flag_param, form_params, form_values
+from firnline.airflow.prepared import APPROVE, PreparedWork
 from firnline.airflow.runs import first_try, kind_of_run
 from firnline.airflow.tasks import PlanOperation
-from firnline.airflow.work import SparkWork
 from firnline.errors import UsageError
 from firnline.operations.options import RewriteOptions
 from firnline.operations.registry import REWRITE
@@ -21,14 +23,16 @@ from firnline.units import about_size, counted
 if TYPE_CHECKING:
     from airflow.sdk import Context
 
-
+ASSERT = "assert"
+"""Param of the assertions: the name of the command line's option."""
+_DAY_MS = 86_400_000
 BEGINNING = datetime(1970, 1, 1, tzinfo=UTC)
 """Start date of the DAGs: before the first day of any backfill."""
 _INTERVALS = {"hour": "@hourly", "day": "@daily", "month": "@monthly", "year": "@yearly"}
 """Finest time in a partition's path -> data interval that holds whole partitions; finest first."""
 
 
-class RewriteWork(SparkWork[RewriteOptions]):
+class RewriteWork(PreparedWork[RewriteOptions]):
     """Replaces partitions by the result of a filter or a query."""
 
     about = REWRITE
@@ -40,6 +44,42 @@ class RewriteWork(SparkWork[RewriteOptions]):
         read = f"{counted(figures['parts_to_read'], 'part')} ({size}) to read"
         unread = f", {counted(dropped, 'part')} would go unread" if dropped else ""
         return f"in {counted(number, 'partition')} {read}{unread}"
+
+    def params(self, known: TableSettings | None = None) -> dict[str, Param]:
+        """Return the params: those of the options, and whether a person is asked."""
+        found = form_params(RewriteOptions, known)
+        assertions = found.pop("assertions")
+        return {
+            **found,
+            ASSERT: assertions,
+            APPROVE: flag_param(
+                False,
+                "Approve",
+                "Ask before the commit: the new parts are written, and the question shows which "
+                "rows they remove, add and change. Nobody sees them before they are approved.",
+            ),
+            ANSWER_WITHIN: answer_within_param(),
+        }
+
+    def options(self, params: Mapping[str, Any], *, dry_run: bool) -> RewriteOptions:
+        """Return the options. Raises UsageError."""
+        import msgspec
+
+        from firnline.operations.rewrite.prepare import refuse_evidence
+
+        wait = answer_within(params)  # checked before the approval task starts
+        given = {**params, "assertions": params.get(ASSERT)}
+        values = form_values(RewriteOptions, given)
+        options = RewriteOptions(**values, dry_run=dry_run)
+        if not params.get(APPROVE):
+            refuse_evidence(options)
+            return options
+        keep = int(wait.total_seconds() * 1000) + _DAY_MS
+        return msgspec.structs.replace(options, prepare=True, keep=keep)
+
+    def completes(self, options: RewriteOptions) -> bool:
+        """Return False for a job that prepares: the commit completes the run."""
+        return not options.prepare
 
     def parse_params(self, context: Context) -> RewriteOptions:
         """Return the options from the params and, in a backfill, the run's data interval."""

@@ -262,7 +262,7 @@ class SubmitJob(SparkSubmitOperator):
             self._hook = self._get_hook()
             self._hook.check()
         super().execute(context)
-        if before is not None:
+        if before is not None and self.work.completes(options):
             with airflow_failures():
                 before.record(committed(before.table, context))
 

@@ -157,7 +157,14 @@ class SweepWork(InTaskWork["Approved"]):
         text += ["", f"and {more:,} more: the XCom `{LISTED}` of `plan` has all keys."] * (more > 0)
         if figures["later"]:
             text += ["", f"{counted(figures['later'], 'further orphan')}: for another run."]
-        return f"Delete {counted(asked, 'orphan')} of table {table.name}?", "\n".join(text)
+        ends = len(figures.get("endings", ()))
+        if ends:
+            text += [
+                "",
+                f"{counted(ends, 'prepared change')}, on which nobody decided in time: ends.",
+            ]
+        what = counted(asked, "orphan") if asked or not ends else "what was prepared and left"
+        return f"Delete {what} of table {table.name}?", "\n".join(text)
 
 
 class ApprovedSweep(SweepWork):

@@ -212,6 +212,10 @@ class SparkWork(Work[OptionsT]):
         """Return further arguments of the job; any user can read them, so no secrets."""
         return []
 
+    def completes(self, options: OptionsT) -> bool:  # noqa: ARG002 - for subclasses
+        """Return True if the run has completed once its job has succeeded."""
+        return True
+
     def confidential(self, options: OptionsT) -> str | None:  # noqa: ARG002 - for subclasses
         """Return the alternative if the options must not be arguments; None if they may be.
 

@@ -10,6 +10,7 @@ from typing import Annotated, Literal
 import msgspec
 
 from firnline.operations.fields import Option
+from firnline.operations.prepared.words import Assertions, Keep, KeyColumns, Prepare, Samples
 
 GLOB = "ts_month=2013-*"
 """Example of a glob over partition paths, for a table that is not known."""
@@ -150,8 +151,7 @@ class RewriteOptions(msgspec.Struct, frozen=True, kw_only=True):
         tuple[str, ...],
         _partitions(
             "all partitions",
-            in_form="By hand they are needed, `*` is all. In a backfill they narrow what its dates "
-            "choose.",
+            in_form="By hand they are needed, `*` is all; in a backfill they narrow its dates.",
         ),
     ] = ()
     start_ms: Annotated[
@@ -181,16 +181,16 @@ class RewriteOptions(msgspec.Struct, frozen=True, kw_only=True):
     """Unix ms."""
     force: Annotated[
         bool,
-        Option(
-            "Force",
-            "Also rewrite partitions that lose more rows than `rewrite.max_removed_fraction` "
-            "allows.",
-        ),
+        Option("Force", "Also where more rows go than `rewrite.max_removed_fraction` allows."),
     ] = False
     first_try: int = 0
-    """Number of the first try of this execution of the run: partitions that it has committed since
-    are done, so that a retry does not apply a query twice. 0: every partition again."""
+    """First try of this execution of the run: partitions committed since are done. 0: all again."""
     dry_run: DryRun = False
+    prepare: Prepare = False
+    assertions: Assertions = ()
+    keys: KeyColumns = ()
+    samples: Samples = None
+    keep: Keep = None
 
 
 class RepartitionOptions(msgspec.Struct, frozen=True, kw_only=True):

@@ -40,9 +40,10 @@ def _replace() -> Loaded[ReplaceOptions]:
 
 
 def _rewrite() -> Loaded[RewriteOptions]:
-    from firnline.operations.rewrite.run import preview, run_rewrite
+    from firnline.operations.rewrite.prepare import run_either
+    from firnline.operations.rewrite.run import preview
 
-    return Loaded(preview, run_rewrite)
+    return Loaded(preview, run_either)
 
 
 def _erase() -> Loaded[EraseOptions]:

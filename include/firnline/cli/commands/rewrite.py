@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -20,8 +20,15 @@ from firnline.cli.options import (
     require_table,
 )
 from firnline.cli.output import requests_text
+from firnline.cli.prepared import (
+    render_committed,
+    render_discarded,
+    render_evidence,
+    render_prepared,
+    render_waiting,
+)
 from firnline.cli.progress import reading
-from firnline.errors import RunFailedError, TooMuchRemovedError
+from firnline.errors import RunFailedError, TooMuchRemovedError, UsageError
 from firnline.operations.options import RewriteOptions
 from firnline.units import counted
 
@@ -42,11 +49,25 @@ SHOWN = 20
         'firnline rewrite flights --where "dep_delay is not null" --dry-run',
         "firnline rewrite flights --where \"carrier != 'HA'\" --partitions '*-01' --yes",
         "firnline rewrite t --sql 'from _rows limit 9' --from 2013-02-01 --until 2013-03-01",
+        "firnline rewrite t --where 'a > 0' --prepare --assert 'select count(*) > 9 from after'",
+        "firnline rewrite t --prepared",
+        "firnline rewrite t --commit 019c5f0e-6b6f-7d52-8d0c-3f6d1f0a2b11",
     ],
 )
-def rewrite(
+def rewrite(  # noqa: PLR0913, PLR0917 - one per option
     table: TableArgument,
     options: RewriteOptions,
+    commit: Annotated[
+        str | None,
+        typer.Option("--commit", metavar="ID", help="Commit exactly what was prepared."),
+    ] = None,
+    discard: Annotated[
+        str | None,
+        typer.Option("--discard", metavar="ID", help="Delete what was prepared."),
+    ] = None,
+    prepared: Annotated[
+        bool, typer.Option("--prepared", help="List what is prepared and waits for a decision.")
+    ] = False,
     yes: YesOption = False,
     engine: EngineOption = EngineKind.LOCAL,
     master: MasterOption = None,
@@ -57,24 +78,113 @@ def rewrite(
     """Rewrite partitions by a filter or a query.
 
     All or nothing for each partition, one transaction each; partitions that are done stay done
-    when a later one fails. Under Airflow the DAG rewrite_partitions__TABLE does the same, also as a
-    backfill over dates.
+    when a later one fails. With --prepare nothing is committed: the new parts are written and
+    compared with the old ones, and --commit commits exactly them, in one transaction. Under Airflow
+    the DAG rewrite_partitions__TABLE does the same, also as a backfill over dates.
     """
     opened = open_target(table, settings)
     require_table(opened)
+    decided = [flag for flag in (commit, discard) if flag is not None]
+    _refuse_mixed(options, [*decided, *["prepared"] * prepared])
+    if prepared:
+        _list(opened, as_json)
+    elif commit is not None:
+        _commit(opened, commit, dry_run=options.dry_run, yes=yes, as_json=as_json)
+    elif discard is not None:
+        _discard(opened, discard, dry_run=options.dry_run, as_json=as_json)
+    else:
+        with engine_for("rewrite", opened, engine, master, scratch) as factory:
+            _start(opened, factory, options, yes=yes, as_json=as_json)
+
+
+def _start(
+    opened: Table,
+    factory: Callable[[], Engine],
+    options: RewriteOptions,
+    *,
+    yes: bool,
+    as_json: bool,
+) -> None:
+    """Rewrite, or prepare, after a look at the plan; a prepare commits nothing and asks nobody."""
     from firnline.operations.rewrite.run import preview
 
-    with engine_for("rewrite", opened, engine, master, scratch) as factory:
-        if not look_first(
-            opened,
-            lambda: preview(opened, options),
-            _render_plan,
-            dry_run=options.dry_run,
-            yes=yes,
-            as_json=as_json,
-        ):
-            return
-        _rewrite(opened, factory, options, as_json)
+    go_on = look_first(
+        opened,
+        lambda: preview(opened, options),
+        _render_plan,
+        dry_run=options.dry_run,
+        yes=yes or options.prepare,
+        as_json=as_json,
+    )
+    if go_on:
+        (_prepare if options.prepare else _rewrite)(opened, factory, options, as_json)
+
+
+def _refuse_mixed(options: RewriteOptions, decided: list[str]) -> None:
+    """Raise UsageError for options of which one would be ignored."""
+    if not decided:
+        return
+    given = options != RewriteOptions(dry_run=options.dry_run)
+    if given or len(decided) > 1:
+        raise UsageError(
+            "--commit, --discard and --prepared are about what is prepared already",
+            next_step="give one of them, without options of a new rewrite",
+        )
+
+
+def _list(table: Table, as_json: bool) -> None:
+    from firnline.operations.prepared.run import waiting
+
+    output.show(waiting(table).to_json(), as_json, render_waiting)
+
+
+def _commit(table: Table, change: str, *, dry_run: bool, yes: bool, as_json: bool) -> None:
+    """Commit a prepared change after a look at its evidence."""
+    from firnline.operations.prepared.run import commit_prepared, preview_commit
+
+    go_on = look_first(
+        table,
+        lambda: preview_commit(table, change),
+        lambda data: render_evidence(data["evidence"]),
+        asks=f"to commit {change} to {table.settings.name}",
+        dry_run=dry_run,
+        yes=yes,
+        as_json=as_json,
+    )
+    if go_on:
+        report = commit_prepared(table, change, identity(table))
+        output.show(report.to_json(), as_json, render_committed)
+
+
+def _discard(table: Table, change: str, *, dry_run: bool, as_json: bool) -> None:
+    from firnline.operations.prepared.run import discard_prepared, preview_commit
+
+    if dry_run:
+        plan = preview_commit(table, change)
+        output.show(plan.to_json(), as_json, lambda data: render_evidence(data["evidence"]))
+        return
+    report = discard_prepared(table, change, identity(table), "by hand")
+    output.show(report.to_json(), as_json, render_discarded)
+
+
+def _prepare(
+    table: Table, engine: Callable[[], Engine], options: RewriteOptions, as_json: bool
+) -> None:
+    """Prepare a rewrite and print which rows it would remove, add and change."""
+    from firnline.operations.rewrite.prepare import run_prepare
+    from firnline.operations.rewrite.run import RewriteFailedError, RewriteRefusedError
+
+    name = table.settings.name
+    output.show_run(
+        lambda tell: run_prepare(table, engine, options, identity(table), tell),
+        reading("preparing", name, table.clock, silent=as_json),
+        as_json,
+        render_prepared,
+        stopped=(f"stopped; {name} is as it was", "run the same command again"),
+        failed=(RewriteFailedError, RewriteRefusedError),
+        shorten=lambda report: _shortened(name, report),
+        render_failed=_render,
+    )
 
 
 def _rewrite(

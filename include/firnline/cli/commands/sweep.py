@@ -123,6 +123,20 @@ def _render_plan(data: dict[str, Any]) -> None:
 def _render_young(data: dict[str, Any], grace: str) -> None:
     from firnline.units import about_size
 
+    if data["prepared"]:
+        output.line(
+            f"{counted(data['prepared'], 'part')} of prepared changes wait for a decision: see "
+            f"`firnline rewrite {data['table']} --prepared`."
+        )
+    if data.get("endings"):
+        output.line(
+            f"{counted(len(data['endings']), 'prepared change')} would end: nobody decided in time."
+        )
+    if data.get("discarded"):
+        output.line(
+            f"{counted(data['discarded'], 'part')} of prepared changes deleted: nobody decided in "
+            "time."
+        )
     if data["young"]:
         output.line(
             f"{counted(data['young'], 'object')} ({about_size(data['young_bytes'])}) that nobody "

@@ -35,6 +35,7 @@ from firnline.operations.erase.completion import settle
 from firnline.operations.erase.keys import KeySet, key_set, read_keys
 from firnline.operations.kernel_tasks import Work
 from firnline.operations.options import EraseOptions
+from firnline.operations.prepared.expiry import discard_changed
 from firnline.operations.rewriting import RewriteResult, change, execute
 from firnline.operations.runner import Failure, Progress, Report, Runner
 from firnline.state.snapshot import Snapshot
@@ -122,7 +123,8 @@ def run_erase(
 
     Requests: one LIST each of ``_log/``, ``_txn/`` and ``_erase/`` and the log reads, one GET per
     part that statistics do not exclude and one GET of the keys per group, the outputs, four for
-    the probe of the store, five PUT and one DELETE.
+    the probe of the store, five PUT and one DELETE; one LIST of ``_prepared/``, and for each
+    prepared change there those of ``prepared.expiry.discard_changed``.
 
     Args:
         table: the table.
@@ -197,7 +199,16 @@ class _Run:
         except FirnlineError as error:
             # It is committed: `firnline certificate` and the next erase write it from the plan.
             _LOG.warning("certificate %s is not written yet: %s", erase, error)
+        self._discard_prepared(committed.base or base)
         return found
+
+    def _discard_prepared(self, base: Base) -> None:
+        """Delete prepared parts with rows that are erased; their commit would be refused anyway."""
+        try:
+            discard_changed(self.table, base, self.runner.identity, "rows of it were erased")
+        except FirnlineError as error:
+            # The certificate is not complete as long as these objects exist.
+            _LOG.warning("prepared changes with erased rows are not discarded yet: %s", error)
 
     def _execute(self, base: Base, plan: ErasePlan, erase: str) -> RewriteResult:
         if not plan.groups:

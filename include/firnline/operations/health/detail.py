@@ -20,6 +20,7 @@ from firnline.operations.health.reading import Reading
 from firnline.operations.health.savings import savings
 from firnline.operations.merge.groups import MergePlan
 from firnline.operations.operation import Plan
+from firnline.operations.prepared.run import WaitingChange
 from firnline.operations.restore.undone import Undone, undone
 from firnline.properties.in_force import as_text, differences, stated
 from firnline.state.snapshot import Snapshot
@@ -30,6 +31,8 @@ TRANSACTIONS = 100
 """Of these, the newest ones that are listed."""
 PARTITIONS = 20_000
 """Partitions that are listed at most, those with the most to merge first."""
+PREPARED_PARTITIONS = 20
+"""Partitions of a prepared change that are listed."""
 REASONS = 5
 """Reasons per partition for parts that a merge leaves alone."""
 
@@ -61,6 +64,29 @@ def detail_of(reading: Reading) -> dict[str, Any]:
             "ttl": _summary(reading.ttl),
         },
         "properties": _properties(reading),
+        "prepared": [_prepared(change) for change in reading.prepared.changes],
+        "prepared_problem": reading.prepared.problem,
+    }
+
+
+def _prepared(change: WaitingChange) -> dict[str, Any]:
+    """Return what waits for a decision, with its figures; sample rows stay where they are."""
+    shown: dict[str, Any] = msgspec.to_builtins(change.evidence)
+    return {
+        "id": change.id,
+        "t": change.t,
+        "seq": change.seq,
+        "dag_id": change.run.dag_id,
+        "run_id": change.run.run_id,
+        "user": change.run.user,
+        "begun": change.begun,
+        "asked": change.options.get("where") or change.options.get("sql") or "",
+        "parts": change.parts,
+        "bytes": change.bytes,
+        "evidence": {
+            **{name: value for name, value in shown.items() if name != "samples"},
+            "partitions": shown["partitions"][:PREPARED_PARTITIONS],
+        },
     }
 
 

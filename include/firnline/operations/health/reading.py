@@ -9,12 +9,14 @@ from hashlib import blake2b
 from types import MappingProxyType
 
 from firnline.commit.base import read_base
-from firnline.errors import FirnlineError
+from firnline.errors import FirnlineError, LogCorruptError
 from firnline.log.reader import LogObject, list_log
 from firnline.log.txn_file import TxnHeader
 from firnline.operations.cleanup.plan import TXN_KEPT, CleanupPlan, plan_cleanup
 from firnline.operations.merge.groups import MergePlan
 from firnline.operations.merge.plan import plan_merge
+from firnline.operations.prepared.objects import entries
+from firnline.operations.prepared.run import WaitingChange, waiting_of
 from firnline.operations.ttl.plan import TtlPlan, plan_ttl
 from firnline.properties.record import Properties
 from firnline.settings.load import TableSettings
@@ -39,13 +41,16 @@ class Seen:
     """Newest transaction."""
     log: bytes
     """Digest of the listing of ``_log/``."""
+    prepared: frozenset[str]
+    """Keys under ``_prepared/``."""
     at_ms: int
 
 
 def unchanged(table: Table, seen: Seen) -> bool:
     """Return True if nothing was written since; nothing is fetched.
 
-    Requests: 2 LIST: of ``_log/``, and of ``_txn/`` after the newest transaction that was seen.
+    Requests: 3 LIST: of ``_log/``, of ``_txn/`` after the newest transaction that was seen, and of
+    ``_prepared/``.
 
     Raises:
         FirnlineError: the store cannot be listed.
@@ -54,7 +59,9 @@ def unchanged(table: Table, seen: Seen) -> bool:
     if _digest(listing) != seen.log:
         return False
     newer = table.store.list(table.paths.txn_dir, table.paths.txn(seen.seq))
-    return next(iter(newer), None) is None
+    if next(iter(newer), None) is not None:
+        return False
+    return seen.prepared == frozenset(m.key for m in table.store.list(table.paths.prepared_dir))
 
 
 def _digest(listing: Mapping[str, LogObject]) -> bytes:
@@ -62,6 +69,16 @@ def _digest(listing: Mapping[str, LogObject]) -> bytes:
     for key in sorted(listing):
         digest.update(f"{key}\n{listing[key].size}\n".encode())
     return digest.digest()
+
+
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """What is prepared and waits for somebody to commit or discard it."""
+
+    keys: frozenset[str]
+    changes: tuple[WaitingChange, ...]
+    problem: str = ""
+    """Why it cannot be read."""
 
 
 @dataclass(frozen=True)
@@ -78,12 +95,14 @@ class Reading:
     """Newest transactions, newest first."""
     old: Sequence[ObjectMeta]
     """Listing of ``_txn/`` from its beginning; empty for a short history."""
+    prepared: Prepared
     now_ms: int
 
     @property
     def seen(self) -> Seen:
         """The state that was read."""
-        return Seen(self.snapshot.seq, _digest(self.snapshot.listing), self.now_ms)
+        log = _digest(self.snapshot.listing)
+        return Seen(self.snapshot.seq, log, self.prepared.keys, self.now_ms)
 
     @cached_property
     def merge(self) -> MergePlan | FirnlineError:
@@ -114,7 +133,8 @@ def read(
     """Read a table's log and the newest headers of its transactions.
 
     Requests: 2 LIST and one GET per log file that is not folded, with the newest transaction's; 1
-    LIST and a ranged GET for each header; 1 LIST more once there are more than 100 transactions.
+    LIST and a ranged GET for each header; 1 LIST more once there are more than 100 transactions; 1
+    LIST of ``_prepared/``, and 1 GET for each prepared change.
 
     Args:
         table: the table.
@@ -134,5 +154,15 @@ def read(
         properties=base.properties,
         headers=history(table, headers, known),
         old=list(table.store.list(table.paths.txn_dir, table.paths.birth)) if long else [],
+        prepared=_prepared(table),
         now_ms=table.clock.now_ms(),
     )
+
+
+def _prepared(table: Table) -> Prepared:
+    found = entries(table)
+    keys = frozenset(meta.key for entry in found for meta in entry.objects)
+    try:
+        return Prepared(keys, waiting_of(table, found))
+    except LogCorruptError as error:  # no reason to show nothing else of the table
+        return Prepared(keys, (), error.message)

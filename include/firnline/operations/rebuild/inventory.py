@@ -14,6 +14,7 @@ from firnline.log.reader import LogObject, LogRead
 from firnline.log.records import Delete, LogContent, Marker
 from firnline.log.schema_changes import PartColumns, SchemaChange, line_now, split
 from firnline.operations.options import RebuildOptions
+from firnline.operations.prepared.expiry import undecided_parts
 from firnline.operations.rebuild.plan import (
     Choice,
     History,
@@ -90,7 +91,8 @@ def read_inventory(
     choice = Choice(options.include, options.exclude)
     # An object may have been written at any time, under properties that are no longer in use.
     settings = lengthened(settings, waits(said, settings, now_ms=0))
-    plan = plan_rebuild(history, objects, footers, table.paths, settings, choice)
+    prepared = undecided_parts(table)
+    plan = plan_rebuild(history, objects, footers, table.paths, settings, choice, prepared)
     live = {marker.p: marker for marker in plan.live}
     # Parts of ours first: they tell which columns of other clients' parts only their path has.
     for facts in sorted(footers, key=lambda facts: facts.part is None):

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
+from types import MappingProxyType
 from typing import Any
 
 import msgspec
@@ -133,6 +134,7 @@ def plan_rebuild(
     paths: TablePaths,
     settings: TableSettings,
     choice: Choice,
+    prepared: Mapping[str, str] = MappingProxyType({}),
 ) -> RebuildPlan:
     """Decide on the contents of the log file.
 
@@ -143,6 +145,7 @@ def plan_rebuild(
         paths: of the table.
         settings: of the table: times to live.
         choice: what the user decided.
+        prepared: the change by part, of changes on whose commit nobody has decided.
     """
     named = history.parts
     alive = [m for m in named.values() if m.tmb is None]
@@ -150,7 +153,7 @@ def plan_rebuild(
     dead = [m for m in named.values() if m.tmb is not None and _is_kept(m, history, objects)]
     copies = copies_of(named.values(), footers)
     names = names_of(paths, footers, [objects, named])
-    judge = _Judge(history, objects, paths, settings, choice, copies, names)
+    judge = _Judge(history, objects, paths, settings, choice, copies, names, prepared)
     verdicts = [(facts, *judge.verdict(facts, objects[facts.key])) for facts in footers]
     replaced = _replaced_by_included(verdicts)
     piles: dict[str, list[Judged]] = {"live": [], "ask": [], "out": []}
@@ -202,6 +205,7 @@ class _Judge:
     choice: Choice
     copies: Mapping[str, str]
     names: Names
+    prepared: Mapping[str, str]
 
     def verdict(self, facts: FooterFacts, meta: ObjectMeta) -> tuple[str, str]:
         """Return (live, ask or out; the reason)."""
@@ -209,6 +213,10 @@ class _Judge:
             return "out", facts.error
         if self.choice.excludes(facts.key):
             return "out", "is excluded by --exclude"
+        if facts.key in self.prepared:
+            # Not even with --include: rows that nobody has agreed to must not come by a glob.
+            change = self.prepared[facts.key]
+            return "out", f"belongs to prepared change {change}, which was never committed"
         part = self.names.own(facts)
         elsewhere = self._asked_elsewhere(facts) if part is None else None
         if part is not None and not part.append:

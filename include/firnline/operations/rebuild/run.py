@@ -58,9 +58,9 @@ def run_rebuild(
 ) -> RebuildReport:
     """Write a new log of a table.
 
-    Requests: a LIST per 1,000 objects of ``_log/``, ``_txn/`` and ``_data/``, a GET per log file,
-    per transaction and per object that none of them names, four for the probe of the store and two
-    PUTs. A second run right after the first is refused.
+    Requests: a LIST per 1,000 objects of ``_log/``, ``_txn/``, ``_data/`` and ``_prepared/``, a GET
+    per log file, per prepared change, per transaction and per object that none of them names, four
+    for the probe of the store and two PUTs. A second run right after the first is refused.
 
     Args:
         table: the table.

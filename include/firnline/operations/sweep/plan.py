@@ -14,6 +14,7 @@ from typing import Any, Literal
 
 from firnline.ids import UUID7, uuid7_time_ms
 from firnline.log import dated
+from firnline.operations.prepared.expiry import NOTHING_HELD, Ending, Held, plan_endings
 from firnline.paths import TablePaths
 from firnline.state.snapshot import Snapshot
 from firnline.store.base import ObjectMeta
@@ -63,11 +64,16 @@ class SweepPlan:
     young: int = 0
     """Objects that nothing names yet and that are too young to decide on."""
     young_bytes: int = 0
+    prepared: int = 0
+    """Parts of prepared changes, on which somebody may still decide."""
+    prepared_bytes: int = 0
+    endings: tuple[Ending, ...] = ()
+    """Prepared changes on which nobody can decide any more, or that left something behind."""
 
     @property
     def nothing_to_do(self) -> bool:
-        """True when there is no orphan."""
-        return not self.orphans
+        """True when there is no orphan, and no prepared change to end."""
+        return not (self.orphans or self.endings)
 
     @property
     def bytes(self) -> int:
@@ -85,6 +91,9 @@ class SweepPlan:
             "more_bytes": self.more_bytes,
             "young": self.young,
             "young_bytes": self.young_bytes,
+            "prepared": self.prepared,
+            "prepared_bytes": self.prepared_bytes,
+            "endings": [{"id": e.entry.id, "step": e.step} for e in self.endings],
             "orphans": [
                 {**asdict(o), "age": self.began_ms - o.youngest_ms(self.began_ms)}
                 for o in self.orphans
@@ -100,6 +109,7 @@ def plan_sweep(
     began_ms: int,
     grace_ms: int,
     limit: int,
+    held: Held = NOTHING_HELD,
 ) -> SweepPlan:
     """Find the orphans; memory is that of the snapshot and of ``limit`` orphans.
 
@@ -110,12 +120,16 @@ def plan_sweep(
         began_ms: wall clock when the listing of the snapshot began.
         grace_ms: age of an orphan; never less than FLOOR_MS, whatever is said.
         limit: orphans to name one by one.
+        held: the prepared changes, listed before the snapshot was taken.
     """
     grace_ms = max(grace_ms, FLOOR_MS)
     found: list[Orphan] = []
-    more = more_bytes = young = young_bytes = 0
+    more = more_bytes = young = young_bytes = prepared = prepared_bytes = 0
+    waiting = held.parts
     for orphan in _unnamed(snapshot, objects, uploads):
-        if began_ms - orphan.youngest_ms(began_ms) <= grace_ms:
+        if orphan.key in waiting:
+            prepared, prepared_bytes = prepared + 1, prepared_bytes + orphan.bytes
+        elif began_ms - orphan.youngest_ms(began_ms) <= grace_ms:
             young, young_bytes = young + 1, young_bytes + orphan.bytes
         elif len(found) < limit:
             found.append(orphan)
@@ -130,6 +144,9 @@ def plan_sweep(
         more_bytes=more_bytes,
         young=young,
         young_bytes=young_bytes,
+        prepared=prepared,
+        prepared_bytes=prepared_bytes,
+        endings=plan_endings(held, snapshot, began_ms=began_ms, grace_ms=grace_ms),
     )
 
 

@@ -15,6 +15,7 @@ from firnline.errors import RunFailedError, UsageError
 from firnline.log.txn_file import RunIdentity
 from firnline.operations.deletion import DeleteProgress, Deleter, NotDeleted
 from firnline.operations.options import SweepOptions
+from firnline.operations.prepared import expiry
 from firnline.operations.runner import Report, RunMetrics
 from firnline.operations.sweep.plan import FLOOR_MS, Orphan, SweepPlan, plan_sweep
 from firnline.properties.in_force import Waits, waits
@@ -45,6 +46,10 @@ class SweepReport(Report, frozen=True, kw_only=True):
     young: int
     """Objects that nothing names and that are too young to decide on."""
     young_bytes: int
+    prepared: int
+    """Parts of prepared changes, on which somebody may still decide."""
+    discarded: int
+    """Parts of prepared changes that are deleted because nobody decided in time."""
     failed: int
     """Objects whose deletion was not confirmed."""
     failures: tuple[NotDeleted, ...]
@@ -70,7 +75,8 @@ def preview(table: Table, options: SweepOptions) -> SweepPlan:
     """List the orphans; nothing is written but an unpublished transaction's log file.
 
     Requests: those of ``take_base(everything=True)``, a LIST for 1,000 objects under ``_data/``,
-    one of ``_probe/``, on S3 one of the uploads.
+    one of ``_probe/``, one of ``_prepared/`` with a GET for each prepared change and decision, on
+    S3 one of the uploads.
 
     Raises:
         UsageError: there is no table, or ``older_than`` is too short.
@@ -87,7 +93,8 @@ def run_sweep(
 ) -> SweepReport:
     """List and delete.
 
-    Requests: those of ``preview``, on S3 one for 1,000 orphans and one for each upload.
+    Requests: those of ``preview``, on S3 one for 1,000 orphans and one for each upload; those of
+    ``prepared.expiry.end`` for prepared changes that end.
 
     Args:
         table: the table.
@@ -104,8 +111,9 @@ def run_sweep(
     plan = _plan(table, options, uploads)
     chosen, left = choose(plan, options)
     deleter = Deleter(table, len(chosen), on_progress)
-    aborted = 0
+    aborted = discarded = 0
     if not options.dry_run:
+        discarded = expiry.end(table, plan.endings, run)
         deleter.delete([o.key for o in chosen if o.kind != "upload"])
         aborted = _abort(uploads, [o for o in chosen if o.kind == "upload"], deleter)
         # No transaction records it, so this line is the only trace.
@@ -123,6 +131,8 @@ def run_sweep(
         gone=len(set(options.approved or ()) - {o.key for o in plan.orphans}),
         young=plan.young,
         young_bytes=plan.young_bytes,
+        prepared=plan.prepared - discarded,
+        discarded=discarded,
         failed=deleter.failed,
         failures=tuple(deleter.failures),
         requests=metrics.requests,
@@ -156,6 +166,7 @@ def _uploads(table: Table) -> Uploads | None:
 def _plan(table: Table, options: SweepOptions, uploads: Uploads | None) -> SweepPlan:
     paths, store = table.paths, table.store
     began = table.clock.now_ms()
+    held = expiry.held(table)  # before the base: what is committed afterwards still stands here
     base = take_base(table, everything=True)
     if not base.snapshot.listing:
         raise no_table(table)  # without a log, orphans cannot be told
@@ -171,6 +182,7 @@ def _plan(table: Table, options: SweepOptions, uploads: Uploads | None) -> Sweep
         began_ms=began,
         grace_ms=grace,
         limit=table.settings.cleanup.max_deletes_per_run,
+        held=held,
     )
 
 

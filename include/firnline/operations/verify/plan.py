@@ -309,6 +309,8 @@ class Counted:
     orphan_bytes: int = 0
     young: int = 0
     """Objects that nobody names and that may belong to a run still under way."""
+    prepared: int = 0
+    """Parts of prepared changes that wait for a decision."""
 
 
 @dataclass(slots=True)
@@ -320,11 +322,15 @@ class _Walk:
     orphans: _Sum = field(default_factory=_Sum)
     unpurged: _Sum = field(default_factory=_Sum)
     seen: set[str] = field(default_factory=set)
+    prepared: frozenset[str] = frozenset()
 
     def take(self, meta: ObjectMeta, now_ms: int, orphan_grace: int) -> None:
         self.counted.objects += 1
         self.counted.bytes += meta.size
         marker = self.parts.get(meta.key)
+        if marker is None and meta.key in self.prepared:
+            self.counted.prepared += 1
+            return
         if marker is None:
             since = dated.named_since(_name_time(meta.key), meta.modified_ms, now_ms)
             if since < now_ms - orphan_grace:
@@ -350,6 +356,7 @@ def check_objects(
     objects: Iterable[ObjectMeta],
     now_ms: int,
     orphan_grace: int,
+    prepared: frozenset[str] = frozenset(),
 ) -> Counted:
     """Compare every object under ``_data/`` with the parts, in one pass over the listing.
 
@@ -360,8 +367,9 @@ def check_objects(
         objects: listing of ``_data/``, begun after the log was read.
         now_ms: wall clock.
         orphan_grace: objects that nobody names count as left over when they are older, in ms.
+        prepared: parts of prepared changes, which wait for a decision.
     """
-    walk = _Walk(found, parts, purged)
+    walk = _Walk(found, parts, purged, prepared=prepared)
     for meta in objects:
         walk.take(meta, now_ms, orphan_grace)
     gone = _Sum()

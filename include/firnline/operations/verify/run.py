@@ -15,6 +15,7 @@ from firnline.errors import FindingsError, FirnlineError, ForeignPathError, LogC
 from firnline.log.reader import LogRead
 from firnline.log.records import LogContent, Marker
 from firnline.operations.options import VerifyOptions
+from firnline.operations.prepared.expiry import held
 from firnline.operations.runner import RunMetrics
 from firnline.operations.verify.checkpoints import check_checkpoints
 from firnline.operations.verify.history import check_chain, check_witnesses
@@ -67,6 +68,8 @@ class Checked(msgspec.Struct, frozen=True, kw_only=True):
     orphan_bytes: int = 0
     young_objects: int = 0
     """Objects that no log file names, younger than ``orphan_grace``."""
+    prepared: int = 0
+    """Parts of prepared changes that wait for a decision."""
     footers: int = 0
     footer_rows: int = 0
     read_parts: int = 0
@@ -124,11 +127,11 @@ def run_verify(
 ) -> VerifyReport:
     """Check a table; works on a damaged one as far as it can be read.
 
-    Requests: a LIST per 1,000 objects of ``_log/``, ``_txn/``, ``_data/`` and ``_ckpt/``, a GET per
-    log file, transaction and checkpoint; deep: a GET per live part besides; of rows: a GET for each
-    part that is read. Where the log lacks the
-    newest transaction 1 GET more; where it looks lost, those of ``read_snapshot``. Of a table with
-    a mirror those of ``replay``.
+    Requests: a LIST per 1,000 objects of ``_log/``, ``_txn/``, ``_data/``, ``_prepared/`` and
+    ``_ckpt/``, a GET per log file, transaction, checkpoint and prepared change; deep: a GET per
+    live part besides; of rows: a GET for each part that is read. Where the log lacks the newest
+    transaction 1 GET more; where it looks lost, those of ``read_snapshot``. Of a table with a mirror
+    those of ``replay``.
 
     Args:
         table: the table.
@@ -286,7 +289,19 @@ class _Run:
             table.store.list(table.paths.data_dir),
             now_ms,
             orphan_grace,
+            self._prepared(),
         )
+
+    def _prepared(self) -> frozenset[str]:
+        """Return the parts of prepared changes; a statement that does not read is a finding."""
+        try:
+            return held(self.table).parts
+        except LogCorruptError as error:
+            self.found.add(
+                "warning", "prepared-unreadable", self.table.paths.prepared_dir, error.message,
+                error.next_step,
+            )  # fmt: skip
+            return frozenset()
 
     def report(
         self,
@@ -321,6 +336,7 @@ class _Run:
                 orphans=counted.orphans,
                 orphan_bytes=counted.orphan_bytes,
                 young_objects=counted.young,
+                prepared=counted.prepared,
                 footers=deep.count,
                 footer_rows=deep.rows,
                 read_parts=read.parts,

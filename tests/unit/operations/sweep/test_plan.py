@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Any
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -21,7 +22,7 @@ NOW = START_MS + 100 * DAY
 def plan(
     world: World, objects: Iterable[ObjectMeta], uploads: Iterable[Upload] = (), **options: int
 ) -> SweepPlan:
-    chosen = {"began_ms": NOW, "grace_ms": 3 * DAY, "limit": 1_000, **options}
+    chosen: Any = {"began_ms": NOW, "grace_ms": 3 * DAY, "limit": 1_000, **options}
     return plan_sweep(snapshot(world), objects, uploads, **chosen)
 
 

@@ -524,6 +524,22 @@ function Next({ plans, table, operations, now }) {
     h(ByForm, { table, operations }));
 }
 
+/** Rewrites that are written and wait for somebody to commit or discard them, with their evidence. */
+function Prepared({ detail, now }) {
+  if (detail.prepared_problem) return h(Section, { title: "Waits for approval" }, h(Problem, { text: detail.prepared_problem }));
+  if (!detail.prepared?.length) return null;
+  const cells = (each, name) => h(ui.Table.Row, { key: name }, h(ui.Table.Cell, null, name),
+    [`${number(each.rows_before)} → ${number(each.rows_after)}`, number(each.removed), number(each.added), number(each.changed)].map((text, at) => h(ui.Table.Cell, { key: at, textAlign: "end" }, text)));
+  return h(Section, { title: "Waits for approval" }, detail.prepared.map((one) => h(ui.Box, { key: one.id, mb: 6, "data-testid": "prepared" },
+    h(ui.Text, null, h("b", null, one.asked), `, prepared ${ago(one.t, now)}${one.user ? ` by ${one.user}` : ""}: ${counted(one.parts, "new part")} (${size(one.bytes)})${one.begun ? ", its commit or discard has begun" : ""}. `,
+      one.dag_id && h(Link, { to: runPath(one.dag_id, one.run_id) }, "Its run")),
+    h(ui.Table.Root, { size: "sm", mt: 2 },
+      h(ui.Table.Header, null, h(ui.Table.Row, null, ["partition", "rows", "removed", "added", "changed"].map((title, at) => h(ui.Table.ColumnHeader, { key: title, textAlign: at ? "end" : "start" }, title)))),
+      h(ui.Table.Body, null, one.evidence.partitions.map((each) => cells(each, each.partition || "-")), one.evidence.partition_count > 1 && cells(one.evidence, counted(one.evidence.partition_count, "partition")))),
+    Object.keys(one.evidence.columns).length > 0 && h(ui.Text, { fontSize: "sm", mt: 2 }, "Changed values: ", Object.entries(one.evidence.columns).map(([name, count]) => `${name} ${number(count)}`).join(", ")),
+    one.evidence.assertions.map((text) => h(ui.Text, { key: text, fontSize: "sm", color: "fg.muted" }, `holds: ${text}`)))));
+}
+
 /** What needs values that may not stand in an address: the form of the DAG asks for them. */
 function ByForm({ table, operations }) {
   const forms = [["delete_where", "Delete rows by a condition"], ["erase", "Erase the rows of keys"]].filter(([dagId]) => operations.includes(dagId));
@@ -587,6 +603,7 @@ function TableOfDag({ dagId }) {
       h(ui.Text, { ml: 6 }, "Last verify:"), h(Run, { run: airflow.runs.verify, dagId: `verify__${row.table}`, now })),
     !detail && !row.problem && h(ui.Text, { mt: 8, color: "fg.muted" }, h(ui.Spinner, { size: "sm", mr: 2 }), "The details are being read …"),
     detail && h(React.Fragment, null,
+      h(Prepared, { detail, now }),
       h(Next, { plans: detail.next, table: row.table, operations: row.operations, now }),
       h(Partitions, { detail, table: row.table, operations: row.operations }),
       h(Transactions, { detail, table: row.table, operations: row.operations, now }),

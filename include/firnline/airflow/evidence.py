@@ -1,0 +1,96 @@
+"""The evidence of a prepared change as Markdown: for questions, and for the page."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from firnline.airflow.approvals import code
+from firnline.settings.load import TableSettings
+from firnline.units import about_size, counted
+
+SHOWN = 20
+"""Maximum partitions in a question."""
+
+
+def question(table: TableSettings, change: Mapping[str, Any]) -> tuple[str, str]:
+    """Return headline and Markdown text of the question on a prepared change.
+
+    Args:
+        table: the table.
+        change: a ``WaitingChange`` as plain data.
+    """
+    shown = change["evidence"]
+    rows = f"{shown['rows_before']:,} → {shown['rows_after']:,}"
+    options = change["options"]
+    asked = options.get("where") or options.get("sql") or ""
+    what = "rows that stay" if options.get("where") else "query"
+    partitions = counted(shown["partition_count"], "partition")
+    parts, size = counted(change["parts"], "new part"), about_size(change["bytes"])
+    outcome = (
+        f"Approved, exactly these {parts} ({size}) are committed in one transaction, unless their "
+        f"partitions have changed since transaction {change['seq']}; rejected, they are deleted."
+    )
+    text = [
+        f"**{_difference(shown)}** of {partitions}; in the parts that are compared, {rows} rows.",
+        "",
+        f"The {what}: {code(asked)}",
+        "",
+        outcome,
+        "",
+        *evidence_lines(shown),
+    ]
+    return f"Rewrite {_difference(shown)} of table {table.name}?", "\n".join(text)
+
+
+def _difference(shown: Mapping[str, Any]) -> str:
+    kinds = [f"{shown[kind]:,} {kind}" for kind in ("removed", "added", "changed") if shown[kind]]
+    return f"rows ({', '.join(kinds) or 'none'})"
+
+
+_NO_KEY = "No key matches rows: a changed row is one removed and one added."
+
+
+def evidence_lines(shown: Mapping[str, Any]) -> list[str]:
+    """Return the evidence as Markdown tables."""
+    lines = ["| partition | rows before | after | removed | added | changed |"]
+    lines.append("|---|--:|--:|--:|--:|--:|")
+    for each in shown["partitions"][:SHOWN]:
+        names = ("rows_before", "rows_after", "removed", "added", "changed")
+        figures = " | ".join(f"{each[name]:,}" for name in names)
+        lines.append(f"| {code(each['partition'] or '(none)')} | {figures} |")
+    more = shown["partition_count"] - min(len(shown["partitions"]), SHOWN)
+    lines += ["", f"and {counted(more, 'partition')} more."] * (more > 0)
+    keys = ", ".join(map(code, shown["keys"]))
+    matched = (
+        f"Rows are matched by {keys}."
+        if keys
+        else "No key matches rows: a changed row is one removed and one added."
+    )
+    lines += ["", matched]
+    if shown["columns"]:
+        lines += ["", "| column | values changed |", "|---|--:|"]
+        lines += [f"| {code(name)} | {count:,} |" for name, count in shown["columns"].items()]
+    lines += _sample_lines(shown["samples"])
+    if shown["assertions"]:
+        lines += ["", "These hold:", "", *(f"- {code(text)}" for text in shown["assertions"])]
+    return lines
+
+
+def _sample_lines(samples: list[dict[str, Any]]) -> list[str]:
+    if not samples:
+        return []
+    rows = [
+        f"| {one['kind']} | {code(one['partition'] or '(none)')} | {code(_sample(one))} |"
+        for one in samples
+    ]
+    return ["", "| sample | partition | row |", "|---|---|---|", *rows]
+
+
+def _sample(one: Mapping[str, Any]) -> str:
+    before, after = one.get("before", {}), one.get("after", {})
+    found = []
+    for name in dict.fromkeys([*before, *after]):
+        sides = [str(side[name]) for side in (before, after) if name in side]
+        found.append(f"{name}={' → '.join(dict.fromkeys(sides))}")
+    return ", ".join(found)

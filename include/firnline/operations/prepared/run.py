@@ -1,0 +1,399 @@
+"""Commit or discard a prepared change: exactly the parts that it names, or nothing.
+
+The order of the requests is the argument; keep it. A commit takes its base first and then reads the
+statement, so that whoever removes a statement knows how long a commit that has read it may last
+(``commit_ttl`` after its base). The decision comes before the transaction, and a discard reads the
+table after its own decision: by then no other process can decide on a commit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+
+from firnline.commit.base import Base, take_base
+from firnline.commit.transaction import Change, commit
+from firnline.errors import (
+    ObjectNotFoundError,
+    PreparedChangeError,
+    RunFailedError,
+)
+from firnline.ids import uuid7_time_ms
+from firnline.log.txn_file import Counts, RunIdentity, TxnHeader
+from firnline.operations.deletion import Deleter
+from firnline.operations.prepared import objects
+from firnline.operations.prepared.evidence import Evidence
+from firnline.operations.prepared.record import Decision, Prepared, refuse_changed
+from firnline.operations.runner import Report, RunMetrics, Runner
+from firnline.state.history import history_since
+from firnline.state.snapshot import Snapshot
+from firnline.table import Table
+
+_SEARCHED = 1_000
+"""Newest transactions among which that of a prepared change is looked for."""
+
+
+class CommitReport(Report, frozen=True, kw_only=True):
+    """Result of a commit."""
+
+    table: str
+    id: str
+    transaction: int | None
+    """Sequence number; None if an earlier commit of it is not among the newest transactions."""
+    transactions: tuple[int, ...]
+    earlier: bool
+    """It had been committed before, by an earlier try."""
+    partitions: tuple[str, ...]
+    counts: Counts
+    requests: dict[str, int]
+    seconds: float
+
+
+class DiscardReport(Report, frozen=True, kw_only=True):
+    """Result of a discard."""
+
+    table: str
+    id: str
+    parts: int
+    """Prepared parts that are deleted."""
+    bytes: int
+    transactions: tuple[int, ...] = ()
+    requests: dict[str, int]
+    seconds: float
+
+
+class _MadeAlreadyError(Exception):
+    """Another process has committed the change; never leaves this module."""
+
+
+def why_of(change: str) -> str:
+    """Return the reason in the header of a prepared change's transaction."""
+    return f"as prepared: {change}"
+
+
+class PreparedPlan(Report, frozen=True, kw_only=True):
+    """A prepared change, before somebody decides on it."""
+
+    table: str
+    id: str
+    seq: int
+    partitions: tuple[str, ...]
+    evidence: Evidence
+    counts: Counts
+
+    @property
+    def nothing_to_do(self) -> bool:
+        """Return False: only what changes something is prepared."""
+        return False
+
+
+def preview_commit(table: Table, change_id: str) -> PreparedPlan:
+    """Return what ``commit_prepared`` would commit; refused where that would be refused now.
+
+    Requests: those of ``take_base`` and 1 GET. Raises PreparedChangeError.
+    """
+    base = take_base(table)
+    change = objects.read(table, change_id)
+    if change is None:
+        raise _gone(table, change_id, "there is no such change, or it has ended")
+    if not _is_in(change, base.snapshot):
+        refuse_changed(change, base.snapshot, base.table.settings)
+    return PreparedPlan(
+        table=table.settings.name,
+        id=change.id,
+        seq=change.seq,
+        partitions=change.partitions,
+        evidence=change.evidence,
+        counts=change.counts,
+    )
+
+
+def commit_prepared(table: Table, change_id: str, run: RunIdentity) -> CommitReport:
+    """Commit a prepared change in one transaction; needs no engine and reads no part.
+
+    Requests: those of ``take_base``, 1 GET of the statement, 1 LIST of ``_prepared/``, 1 HEAD per
+    new part, four for the probe of the store, 1 PUT of the decision, those of ``commit`` (2 PUT
+    without a rival) and 1 DELETE of the statement.
+
+    Args:
+        table: the table.
+        change_id: of the prepared change.
+        run: who commits it, for the history.
+
+    Raises:
+        PreparedChangeError: there is no such change, it is discarded, or its partitions have
+            changed; nothing was committed.
+        CommitConflictError, CommitExpiredError, CommitUnknownError: see ``transaction.commit``.
+    """
+    runner = Runner(table, run)
+    base = runner.take_base()
+    change = objects.read(runner.table, change_id)
+    if change is None:
+        return _ended(runner, change_id)
+    if _is_in(change, base.snapshot) or (not change.adds and _transaction_of(table, change.id)):
+        return _report(runner, change, None)
+    _refuse_closed(runner.table, change)
+    refuse_changed(change, base.snapshot, runner.table.settings)
+    _refuse_other_objects(runner.table, change)
+    runner.probe()
+    _decide(runner.table, base, change, run)
+    try:
+        made = commit(runner.table, base, _change_of(change, runner), run)
+    except _MadeAlreadyError:
+        return _report(runner, change, None)
+    return _report(runner, change, made.header)
+
+
+def _change_of(change: Prepared, runner: Runner) -> Change:
+    def refuse(snapshot: Snapshot) -> None:
+        if _is_in(change, snapshot):
+            raise _MadeAlreadyError
+        refuse_changed(change, snapshot, runner.table.settings)
+
+    return Change(
+        op=change.op,
+        replaces=change.replaces,
+        adds=change.adds,
+        counts=change.counts,
+        partitions=change.partitions,
+        refuse=refuse,
+        why=why_of(change.id),
+    )
+
+
+def _is_in(change: Prepared, snapshot: Snapshot) -> bool:
+    """Return True if the log names a new part: the change is committed."""
+    return any(m.p in snapshot.parts for m in change.adds)
+
+
+def _refuse_closed(table: Table, change: Prepared) -> None:
+    found = next((e for e in objects.entries(table) if e.id == change.id), None)
+    if found is None or found.statement is None or found.closed is not None:
+        raise _gone(table, change.id, "its time is over")
+
+
+def _decide(table: Table, base: Base, change: Prepared, run: RunIdentity) -> None:
+    """Decide on the commit, unless it is decided already. Raises PreparedChangeError."""
+
+    def in_time() -> bool:
+        return table.clock.elapsed_ms() - base.began_ms <= table.settings.commit_ttl
+
+    # One that is decided on too late is refused by ``commit``, by the same time.
+    stands = objects.decide(table, change.id, "commit", run, may_put=in_time)
+    if stands.verdict != "commit":
+        raise _gone(table, change.id, _discarded(stands))
+
+
+def _refuse_other_objects(table: Table, change: Prepared) -> None:
+    """Raise PreparedChangeError unless every new part has its object, with its size."""
+    for marker in change.adds:
+        try:
+            size = table.store.head(marker.p).size
+        except ObjectNotFoundError:
+            size = -1
+        if size != marker.b:
+            found = "is gone" if size < 0 else f"has {size} bytes instead of {marker.b}"
+            raise PreparedChangeError(
+                f"prepared change {change.id} is not committed: its part {marker.p} {found}",
+                next_step=f"discard it (firnline rewrite {table.settings.name} --discard "
+                f"{change.id}) and prepare it again; a sweep by an older firnline may have "
+                "deleted the part",
+            )
+
+
+def _report(runner: Runner, change: Prepared, header: TxnHeader | None) -> CommitReport:
+    """Remove the statement and report. The decision stays until a sweep finds it old."""
+    table = runner.table
+    earlier = header is None
+    if header is None:
+        header = _transaction_of(table, change.id)
+    Deleter(table, 1).delete([table.paths.prepared(change.id)])
+    return _commit_report(runner, change.id, header, earlier=earlier, counts=change.counts)
+
+
+def _commit_report(
+    runner: Runner, change: str, header: TxnHeader | None, *, earlier: bool, counts: Counts
+) -> CommitReport:
+    return CommitReport(
+        table=runner.table.settings.name,
+        id=change,
+        transaction=None if header is None else header.seq,
+        transactions=() if header is None else (header.seq,),
+        earlier=earlier,
+        partitions=() if header is None else header.partitions,
+        counts=counts if header is None else header.counts,
+        requests=runner.requests,
+        seconds=runner.seconds,
+    )
+
+
+def _ended(runner: Runner, change: str) -> CommitReport:
+    """Report a change without a statement that was committed. Raises PreparedChangeError."""
+    decision = objects.read_decision(runner.table, change)
+    header = None
+    if decision is not None and decision.verdict == "commit":
+        header = _transaction_of(runner.table, change)
+    if header is None:
+        raise _gone(runner.table, change, _discarded(decision))
+    return _commit_report(runner, change, header, earlier=True, counts=header.counts)
+
+
+def _transaction_of(table: Table, change: str) -> TxnHeader | None:
+    wanted, since = why_of(change), uuid7_time_ms(change)
+    return next((h for h in history_since(table, since, _SEARCHED) if h.why == wanted), None)
+
+
+def _discarded(decision: Decision | None) -> str:
+    if decision is None or decision.verdict != "discard":
+        return "there is no such change, or it has ended"
+    return f"it was discarded{f' ({decision.why})' if decision.why else ''}"
+
+
+def _gone(table: Table, change: str, why: str) -> PreparedChangeError:
+    return PreparedChangeError(
+        f"prepared change {change} of table {table.settings.name} cannot be committed: {why}",
+        next_step=f"see `firnline rewrite {table.settings.name} --prepared`, or prepare it again",
+    )
+
+
+def discard_prepared(
+    table: Table, change_id: str, run: RunIdentity, why: str = ""
+) -> DiscardReport:
+    """Discard a prepared change and delete its parts at once; a run that dies is run again.
+
+    Requests: 1 GET of the statement, 1 PUT of the decision, those of ``take_base``, 1 DELETE per
+    1,000 parts and 1 of the statement.
+
+    Args:
+        table: the table.
+        change_id: of the prepared change.
+        run: who discards it.
+        why: reason, for whoever asks for it later.
+
+    Raises:
+        PreparedChangeError: there is no such change, or its commit has begun; nothing was deleted.
+        RunFailedError: some parts could not be deleted.
+    """
+    metrics = RunMetrics(table)
+    change = objects.read(table, change_id)
+    if change is None:
+        raise PreparedChangeError(
+            f"table {table.settings.name} has no prepared change {change_id}",
+            next_step=f"see `firnline rewrite {table.settings.name} --prepared`",
+        )
+    stands = objects.decide(table, change_id, "discard", run, why=why)
+    if stands.verdict != "discard":
+        raise PreparedChangeError(
+            f"prepared change {change_id} of table {table.settings.name} is not discarded: its "
+            "commit has begun",
+            next_step=f"end it with `firnline rewrite {table.settings.name} --commit {change_id}`; "
+            "if that is refused, the sweep deletes its parts later",
+        )
+    deleted = remove(table, take_base(table, everything=True).snapshot, change)
+    return DiscardReport(
+        table=table.settings.name,
+        id=change_id,
+        parts=deleted,
+        bytes=change.bytes,
+        requests=metrics.requests,
+        seconds=metrics.seconds,
+    )
+
+
+def remove(table: Table, snapshot: Snapshot, change: Prepared) -> int:
+    """Delete the parts of a change that nobody can commit any more, then its statement.
+
+    Args:
+        table: the table.
+        snapshot: read, with everything, after it became certain that nobody can.
+        change: the change.
+
+    Returns the number of parts. Raises PreparedChangeError if the log names one of them, and
+    RunFailedError if some could not be deleted.
+    """
+    named = [m.p for m in change.adds if m.p in snapshot.parts]
+    if named:
+        raise PreparedChangeError(
+            f"prepared change {change.id} of table {table.settings.name} is committed: the log "
+            f"names its part {named[0]}",
+            next_step="see `firnline history`; a restore undoes it",
+        )
+    keys = [m.p for m in change.adds]
+    deleter = Deleter(table, len(keys) + 1)
+    deleter.delete(keys)
+    if deleter.failed:
+        first = deleter.failures[0]
+        raise RunFailedError(
+            f"{deleter.failed} of {len(keys)} parts of prepared change {change.id} could not be "
+            f"deleted; the first, {first.key}: {first.message}",
+            next_step="see that the credentials may delete there and discard it again",
+        )
+    deleter.delete([table.paths.prepared(change.id)])
+    return len(keys)
+
+
+class WaitingChange(msgspec.Struct, frozen=True, kw_only=True):
+    """A prepared change that waits for a decision."""
+
+    id: str
+    t: int
+    """Unix milliseconds at which it was prepared."""
+    seq: int
+    keep: int
+    run: RunIdentity
+    options: dict[str, Any]
+    partitions: tuple[str, ...]
+    parts: int
+    bytes: int
+    evidence: Evidence
+    begun: bool
+    """Somebody has decided on it, and died: a commit or discard is ended by being run again."""
+
+
+class WaitingReport(Report, frozen=True, kw_only=True):
+    """The prepared changes of a table, oldest first."""
+
+    table: str
+    prepared: tuple[WaitingChange, ...]
+
+
+def waiting(table: Table) -> WaitingReport:
+    """Return the changes that wait for somebody to commit or discard them.
+
+    Requests: 1 LIST, and 1 GET for each of them. Raises LogCorruptError.
+    """
+    found = waiting_of(table, objects.entries(table))
+    return WaitingReport(table=table.settings.name, prepared=found)
+
+
+def waiting_of(table: Table, found: Sequence[objects.Entry]) -> tuple[WaitingChange, ...]:
+    """Return those of the listed changes that wait. Requests: 1 GET for each of them."""
+    read = objects.statements(table, found)
+    return tuple(_waits(read[e.id], begun=not e.waits) for e in found if e.id in read)
+
+
+def _waits(change: Prepared, *, begun: bool) -> WaitingChange:
+    return WaitingChange(
+        id=change.id,
+        t=change.t,
+        seq=change.seq,
+        keep=change.keep,
+        run=change.run,
+        options=change.options,
+        partitions=change.partitions,
+        parts=len(change.adds),
+        bytes=change.bytes,
+        evidence=change.evidence,
+        begun=begun,
+    )
+
+
+def of_run(table: Table, run: RunIdentity) -> list[WaitingChange]:
+    """Return the waiting changes of a run, by DAG id and run id. Requests: those of ``waiting``."""
+    return [
+        change
+        for change in waiting(table).prepared
+        if (change.run.dag_id, change.run.run_id) == (run.dag_id, run.run_id)
+    ]

@@ -1,0 +1,323 @@
+"""Prepare a rewrite: all but the commit, with evidence of what it would change.
+
+The new parts are written and named by a statement (``operations.prepared``), so that a person or a
+program can look at the difference and then commit exactly those parts, in one transaction for all
+partitions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import msgspec
+
+from firnline.commit.base import Base
+from firnline.commit.change import Change
+from firnline.commit.outputs import Outputs
+from firnline.errors import CommitExpiredError, UsageError
+from firnline.kernel.engine import Engine
+from firnline.log.txn_file import RunIdentity
+from firnline.operations.committer import outputs_of
+from firnline.operations.options import RewriteOptions
+from firnline.operations.prepared import objects
+from firnline.operations.prepared.compare import Asked, check_asked, evidence
+from firnline.operations.prepared.evidence import Evidence
+from firnline.operations.prepared.record import KEEP_MS, Prepared, plain, planned_by, standing
+from firnline.operations.prepared.run import WaitingChange, discard_prepared, of_run
+from firnline.operations.rewrite.plan import OP, PlannedPartition, RewritePlan, make_plan, make_work
+from firnline.operations.rewrite.report import (
+    PartitionRewrite,
+    RewriteFailedError,
+    RewriteRefusedError,
+    RewriteReport,
+    change,
+    too_much,
+)
+from firnline.operations.rewrite.run import run_rewrite
+from firnline.operations.rewriting import RewriteResult, execute, is_nothing
+from firnline.operations.runner import Failure, Progress, Report, Runner
+from firnline.state.history import add_counts
+from firnline.table import Table
+
+_ASKED = ("dry_run", "prepare", "first_try")
+"""Fields of the options that do not say what the rewrite does."""
+
+
+class PrepareReport(Report, frozen=True, kw_only=True):
+    """Result of a prepare: what waits to be committed."""
+
+    table: str
+    id: str | None
+    """Of the prepared change; None when nothing would change, and nothing was written."""
+    seq: int
+    """Newest transaction of the state that it was made from."""
+    partition_count: int
+    """Partitions that would change."""
+    partitions: tuple[PartitionRewrite, ...]
+    """The first 1,000 of them."""
+    evidence: Evidence
+    bytes: int
+    """Bytes of the new parts."""
+    keep: int
+    """Milliseconds for which sweeps leave it alone."""
+    earlier: bool = False
+    """An earlier try of this run had prepared it."""
+    transactions: tuple[int, ...] = ()
+    requests: dict[str, int]
+    seconds: float
+
+
+_NAMED = 1_000
+
+
+def run_either(
+    table: Table,
+    engine: Callable[[], Engine],
+    options: RewriteOptions,
+    run: RunIdentity,
+    on_progress: Callable[[Progress], None] | None = None,
+) -> RewriteReport | PrepareReport:
+    """Rewrite, or prepare a rewrite, as the options say. Raises as either."""
+    if options.prepare:
+        return run_prepare(table, engine, options, run, on_progress)
+    refuse_evidence(options)
+    return run_rewrite(table, engine, options, run, on_progress)
+
+
+def refuse_evidence(options: RewriteOptions) -> None:
+    """Raise UsageError if evidence is asked of a rewrite that nobody looks at before its commit."""
+    if options.assertions or options.keys or options.samples or options.keep:
+        raise UsageError(
+            "assertions, key columns and sample rows are about what is prepared before it is "
+            "committed",
+            next_step="prepare the rewrite (--prepare, or approve in Airflow), or leave them out",
+        )
+
+
+def run_prepare(
+    table: Table,
+    engine: Callable[[], Engine],
+    options: RewriteOptions,
+    run: RunIdentity,
+    on_progress: Callable[[Progress], None] | None = None,
+) -> PrepareReport:
+    """Write the new parts of a rewrite and a statement that names them; commit nothing.
+
+    A run that is tried again returns what an earlier try has prepared, if it was asked for the same
+    and nobody has decided on it.
+
+    Requests: those of ``run_rewrite`` without the commits; those of ``prepared.compare.evidence``;
+    1 PUT of the statement; for a run with an id 1 LIST of ``_prepared/``, and 1 GET for each change
+    that waits.
+
+    Args:
+        table: the table.
+        engine: called once there is a part to read.
+        options: as for ``run_rewrite``, with what the evidence is to show.
+        run: who runs it; its id finds the change again.
+        on_progress: called whenever a group is read.
+
+    Raises:
+        UsageError, RewriteFailedError, RewriteRefusedError: as ``run_rewrite``; of all partitions
+            nothing is prepared then.
+        AssertionFailedError: an assertion does not hold; the new parts are deleted.
+        CommitExpiredError: it took longer than ``commit_ttl``; the new parts are deleted.
+        OutcomeUnknownError: nobody can say whether the statement was stored; nothing is deleted.
+    """
+    runner = Runner(table, run, engine)
+    base = runner.take_base()
+    table = runner.table
+    asked = check_asked(table, base.snapshot, _asked(options))
+    plan = make_plan(table, base.snapshot, options, None)
+    earlier = _earlier(table, options, run)
+    if earlier is not None:
+        return _report(runner, earlier, (), earlier=True)
+    if plan.nothing_to_do or options.dry_run:
+        return _nothing(runner, base)
+    runner.probe()
+    found = _execute(runner, base, plan, options, on_progress or (lambda _: None))
+    with Outputs(table, outputs_of(found.done)) as new:
+        wanted, partitions = _changes(runner, base, plan, found, options)
+        if is_nothing(wanted):
+            return _nothing(runner, base)
+        shown = evidence(table, base.snapshot, wanted, asked)
+        made = _statement(runner, base, wanted, options, shown)
+        _refuse_late(table, base)
+        objects.state(table, made, new.attempt, lambda: _age_ms(table, base) <= _ttl(table))
+    return _report(runner, made, partitions)
+
+
+def _asked(options: RewriteOptions) -> Asked:
+    return Asked(keys=options.keys, assertions=options.assertions, samples=options.samples or 0)
+
+
+def _earlier(table: Table, options: RewriteOptions, run: RunIdentity) -> WaitingChange | None:
+    """Return what an earlier try has prepared; discard what it was asked for otherwise."""
+    if not run.dag_id:
+        return None
+    for change_made in of_run(table, run):
+        if change_made.begun:
+            continue
+        if change_made.options == _plain(options):
+            return change_made
+        discard_prepared(table, change_made.id, run, "the run prepared another change")
+    return None
+
+
+def _plain(options: RewriteOptions) -> dict[str, object]:
+    asked = msgspec.structs.asdict(options)
+    return plain({name: value for name, value in asked.items() if name not in _ASKED})
+
+
+def _execute(
+    runner: Runner,
+    base: Base,
+    plan: RewritePlan,
+    options: RewriteOptions,
+    tell: Callable[[Progress], None],
+) -> RewriteResult:
+    """Write the new parts of all partitions. Raises RewriteFailedError if one cannot be made."""
+    if not plan.groups:
+        return RewriteResult()
+    work = make_work(runner.table, base.snapshot, options)
+    found = execute(
+        runner.table, base.snapshot, runner.engine, plan.groups, work, tell, go_on=False
+    )
+    if found.failures:
+        found.discard(runner.table)
+        raise RewriteFailedError(_failed(runner, plan, found.failures))
+    return found
+
+
+def _changes(
+    runner: Runner,
+    base: Base,
+    plan: RewritePlan,
+    found: RewriteResult,
+    options: RewriteOptions,
+) -> tuple[Change, tuple[PartitionRewrite, ...]]:
+    """Return one change for all partitions. Raises RewriteRefusedError if one loses too much."""
+    most = 1.0 if options.force else runner.table.settings.rewrite.max_removed_fraction
+    made: list[tuple[PlannedPartition, Change, int]] = []
+    refused: list[Failure] = []
+    for planned in plan.partitions:
+        done = [each for each in found.done if each[0].partition == planned.partition]
+        done.sort(key=lambda each: each[1].group)
+        wanted = change(base.snapshot, planned, done, OP)
+        problem = too_much(planned, wanted, done, most)
+        refused += [] if problem is None else [problem]
+        if not is_nothing(wanted):
+            made.append((planned, wanted, sum(len(r.unchanged) for _, r in done)))
+    if refused:
+        raise RewriteRefusedError(_failed(runner, plan, refused))
+    partitions = tuple(
+        PartitionRewrite.of(planned.partition, wanted.counts, unchanged, None)
+        for planned, wanted, unchanged in made
+    )
+    return _together([wanted for _, wanted, _ in made]), partitions
+
+
+def _together(changes: Sequence[Change]) -> Change:
+    return Change(
+        op=OP,
+        replaces=tuple(key for each in changes for key in each.replaces),
+        adds=tuple(marker for each in changes for marker in each.adds),
+        counts=add_counts([each.counts for each in changes]),
+        partitions=tuple(sorted({name for each in changes for name in each.partitions})),
+    )
+
+
+def _statement(
+    runner: Runner, base: Base, wanted: Change, options: RewriteOptions, shown: Evidence
+) -> Prepared:
+    table, now = runner.table, runner.table.clock.now_ms()
+    return Prepared(
+        id=table.ids.uuid7(now),
+        t=now,
+        op=OP,
+        seq=base.seq,
+        keep=KEEP_MS if options.keep is None else options.keep,
+        run=runner.identity,
+        options=_plain(options),
+        replaces=wanted.replaces,
+        adds=wanted.adds,
+        counts=wanted.counts,
+        partitions=wanted.partitions,
+        base=standing(base.snapshot, wanted.partitions),
+        properties=planned_by(table.settings),
+        evidence=shown,
+    )
+
+
+def _age_ms(table: Table, base: Base) -> int:
+    return table.clock.elapsed_ms() - base.began_ms
+
+
+def _ttl(table: Table) -> int:
+    return table.settings.commit_ttl
+
+
+def _refuse_late(table: Table, base: Base) -> None:
+    """Raise CommitExpiredError after ``commit_ttl``: a sweep may take the parts for leftovers."""
+    age, ttl = _age_ms(table, base), _ttl(table)
+    if age > ttl:
+        raise CommitExpiredError(
+            f"this rewrite read the table {age // 1000} s ago, longer than commit_ttl "
+            f"({ttl // 1000} s)",
+            next_step="prepare fewer partitions at once, or with a larger commit_ttl",
+        )
+
+
+def _report(
+    runner: Runner,
+    made: Prepared | WaitingChange,
+    partitions: tuple[PartitionRewrite, ...],
+    *,
+    earlier: bool = False,
+) -> PrepareReport:
+    return PrepareReport(
+        table=runner.table.settings.name,
+        id=made.id,
+        seq=made.seq,
+        partition_count=len(made.partitions),
+        partitions=partitions[:_NAMED],
+        evidence=made.evidence,
+        bytes=made.bytes,
+        keep=made.keep,
+        earlier=earlier,
+        requests=runner.requests,
+        seconds=runner.seconds,
+    )
+
+
+def _nothing(runner: Runner, base: Base) -> PrepareReport:
+    return PrepareReport(
+        table=runner.table.settings.name,
+        id=None,
+        seq=base.seq,
+        partition_count=0,
+        partitions=(),
+        evidence=Evidence(),
+        bytes=0,
+        keep=0,
+        requests=runner.requests,
+        seconds=runner.seconds,
+    )
+
+
+def _failed(runner: Runner, plan: RewritePlan, failures: Sequence[Failure]) -> RewriteReport:
+    """Return the report for an error of ``run_rewrite``: no partition is done."""
+    return RewriteReport(
+        table=runner.table.settings.name,
+        dry_run=False,
+        partitions=(),
+        partition_count=len(plan.partitions),
+        partitions_changed=0,
+        transactions=(),
+        counts=add_counts([]),
+        parts_untouched=0,
+        failures=tuple(failures),
+        replans=0,
+        requests=runner.requests,
+        seconds=runner.seconds,
+    )

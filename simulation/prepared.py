@@ -1,0 +1,74 @@
+"""Actors that prepare a rewrite, and that commit or discard what somebody has prepared.
+
+Only worlds of ``PREPARING`` seeds have them, so all others are what they were without.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from firnline.operations.options import RewriteOptions, SweepOptions
+from firnline.operations.prepared.evidence import Evidence
+from firnline.operations.prepared.run import (
+    WaitingChange,
+    commit_prepared,
+    discard_prepared,
+    of_run,
+    waiting,
+)
+from firnline.operations.rewrite import prepare
+from firnline.operations.sweep.run import run_sweep
+from simulation.stage import Stage
+from simulation.world import GRACE, TICK, TTL, Violation
+
+PREPARING = range(14_000, 16_000)
+"""Seeds of worlds in which rewrites are prepared."""
+WEIGHTS: dict[str, float] = {"prepare": 2.0, "decide": 2.0}
+_KEPT = (TICK, 300 * TICK, 2_000 * TICK)
+
+
+def no_evidence(*_: Any) -> Evidence:
+    """Replace the comparison of rows, which reads Parquet."""
+    return Evidence()
+
+
+def prepare_rewrite(stage: Stage, sql: str) -> None:
+    """Prepare a rewrite, and mostly decide on it after a while."""
+    options = RewriteOptions(
+        where=f"NOT ({sql})", force=True, prepare=True, keep=stage.r.choice(_KEPT)
+    )
+    prepare.run_prepare(stage.table, stage.engine, options, stage.run)
+    if stage.r.random() < 0.5:
+        return  # for others
+    stage.actor.stand_still(stage.r.choice([1, 20, 200]))
+    for change in of_run(stage.table, stage.run):
+        _decide(stage, change)
+
+
+def decide(stage: Stage) -> None:
+    """Commit or discard what somebody has prepared, even if somebody is doing so."""
+    found = waiting(stage.table).prepared
+    if found:
+        _decide(stage, stage.r.choice(found))
+
+
+def _decide(stage: Stage, change: WaitingChange) -> None:
+    intents = stage.oracle.ledger.intents
+    intents[stage.run.run_id] = intents[change.run.run_id]
+    if stage.r.random() < 0.7:
+        stage.actor.tell(f"commits {change.id}")
+        commit_prepared(stage.table, change.id, stage.run)
+    else:
+        stage.actor.tell(f"discards {change.id}")
+        discard_prepared(stage.table, change.id, stage.run)
+
+
+def leave_nothing(stage: Stage) -> None:
+    """Sweep until everything prepared has ended, and look for what is left."""
+    world = stage.world
+    for _ in range(3):
+        world.now += 4_000 * TICK + 8 * (GRACE + TTL)
+        run_sweep(stage.table, SweepOptions(), stage.run)
+    left = [key for key in world.objects if key.startswith(world.paths.prepared_dir)]
+    if left:
+        raise Violation(f"{left[0]} of a prepared change is there for ever")
