@@ -12,7 +12,7 @@ from importlib.util import find_spec
 
 from firnline.mirror.delta.checkpoint import EXTRA, expire, write_checkpoint
 from firnline.mirror.delta.head import Listing, list_versions, position_of
-from firnline.mirror.delta.retention import readers_of
+from firnline.mirror.readers import readers_of
 from firnline.operations.erase.certificate import Remaining, remaining
 from firnline.operations.erase.evidence import Inventory
 from firnline.properties.in_force import waits
@@ -23,23 +23,22 @@ _WHY = "versions of the Delta mirror from before the erase, which state bounds o
 def shown_parts(inventory: Inventory, keys: tuple[str, ...]) -> frozenset[str]:
     """Return the replaced parts that readers of the mirror may still use.
 
-    Requests: those of ``retention.readers_of``; none for a table without a mirror.
+    Requests: those of ``readers.readers_of``; none for a table without a mirror.
 
     Args:
         inventory: the table.
         keys: dead parts with which readers of the table are done.
     """
     table = inventory.table
-    if table.settings.delta is None or not keys:
+    if not keys:
         return frozenset()
-    readers = readers_of(table.store, table.paths, _grace(inventory), inventory.now_ms)
-    if readers is None:
-        return frozenset()
+    now = inventory.now_ms
+    mirrors = readers_of(table, _grace(inventory), now)
     dead = {key: inventory.snapshot.parts[key].tmb for key in keys}
     return frozenset(
         key
         for key, tmb in dead.items()
-        if tmb is not None and readers.uses(tmb, inventory.now_ms, inventory.now_ms)
+        if tmb is not None and any(readers.uses(tmb, now, now) for readers in mirrors)
     )
 
 

@@ -8,9 +8,10 @@ from firnline.commit.base import read_base
 from firnline.errors import FindingsError
 from firnline.mirror.delta import columns
 from firnline.mirror.delta.head import read_head
-from firnline.mirror.delta.publish import refuse
+from firnline.mirror.delta.publish import NAME
 from firnline.mirror.delta.replay import Shown, replay
 from firnline.mirror.hold import Hold, find_hold
+from firnline.mirror.stated import refuse_unstated
 from firnline.operations.runner import Report, RunMetrics
 from firnline.state.snapshot import Snapshot
 from firnline.table import Table
@@ -97,7 +98,7 @@ def run_check(table: Table) -> CheckReport:
     if head is not None:
         shown = replay(table.store, table.paths, head.version, head.listing)
     base = read_base(table)
-    refuse(base)
+    refuse_unstated(base, NAME)
     snapshot, name = base.snapshot, base.table.settings.name
     missing, dead = compare(snapshot, shown)
     schema = columns.schema_string(name, snapshot.schema)

@@ -12,7 +12,8 @@ import logging
 from firnline.errors import FirnlineError, NotMirroredError
 from firnline.log.txn_file import RunIdentity
 from firnline.mirror.delta.checkpoint import Kept, keep_short
-from firnline.mirror.delta.publish import NAME, Published, publish
+from firnline.mirror.delta.publish import NAME, publish
+from firnline.mirror.published import Published
 from firnline.operations.options import MirrorOptions
 from firnline.operations.properties.run import run_apply
 from firnline.operations.runner import Report, RunMetrics

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from firnline.errors import MirrorDamagedError
-from firnline.mirror.delta.changes import state_of
+from firnline.mirror.changes import state_of
 from firnline.mirror.delta.head import Head, read_head
 from firnline.mirror.delta.replay import Shown, replay
 from firnline.operations.verify.plan import Findings
