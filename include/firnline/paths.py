@@ -101,6 +101,8 @@ class Root:
     def key_of(self, url: str) -> str:
         """Return the key of an object of the table. Raises ForeignPathError for other URLs."""
         inside = f"{self.prefix}/" if self.prefix else ""
+        if self.scheme == "file" and not url.startswith("file://"):
+            url = url.replace("file:/", "file:///", 1)  # as Hadoop spells it
         if not url.startswith(f"{self._outside}{inside}"):
             raise ForeignPathError(
                 f"{url} is not under {self.url}", next_step="keep all of a table under its root"

@@ -6,13 +6,16 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
+import pyarrow as pa
 from pyiceberg.catalog import Catalog, load_catalog
 from pyiceberg.table import Table as IcebergTable
 
 import firnline
+from firnline.append.append import Appender
 from firnline.mirror.iceberg.publish import publish
 from firnline.mirror.published import Published
 from firnline.table import Table
+from tests.mirrors import conftest
 from tests.mirrors.conftest import Mirrored, Rows, in_order
 
 CATALOG, NAME = "lake", "flights.t"
@@ -45,6 +48,15 @@ READERS: tuple[Callable[[IcebergTable, dict[str, str]], Rows], ...] = (
 )
 
 
+def rows(first: int, count: int, **more: Any) -> pa.Table:
+    """Rows of all types that an Iceberg mirror takes."""
+    found = conftest.rows(first, count, **more)
+    small = found.column("small")
+    found = found.set_column(found.column_names.index("small"), "small", small.cast(pa.int16()))
+    tiny = pa.array([i % 100 - 50 for i in range(first, first + count)], pa.int8())
+    return found.append_column("tiny", tiny)
+
+
 @dataclass(frozen=True)
 class InCatalog(Mirrored):
     """A table with a mirror in a catalog, in a real store."""
@@ -62,6 +74,9 @@ class InCatalog(Mirrored):
     def table(self, **settings: Any) -> Table:
         where = {"catalog": CATALOG, "name": NAME, "properties": self.properties}
         return super().table(**{"mirror": [{"iceberg": where}], **settings})
+
+    def append(self, first: int, count: int = 6, **more: Any) -> None:
+        Appender(self.table()).append(rows(first, count, **more))
 
     def catalog(self) -> Catalog:
         """As another engine opens it, with access of its own to the files."""

@@ -32,8 +32,7 @@ from firnline.operations.rewrite.run import run_rewrite
 from firnline.operations.schema_fix.run import run_schema_fix
 from firnline.operations.ttl.run import run_ttl
 from firnline.state.snapshot import read_snapshot
-from tests.mirrors.conftest import rows
-from tests.mirrors.in_catalog import InCatalog
+from tests.mirrors.in_catalog import InCatalog, rows
 from tools.s3server import StoreRoot
 
 RUN = RunIdentity(run_id="r")

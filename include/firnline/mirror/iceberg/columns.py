@@ -49,10 +49,7 @@ _PLAIN: Mapping[str, Callable[[], PrimitiveType]] = {
     "SMALLINT": IntegerType,
     "INTEGER": IntegerType,
     "BIGINT": LongType,
-    # The next wider types hold them. UINTEGER is not among them: its parts have 32 bits, which
-    # Java's readers take for signed ones.
-    "UTINYINT": IntegerType,
-    "USMALLINT": IntegerType,
+    # No unsigned ones: readers in Java refuse such columns of Parquet files.
     "FLOAT": FloatType,
     "DOUBLE": DoubleType,
     "VARCHAR": StringType,

@@ -114,7 +114,7 @@ def _create(change: Commit) -> bool:
     snapshot = produce(io, None, change.wanted)
     metadata = _first(change)
     staged = StagedTable(opened.identifier, metadata, "", io, opened.catalog)
-    updates = tuple([*_begin(metadata), *_put(snapshot)])
+    updates = (*_begin(metadata), *_put(snapshot))
     if not change.in_time():
         return False
     opened.catalog.commit_table(staged, (AssertCreate(),), updates)

@@ -12,7 +12,7 @@ from pyiceberg.io import FileIO
 from pyiceberg.manifest import ManifestEntry, ManifestFile
 from pyiceberg.table.snapshots import Snapshot
 
-from firnline.errors import MirrorDamagedError, MirrorRefusedError
+from firnline.errors import ForeignPathError, MirrorDamagedError, MirrorRefusedError
 from firnline.mirror.iceberg.catalog import Opened, asked
 from firnline.mirror.position import Position
 
@@ -59,19 +59,26 @@ def read_head(opened: Opened) -> Head | None:
             table = opened.catalog.load_table(opened.identifier)
         except (NoSuchTableError, NoSuchNamespaceError):
             return None
+        except ForeignPathError as error:
+            raise _other(opened, "its metadata lies elsewhere") from error
     root = table.metadata.properties.get(ROOT)
+    if root is None:
+        raise _other(opened, "firnline did not make it")
     if root != opened.root.url.rstrip("/"):
-        raise MirrorRefusedError(
-            f"table {opened} is not a mirror of {opened.root.url}: "
-            + ("firnline did not make it" if root is None else f"it is one of {root}"),
-            next_step="give another name in the settings, or drop that table in the catalog, "
-            "without its files",
-        )
+        raise _other(opened, f"it is one of {root}")
     snapshot = table.metadata.current_snapshot()
     position = None if snapshot is None else position_of(snapshot)
     if snapshot is None or position is None:
         raise _foreign(opened, table, snapshot)
     return Head(table, snapshot, position)
+
+
+def _other(opened: Opened, why: str) -> MirrorRefusedError:
+    return MirrorRefusedError(
+        f"table {opened} is not a mirror of {opened.root.url}: {why}",
+        next_step="give another name in the settings, or drop that table in the catalog, without "
+        "its files",
+    )
 
 
 def position_of(snapshot: Snapshot) -> Position | None:

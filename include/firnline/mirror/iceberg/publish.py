@@ -265,7 +265,8 @@ def _wanted(table: Table, found: Next, position: Position) -> Wanted:
     return Wanted(
         snapshot_id=metadata.new_snapshot_id() if metadata else _snapshot_id(ident),
         sequence_number=found.version,
-        timestamp_ms=max(found.now_ms, metadata.last_updated_ms if metadata else 0),
+        # Catalogs refuse one that is older than what they have.
+        timestamp_ms=max(found.now_ms, metadata.last_updated_ms + 1 if metadata else 0),
         schema=found.schema,
         location=f"{found.opened.location}/metadata",
         commit=ident,
