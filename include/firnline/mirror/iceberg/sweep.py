@@ -24,8 +24,6 @@ from firnline.table import Table
 
 EVERY = 100
 """Snapshots after which the metadata is looked through."""
-_FORMER = 3
-"""Metadata files of before the grace that are respected: some may be those of lost races."""
 _METADATA = ".metadata.json"
 
 
@@ -61,8 +59,8 @@ def keep_short(table: Table, version: int) -> Swept:
 def sweep(table: Table, opened: Opened, head: Head, grace: int) -> Swept:
     """Delete what nothing leads to. Parts and what is younger than the grace stay.
 
-    Requests: a LIST per 1,000 objects of the metadata and of the records of what is shown, up to
-    3 GET of former metadata, a GET for each snapshot in it, and the deletes.
+    Requests: a LIST per 1,000 objects of the metadata and of the records of what is shown, 1 GET
+    of former metadata, a GET for each snapshot, and the deletes.
 
     Args:
         table: the table.
@@ -93,9 +91,10 @@ def _used(root: Root, head: Head, listing: Iterable[ObjectMeta], limit_ms: int) 
     yield from _key(root, head.table.metadata_location)
     yield from _others(root, metadata)
     snapshots = {snapshot.manifest_list: snapshot for snapshot in metadata.snapshots}
-    for meta in _former(listing, limit_ms):
-        yield meta.key
-        former = FromInputFile.table_metadata(head.io.new_input(root.url_of(meta.key)))
+    then = _former(root, metadata, listing, limit_ms)
+    if then is not None:
+        yield then
+        former = FromInputFile.table_metadata(head.io.new_input(root.url_of(then)))
         newest = former.current_snapshot()
         if newest is not None:
             snapshots[newest.manifest_list] = newest
@@ -105,10 +104,17 @@ def _used(root: Root, head: Head, listing: Iterable[ObjectMeta], limit_ms: int) 
             yield from _key(root, manifest.manifest_path)
 
 
-def _former(listing: Iterable[ObjectMeta], limit_ms: int) -> list[ObjectMeta]:
-    """Return the metadata files of which one was the newest at a time."""
+def _former(
+    root: Root, metadata: TableMetadata, listing: Iterable[ObjectMeta], limit_ms: int
+) -> str | None:
+    """Return the key of the metadata that was the newest at a time.
+
+    The log of the metadata knows the last hundred; other files may be those of lost races.
+    """
+    known = {key for entry in metadata.metadata_log for key in _key(root, entry.metadata_file)}
     found = [m for m in listing if m.key.endswith(_METADATA) and m.modified_ms <= limit_ms]
-    return sorted(found, key=lambda m: m.modified_ms)[-_FORMER:]
+    best = [m for m in found if m.key in known] or found
+    return max(best, key=lambda m: (m.modified_ms, m.key)).key if best else None
 
 
 def _others(root: Root, metadata: TableMetadata) -> Iterator[str]:

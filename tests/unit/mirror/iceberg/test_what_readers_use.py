@@ -170,14 +170,14 @@ def test_metadata_goes_when_no_reader_uses_it_and_parts_never(world: World) -> N
     world.store.put_new(stray, b"")
     before, held = metadata(world), parts(world)
     assert look_through(world).expired == 0
-    world.clock.advance(GRACE)
+    settled(world)
     put_append(world)
     publish(world.table)  # from here on nobody begins with the first two
     found = look_through(world)
     assert stray not in metadata(world)
     assert found.expired >= 3
     assert len(loaded(world).metadata.snapshots) == 2
-    world.clock.advance(GRACE)
+    settled(world)
     put_append(world)
     publish(world.table)
     look_through(world)
@@ -192,7 +192,7 @@ def test_every_hundredth_snapshot_looks_the_metadata_through(
     monkeypatch.setattr(sweeping, "EVERY", 3)
     reports = []
     for _ in range(3):
-        world.clock.advance(GRACE)
+        settled(world)
         put_append(world)
         reports.append(run_mirror(world.table, MirrorOptions(), RUN))
     assert [report.expired > 0 for report in reports] == [False, False, True]
@@ -247,7 +247,7 @@ def test_metadata_with_bounds_of_erased_rows_goes_before_a_certificate_is_comple
     publish(world.table)
     found = complete_certificate(world.table, erase, RUN)
     assert (found.status, kinds(found)) == ("waiting", {"replaced part", "mirror"})
-    world.clock.advance(GRACE)
+    settled(world)
     found = complete_certificate(world.table, erase, RUN)
     assert (found.status, kinds(found)) == ("complete", set())
     assert speaking(world) == set()
