@@ -17,7 +17,7 @@ import greenlet
 
 from firnline.errors import FirnlineError
 from firnline.mirror.delta.publish import publish
-from firnline.mirror.delta.retention import LONGEST_WAIT_MS
+from firnline.mirror.retention import LONGEST_WAIT_MS
 from firnline.operations.mirror.check import run_check
 from simulation.oracle import Oracle
 from simulation.stage import Stage, stage_of

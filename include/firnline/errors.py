@@ -152,6 +152,12 @@ class MirrorDamagedError(FirnlineError):
     """Something in a mirror was not written by firnline, or is gone. The table is as it was."""
 
 
+class MirrorCatalogError(FirnlineError):
+    """The catalog of a mirror, or the library that speaks to it, does not do its work."""
+
+    retryable = True
+
+
 # --- parts ----------------------------------------------------------------------------------------
 
 

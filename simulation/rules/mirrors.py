@@ -5,7 +5,8 @@ from __future__ import annotations
 import dataclasses
 from typing import Any
 
-from firnline.mirror.delta import changes, publish
+from firnline.mirror import changes
+from firnline.mirror.delta import publish
 from firnline.operations.cleanup import run as cleanup
 from simulation.rules.breaking import Mutation, put
 
@@ -15,7 +16,7 @@ def _never_waits() -> None:
 
 
 def _no_wait_for_readers() -> None:
-    put(cleanup, "readers_of", lambda *_: None)
+    put(cleanup, "readers_of", lambda *_: ())
 
 
 def _table_before_head() -> None:
@@ -32,6 +33,7 @@ def _table_before_head() -> None:
             found.position,
             lambda: publish._replayed(table, found.head),  # noqa: SLF001 - the point of it
             lambda _: {},
+            table.paths.delta_path,
             within_ms=-1,
             now_ms=found.now_ms,
             queried=True,

@@ -40,18 +40,18 @@ def test_the_first_run_records_the_property_and_later_ones_publish(
     assert "firnline properties apply events" in refused.err
     first = firnline("mirror", "events", *asked)
     assert first.code == 0
-    assert "The mirror of events has a new version: 1 file more, 0 files less" in first.out
+    assert "The Delta mirror of events has a new version: 1 file more, 0 files less" in first.out
     assert firnline("mirror", "events", "--check", *asked).code == 0
     append(tmp_path, 10)
     behind = firnline("mirror", "events", "--check", *asked)
     assert behind.code == 1
     assert "1 live parts are missing" in behind.err
     planned = firnline("mirror", "events", "--dry-run", *asked).out
-    assert "The mirror of events would get a new version: 1 file more" in planned
+    assert "The Delta mirror of events would get a new version: 1 file more" in planned
     data = firnline("mirror", "events", "--json", *asked).data
     assert (data["delta"]["version"], data["delta"]["adds"], data["applied"]) == (1, 1, None)
     again = firnline("mirror", "events", *asked).out
-    assert "The mirror of events shows its newest state." in again
+    assert "The Delta mirror of events shows its newest state." in again
     assert sorted(path.name for path in (tmp_path / "events/_delta_log").iterdir()) == [
         "00000000000000000000.json",
         "00000000000000000001.json",
@@ -65,7 +65,7 @@ def test_a_mirror_that_waits_says_why_and_since_when(firnline: Firnline, setting
     assert deleted.code == 0
     told = firnline("mirror", "events", *asked)
     assert told.code == 0
-    assert "The mirror of events waits: " in told.out
+    assert "The Delta mirror of events waits: " in told.out
     assert "waits since" in told.out
     ended = firnline("mirror", "events", "--check", "--json", *asked)
     assert ended.code == 1

@@ -15,7 +15,8 @@ import pytest
 import firnline
 from firnline.append.append import Appender
 from firnline.kernel.local import LocalEngine
-from firnline.mirror.delta.publish import Published, publish
+from firnline.mirror.delta.publish import publish
+from firnline.mirror.published import Published
 from firnline.settings.load import TableSettings
 from firnline.store.access import StoreAccess
 from firnline.table import Table, open_table

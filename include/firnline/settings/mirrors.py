@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from typing import Annotated, Any
 
-from pydantic import Field, model_serializer, model_validator
+from pydantic import AfterValidator, Field, field_validator, model_serializer, model_validator
 
 from firnline.settings.fields import Duration, duration_between
 from firnline.settings.sections import Section
+from firnline.settings.spark_conf import is_credential
 
-FORMATS = ("delta",)
+FORMATS = ("delta", "iceberg")
 """Names of the formats, as ``mirror`` of the settings and the table's properties have them."""
 
 
@@ -22,10 +23,54 @@ class DeltaMirror(Section):
     )
 
 
+def _check_name(value: str) -> str:
+    words = value.split(".")
+    if len(words) < 2 or not all(words):
+        raise ValueError("must be a namespace and a name, such as lake.flights or lake.{table}")
+    return value
+
+
+class IcebergMirror(Section):
+    """The table's newest state as a table of an Iceberg catalog."""
+
+    catalog: str | None = Field(
+        default=None,
+        min_length=1,
+        description="Name of the catalog in pyiceberg's configuration (`~/.pyiceberg.yaml`, or "
+        "variables `PYICEBERG_CATALOG__NAME__URI` and so on), which also holds its credentials. "
+        "Where it is missing, nothing is published; clean-up needs no catalog.",
+    )
+    name: Annotated[str, AfterValidator(_check_name)] | None = Field(
+        default=None,
+        description="Namespace and name of the table in the catalog, such as `lake.flights`. "
+        "`{table}` stands for the table's name in the settings file.",
+    )
+    properties: dict[str, str] = Field(
+        default_factory=dict,
+        description="Further properties of the catalog, such as `type` and `uri`, over those of "
+        "pyiceberg's configuration. No credentials.",
+    )
+
+    @field_validator("properties")
+    @classmethod
+    def _refuse_credentials(cls, value: dict[str, str]) -> dict[str, str]:
+        for name, given in value.items():
+            if is_credential(name, given) or name in ("credential", "token"):
+                raise ValueError(
+                    f"{name} may hold a credential, which has no place in a settings file; write "
+                    "it into pyiceberg's configuration of the catalog, or a variable "
+                    "PYICEBERG_CATALOG__NAME__… of the environment"
+                )
+        return value
+
+
 class Mirror(Section):
     """One format, by its name or with its settings: ``delta``, or ``delta: {every: 10m}``."""
 
     delta: DeltaMirror | None = Field(default=None, description="A Delta table.")
+    iceberg: IcebergMirror | None = Field(
+        default=None, description="A table of an Iceberg catalog."
+    )
 
     @model_validator(mode="before")
     @classmethod

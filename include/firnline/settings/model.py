@@ -13,7 +13,7 @@ from pydantic import AfterValidator, Field, model_validator
 from firnline.errors import UsageError
 from firnline.paths import Root
 from firnline.settings.fields import Duration, PartitionField, SortField, duration_between
-from firnline.settings.mirrors import DeltaMirror, Mirror
+from firnline.settings.mirrors import DeltaMirror, IcebergMirror, Mirror
 from firnline.settings.sections import (
     ALL_OPERATIONS,
     AlertSettings,
@@ -151,7 +151,7 @@ class TableSettings(Section):
     )
     mirror: tuple[Mirror, ...] = Field(
         default=(),
-        description="Formats in which other engines read the table: `delta`."
+        description="Formats in which other engines read the table: `delta`, `iceberg`."
         " Not with `primary_key`, and not with `deletes: lazy`.",
     )
     rewrite: RewriteSettings = RewriteSettings()
@@ -301,6 +301,11 @@ class TableSettings(Section):
     def delta(self) -> DeltaMirror | None:
         """Settings of the Delta mirror; None without one."""
         return next((each.delta for each in self.mirror if each.delta is not None), None)
+
+    @property
+    def iceberg(self) -> IcebergMirror | None:
+        """Settings of the Iceberg mirror; None without one."""
+        return next((each.iceberg for each in self.mirror if each.iceberg is not None), None)
 
     @property
     def asset_uri(self) -> str:

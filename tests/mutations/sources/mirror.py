@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tests.mutations.model import Mutation
 
-_CHANGES = "include/firnline/mirror/delta/changes.py"
+_CHANGES = "include/firnline/mirror/changes.py"
 _CHANGES_TEST = ("tests/unit/mirror/test_changes.py",)
 _PUBLISH_TEST = ("tests/unit/mirror/test_publish.py",)
 

@@ -69,6 +69,7 @@ def test_a_table_that_does_not_say_so_gets_no_mirror_and_then_says_so() -> None:
     with pytest.raises(NotMirroredError):
         run_mirror(wanted, MirrorOptions(dry_run=True), RUN)
     done = run_mirror(wanted, MirrorOptions(), RUN)
+    assert done.delta is not None
     assert (done.applied, done.delta.version) == (2, 0)
     assert states(world) == [live(world)]
     # The table says so itself now, whatever the settings of another process are.

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from firnline.mirror.delta.publish import publish
-from firnline.mirror.delta.retention import LONGEST_WAIT_MS, Readers, readers_of
+from firnline.mirror.delta.retention import readers_of
+from firnline.mirror.retention import LONGEST_WAIT_MS, Readers
 from tests.support.cleanups import GRACE, clean_up, keys_under
 from tests.support.log_tables import do_merge, put_append, snapshot
 from tests.support.mirrors import mirrored_world, states

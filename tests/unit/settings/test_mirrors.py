@@ -37,7 +37,7 @@ def test_a_table_without_mirrors_has_no_settings_of_one() -> None:
 @pytest.mark.parametrize(
     ("given", "said"),
     [
-        ("hudi", "one mirror is one of delta, alone or with settings"),
+        ("hudi", "one mirror is one of delta, iceberg, alone or with settings"),
         ({"delta": {}, "hudi": {}}, "one mirror is one of"),
         ({"delta": {"evry": "1m"}}, "mirror.0.delta.evry"),
         ({"delta": {"every": "1s"}}, "between 10s and 1d"),

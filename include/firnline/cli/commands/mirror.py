@@ -20,12 +20,15 @@ from firnline.cli.options import (
 from firnline.cli.output import requests_text
 from firnline.errors import UsageError
 from firnline.operations.options import MirrorOptions
+from firnline.settings.mirrors import FORMATS
 from firnline.units import counted
 
 if TYPE_CHECKING:
     from firnline.table import Table
 
 commands = typer.Typer()
+_VERSION = {"delta": "version", "iceberg": "snapshot"}
+"""Format -> the word for one of its states."""
 
 
 @command(
@@ -50,11 +53,12 @@ def mirror(
     as_json: JsonOption = False,
     settings: SettingsOption = None,
 ) -> None:
-    """Publish the table's newest state for engines that read Delta tables.
+    """Publish the table's newest state for engines that read Delta or Iceberg tables.
 
-    For tables with mirror: [delta]. Other engines open the table's root as a Delta table, and none
-    of them can write to it. No part is copied: the mirror is one more object for each new state.
-    Safe beside everything else, and to stop at any time: the next run goes on.
+    For tables with a mirror among their settings. With mirror: [delta] other engines open the
+    table's root as a Delta table, and none of them can write to it; with iceberg they find it in a
+    catalog. No part is copied: a mirror is a little metadata for each new state. Safe beside
+    everything else, and to stop at any time: the next run goes on.
     """
     if check and options.dry_run:
         raise UsageError(
@@ -81,29 +85,25 @@ def _publish(table: Table, options: MirrorOptions, as_json: bool) -> None:
 
 
 def _check(table: Table, as_json: bool) -> None:
-    from firnline.operations.mirror.check import refuse_differences, run_check
+    from firnline.operations.mirror.check import refuse_differences, run_checks
 
     with when_stopped("stopped; a check changes nothing", next_step="run it again"):
-        report = run_check(table)
-    output.show(report.to_json(), as_json, _render_check)
-    refuse_differences(report)
+        reports = run_checks(table)
+    data: dict[str, Any] = {"table": table.settings.name, "delta": None, "iceberg": None}
+    data |= {report.format: report.to_json() for report in reports}
+    data["same"] = all(report.same for report in reports)
+    output.show(data, as_json, _render_checks)
+    for report in reports:
+        refuse_differences(report)
 
 
 def _render(data: dict[str, Any]) -> None:
     from firnline.units import about_duration
 
-    delta, number = data["delta"], output.number
-    output.line(_sentence(data))
-    pairs = [
-        ("version", "none" if delta["version"] is None else number(delta["version"])),
-        ("shows transaction", "none" if delta["shown"] is None else number(delta["shown"])),
-        ("newest transaction", number(delta["seq"])),
-        ("files", number(delta["files"])),
-    ]
-    if delta["hold"] is not None:
-        pairs.append(("waits since", output.when(delta["hold"]["since_ms"])))
-    if data["checkpoint"] is not None:
-        pairs.append(("checkpoint", number(data["checkpoint"])))
+    for name in FORMATS:
+        if data[name] is not None:
+            _render_one(data, name)
+    pairs = [("checkpoint", output.number(data["checkpoint"]))] if data["checkpoint"] else []
     if data["expired"]:
         pairs.append(("expired", counted(data["expired"], "object")))
     pairs += [("warning", warning) for warning in data["warnings"]]
@@ -114,26 +114,46 @@ def _render(data: dict[str, Any]) -> None:
     output.pairs(pairs)
 
 
-def _sentence(data: dict[str, Any]) -> str:
-    delta, name = data["delta"], data["table"]
-    if delta["hold"] is not None:
-        return f"The mirror of {name} waits: {delta['hold']['reason']}."
-    if not delta["written"]:
-        return f"The mirror of {name} shows its newest state."
+def _render_one(data: dict[str, Any], name: str) -> None:
+    done, number = data[name], output.number
+    output.line(_sentence(data, name))
+    pairs = [
+        (_VERSION[name], "none" if done["version"] is None else number(done["version"])),
+        ("shows transaction", "none" if done["shown"] is None else number(done["shown"])),
+        ("newest transaction", number(done["seq"])),
+        ("files", number(done["files"])),
+    ]
+    if done["hold"] is not None:
+        pairs.append(("waits since", output.when(done["hold"]["since_ms"])))
+    output.pairs(pairs)
+
+
+def _sentence(data: dict[str, Any], name: str) -> str:
+    done, what = data[name], f"The {name.capitalize()} mirror of {data['table']}"
+    if done["hold"] is not None:
+        return f"{what} waits: {done['hold']['reason']}."
+    if not done["written"]:
+        return f"{what} shows its newest state."
     verb = "would get" if data["dry_run"] else "has"
-    columns = ", other columns" if delta["columns_changed"] else ""
+    columns = ", other columns" if done["columns_changed"] else ""
     return (
-        f"The mirror of {name} {verb} a new version: {counted(delta['adds'], 'file')} more, "
-        f"{counted(delta['removes'], 'file')} less{columns}."
+        f"{what} {verb} a new {_VERSION[name]}: {counted(done['adds'], 'file')} more, "
+        f"{counted(done['removes'], 'file')} less{columns}."
     )
 
 
+def _render_checks(data: dict[str, Any]) -> None:
+    for name in FORMATS:
+        if data[name] is not None:
+            _render_check(data[name])
+
+
 def _render_check(data: dict[str, Any]) -> None:
-    number = output.number
+    number, name = output.number, data["format"]
     state = "shows the newest state" if data["same"] else "differs from the log"
-    output.line(f"The mirror of {data['table']} {state}.")
+    output.line(f"The {name.capitalize()} mirror of {data['table']} {state}.")
     pairs = [
-        ("version", "none" if data["version"] is None else number(data["version"])),
+        (_VERSION[name], "none" if data["version"] is None else number(data["version"])),
         ("shows transaction", "none" if data["shown"] is None else number(data["shown"])),
         ("newest transaction", number(data["seq"])),
         ("live parts", number(data["parts"])),

@@ -120,7 +120,6 @@ def _verify(
     master: str | None,
     tell: Callable[[VerifyProgress], None],
 ) -> VerifyReport:
-    from firnline.cli.progress import counting
     from firnline.operations.verify.run import run_verify
 
     if kind is EngineKind.LOCAL:

@@ -12,36 +12,13 @@ from typing import Any
 import msgspec
 
 from firnline.errors import MirrorDamagedError
+from firnline.mirror.position import Position
 
 APP_ID = "firnline"
 GUARD = "firnline"
 """A writer feature that no engine knows: each of them reads the mirror, and none writes to it."""
 TIMESTAMP_NTZ = "timestampNtz"
 """The feature that columns without a time zone need, of readers and writers."""
-
-
-class Position(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """The state of the table that a version shows, and what the next version needs to know."""
-
-    v: int = 1
-    seq: int
-    """Newest transaction of the state."""
-    t: int
-    """Its date, unix ms; 0 without one."""
-    at: int
-    """When the state was read, unix ms by the clock of the process that wrote the version."""
-    seen: str = ""
-    """Names of the appends in it that no transaction had folded, as in offsets of streams."""
-    files: int
-    """Files that the version shows."""
-    table: str
-    """Id of the Delta table, a UUID that stays the same."""
-    created: int
-    """When its version 0 was written, unix ms."""
-    columns: str
-    """Digest of the schema."""
-    features: tuple[str, ...] = ()
-    """Reader features of the protocol in force."""
 
 
 class CommitInfo(msgspec.Struct, frozen=True, kw_only=True):

@@ -8,7 +8,8 @@ from itertools import islice
 import msgspec
 
 from firnline.errors import MirrorDamagedError, ObjectNotFoundError
-from firnline.mirror.delta.actions import Position, decode_position
+from firnline.mirror.delta.actions import decode_position
+from firnline.mirror.position import Position
 from firnline.paths import TablePaths
 from firnline.store.base import ObjectMeta, Store
 

@@ -8,67 +8,39 @@ so a crash leaves the mirror as it was.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
-import msgspec
-
 from firnline.commit.base import Base, read_base
-from firnline.errors import NotMirroredError, SnapshotUnstableError, UsageError
+from firnline.errors import SnapshotUnstableError
 from firnline.log.records import Marker
+from firnline.mirror.changes import Difference, State, find_difference, state_of
 from firnline.mirror.delta import columns
 from firnline.mirror.delta.actions import (
     Add,
     CommitInfo,
     Line,
     MetaData,
-    Position,
     Remove,
     Txn,
     encode,
     protocol,
 )
-from firnline.mirror.delta.changes import Difference, State, find_difference, state_of
 from firnline.mirror.delta.head import Head, read_head
 from firnline.mirror.delta.replay import replay
 from firnline.mirror.delta.stats import file_stats
 from firnline.mirror.hold import Hold, find_hold
+from firnline.mirror.position import Position
+from firnline.mirror.published import ATTEMPTS, Published
+from firnline.mirror.stated import ops_of, refuse_unstated
 from firnline.properties.in_force import put_within
-from firnline.state.history import headers_of
 from firnline.store.create import create
 from firnline.table import Table
 
 NAME = "delta"
 """The mirror's name in the table's property ``mirror``."""
-ATTEMPTS = 20
-"""Versions at most that rivals may write before a run gives up."""
 OPERATION = "MIRROR"
-
-
-class Published(msgspec.Struct, frozen=True, kw_only=True):
-    """Result of a publication: the newest version, and how it came about."""
-
-    version: int | None
-    """Newest version of the mirror; None for a table without one."""
-    written: bool
-    """This run wrote it (dry run: would write one more)."""
-    seq: int
-    """Newest transaction of the table."""
-    shown: int | None
-    """Newest transaction that the mirror shows."""
-    adds: int = 0
-    removes: int = 0
-    files: int = 0
-    """Files that the mirror shows."""
-    rearranged: int = 0
-    """Files among those that come and go whose rows are the same as before."""
-    columns_changed: bool = False
-    replayed: bool = False
-    """The mirror itself was read, since the table's log did not tell what had changed."""
-    hold: Hold | None = None
-    """Why the mirror waits at the version before."""
-    lost_races: int = 0
 
 
 @dataclass(frozen=True)
@@ -167,7 +139,7 @@ def plan_next(table: Table) -> Next:
     head = read_head(table.store, table.paths)
     now = table.clock.now_ms()
     base = read_base(table)
-    refuse(base)
+    refuse_unstated(base, NAME)
     snapshot, settings = base.snapshot, base.table.settings
     schema = columns.schema_string(settings.name, snapshot.schema)
     hold = find_hold(snapshot, columns.widens_in_place)
@@ -177,7 +149,8 @@ def plan_next(table: Table) -> Next:
             snapshot,
             None if head is None else head.position,
             lambda: _replayed(table, head),
-            lambda numbers: _ops(table, numbers),
+            lambda numbers: ops_of(table, numbers),
+            table.paths.delta_path,
             within_ms=settings.cleanup.grace // 2,
             now_ms=now,
             queried=settings.merge.sql is not None,
@@ -185,32 +158,10 @@ def plan_next(table: Table) -> Next:
     return Next(base, head, now, difference, state_of(snapshot), schema, hold)
 
 
-def refuse(base: Base) -> None:
-    """Raise NotMirroredError for a table that does not say that it has a Delta mirror.
-
-    Clean-up keeps parts for a mirror's readers only if the table itself says that there is one.
-    """
-    name = base.table.settings.name
-    if not base.snapshot.listing:
-        raise UsageError(
-            f"table {name} has not been written to", next_step="append rows, then mirror it"
-        )
-    if NAME not in (() if base.properties is None else base.properties.mirrors):
-        raise NotMirroredError(
-            f"table {name} does not state mirror: [delta] among its properties",
-            next_step="write it into the settings file, then run `firnline properties apply "
-            f"{name}`",
-        )
-
-
 def _replayed(table: Table, head: Head | None) -> Iterable[str]:
     if head is None:
         return ()
     return replay(table.store, table.paths, head.version, head.listing).files
-
-
-def _ops(table: Table, numbers: Iterable[int]) -> Mapping[int, str]:
-    return {header.seq: header.op for header in headers_of(table, numbers)}
 
 
 def _lines(table: Table, found: Next) -> Iterator[Line]:

@@ -7,7 +7,7 @@ and every reader has to have had the whole grace (docs/format.md, "Clean-up").
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable, Sequence
+from collections.abc import Container, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from itertools import takewhile
 from typing import Any
@@ -16,7 +16,7 @@ from firnline.errors import InvariantError
 from firnline.log import dated
 from firnline.log.reader import LogRead
 from firnline.log.schema_lines import folded_by_ours
-from firnline.mirror.delta.retention import Readers
+from firnline.mirror.retention import Readers
 from firnline.operations.cleanup.logs import deletable
 from firnline.paths import TablePaths
 from firnline.properties.in_force import waits
@@ -72,9 +72,9 @@ class CleanupPlan:
     transactions: tuple[Doomed, ...]
     """Transactions past their retention, oldest first."""
     waiting: tuple[Waiting, ...]
-    forced: int = 0
-    """Parts that may be deleted although the mirror shows them: it has not been published for so
-    long."""
+    forced: tuple[int, ...] = ()
+    """Parts that may be deleted although a mirror shows them, which has not been published for so
+    long; for each mirror."""
     gone: tuple[str, ...] = ()
     """Parts that may be deleted and have no object any more, as a listing showed."""
     cut: bool = False
@@ -132,7 +132,7 @@ def plan_cleanup(
     gone: Container[str] = (),
     *,
     old_types: bool = False,
-    mirror: Readers | None = None,
+    mirrors: Sequence[Readers] = (),
 ) -> CleanupPlan:
     """Decide what to delete.
 
@@ -144,7 +144,7 @@ def plan_cleanup(
         max_deletes: objects at most; None for the table's ``max_deletes_per_run``.
         gone: dead parts without an object, where that is known.
         old_types: folded log files that state another type than the table's do not wait.
-        mirror: what readers of the table's mirror may use; None without one.
+        mirrors: what readers of the table's mirrors may use.
 
     Raises:
         InvariantError: the snapshot left folded log files out.
@@ -155,13 +155,14 @@ def plan_cleanup(
     parts = _dead_parts(snapshot, others.grace, now_ms)
     logs = _folded_logs(snapshot, others.grace, now_ms, old_types=old_types)
     revived = v1_view.live_parts(snapshot.contents)
-    in_use = _in_use(parts, mirror, now_ms) - revived
+    shown = [_in_use(parts, mirror, now_ms) - revived for mirror in mirrors]
     due = [b for b in parts if b.due <= now_ms]
-    all_ripe = [b for b in due if b.key not in revived | in_use]
+    held = revived.union(*shown)
+    all_ripe = [b for b in due if b.key not in held]
     ripe_parts = [b for b in all_ripe if b.key not in gone]
     ripe_logs = [b for b in logs if b.due <= now_ms]
     free = deletable(snapshot, {b.key for b in ripe_logs}, now_ms - others.late_append)
-    staying = [b for b in parts if b.due > now_ms or b.key in revived | in_use]
+    staying = [b for b in parts if b.due > now_ms or b.key in held]
     last = snapshot.seq + bool(all_ripe)  # with the one that this run commits
     old = _old_transactions(snapshot, transactions, last, staying, others.grace, now_ms)
     going_logs = [b for b in ripe_logs if b.key in free]  # first: every reader pays for each
@@ -169,27 +170,30 @@ def plan_cleanup(
     taken_logs = going_logs[:limit]
     taken_parts = ripe_parts[: limit - len(taken_logs)]
     left_parts = ripe_parts[len(taken_parts) :]
-    taken_old = old[: limit - len(taken_logs) - len(taken_parts)]
     waiting = [
         _waiting("parts", [b for b in parts if b.due > now_ms], _GRACE, timed=True),
         _waiting("log files", [b for b in logs if b.due > now_ms], _GRACE, timed=True),
         _waiting("parts", left_parts, _LIMIT),
         _waiting("log files", going_logs[len(taken_logs) :], _LIMIT),
         _waiting("parts", [b for b in due if b.key in revived], _REVIVED),
-        _waiting("parts", [b for b in due if b.key in in_use], _MIRRORED),
+        *_mirrored(due, mirrors, shown),
         _waiting("log files", [b for b in ripe_logs if b.key not in free], _HELD),
     ]
     return CleanupPlan(
         seq=snapshot.seq,
         purged=snapshot.horizon,
-        forced=0 if mirror is None else sum(b.tmb > mirror.until for b in ripe_parts),
+        forced=tuple(sum(b.tmb > mirror.until for b in ripe_parts) for mirror in mirrors),
         parts=tuple(Doomed(b.key, b.bytes) for b in taken_parts),
         logs=tuple(Doomed(b.key, b.bytes) for b in taken_logs),
-        transactions=tuple(Doomed(meta.key, meta.size) for meta in taken_old),
+        transactions=_doomed(old[: limit - len(taken_logs) - len(taken_parts)]),
         waiting=tuple(w for w in waiting if w.count),
         gone=tuple(b.key for b in all_ripe if b.key in gone),
         cut=bool(taken_parts and left_parts) and taken_parts[0].tmb == left_parts[0].tmb,
     )
+
+
+def _doomed(objects: Iterable[ObjectMeta]) -> tuple[Doomed, ...]:
+    return tuple(Doomed(meta.key, meta.size) for meta in objects)
 
 
 def _refuse_partial(snapshot: Snapshot) -> None:
@@ -206,15 +210,24 @@ _REVIVED = (
     "clients of version 1 take them for live, since another of them wrote down what it had read "
     "before they were dropped: the next transaction repairs it"
 )
-_MIRRORED = "the Delta mirror shows them, or did so within the grace"
+_MIRRORED = "the {format} mirror shows them, or did so within the grace"
 _HELD = "hold something that no other log file carries"
 
 
-def _in_use(parts: Iterable[_Dead], mirror: Readers | None, now_ms: int) -> frozenset[str]:
+def _in_use(parts: Iterable[_Dead], mirror: Readers, now_ms: int) -> frozenset[str]:
     """Return the parts that readers of a mirror may still use."""
-    if mirror is None:
-        return frozenset()
     return frozenset(b.key for b in parts if mirror.uses(b.tmb, b.due, now_ms))
+
+
+def _mirrored(
+    due: Sequence[_Dead], mirrors: Sequence[Readers], shown: Sequence[frozenset[str]]
+) -> Iterator[Waiting]:
+    """Yield what waits for each mirror; a part counts for the first one."""
+    counted: set[str] = set()
+    for mirror, keys in zip(mirrors, shown, strict=True):
+        reason = _MIRRORED.format(format=mirror.format)
+        yield _waiting("parts", [b for b in due if b.key in keys - counted], reason)
+        counted |= keys
 
 
 def _waiting(what: str, found: Sequence[_Dead], reason: str, *, timed: bool = False) -> Waiting:

@@ -12,7 +12,7 @@ again (not found counts as done) and commits.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Container, Iterable
+from collections.abc import Callable, Container, Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
@@ -22,7 +22,8 @@ from firnline.commit.transaction import Change, commit
 from firnline.errors import RunFailedError
 from firnline.log.reader import LogRead
 from firnline.log.txn_file import Counts, RunIdentity
-from firnline.mirror.delta.retention import Readers, readers_of
+from firnline.mirror.readers import readers_of
+from firnline.mirror.retention import Readers
 from firnline.operations.cleanup.plan import (
     TXN_KEPT,
     CleanupPlan,
@@ -96,7 +97,7 @@ def preview(table: Table, options: CleanupOptions) -> CleanupPlan:
     transactions.
     """
     base = take_base(table, everything=True)
-    return _plan(base, options, _mirror(base))
+    return _plan(base, options, _mirrors(base))
 
 
 def run_cleanup(
@@ -112,7 +113,7 @@ def run_cleanup(
     the probe of the store (4 for a process and table), two PUT, one LIST of old transactions. A
     run whose bound is below what one transaction replaced lists ``_data/`` besides. Of a table of
     more than ``checkpoint.min_parts`` parts see ``checkpoint.renew``. Those of
-    ``retention.readers_of`` come in addition where the table has a mirror.
+    ``readers.readers_of`` come in addition where the table has a mirror.
 
     Args:
         table: the table.
@@ -128,8 +129,8 @@ def run_cleanup(
     runner = Runner(table, run)
     begun = _Run(runner, options)
     base = runner.take_base(everything=True)
-    begun.mirror = _mirror(base)
-    table, plan = base.table, _plan(base, options, begun.mirror)
+    begun.mirrors = _mirrors(base)
+    table, plan = base.table, _plan(base, options, begun.mirrors)
     if options.dry_run or plan.nothing_to_do:
         everything = frozenset(d.key for d in (*plan.parts, *plan.logs, *plan.transactions))
         gone = everything if options.dry_run else frozenset()
@@ -154,7 +155,7 @@ def run_cleanup(
     return report
 
 
-def _plan(base: Base, options: CleanupOptions, mirror: Readers | None = None) -> CleanupPlan:
+def _plan(base: Base, options: CleanupOptions, mirrors: Sequence[Readers] = ()) -> CleanupPlan:
     table = base.table
 
     def plan(gone: Container[str] = ()) -> CleanupPlan:
@@ -170,21 +171,18 @@ def _plan(base: Base, options: CleanupOptions, mirror: Readers | None = None) ->
             most,
             gone,
             old_types=options.old_types,
-            mirror=mirror,
+            mirrors=mirrors,
         )
 
     made = plan()
     return plan(_gone(table, base.snapshot)) if made.cut else made
 
 
-def _mirror(base: Base) -> Readers | None:
-    """Return what readers of the mirror may use; None for a table that does not state one."""
+def _mirrors(base: Base) -> tuple[Readers, ...]:
+    """Return what readers of the mirrors may use that the table states."""
     table = base.table
-    if table.settings.delta is None:
-        return None
     now = table.clock.now_ms()
-    grace = waits(base.snapshot.properties, table.settings, now).grace
-    return readers_of(table.store, table.paths, grace, now)
+    return readers_of(table, waits(base.snapshot.properties, table.settings, now).grace, now)
 
 
 def _gone(table: Table, snapshot: Snapshot) -> set[str]:
@@ -258,7 +256,7 @@ class _Run:
 
     runner: Runner
     options: CleanupOptions
-    mirror: Readers | None = None
+    mirrors: Sequence[Readers] = ()
 
     def report(
         self,
@@ -294,9 +292,7 @@ class _Run:
     def _warnings(self, plan: CleanupPlan, written: Written | None) -> tuple[str, ...]:
         table = self.runner.table
         found = [] if written is None else [written.warning]
-        if self.mirror is not None:
-            grace = table.settings.cleanup.grace
-            found.append(
-                self.mirror.warning(plan.seq, table.clock.now_ms(), grace, plan.forced) or ""
-            )
+        now, grace = table.clock.now_ms(), table.settings.cleanup.grace
+        for mirror, forced in zip(self.mirrors, plan.forced, strict=True):
+            found.append(mirror.warning(plan.seq, now, grace, forced) or "")
         return tuple(filter(None, found))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -102,9 +102,18 @@ def _refuse_mirror(settings: TableSettings) -> None:
         raise UsageError(
             f"table {settings.name} has a mirror, and clients of version 1 delete parts without "
             "waiting for its readers",
-            next_step="take delta out of mirror, run `firnline properties apply "
-            f"{settings.name}`, and delete the folder _delta_log",
+            next_step=f"take {' and '.join(settings.mirrors)} out of mirror, run `firnline "
+            f"properties apply {settings.name}`, and {_ends(settings.mirrors)}",
         )
+
+
+def _ends(mirrors: Iterable[str]) -> str:
+    ends = {
+        "delta": "delete the folder _delta_log",
+        "iceberg": "drop the table in the Iceberg catalog without its files, then delete the "
+        "folder _iceberg",
+    }
+    return ", and ".join(ends[name] for name in mirrors)
 
 
 def _refuse_young_deletes(snapshot: Snapshot, settings: TableSettings, now_ms: int) -> None:

@@ -27,7 +27,7 @@ from firnline.operations.erase.certificate import (
     write,
 )
 from firnline.operations.erase.evidence import Findings, Inventory, collect_evidence
-from firnline.operations.erase.mirrors import clear_versions, shown_parts
+from firnline.operations.erase.mirrors import clear_snapshots, clear_versions, shown_parts
 from firnline.properties.in_force import waits
 from firnline.state.history import history
 from firnline.state.snapshot import Snapshot
@@ -44,7 +44,8 @@ def complete_certificate(table: Table, erase: str, run: RunIdentity) -> Certific
     Requests: the listings of ``_data/``, ``_log/`` and ``_txn/``, one GET per log file and
     transaction, two or three for the certificate (with parts that nobody has read also one for
     each other certificate); one DELETE per 1,000 replaced parts and their
-    listing once more; 1 LIST of ``_delta_log/``, and with a mirror those of ``mirrors``.
+    listing once more; 1 LIST of ``_delta_log/`` and of ``_iceberg/metadata/`` each, and with a
+    mirror those of ``mirrors``.
 
     Args:
         table: the table.
@@ -163,7 +164,8 @@ def _conclude(
     shown = shown_parts(inventory, findings.deletable)
     deletion = _delete(table, tuple(key for key in findings.deletable if key not in shown))
     assert known.replaced is not None
-    mirrored = clear_versions(inventory, known.replaced.seq)
+    seq = known.replaced.seq
+    mirrored = (*clear_versions(inventory, seq), *clear_snapshots(inventory, seq))
     rest = (*deletion.remaining, *_mirrored(shown), *mirrored, *findings.remaining)
     present = (inventory.objects.keys() - deletion.gone) & {part.key for part in known.parts}
     parts = tuple(

@@ -1,7 +1,7 @@
-"""An erase and the mirror of a table: parts that it still shows, and bounds in its older versions.
+"""An erase and the mirrors of a table: parts that they still show, and bounds in older versions.
 
-A version of the mirror states the bounds of the parts that it adds, which are values of rows. So
-the versions from before the erase go, and the checkpoints of them: once a version that shows the
+A version of the Delta mirror states the bounds of the parts that it adds, which are values of rows.
+So the versions from before the erase go, and the checkpoints of them: once a version that shows the
 erase is as old as the grace, behind a checkpoint of a version that is not older.
 """
 
@@ -10,36 +10,39 @@ from __future__ import annotations
 from bisect import bisect_left
 from importlib.util import find_spec
 
+from firnline.errors import MirrorCatalogError, MirrorDamagedError, MirrorRefusedError
 from firnline.mirror.delta.checkpoint import EXTRA, expire, write_checkpoint
 from firnline.mirror.delta.head import Listing, list_versions, position_of
-from firnline.mirror.delta.retention import readers_of
+from firnline.mirror.iceberg.where import where_is
+from firnline.mirror.readers import readers_of
 from firnline.operations.erase.certificate import Remaining, remaining
 from firnline.operations.erase.evidence import Inventory
 from firnline.properties.in_force import waits
 
 _WHY = "versions of the Delta mirror from before the erase, which state bounds of its parts"
 
+_SNAPSHOTS = "metadata of the Iceberg mirror from before the erase may state bounds of its parts"
+
 
 def shown_parts(inventory: Inventory, keys: tuple[str, ...]) -> frozenset[str]:
     """Return the replaced parts that readers of the mirror may still use.
 
-    Requests: those of ``retention.readers_of``; none for a table without a mirror.
+    Requests: those of ``readers.readers_of``; none for a table without a mirror.
 
     Args:
         inventory: the table.
         keys: dead parts with which readers of the table are done.
     """
     table = inventory.table
-    if table.settings.delta is None or not keys:
+    if not keys:
         return frozenset()
-    readers = readers_of(table.store, table.paths, _grace(inventory), inventory.now_ms)
-    if readers is None:
-        return frozenset()
+    now = inventory.now_ms
+    mirrors = readers_of(table, _grace(inventory), now)
     dead = {key: inventory.snapshot.parts[key].tmb for key in keys}
     return frozenset(
         key
         for key, tmb in dead.items()
-        if tmb is not None and readers.uses(tmb, inventory.now_ms, inventory.now_ms)
+        if tmb is not None and any(readers.uses(tmb, now, now) for readers in mirrors)
     )
 
 
@@ -80,6 +83,33 @@ def clear_versions(inventory: Inventory, seq: int) -> tuple[Remaining, ...]:
     return remaining("mirror", old, f"the store did not delete {failed} {_WHY}", again) * bool(
         failed
     )
+
+
+def clear_snapshots(inventory: Inventory, seq: int) -> tuple[Remaining, ...]:
+    """Delete the metadata of the Iceberg mirror from before an erase; return what remains of it.
+
+    Also of a table that has no mirror any more, as long as its metadata is there.
+
+    Requests: a LIST per 1,000 objects of it; where there are any, those of ``erasure.clear``.
+
+    Args:
+        inventory: the table.
+        seq: transaction of the erase.
+    """
+    table = inventory.table
+    keys = tuple(meta.key for meta in table.store.list(table.paths.iceberg_metadata_dir))
+    if not keys:
+        return ()
+    try:
+        where_is(table)
+        from firnline.mirror.iceberg.erasure import clear
+
+        rest = clear(table, seq, _grace(inventory), keys)
+    except (MirrorRefusedError, MirrorDamagedError, MirrorCatalogError) as error:
+        return remaining("mirror", keys, f"{_SNAPSHOTS}: {error.message}", error.next_step)
+    if rest is None:
+        return ()
+    return remaining("mirror", rest.keys, _SNAPSHOTS, rest.next_step, rest.until_ms)
 
 
 def _grace(inventory: Inventory) -> int:

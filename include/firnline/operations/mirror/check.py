@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import msgspec
 
 from firnline.commit.base import read_base
 from firnline.errors import FindingsError
 from firnline.mirror.delta import columns
 from firnline.mirror.delta.head import read_head
-from firnline.mirror.delta.publish import refuse
+from firnline.mirror.delta.publish import NAME
 from firnline.mirror.delta.replay import Shown, replay
 from firnline.mirror.hold import Hold, find_hold
+from firnline.mirror.iceberg.where import where_is
+from firnline.mirror.stated import refuse_unstated
 from firnline.operations.runner import Report, RunMetrics
 from firnline.state.snapshot import Snapshot
 from firnline.table import Table
@@ -23,6 +27,7 @@ class CheckReport(Report, frozen=True, kw_only=True):
     """Result of a comparison of what the mirror shows with the live parts of the table."""
 
     table: str
+    format: str = "delta"
     version: int | None
     """Newest version of the mirror; None for a table without one."""
     shown: int | None
@@ -61,7 +66,8 @@ class MirrorDiffersError(FindingsError):
     def __init__(self, report: CheckReport) -> None:
         reason = "it has no version yet" if report.version is None else _difference(report)
         super().__init__(
-            f"the mirror of table {report.table} differs from its log: {reason}",
+            f"the {title(report.format)} mirror of table {report.table} differs from its log: "
+            f"{reason}",
             next_step=(
                 "merge the table, then run `firnline mirror`"
                 if report.hold is not None
@@ -97,9 +103,9 @@ def run_check(table: Table) -> CheckReport:
     if head is not None:
         shown = replay(table.store, table.paths, head.version, head.listing)
     base = read_base(table)
-    refuse(base)
+    refuse_unstated(base, NAME)
     snapshot, name = base.snapshot, base.table.settings.name
-    missing, dead = compare(snapshot, shown)
+    missing, dead = compare(snapshot, map(table.paths.delta_key, shown.files))
     schema = columns.schema_string(name, snapshot.schema)
     return CheckReport(
         table=name,
@@ -119,13 +125,69 @@ def run_check(table: Table) -> CheckReport:
     )
 
 
-def compare(snapshot: Snapshot, shown: Shown) -> tuple[list[str], list[str]]:
+def compare(snapshot: Snapshot, shown: Iterable[str]) -> tuple[list[str], list[str]]:
     """Return the keys of live parts that are not shown, and of shown ones that are not live."""
-    paths = snapshot.paths
-    wanted = {paths.delta_path(key): key for key in snapshot.live}
-    missing = sorted(key for path, key in wanted.items() if path not in shown.files)
-    dead = sorted(paths.delta_key(path) for path in shown.files if path not in wanted)
-    return missing, dead
+    keys = frozenset(shown)
+    return sorted(snapshot.live.keys() - keys), sorted(keys - snapshot.live.keys())
+
+
+def check_iceberg(table: Table) -> CheckReport:
+    """Compare. Requests: those of the catalog, a GET per manifest, and those of ``read_base``.
+
+    Raises:
+        MirrorRefusedError: the table is not to be mirrored, or a column has no place in Iceberg.
+        MirrorDamagedError: somebody else wrote to the mirror.
+        MirrorCatalogError: the catalog does not answer.
+    """
+    where_is(table)
+    from firnline.mirror.iceberg.columns import widens_in_place
+    from firnline.mirror.iceberg.view import read_view
+
+    metrics = RunMetrics(table)
+    view = read_view(table)
+    base = read_base(table)
+    refuse_unstated(base, "iceberg")
+    snapshot = base.snapshot
+    missing, dead = compare(snapshot, () if view is None else view.keys)
+    return CheckReport(
+        table=base.table.settings.name,
+        format="iceberg",
+        version=None if view is None else view.version,
+        shown=None if view is None else view.position.seq,
+        seq=base.seq,
+        files=0 if view is None else len(view.keys),
+        parts=len(snapshot.live),
+        missing=len(missing),
+        missing_keys=tuple(missing[:_NAMED]),
+        dead=len(dead),
+        dead_keys=tuple(dead[:_NAMED]),
+        columns_differ=view is not None and view.differs(table.settings.name, snapshot.schema),
+        hold=find_hold(snapshot, widens_in_place),
+        requests=metrics.requests,
+        seconds=metrics.seconds,
+    )
+
+
+_CHECKS = {"delta": run_check, "iceberg": check_iceberg}
+
+
+def run_checks(table: Table) -> tuple[CheckReport, ...]:
+    """Compare the mirror in each format that the table states with the log.
+
+    Requests: those of ``read_base``, and of the check of each format.
+
+    Raises NotMirroredError: it states none; and as the checks.
+    """
+    base = read_base(table)
+    names = () if base.properties is None else base.properties.mirrors
+    if not names:
+        refuse_unstated(base, NAME)
+    return tuple(_CHECKS[name](table) for name in names)
+
+
+def title(name: str) -> str:
+    """Return a format as sentences name it."""
+    return name.capitalize()
 
 
 def refuse_differences(report: CheckReport) -> None:

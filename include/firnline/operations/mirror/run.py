@@ -1,18 +1,22 @@
-"""Mirror: publish the newest state of a table in a format that other engines read.
+"""Mirror: publish the newest state of a table in formats that other engines read.
 
 A mirror is metadata of another format over the same parts; the table's own log stays the truth.
-Each publication is one create-only put, so it may be run, repeated and killed at any time, beside
-everything else.
+Each publication takes effect with one request, a create-only put or a commit of a catalog, so it
+may be run, repeated and killed at any time, beside everything else.
 """
 
 from __future__ import annotations
 
 import logging
 
+from firnline.commit.base import read_base
 from firnline.errors import FirnlineError, NotMirroredError
 from firnline.log.txn_file import RunIdentity
+from firnline.mirror.delta import publish as delta
 from firnline.mirror.delta.checkpoint import Kept, keep_short
-from firnline.mirror.delta.publish import NAME, Published, publish
+from firnline.mirror.iceberg.where import where_is
+from firnline.mirror.published import Published
+from firnline.mirror.stated import refuse_unstated
 from firnline.operations.options import MirrorOptions
 from firnline.operations.properties.run import run_apply
 from firnline.operations.runner import Report, RunMetrics
@@ -26,11 +30,14 @@ class MirrorReport(Report, frozen=True, kw_only=True):
 
     table: str
     dry_run: bool
-    delta: Published
+    delta: Published | None = None
+    """None without a Delta mirror."""
+    iceberg: Published | None = None
+    """None without an Iceberg mirror."""
     applied: int | None
     """Transaction that made the table say that it has a mirror; None if it did already."""
     checkpoint: int | None = None
-    """Version of which a checkpoint was written."""
+    """Version of the Delta mirror of which a checkpoint was written."""
     expired: int = 0
     """Objects of older versions that were deleted."""
     warnings: tuple[str, ...] = ()
@@ -40,34 +47,46 @@ class MirrorReport(Report, frozen=True, kw_only=True):
 
 
 def run_mirror(table: Table, options: MirrorOptions, run: RunIdentity) -> MirrorReport:
-    """Publish the newest state.
+    """Publish the newest state in each format that the settings name, or else the table.
 
-    Requests: those of ``publish``; where the table does not say yet that it has a mirror, and the
-    settings do, those of ``properties.run_apply``, and the others twice.
+    One format after another: where one fails, the others are published all the same, and the first
+    error is raised in the end.
+
+    Requests: those of ``publish`` of each format; where the table does not say yet that it has a
+    mirror, and the settings do, those of ``properties.run_apply``, and the others twice. Where the
+    settings name no mirror, those of ``read_base`` once more.
 
     Args:
         table: the table.
         options: whether to plan only.
         run: who runs it, for the history, if the table gets its property now.
 
-    Raises: as ``publish`` and ``properties.run_apply``.
+    Raises: as ``publish`` of each format and ``properties.run_apply``.
     """
     metrics = RunMetrics(table)
-    applied = None
-    try:
-        published = publish(table, dry_run=options.dry_run)
-    except NotMirroredError:
-        if options.dry_run or NAME not in (table.wanted or table.settings).mirrors:
-            raise
-        applied = run_apply(table, run, harmless=True).transaction
-        published = publish(table)
-    kept = Kept()
-    if published.written and published.version is not None and not options.dry_run:
-        kept = _keep_short(table, published.version)
+    asked = (table.wanted or table.settings).mirrors
+    found: dict[str, Published] = {}
+    errors: list[FirnlineError] = []
+    applied: int | None = None
+    for name in asked or _stated(table):
+        try:
+            try:
+                found[name] = _publish(table, name, dry_run=options.dry_run)
+            except NotMirroredError:
+                if options.dry_run:
+                    raise
+                applied = run_apply(table, run, harmless=True).transaction
+                found[name] = _publish(table, name)
+        except FirnlineError as error:
+            errors.append(error)
+    if errors:
+        raise errors[0]
+    kept = Kept() if options.dry_run else _keep_short(table, found)
     return MirrorReport(
         table=table.settings.name,
         dry_run=options.dry_run,
-        delta=published,
+        delta=found.get("delta"),
+        iceberg=found.get("iceberg"),
         applied=applied,
         checkpoint=kept.checkpoint,
         expired=kept.expired,
@@ -77,8 +96,45 @@ def run_mirror(table: Table, options: MirrorOptions, run: RunIdentity) -> Mirror
     )
 
 
-def _keep_short(table: Table, version: int) -> Kept:
-    """Keep the mirror's log short; if that fails, it costs readers time only."""
+def _publish(table: Table, name: str, *, dry_run: bool = False) -> Published:
+    if name == delta.NAME:
+        return delta.publish(table, dry_run=dry_run)
+    where_is(table)
+    # It needs a library that is an extra, and takes a second to load.
+    from firnline.mirror.iceberg.publish import publish
+
+    return publish(table, dry_run=dry_run)
+
+
+def _stated(table: Table) -> tuple[str, ...]:
+    """Return the formats that the table states. Raises NotMirroredError if it states none."""
+    base = read_base(table)
+    names = () if base.properties is None else base.properties.mirrors
+    if not names:
+        refuse_unstated(base, delta.NAME)
+    return names
+
+
+def _keep_short(table: Table, found: dict[str, Published]) -> Kept:
+    """Keep the metadata of mirrors short; if that fails, it costs readers time only."""
+    kept = Kept()
+    written = {name: done.version for name, done in found.items() if done.written}
+    version = written.get("delta")
+    if version is not None:
+        kept = _shorten(table, version)
+    version = written.get("iceberg")
+    if version is not None:
+        from firnline.mirror.iceberg.sweep import keep_short as sweep
+
+        swept = sweep(table, version)
+        warning = "; ".join(filter(None, (kept.warning, swept.warning)))
+        kept = Kept(
+            checkpoint=kept.checkpoint, expired=kept.expired + swept.expired, warning=warning
+        )
+    return kept
+
+
+def _shorten(table: Table, version: int) -> Kept:
     try:
         return keep_short(table, version)
     except FirnlineError as error:

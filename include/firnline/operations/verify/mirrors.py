@@ -1,33 +1,70 @@
-"""Verify, of the mirror: whether it reads, and shows a state that the log confirms."""
+"""Verify, of mirrors: that they read, and show a state that the log confirms."""
 
 from __future__ import annotations
 
-from firnline.errors import MirrorDamagedError
-from firnline.mirror.delta.changes import state_of
-from firnline.mirror.delta.head import Head, read_head
-from firnline.mirror.delta.replay import Shown, replay
+from firnline.errors import MirrorCatalogError, MirrorDamagedError, MirrorRefusedError
+from firnline.mirror.changes import state_of
+from firnline.mirror.delta.head import read_head
+from firnline.mirror.delta.replay import replay
+from firnline.mirror.iceberg.where import where_is
+from firnline.mirror.position import Position
 from firnline.operations.verify.plan import Findings
 from firnline.state.snapshot import Snapshot
 from firnline.table import Table
 from firnline.units import about_duration
 
+_AGAIN_IN_CATALOG = (
+    "drop the table in the Iceberg catalog without its files and run `firnline mirror`: the "
+    "table's own log is not concerned"
+)
 _AGAIN = (
     "delete the folder _delta_log and run `firnline mirror`: the table's own log is not concerned"
 )
 
 
-def check_mirror(table: Table, found: Findings, snapshot: Snapshot | None) -> None:
-    """Compare the newest version of the mirror with the log.
+def check_mirrors(table: Table, found: Findings, snapshot: Snapshot | None) -> None:
+    """Compare the newest version of each mirror with the log.
 
-    Requests: those of ``read_head`` and ``replay``; none for a table without a mirror.
+    Requests: those of ``read_head`` and ``replay`` of a Delta mirror, of ``read_view`` of an
+    Iceberg mirror; none for a table without a mirror.
 
     Args:
         table: the table, under its own properties.
         found: takes what is found.
         snapshot: the state; None when the log does not read as a whole.
     """
-    if table.settings.delta is None or snapshot is None:
+    if snapshot is None:
         return
+    if table.settings.delta is not None:
+        _check_delta(table, found, snapshot)
+    if table.settings.iceberg is not None:
+        _check_iceberg(table, found, snapshot)
+
+
+def _check_iceberg(table: Table, found: Findings, snapshot: Snapshot) -> None:
+    folder = table.paths.iceberg_dir
+    try:
+        where_is(table)
+        from firnline.mirror.iceberg.view import read_view
+
+        view = read_view(table)
+    except (MirrorCatalogError, MirrorRefusedError) as error:
+        found.add("note", "mirror-unchecked", folder, error.message, error.next_step)
+        return
+    except MirrorDamagedError as error:
+        found.add("warning", "mirror-damaged", folder, error.message, error.next_step)
+        return
+    if view is None:
+        found.add(
+            "note", "mirror-missing", folder, "has no table in the Iceberg catalog yet",
+            "run `firnline mirror`",
+        )  # fmt: skip
+        return
+    _check_lag(table, found, folder, view.position, snapshot)
+    _check_files(found, view.position, view.keys, snapshot, _AGAIN_IN_CATALOG)
+
+
+def _check_delta(table: Table, found: Findings, snapshot: Snapshot) -> None:
     folder = table.paths.delta_dir
     try:
         head = read_head(table.store, table.paths)
@@ -41,18 +78,21 @@ def check_mirror(table: Table, found: Findings, snapshot: Snapshot | None) -> No
     except MirrorDamagedError as error:
         found.add("warning", "mirror-damaged", folder, error.message, error.next_step)
         return
-    _check_lag(table, found, head, snapshot)
-    _check_files(table, found, head, shown, snapshot)
+    key = table.paths.delta_version(head.version)
+    _check_lag(table, found, key, head.position, snapshot)
+    keys = frozenset(map(table.paths.delta_key, shown.files))
+    _check_files(found, head.position, keys, snapshot, _AGAIN)
 
 
-def _check_lag(table: Table, found: Findings, head: Head, snapshot: Snapshot) -> None:
-    position = head.position
+def _check_lag(
+    table: Table, found: Findings, key: str, position: Position, snapshot: Snapshot
+) -> None:
     lag = table.clock.now_ms() - position.at
     if position.seq < snapshot.seq and lag > table.settings.cleanup.grace:
         found.add(
             "warning",
             "mirror-behind",
-            table.paths.delta_version(head.version),
+            key,
             f"shows transaction {position.seq}, read {about_duration(lag)} ago, and the newest is "
             f"{snapshot.seq}; clean-up keeps parts for it",
             "run `firnline mirror`, and see what it says",
@@ -60,30 +100,27 @@ def _check_lag(table: Table, found: Findings, head: Head, snapshot: Snapshot) ->
 
 
 def _check_files(
-    table: Table, found: Findings, head: Head, shown: Shown, snapshot: Snapshot
+    found: Findings, position: Position, shown: frozenset[str], snapshot: Snapshot, again: str
 ) -> None:
-    position, paths = head.position, table.paths
-    for path in sorted(shown.files):
-        key = paths.delta_key(path)
+    for key in sorted(shown):
         marker = snapshot.parts.get(key)
         if marker is None:
             found.add(
                 "warning", "mirror-unknown-part", key,
                 "is shown by the mirror, and no log file names it",
-                _AGAIN if position.seq == snapshot.seq else "run `firnline mirror`",
+                again if position.seq == snapshot.seq else "run `firnline mirror`",
             )  # fmt: skip
         elif marker.tmb is not None and marker.tmb <= position.t:
             found.add(
                 "warning", "mirror-dead-part", key,
                 f"is shown by the mirror, and was dead in the state {position.seq} that it states",
-                _AGAIN,
+                again,
             )  # fmt: skip
     state = state_of(snapshot)
     if (position.seq, position.seen) == (state.seq, state.seen):
-        for key in sorted(snapshot.live):
-            if paths.delta_path(key) not in shown.files:
-                found.add(
-                    "warning", "mirror-missing-part", key,
-                    f"is live, and the mirror of transaction {position.seq} does not show it",
-                    _AGAIN,
-                )  # fmt: skip
+        for key in sorted(snapshot.live.keys() - shown):
+            found.add(
+                "warning", "mirror-missing-part", key,
+                f"is live, and the mirror of transaction {position.seq} does not show it",
+                again,
+            )  # fmt: skip

@@ -19,7 +19,7 @@ from firnline.operations.prepared.expiry import held
 from firnline.operations.runner import RunMetrics
 from firnline.operations.verify.checkpoints import check_checkpoints
 from firnline.operations.verify.history import check_chain, check_witnesses
-from firnline.operations.verify.mirrors import check_mirror
+from firnline.operations.verify.mirrors import check_mirrors
 from firnline.operations.verify.plan import (
     Counted,
     Finding,
@@ -130,8 +130,8 @@ def run_verify(
     Requests: a LIST per 1,000 objects of ``_log/``, ``_txn/``, ``_data/``, ``_prepared/`` and
     ``_ckpt/``, a GET per log file, transaction, checkpoint and prepared change; deep: a GET per
     live part besides; of rows: a GET for each part that is read. Where the log lacks the newest
-    transaction 1 GET more; where it looks lost, those of ``read_snapshot``. Of a table with a mirror
-    those of ``replay``.
+    transaction 1 GET more; where it looks lost, those of ``read_snapshot``. Of a table with mirrors
+    those of ``check_mirrors``.
 
     Args:
         table: the table.
@@ -165,7 +165,7 @@ def run_verify(
     if newest is not None and run.readable:
         # The parts that readers see: each has to exist.
         snapshot = run.read(health.with_newest(table.paths, published, newest))
-    check_mirror(run.table, run.found, snapshot if whole and run.readable else None)
+    check_mirrors(run.table, run.found, snapshot if whole and run.readable else None)
     counted = run.check_parts(snapshot, now, others.orphan_grace)
     deep = FooterCheck(
         run.found,

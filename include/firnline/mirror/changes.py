@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
 from firnline.log.records import Marker
-from firnline.mirror.delta.actions import Position
+from firnline.mirror.position import Position
 from firnline.state.snapshot import Snapshot
 
 REARRANGES = frozenset({"merge", "cleanup", "properties", "analyze"})
@@ -23,6 +23,8 @@ _RESTARTS = frozenset({"rebuild", "downgrade", "clone"})
 
 Ops = Callable[[Iterable[int]], Mapping[int, str]]
 """Numbers of transactions -> their ``op``; those that are not known any more are left out."""
+Spell = Callable[[str], str]
+"""Key of a part -> its path as the mirror spells it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +76,7 @@ def find_difference(
     position: Position | None,
     replayed: Callable[[], Iterable[str]],
     ops: Ops,
+    spell: Spell,
     *,
     within_ms: int,
     now_ms: int,
@@ -86,6 +89,7 @@ def find_difference(
         position: of the version; None for a table without a mirror.
         replayed: returns the paths that the mirror shows, where the log does not tell.
         ops: looks transactions up that the log does not hold as such any more.
+        spell: returns a part's path in the mirror.
         within_ms: how long the log tells about all transactions and appends.
         now_ms: wall clock.
         queried: merges of this table run a query, which may change rows.
@@ -101,23 +105,22 @@ def find_difference(
     ) and not _has_foreign(snapshot):
         return Difference((), ())
     if 0 <= now_ms - position.at <= within_ms:
-        found = _by_log(snapshot, position, ops, queried=queried)
+        found = _by_log(snapshot, position, ops, spell, queried=queried)
         if found is not None:
             return found
-    return _by_replay(snapshot, frozenset(replayed()))
+    return _by_replay(snapshot, frozenset(replayed()), spell)
 
 
-def _by_replay(snapshot: Snapshot, shown: frozenset[str]) -> Difference:
-    paths = snapshot.paths
-    wanted = {paths.delta_path(key): marker for key, marker in snapshot.live.items()}
+def _by_replay(snapshot: Snapshot, shown: frozenset[str], spell: Spell) -> Difference:
+    wanted = {spell(key): marker for key, marker in snapshot.live.items()}
     adds = _sorted(marker for path, marker in wanted.items() if path not in shown)
-    sizes = {paths.delta_path(m.p): m.b for m in snapshot.parts.values() if m.tmb is not None}
+    sizes = {spell(m.p): m.b for m in snapshot.parts.values() if m.tmb is not None}
     removes = sorted((path, sizes.get(path)) for path in shown if path not in wanted)
     return Difference(tuple(adds), tuple(removes), replayed=True)
 
 
 def _by_log(
-    snapshot: Snapshot, position: Position, ops: Ops, *, queried: bool
+    snapshot: Snapshot, position: Position, ops: Ops, spell: Spell, *, queried: bool
 ) -> Difference | None:
     """Return the difference by the table's log; None if the log does not tell."""
     dates = _dates_since(snapshot, position)
@@ -133,14 +136,11 @@ def _by_log(
     removed = [m for m in dead if not new.has(m)]
     if position.files + len(adds) - len(removed) != len(live):
         return None
-    paths = snapshot.paths
     moved: frozenset[str] = frozenset()
     same = REARRANGES.issuperset(kinds.values()) and len(removed) == len(dead)
     if same and not queried and _as_many(removed, [m for m in adds if m.t in gone]):
-        moved = frozenset(
-            [*(m.p for m in adds if m.t in gone), *(paths.delta_path(m.p) for m in removed)]
-        )
-    removes = sorted((paths.delta_path(m.p), m.b) for m in removed)
+        moved = frozenset([*(m.p for m in adds if m.t in gone), *(spell(m.p) for m in removed)])
+    removes = sorted((spell(m.p), m.b) for m in removed)
     return Difference(tuple(_sorted(adds)), tuple(removes), moved)
 
 

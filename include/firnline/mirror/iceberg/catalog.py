@@ -1,0 +1,89 @@
+"""The catalog of an Iceberg mirror: opened by pyiceberg, by its own configuration and settings."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from pyiceberg.catalog import Catalog, load_catalog
+
+from firnline.errors import FirnlineError, MirrorCatalogError, MirrorRefusedError
+from firnline.mirror.iceberg.io import IMPLEMENTATION, PLACE, Place, register
+from firnline.mirror.iceberg.where import where_is
+from firnline.paths import Root
+from firnline.table import Table
+
+SCHEMES = frozenset({"s3", "gs", "file"})
+"""Stores whose URLs other engines read as ours."""
+_LOG = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class Opened:
+    """An open catalog, and the mirror's table in it."""
+
+    catalog: Catalog
+    name: str
+    """Of the catalog."""
+    identifier: tuple[str, ...]
+    """Namespace and name of the mirror's table."""
+    root: Root
+    """Of the table that is mirrored."""
+    location: str
+    """URL of the mirror's metadata."""
+    place: Place
+    """Held for pyiceberg."""
+
+    def __str__(self) -> str:
+        return f"{'.'.join(self.identifier)} of the Iceberg catalog {self.name}"
+
+
+def open_catalog(table: Table) -> Opened:
+    """Open the catalog of a table's mirror; nothing is asked of it yet.
+
+    Raises:
+        MirrorRefusedError: the settings name no catalog, or the store has no URL for engines.
+        MirrorCatalogError: pyiceberg is missing, or does not know the catalog.
+    """
+    where = where_is(table)
+    root = Root.parse(table.settings.root)
+    if root.scheme not in SCHEMES:
+        raise MirrorRefusedError(
+            f"engines that read Iceberg do not read {root.scheme}:// as firnline does, where "
+            f"table {table.settings.name} lies",
+            next_step="take iceberg out of mirror",
+        )
+    place = Place(table.store, root)
+    with asked(where.catalog):
+        catalog = load_catalog(
+            where.catalog,
+            **{**where.properties, "py-io-impl": IMPLEMENTATION, PLACE: register(place)},
+        )
+    location = root.url_of(table.paths.iceberg_dir).rstrip("/")
+    return Opened(catalog, where.catalog, where.identifier, root, location, place)
+
+
+@contextmanager
+def asked(name: str) -> Iterator[None]:
+    """Turn what a catalog's library raises into one sentence. Errors of ours pass.
+
+    Raises MirrorCatalogError.
+    """
+    try:
+        yield
+    except FirnlineError:
+        raise
+    except Exception as error:
+        _LOG.debug("the catalog %s failed", name, exc_info=True)
+        raise MirrorCatalogError(
+            f"the Iceberg catalog {name} does not answer as it should: {_short(error)}",
+            next_step="see pyiceberg's configuration of it and that it runs, and try again: "
+            "nothing of the table changed",
+        ) from error
+
+
+def _short(error: Exception) -> str:
+    lines = str(error).strip().splitlines() or [""]
+    return f"{type(error).__name__}: {lines[0][:300]}"

@@ -1,0 +1,315 @@
+"""Publish the newest state of a table as the next snapshot of its table in an Iceberg catalog.
+
+The order is that of the Delta mirror: the catalog is asked first, then the table is read. The
+catalog takes a snapshot only on top of the one that was read, so its state is not older. A process
+that lost the race starts again. Manifests that were written for nothing are deleted by ``sweep``;
+until the catalog has taken the snapshot nobody sees them. What the catalog has taken is written
+down in the table's own store (``shown``), where clean-up finds it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import cached_property
+
+import msgspec
+from pyiceberg.exceptions import CommitFailedException, TableAlreadyExistsError
+from pyiceberg.manifest import DataFile
+from pyiceberg.schema import Schema
+
+from firnline.commit.base import Base, read_base
+from firnline.errors import MirrorRefusedError, SnapshotUnstableError
+from firnline.log.records import Marker
+from firnline.mirror.changes import Difference, State, find_difference, state_of
+from firnline.mirror.hold import Hold, find_hold
+from firnline.mirror.iceberg import columns
+from firnline.mirror.iceberg.catalog import Opened, asked, open_catalog
+from firnline.mirror.iceberg.commit import Commit, commit
+from firnline.mirror.iceberg.files import data_file
+from firnline.mirror.iceberg.head import Head, read_head, replay
+from firnline.mirror.iceberg.produce import Wanted
+from firnline.mirror.iceberg.shown import list_records, put_record
+from firnline.mirror.position import Position
+from firnline.mirror.published import ATTEMPTS, Published
+from firnline.mirror.stated import ops_of, refuse_unstated
+from firnline.properties.in_force import put_within
+from firnline.state.snapshot import Snapshot
+from firnline.table import Table
+from firnline.types.sql import SqlType
+
+NAME = "iceberg"
+"""The mirror's name in the table's property ``mirror``."""
+MOST_FILES = 50_000
+"""Files above which a publication would take minutes and too much memory."""
+
+
+@dataclass(frozen=True)
+class Next:
+    """The next snapshot of the mirror, planned on one head and one state."""
+
+    base: Base
+    opened: Opened
+    head: Head | None
+    now_ms: int
+    difference: Difference
+    state: State
+    columns: str
+    """Digest of the columns."""
+    schema: Schema
+    hold: Hold | None
+
+    @property
+    def position(self) -> Position | None:
+        """The state that the head shows."""
+        return None if self.head is None else self.head.position
+
+    @property
+    def version(self) -> int:
+        """Sequence number of the next snapshot."""
+        return 1 if self.head is None else self.head.table.metadata.next_sequence_number()
+
+    @property
+    def new_columns(self) -> bool:
+        """Return True if the schema changes with it."""
+        return self.head is None or self.schema != self.head.table.schema()
+
+    @property
+    def due(self) -> bool:
+        """Return True if there is something to publish, and it may be shown."""
+        if self.hold is not None:
+            return False
+        at = self.position
+        moved = at is None or at.seq != self.state.seq or at.seen != self.state.seen
+        return moved or self.new_columns or not self.difference.empty
+
+    @cached_property
+    def files(self) -> int:
+        """Files after this snapshot."""
+        return len(self.base.snapshot.live)
+
+
+def publish(table: Table, *, dry_run: bool = False) -> Published:
+    """Publish the newest state, if the mirror does not show it yet and may show it.
+
+    Requests besides those of ``read_base`` and of the catalog: 1 LIST and 1 PUT for the records of
+    what is shown, and those of ``produce``; before the first snapshot ``read_base`` and 1 PUT more.
+    Most catalogs let the client read and write the metadata: 2 GET and 1 PUT. After a lost race all
+    of it again. Where the log does not tell what changed since the head, a GET per manifest.
+
+    Args:
+        table: the table.
+        dry_run: plan only.
+
+    Raises:
+        NotMirroredError: the table does not state that it has a mirror.
+        MirrorRefusedError: the settings name no catalog, a column has no place in Iceberg, the
+            table has too many files, or the catalog has another table of this name.
+        MirrorDamagedError: somebody else wrote to the mirror.
+        MirrorCatalogError: the catalog fails; what it took, the next run finds.
+        SnapshotUnstableError: rivals were quicker each time.
+    """
+    opened = open_catalog(table)
+    for lost in range(ATTEMPTS):
+        known = _begin(table, opened, dry_run=dry_run)
+        found = plan_next(table, opened)
+        if dry_run or not found.due:
+            if not dry_run and found.position is not None:
+                _tell(table, known, found.position)
+            return _published(found, written=found.due, lost=lost, dry_run=dry_run)
+        position = _position(table, found)
+        if _commit(table, found, position):
+            put_record(table.store, table.paths, position.seq, position.t)
+            return _published(found, written=True, lost=lost)
+    raise SnapshotUnstableError(
+        f"other processes published {ATTEMPTS} snapshots of the mirror of "
+        f"{table.settings.name} meanwhile",
+        next_step="try again: the mirror shows what they have published",
+    )
+
+
+def _begin(table: Table, opened: Opened, *, dry_run: bool) -> frozenset[str]:
+    """Write down that a mirror begins, unless that was done; return the keys of all records.
+
+    The catalog is asked, and the table read for the first snapshot, only after that: what died by
+    then is never shown.
+    """
+    records = list_records(table.store, table.paths)
+    if not records.begun:
+        base = read_base(table)
+        refuse_unstated(base, NAME)
+        read_head(opened)  # a catalog that does not answer begins nothing for which parts wait
+        if not dry_run:
+            state = state_of(base.snapshot)
+            put_record(table.store, table.paths, state.seq, state.t, begun=True)
+    return frozenset(record.key for record in records.shown)
+
+
+def _tell(table: Table, known: frozenset[str], position: Position) -> None:
+    """Write down what a process showed that died before it could do so."""
+    if table.paths.iceberg_shown(position.seq, position.t) not in known:
+        put_record(table.store, table.paths, position.seq, position.t)
+
+
+def plan_next(table: Table, opened: Opened) -> Next:
+    """Read the head, then the table, and plan the next snapshot. Requests: see ``publish``."""
+    head = read_head(opened)
+    now = table.clock.now_ms()
+    base = read_base(table)
+    refuse_unstated(base, NAME)
+    snapshot, settings = base.snapshot, base.table.settings
+    _refuse_many(snapshot, settings.name)
+    wanted = columns.kinds_of(settings.name, snapshot.schema)
+    hold = _of_rows(snapshot) or find_hold(snapshot, columns.widens_in_place)
+    difference = Difference((), ())
+    if hold is None:
+        with asked(opened.name):
+            difference = find_difference(
+                snapshot,
+                None if head is None else head.position,
+                lambda: () if head is None else replay(head),
+                lambda numbers: ops_of(table, numbers),
+                opened.root.url_of,
+                within_ms=settings.cleanup.grace // 2,
+                now_ms=now,
+                queried=settings.merge.sql is not None,
+            )
+    return Next(
+        base=base,
+        opened=opened,
+        head=head,
+        now_ms=now,
+        difference=difference,
+        state=state_of(snapshot),
+        columns=columns.digest(wanted),
+        schema=_schema(head, wanted),
+        hold=hold,
+    )
+
+
+def _schema(head: Head | None, wanted: dict[str, SqlType]) -> Schema:
+    if head is None:
+        return columns.evolve(None, 0, 0, wanted)
+    metadata = head.table.metadata
+    schemas = metadata.schemas
+    fresh = max(schema.schema_id for schema in schemas) + 1
+    found = columns.evolve(head.table.schema(), metadata.last_column_id, fresh, wanted)
+    # Catalogs give a schema that was there before its former id.
+    return next((schema for schema in schemas if schema.fields == found.fields), found)
+
+
+def _refuse_many(snapshot: Snapshot, name: str) -> None:
+    if len(snapshot.live) > MOST_FILES:
+        raise MirrorRefusedError(
+            f"table {name} has {len(snapshot.live)} live parts, and an Iceberg mirror at most "
+            f"{MOST_FILES}",
+            next_step="merge the table, or take iceberg out of mirror",
+        )
+
+
+def _of_rows(snapshot: Snapshot) -> Hold | None:
+    """Return a hold for parts whose number of rows, which Iceberg requires, nobody wrote down."""
+    found = [marker for marker in snapshot.live.values() if marker.n is None]
+    if not found:
+        return None
+    return Hold(
+        parts=len(found),
+        first=found[0].p,
+        reason=f"the log does not know the rows of {len(found)} of its parts until a merge or "
+        "`firnline analyze`",
+        since_ms=min(marker.t for marker in found),
+    )
+
+
+def _position(table: Table, found: Next) -> Position:
+    at, state, now = found.position, found.state, found.now_ms
+    return Position(
+        seq=state.seq,
+        t=state.t,
+        at=now,
+        seen=state.seen,
+        files=found.files,
+        table=at.table if at else table.ids.uuid7(now),
+        created=at.created if at else now,
+        columns=found.columns,
+    )
+
+
+def _commit(table: Table, found: Next, position: Position) -> bool:
+    """Return True if the catalog took the snapshot, False if a rival was quicker."""
+    began = found.base.began_ms
+    base, head = found.base, found.head
+    change = Commit(
+        opened=found.opened,
+        head=head,
+        wanted=_wanted(table, found, position),
+        position=position,
+        grace=base.table.settings.cleanup.grace,
+        now_ms=found.now_ms,
+        # A machine that was suspended must not publish a state of long ago.
+        in_time=lambda: table.clock.elapsed_ms() - began <= put_within(base.table.settings),
+    )
+    with asked(found.opened.name):
+        try:
+            return commit(change)
+        except (CommitFailedException, TableAlreadyExistsError):
+            return False
+
+
+def _wanted(table: Table, found: Next, position: Position) -> Wanted:
+    difference, metadata = found.difference, found.head and found.head.table.metadata
+    moved = difference.rearranged
+    come = [found.opened.root.url_of(m.p) for m in difference.adds if m.p not in moved]
+    go = [path for path, _ in difference.removes if path not in moved]
+    ident = table.ids.uuid7(found.now_ms)
+    return Wanted(
+        snapshot_id=metadata.new_snapshot_id() if metadata else _snapshot_id(ident),
+        sequence_number=found.version,
+        # Catalogs refuse one that is older than what they have.
+        timestamp_ms=max(found.now_ms, metadata.last_updated_ms + 1 if metadata else 0),
+        schema=found.schema,
+        location=f"{found.opened.location}/metadata",
+        commit=ident,
+        position=msgspec.json.encode(position).decode(),
+        adds=tuple(_files(found, difference.adds)),
+        removes=frozenset(path for path, _ in difference.removes),
+        rearranged=bool(moved) and not come and not go,
+    )
+
+
+def _snapshot_id(ident: str) -> int:
+    """Return a positive number of 63 bits out of a UUID."""
+    digits = ident.replace("-", "")
+    return int(digits[-15:], 16) + 1
+
+
+def _files(found: Next, markers: Iterable[Marker]) -> Iterable[DataFile]:
+    snapshot = found.base.snapshot
+    for marker in markers:
+        yield data_file(
+            found.opened.root.url_of(marker.p),
+            marker,
+            snapshot.stats_of(marker),
+            snapshot.schema,
+            found.schema,
+        )
+
+
+def _published(found: Next, *, written: bool, lost: int, dry_run: bool = False) -> Published:
+    at, difference = found.position, found.difference
+    done = written and not dry_run
+    newest = found.version if done else (None if found.head is None else found.head.version)
+    return Published(
+        version=newest,
+        written=written,
+        seq=found.base.seq,
+        shown=found.base.seq if done else (None if at is None else at.seq),
+        adds=len(difference.adds),
+        removes=len(difference.removes),
+        files=found.files if done else (0 if at is None else at.files),
+        rearranged=len(difference.rearranged),
+        columns_changed=written and found.new_columns,
+        replayed=difference.replayed,
+        hold=found.hold,
+        lost_races=lost,
+    )

@@ -1,0 +1,129 @@
+"""Objects of the mirror's metadata that no reader uses any more: former ones, and those of nobody.
+
+A reader begins with the newest snapshot of the metadata that the catalog names, and uses it for the
+grace at most. So what stays is: what the newest metadata leads to, the snapshot that was the newest
+a grace ago, and everything younger than the grace, which includes all that later snapshots have
+added and what somebody may be about to commit. Parts are never deleted here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+import msgspec
+from pyiceberg.serializers import FromInputFile
+from pyiceberg.table.metadata import TableMetadata
+
+from firnline.errors import FirnlineError, ForeignPathError
+from firnline.mirror.iceberg.catalog import Opened, asked, open_catalog
+from firnline.mirror.iceberg.head import Head, read_head
+from firnline.mirror.iceberg.shown import list_records, superfluous
+from firnline.paths import Root
+from firnline.store.base import ObjectMeta, Store
+from firnline.table import Table
+
+EVERY = 100
+"""Snapshots after which the metadata is looked through."""
+_METADATA = ".metadata.json"
+
+
+class Swept(msgspec.Struct, frozen=True, kw_only=True):
+    """Result of a look through the metadata."""
+
+    expired: int = 0
+    """Objects that were deleted."""
+    young: tuple[str, ...] = ()
+    """Keys of objects that nothing leads to and that are younger than the grace."""
+    warning: str = ""
+
+
+def keep_short(table: Table, version: int) -> Swept:
+    """After each hundredth snapshot, delete metadata and records that nobody uses.
+
+    A failure costs space only, and is a warning. Requests: none for other snapshots, else those of
+    ``sweep``.
+    """
+    if version % EVERY:
+        return Swept()
+    try:
+        opened = open_catalog(table)
+        head = read_head(opened)
+        if head is None:
+            return Swept()
+        grace = table.settings.cleanup.grace
+        return sweep(table, opened, head, grace)
+    except FirnlineError as error:
+        return Swept(warning=str(error))
+
+
+def sweep(table: Table, opened: Opened, head: Head, grace: int) -> Swept:
+    """Delete what nothing leads to. Parts and what is younger than the grace stay.
+
+    Requests: a LIST per 1,000 objects of the metadata and of the records of what is shown, 1 GET
+    of former metadata, a GET for each snapshot, and the deletes.
+
+    Args:
+        table: the table.
+        opened: its catalog.
+        head: of the mirror.
+        grace: how long a reader may use a snapshot after a newer one, ms.
+    """
+    store, paths, now = table.store, table.paths, table.clock.now_ms()
+    listing = list(store.list(paths.iceberg_metadata_dir))
+    with asked(opened.name):
+        used = frozenset(_used(opened.root, head, listing, now - grace))
+    free = [meta for meta in listing if meta.key not in used]
+    old = [meta.key for meta in free if meta.modified_ms <= now - grace]
+    old += superfluous(list_records(store, paths), grace, now)
+    failed = _delete(store, old)
+    warning = f"{failed} old objects of the mirror could not be deleted" if failed else ""
+    young = tuple(meta.key for meta in free if meta.modified_ms > now - grace)
+    return Swept(expired=len(old) - failed, young=young, warning=warning)
+
+
+def _delete(store: Store, keys: Iterable[str]) -> int:
+    return sum(answer.error is not None for answer in store.delete_many(sorted(keys)))
+
+
+def _used(root: Root, head: Head, listing: Iterable[ObjectMeta], limit_ms: int) -> Iterator[str]:
+    """Yield the keys to which the newest metadata leads, and the newest snapshot of a grace ago."""
+    metadata = head.table.metadata
+    yield from _key(root, head.table.metadata_location)
+    yield from _others(root, metadata)
+    snapshots = {snapshot.manifest_list: snapshot for snapshot in metadata.snapshots}
+    then = _former(root, metadata, listing, limit_ms)
+    if then is not None:
+        yield then
+        former = FromInputFile.table_metadata(head.io.new_input(root.url_of(then)))
+        newest = former.current_snapshot()
+        if newest is not None:
+            snapshots[newest.manifest_list] = newest
+    for name, snapshot in snapshots.items():
+        yield from _key(root, name)
+        for manifest in snapshot.manifests(head.io):
+            yield from _key(root, manifest.manifest_path)
+
+
+def _former(
+    root: Root, metadata: TableMetadata, listing: Iterable[ObjectMeta], limit_ms: int
+) -> str | None:
+    """Return the key of the metadata that was the newest at a time.
+
+    The log of the metadata knows the last hundred; other files may be those of lost races.
+    """
+    known = {key for entry in metadata.metadata_log for key in _key(root, entry.metadata_file)}
+    found = [m for m in listing if m.key.endswith(_METADATA) and m.modified_ms <= limit_ms]
+    best = [m for m in found if m.key in known] or found
+    return max(best, key=lambda m: (m.modified_ms, m.key)).key if best else None
+
+
+def _others(root: Root, metadata: TableMetadata) -> Iterator[str]:
+    for statistics in (*metadata.statistics, *metadata.partition_statistics):
+        yield from _key(root, statistics.statistics_path)
+
+
+def _key(root: Root, url: str) -> Iterator[str]:
+    try:
+        yield root.key_of(url)
+    except ForeignPathError:
+        return  # not under the table's root, where nothing is deleted

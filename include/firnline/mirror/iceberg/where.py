@@ -1,0 +1,47 @@
+"""Where the Iceberg mirror of a table is, for those too who lack the library pyiceberg."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from importlib.util import find_spec
+
+from firnline.errors import MirrorCatalogError, MirrorRefusedError
+from firnline.table import Table
+
+EXTRA = "firnline[iceberg]"
+
+
+@dataclass(frozen=True)
+class Where:
+    """The place of a mirror."""
+
+    catalog: str
+    identifier: tuple[str, ...]
+    """Namespace and name."""
+    properties: Mapping[str, str]
+
+
+def where_is(table: Table) -> Where:
+    """Return where the mirror of a table is.
+
+    Raises:
+        MirrorRefusedError: the settings do not say it.
+        MirrorCatalogError: pyiceberg is missing.
+    """
+    name = table.settings.name
+    wanted = None if table.wanted is None else table.wanted.iceberg
+    found = table.settings.iceberg or wanted
+    if found is None or found.catalog is None or found.name is None:
+        raise MirrorRefusedError(
+            f"the settings of table {name} do not say where its Iceberg mirror is",
+            next_step="write mirror: [{iceberg: {catalog: NAME, name: namespace.table}}] into the "
+            "settings file; clean-up goes on without it",
+        )
+    if find_spec("pyiceberg") is None:
+        raise MirrorCatalogError(
+            f"the Iceberg mirror of table {name} needs the library pyiceberg",
+            next_step=f"install {EXTRA}",
+        )
+    identifier = tuple(found.name.replace("{table}", name).split("."))
+    return Where(found.catalog, identifier, found.properties)

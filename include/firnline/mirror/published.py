@@ -1,0 +1,35 @@
+"""Result of a publication of a mirror, in any format."""
+
+from __future__ import annotations
+
+import msgspec
+
+from firnline.mirror.hold import Hold
+
+ATTEMPTS = 20
+"""Versions at most that rivals may write before a run gives up."""
+
+
+class Published(msgspec.Struct, frozen=True, kw_only=True):
+    """Result of a publication: the newest version, and how it came about."""
+
+    version: int | None
+    """Newest version of the mirror; None for a table without one."""
+    written: bool
+    """This run wrote it (dry run: would write one more)."""
+    seq: int
+    """Newest transaction of the table."""
+    shown: int | None
+    """Newest transaction that the mirror shows."""
+    adds: int = 0
+    removes: int = 0
+    files: int = 0
+    """Files that the mirror shows."""
+    rearranged: int = 0
+    """Files among those that come and go whose rows are the same as before."""
+    columns_changed: bool = False
+    replayed: bool = False
+    """The mirror itself was read, since the table's log did not tell what had changed."""
+    hold: Hold | None = None
+    """Why the mirror waits at the version before."""
+    lost_races: int = 0

@@ -1,0 +1,112 @@
+"""A table that is mirrored in an Iceberg catalog, and engines that are not ours to read it with."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import pyarrow as pa
+from pyiceberg.catalog import Catalog, load_catalog
+from pyiceberg.table import Table as IcebergTable
+
+import firnline
+from firnline.append.append import Appender
+from firnline.mirror.iceberg.publish import publish
+from firnline.mirror.published import Published
+from firnline.table import Table
+from tests.mirrors import conftest
+from tests.mirrors.conftest import Mirrored, Rows, in_order
+
+CATALOG, NAME = "lake", "flights.t"
+
+
+def by_pyiceberg(table: IcebergTable, options: dict[str, str]) -> Rows:
+    found: Rows = table.scan().to_arrow().to_pylist()
+    return found
+
+
+def by_polars(table: IcebergTable, options: dict[str, str]) -> Rows:
+    import polars
+
+    frame = polars.scan_iceberg(table, reader_override="native", storage_options=options)
+    found: Rows = frame.collect().to_dicts()
+    return found
+
+
+def by_polars_and_pyiceberg(table: IcebergTable, options: dict[str, str]) -> Rows:
+    import polars
+
+    found: Rows = polars.scan_iceberg(table, reader_override="pyiceberg").collect().to_dicts()
+    return found
+
+
+READERS: tuple[Callable[[IcebergTable, dict[str, str]], Rows], ...] = (
+    by_pyiceberg,
+    by_polars,
+    by_polars_and_pyiceberg,
+)
+
+
+def rows(first: int, count: int, **more: Any) -> pa.Table:
+    """Rows of all types that an Iceberg mirror takes."""
+    found = conftest.rows(first, count, **more)
+    small = found.column("small")
+    found = found.set_column(found.column_names.index("small"), "small", small.cast(pa.int16()))
+    tiny = pa.array([i % 100 - 50 for i in range(first, first + count)], pa.int8())
+    return found.append_column("tiny", tiny)
+
+
+@dataclass(frozen=True)
+class InCatalog(Mirrored):
+    """A table with a mirror in a catalog, in a real store."""
+
+    uri: str = ""
+    """Of the catalog's database; empty for a file of its own."""
+    more: dict[str, str] = field(default_factory=dict)
+    """Further properties of the catalog."""
+
+    @property
+    def properties(self) -> dict[str, str]:
+        uri = self.uri or f"sqlite:///{self.scratch}/catalog.db"
+        return {"type": "sql", "uri": uri, **self.more}
+
+    def table(self, **settings: Any) -> Table:
+        where = {"catalog": CATALOG, "name": NAME, "properties": self.properties}
+        return super().table(**{"mirror": [{"iceberg": where}], **settings})
+
+    def append(self, first: int, count: int = 6, **more: Any) -> None:
+        Appender(self.table()).append(rows(first, count, **more))
+
+    def catalog(self) -> Catalog:
+        """As another engine opens it, with access of its own to the files."""
+        return load_catalog(CATALOG, **{**self.properties, **self.access})
+
+    @property
+    def access(self) -> dict[str, str]:
+        env = self.root.env
+        if self.root.kind != "s3":
+            return {}
+        return {
+            "s3.endpoint": env["AWS_ENDPOINT_URL"],
+            "s3.access-key-id": env["AWS_ACCESS_KEY_ID"],
+            "s3.secret-access-key": env["AWS_SECRET_ACCESS_KEY"],
+            "s3.region": env["AWS_REGION"],
+        }
+
+    def publish(self) -> Published:
+        return publish(self.table())
+
+    def shown(self) -> IcebergTable:
+        """The mirror as other engines load it."""
+        return self.catalog().load_table(NAME)
+
+    def read_all(self) -> list[Rows]:
+        """The rows that each engine sees."""
+        return [in_order(read(self.shown(), self.options)) for read in READERS]
+
+    def same(self) -> Rows:
+        ours = in_order(firnline.scan(self.table()).to_arrow().to_pylist())
+        for read in READERS:
+            assert in_order(read(self.shown(), self.options)) == ours, read.__name__
+        return ours

@@ -1,0 +1,179 @@
+"""Spark with the libraries of Delta and Iceberg reads mirrors, and is refused what it may not."""
+
+from __future__ import annotations
+
+import json
+import os
+import pickle
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import firnline
+from firnline.errors import MirrorDamagedError
+from firnline.log.txn_file import RunIdentity
+from firnline.operations.delete.run import run_delete
+from firnline.operations.evolve.run import run_lazily
+from firnline.operations.merge.run import run_merge
+from firnline.operations.mirror.check import run_checks
+from firnline.operations.mirror.run import run_mirror
+from firnline.operations.options import (
+    DeleteOptions,
+    Evolution,
+    LazyOptions,
+    MergeOptions,
+    MirrorOptions,
+)
+from tests.mirrors.conftest import Mirrored, Rows, in_order
+from tests.mirrors.in_catalog import CATALOG, NAME, InCatalog
+from tools import sparkreaders
+from tools.s3server import StoreRoot
+
+RUN = RunIdentity(run_id="r")
+LAKE = f"spark.sql.catalog.{CATALOG}"
+
+
+def ask(scratch: Path, conf: dict[str, str], *statements: str) -> list[Any]:
+    """The answers of one Spark session."""
+    python = sparkreaders.ensure()
+    common = {
+        "spark.jars": sparkreaders.jars(),
+        "spark.sql.session.timeZone": "UTC",
+        "spark.ui.enabled": "false",
+        "spark.sql.shuffle.partitions": "1",
+        "spark.sql.warehouse.dir": str(scratch / "warehouse"),
+    }
+    request, answer = scratch / "request.json", scratch / "answer.pickle"
+    request.write_text(json.dumps({"conf": common | conf, "statements": statements}))
+    program = Path(__file__).with_name("spark_program.py")
+    env = {k: v for k, v in os.environ.items() if k not in ("SPARK_HOME", "PYTHONPATH")}
+    subprocess.run(
+        [python, program, request, answer],
+        check=True,
+        cwd=scratch,
+        env={**env, "TZ": "UTC", "PYSPARK_PYTHON": str(python)},
+        capture_output=True,
+    )
+    found: list[Any] = pickle.loads(answer.read_bytes())
+    return found
+
+
+def history(mirrored: Mirrored) -> None:
+    """Appends, a merge, a delete, a new column and wider ones."""
+    mirrored.append(0)
+    mirrored.append(6)
+    run_mirror(mirrored.table(), MirrorOptions(), RUN)
+    run_merge(mirrored.table(), mirrored.engine, MergeOptions(full=True), RUN)
+    run_delete(mirrored.table(), mirrored.engine, DeleteOptions(where="k in (1, 7)"), RUN)
+    run_mirror(mirrored.table(), MirrorOptions(), RUN)
+    mirrored.append(12, 3, later=2.5)
+    run_lazily(mirrored.table(), LazyOptions(evolution=Evolution(widen={"k": "BIGINT"})), RUN)
+    run_mirror(mirrored.table(), MirrorOptions(), RUN)
+
+
+def ours(mirrored: Mirrored) -> Rows:
+    found = in_order(firnline.scan(mirrored.table()).to_arrow().to_pylist())
+    return [{**row, "at": row["at"].replace(tzinfo=None)} for row in found]
+
+
+def parts(mirrored: Mirrored) -> set[str]:
+    table = mirrored.table()
+    return {meta.key for meta in table.store.list(table.paths.data_dir)}
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> StoreRoot:
+    (tmp_path / "store").mkdir()
+    return StoreRoot("file", f"file://{tmp_path}/store")
+
+
+@pytest.mark.full("it downloads another Spark, and starts it")
+def test_spark_reads_the_delta_mirror_and_does_not_write_to_it(
+    folder: StoreRoot, tmp_path: Path
+) -> None:
+    mirrored = Mirrored(folder, tmp_path)
+    history(mirrored)
+    before, name = parts(mirrored), f"delta.`{mirrored.url}`"
+    conf = {
+        "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
+        "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
+        "spark.databricks.delta.retentionDurationCheck.enabled": "false",
+    }
+    writes = [
+        f"INSERT INTO {name} SELECT * FROM {name}",
+        f"DELETE FROM {name} WHERE k = 2",
+        f"UPDATE {name} SET k = 5 WHERE k = 2",
+        f"OPTIMIZE {name}",
+        f"ALTER TABLE {name} ADD COLUMN other INT",
+    ]
+    vacuum = f"VACUUM {name} RETAIN 0 HOURS"
+    rows, some, *answers, again = ask(
+        tmp_path,
+        conf,
+        f"SELECT * FROM {name}",
+        f"SELECT k FROM {name} WHERE price > 2 AND k < 13",
+        *writes,
+        vacuum,
+        f"SELECT * FROM {name}",
+    )
+    assert in_order(rows) == ours(mirrored) == in_order(again)
+    assert {row["k"] for row in some} == {9, 10, 11, 12}
+    for statement, answer in zip(writes, answers[:-1], strict=True):
+        assert isinstance(answer, str), statement
+        assert "firnline" in answer, (statement, answer)
+    assert parts(mirrored) == before
+    assert all(report.same for report in run_checks(mirrored.table()))
+
+
+@pytest.mark.full("it downloads another Spark, and starts it")
+def test_spark_reads_the_iceberg_mirror_and_deletes_no_file_of_it(
+    folder: StoreRoot, tmp_path: Path
+) -> None:
+    mirrored = InCatalog(folder, tmp_path)
+    history(mirrored)
+    before, name = parts(mirrored), f"{CATALOG}.{NAME}"
+    conf = {
+        "spark.sql.extensions": "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions",
+        LAKE: "org.apache.iceberg.spark.SparkCatalog",
+        f"{LAKE}.catalog-impl": "org.apache.iceberg.jdbc.JdbcCatalog",
+        f"{LAKE}.uri": f"jdbc:sqlite:{tmp_path}/catalog.db",
+        f"{LAKE}.warehouse": f"file://{tmp_path}/warehouse",
+    }
+    system = f"CALL {CATALOG}.system"
+    refused = [
+        f"{system}.expire_snapshots(table => '{NAME}', older_than => TIMESTAMP '2100-01-01')",
+        f"{system}.remove_orphan_files(table => '{NAME}')",
+        f"DROP TABLE {name} PURGE",
+    ]
+    snapshot = mirrored.shown().metadata.current_snapshot_id
+    rows, some, count, *answers, written, back = ask(
+        tmp_path,
+        conf,
+        f"SELECT * FROM {name}",
+        f"SELECT k FROM {name} WHERE price > 2 AND k < 13",
+        f"SELECT count(*) AS n FROM {name}",
+        *refused,
+        f"INSERT INTO {name} SELECT * FROM {name} WHERE k = 3",
+        f"SELECT count(*) AS n FROM {name}",
+    )
+    assert isinstance(rows, list), rows
+    assert in_order(rows) == ours(mirrored)
+    assert {row["k"] for row in some} == {9, 10, 11, 12}
+    assert count == [{"n": len(rows)}]
+    for statement, answer in zip(refused, answers, strict=True):
+        assert isinstance(answer, str), statement
+        assert "GC is disabled" in answer, (statement, answer)
+    assert parts(mirrored) == before
+    # No property makes Spark refuse an INSERT: firnline sees it and says how to go on.
+    assert written == []
+    assert back == [{"n": len(rows) + 1}]
+    with pytest.raises(MirrorDamagedError, match="firnline did not write") as caught:
+        mirrored.publish()
+    assert f"roll it back to snapshot {snapshot}" in str(caught.value.next_step)
+    ask(tmp_path, conf, f"{system}.rollback_to_snapshot('{NAME}', {snapshot})")
+    mirrored.append(20)
+    assert mirrored.publish().written
+    (rows,) = ask(tmp_path, conf, f"SELECT * FROM {name}")
+    assert in_order(rows) == ours(mirrored)

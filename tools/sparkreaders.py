@@ -1,0 +1,95 @@
+"""Spark as a reader of mirrors, in an environment of its own.
+
+    python -m tools.sparkreaders    make it, and print the path of its Python
+
+The newest libraries of Delta and Iceberg for Spark do not run with the Spark that firnline is
+tested with. So they get a Spark of their own under .cache: pinned versions, jars with checksums.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+from firnline.errors import EnvironmentFaultError
+from tools.bootstrap import CACHE, ensure_uv
+
+PYSPARK = "4.1.4"
+PACKAGES = {
+    "io.delta:delta-spark_4.1_2.13:4.4.0": (
+        "75a9400986853c061f5109f012547de2545a5759e5e752e5ef633dabe16a4f10"
+    ),
+    "io.delta:delta-storage:4.4.0": (
+        "c46735481fa8e326b0957be02b4420cbcab4b325bb08009b7f2045a95133f1cc"
+    ),
+    "org.apache.iceberg:iceberg-spark-runtime-4.1_2.13:1.12.0": (
+        "3123c3798af642dd537230923548e013ef41cc28b6626e5225808cf5670a0f82"
+    ),
+    # The catalog of the tests is a SQLite database.
+    "org.xerial:sqlite-jdbc:3.50.3.0": (
+        "a3f53a2aa15ae9425a9e793bbe9c8e5288febeb4b65ef5c1a4e80d4c2045cf08"
+    ),
+}
+"""Package of Maven Central -> SHA-256 of its jar."""
+HOME = CACHE / f"sparkreaders-{PYSPARK}"
+_DONE = HOME / "complete"
+
+
+def ensure() -> Path:
+    """Return the Python of the environment, made on first use (600 MB).
+
+    Raises EnvironmentFaultError: a jar is not what it was.
+    """
+    python = HOME / "venv" / "bin" / "python"
+    if not _DONE.exists():
+        HOME.mkdir(parents=True, exist_ok=True)
+        uv, venv = str(ensure_uv()), str(HOME / "venv")
+        subprocess.run([uv, "venv", "-q", "--clear", "--python", sys.executable, venv], check=True)
+        wanted = ["--python", str(python), f"pyspark=={PYSPARK}"]
+        subprocess.run([uv, "pip", "install", "-q", *wanted], check=True)
+        _fetch()
+        for package, digest in PACKAGES.items():
+            _check(package, digest)
+        _DONE.touch()
+    return python
+
+
+def jars() -> str:
+    """Return the jars as Spark's setting ``spark.jars`` has them."""
+    return ",".join(str(_path(package)) for package in PACKAGES)
+
+
+def _path(package: str) -> Path:
+    group, name, version = package.split(":")
+    return HOME / "ivy" / "jars" / f"{group}_{name}-{version}.jar"
+
+
+def _fetch() -> None:
+    """Let Spark resolve the packages, as it does for its users."""
+    with tempfile.TemporaryDirectory() as folder:
+        nothing = Path(folder) / "nothing.py"
+        nothing.write_text("", encoding="utf-8")
+        settings = ["--master", "local[1]", "--packages", ",".join(PACKAGES)]
+        settings += ["--conf", f"spark.jars.ivy={HOME / 'ivy'}"]
+        submit = str(HOME / "venv" / "bin" / "spark-submit")
+        clean = {k: v for k, v in os.environ.items() if k not in ("SPARK_HOME", "PYTHONPATH")}
+        subprocess.run(
+            [submit, *settings, str(nothing)], check=True, capture_output=True, env=clean
+        )
+
+
+def _check(package: str, digest: str) -> None:
+    found = hashlib.sha256(_path(package).read_bytes()).hexdigest()
+    if found != digest:
+        raise EnvironmentFaultError(
+            f"the jar of {package} has the SHA-256 {found}, and not {digest}",
+            next_step="see what is wrong with the download",
+        )
+
+
+if __name__ == "__main__":
+    print(ensure())
