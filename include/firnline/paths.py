@@ -162,6 +162,10 @@ class TablePaths:
             )
         return f"{self.log_dir}{t:013d}_{writer}.jsonl"
 
+    def append_name(self, key: str) -> str:
+        """Name of an append's log file within its folder, without the suffix."""
+        return key.removeprefix(self.log_dir).removesuffix(".jsonl")
+
     def txn_log(self, t: int, seq: int, txn: str) -> str:
         """Key under which a transaction's log file is published."""
         return f"{self.log_dir}{t:013d}_m_{seq:020d}-{txn}.jsonl"

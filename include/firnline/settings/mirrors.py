@@ -16,9 +16,10 @@ FORMATS = ("delta",)
 class DeltaMirror(Section):
     """The table's newest state as a Delta table under its root."""
 
-    every: Annotated[Duration, duration_between("10s", "1d")] = Field(
+    every: Annotated[Duration, duration_between("10s", "1d")] | None = Field(
         default=60_000,
-        description="Age of an append at which the fleet planner publishes it.",
+        description="Age at which a run of the fleet planner publishes what the mirror does not "
+        "show yet. null: the planner leaves the mirror alone.",
     )
 
 

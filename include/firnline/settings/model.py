@@ -303,6 +303,11 @@ class TableSettings(Section):
         return next((each.delta for each in self.mirror if each.delta is not None), None)
 
     @property
+    def mirror_every(self) -> int | None:
+        """Age in ms at which the planner of the fleet publishes a change; None: it does not."""
+        return None if self.delta is None else self.delta.every
+
+    @property
     def asset_uri(self) -> str:
         """URI of the Airflow asset of the table."""
         return self.root

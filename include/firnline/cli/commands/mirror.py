@@ -90,10 +90,11 @@ def _check(table: Table, as_json: bool) -> None:
 
 
 def _render(data: dict[str, Any]) -> None:
+    from firnline.operations.mirror.words import sentence
     from firnline.units import about_duration
 
     delta, number = data["delta"], output.number
-    output.line(_sentence(data))
+    output.line(sentence(data))
     pairs = [
         ("version", "none" if delta["version"] is None else number(delta["version"])),
         ("shows transaction", "none" if delta["shown"] is None else number(delta["shown"])),
@@ -112,20 +113,6 @@ def _render(data: dict[str, Any]) -> None:
         ("time", about_duration(round(data["seconds"] * 1000))),
     ]
     output.pairs(pairs)
-
-
-def _sentence(data: dict[str, Any]) -> str:
-    delta, name = data["delta"], data["table"]
-    if delta["hold"] is not None:
-        return f"The mirror of {name} waits: {delta['hold']['reason']}."
-    if not delta["written"]:
-        return f"The mirror of {name} shows its newest state."
-    verb = "would get" if data["dry_run"] else "has"
-    columns = ", other columns" if delta["columns_changed"] else ""
-    return (
-        f"The mirror of {name} {verb} a new version: {counted(delta['adds'], 'file')} more, "
-        f"{counted(delta['removes'], 'file')} less{columns}."
-    )
 
 
 def _render_check(data: dict[str, Any]) -> None:

@@ -55,12 +55,12 @@ class State:
 def state_of(snapshot: Snapshot) -> State:
     """Return the newest transaction of a state and the appends that none has folded."""
     dates = {seq: t for t, seq in snapshot.times}
-    start, end = len(snapshot.paths.log_dir), len(".jsonl")
-    seen = sorted(key[start:-end] for key in _unfolded(snapshot))
+    seen = sorted(map(snapshot.paths.append_name, unfolded(snapshot)))
     return State(snapshot.seq, dates.get(snapshot.seq, 0), " ".join(seen))
 
 
-def _unfolded(snapshot: Snapshot) -> list[str]:
+def unfolded(snapshot: Snapshot) -> list[str]:
+    """Return the keys of the appends of a state that no transaction has folded."""
     folded = snapshot.log_tombstones
     return [
         key
@@ -188,7 +188,7 @@ def _new_parts(snapshot: Snapshot, position: Position, dates: frozenset[int]) ->
             name = paths.parse_log(key)
             if name.kind == "append":
                 found.add(name.t)
-    for key in _unfolded(snapshot):
+    for key in unfolded(snapshot):
         if key not in seen:
             content = snapshot.contents.get(key)
             if content is None:  # a checkpoint holds it
