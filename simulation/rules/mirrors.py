@@ -11,7 +11,7 @@ from simulation.rules.breaking import Mutation, put
 
 
 def _never_waits() -> None:
-    put(publish, "find_hold", lambda *_: None)
+    put(publish, "hold_of", lambda *_: None)
 
 
 def _no_wait_for_readers() -> None:
@@ -30,7 +30,7 @@ def _table_before_head() -> None:
         difference = changes.find_difference(
             base.snapshot,
             found.position,
-            lambda: publish._replayed(table, found.head),  # noqa: SLF001 - the point of it
+            lambda: publish._Shown(table, found.head).replayed.files,  # noqa: SLF001 - the point
             lambda _: {},
             within_ms=-1,
             now_ms=found.now_ms,

@@ -101,6 +101,8 @@ def _render(data: dict[str, Any]) -> None:
         ("newest transaction", number(delta["seq"])),
         ("files", number(delta["files"])),
     ]
+    if delta["vectors"]:
+        pairs.append(("files with hidden rows", number(delta["vectors"])))
     if delta["hold"] is not None:
         pairs.append(("waits since", output.when(delta["hold"]["since_ms"])))
     if data["checkpoint"] is not None:
@@ -127,6 +129,8 @@ def _render_check(data: dict[str, Any]) -> None:
         ("of them missing", number(data["missing"])),
         ("dead parts shown", number(data["dead"])),
     ]
+    if data["unhidden"]:
+        pairs.append(("parts with other hidden rows", number(data["unhidden"])))
     if data["columns_differ"]:
         pairs.append(("columns", "differ"))
     if data["hold"] is not None:

@@ -10,7 +10,7 @@ after a rebuild, the mirror itself is read. Pure functions.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from firnline.log.records import Marker
 from firnline.mirror.delta.actions import Position
@@ -20,6 +20,19 @@ REARRANGES = frozenset({"merge", "cleanup", "properties", "analyze"})
 """Transactions that change no row."""
 _RESTARTS = frozenset({"rebuild", "downgrade", "clone"})
 """Transactions that bring parts which are not dated by them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Hidden:
+    """Rows that deletes hide in parts that the mirror shows."""
+
+    rows: Mapping[str, int] = field(default_factory=dict)
+    """Number of rows that a version hides, by path as the mirror spells it."""
+    pending: frozenset[str] = frozenset()
+    """Keys of the live parts of which deletes may hide rows."""
+
+
+NONE_HIDDEN = Hidden()
 
 Ops = Callable[[Iterable[int]], Mapping[int, str]]
 """Numbers of transactions -> their ``op``; those that are not known any more are left out."""
@@ -78,6 +91,7 @@ def find_difference(
     within_ms: int,
     now_ms: int,
     queried: bool,
+    hidden: Hidden = NONE_HIDDEN,
 ) -> Difference:
     """Return what changes between the state of a version and the newest one.
 
@@ -89,6 +103,7 @@ def find_difference(
         within_ms: how long the log tells about all transactions and appends.
         now_ms: wall clock.
         queried: merges of this table run a query, which may change rows.
+        hidden: rows that deletes hide.
     """
     if position is None:
         return Difference(tuple(_sorted(snapshot.live.values())), ())
@@ -101,7 +116,7 @@ def find_difference(
     ) and not _has_foreign(snapshot):
         return Difference((), ())
     if 0 <= now_ms - position.at <= within_ms:
-        found = _by_log(snapshot, position, ops, queried=queried)
+        found = _by_log(snapshot, position, ops, hidden, queried=queried)
         if found is not None:
             return found
     return _by_replay(snapshot, frozenset(replayed()))
@@ -117,7 +132,7 @@ def _by_replay(snapshot: Snapshot, shown: frozenset[str]) -> Difference:
 
 
 def _by_log(
-    snapshot: Snapshot, position: Position, ops: Ops, *, queried: bool
+    snapshot: Snapshot, position: Position, ops: Ops, hidden: Hidden, *, queried: bool
 ) -> Difference | None:
     """Return the difference by the table's log; None if the log does not tell."""
     dates = _dates_since(snapshot, position)
@@ -136,10 +151,11 @@ def _by_log(
     paths = snapshot.paths
     moved: frozenset[str] = frozenset()
     same = REARRANGES.issuperset(kinds.values()) and len(removed) == len(dead)
-    if same and not queried and _as_many(removed, [m for m in adds if m.t in gone]):
-        moved = frozenset(
-            [*(m.p for m in adds if m.t in gone), *(paths.delta_path(m.p) for m in removed)]
-        )
+    made = [m for m in adds if m.t in gone]
+    same = same and not queried and hidden.pending.isdisjoint(m.p for m in made)
+    left_out = sum(hidden.rows.get(paths.delta_path(m.p), 0) for m in removed) if same else 0
+    if same and _as_many(removed, made, left_out):
+        moved = frozenset([*(m.p for m in made), *(paths.delta_path(m.p) for m in removed)])
     removes = sorted((paths.delta_path(m.p), m.b) for m in removed)
     return Difference(tuple(_sorted(adds)), tuple(removes), moved)
 
@@ -205,10 +221,18 @@ def _kinds(snapshot: Snapshot, dates: Mapping[int, int], ops: Ops) -> dict[int, 
     return {**found, **ops(folded)} if folded else found
 
 
-def _as_many(before: Iterable[Marker], after: Iterable[Marker]) -> bool:
-    """Return True if parts are known to have as many rows as others."""
-    rows = [[m.n for m in side] for side in (before, after)]
-    return all(None not in side for side in rows) and len({sum(map(int, s)) for s in rows}) == 1  # type: ignore[arg-type] # no None
+def _as_many(before: Iterable[Marker], after: Iterable[Marker], hidden: int) -> bool:
+    """Return True if parts are known to show as many rows as others.
+
+    Args:
+        before: parts that went.
+        after: parts that came.
+        hidden: rows of the former that the version hid.
+    """
+    old, new = [m.n for m in before], [m.n for m in after]
+    if None in old or None in new:
+        return False
+    return sum(n or 0 for n in old) - hidden == sum(n or 0 for n in new)
 
 
 def _sorted(markers: Iterable[Marker]) -> list[Marker]:
