@@ -15,6 +15,7 @@ from pathlib import Path
 import msgspec
 
 from firnline.errors import MirrorDamagedError
+from firnline.mirror.delta.expiry import expire_vectors
 from firnline.mirror.delta.head import Listing, Version, list_versions
 from firnline.paths import TablePaths
 from firnline.store.base import Deleted, Store
@@ -40,10 +41,12 @@ def keep_short(table: Table, version: int) -> Kept:
     """Write a checkpoint of each hundredth version, and delete what expired behind an older one.
 
     What is behind a checkpoint that is as old as the grace goes: clean-up deletes the parts of such
-    versions anyway. A failure costs readers time only, and is a warning.
+    versions anyway. So do deletion vectors that no version within the grace names. A failure costs
+    readers time only, and is a warning.
 
     Requests: none for other versions, else a LIST per 1,000 versions; for a checkpoint a GET per
-    version since the last one, 1 for that, and 2 PUT; deletes as ``Store.delete_many``.
+    version since the last one, 1 for that, and 2 PUT; deletes as ``Store.delete_many``; those of
+    ``expire_vectors``.
 
     Args:
         table: the table.
@@ -66,7 +69,10 @@ def keep_short(table: Table, version: int) -> Kept:
     limit = table.clock.now_ms() - table.settings.cleanup.grace
     old = [c.number for c in listing.checkpoints if c.modified_ms <= limit]
     expired, failed = expire(store, listing, max(old, default=0))
-    warning = f"{failed} old versions of the mirror could not be deleted" if failed else ""
+    past = [v for v in listing.versions if v.modified_ms <= limit]
+    vectors = expire_vectors(store, paths, past[-1] if past else None)
+    expired, failed = expired + vectors[0], failed + vectors[1]
+    warning = f"{failed} old objects of the mirror could not be deleted" if failed else ""
     return Kept(checkpoint=written, expired=expired, warning=warning)
 
 

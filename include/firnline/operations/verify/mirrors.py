@@ -5,7 +5,10 @@ from __future__ import annotations
 from firnline.errors import MirrorDamagedError
 from firnline.mirror.delta.changes import state_of
 from firnline.mirror.delta.head import Head, read_head
+from firnline.mirror.delta.hiding import wrongly_hidden
 from firnline.mirror.delta.replay import Shown, replay
+from firnline.mirror.delta.vectors import index_of
+from firnline.mirror.hold import parts_with_deletes
 from firnline.operations.verify.plan import Findings
 from firnline.state.snapshot import Snapshot
 from firnline.table import Table
@@ -19,7 +22,8 @@ _AGAIN = (
 def check_mirror(table: Table, found: Findings, snapshot: Snapshot | None) -> None:
     """Compare the newest version of the mirror with the log.
 
-    Requests: those of ``read_head`` and ``replay``; none for a table without a mirror.
+    Requests: those of ``read_head`` and ``replay``, and 1 LIST and 1 GET for a mirror that has
+    deletion vectors; none for a table without a mirror.
 
     Args:
         table: the table, under its own properties.
@@ -43,6 +47,7 @@ def check_mirror(table: Table, found: Findings, snapshot: Snapshot | None) -> No
         return
     _check_lag(table, found, head, snapshot)
     _check_files(table, found, head, shown, snapshot)
+    _check_vectors(table, found, head, shown, snapshot)
 
 
 def _check_lag(table: Table, found: Findings, head: Head, snapshot: Snapshot) -> None:
@@ -87,3 +92,32 @@ def _check_files(
                     f"is live, and the mirror of transaction {position.seq} does not show it",
                     _AGAIN,
                 )  # fmt: skip
+
+
+def _check_vectors(
+    table: Table, found: Findings, head: Head, shown: Shown, snapshot: Snapshot
+) -> None:
+    """Compare the deletion vectors with their files, and with the deletes that hide rows."""
+    store, paths, position = table.store, table.paths, head.position
+    if shown.vectors:
+        sizes = {meta.key: meta.size for meta in store.list(paths.vectors_dir)}
+        for path, vector in sorted(shown.vectors.items()):
+            key = paths.vectors(vector.file)
+            if sizes.get(key, 0) < vector.offset + vector.size:
+                found.add(
+                    "warning", "mirror-vector-missing", key,
+                    f"has no deletion vector at {vector.offset}, which the mirror names for "
+                    f"{paths.delta_key(path)}",
+                    _AGAIN,
+                )  # fmt: skip
+    state = state_of(snapshot)
+    if (position.seq, position.seen) != (state.seq, state.seen):
+        return
+    index = index_of(store, paths, position)
+    for key in wrongly_hidden(snapshot, parts_with_deletes(snapshot), shown, index):
+        found.add(
+            "warning", "mirror-hidden-rows", key,
+            f"has rows that deletes hide, and the mirror of transaction {position.seq} hides "
+            "others",
+            _AGAIN,
+        )  # fmt: skip
