@@ -35,6 +35,7 @@ from pathlib import Path
 from firnline.airflow.approvals import Approve
 from firnline.airflow.dags import READING, longest, operation_dag
 from firnline.airflow.erase import ApprovedErase, EraseWork, ReportErase
+from firnline.airflow.mirror import then_mirror
 from firnline.airflow.submit import SubmitJob
 from firnline.airflow.tables import tables_by_hand
 from firnline.airflow.tasks import PlanOperation
@@ -57,3 +58,4 @@ for table in tables_by_hand(ERASE.operation):
         report = ReportErase(task_id="report", work=ERASE, table=table, execution_timeout=READING)
         # Set-up and tear-down: the report also runs after a failed job.
         plan >> approve >> job >> report.as_teardown(setups=plan)
+        then_mirror(table, job)

@@ -7,12 +7,13 @@ Its one task `plan` reads the logs of these tables, many at once, without Spark,
 `merge__TABLE` where there is something to do: those first that save most requests of a scan per
 byte rewritten, within `fleet.budget` and outside of `fleet.quiet_hours`. Its log and its XCom say
 which, and why others wait. A merge that is queued or running is not started again, and no merge
-whose DAG is paused.
+whose DAG is paused. Then it publishes the mirrors that lack something for longer than
+`mirror.every`, in the quiet hours too.
 
 **By hand:** `dry_run` only plans. `firnline fleet` shows the same in a shell.
 
-**When it fails,** a table could not be read, or Airflow refused a run. All others were handled
-before that. The next run tries again.
+**When it fails,** a table could not be read, Airflow refused a run, or a mirror could not be
+published. All others were handled before that. The next run tries again.
 
 **When a plan is out of date** nothing is lost: a merge plans again, under its lock, on the table as
 it is then.

@@ -31,6 +31,7 @@ from __future__ import annotations
 
 from firnline.airflow.approvals import Pick
 from firnline.airflow.dags import READING, longest, operation_dag
+from firnline.airflow.mirror import then_mirror
 from firnline.airflow.removal import ApproveRemoval, ListPartitions, RemoveWork
 from firnline.airflow.tables import tables_by_hand
 from firnline.airflow.tasks import RunInTask
@@ -41,16 +42,18 @@ for table in tables_by_hand(REMOVE.operation):
     with operation_dag(
         REMOVE, table, doc=__doc__, title=f"Remove partitions of {table.name} that a person picks"
     ):
+        remove = RunInTask(
+            task_id=REMOVE.operation,
+            work=REMOVE,
+            table=table,
+            plan="list",
+            execution_timeout=longest(table),
+            **table.lock(REMOVE.operation),
+        )
         (
             ListPartitions(task_id="list", work=REMOVE, table=table, execution_timeout=READING)
             >> Pick(task_id="pick", listed="list", table=table, what="partitions to remove")
             >> ApproveRemoval(task_id="approve", work=REMOVE, table=table)
-            >> RunInTask(
-                task_id=REMOVE.operation,
-                work=REMOVE,
-                table=table,
-                plan="list",
-                execution_timeout=longest(table),
-                **table.lock(REMOVE.operation),
-            )
+            >> remove
         )
+        then_mirror(table, remove)

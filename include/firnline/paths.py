@@ -15,6 +15,7 @@ Layout (docs/format.md, "Objects"); ``prefix`` is the table's key prefix in its 
     {prefix}/_delta_log/{version:020d}.json, .checkpoint.parquet, and _last_checkpoint
     {prefix}/_iceberg/shown/{seq:020d}-{t:013d}.json, .begun
     {prefix}/_iceberg/metadata/, whose names pyiceberg and the catalog give
+    {prefix}/_delta_vectors/deletion_vector_{uuid7}.bin, and {uuid7}.json
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ from dataclasses import dataclass
 from hashlib import sha256
 from typing import Literal
 from urllib.parse import quote, unquote
+from uuid import UUID
 
 from firnline.errors import ForeignPathError, LogCorruptError, UsageError
 from firnline.ids import UUID7
@@ -43,10 +45,12 @@ _PREPARED_SUFFIXES: dict[PreparedKind, str] = {
     "closed": ".closed.json",
 }
 
+_VECTORS = "_delta_vectors"
+"""Folder of deletion vectors. A VACUUM skips folders with an underscore."""
 _FOLDERS = frozenset(
     {
         *("_log", "_data", "_txn", "_ckpt", "_erase", "_probe", "_runs", "_prepared"),
-        *("_delta_log", "_iceberg"),
+        *("_delta_log", _VECTORS, "_iceberg"),
     }
 )
 _CONTROL = re.compile(r"[\x00-\x1f\x7f]")
@@ -57,7 +61,14 @@ _CHECKPOINT = re.compile(rf"(?P<seq>[0-9]{{20}})-{UUID7.pattern}\.parquet")
 _TXN_NAME = re.compile(r"(?P<seq>[0-9]{20})\.jsonl")
 _PREPARED = re.compile(rf"(?P<id>{UUID7.pattern})(?P<suffix>(\.decision|\.closed)?\.json)")
 _SHOWN_NAME = re.compile(r"(?P<seq>[0-9]{20})-(?P<t>[0-9]{13,19})\.(?P<kind>json|begun)")
+_VECTOR_NAME = re.compile(rf"(?:deletion_vector_({UUID7.pattern})\.bin|({UUID7.pattern})\.json)")
+_Z85 = "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ.-:+=^!/*?&<>()[]{}@%$#"
 _DELTA_NAME = re.compile(r"(?P<version>[0-9]{20})\.(?P<kind>json|checkpoint\.parquet)")
+
+
+def is_plain(path: str) -> bool:
+    """Return True if a path has the same characters in a URL."""
+    return quote(path, safe="/=") == path
 
 
 @dataclass(frozen=True, slots=True)
@@ -213,6 +224,10 @@ class TablePaths:
             )
         return f"{self.log_dir}{t:013d}_{writer}.jsonl"
 
+    def append_name(self, key: str) -> str:
+        """Name of an append's log file within its folder, without the suffix."""
+        return key.removeprefix(self.log_dir).removesuffix(".jsonl")
+
     def txn_log(self, t: int, seq: int, txn: str) -> str:
         """Key under which a transaction's log file is published."""
         return f"{self.log_dir}{t:013d}_m_{seq:020d}-{txn}.jsonl"
@@ -355,6 +370,46 @@ class TablePaths:
         if match is None or not key.startswith(self.iceberg_shown_dir):
             return None
         return ShownName(int(match["seq"]), int(match["t"]), match["kind"] == "begun")
+
+    @property
+    def vectors_dir(self) -> str:
+        """Key prefix of the Delta mirror's deletion vectors and of their indexes."""
+        return self._dir(_VECTORS)
+
+    def vectors(self, name: str) -> str:
+        """Key of a file of deletion vectors; ``name`` is a UUIDv7. Delta prescribes its form."""
+        return f"{self.vectors_dir}deletion_vector_{name}.bin"
+
+    def vectors_index(self, name: str) -> str:
+        """Key of the object that says which parts have which vectors."""
+        return f"{self.vectors_dir}{name}.json"
+
+    def parse_vectors(self, key: str) -> str | None:
+        """Return the UUIDv7 in the key of a file of vectors or of an index; None for others."""
+        match = _VECTOR_NAME.fullmatch(key.removeprefix(self.vectors_dir))
+        return None if match is None else match[1] or match[2]
+
+    @staticmethod
+    def vectors_ref(name: str) -> str:
+        """Return a file of vectors as actions name it: its folder, and the UUID in base 85."""
+        raw = UUID(name).bytes
+        words = (int.from_bytes(raw[at : at + 4], "big") for at in range(0, 16, 4))
+        text = (_Z85[word // 85**power % 85] for word in words for power in (4, 3, 2, 1, 0))
+        return _VECTORS + "".join(text)
+
+    @staticmethod
+    def vectors_of_ref(ref: str) -> str:
+        """Return the UUIDv7 in the name that an action has. Raises ValueError for another's."""
+        text = ref.removeprefix(_VECTORS)
+        if len(text) != 20 or text == ref:
+            raise ValueError(f"{ref!r} is not a file of firnline's")
+        raw = b""
+        for at in range(0, 20, 5):
+            word = 0
+            for character in text[at : at + 5]:
+                word = word * 85 + _Z85.index(character)
+            raw += word.to_bytes(4, "big")
+        return str(UUID(bytes=raw))
 
     def partition_dir(self, partition: str) -> str:
         """Key prefix of a partition's parts, ending in ``/``."""

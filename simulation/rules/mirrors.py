@@ -12,7 +12,7 @@ from simulation.rules.breaking import Mutation, put
 
 
 def _never_waits() -> None:
-    put(publish, "find_hold", lambda *_: None)
+    put(publish, "hold_of", lambda *_: None)
 
 
 def _no_wait_for_readers() -> None:
@@ -31,11 +31,10 @@ def _table_before_head() -> None:
         difference = changes.find_difference(
             base.snapshot,
             found.position,
-            lambda: publish._replayed(table, found.head),  # noqa: SLF001 - the point of it
+            lambda: publish._Shown(table, found.head).replayed.files,  # noqa: SLF001 - the point
             lambda _: {},
             table.paths.delta_path,
-            within_ms=-1,
-            now_ms=found.now_ms,
+            told_ms=(1, 0),
             queried=True,
         )
         return dataclasses.replace(found, base=base, state=state, difference=difference)

@@ -18,7 +18,7 @@ RUN = RunIdentity(run_id="r")
 
 def mirrored_world(**settings: Any) -> World:
     """A table of log files alone whose properties say that it has a Delta mirror."""
-    world = make_world(mirror=["delta"], **settings)
+    world = make_world(**{"mirror": ["delta"], **settings})
     change = Change(
         op="properties",
         replaces=(),

@@ -71,8 +71,13 @@ def _airflow_home() -> Iterator[None]:
         yield
 
 
-def load_dags(tables: tuple[str, ...]) -> dict[str, DAG]:
-    """Run all DAG files for tables with these names, and return the DAGs by id."""
+def load_dags(tables: tuple[str, ...], more: str = "") -> dict[str, DAG]:
+    """Run all DAG files for tables with these names, and return the DAGs by id.
+
+    Args:
+        tables: names of the tables.
+        more: further settings of each, as the rest of a YAML mapping: ``, mirror: [delta]``.
+    """
     from airflow import sdk
 
     from firnline.airflow import dags
@@ -88,7 +93,8 @@ def load_dags(tables: tuple[str, ...]) -> dict[str, DAG]:
 
     with TemporaryDirectory() as folder:
         settings = Path(folder, "tables.yaml")
-        lines = [f"  {name}: {_SETTINGS.replace('/t', f'/{name}')}" for name in tables]
+        given = f"{_SETTINGS.removesuffix('}')}{more}}}"
+        lines = [f"  {name}: {given.replace('/t', f'/{name}')}" for name in tables]
         settings.write_text("\n".join(["tables:", *lines]), encoding="utf-8")
         here = patch.dict(os.environ, {"FIRNLINE_TABLES": str(settings)})
         with here, patch.object(dags, "operation_dag", noted):

@@ -17,6 +17,7 @@ from airflow.sdk import DAG
 from airflow.sdk.definitions.param import ParamsDict
 
 from firnline.airflow.alerts import TableAlert, failure_alert, merge_deadline
+from firnline.airflow.mirror import then_mirror
 from firnline.airflow.submit import SubmitJob
 from firnline.airflow.tables import DagTable
 from firnline.airflow.tasks import PlanOperation, ReportRun, RunInTask
@@ -106,10 +107,11 @@ def run_only(work: InTaskWork[Any], table: DagTable) -> RunInTask:
 
 
 def plan_then_run(work: InTaskWork[Any], table: DagTable) -> tuple[PlanOperation, RunInTask]:
-    """Create ``plan`` outside the pool, followed by the task of ``run_only``."""
+    """Create ``plan`` outside the pool, then the task of ``run_only``, and that of its mirrors."""
     plan = PlanOperation(task_id="plan", work=work, table=table, execution_timeout=READING)
     run = run_only(work, table)
     plan >> run
+    then_mirror(table, run)
     return plan, run
 
 
@@ -119,7 +121,7 @@ def submit_then_report(
     jobs: Path,
     plan: PlanOperation | None = None,
 ) -> tuple[PlanOperation, SubmitJob, ReportRun]:
-    """Create ``plan`` outside the pool, the Spark job in the pool, then ``report``.
+    """Create ``plan`` outside the pool, the Spark job in the pool, ``report`` and ``mirror``.
 
     Args:
         work: the work; the job's task is named after it.
@@ -140,4 +142,5 @@ def submit_then_report(
     # Set-up and tear-down: the report also runs after a failed job, without making the run a
     # success; and clearing the job clears its plan too.
     plan >> job >> report.as_teardown(setups=plan)
+    then_mirror(table, job)
     return plan, job, report

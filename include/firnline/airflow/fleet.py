@@ -1,10 +1,13 @@
-"""The planner of the fleet: one task that reads the logs of many tables and starts their merges.
+"""The planner of the fleet: one task that reads the logs of many tables and acts on them.
+
+It starts their merges, and publishes their mirrors.
 
 ``dags/fleet_merge.py`` creates its DAG.
 """
 
 from __future__ import annotations
 
+import dataclasses
 import logging
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -20,6 +23,7 @@ from firnline.airflow.alerts import FailureAlert
 from firnline.airflow.failures import airflow_failures
 from firnline.airflow.figures import shortened
 from firnline.airflow.params import flag_param
+from firnline.airflow.runs import run_identity
 from firnline.airflow.said import say
 from firnline.airflow.tables import clock_of
 from firnline.errors import EnvironmentFaultError, FirnlineError, UsageError
@@ -27,10 +31,10 @@ from firnline.operations.dag_ids import FLEET, dag_id
 from firnline.paths import Root
 from firnline.settings.load import (
     FleetSettings,
-    Settings,
     TableSettings,
-    fleet_members,
+    fleet_tables,
     load_settings,
+    merged_by_fleet,
 )
 from firnline.units import about_size
 
@@ -61,7 +65,7 @@ def fleet_to_plan() -> FleetSettings | None:
     if get_parsing_context().dag_id not in (None, FLEET):
         return None
     settings = load_settings()
-    return settings.fleet if fleet_members(settings.tables.values()) else None
+    return settings.fleet if fleet_tables(settings.tables.values()) else None
 
 
 @contextmanager
@@ -96,18 +100,20 @@ def fleet_dag(settings: FleetSettings, *, doc: str | None) -> Iterator[DAG]:
 
 
 class PlanFleet(BaseOperator):
-    """Reads the logs of the fleet, plans, and starts the merges.
+    """Reads the logs of the fleet, plans, starts the merges, and publishes mirrors.
 
     XCom: the figures of the plan, the first 50 tables of each list; ``dry_run``; of a run that acts
-    ``started``, and ``refused`` with what Airflow said.
+    ``started``, ``refused`` with what Airflow said, ``published``, and ``unpublished`` with why;
+    ``quiet`` in the quiet hours, in which only mirrors are looked at.
     """
 
     def execute(self, context: Context) -> dict[str, Any]:
         """Plan, start and report.
 
         Raises:
-            AirflowFailException: a table could not be read, or a merge not be started, after all
-                others were handled. The next run by the schedule tries again.
+            AirflowFailException: a table could not be read, a merge not be started or a mirror not
+                be published, after all others were handled. The next run by the schedule tries
+                again.
         """
         from firnline.clock import SystemClock
         from firnline.operations.fleet.quiet import quiet_now
@@ -115,40 +121,46 @@ class PlanFleet(BaseOperator):
         with airflow_failures():
             dry_run = is_dry_run(context)
             settings = load_settings()
-        quiet = quiet_now(settings.fleet, SystemClock().now_ms())
-        if quiet is not None and not dry_run:
+        quiet = None if dry_run else quiet_now(settings.fleet, SystemClock().now_ms())
+        tables = fleet_tables(settings.tables.values(), quiet=quiet is not None)
+        if quiet is not None and not tables:
             _LOG.info("nothing is read and nothing is started: %s", quiet)
             say(context, f"nothing was read or started: {quiet}")
             return {"quiet": quiet, DRY_RUN: False}
-        plan = self._plan(settings, context)
+        members = members_of(tables, merges=quiet is None)
+        plan = self._plan(tables, members, settings.fleet, context)
         figures = {**shortened(plan.to_json()), DRY_RUN: dry_run}
+        figures |= {"quiet": quiet} if quiet else {}
         lines = plan_lines(figures)
         for line in lines:
             _LOG.info(line)
-        refused: list[str] = []
-        if not dry_run:
-            started, refused = start_merges(plan.starts, context)
-            figures |= shortened({"started": started, "refused": refused})
+        done = _Done() if dry_run else _act(plan, members, settings.fleet, context)
+        figures |= {} if dry_run else shortened(dataclasses.asdict(done))
         # Pushed here: a task that fails returns no value.
         context["ti"].xcom_push("return_value", figures)
-        problem = _failure(plan, refused)
+        problem = _failure(plan, done)
         totals = f"{'dry run, nothing started: ' if dry_run else ''}{lines[0]}; {lines[1]}"
+        totals += f"; {quiet}" if quiet else ""
         say(context, totals if problem is None else f"{problem}; {totals}")
         if problem is not None:
             raise AirflowFailException(problem)
         return figures
 
-    def _plan(self, settings: Settings, context: Context) -> FleetPlan:
+    def _plan(
+        self,
+        tables: Sequence[TableSettings],
+        members: Sequence[Member],
+        fleet: FleetSettings,
+        context: Context,
+    ) -> FleetPlan:
         from firnline.airflow.triggering import MergeRuns
         from firnline.clock import SystemClock
         from firnline.operations.fleet.need import Need
         from firnline.operations.fleet.plan import plan_fleet
         from firnline.operations.fleet.run import look_at_fleet
 
-        tables = fleet_members(settings.tables.values())
-        fleet = settings.fleet
         _LOG.info("reading the logs of %d tables, %d at a time", len(tables), fleet.concurrency)
-        found: list[Need | Unreadable] = look_at_fleet(members_of(tables), fleet)
+        found: list[Need | Unreadable] = look_at_fleet(members, fleet)
         runs = MergeRuns(context["ti"])
         asked = [each.table for each in found if isinstance(each, Need) and not each.idle]
         slots = {table.name: table.merge.slots for table in tables}
@@ -165,10 +177,48 @@ def is_dry_run(context: Context) -> bool:
     return bool(context["params"].get(DRY_RUN, False))
 
 
-def members_of(tables: Sequence[TableSettings]) -> list[Member]:
+@dataclasses.dataclass(frozen=True)
+class _Done:
+    """What a run has done about its plan; with reasons where it could not."""
+
+    started: Sequence[str] = ()
+    refused: Sequence[str] = ()
+    published: Sequence[str] = ()
+    unpublished: Sequence[str] = ()
+
+
+def _act(
+    plan: FleetPlan, members: Sequence[Member], fleet: FleetSettings, context: Context
+) -> _Done:
+    """Start the merges, then publish the mirrors, which takes longer."""
+    from firnline.operations.fleet.mirrors import NotPublished, publish_mirrors
+    from firnline.operations.mirror.words import sentence
+
+    started, refused = start_merges(plan.starts, context)
+    wanted = frozenset(plan.mirrors)
+    due = [member for member in members if member.name in wanted]
+    published: list[str] = []
+    failed: list[str] = []
+    if not due:
+        return _Done(started, refused)
+    for each in publish_mirrors(due, run_identity(context), fleet.concurrency):
+        if isinstance(each, NotPublished):
+            _LOG.error("%s: the mirror was not published: %s", each.table, each.message)
+            failed.append(f"{each.table}: {each.message}")
+        else:
+            _LOG.info("%s", sentence(each.to_json()))
+            published.append(each.table)
+    return _Done(started, refused, published, failed)
+
+
+def members_of(tables: Sequence[TableSettings], *, merges: bool = True) -> list[Member]:
     """Return what opens the tables; each Airflow connection is looked up once.
 
     In this thread: a thousand tables of one connection are one request to Airflow.
+
+    Args:
+        tables: the tables.
+        merges: plan the merges of those that the planner merges; else look at mirrors only.
     """
     from firnline.operations.fleet.run import Member
 
@@ -179,7 +229,10 @@ def members_of(tables: Sequence[TableSettings]) -> list[Member]:
                 known[_access_key(table)] = store_access(table)
             except FirnlineError as error:
                 known[_access_key(table)] = error
-    return [Member(t.name, partial(_open, t, known[_access_key(t)])) for t in tables]
+    return [
+        Member(t.name, partial(_open, t, known[_access_key(t)]), merges and merged_by_fleet(t))
+        for t in tables
+    ]
 
 
 def _access_key(table: TableSettings) -> tuple[str | None, str]:
@@ -231,7 +284,9 @@ def _note(start: Start) -> str:
 
 def plan_lines(figures: Mapping[str, Any]) -> list[str]:
     """Return the plan as lines of a log, from its figures as they are cut for XCom."""
-    counts = {name: _count(figures, name) for name in ("starts", "waiting", "unreadable")}
+    counts = {
+        name: _count(figures, name) for name in ("starts", "waiting", "unreadable", "mirrors")
+    }
     todo = f"{counts['starts']} to merge, {counts['waiting']} wait, {figures['idle']} have"
     cost = about_size(figures["bytes"])
     lines = [
@@ -244,6 +299,7 @@ def plan_lines(figures: Mapping[str, Any]) -> list[str]:
         lines.append(f"{about_size(spent)} of the budget of {budget} a day are spent or under way")
     lines += [f"merge {_row_text(row)}{_bound_text(row)}" for row in figures["starts"]]
     lines += [f"not now: {_row_text(row)}: {row['reason']}" for row in figures["waiting"]]
+    lines += [f"publish the mirror of {name}" for name in figures["mirrors"]]
     unreadable = figures["unreadable"]
     lines += [f"{row['table']}: {row['message']}; {row['next_step']}" for row in unreadable]
     for name, count in counts.items():
@@ -268,13 +324,16 @@ def _bound_text(row: Mapping[str, Any]) -> str:
     return "" if bound is None else f", at most {about_size(bound)} of it: the rest of the budget"
 
 
-def _failure(plan: FleetPlan, refused: Sequence[str]) -> str | None:
+def _failure(plan: FleetPlan, done: _Done) -> str | None:
     """Return the sentence with which the run fails; None for a run that did all."""
     names = [table.table for table in plan.unreadable]
     said = [f"{len(names)} of {plan.tables} tables could not be read: {_some(names)}"] * bool(names)
-    if refused:
+    if refused := done.refused:
         count = f"{len(refused)} of {len(plan.starts)}"
         said.append(f"Airflow did not start {count} merges: {_some(refused)}")
+    if failed := done.unpublished:
+        count = f"{len(failed)} of {len(plan.mirrors)}"
+        said.append(f"{count} mirrors could not be published: {_some(failed)}")
     if not said:
         return None
     return f"{'; '.join(said)}; all others were handled, the log above has each reason"

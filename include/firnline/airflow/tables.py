@@ -30,6 +30,8 @@ if TYPE_CHECKING:
 
 _RESERVED = ("self", "context")
 """Names that Airflow does not allow for assets."""
+MIRROR = "mirror"
+"""Id of the task that publishes the mirrors of a table after a commit."""
 _ANY_TABLE = AssetAlias(name="firnline", group="firnline")
 
 
@@ -68,6 +70,11 @@ class DagTable(Protocol):
     @property
     def inlets(self) -> tuple[Asset, ...]:
         """Return the inlets of its tasks."""
+        ...
+
+    @property
+    def mirrored(self) -> bool:
+        """Return True if the table has a mirror, or one of those that a run may name."""
         ...
 
     def lock(self, operation: str) -> dict[str, Any]:
@@ -118,6 +125,11 @@ class OneTable:
         """Return the asset of the table."""
         return (asset_of(self.known),)
 
+    @property
+    def mirrored(self) -> bool:
+        """Return True if its settings name a mirror."""
+        return bool(self.known.mirrors)
+
     def lock(self, operation: str) -> dict[str, Any]:
         """Return the table's pool, and all of its slots or that of one merge."""
         return {
@@ -144,6 +156,7 @@ class TableOfRun:
     operation: Operation
     names: tuple[str, ...]
     commit_ttl: int
+    mirrored: bool = False
 
     @property
     def known(self) -> None:
@@ -242,7 +255,8 @@ def tables_by_hand(
     tables = [table for table in load_settings().tables.values() if _has(table, operation)]
     if tables and wanted in (None, dag_id(operation)):
         longest = max(table.commit_ttl for table in tables)
-        yield TableOfRun(operation, tuple(table.name for table in tables), longest)
+        mirrored = any(table.mirrors for table in tables)
+        yield TableOfRun(operation, tuple(table.name for table in tables), longest, mirrored)
     for table in tables:
         if schedule(table) and wanted in (None, dag_id(operation, table.name)):
             yield OneTable(table)

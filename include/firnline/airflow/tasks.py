@@ -20,7 +20,7 @@ from firnline.airflow.links import RunLink
 from firnline.airflow.once import Once, as_transactions, once
 from firnline.airflow.runs import first_try, run_identity
 from firnline.airflow.said import changed_sentence, say
-from firnline.airflow.tables import DagTable
+from firnline.airflow.tables import MIRROR, DagTable
 from firnline.airflow.work import InTaskWork, Work
 from firnline.errors import FirnlineError
 from firnline.operations.operation import Figures
@@ -79,6 +79,7 @@ class PlanOperation(BaseOperator):
             self._skip(context, figures, "a dry run ends here", f"dry run, nothing done: {said}")
         if self.work.is_idle(plan):
             self._skip(context, figures, "nothing to do")
+        self._skip_mirror(context, figures)
         return figures
 
     def _reconcile(self, table: Table, context: Context, *, dry_run: bool) -> None:
@@ -102,6 +103,12 @@ class PlanOperation(BaseOperator):
         if before is not None and before.is_done:
             self._skip(context, {**before.figures, "dry_run": False}, before.sentence)
         return before
+
+    def _skip_mirror(self, context: Context, figures: dict[str, Any]) -> None:
+        """Skip the task of the mirrors in a DAG for all tables whose run names one without any."""
+        if self.table.mirrored and not self.table.of_run(context).mirrors:
+            context["ti"].xcom_push("return_value", figures)
+            raise DownstreamTasksSkipped(tasks=[MIRROR])  # type: ignore[no-untyped-call] # Airflow's
 
     def _skip(
         self, context: Context, figures: dict[str, Any], why: str, said: str | None = None

@@ -10,7 +10,7 @@ after a rebuild, the mirror itself is read. Pure functions.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from firnline.log.records import Marker
 from firnline.mirror.position import Position
@@ -20,6 +20,19 @@ REARRANGES = frozenset({"merge", "cleanup", "properties", "analyze"})
 """Transactions that change no row."""
 _RESTARTS = frozenset({"rebuild", "downgrade", "clone"})
 """Transactions that bring parts which are not dated by them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Hidden:
+    """Rows that deletes hide in parts that the mirror shows."""
+
+    rows: Mapping[str, int] = field(default_factory=dict)
+    """Number of rows that a version hides, by path as the mirror spells it."""
+    pending: frozenset[str] = frozenset()
+    """Keys of the live parts of which deletes may hide rows."""
+
+
+NONE_HIDDEN = Hidden()
 
 Ops = Callable[[Iterable[int]], Mapping[int, str]]
 """Numbers of transactions -> their ``op``; those that are not known any more are left out."""
@@ -57,18 +70,23 @@ class State:
 def state_of(snapshot: Snapshot) -> State:
     """Return the newest transaction of a state and the appends that none has folded."""
     dates = {seq: t for t, seq in snapshot.times}
-    start, end = len(snapshot.paths.log_dir), len(".jsonl")
-    seen = sorted(key[start:-end] for key in _unfolded(snapshot))
+    seen = sorted(map(snapshot.paths.append_name, unfolded(snapshot)))
     return State(snapshot.seq, dates.get(snapshot.seq, 0), " ".join(seen))
 
 
-def _unfolded(snapshot: Snapshot) -> list[str]:
+def unfolded(snapshot: Snapshot) -> list[str]:
+    """Return the keys of the appends of a state that no transaction has folded."""
     folded = snapshot.log_tombstones
     return [
         key
         for key, item in snapshot.listing.items()
         if item.name.kind == "append" and key not in folded
     ]
+
+
+def told_since(grace_ms: int, now_ms: int) -> tuple[int, int]:
+    """Return since when the log tells about every transaction and append: half of the grace."""
+    return now_ms - grace_ms // 2, now_ms
 
 
 def find_difference(
@@ -78,9 +96,9 @@ def find_difference(
     ops: Ops,
     spell: Spell,
     *,
-    within_ms: int,
-    now_ms: int,
+    told_ms: tuple[int, int],
     queried: bool,
+    hidden: Hidden = NONE_HIDDEN,
 ) -> Difference:
     """Return what changes between the state of a version and the newest one.
 
@@ -90,9 +108,10 @@ def find_difference(
         replayed: returns the paths that the mirror shows, where the log does not tell.
         ops: looks transactions up that the log does not hold as such any more.
         spell: returns a part's path in the mirror.
-        within_ms: how long the log tells about all transactions and appends.
-        now_ms: wall clock.
+        told_ms: first and last time, unix ms, of which the log tells all transactions and appends
+            since; see ``told_since``.
         queried: merges of this table run a query, which may change rows.
+        hidden: rows that deletes hide.
     """
     if position is None:
         return Difference(tuple(_sorted(snapshot.live.values())), ())
@@ -104,8 +123,9 @@ def find_difference(
         len(snapshot.live),
     ) and not _has_foreign(snapshot):
         return Difference((), ())
-    if 0 <= now_ms - position.at <= within_ms:
-        found = _by_log(snapshot, position, ops, spell, queried=queried)
+    first, last = told_ms
+    if first <= position.at <= last:
+        found = _by_log(snapshot, position, ops, spell, hidden, queried=queried)
         if found is not None:
             return found
     return _by_replay(snapshot, frozenset(replayed()), spell)
@@ -120,7 +140,13 @@ def _by_replay(snapshot: Snapshot, shown: frozenset[str], spell: Spell) -> Diffe
 
 
 def _by_log(
-    snapshot: Snapshot, position: Position, ops: Ops, spell: Spell, *, queried: bool
+    snapshot: Snapshot,
+    position: Position,
+    ops: Ops,
+    spell: Spell,
+    hidden: Hidden,
+    *,
+    queried: bool,
 ) -> Difference | None:
     """Return the difference by the table's log; None if the log does not tell."""
     dates = _dates_since(snapshot, position)
@@ -138,8 +164,11 @@ def _by_log(
         return None
     moved: frozenset[str] = frozenset()
     same = REARRANGES.issuperset(kinds.values()) and len(removed) == len(dead)
-    if same and not queried and _as_many(removed, [m for m in adds if m.t in gone]):
-        moved = frozenset([*(m.p for m in adds if m.t in gone), *(spell(m.p) for m in removed)])
+    made = [m for m in adds if m.t in gone]
+    same = same and not queried and hidden.pending.isdisjoint(m.p for m in made)
+    left_out = sum(hidden.rows.get(spell(m.p), 0) for m in removed) if same else 0
+    if same and _as_many(removed, made, left_out):
+        moved = frozenset([*(m.p for m in made), *(spell(m.p) for m in removed)])
     removes = sorted((spell(m.p), m.b) for m in removed)
     return Difference(tuple(_sorted(adds)), tuple(removes), moved)
 
@@ -188,7 +217,7 @@ def _new_parts(snapshot: Snapshot, position: Position, dates: frozenset[int]) ->
             name = paths.parse_log(key)
             if name.kind == "append":
                 found.add(name.t)
-    for key in _unfolded(snapshot):
+    for key in unfolded(snapshot):
         if key not in seen:
             content = snapshot.contents.get(key)
             if content is None:  # a checkpoint holds it
@@ -205,10 +234,18 @@ def _kinds(snapshot: Snapshot, dates: Mapping[int, int], ops: Ops) -> dict[int, 
     return {**found, **ops(folded)} if folded else found
 
 
-def _as_many(before: Iterable[Marker], after: Iterable[Marker]) -> bool:
-    """Return True if parts are known to have as many rows as others."""
-    rows = [[m.n for m in side] for side in (before, after)]
-    return all(None not in side for side in rows) and len({sum(map(int, s)) for s in rows}) == 1  # type: ignore[arg-type] # no None
+def _as_many(before: Iterable[Marker], after: Iterable[Marker], hidden: int) -> bool:
+    """Return True if parts are known to show as many rows as others.
+
+    Args:
+        before: parts that went.
+        after: parts that came.
+        hidden: rows of the former that the version hid.
+    """
+    old, new = [m.n for m in before], [m.n for m in after]
+    if None in old or None in new:
+        return False
+    return sum(n or 0 for n in old) - hidden == sum(n or 0 for n in new)
 
 
 def _sorted(markers: Iterable[Marker]) -> list[Marker]:

@@ -8,12 +8,12 @@ Pure functions.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import msgspec
 
-from firnline.log.records import Marker
+from firnline.log.records import Delete, Marker
 from firnline.log.schema_changes import SchemaChange
 from firnline.state.snapshot import Snapshot
 
@@ -40,33 +40,54 @@ WidensInPlace = Callable[[str, str], bool]
 """Returns True if every reader of the mirror reads a column of the first type as the second."""
 
 
-def find_hold(snapshot: Snapshot, widens: WidensInPlace) -> Hold | None:
+class Hiding(msgspec.Struct, frozen=True, kw_only=True):
+    """A live part of which deletes may hide rows."""
+
+    partition: str
+    marker: Marker
+    deletes: tuple[Delete, ...]
+
+    @property
+    def ids(self) -> tuple[str, ...]:
+        """Ids of the deletes, sorted: the same ones hide the same rows."""
+        return tuple(sorted(delete.id for delete in self.deletes))
+
+
+def parts_with_deletes(snapshot: Snapshot) -> list[Hiding]:
+    """Return the live parts of which deletes may hide rows."""
+    prefix = len(snapshot.paths.data_dir)
+    found: list[Hiding] = []
+    for marker in _unapplied(snapshot):
+        partition = marker.p[prefix:].rpartition("/")[0]
+        pending = snapshot.pending_deletes(marker, partition)
+        if pending:
+            found.append(Hiding(partition=partition, marker=marker, deletes=tuple(pending)))
+    return found
+
+
+def find_hold(
+    snapshot: Snapshot, widens: WidensInPlace, hiding: Sequence[Hiding], *, why: str = ""
+) -> Hold | None:
     """Return why the state cannot be mirrored; None if it can.
 
     Args:
         snapshot: the newest state.
         widens: types that readers of the mirror widen by themselves.
+        hiding: parts whose hidden rows the mirror cannot leave out.
+        why: a clause about them, for the reason.
     """
-    return _of_deletes(snapshot) or _of_changes(snapshot, widens)
+    return _of_deletes(snapshot, hiding, why) or _of_changes(snapshot, widens)
 
 
-def _of_deletes(snapshot: Snapshot) -> Hold | None:
-    prefix = len(snapshot.paths.data_dir)
-    held: list[Marker] = []
-    since: list[int] = []
-    for marker in _unapplied(snapshot):
-        partition = marker.p[prefix:].rpartition("/")[0]
-        pending = snapshot.pending_deletes(marker, partition)
-        if pending:
-            held.append(marker)
-            since += [d.t for d in pending]
-    if not held:
+def _of_deletes(snapshot: Snapshot, hiding: Sequence[Hiding], why: str) -> Hold | None:
+    if not hiding:
         return None
     return Hold(
-        parts=len(held),
-        first=held[0].p,
-        reason=f"deletes may hide rows of {len(held)} of its parts until a merge",
-        since_ms=min(map(snapshot.effective, since)),
+        parts=len(hiding),
+        first=hiding[0].marker.p,
+        reason=f"deletes may hide rows of {len(hiding)} of its parts{why and why + ','} until a "
+        "merge",
+        since_ms=min(snapshot.effective(d.t) for each in hiding for d in each.deletes),
     )
 
 

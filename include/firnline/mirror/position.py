@@ -27,3 +27,5 @@ class Position(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Digest of the schema."""
     features: tuple[str, ...] = ()
     """Reader features of the protocol in force, of a Delta table."""
+    vectors: str = ""
+    """UUIDv7 in the name of the index of its deletion vectors; empty without any."""

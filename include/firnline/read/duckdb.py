@@ -76,15 +76,20 @@ def rows_query(
     if files is None:
         # The failure of a query on a caller's connection is not observed here.
         files = _register(connection, PartFiles(keep_failure=False))
-    checked = _checked(task, connection)
+    known = checked(task, connection)
     number = files.add(store)
 
     def url(part: ReadPart) -> str:
         # With a primary key the name of a part also says which of two rows was inserted last.
-        by_path = None if checked.primary_key else files.path(store, part)
+        by_path = None if known.primary_key else files.path(store, part)
         return by_path or files.url(number, part)
 
-    return read_query(checked, url, files.partition_of, filtered=filtered)
+    return read_query(known, url, files.partition_of, filtered=filtered)
+
+
+def files_of(connection: Connection) -> PartFiles:
+    """Return the file system of a connection of ``open_connection``."""
+    return _files[connection]
 
 
 def open_connection(limits: Limits) -> Connection:
@@ -240,18 +245,25 @@ def _translated(error: Exception, files: PartFiles | None, limits: Limits) -> Fi
     )
 
 
-def _checked(task: ReadTask, connection: Connection) -> ReadTask:
+def checked(task: ReadTask, connection: Connection, *, placed: bool = False) -> ReadTask:
     """Return the task with types as DuckDB spells them: log files may contain any text as a type.
+
+    Args:
+        task: the read.
+        connection: its connection.
+        placed: the query needs the places of the rows, as one with a primary key does.
 
     Raises as ``relation``.
     """
     kinds = {name: sql_type(connection, name, kind) for name, kind in task.needed}
     taken = {fold_name(name) for name in kinds}
-    if task.primary_key and taken.intersection(RESERVED):
+    if (placed or task.primary_key) and taken.intersection(RESERVED):
         raise UsageError(
             f"the table has a column named {' or '.join(RESERVED)}, which DuckDB needs to find "
             "out what was inserted last",
-            next_step="rename the column, or read with dedup=False",
+            next_step="merge the table or rename the column"
+            if placed
+            else "rename the column, or read with dedup=False",
         )
     return msgspec.structs.replace(
         task,

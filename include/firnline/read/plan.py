@@ -144,6 +144,26 @@ def plan_read(snapshot: Snapshot, settings: TableSettings, options: ReadOptions)
     )
 
 
+def plan_hidden(snapshot: Snapshot, kept: Sequence[tuple[str, Marker]]) -> ReadTask:
+    """Return a read of the rows that deletes hide in some parts, for ``read.hidden``.
+
+    Args:
+        snapshot: the state.
+        kept: live parts with pending deletes, each with its partition.
+    """
+    names = tuple(dict.fromkeys(partition for partition, _ in kept))
+    parts, hidden = _parts(snapshot, kept, names)
+    needed = _needed(snapshot, (), None, hidden, ())
+    parts, sources = _with_sources(snapshot, kept, parts, [name for name, _ in needed])
+    return ReadTask(
+        parts=parts,
+        columns=(),
+        needed=needed,
+        hidden=tuple(to_sql(tree, snapshot.schema) for tree in hidden),
+        sources=sources,
+    )
+
+
 def _kept(
     chosen: Mapping[str, list[Marker]], wanted: Wanted
 ) -> tuple[list[tuple[str, Marker]], list[Marker]]:

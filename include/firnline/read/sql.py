@@ -4,10 +4,10 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from firnline.kernel.duckdb import quote_text
-from firnline.kernel.visibility import stays, winners
+from firnline.kernel.visibility import goes, stays, winners
 from firnline.predicate.tree import opaque
 from firnline.read.task import ReadPart, ReadTask, Sources
 from firnline.types.sql import free_name, quote_name
@@ -83,15 +83,49 @@ def _visible(
     if hidden >= 0:
         conditions.append(stays(task.hidden[hidden]))
     where = f" WHERE {' AND '.join(conditions)}" if conditions else ""
-    rows = _scan(task.needed, urls) if sources < 0 else _renamed(task, urls, task.sources[sources])
+    rows = _rows_of(task, urls, sources, placed=bool(task.primary_key))
     return f"SELECT {', '.join(names)} FROM {rows}{where}"
 
 
-def _renamed(task: ReadTask, urls: Sequence[str], sources: Sources) -> str:
+def hidden_query(task: ReadTask, urls: Mapping[str, ReadPart]) -> str:
+    """Return the SELECT statement for the places of the rows that deletes hide.
+
+    Its rows are a URL and the list of its rows' numbers within the part, from 0, in any order; a
+    part of which no row is hidden has none.
+
+    Args:
+        task: a read of parts with pending deletes.
+        urls: parts among them by URL for DuckDB; at least one.
+    """
+    groups: dict[tuple[int, int], list[str]] = defaultdict(list)
+    for url, part in urls.items():
+        groups[part.hidden, part.sources].append(url)
+    return " UNION ALL ".join(
+        f"SELECT filename, list(file_row_number) FROM "
+        f"{_rows_of(task, found, sources, placed=True)} WHERE {goes(task.hidden[hidden])} "
+        "GROUP BY filename"
+        for (hidden, sources), found in groups.items()
+    )
+
+
+def count_query(task: ReadTask, urls: Sequence[str]) -> str:
+    """Return the SELECT statement for pairs of a URL and the number of all rows of its part."""
+    rows = _scan(task.needed, urls)
+    return f"SELECT filename, count(*) FROM {rows} GROUP BY filename"
+
+
+def _rows_of(task: ReadTask, urls: Sequence[str], sources: int, *, placed: bool) -> str:
+    """Scan parts with the same column names; ``placed``: with DuckDB's own columns, too."""
+    if sources < 0:
+        return _scan(task.needed, urls)
+    return _renamed(task, urls, task.sources[sources], placed=placed)
+
+
+def _renamed(task: ReadTask, urls: Sequence[str], sources: Sources, *, placed: bool) -> str:
     """Scan files in which some columns have other names than in the table."""
     other = dict(sources)
     held: list[tuple[str, str]] = []
-    columns = list(RESERVED) if task.primary_key else []
+    columns = list(RESERVED) if placed else []
     for column, kind in task.needed:
         names = other.get(column, (column,))
         held += [(name, kind) for name in names]

@@ -45,6 +45,7 @@ __all__ = [
     "TtlSettings",
     "find_table",
     "fleet_members",
+    "fleet_tables",
     "load_settings",
     "settings_for_root",
     "settings_path",
@@ -275,7 +276,22 @@ def _as_error(where: Path, problems: list[str]) -> SettingsError:
 
 def fleet_members(tables: Iterable[TableSettings]) -> list[TableSettings]:
     """Return the tables whose merges the planner of the fleet starts."""
-    return [t for t in tables if t.merge.by_fleet and "merge" in t.operations]
+    return [t for t in tables if merged_by_fleet(t)]
+
+
+def merged_by_fleet(table: TableSettings) -> bool:
+    """Return True if the planner of the fleet starts the table's merges."""
+    return table.merge.by_fleet and "merge" in table.operations
+
+
+def fleet_tables(tables: Iterable[TableSettings], *, quiet: bool = False) -> list[TableSettings]:
+    """Return the tables whose logs the planner of the fleet reads.
+
+    Args:
+        tables: all tables.
+        quiet: in its quiet hours it publishes mirrors and starts no merge.
+    """
+    return [t for t in tables if t.mirror_every is not None or (merged_by_fleet(t) and not quiet)]
 
 
 def settings_for_root(url: str) -> TableSettings:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, Field, field_validator, model_serializer, model_validator
 
@@ -17,9 +17,16 @@ FORMATS = ("delta", "iceberg")
 class DeltaMirror(Section):
     """The table's newest state as a Delta table under its root."""
 
-    every: Annotated[Duration, duration_between("10s", "1d")] = Field(
+    every: Annotated[Duration, duration_between("10s", "1d")] | None = Field(
         default=60_000,
-        description="Age of an append at which the fleet planner publishes it.",
+        description="Age at which a run of the fleet planner publishes what the mirror does not "
+        "show yet. null: the planner leaves the mirror alone.",
+    )
+    deletes: Literal["wait", "vectors"] = Field(
+        default="wait",
+        description="While deletes hide rows of live parts: `wait`: the mirror stays at the "
+        "version before; `vectors`: it has deletion vectors for these rows, which not every "
+        "reader knows. `vectors` is needed for `deletes: lazy` of the table.",
     )
 
 
@@ -90,4 +97,5 @@ class Mirror(Section):
     def _short(self) -> str | dict[str, dict[str, Any]]:
         """Return the name alone where every setting is the default."""
         given = getattr(self, self.name)
-        return {self.name: given.model_dump(mode="json")} if given.model_fields_set else self.name
+        plain = given.model_dump(mode="json", exclude_unset=True)
+        return {self.name: plain} if given.model_fields_set else self.name

@@ -152,7 +152,7 @@ class TableSettings(Section):
     mirror: tuple[Mirror, ...] = Field(
         default=(),
         description="Formats in which other engines read the table: `delta`, `iceberg`."
-        " Not with `primary_key`, and not with `deletes: lazy`.",
+        " Not with `primary_key`.",
     )
     rewrite: RewriteSettings = RewriteSettings()
     sweep: SweepSettings = SweepSettings()
@@ -175,6 +175,7 @@ class TableSettings(Section):
     def _check(self) -> TableSettings:
         self.check_together()
         self._check_slots()
+        self._check_lazy_mirror()
         return self
 
     def _check_slots(self) -> None:
@@ -256,11 +257,15 @@ class TableSettings(Section):
                 "mirror and primary_key exclude each other: an engine that reads the parts would "
                 "see every version of a key; leave mirror out"
             )
-        if self.mirror and self.deletes == "lazy":
+
+    def _check_lazy_mirror(self) -> None:
+        # Not of check_together: the table does not state whether its mirror has vectors, and who
+        # does not publish needs no setting for it.
+        if self.deletes == "lazy" and self.delta is not None and self.delta.deletes == "wait":
             raise ValueError(
-                "mirror and deletes: lazy exclude each other: an engine that reads the parts would "
-                "see deleted rows, so the mirror would stand still until a merge; write deletes: "
-                "eager"
+                "mirror and deletes: lazy go together only with deletion vectors: without them the "
+                "mirror would stand still until a merge after each delete; write mirror: "
+                "[{delta: {deletes: vectors}}], or deletes: eager"
             )
 
     def _check_ttl(self) -> None:
@@ -306,6 +311,11 @@ class TableSettings(Section):
     def iceberg(self) -> IcebergMirror | None:
         """Settings of the Iceberg mirror; None without one."""
         return next((each.iceberg for each in self.mirror if each.iceberg is not None), None)
+
+    @property
+    def mirror_every(self) -> int | None:
+        """Age in ms at which the planner of the fleet publishes a change; None: it does not."""
+        return None if self.delta is None else self.delta.every
 
     @property
     def asset_uri(self) -> str:

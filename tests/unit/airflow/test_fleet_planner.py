@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -149,6 +150,46 @@ def test_in_quiet_hours_no_log_is_read(
     # A dry run plans, and says it of each table.
     reasons = {row["reason"] for row in execute(dry_run=True)["waiting"]}
     assert reasons == {"quiet hours 00:00-24:00 UTC"}
+
+
+def mirrored(folder: Path, monkeypatch: pytest.MonkeyPatch, fleet: str = "{}") -> None:
+    """The tables with mirrors of which everything is old enough to be published."""
+    settings(folder, monkeypatch, fleet, ", mirror: [delta]")
+    for path in folder.glob("*/_log/*"):
+        os.utime(path, (0, 0))
+
+
+def with_dag() -> Any:
+    run = SimpleNamespace(conf=None, run_type="scheduled", triggering_user_name="")
+    return {**context(), "dag_run": run, "dag": SimpleNamespace(dag_id="fleet__merge")}
+
+
+@pytest.mark.parametrize("fleet", ["{}", "{quiet_hours: '00:00-24:00'}"])
+def test_mirrors_that_lack_something_are_published_in_quiet_hours_too(
+    runs: type[Runs], tables: Path, monkeypatch: pytest.MonkeyPatch, fleet: str
+) -> None:
+    mirrored(tables, monkeypatch, fleet)
+    given = with_dag()
+    figures = PlanFleet(task_id="plan").execute(given)
+    assert (figures["mirrors"], figures["published"]) == (["a", "b", "c"], ["a", "b", "c"])
+    assert [len(list(tables.glob(f"{name}/_delta_log/*.json"))) for name in "abc"] == [1, 1, 1]
+    assert figures["started"] == ([] if "quiet" in figures else ["b", "a"])
+    assert ("quiet" in figures) is ("quiet" in fleet)
+    assert execute(dry_run=True)["mirrors"] == []
+
+
+def test_a_mirror_that_cannot_be_published_fails_the_run_once_all_others_were(
+    runs: type[Runs], tables: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    mirrored(tables, monkeypatch)
+    (tables / "a" / "_delta_log").mkdir()
+    (tables / "a" / "_delta_log" / f"{0:020d}.json").write_text("{}\n")
+    os.utime(tables / "a" / "_delta_log" / f"{0:020d}.json", (0, 0))
+    given = with_dag()
+    with pytest.raises(AirflowFailException, match="1 of 3 mirrors could not be published: a: "):
+        PlanFleet(task_id="plan").execute(given)
+    figures = given["ti"].pushed["return_value"]
+    assert (figures["published"], figures["started"]) == (["b", "c"], ["b", "a"])
 
 
 def test_a_table_that_cannot_be_read_fails_the_run_once_all_others_were_started(

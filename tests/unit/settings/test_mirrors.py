@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from pydantic import ValidationError
 
+from firnline.properties.in_force import from_settings, in_force
 from firnline.settings.load import TableSettings
 from firnline.settings.mirrors import Mirror
 
@@ -41,6 +42,7 @@ def test_a_table_without_mirrors_has_no_settings_of_one() -> None:
         ({"delta": {}, "hudi": {}}, "one mirror is one of"),
         ({"delta": {"evry": "1m"}}, "mirror.0.delta.evry"),
         ({"delta": {"every": "1s"}}, "between 10s and 1d"),
+        ({"delta": {"deletes": "show"}}, "mirror.0.delta.deletes"),
         (7, "one mirror is one of"),
     ],
 )
@@ -48,3 +50,15 @@ def test_a_mistake_is_named(given: object, said: str) -> None:
     with pytest.raises(ValidationError) as caught:
         settings([given])
     assert said in str(caught.value)
+
+
+def test_lazy_deletes_need_a_mirror_with_vectors() -> None:
+    lazy = {"name": "t", "root": "file:///t", "deletes": "lazy"}
+    with pytest.raises(ValidationError, match="go together only with deletion vectors"):
+        TableSettings.model_validate({**lazy, "mirror": ["delta"]})
+    vectors = [{"delta": {"deletes": "vectors"}}]
+    assert TableSettings.model_validate({**lazy, "mirror": vectors}).mirrors == ("delta",)
+    # A table that says both is read and maintained with settings that say neither.
+    bare = TableSettings.model_validate({"name": "t", "root": "file:///t"})
+    stated = from_settings(TableSettings.model_validate({**lazy, "mirror": vectors}))
+    assert in_force(bare, stated).deletes == "lazy"

@@ -110,7 +110,11 @@ def test_settings_cannot_be_changed(tmp_path: Path) -> None:
         ("partition_by: [ts_day, day(ts)]", "t", "names 'ts_day' twice"),
         ("partition_by: [a], partition: a=.*", "t", "exclude each other"),
         ("mirror: [delta], primary_key: [a]", "t", "mirror and primary_key exclude each other"),
-        ("mirror: [delta], deletes: lazy", "t", "mirror and deletes: lazy exclude each other"),
+        (
+            "mirror: [delta], deletes: lazy",
+            "t",
+            "only with deletion vectors",
+        ),
         ("mirror: [delta, delta]", "t", "mirror names 'delta' twice"),
         ("partition: '('", "t", "is not a regular expression"),
         ("sort_by: [a, b, A desc]", "t", "names 'A' twice"),

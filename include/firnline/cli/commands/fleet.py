@@ -35,20 +35,21 @@ def fleet(
 ) -> None:
     """Plan the merges of all tables with merge.schedule: fleet, in their order.
 
-    Most requests of a scan saved per byte rewritten comes first. Reads logs only and writes
-    nothing. Whether a merge is under way is known to Airflow, and not taken into account here.
+    Most requests of a scan saved per byte rewritten comes first. Also names the tables whose
+    mirror lacks something for longer than mirror.every. Reads logs only and writes nothing.
+    Whether a merge is under way is known to Airflow, and not taken into account here.
     """
     from firnline.cli.progress import counting
     from firnline.clock import SystemClock
     from firnline.operations.fleet.plan import plan_fleet
     from firnline.operations.fleet.run import look_at_fleet
-    from firnline.settings.load import fleet_members, load_settings
+    from firnline.settings.load import fleet_tables, load_settings
 
     loaded, clock = load_settings(settings), SystemClock()
-    tables = fleet_members(loaded.tables.values())
+    tables = fleet_tables(loaded.tables.values())
     if not tables:
         raise UsageError(
-            "no table of the settings file has `merge.schedule: fleet`",
+            "no table of the settings file has `merge.schedule: fleet`, or a mirror",
             next_step="leave merge.schedule out, or see `firnline plan merge TABLE` for one table",
         )
     with counting("looking at", "tables", clock, silent=as_json, unit="table") as tell:
@@ -71,11 +72,12 @@ def fleet(
 
 def _members(tables: Iterable[TableSettings]) -> list[Member]:
     from firnline.operations.fleet.run import Member
+    from firnline.settings.load import merged_by_fleet
     from firnline.store.access import StoreAccess
     from firnline.table import open_table
 
     access = StoreAccess.from_env()
-    return [Member(table.name, partial(open_table, table, access)) for table in tables]
+    return [Member(t.name, partial(open_table, t, access), merged_by_fleet(t)) for t in tables]
 
 
 def _render(data: dict[str, Any]) -> None:
@@ -104,6 +106,8 @@ def _render(data: dict[str, Any]) -> None:
         f"{count} would be started: {saved} requests of a full scan saved for {cost} rewritten. "
         f"Nothing to do in {idle}."
     )
+    if mirrors := data["mirrors"]:
+        output.line(f"{counted(len(mirrors), 'mirror')} would be published: {', '.join(mirrors)}.")
     if data["budget_bytes"] is not None:
         spent, budget = about_size(data["spent_bytes"]), about_size(data["budget_bytes"])
         output.line(f"{spent} of {budget} were spent in the last 24 hours.")

@@ -27,8 +27,6 @@ if TYPE_CHECKING:
     from firnline.table import Table
 
 commands = typer.Typer()
-_VERSION = {"delta": "version", "iceberg": "snapshot"}
-"""Format -> the word for one of its states."""
 
 
 @command(
@@ -115,31 +113,21 @@ def _render(data: dict[str, Any]) -> None:
 
 
 def _render_one(data: dict[str, Any], name: str) -> None:
+    from firnline.operations.mirror.words import VERSION, sentence_of
+
     done, number = data[name], output.number
-    output.line(_sentence(data, name))
+    output.line(sentence_of(data, name))
     pairs = [
-        (_VERSION[name], "none" if done["version"] is None else number(done["version"])),
+        (VERSION[name], "none" if done["version"] is None else number(done["version"])),
         ("shows transaction", "none" if done["shown"] is None else number(done["shown"])),
         ("newest transaction", number(done["seq"])),
         ("files", number(done["files"])),
     ]
+    if done["vectors"]:
+        pairs.append(("files with hidden rows", number(done["vectors"])))
     if done["hold"] is not None:
         pairs.append(("waits since", output.when(done["hold"]["since_ms"])))
     output.pairs(pairs)
-
-
-def _sentence(data: dict[str, Any], name: str) -> str:
-    done, what = data[name], f"The {name.capitalize()} mirror of {data['table']}"
-    if done["hold"] is not None:
-        return f"{what} waits: {done['hold']['reason']}."
-    if not done["written"]:
-        return f"{what} shows its newest state."
-    verb = "would get" if data["dry_run"] else "has"
-    columns = ", other columns" if done["columns_changed"] else ""
-    return (
-        f"{what} {verb} a new {_VERSION[name]}: {counted(done['adds'], 'file')} more, "
-        f"{counted(done['removes'], 'file')} less{columns}."
-    )
 
 
 def _render_checks(data: dict[str, Any]) -> None:
@@ -149,17 +137,21 @@ def _render_checks(data: dict[str, Any]) -> None:
 
 
 def _render_check(data: dict[str, Any]) -> None:
+    from firnline.operations.mirror.words import VERSION
+
     number, name = output.number, data["format"]
     state = "shows the newest state" if data["same"] else "differs from the log"
     output.line(f"The {name.capitalize()} mirror of {data['table']} {state}.")
     pairs = [
-        (_VERSION[name], "none" if data["version"] is None else number(data["version"])),
+        (VERSION[name], "none" if data["version"] is None else number(data["version"])),
         ("shows transaction", "none" if data["shown"] is None else number(data["shown"])),
         ("newest transaction", number(data["seq"])),
         ("live parts", number(data["parts"])),
         ("of them missing", number(data["missing"])),
         ("dead parts shown", number(data["dead"])),
     ]
+    if data["unhidden"]:
+        pairs.append(("parts with other hidden rows", number(data["unhidden"])))
     if data["columns_differ"]:
         pairs.append(("columns", "differ"))
     if data["hold"] is not None:

@@ -19,6 +19,11 @@ GUARD = "firnline"
 """A writer feature that no engine knows: each of them reads the mirror, and none writes to it."""
 TIMESTAMP_NTZ = "timestampNtz"
 """The feature that columns without a time zone need, of readers and writers."""
+DELETION_VECTORS = "deletionVectors"
+"""The feature that files with hidden rows need, of readers and writers."""
+VERSIONS = (1, 2)
+"""Versions of a position. 2: the mirror may have deletion vectors, which a version of firnline that
+does not know them would not take away with their files."""
 
 
 class CommitInfo(msgspec.Struct, frozen=True, kw_only=True):
@@ -68,6 +73,18 @@ class MetaData(msgspec.Struct, frozen=True, kw_only=True):
     created_time: int = msgspec.field(name="createdTime")
 
 
+class DeletionVector(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+    """``deletionVector``: the hidden rows of a file."""
+
+    storage: str = msgspec.field(name="storageType", default="u")
+    """``u``: in a file below the root whose name has a UUID."""
+    path: str = msgspec.field(name="pathOrInlineDv")
+    """Folder of the file, and the UUID in base 85."""
+    offset: int
+    size: int = msgspec.field(name="sizeInBytes")
+    rows: int = msgspec.field(name="cardinality")
+
+
 class Add(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """A file that the table has from this version on."""
 
@@ -77,6 +94,9 @@ class Add(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     modification_time: int = msgspec.field(name="modificationTime")
     data_change: bool = msgspec.field(name="dataChange")
     stats: str | None = None
+    vector: DeletionVector | msgspec.UnsetType = msgspec.field(
+        name="deletionVector", default=msgspec.UNSET
+    )
 
 
 class Remove(msgspec.Struct, frozen=True, kw_only=True, gc=False):
@@ -88,6 +108,9 @@ class Remove(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     extended: bool = msgspec.field(name="extendedFileMetadata", default=True)
     partition_values: dict[str, str] = msgspec.field(name="partitionValues", default_factory=dict)
     size: int | None = None
+    vector: DeletionVector | msgspec.UnsetType = msgspec.field(
+        name="deletionVector", default=msgspec.UNSET
+    )
 
 
 class Line(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
@@ -119,6 +142,7 @@ def encode(lines: Iterable[Line]) -> bytes:
 
 class _Named(msgspec.Struct, frozen=True, gc=False):
     path: str
+    vector: DeletionVector | None = msgspec.field(name="deletionVector", default=None)
 
 
 class Named(msgspec.Struct, frozen=True, kw_only=True, gc=False):
@@ -166,7 +190,7 @@ def decode_position(key: str, head: bytes) -> Position | None:
     position = None if first.info is None else first.info.firnline
     if position is None:
         raise _damaged(key, "firnline did not write it")
-    if position.v != 1:
+    if position.v not in VERSIONS:
         raise _damaged(key, f"it is of version {position.v}, which this firnline does not know")
     return position
 

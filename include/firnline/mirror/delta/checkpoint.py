@@ -16,6 +16,7 @@ import msgspec
 
 from firnline.errors import MirrorDamagedError
 from firnline.extras import extra_of
+from firnline.mirror.delta.expiry import expire_vectors
 from firnline.mirror.delta.head import Listing, Version, list_versions
 from firnline.paths import TablePaths
 from firnline.store.base import Deleted, Store
@@ -41,10 +42,12 @@ def keep_short(table: Table, version: int) -> Kept:
     """Write a checkpoint of each hundredth version, and delete what expired behind an older one.
 
     What is behind a checkpoint that is as old as the grace goes: clean-up deletes the parts of such
-    versions anyway. A failure costs readers time only, and is a warning.
+    versions anyway. So do deletion vectors that no version within the grace names. A failure costs
+    readers time only, and is a warning.
 
     Requests: none for other versions, else a LIST per 1,000 versions; for a checkpoint a GET per
-    version since the last one, 1 for that, and 2 PUT; deletes as ``Store.delete_many``.
+    version since the last one, 1 for that, and 2 PUT; deletes as ``Store.delete_many``; those of
+    ``expire_vectors``.
 
     Args:
         table: the table.
@@ -67,7 +70,10 @@ def keep_short(table: Table, version: int) -> Kept:
     limit = table.clock.now_ms() - table.settings.cleanup.grace
     old = [c.number for c in listing.checkpoints if c.modified_ms <= limit]
     expired, failed = expire(store, listing, max(old, default=0))
-    warning = f"{failed} old versions of the mirror could not be deleted" if failed else ""
+    past = [v for v in listing.versions if v.modified_ms <= limit]
+    vectors = expire_vectors(store, paths, past[-1] if past else None)
+    expired, failed = expired + vectors[0], failed + vectors[1]
+    warning = f"{failed} old objects of the mirror could not be deleted" if failed else ""
     return Kept(checkpoint=written, expired=expired, warning=warning)
 
 

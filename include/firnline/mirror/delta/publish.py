@@ -3,23 +3,28 @@
 The order of the requests is the argument: the head is read first, then the table. A version is
 created only by a process that had seen the one before it when it read the table, so its state is
 not older. A process that lost the race for a number starts again. A version is one create-only put,
-so a crash leaves the mirror as it was.
+so a crash leaves the mirror as it was. Deletion vectors, where the settings ask for them, are put
+before the version that names them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
+
+import msgspec
 
 from firnline.commit.base import Base, read_base
 from firnline.errors import SnapshotUnstableError
 from firnline.log.records import Marker
-from firnline.mirror.changes import Difference, State, find_difference, state_of
+from firnline.mirror.changes import Difference, Hidden, State, find_difference, state_of, told_since
 from firnline.mirror.delta import columns
 from firnline.mirror.delta.actions import (
+    DELETION_VECTORS,
     Add,
     CommitInfo,
+    DeletionVector,
     Line,
     MetaData,
     Remove,
@@ -28,9 +33,19 @@ from firnline.mirror.delta.actions import (
     protocol,
 )
 from firnline.mirror.delta.head import Head, read_head
-from firnline.mirror.delta.replay import replay
+from firnline.mirror.delta.hiding import (
+    NOTHING_HIDDEN,
+    HiddenPlan,
+    Look,
+    hold_of,
+    in_parts,
+    look_through,
+    plan_hidden_rows,
+)
+from firnline.mirror.delta.replay import Shown, replay
 from firnline.mirror.delta.stats import file_stats
-from firnline.mirror.hold import Hold, find_hold
+from firnline.mirror.delta.vectors import Collected, Vector, Vectors, index_of
+from firnline.mirror.hold import Hold, parts_with_deletes
 from firnline.mirror.position import Position
 from firnline.mirror.published import ATTEMPTS, Published
 from firnline.mirror.stated import ops_of, refuse_unstated
@@ -54,6 +69,7 @@ class Next:
     state: State
     schema: str
     hold: Hold | None
+    hidden: HiddenPlan = NOTHING_HIDDEN
 
     @property
     def position(self) -> Position | None:
@@ -70,11 +86,12 @@ class Next:
         """Return True if the version states the columns."""
         return self.position is None or self.position.columns != columns.digest(self.schema)
 
-    @property
-    def features(self) -> tuple[str, ...]:
+    def features(self, vectors: Vectors) -> tuple[str, ...]:
         """The reader features from this version on; one that was needed once stays."""
         had = () if self.position is None else self.position.features
-        return tuple(sorted({*had, *columns.features_of(self.schema)}))
+        hides = any(vector.rows for vector in vectors.values())
+        more = (DELETION_VECTORS,) if hides else ()
+        return tuple(sorted({*had, *columns.features_of(self.schema), *more}))
 
     @property
     def due(self) -> bool:
@@ -83,7 +100,7 @@ class Next:
             return False
         at = self.position
         moved = at is None or at.seq != self.state.seq or at.seen != self.state.seen
-        return moved or self.new_columns or not self.difference.empty
+        return moved or self.new_columns or not self.difference.empty or self.hidden.changed
 
     @cached_property
     def files(self) -> int:
@@ -91,16 +108,26 @@ class Next:
         return len(self.base.snapshot.live)
 
 
-def publish(table: Table, *, dry_run: bool = False) -> Published:
+def publish(
+    table: Table,
+    *,
+    dry_run: bool = False,
+    look: Look | None = None,
+    progress: Callable[[int, int], object] = lambda *_: None,
+) -> Published:
     """Publish the newest state, if the mirror does not show it yet and may show it.
 
     Requests: 1 LIST and 1 ranged GET for the head (see ``head.list_versions``), those of
     ``read_base`` for the state, 1 PUT; after a lost race again. Where the table's log does not tell
-    what changed since the head, those of ``replay``.
+    what changed since the head, those of ``replay``. While the mirror has deletion vectors 1 GET
+    more, where they change 1 PUT for their index and 1 for new ones, which take the requests of a
+    read of the conditions' columns of their parts.
 
     Args:
         table: the table.
-        dry_run: plan only.
+        dry_run: plan only; no part is read.
+        look: finds the hidden rows of parts; None: in the parts (``read.hidden``).
+        progress: called with parts looked through for hidden rows, and their number.
 
     Raises:
         NotMirroredError: the table does not state that it has a mirror.
@@ -108,21 +135,41 @@ def publish(table: Table, *, dry_run: bool = False) -> Published:
         MirrorDamagedError: the mirror is not as it was written.
         OutcomeUnknownError: the store did not say whether the version exists; run it again.
         SnapshotUnstableError: rivals were quicker each time.
+        others: as ``read.hidden.hidden_rows``.
     """
-    for lost in range(ATTEMPTS):
-        found = plan_next(table)
-        if dry_run or not found.due:
-            return _published(found, written=found.due, lost=lost, dry_run=dry_run)
-        key, in_time = table.paths.delta_version(found.version), _in_time(found)
-        data = encode(_lines(table, found))
-        # Its bytes are its writer's own: the first line has an id.
-        if in_time() and create(table.store, key, data, may_put=in_time) is None:
-            return _published(found, written=True, lost=lost)
+    with Collected() as made:
+        for lost in range(ATTEMPTS):
+            found = plan_next(table)
+            if dry_run or not found.due:
+                return _published(found, written=found.due, lost=lost, dry_run=dry_run)
+            look_through(found.base, found.hidden, made, look or in_parts, progress)
+            if _put(table, found, made):
+                return _published(found, written=True, lost=lost)
     raise SnapshotUnstableError(
         f"other processes published {ATTEMPTS} versions of the mirror of "
         f"{table.settings.name} meanwhile",
         next_step="try again: the mirror shows what they have published",
     )
+
+
+def _put(table: Table, found: Next, made: Collected) -> bool:
+    """Write a version, and its vectors before it. Returns False if a rival was first."""
+    in_time = _in_time(found)
+    if not in_time():
+        return False
+    hidden, at = found.hidden, found.position
+    index = "" if at is None else at.vectors
+    vectors: dict[str, Vector] = dict(hidden.kept)
+    if hidden.changed:
+        name = table.ids.uuid7(found.now_ms)
+        vectors |= made.named(name, {each.path: each.ids for each in hidden.make})
+        index = name if vectors else ""
+        if vectors:
+            made.write(table.store, table.paths, name, vectors, in_time)
+    key = table.paths.delta_version(found.version)
+    data = encode(_lines(table, found, vectors, index))
+    # Its bytes are its writer's own: the first line has an id.
+    return in_time() and create(table.store, key, data, may_put=in_time) is None
 
 
 def _in_time(found: Next) -> Callable[[], bool]:
@@ -142,32 +189,58 @@ def plan_next(table: Table) -> Next:
     refuse_unstated(base, NAME)
     snapshot, settings = base.snapshot, base.table.settings
     schema = columns.schema_string(settings.name, snapshot.schema)
-    hold = find_hold(snapshot, columns.widens_in_place)
-    difference = Difference((), ())
-    if hold is None:
-        difference = find_difference(
-            snapshot,
-            None if head is None else head.position,
-            lambda: _replayed(table, head),
-            lambda numbers: ops_of(table, numbers),
-            table.paths.delta_path,
-            within_ms=settings.cleanup.grace // 2,
-            now_ms=now,
-            queried=settings.merge.sql is not None,
-        )
-    return Next(base, head, now, difference, state_of(snapshot), schema, hold)
+    hiding = parts_with_deletes(snapshot)
+    hold = hold_of(base, hiding)
+    if hold is not None:
+        return Next(base, head, now, Difference((), ()), state_of(snapshot), schema, hold)
+    shown = _Shown(table, head)
+    difference = find_difference(
+        snapshot,
+        None if head is None else head.position,
+        lambda: shown.replayed.files,
+        lambda numbers: ops_of(table, numbers),
+        table.paths.delta_path,
+        told_ms=told_since(settings.cleanup.grace, now),
+        queried=settings.merge.sql is not None,
+        hidden=Hidden(
+            {path: vector.rows for path, vector in shown.vectors.items()},
+            frozenset(each.marker.p for each in hiding),
+        ),
+    )
+    hidden = plan_hidden_rows(snapshot, hiding, shown.vectors, difference)
+    return Next(base, head, now, difference, state_of(snapshot), schema, None, hidden)
 
 
-def _replayed(table: Table, head: Head | None) -> Iterable[str]:
-    if head is None:
-        return ()
-    return replay(table.store, table.paths, head.version, head.listing).files
+@dataclass
+class _Shown:
+    """The state of the mirror at its head, as far as it is asked for."""
+
+    table: Table
+    head: Head | None
+
+    @cached_property
+    def replayed(self) -> Shown:
+        """The state, read from the mirror itself."""
+        if self.head is None:
+            return Shown(-1)
+        table, head = self.table, self.head
+        return replay(table.store, table.paths, head.version, head.listing)
+
+    @cached_property
+    def vectors(self) -> Vectors:
+        """Its vectors: by their index, else as its actions name them."""
+        if self.head is None:
+            return {}
+        found = index_of(self.table.store, self.table.paths, self.head.position)
+        return self.replayed.vectors if found is None else found
 
 
-def _lines(table: Table, found: Next) -> Iterator[Line]:
+def _lines(table: Table, found: Next, vectors: Vectors, index: str) -> Iterator[Line]:
     at, state, now = found.position, found.state, found.now_ms
     schema_digest = columns.digest(found.schema)
+    features = found.features(vectors)
     position = Position(
+        v=2 if DELETION_VECTORS in features else 1,
         seq=state.seq,
         t=state.t,
         at=now,
@@ -176,7 +249,8 @@ def _lines(table: Table, found: Next) -> Iterator[Line]:
         table=at.table if at else table.ids.uuid7(now),
         created=at.created if at else now,
         columns=schema_digest,
-        features=found.features,
+        features=features,
+        vectors=index,
     )
     yield Line(
         commit_info=CommitInfo(
@@ -189,42 +263,64 @@ def _lines(table: Table, found: Next) -> Iterator[Line]:
         )
     )
     yield Line(txn=Txn(version=state.seq, last_updated=now))
-    if at is None or at.features != found.features:
-        yield Line(protocol=protocol(found.features))
+    if at is None or at.features != features:
+        yield Line(protocol=protocol(features))
     if found.new_columns:
         yield Line(
             meta_data=MetaData(
                 id=position.table, schema_string=found.schema, created_time=position.created
             )
         )
-    yield from _file_lines(found)
+    yield from _file_lines(found, vectors)
 
 
-def _file_lines(found: Next) -> Iterator[Line]:
-    difference = found.difference
+def _file_lines(found: Next, vectors: Vectors) -> Iterator[Line]:
+    """Yield the files that go and come; one whose hidden rows change goes and comes again."""
+    difference, paths = found.difference, found.base.snapshot.paths
     still = difference.rearranged
     for path, size in difference.removes:
-        yield Line(
-            remove=Remove(
-                path=path,
-                deletion_timestamp=found.now_ms,
-                data_change=path not in still,
-                size=size,
-            )
-        )
+        yield Line(remove=_remove(found, path, size, data_change=path not in still))
+    changed = found.hidden.changed_files(vectors)
+    for marker in changed:
+        yield Line(remove=_remove(found, paths.delta_path(marker.p), marker.b, data_change=True))
     for marker in difference.adds:
-        yield Line(add=_add(found, marker, data_change=marker.p not in still))
+        yield Line(add=_add(found, marker, vectors, data_change=marker.p not in still))
+    for marker in changed:
+        yield Line(add=_add(found, marker, vectors, data_change=True))
 
 
-def _add(found: Next, marker: Marker, *, data_change: bool) -> Add:
+def _remove(found: Next, path: str, size: int | None, *, data_change: bool) -> Remove:
+    # Only with the vector that it has does a file go: both together are its name.
+    return Remove(
+        path=path,
+        deletion_timestamp=found.now_ms,
+        data_change=data_change,
+        size=size,
+        vector=_action(found.hidden.old.get(path)),
+    )
+
+
+def _add(found: Next, marker: Marker, vectors: Vectors, *, data_change: bool) -> Add:
     snapshot = found.base.snapshot
+    path = snapshot.paths.delta_path(marker.p)
+    vector = vectors.get(path)
+    if vector is not None and vector.count is not None:
+        # A file with a vector has to state its rows.
+        marker = msgspec.structs.replace(marker, n=vector.count)
+    tight = vector is None or not vector.rows
     return Add(
-        path=snapshot.paths.delta_path(marker.p),
+        path=path,
         size=marker.b,
         modification_time=marker.t,
         data_change=data_change,
-        stats=file_stats(marker, snapshot.stats_of(marker), snapshot.schema),
+        stats=file_stats(marker, snapshot.stats_of(marker), snapshot.schema, tight=tight),
+        vector=_action(vector),
     )
+
+
+def _action(vector: Vector | None) -> DeletionVector | msgspec.UnsetType:
+    found = None if vector is None else vector.action()
+    return msgspec.UNSET if found is None else found
 
 
 def _engine() -> str:
@@ -248,6 +344,8 @@ def _published(found: Next, *, written: bool, lost: int, dry_run: bool = False) 
         rearranged=len(difference.rearranged),
         columns_changed=written and found.new_columns,
         replayed=difference.replayed,
+        vectors=len(found.hidden.kept) + len(found.hidden.make),
+        vectors_made=len(found.hidden.make),
         hold=found.hold,
         lost_races=lost,
     )

@@ -6,9 +6,12 @@ import io
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
+import msgspec
+
 from firnline.errors import MirrorDamagedError
-from firnline.mirror.delta.actions import decode
+from firnline.mirror.delta.actions import DeletionVector, decode
 from firnline.mirror.delta.head import Listing, Version, list_versions
+from firnline.mirror.delta.vectors import Vector
 from firnline.paths import TablePaths
 from firnline.store.base import Store
 
@@ -22,6 +25,8 @@ class Shown:
     """Paths as the mirror spells them."""
     schema: str = ""
     """Schema string of the newest metadata."""
+    vectors: dict[str, Vector] = field(default_factory=dict)
+    """Deletion vectors by path of the file."""
 
 
 def replay(store: Store, paths: TablePaths, upto: int, listing: Listing | None = None) -> Shown:
@@ -38,7 +43,7 @@ def replay(store: Store, paths: TablePaths, upto: int, listing: Listing | None =
     first = 0
     if start is not None:
         first = start.number + 1
-        shown.files, shown.schema = _read_checkpoint(store.get(start.key))
+        shown.files, shown.schema, shown.vectors = _read_checkpoint(store.get(start.key))
     wanted = [v for v in listing.versions if first <= v.number <= upto]
     if [v.number for v in wanted] != list(range(first, upto + 1)):
         raise MirrorDamagedError(
@@ -50,8 +55,11 @@ def replay(store: Store, paths: TablePaths, upto: int, listing: Listing | None =
         for line in decode(key, data):
             if line.add is not None:
                 shown.files.add(line.add.path)
+                if line.add.vector is not None:
+                    shown.vectors[line.add.path] = Vector.of_action(line.add.vector)
             elif line.remove is not None:
                 shown.files.discard(line.remove.path)
+                shown.vectors.pop(line.remove.path, None)
             elif line.meta_data is not None:
                 shown.schema = line.meta_data["schemaString"]
     return shown
@@ -73,13 +81,24 @@ def _in_order(store: Store, wanted: list[Version]) -> Iterator[tuple[str, bytes]
         yield version.key, data
 
 
-def _read_checkpoint(data: bytes) -> tuple[set[str], str]:
-    """Return the paths and the schema string that a checkpoint holds."""
+def _read_checkpoint(data: bytes) -> tuple[set[str], str, dict[str, Vector]]:
+    """Return the paths, the schema string and the vectors that a checkpoint holds."""
     import pyarrow.compute as pc
     import pyarrow.parquet as pq
 
-    names = ["add.path", "metaData.schemaString"]
-    table = pq.ParquetFile(io.BytesIO(data)).read(columns=names)
-    paths = pc.struct_field(table["add"], "path").drop_null().to_pylist()
+    file = pq.ParquetFile(io.BytesIO(data))
+    adds = file.schema_arrow.field("add").type
+    has_vectors = adds.get_field_index("deletionVector") >= 0
+    names = ["add.path", "metaData.schemaString", *["add.deletionVector"] * has_vectors]
+    table = file.read(columns=names)
+    paths = pc.struct_field(table["add"], "path")
     schemas = pc.struct_field(table["metaData"], "schemaString").drop_null().to_pylist()
-    return set(paths), (schemas or [""])[-1]
+    vectors: dict[str, Vector] = {}
+    if has_vectors:
+        found = pc.struct_field(table["add"], "deletionVector")
+        valid = found.is_valid()
+        for path, vector in zip(
+            paths.filter(valid).to_pylist(), found.filter(valid).to_pylist(), strict=True
+        ):
+            vectors[path] = Vector.of_action(msgspec.convert(vector, DeletionVector))
+    return set(paths.drop_null().to_pylist()), (schemas or [""])[-1], vectors

@@ -29,15 +29,20 @@ class FileStats(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     min_values: dict[str, Bound] = msgspec.field(name="minValues", default_factory=dict)
     max_values: dict[str, Bound] = msgspec.field(name="maxValues", default_factory=dict)
     null_count: dict[str, int] = msgspec.field(name="nullCount", default_factory=dict)
+    tight: bool = msgspec.field(name="tightBounds", default=True)
+    """False: the bounds are those of hidden rows too."""
 
 
-def file_stats(marker: Marker, stats: Stats, columns: Mapping[str, str]) -> str | None:
+def file_stats(
+    marker: Marker, stats: Stats, columns: Mapping[str, str], *, tight: bool = True
+) -> str | None:
     """Return the statistics of a part as JSON text; None if its rows are not known.
 
     Args:
         marker: of the part.
         stats: its statistics, with the table's names and types.
         columns: column -> SQL type.
+        tight: False for a part of which a deletion vector hides rows.
     """
     if marker.n is None:
         return None
@@ -51,7 +56,9 @@ def file_stats(marker: Marker, stats: Stats, columns: Mapping[str, str]) -> str 
             limit = None if value is None else bound(kind, value, up=up)
             if limit is not None:
                 bounds[name] = limit
-    found = FileStats(num_records=marker.n, min_values=low, max_values=high, null_count=nulls)
+    found = FileStats(
+        num_records=marker.n, min_values=low, max_values=high, null_count=nulls, tight=tight
+    )
     return msgspec.json.encode(found).decode()
 
 

@@ -21,8 +21,8 @@ from pyiceberg.schema import Schema
 from firnline.commit.base import Base, read_base
 from firnline.errors import MirrorRefusedError, SnapshotUnstableError
 from firnline.log.records import Marker
-from firnline.mirror.changes import Difference, State, find_difference, state_of
-from firnline.mirror.hold import Hold, find_hold
+from firnline.mirror.changes import Difference, State, find_difference, state_of, told_since
+from firnline.mirror.hold import Hold, find_hold, parts_with_deletes
 from firnline.mirror.iceberg import columns
 from firnline.mirror.iceberg.catalog import Opened, asked, open_catalog
 from firnline.mirror.iceberg.commit import Commit, commit
@@ -160,7 +160,9 @@ def plan_next(table: Table, opened: Opened) -> Next:
     snapshot, settings = base.snapshot, base.table.settings
     _refuse_many(snapshot, settings.name)
     wanted = columns.kinds_of(settings.name, snapshot.schema)
-    hold = _of_rows(snapshot) or find_hold(snapshot, columns.widens_in_place)
+    hold = _of_rows(snapshot) or find_hold(
+        snapshot, columns.widens_in_place, parts_with_deletes(snapshot)
+    )
     difference = Difference((), ())
     if hold is None:
         with asked(opened.name):
@@ -170,8 +172,7 @@ def plan_next(table: Table, opened: Opened) -> Next:
                 lambda: () if head is None else replay(head),
                 lambda numbers: ops_of(table, numbers),
                 opened.root.url_of,
-                within_ms=settings.cleanup.grace // 2,
-                now_ms=now,
+                told_ms=told_since(settings.cleanup.grace, now),
                 queried=settings.merge.sql is not None,
             )
     return Next(

@@ -33,9 +33,11 @@ class Need:
     """Estimate of the merge's own store requests, the log reads aside."""
     spent: int = 0
     """Bytes that merges which the planner started have read of the table in the last 24 hours."""
+    mirror: bool = False
+    """Its mirror lacks something for longer than ``mirror.every``."""
 
     @classmethod
-    def of(cls, table: str, plan: MergePlan, spent: int) -> Need:
+    def of(cls, table: str, plan: MergePlan, spent: int, *, mirror: bool = False) -> Need:
         """Return the need of a table with this plan."""
         sizes = [group.bytes for group in plan.groups]
         return cls(
@@ -48,6 +50,7 @@ class Need:
             least_bytes=0 if plan.hidden else min(sizes, default=0),
             requests=plan.requests,
             spent=spent,
+            mirror=mirror,
         )
 
     @property

@@ -67,11 +67,13 @@ class FleetPlan:
     idle: tuple[str, ...]
     """Tables with nothing to merge."""
     unreadable: tuple[Unreadable, ...]
+    mirrors: tuple[str, ...] = ()
+    """Tables whose mirror is to be published, whatever becomes of their merge."""
 
     @property
     def nothing_to_do(self) -> bool:
-        """Return True if no merge is to be started."""
-        return not self.starts
+        """Return True if no merge is to be started, and no mirror to be published."""
+        return not self.starts and not self.mirrors
 
     @property
     def tables(self) -> int:
@@ -92,6 +94,7 @@ class FleetPlan:
             "starts": [start.to_json() for start in self.starts],
             "waiting": [waiting.to_json() for waiting in self.waiting],
             "unreadable": [table.to_json() for table in self.unreadable],
+            "mirrors": list(self.mirrors),
         }
 
 
@@ -135,6 +138,7 @@ def plan_fleet(
         waiting=tuple(chosen.waiting),
         idle=tuple(sorted(need.table for need in needs if need.idle)),
         unreadable=tuple(unreadable),
+        mirrors=tuple(sorted(need.table for need in needs if need.mirror)),
     )
 
 

@@ -1,4 +1,4 @@
-"""Read the tables of the fleet, many at once, and plan their merges. Writes nothing."""
+"""Read the tables of the fleet, many at once, and plan for each of them. Writes nothing."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from firnline.commit.base import read_base
 from firnline.errors import FirnlineError
 from firnline.operations.at_once import at_once
+from firnline.operations.fleet.mirrors import is_overdue
 from firnline.operations.fleet.need import Need, Unreadable
 from firnline.operations.merge.plan import plan_merge
 from firnline.settings.fleet import FleetSettings
@@ -33,27 +34,34 @@ class Member:
     name: str
     open: Callable[[], Table]
     """Sends no request; raises FirnlineError."""
+    merges: bool = True
+    """False: only its mirror is looked at."""
 
 
-def need_of(table: Table, *, budgeted: bool) -> Need:
-    """Read a table and plan its merge.
+def need_of(table: Table, *, budgeted: bool, merges: bool = True) -> Need:
+    """Read a table, plan its merge, and decide if its mirror is to be published.
 
     Requests: those of the merge's own plan, for a table with nothing to do 2 LIST and the log files
     that are not folded, with the newest transaction's. With a budget 1 LIST more and a ranged GET
-    for each transaction of the last 25 hours, at most ``TRANSACTIONS``.
+    for each transaction of the last 25 hours, at most ``TRANSACTIONS``. Of a table with a mirror
+    those of ``mirrors.is_overdue``: 1 LIST and 1 ranged GET at most.
 
     Args:
         table: the table.
         budgeted: also look up what of the budget it has used.
+        merges: plan its merge.
 
     Raises:
         FirnlineError: the log cannot be read, or no merge can be planned.
     """
     base = read_base(table)
     now_ms = table.clock.now_ms()
+    mirror = is_overdue(base, table.settings)
+    if not merges:
+        return Need(table.settings.name, base.seq, mirror=mirror)
     plan = plan_merge(base.snapshot, base.table.settings, now_ms)
     spent = bytes_spent(table, now_ms) if budgeted and base.seq else 0
-    return Need.of(table.settings.name, plan, spent)
+    return Need.of(table.settings.name, plan, spent, mirror=mirror)
 
 
 def bytes_spent(table: Table, now_ms: int) -> int:
@@ -84,7 +92,7 @@ def look_at_fleet(
 
     def look(member: Member) -> Need | Unreadable:
         try:
-            return need_of(member.open(), budgeted=budgeted)
+            return need_of(member.open(), budgeted=budgeted, merges=member.merges)
         except FirnlineError as error:
             return Unreadable.of(member.name, error)
         except Exception as error:  # noqa: BLE001 - logged, and told as the table's state

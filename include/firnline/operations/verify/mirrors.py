@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from firnline.errors import MirrorCatalogError, MirrorDamagedError, MirrorRefusedError
 from firnline.mirror.changes import state_of
-from firnline.mirror.delta.head import read_head
-from firnline.mirror.delta.replay import replay
+from firnline.mirror.delta.head import Head, read_head
+from firnline.mirror.delta.hiding import wrongly_hidden
+from firnline.mirror.delta.replay import Shown, replay
+from firnline.mirror.delta.vectors import index_of
+from firnline.mirror.hold import parts_with_deletes
 from firnline.mirror.iceberg.where import where_is
 from firnline.mirror.position import Position
 from firnline.operations.verify.plan import Findings
@@ -25,8 +28,8 @@ _AGAIN = (
 def check_mirrors(table: Table, found: Findings, snapshot: Snapshot | None) -> None:
     """Compare the newest version of each mirror with the log.
 
-    Requests: those of ``read_head`` and ``replay`` of a Delta mirror, of ``read_view`` of an
-    Iceberg mirror; none for a table without a mirror.
+    Requests: those of ``read_head`` and ``replay`` of a Delta mirror, and 1 LIST and 1 GET if it
+    has deletion vectors; of ``read_view`` of an Iceberg mirror; none for a table without a mirror.
 
     Args:
         table: the table, under its own properties.
@@ -82,6 +85,7 @@ def _check_delta(table: Table, found: Findings, snapshot: Snapshot) -> None:
     _check_lag(table, found, key, head.position, snapshot)
     keys = frozenset(map(table.paths.delta_key, shown.files))
     _check_files(found, head.position, keys, snapshot, _AGAIN)
+    _check_vectors(table, found, head, shown, snapshot)
 
 
 def _check_lag(
@@ -124,3 +128,32 @@ def _check_files(
                 f"is live, and the mirror of transaction {position.seq} does not show it",
                 again,
             )  # fmt: skip
+
+
+def _check_vectors(
+    table: Table, found: Findings, head: Head, shown: Shown, snapshot: Snapshot
+) -> None:
+    """Compare the deletion vectors with their files, and with the deletes that hide rows."""
+    store, paths, position = table.store, table.paths, head.position
+    if shown.vectors:
+        sizes = {meta.key: meta.size for meta in store.list(paths.vectors_dir)}
+        for path, vector in sorted(shown.vectors.items()):
+            key = paths.vectors(vector.file)
+            if sizes.get(key, 0) < vector.offset + vector.size:
+                found.add(
+                    "warning", "mirror-vector-missing", key,
+                    f"has no deletion vector at {vector.offset}, which the mirror names for "
+                    f"{paths.delta_key(path)}",
+                    _AGAIN,
+                )  # fmt: skip
+    state = state_of(snapshot)
+    if (position.seq, position.seen) != (state.seq, state.seen):
+        return
+    index = index_of(store, paths, position)
+    for key in wrongly_hidden(snapshot, parts_with_deletes(snapshot), shown, index):
+        found.add(
+            "warning", "mirror-hidden-rows", key,
+            f"has rows that deletes hide, and the mirror of transaction {position.seq} hides "
+            "others",
+            _AGAIN,
+        )  # fmt: skip

@@ -1,0 +1,76 @@
+"""The mirrors of the fleet: which of them lack something for too long, and their publication."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from firnline.commit.base import Base
+from firnline.errors import FirnlineError, MirrorDamagedError
+from firnline.mirror.delta.lag import behind_since
+from firnline.operations.at_once import at_once
+from firnline.operations.options import MirrorOptions
+from firnline.settings.load import TableSettings
+
+if TYPE_CHECKING:
+    from firnline.log.txn_file import RunIdentity
+    from firnline.operations.fleet.run import Member
+    from firnline.operations.mirror.run import MirrorReport
+
+
+def is_overdue(base: Base, settings: TableSettings) -> bool:
+    """Return True if the mirror lacks a change that is as old as ``mirror.every``.
+
+    A mirror that waits for a merge is published all the same, since the log of that run says why.
+
+    Requests: none for a table without a mirror or with ``every: null``, or if nothing in its log is
+    that old; else those of ``lag.behind_since``: 1 LIST, and 1 ranged GET unless the table has been
+    quiet.
+
+    Args:
+        base: the table, read before.
+        settings: of the settings file, which say who publishes.
+    """
+    every, snapshot = settings.mirror_every, base.snapshot
+    if every is None or not snapshot.listing:
+        return False
+    limit = base.table.clock.now_ms() - every
+    if all(item.modified_ms > limit for item in snapshot.listing.values()):
+        return False
+    try:
+        since = behind_since(base.table, snapshot)
+    except MirrorDamagedError:
+        return True  # its publication fails and says why; the table itself is merged all the same
+    return since is not None and since <= limit
+
+
+@dataclass(frozen=True, slots=True)
+class NotPublished:
+    """A table whose mirror could not be published."""
+
+    table: str
+    message: str
+
+
+def publish_mirrors(
+    tables: Sequence[Member], run: RunIdentity, concurrency: int
+) -> list[MirrorReport | NotPublished]:
+    """Publish the mirrors of some tables, in their order; one that fails holds up no other.
+
+    Requests: those of ``mirror.run.run_mirror`` for each.
+
+    Args:
+        tables: the tables.
+        run: who runs it.
+        concurrency: number of tables at the same time.
+    """
+    from firnline.operations.mirror.run import run_mirror
+
+    def one(member: Member) -> MirrorReport | NotPublished:
+        try:
+            return run_mirror(member.open(), MirrorOptions(), run)
+        except FirnlineError as error:
+            return NotPublished(member.name, str(error))
+
+    return at_once(tables, one, concurrency)

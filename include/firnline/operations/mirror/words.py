@@ -1,0 +1,36 @@
+"""A publication in words, for the command line, the log of a task and the note of a run."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from firnline.settings.mirrors import FORMATS
+from firnline.units import counted
+
+VERSION = {"delta": "version", "iceberg": "snapshot"}
+"""Format -> the word for one of its states."""
+
+
+def sentence(data: Mapping[str, Any]) -> str:
+    """Return what a publication did to each mirror, one sentence for each.
+
+    Args:
+        data: a ``MirrorReport`` as plain data.
+    """
+    return " ".join(sentence_of(data, name) for name in FORMATS if data[name] is not None)
+
+
+def sentence_of(data: Mapping[str, Any], name: str) -> str:
+    """Return the sentence about one format."""
+    done, what = data[name], f"The {name.capitalize()} mirror of {data['table']}"
+    if done["hold"] is not None:
+        return f"{what} waits: {done['hold']['reason']}."
+    if not done["written"]:
+        return f"{what} shows its newest state."
+    verb = "would get" if data["dry_run"] else "has"
+    columns = ", other columns" if done["columns_changed"] and done["version"] else ""
+    return (
+        f"{what} {verb} a new {VERSION[name]}: {counted(done['adds'], 'file')} more, "
+        f"{counted(done['removes'], 'file')} less{columns}."
+    )

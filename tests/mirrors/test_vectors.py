@@ -1,0 +1,161 @@
+"""Engines that are not ours read a table with pending deletes, by deletion vectors."""
+
+from __future__ import annotations
+
+import datetime as dt
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+import firnline
+from firnline.append.append import Appender
+from firnline.log.txn_file import RunIdentity
+from firnline.mirror.delta import checkpoint
+from firnline.mirror.delta.head import list_versions
+from firnline.mirror.delta.publish import publish
+from firnline.mirror.delta.replay import replay
+from firnline.operations.delete.run import run_delete
+from firnline.operations.evolve.run import run_lazily
+from firnline.operations.merge.run import run_merge
+from firnline.operations.mirror.check import run_check
+from firnline.operations.mirror.run import run_mirror
+from firnline.operations.options import (
+    DeleteOptions,
+    Evolution,
+    LazyOptions,
+    MergeOptions,
+    MirrorOptions,
+)
+from tests.mirrors.conftest import (
+    Mirrored,
+    by_datafusion,
+    by_deltalake,
+    by_polars,
+    in_order,
+    rows,
+)
+
+RUN = RunIdentity(run_id="r")
+LAZY = {
+    "mirror": [{"delta": {"deletes": "vectors"}}],
+    "deletes": "lazy",
+    "partition_by": ["day(ts)"],
+}
+
+
+class Lazily(Mirrored):
+    """A table whose deletes wait for merges, and whose mirror has vectors for them."""
+
+    def table(self, **settings: Any) -> Any:
+        return super().table(**{**LAZY, **settings})
+
+    def delete(self, where: str) -> None:
+        run_delete(self.table(), self.engine, DeleteOptions(where=where), RUN)
+
+    def merge(self) -> None:
+        run_merge(self.table(), self.engine, MergeOptions(full=True), RUN)
+
+    def shown(self) -> list[int]:
+        """The keys that every reader of vectors sees, after one publication."""
+        assert self.publish().written
+        ours = in_order(firnline.scan(self.table()).to_arrow().to_pylist())
+        for read in (by_datafusion, by_polars):
+            assert in_order(read(self.url, self.options)) == ours, read.__name__
+        assert run_check(self.table()).same
+        return [row["k"] for row in ours]
+
+
+@pytest.fixture
+def lazily(mirrored: Mirrored) -> Lazily:
+    return Lazily(mirrored.root, mirrored.scratch)
+
+
+def test_engines_see_no_row_that_a_pending_delete_hides(lazily: Lazily) -> None:
+    lazily.append(0)
+    assert lazily.shown() == list(range(6))
+    lazily.delete("k in (1, 4)")
+    assert lazily.shown() == [0, 2, 3, 5]
+    lazily.append(6)
+    lazily.delete("k = 2 or k = 7")
+    assert lazily.shown() == [0, 3, 5, 6, 8, 9, 10, 11]
+    lazily.delete("s is null or flag = true")
+    assert lazily.shown() == [3, 5, 9, 11]
+    lazily.merge()
+    assert lazily.shown() == [3, 5, 9, 11]
+    assert lazily.publish().vectors == 0
+
+
+def test_a_reader_that_does_not_know_vectors_is_refused(lazily: Lazily) -> None:
+    lazily.append(0)
+    assert lazily.shown() == list(range(6))
+    assert len(by_deltalake(lazily.url, lazily.options)) == 6
+    lazily.delete("k = 1")
+    lazily.shown()
+    with pytest.raises(Exception, match="deletionVectors"):
+        by_deltalake(lazily.url, lazily.options)
+
+
+def test_parts_by_whose_paths_polars_finds_no_vector_hold_the_mirror(lazily: Lazily) -> None:
+    table = lazily.table(partition_by=["p"])
+    Appender(table).append(rows(0, 6))
+    assert publish(table).written
+    lazily.delete("p = 'x=%20'")
+    held = publish(table)
+    assert held.hold is not None
+    assert "by which Polars does not find deletion vectors" in held.hold.reason
+    lazily.delete("k = 2")  # its part has a plain path
+    lazily.merge()
+    assert lazily.shown() == [0, 3, 5]
+
+
+def test_vectors_of_large_parts_hide_the_rows_that_reads_hide(lazily: Lazily) -> None:
+    """Several containers of both kinds, row groups that statistics exclude, NaN and null."""
+    count = 200_000
+    ids = np.arange(count)
+    ratio = np.where(ids % 1_000 == 7, np.nan, ids / 2)
+    given = {"k": ids, "ts": [dt.datetime(2024, 3, 5)] * count, "ratio": ratio}  # noqa: DTZ001
+    Appender(lazily.table(statistics=["ratio"])).append(pa.table(given))
+    lazily.delete("k between 60000 and 140000 and k != 70000")
+    lazily.delete("ratio > 99999 and k < 199990")
+    lazily.delete("k in (3, 65535, 65536, 150001)")
+    assert lazily.publish().vectors == 1
+    ours = sorted(firnline.scan(lazily.table()).to_arrow()["k"].to_pylist())
+    for read in (by_datafusion, by_polars):
+        assert sorted(row["k"] for row in read(lazily.url, lazily.options)) == ours
+
+
+def test_a_renamed_column_holds_and_a_new_or_wider_one_does_not(lazily: Lazily) -> None:
+    lazily.append(0, 3)
+    run_lazily(lazily.table(), LazyOptions(evolution=Evolution(widen={"k": "BIGINT"})), RUN)
+    lazily.delete("k = 1")
+    lazily.append(3, 3, later=2.5)
+    lazily.delete("later is null and k = 0")
+    assert lazily.shown() == [2, 3, 4, 5]
+    run_lazily(lazily.table(), LazyOptions(evolution=Evolution(rename={"raw": "bytes"})), RUN)
+    assert lazily.publish().hold is not None
+    lazily.merge()
+    assert lazily.shown() == [2, 3, 4, 5]
+
+
+def test_checkpoints_keep_vectors(lazily: Lazily, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(checkpoint, "EVERY", 3)
+    lazily.append(0)
+    seen = []
+    for number in range(7):
+        report = run_mirror(lazily.table(), MirrorOptions(), RUN)
+        assert report.warnings == ()
+        seen.append(report.checkpoint)
+        if number < 6:
+            lazily.delete(f"k = {number}") if number % 2 else lazily.append(10 + number, 1)
+    assert 3 in seen
+    assert 6 in seen
+    table = lazily.table()
+    shown = replay(table.store, table.paths, 6)
+    assert set(shown.vectors) <= shown.files
+    assert sum(vector.rows for vector in shown.vectors.values()) == 3
+    listing = list_versions(table.store, table.paths, whole=True)
+    assert checkpoint.expire(table.store, listing, 6)[1] == 0
+    lazily.append(30, 1)
+    assert lazily.shown() == [0, 2, 4, 10, 12, 14, 30]

@@ -1,0 +1,113 @@
+"""Mirrors of the fleet: when one is overdue, and how many requests that takes."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import replace
+from typing import Any
+
+from firnline.errors import FirnlineError
+from firnline.log.txn_file import RunIdentity
+from firnline.mirror.delta.publish import publish
+from firnline.operations.fleet.mirrors import NotPublished, publish_mirrors
+from firnline.operations.fleet.run import Member, need_of
+from firnline.table import Table
+from tests.support.log_tables import do_merge, put_append
+from tests.support.mirrors import mirrored_world
+from tests.support.world import World, make_world
+
+EVERY = 600_000
+_KINDS = ("get", "put", "list", "head", "delete")
+RUN = RunIdentity(run_id="r")
+
+
+def mirrored(every: str | None = "10m", **more: Any) -> World:
+    return mirrored_world(**{"mirror": [{"delta": {"every": every}}], **more})
+
+
+def requests(world: World, table: Table, *, merges: bool) -> tuple[bool, Counter[str]]:
+    """The decision on a table, and its requests."""
+    before = world.store.counters.as_dict()
+    need = need_of(table, budgeted=False, merges=merges)
+    after = world.store.counters.as_dict()
+    return need.mirror, Counter({k: after[k] - before[k] for k in after if k in _KINDS})
+
+
+def overdue(world: World) -> tuple[bool, Counter[str]]:
+    """The decision, and its requests besides those that read the log."""
+    plain = replace(world.table, settings=world.settings.model_copy(update={"mirror": ()}))
+    found, cost = requests(world, world.table, merges=True)
+    assert (found, cost) == requests(world, world.table, merges=False)
+    return found, cost - requests(world, plain, merges=True)[1]
+
+
+def test_a_table_without_a_version_is_published_once_its_log_is_old_enough() -> None:
+    world = mirrored()
+    put_append(world)
+    assert overdue(world) == (False, Counter())
+    world.clock.advance(EVERY)
+    assert overdue(world) == (True, Counter(list=1))
+
+
+def test_an_append_counts_from_when_it_landed_and_one_that_is_shown_does_not() -> None:
+    world = mirrored()
+    put_append(world)
+    publish(world.table)
+    world.clock.advance(EVERY)
+    assert overdue(world) == (False, Counter(get=1, list=1))
+    put_append(world)
+    assert not overdue(world)[0]
+    world.clock.advance(EVERY - 10)
+    # A newer one does not put it off.
+    put_append(world)
+    assert not overdue(world)[0]
+    world.clock.advance(20)
+    assert overdue(world) == (True, Counter(get=1, list=1))
+    publish(world.table)
+    assert not overdue(world)[0]
+
+
+def test_a_merge_counts_from_its_commit() -> None:
+    world = mirrored()
+    first = put_append(world)
+    publish(world.table)
+    do_merge(world, first)
+    world.clock.advance(EVERY - 10)
+    assert not overdue(world)[0]
+    world.clock.advance(20)
+    assert overdue(world)[0]
+
+
+def test_of_a_quiet_table_the_newest_version_is_not_read() -> None:
+    world = mirrored()
+    put_append(world)
+    world.clock.advance(world.settings.cleanup.grace)
+    publish(world.table)
+    world.clock.advance(EVERY)
+    assert overdue(world) == (False, Counter(list=1))
+
+
+def test_the_planner_leaves_a_mirror_alone_that_has_no_age() -> None:
+    world = mirrored(None)
+    put_append(world)
+    world.clock.advance(86_400_000)
+    assert overdue(world) == (False, Counter())
+
+
+def test_one_that_fails_holds_up_no_other() -> None:
+    world, bare = mirrored(), make_world(mirror=["delta"])
+    put_append(world)
+
+    def broken() -> Any:
+        raise FirnlineError("no access", next_step="get it")
+
+    members = [
+        Member("x", broken),
+        Member("empty", lambda: bare.table),
+        Member("t", lambda: world.table),
+    ]
+    first, second, third = publish_mirrors(members, RUN, 2)
+    assert first == NotPublished("x", "no access; get it")
+    assert isinstance(second, NotPublished)
+    assert not isinstance(third, NotPublished)
+    assert third.delta.written
