@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 import msgspec
 
@@ -125,9 +126,8 @@ def run_verify(
 
     Requests: a LIST per 1,000 objects of ``_log/``, ``_txn/``, ``_data/`` and ``_ckpt/``, a GET per
     log file, transaction and checkpoint; deep: a GET per live part besides; of rows: a GET for each
-    part that is read. Where the log lacks the
-    newest transaction 1 GET more; where it looks lost, those of ``read_snapshot``. Of a table with
-    a mirror those of ``replay``.
+    part that is read. Where the log lacks the newest transaction 1 GET more; where it looks lost,
+    those of ``read_snapshot``. Of a table with a mirror those of ``replay``.
 
     Args:
         table: the table.
@@ -174,8 +174,7 @@ def run_verify(
     )
     tell = on_progress or (lambda _: None)
     if options.deep:
-        reader = footers or (lambda tasks, wanted: many_facts(table.store, tasks, wanted))
-        _read_footers(deep, reader, tell)
+        _read_footers(deep, footers or partial(many_facts, table.store), tell)
     rows = _read_rows(table, run.found, snapshot, options, now, tell)
     return run.report(
         options, snapshot, len(log.listing), len(txns.numbers), v1_parts, counted, deep, rows
