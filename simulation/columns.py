@@ -10,9 +10,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from firnline.log.records import LogContent
+import pyarrow as pa
+
+from firnline.log.records import LogContent, Marker
 from firnline.log.schema_changes import split
 from firnline.state.snapshot import Snapshot
+from firnline.types.rowhash import digest_of
 from simulation.world import KEY_STEP, Violation
 
 
@@ -33,6 +36,8 @@ class Columns:
     """Row -> number of the name it was written under."""
     parts: dict[str, Sequence[Mapping[str, Any]]] = field(default_factory=dict)
     """Part -> its rows as stored."""
+    digests: dict[str, str] = field(default_factory=dict)
+    """Part -> digest of its rows."""
 
     @property
     def newest(self) -> int:
@@ -53,6 +58,7 @@ class Columns:
         kept = [self.changes[seq] for seq in sorted(self.changes) if seq <= snapshot.seq]
         name = f"c{len(kept)}"
         for marker in snapshot.live.values():
+            self._check_digest(marker)
             names = snapshot.columns_of(marker).names(name)
             for row in self.parts[marker.p]:
                 seen = next((row[n] for n in names if row.get(n) is not None), None)
@@ -61,6 +67,16 @@ class Columns:
                     raise Violation(
                         f"row {row['k']} has {seen} in column {name}, and it must be {right}"
                     )
+
+    def _check_digest(self, marker: Marker) -> None:
+        """Compare what a part states with its rows; not all parts state something."""
+        if marker.g is None or marker.p not in self.parts:
+            return
+        if marker.p not in self.digests:
+            rows = pa.Table.from_pylist(list(map(dict, self.parts[marker.p])))
+            self.digests[marker.p] = str(digest_of(rows))
+        if marker.g != self.digests[marker.p]:
+            raise Violation(f"part {marker.p} states another digest than its rows have")
 
     def _right(self, k: int, q: int, kept: Sequence[bool], newest: int) -> int | None:
         """Return the expected value of a row whose append began after transaction ``q``."""

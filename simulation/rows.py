@@ -26,6 +26,8 @@ from firnline.parquet.part import WrittenPart
 from firnline.parquet.partition import partition_batches
 from firnline.parquet.stats import from_table
 from firnline.paths import TablePaths
+from firnline.types.digests import Digest, parse_digest, total
+from firnline.types.rowhash import digest_of
 from firnline.types.values import Stats
 from simulation.kinds import Kind, is_tombstone
 from simulation.store import SimStore
@@ -144,12 +146,13 @@ class RowEngine:
         deleted = sum(len(one.rows) - len(one.visible) for one in touched)
         if task.layout is not None:
             return self._moved(task, kept.rows, rows_in, deleted)
+        pieces = [rows for rows in _pieces(task, kept.rows) if rows]
+        whole = len(pieces) == 1 and len(kept.rows) == rows_in
+        stated = self._stated([one.source for one in touched]) if whole else None
         return KernelResult(
             group=task.group,
             parts=tuple(
-                self._write(task, rows, metadata_of(task, taken))
-                for rows in _pieces(task, kept.rows)
-                if rows
+                self._write(task, rows, metadata_of(task, taken), digest=stated) for rows in pieces
             ),
             rows_in=rows_in,
             rows_deleted=deleted,
@@ -160,6 +163,12 @@ class RowEngine:
             if task.only_touched
             else {},
         )
+
+    def _stated(self, sources: Sequence[KernelInput]) -> Digest | None:
+        """Return the sum of what inputs state, as a kernel that only counts does."""
+        found = [parse_digest(source.digest) for source in sources]
+        known = [each for each in found if each is not None]
+        return total(known) if self.kind.evolves and len(known) == len(found) else None
 
     def _moved(self, task: KernelTask, rows: list[Row], rows_in: int, deleted: int) -> KernelResult:
         """Write an output for each partition; leave all inputs if their own is the only one."""
@@ -195,6 +204,7 @@ class RowEngine:
         rows: list[Row],
         metadata: Mapping[str, str],
         partition: str | None = None,
+        digest: Digest | None = None,
     ) -> WrittenPart:
         prefix = task.data_prefix
         if task.layout is not None and partition is not None:
@@ -204,12 +214,15 @@ class RowEngine:
         columns = dict(task.columns)
         data = encode(rows, {**metadata, "firnline.rows": str(len(rows))}, columns)
         self.store.put_data(key, data)
+        if digest is None and self.kind.evolves:
+            digest = digest_of(pa.Table.from_pylist(rows))
         return WrittenPart(
             key=key,
             partition=task.partition if partition is None else partition,
             bytes=len(data),
             rows=len(rows),
             stats=stats_of(rows, task.stats_columns, self.kind.arrow),
+            digest=None if digest is None else str(digest),
         )
 
 

@@ -1,4 +1,4 @@
-"""Rules of moved rows and filled statistics that can be switched off."""
+"""Rules of moved rows, filled statistics and stated digests that can be switched off."""
 
 # ruff: noqa: SLF001 - breaking what is private is what this module is for
 
@@ -7,6 +7,7 @@ from __future__ import annotations
 import dataclasses
 from typing import Any
 
+from firnline.operations import kernel_tasks
 from firnline.operations.analyze.plan import Lacking
 from firnline.operations.repartition import run as repartition
 from simulation.rules.breaking import Mutation, put
@@ -28,7 +29,12 @@ def _missing_is_null() -> None:
     Lacking.stats_from = stats_from  # type: ignore[assignment,method-assign] # the point of it
 
 
+def _digests_of_former_names() -> None:
+    put(kernel_tasks, "digest_of", lambda _, marker: marker.g)
+
+
 LAYOUTS = {
     "a move leaves the parts that it has read": Mutation(_sources_stay, 16),
     "bounds that markers lack are null": Mutation(_missing_is_null, 16),
+    "digests hold for columns that have other names now": Mutation(_digests_of_former_names, 62),
 }

@@ -14,9 +14,10 @@ from firnline.clock import SystemClock
 from firnline.errors import FirnlineError
 from firnline.kernel.local import LocalEngine
 from firnline.log.txn_file import RunIdentity
+from firnline.operations.common_options import Mode
 from firnline.operations.delete.run import run_delete
 from firnline.operations.merge.run import run_merge
-from firnline.operations.options import DeleteOptions, MergeOptions, Mode, RebuildOptions
+from firnline.operations.options import DeleteOptions, MergeOptions, RebuildOptions
 from firnline.operations.rebuild.run import run_rebuild
 from firnline.state.snapshot import read_snapshot
 from tests.support.cleanups import GRACE

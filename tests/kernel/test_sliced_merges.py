@@ -9,6 +9,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from msgspec import structs
 
 from firnline.append.append import Appender
 from firnline.clock import SystemClock
@@ -17,6 +18,7 @@ from firnline.kernel.local import LocalEngine
 from firnline.kernel.task import KernelResult, KernelTask
 from firnline.log.records import Marker
 from firnline.log.txn_file import RunIdentity
+from firnline.operations import kernel_tasks
 from firnline.operations.delete.run import run_delete
 from firnline.operations.merge import clusters, cutting, splits
 from firnline.operations.merge.run import MergeFailedError, MergeReport, preview, run_merge
@@ -252,3 +254,38 @@ def test_a_rebuild_knows_all_slices_of_a_run_that_committed(tmp_path: Path) -> N
     run_rebuild(world.table, RebuildOptions(), RUN)
     assert visible_ids(world.table) == before
     assert len(live(world)) == 3
+
+
+class _Tampered(Recorded):
+    """One of the tasks reports another digest than its rows have."""
+
+    def run(self, tasks: Sequence[KernelTask]) -> Iterator[KernelResult | None]:
+        for number, result in enumerate(super().run(tasks)):
+            if number == 1 and result is not None:
+                assert result.digest is not None, "each part states the digest of its rows"
+                yield structs.replace(result, digest=f"r1:{7:032x}")
+            else:
+                yield result
+
+
+def test_slices_that_do_not_add_up_to_their_parts_are_not_committed(tmp_path: Path) -> None:
+    world = world_of()
+    before, there = visible_ids(world.table), objects(world)
+    engine = _Tampered(world, tmp_path)
+    with pytest.raises(MergeFailedError, match="3 slices of a group of 4 parts failed their proof"):
+        run_merge(world.table, lambda: engine, MergeOptions(), RUN)
+    assert visible_ids(world.table) == before
+    assert objects(world) == there
+
+
+def test_slices_of_parts_without_digests_prove_their_own_rows(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world = world_of()
+    before = visible_ids(world.table)
+    monkeypatch.setattr(kernel_tasks, "digest_of", lambda *_: None)
+    _, tasks = merge(world, tmp_path)
+    assert len(tasks) == 3
+    assert not any(source.digest for task in tasks for source in task.inputs)
+    assert visible_ids(world.table) == before
+    assert all(marker.g for marker in live(world))

@@ -14,8 +14,8 @@ from airflow.sdk import Param
 
 from firnline.airflow.dialect import DIALECT
 from firnline.airflow.examples import examples_of
+from firnline.operations.common_options import GLOB
 from firnline.operations.fields import Example, OptionField, option_fields
-from firnline.operations.options import GLOB
 
 if TYPE_CHECKING:
     import msgspec

@@ -27,8 +27,8 @@ from firnline.airflow.figures import parts_text, time_text
 from firnline.airflow.params import form_params, form_values
 from firnline.airflow.tasks import PlanOperation
 from firnline.airflow.work import InTaskWork
+from firnline.operations.common_options import GLOB
 from firnline.operations.fields import Option
-from firnline.operations.options import GLOB
 from firnline.operations.registry import DROP
 from firnline.settings.load import TableSettings
 from firnline.units import about_size, counted, format_duration

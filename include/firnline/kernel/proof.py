@@ -144,11 +144,19 @@ class Proof:
         return total(known) if len(known) == len(found) else None
 
     def _input(self, path: Path, group: Staged, select: Callable[[Staged], str]) -> Digest | None:
-        """Return the digest of a staged file; DuckDB has the last word on what cannot be read."""
+        """Return the digest of a staged file; DuckDB has the last word on what cannot be read.
+
+        Anybody may have written it, and Arrow aborts its process over some damaged footers: so
+        another process parses it first.
+        """
+        from firnline.parquet.footers import is_safe
+
         try:
-            return self._file(path)
+            if is_safe(path):
+                return self._file(path)
         except PartUnreadableError:
-            return self._query(select(replace(group, paths=(path,))))[0]
+            pass  # DuckDB reads what Arrow does not, or says which input is damaged
+        return self._query(select(replace(group, paths=(path,))))[0]
 
     def _stated_sum(self, inputs: Inputs) -> Digest | None:
         stated = self._stated(inputs)

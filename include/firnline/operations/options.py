@@ -5,37 +5,13 @@ Forms, command lines, Spark jobs and the tables of docs/ are made from them (``o
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated
 
 import msgspec
 
+from firnline.operations.common_options import DryRun, Mode, Partitions, partitions
 from firnline.operations.fields import Option
 from firnline.operations.prepared.words import Assertions, Keep, KeyColumns, Prepare, Samples
-
-GLOB = "ts_month=2013-*"
-"""Example of a glob over partition paths, for a table that is not known."""
-
-
-def _partitions(absent: str, *, in_form: str = "", flag: str = "") -> Option:
-    """Return the words of globs over partitions; ``absent`` and the others as in ``Option``."""
-    return Option(
-        "Partitions",
-        f"Only these, as globs over partition paths such as `{GLOB}`.",
-        absent=absent,
-        in_form=in_form,
-        metavar="GLOB",
-        flag=flag,
-        example=GLOB,
-        example_of="glob",
-    )
-
-
-Partitions = Annotated[tuple[str, ...], _partitions("all partitions")]
-DryRun = Annotated[
-    bool, Option("Dry run", "Print the plan only.", form=False)  # DAGs have a param of their own
-]
-Mode = Literal["eager", "lazy"]
-"""Rewrite parts in this transaction, or leave that to the next merge."""
 
 
 class MergeOptions(msgspec.Struct, frozen=True, kw_only=True):
@@ -149,7 +125,7 @@ class RewriteOptions(msgspec.Struct, frozen=True, kw_only=True):
     ] = None
     partitions: Annotated[
         tuple[str, ...],
-        _partitions(
+        partitions(
             "all partitions",
             in_form="By hand they are needed, `*` is all; in a backfill they narrow its dates.",
         ),
@@ -335,7 +311,7 @@ class RestoreOptions(msgspec.Struct, frozen=True, kw_only=True):
     ]
     partitions: Annotated[
         tuple[str, ...],
-        _partitions("the whole table", in_form="They are needed, `*` is all.", flag="--partition"),
+        partitions("the whole table", in_form="They are needed, `*` is all.", flag="--partition"),
     ] = ()
     exact: Annotated[bool, Option("Exact", "Also remove what was appended since.")] = False
     newest: Annotated[

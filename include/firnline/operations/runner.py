@@ -16,7 +16,7 @@ from firnline.errors import CommitConflictError, FirnlineError
 from firnline.kernel.engine import Engine
 from firnline.kernel.task import KernelResult
 from firnline.log.txn_file import Counts, RunIdentity
-from firnline.operations.options import Mode
+from firnline.operations.common_options import Mode
 from firnline.shown import Shown, figures
 from firnline.store.probe import probe
 from firnline.table import Table

@@ -14,6 +14,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
 from typing import IO, TYPE_CHECKING
 
 import msgspec
@@ -239,6 +240,17 @@ def parse_elsewhere(task: FooterTask, wanted: FooterWanted, tail: bytes) -> Foot
         next_step="get the file again and try again, or leave it out",
     )
     return failed(task, error)
+
+
+def is_safe(path: Path) -> bool:
+    """Return True if a local file's footer can be parsed; done by the child process.
+
+    Raises PartUnreadableError: it has no footer.
+    """
+    from firnline.parquet.io import read_local_tail
+
+    task = FooterTask(path.name, path.stat().st_size)
+    return parse_elsewhere(task, FooterWanted(), read_local_tail(path)).error is None
 
 
 class _Process:

@@ -13,8 +13,8 @@ from jsonschema import Draft202012Validator  # type: ignore[import-untyped]
 from firnline.airflow.once import again_param
 from firnline.airflow.params import form_params, form_values
 from firnline.errors import UsageError
+from firnline.operations.common_options import Mode
 from firnline.operations.fields import Option
-from firnline.operations.options import Mode
 from firnline.units import DURATION_UNITS, SIZE_UNITS, format_size
 
 

@@ -21,6 +21,7 @@ from firnline.parquet.io import read_footer
 from firnline.parquet.part import PartMetadata, read_pairs
 from firnline.state.snapshot import read_snapshot
 from firnline.table import Table
+from firnline.types.digests import parse_digest
 from tests.support.appends import START, TABLE, clock_of, keys, make, rows_of
 from tests.support.effort import examples
 
@@ -43,7 +44,9 @@ def test_an_append_of_several_partitions_is_one_log_file(tmp_path: Path) -> None
         n=2,
         q=0,
         s=february.s,
+        g=february.g,
     )
+    assert parse_digest(february.g) is not None
     assert february.order() == (START, START)
     assert february.stats() == {"d": ("2013-02-01", "2013-02-01", 0), "n": (2, 3, 0)}
     found = [row["n"] for row in rows_of(table, tmp_path)]
@@ -63,6 +66,7 @@ def test_a_part_tells_where_it_belongs_and_is_sorted(tmp_path: Path) -> None:
         q=0,
         o=(START, START),
         rows=4,
+        digest=str(part.digest),
     )
     assert footer.metadata[b"job"] == b"nightly"
     assert result.log_key is not None

@@ -6,8 +6,9 @@ import msgspec
 import pytest
 
 from firnline.errors import UsageError
+from firnline.operations.common_options import Mode
 from firnline.operations.fields import Option, OptionField, option_fields, parse_moment
-from firnline.operations.options import Mode, ReplaceOptions, RewriteOptions, SweepOptions
+from firnline.operations.options import ReplaceOptions, RewriteOptions, SweepOptions
 from firnline.operations.registry import OPERATIONS
 
 

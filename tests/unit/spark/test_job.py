@@ -12,9 +12,9 @@ import msgspec
 import pytest
 
 from firnline.errors import FindingsError, SupervisorGoneError
+from firnline.operations.common_options import DryRun, Mode, Partitions
 from firnline.operations.fields import Option
 from firnline.operations.operation import Loaded, Operation
-from firnline.operations.options import DryRun, Mode, Partitions
 from firnline.operations.registry import DELETE
 from firnline.spark.job import OPTIONS_VARIABLE, Job
 from firnline.table import Table

@@ -122,7 +122,7 @@ def test_every_key_of_a_marker_comes_back() -> None:
     stats = stats_json({"v": (-1, 9, 2), "ts": (None, None, 4)})
     path = "t/_data/d=é/"
     # A key that is added to markers has to get a column here.
-    assert set(Marker.__struct_fields__) == {*"pbtnqdosch", "tmb"}
+    assert set(Marker.__struct_fields__) == {*"pbtnqdoschg", "tmb"}
     markers = [
         Marker(path + "1.parquet", 7, 9),
         Marker(path + "2.parquet", 0, 0, tmb=0, n=0, q=0, d=(), o=0),
@@ -130,7 +130,7 @@ def test_every_key_of_a_marker_comes_back() -> None:
         with_unknown(Marker("t/_data/no-uuid", 2**62, 9), {"zz": msgspec.Raw(b'{"a":[1]}')}),
         Marker("t/_data/a/b/c.parquet", 1, 2, n=3),
         Marker("t/_data/a-b/c.parquet", 1, 2, n=3),
-        Marker("t/_data/a-c/c.parquet", 1, 2, h=RANGES),
+        Marker("t/_data/a-c/c.parquet", 1, 2, h=RANGES, g="r1:" + "0f" * 16),
     ]
     data = checkpoint_encode.encode(
         checkpoint_file.CheckpointHead(seq=0, parts=7, covered=[], schemas=[]), markers, paths

@@ -12,7 +12,7 @@ import msgspec
 from firnline.commit import keys
 from firnline.errors import UsageError
 from firnline.log.records import Marker
-from firnline.operations.options import Mode
+from firnline.operations.common_options import Mode
 from firnline.operations.selection import Selected, Verdict, leave_unchanged, select, select_whole
 from firnline.predicate.hashing import LiteralHashes
 from firnline.predicate.pruning import Pruner

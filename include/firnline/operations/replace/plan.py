@@ -12,9 +12,10 @@ import msgspec
 from firnline.commit.keys import refuse_outside_key
 from firnline.errors import CommitConflictError, UsageError
 from firnline.log.records import Marker
+from firnline.operations.common_options import Mode
 from firnline.operations.delete.plan import judge_by
 from firnline.operations.merge.groups import LeftAlone, PlannedGroup
-from firnline.operations.options import Mode, ReplaceOptions
+from firnline.operations.options import ReplaceOptions
 from firnline.operations.selection import HIDDEN, Selected, select
 from firnline.predicate.pruning import Pruner
 from firnline.predicate.tree import And, Equal, GreaterEqual, IsNull, Less, Predicate, bind, to_json

@@ -22,8 +22,9 @@ from firnline.errors import CommitConflictError, RunFailedError, UsageError
 from firnline.kernel.engine import Engine
 from firnline.log.records import Delete
 from firnline.log.txn_file import Counts, RunIdentity
+from firnline.operations.common_options import Mode
 from firnline.operations.kernel_tasks import Work
-from firnline.operations.options import Mode, ReplaceOptions
+from firnline.operations.options import ReplaceOptions
 from firnline.operations.replace.plan import (
     ReplacePlan,
     plan_nothing,

@@ -15,8 +15,7 @@ from zlib import crc32
 from firnline.errors import ObjectNotFoundError, PartUnreadableError
 from firnline.log.records import Marker
 from firnline.operations.verify.plan import Findings
-from firnline.parquet.footers import FooterTask, FooterWanted, parse_elsewhere
-from firnline.parquet.io import read_local_tail
+from firnline.parquet.footers import is_safe
 from firnline.store.base import Store
 from firnline.types.digests import parse_digest
 
@@ -75,10 +74,11 @@ def check_rows(
 def _check(store: Store, found: Findings, marker: Marker, path: Path, checked: RowsChecked) -> None:
     try:
         store.get_file(marker.p, path)
-        digest, rows = _read(marker, path)
+        digest, rows = _read(path)
     except ObjectNotFoundError:
         return  # reported by check_objects
     except PartUnreadableError as error:
+        # The sentence begins with the part, whose copy this was.
         message = error.message.replace(str(path), "").strip()
         found.add("error", "rows-unreadable", marker.p, message, error.next_step)
         return
@@ -94,15 +94,12 @@ def _check(store: Store, found: Findings, marker: Marker, path: Path, checked: R
         )  # fmt: skip
 
 
-def _read(marker: Marker, path: Path) -> tuple[str, int]:
+def _read(path: Path) -> tuple[str, int]:
     """Return the digest of a part's rows, and their number. Raises PartUnreadableError."""
     from firnline.parquet.digests import digest_file
 
-    # In a child process: a damaged footer may abort the one that parses it.
-    task = FooterTask(marker.p, path.stat().st_size)
-    facts = parse_elsewhere(task, FooterWanted(), read_local_tail(path))
-    if facts.error is not None:
-        raise PartUnreadableError(facts.error, next_step=facts.next_step)
+    if not is_safe(path):
+        raise PartUnreadableError("has a footer that cannot be parsed", next_step=_BACKUP)
     found = digest_file(path)
     if found is None:
         raise PartUnreadableError(

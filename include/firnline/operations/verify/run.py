@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 import msgspec
 
@@ -179,8 +180,7 @@ def run_verify(
     )
     tell = on_progress or (lambda _: None)
     if options.deep:
-        reader = footers or (lambda tasks, wanted: many_facts(table.store, tasks, wanted))
-        _read_footers(deep, reader, tell)
+        _read_footers(deep, footers or partial(many_facts, table.store), tell)
     rows = _read_rows(table, run.found, snapshot, options, now, tell)
     return run.report(
         options, snapshot, len(log.listing), len(txns.numbers), v1_parts, counted, deep, rows

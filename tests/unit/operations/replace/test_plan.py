@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from firnline.errors import CommitConflictError, UsageError
 from firnline.log.reader import LogObject, LogRead
 from firnline.log.records import LogContent, Marker, stats_json
-from firnline.operations.options import Mode
+from firnline.operations.common_options import Mode
 from firnline.operations.replace.plan import Span, plan_replace, refuse_rivals, time_column
 from firnline.paths import TablePaths
 from firnline.predicate.pruning import evaluate
