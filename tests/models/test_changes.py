@@ -39,7 +39,7 @@ def apply(state: Rows, found: Changes) -> Rows:
     [{}, {"primary_key": ["id"]}, {"primary_key": ["id"], "version": "v"}],
     ids=["rows", "key", "version"],
 )
-@examples(8, 300)
+@examples(4, 300)
 @given(
     steps=st.lists(STEPS, min_size=2, max_size=9),
     polls=st.lists(st.booleans(), min_size=9, max_size=9),

@@ -58,8 +58,8 @@ class Change:
     """The table's new properties; None: unchanged."""
     why: str = ""
     """Reason for the history, beyond ``op``."""
-    query: bool = False
-    """The new parts of a merge have the rows of the user's query (``merge.sql``)."""
+    query: bool | None = None
+    """Of a merge: whether its new parts have the rows of the user's query (``merge.sql``)."""
     checkpoint: bool = True
     """Write a checkpoint afterwards if one is due (clean-up writes its own)."""
 

@@ -137,8 +137,9 @@ class TxnMark(msgspec.Struct, frozen=True, omit_defaults=True):
     """Older transactions whose log files existed and were not folded by it; None: unknown."""
     digest: str = ""
     """Digest of the transaction (``log.chain``); empty: an older version committed it."""
-    query: bool = False
-    """A merge: its new parts have the rows of a query, which may be others than those before."""
+    query: bool | None = None
+    """Of a merge: True if its new parts have the rows of the user's query, which may be others than
+    those before; None: not known, an older version committed it."""
 
 
 class Header(msgspec.Struct, frozen=True, omit_defaults=True):

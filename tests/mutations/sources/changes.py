@@ -10,8 +10,8 @@ CHANGES = (
     Mutation(
         name="every merge is silent",
         file="include/firnline/read/steps.py",
-        old="        return self.mark.op in _SILENT and not self.mark.query",
-        new="        return self.mark.op in _SILENT",
+        old='(self.mark.op != "merge" or self.mark.query is False)',
+        new="self.mark.op != ''",
         breaks="A consumer of changes never gets what `merge.sql` has changed.",
         caught_by=_FEED_TEST,
     ),
