@@ -214,7 +214,7 @@ class VerifyWork(InTaskWork[VerifyOptions]):
         each = (
             f"{counted(checked['log_files'], 'log file')}",
             f"{counted(checked['transactions'], 'transaction')}",
-            f"{checked['live_parts']} live and {checked['dead_parts']} dead parts",
+            f"{checked['live_parts']:,} live and {counted(checked['dead_parts'], 'dead part')}",
             f"{counted(checked['objects'], 'object')} ({about_size(checked['bytes'])})",
             f"{counted(checked['footers'], 'footer')}",
         )

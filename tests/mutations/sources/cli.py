@@ -109,4 +109,20 @@ CLI = (
         breaks="A key that an error names drives the terminal of whoever reads it.",
         caught_by=("tests/unit/cli/test_failures.py",),
     ),
+    Mutation(
+        name="rows of another partition are taken",
+        file="include/firnline/rows/parts.py",
+        old="            refuse_strays(conformed, self.layout.partition)\n",
+        new="            pass\n",
+        breaks="Rows of one customer lie in the partition of another, and go when that is dropped.",
+        caught_by=("tests/cli/test_append.py",),
+    ),
+    Mutation(
+        name="a file is appended twice",
+        file="include/firnline/rows/source.py",
+        old="    _refuse_twice(paths)\n",
+        new="",
+        breaks="The rows of a file that two globs match are there twice.",
+        caught_by=("tests/cli/test_append.py",),
+    ),
 )

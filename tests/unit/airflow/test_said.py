@@ -56,7 +56,11 @@ def test_each_work_has_a_sentence_on_its_plan_and_on_its_report() -> None:
     names = ("log_files", "transactions", "live_parts", "dead_parts", "objects", "bytes", "footers")
     checked = dict.fromkeys(names, 1)
     found = {"checked": checked, "severities": {}, "findings": []}
-    assert VerifyWork().report_sentence(found).endswith("1 footers; found: nothing")
+    assert (
+        VerifyWork()
+        .report_sentence(found)
+        .endswith("1 dead part, 1 object (1 B), 1 footer; found: nothing")
+    )
     rebuild: dict[str, Any] = {
         "parts": 3,
         "dead_parts": 0,

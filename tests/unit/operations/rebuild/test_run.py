@@ -473,7 +473,7 @@ def test_the_log_of_a_table_that_was_copied_is_not_to_be_moved_away(tmp_path: Pa
     world = filled()
     merge(world, tmp_path)
     copy = copied(world)
-    with pytest.raises(LogCorruptError, match="do not read") as refused:
+    with pytest.raises(LogCorruptError, match="cannot be read") as refused:
         rebuild(copy, force=True)
     assert "firnline relocate" in refused.value.next_step
     assert "move" not in refused.value.next_step
