@@ -35,7 +35,7 @@ export FIRNLINE_CACHE = $(CURDIR)/.cache/firnline
 unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: help setup check lint unit test test-full mutations servers simulate database demo up bench lock format reference \
-	clean clean-demo
+	docs clean clean-demo
 
 help: ## Print this
 	@printf 'firnline: maintenance of log-structured Parquet tables\n\n'
@@ -56,7 +56,7 @@ lint:
 	$(BIN)/lint-imports --no-logo --cache-dir .cache/import-linter
 	$(BIN)/python -m tools.lock check
 	@# Not the params of DAGs: importing Airflow takes longer, and a test has them loaded already.
-	$(BIN)/python -m tools.reference check settings cli
+	$(BIN)/python -m tools.reference check settings cli why
 
 unit:
 	$(BIN)/pytest -q -n 2 tests/unit
@@ -112,6 +112,10 @@ format: setup ## Write the code the way check wants it
 
 reference: setup ## Write the generated tables of docs/
 	$(BIN)/python -m tools.reference write
+
+docs: setup ## Build the site of docs/ (look at it: python -m http.server -d .cache/site)
+	@# What it would say is an advertisement.
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 
 clean: ## Remove all that make has made here: .venv, caches, the demo's folder
 	rm -rf .venv .cache .firnline .hypothesis .ruff_cache

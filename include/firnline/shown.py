@@ -19,19 +19,19 @@ class Shown:
 
     __slots__ = ()
 
-    def title(self) -> str:
+    def _title(self) -> str:
         """Return what it is, with the name of its table."""
         raise NotImplementedError
 
-    def facts(self) -> Mapping[str, str]:
+    def _facts(self) -> Mapping[str, str]:
         """Return what is worth seeing, by name; sends no request."""
         raise NotImplementedError
 
     def __repr__(self) -> str:
-        return one_line(self.title(), self.facts())
+        return one_line(self._title(), self._facts())
 
     def _repr_html_(self) -> str:
-        return small_table(self.title(), self.facts())
+        return small_table(self._title(), self._facts())
 
 
 def one_line(title: str, facts: Mapping[str, str]) -> str:

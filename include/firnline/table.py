@@ -45,11 +45,11 @@ class Table(Shown):
         wanted = self.wanted or self.settings
         return replace(self, settings=in_force(wanted, properties), wanted=wanted)
 
-    def title(self) -> str:
+    def _title(self) -> str:
         """Return its name."""
         return f"Table {self.settings.name}"
 
-    def facts(self) -> Mapping[str, str]:
+    def _facts(self) -> Mapping[str, str]:
         """Return its place, and the layout that these settings say."""
         found = {
             "partition_by": self.settings.partition_by,

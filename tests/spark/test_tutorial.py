@@ -33,6 +33,8 @@ def reader(
     s3_server.make_bucket(BUCKET)
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("PWD", str(tmp_path))
+    monkeypatch.setattr("getpass.getuser", lambda: "ana")
+    monkeypatch.setattr("socket.gethostname", lambda: "laptop")
     real = s3_server.env()
     return Reader(
         programs={"firnline": lambda arguments: inside(capsys)(*arguments)},

@@ -8,7 +8,7 @@ A page is Markdown with fenced blocks:
 * any block with ``title="NAME"``: is written to the file of that name.
 
 What differs between two runs (times, ids, sizes, durations, users) is left out of the comparison;
-a line that is only ``…`` stands for any lines.
+``…`` stands for the rest of a line, and alone on a line for any lines.
 
 With ``FIRNLINE_WRITE_PAGES=1`` a mismatch is no failure: the page is given what was printed.
 """
@@ -32,6 +32,7 @@ _VARIES = (
     (re.compile(r"\b\d{13}_"), "<ms>_"),
     (re.compile(r"\b\d+(\.\d+)?(ms|s)\b"), "<duration>"),
     (re.compile(r"\b\d[\d,]*(\.\d+)? (B|KiB|MiB|GiB)(?!\w)"), "<size>"),
+    (re.compile(r"\bbytes_\w+ [\d,]+|\bseconds [\d.]+"), "<figure>"),
     (re.compile(r"\b[\w-]+@[\w.-]+"), "<who>"),
     # Columns of a table are as wide as what stands in them.
     (re.compile(r"─+"), "─"),
@@ -94,7 +95,10 @@ def comparable(text: str) -> list[str]:
 def differs(said: str, printed: str) -> str | None:
     """Return None if the page says what was printed, else the first thing in which it does not."""
     wanted, found = comparable(said), comparable(printed)
-    pattern = "".join(r"(?:.*\n)*" if each == ANY else re.escape(f"{each}\n") for each in wanted)
+    pattern = "".join(
+        r"(?:.*\n)*" if each == ANY else re.escape(each).replace(ANY, ".*") + "\n"
+        for each in wanted
+    )
     if re.fullmatch(pattern, "".join(f"{line}\n" for line in found)):
         return None
     return "\n".join(["the page says:", *wanted, "", "but this was printed:", *found])
@@ -194,4 +198,4 @@ class Reader:
     def _there(self, text: str) -> str:
         for said, meant in self.instead.items():
             text = text.replace(meant, said)
-        return text
+        return text.rstrip("\n") + "\n"

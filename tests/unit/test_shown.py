@@ -48,7 +48,7 @@ def root(tmp_path: Path) -> str:
 
 def cells(shown: Shown) -> dict[str, str]:
     title, *texts = Texts(shown._repr_html_()).texts
-    assert title == shown.title()
+    assert title == shown._title()
     return dict(zip(texts[::2], texts[1::2], strict=True))
 
 
@@ -117,13 +117,13 @@ def test_what_people_meet_is_shown_in_this_way(kind: type[Shown]) -> None:
 
 def test_every_line_is_short_and_every_text_is_escaped() -> None:
     class Long(Shown):
-        def title(self) -> str:
+        def _title(self) -> str:
             return "<script>"
 
-        def facts(self) -> dict[str, str]:
+        def _facts(self) -> dict[str, str]:
             return {"a\nb": "x" * 10_000, "tag": "<b>&"}
 
     assert len(repr(Long())) == LONGEST
     assert "\n" not in repr(Long())
     assert Texts(Long()._repr_html_()).texts == ["<script>", "a\nb", "x" * 10_000, "tag", "<b>&"]
-    assert "<script>" not in small_table(Long().title(), Long().facts())
+    assert "<script>" not in small_table(Long()._title(), Long()._facts())

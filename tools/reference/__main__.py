@@ -1,10 +1,10 @@
-"""Generated tables of docs/: settings, options of commands, params of DAGs.
+"""Generated tables of docs/: settings, options of commands, params of DAGs, figures.
 
     python -m tools.reference write [PAGE...]   regenerate the tables of the pages
     python -m tools.reference check [PAGE...]   exit 1 and name the tables that are stale
 
-A page is ``settings``, ``cli`` or ``airflow``; without one it is all of them. ``airflow`` imports
-Airflow, which takes two seconds.
+A page is ``settings``, ``cli``, ``why`` or ``airflow``; without one it is all of them. ``airflow``
+imports Airflow, which takes two seconds.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from tools.bootstrap import REPO
-from tools.reference import cli, dags, settings
+from tools.reference import benchmarks, cli, dags, settings
 from tools.reference.markdown import PageError, fill, stale
 
 DOCS = REPO / "docs"
@@ -23,6 +23,7 @@ COMMAND = "python -m tools.reference write"
 _BLOCKS: dict[str, Callable[[], dict[str, str]]] = {
     "settings": settings.blocks,
     "cli": cli.blocks,
+    "why": benchmarks.blocks,
     "airflow": dags.blocks,
 }
 PAGES = tuple(_BLOCKS)

@@ -60,10 +60,21 @@ def on_dag_run_failed(dag_run: DagRun, msg: str) -> None:  # noqa: ARG001 - the 
 
 
 def _copy(dag_run: DagRun) -> None:
-    if not is_ours(dag_run.dag_id):
+    if not is_ours(dag_run.dag_id) or _is_detached(dag_run):
         return
     for sentence in sentences(read_said(dag_run.dag_id, dag_run.run_id)):
         add_note(dag_run, sentence)
+
+
+def _is_detached(dag_run: Any) -> bool:  # noqa: ANN401 - DagRun is not imported here
+    """Return True for a run that no session would save, as in `airflow dags test`.
+
+    Its note cannot even be read: Airflow would log a traceback.
+    """
+    from sqlalchemy import inspect
+
+    state: Any = inspect(dag_run, raiseerr=False)
+    return state is not None and bool(state.detached)
 
 
 @dataclass(frozen=True, slots=True)

@@ -68,11 +68,11 @@ class AppendResult(Shown):
     requests: dict[str, int]
     """Store requests and bytes of this append by kind (``store.base.Counters``)."""
 
-    def title(self) -> str:
+    def _title(self) -> str:
         """Return what it is."""
         return "AppendResult"
 
-    def facts(self) -> Mapping[str, str]:
+    def _facts(self) -> Mapping[str, str]:
         """Return how much was written."""
         return {
             "rows": f"{self.rows:,}",

@@ -173,11 +173,11 @@ class Appender(Shown):
     ) -> None:
         self.close()
 
-    def title(self) -> str:
+    def _title(self) -> str:
         """Return to which table it appends."""
         return f"Appender to {self._table.settings.name}"
 
-    def facts(self) -> Mapping[str, str]:
+    def _facts(self) -> Mapping[str, str]:
         """Return what waits; of a moment ago if other threads append."""
         waiting, frozen = self._open, len(self._frozen)
         return {

@@ -72,12 +72,12 @@ class Report(Shown, msgspec.Struct, frozen=True, kw_only=True):
         plain: dict[str, object] = msgspec.to_builtins(self)
         return plain
 
-    def title(self) -> str:
+    def _title(self) -> str:
         """Return its kind, and its table if it names one."""
         table = getattr(self, "table", None)
         return f"{type(self).__name__} of {table}" if table else type(self).__name__
 
-    def facts(self) -> Mapping[str, str]:
+    def _facts(self) -> Mapping[str, str]:
         """Return its figures; of lists how long they are; nothing that is empty."""
         return figures({name: getattr(self, name) for name in self.__struct_fields__})
 

@@ -165,11 +165,11 @@ class Scan(Shown):
         """Return the resource limits of a read of this scan."""
         return limits_for(self.table, memory, threads)
 
-    def title(self) -> str:
+    def _title(self) -> str:
         """Return whose rows it has."""
         return f"Scan of {self.table.settings.name}"
 
-    def facts(self) -> Mapping[str, str]:
+    def _facts(self) -> Mapping[str, str]:
         """Return what will be read; known from the plan, without a request."""
         parts, size = len(self.plan.task.parts), self.plan.task.bytes
         all_parts = parts + sum(self.plan.passed_over.values())

@@ -8,6 +8,8 @@ from typing import Any
 
 import pytest
 from sqlalchemy import create_engine
+from sqlalchemy.orm import DeclarativeBase, Mapped, Session, mapped_column
+from sqlalchemy.orm.exc import DetachedInstanceError
 from sqlalchemy.pool import StaticPool
 
 from firnline.airflow import notes
@@ -107,3 +109,32 @@ def test_what_tasks_said_is_read_in_one_query_of_airflows_tables(
         said("b", "merge", "failed"),
         said("c", "approve"),
     ]
+
+
+def test_a_run_that_nobody_saves_gets_no_note(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As in `airflow dags test`, where even to read its note is an error."""
+
+    class Base(DeclarativeBase):
+        pass
+
+    class Run(Base):
+        __tablename__ = "dag_run"
+        dag_id: Mapped[str] = mapped_column(primary_key=True)
+        run_id: Mapped[str]
+        note: Mapped[str | None]
+
+    engine = create_engine("sqlite://", poolclass=StaticPool)
+    Base.metadata.create_all(engine)
+    monkeypatch.setattr(notes, "read_said", lambda *_: [said(SAID)])
+    with Session(engine) as session:
+        run: Any = Run(dag_id="merge__t", run_id="r")
+        session.add(run)
+        session.commit()  # what it knew is forgotten, to be read again
+        session.refresh(run, ["dag_id"])
+        notes.on_dag_run_success(run, "")
+        assert run.note == f"firnline: {SAID}."
+        session.commit()
+        session.refresh(run, ["dag_id"])
+    notes.on_dag_run_success(run, "")
+    with pytest.raises(DetachedInstanceError):
+        print(run.note)

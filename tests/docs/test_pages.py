@@ -1,0 +1,58 @@
+"""README and docs/notebook.md: what they show is what comes out."""
+
+from __future__ import annotations
+
+import datetime
+import re
+import tomllib
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from tests.support.cli import inside
+from tests.support.markdown import pages
+from tests.support.pages import WRITING, Reader, blocks
+from tools.bootstrap import REPO
+
+
+@pytest.fixture
+def reader(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> Reader:
+    """Somebody with a folder of small files; without a store."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("FIRNLINE_TABLES", raising=False)
+    (tmp_path / "clicks").mkdir()
+    for hour in range(24):
+        rows = {
+            "ts": [datetime.datetime.fromisoformat(f"2026-01-01T{hour:02}:00")],
+            "customer": [hour % 7],
+        }
+        pq.write_table(pa.table(rows), tmp_path / "clicks" / f"{hour}.parquet")
+    return Reader(
+        programs={"firnline": lambda given: inside(capsys)(*given)},
+        printed=lambda: capsys.readouterr().out,
+        env=monkeypatch.setenv,
+        instead={"/tmp/": f"{tmp_path}/", "s3://bucket": f"file://{tmp_path}"},
+    )
+
+
+@pytest.mark.parametrize("page", ["README.md", "docs/notebook.md"])
+def test_a_page_prints_what_it_says(reader: Reader, page: str) -> None:
+    reader.follow(list(blocks((REPO / page).read_text(encoding="utf-8"))))
+    if WRITING:
+        reader.write(REPO / page)
+
+
+def test_what_pages_install_are_extras_of_the_package() -> None:
+    with (REPO / "pyproject.toml").open("rb") as file:
+        extras = set(tomllib.load(file)["project"]["optional-dependencies"])
+    said = {
+        extra
+        for page in pages()
+        for named in re.findall(r"firnline\[([a-z,]+)\]", page.read_text(encoding="utf-8"))
+        for extra in named.split(",")
+    }
+    assert {"airflow", "spark"} <= said <= extras
