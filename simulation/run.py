@@ -36,7 +36,7 @@ from simulation.disaster import (
 )
 from simulation.kinds import KINDS, settings_of
 from simulation.layouts import footers_with_bounds
-from simulation.mirrors import MIRRORED, Publishers
+from simulation.mirrors import MIRRORED, VECTORED, Publishers
 from simulation.mix import Mix
 from simulation.oracle import Oracle
 from simulation.settings import wanted_by
@@ -83,7 +83,7 @@ def play_seed(seed: int, kept: frozenset[Event] | None = None) -> Played:
     chance = Chance(seed, kept)
     r = chance.stream(0)
     mix = Mix.of(r, [name for name in OPERATIONS if name not in DRAWN_LATER])
-    mix = replace(mix, mirror=seed in MIRRORED)
+    mix = replace(mix, mirror=seed in MIRRORED or seed in VECTORED, vectors=seed in VECTORED)
     world = World(chance, mix, settings_of(mix))
     oracle = Oracle(world)
     world.on_put = oracle.on_put

@@ -15,6 +15,7 @@ import msgspec
 import typer
 from typer.core import TyperGroup
 
+from firnline.cli import mirrored
 from firnline.cli.failures import given_by_root
 from firnline.errors import FirnlineError, UsageError
 from firnline.operations.fields import OptionField, option_fields
@@ -106,7 +107,9 @@ def command(
             for parameter, (options, fields) in structs.items():
                 values = {f.name: _value(f, given.pop(f.name)) for f in fields}
                 given[parameter] = options(**values)
+            mirrored.nothing_begun()
             function(**given)
+            mirrored.publish_written(silent=bool(given.get("as_json")))
 
         debug = inspect.Parameter(
             "debug", inspect.Parameter.KEYWORD_ONLY, default=False, annotation=_DebugOption
@@ -249,8 +252,13 @@ def require_table(table: Table) -> None:
     health.require_table(table)
 
 
-def identity(table: Table) -> RunIdentity:
-    """Return the identity of the user at this machine, for the history."""
+def identity(table: Table, *, commits: bool = True) -> RunIdentity:
+    """Return the identity of the user at this machine, for the history.
+
+    Args:
+        table: the table.
+        commits: its mirrors are published at the end of the command (``cli.mirrored``).
+    """
     from firnline.log.txn_file import RunIdentity
 
     try:
@@ -258,4 +266,7 @@ def identity(table: Table) -> RunIdentity:
     except (KeyError, OSError):  # a container's user without a name
         user = str(os.getuid())
     run_id = f"cli-{table.ids.uuid7(table.clock.now_ms())}"
-    return RunIdentity(run_id=run_id, user=user, host=socket.gethostname())
+    found = RunIdentity(run_id=run_id, user=user, host=socket.gethostname())
+    if commits:
+        mirrored.may_commit(table, found)
+    return found

@@ -47,7 +47,7 @@ from firnline.mirror.delta.replay import Shown, replay
 from firnline.mirror.delta.stats import file_stats
 from firnline.mirror.delta.vectors import Collected, Vector, Vectors, index_of
 from firnline.mirror.hold import Hold, parts_with_deletes
-from firnline.properties.in_force import put_within
+from firnline.properties.in_force import put_within, waits
 from firnline.state.history import headers_of
 from firnline.store.create import create
 from firnline.table import Table
@@ -86,6 +86,8 @@ class Published(msgspec.Struct, frozen=True, kw_only=True):
     hold: Hold | None = None
     """Why the mirror waits at the version before."""
     lost_races: int = 0
+    grace: int = 0
+    """The longest that a reader of the table may have, ms."""
 
 
 @dataclass(frozen=True)
@@ -400,4 +402,5 @@ def _published(found: Next, *, written: bool, lost: int, dry_run: bool = False) 
         vectors_made=len(found.hidden.make),
         hold=found.hold,
         lost_races=lost,
+        grace=waits(found.base.snapshot.properties, found.base.table.settings, found.now_ms).grace,
     )

@@ -63,7 +63,7 @@ def run_mirror(table: Table, options: MirrorOptions, run: RunIdentity) -> Mirror
         published = publish(table)
     kept = Kept()
     if published.written and published.version is not None and not options.dry_run:
-        kept = _keep_short(table, published.version)
+        kept = _keep_short(table, published.version, published.grace)
     return MirrorReport(
         table=table.settings.name,
         dry_run=options.dry_run,
@@ -77,10 +77,10 @@ def run_mirror(table: Table, options: MirrorOptions, run: RunIdentity) -> Mirror
     )
 
 
-def _keep_short(table: Table, version: int) -> Kept:
+def _keep_short(table: Table, version: int, grace: int) -> Kept:
     """Keep the mirror's log short; if that fails, it costs readers time only."""
     try:
-        return keep_short(table, version)
+        return keep_short(table, version, grace)
     except FirnlineError as error:
         _LOG.warning("the mirror of %s is published, and %s", table.settings.name, error)
         return Kept(warning=str(error))
