@@ -71,6 +71,7 @@ def settings_of(
     """Return the table's settings in a seed."""
     kind = KINDS[mix.kind]
     mirrored = mix.mirror and "primary_key" not in kind.settings
+    deletes = "vectors" if mix.vectors else "wait"
     found = TableSettings.model_validate(
         {
             "name": "t",
@@ -78,8 +79,8 @@ def settings_of(
             "partition_by": list(partition_by),
             "sort_by": ["u", "k"],
             "statistics": list(statistics),
-            "deletes": "lazy" if mix.lazy and not mirrored else "eager",
-            "mirror": ["delta"] if mirrored else [],
+            "deletes": "lazy" if mix.lazy and (mix.vectors or not mirrored) else "eager",
+            "mirror": [{"delta": {"deletes": deletes}}] if mirrored else [],
             "append": {"ttl": f"{ttl}ms"},
             "commit_ttl": f"{ttl}ms",
             "cleanup": {"grace": f"{grace}ms"},

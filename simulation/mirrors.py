@@ -9,22 +9,36 @@ from __future__ import annotations
 import json
 from bisect import bisect_right
 from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
+from typing import Any
 from urllib.parse import unquote
 
 import greenlet
+import numpy as np
 
+from firnline.commit.base import Base
 from firnline.errors import FirnlineError
+from firnline.mirror.delta.expiry import expire_vectors, newest_of
+from firnline.mirror.delta.head import list_versions
 from firnline.mirror.delta.publish import publish
+from firnline.mirror.delta.roaring import decode
+from firnline.mirror.hold import Hiding
 from firnline.mirror.retention import LONGEST_WAIT_MS
 from firnline.operations.mirror.check import run_check
+from firnline.read.hidden import Rows
+from firnline.read.plan import plan_hidden
 from simulation.oracle import Oracle
+from simulation.rows import decode as decode_part
+from simulation.rows import holds
 from simulation.stage import Stage, stage_of
 from simulation.world import Actor, Interrupted, Violation, World, resume
 
 MIRRORED = range(10_000, 13_000)
 """Seeds of worlds whose table has a mirror, unless its kind cannot have one."""
+VECTORED = range(13_000, 14_000)
+"""Seeds of worlds whose mirror has deletion vectors."""
 _FIRST = 2_000_000
 """First number of these actors, which no other actors have."""
 _BEGIN, _GO_ON = 0.06, 0.7
@@ -36,10 +50,23 @@ _MOST = 3
 class Version:
     """A version as a reader sees it."""
 
-    files: frozenset[str]
-    """Keys of its parts."""
+    files: Mapping[str, Hidden]
+    """Hidden rows by key of its parts."""
     written: int
     """Unix ms."""
+
+    @property
+    def objects(self) -> set[str]:
+        """Keys of the parts, and of the files of vectors."""
+        return {*self.files, *(hidden.key for hidden in self.files.values() if hidden.key)}
+
+
+@dataclass(frozen=True)
+class Hidden:
+    """The rows of a part that a version hides, by a vector in an object."""
+
+    key: str = ""
+    rows: frozenset[int] = frozenset()
 
 
 @dataclass
@@ -98,9 +125,11 @@ class Publishers:
     def _play(self, stage: Stage) -> None:
         stage.actor.tell("begins to publish")
         try:
-            done = publish(stage.table)
+            done = publish(stage.table, look=partial(_look_through, stage))
+            _expire(stage, done.grace)
             self.oracle.stats["mirrored" if done.written else "mirror as it was"] += 1
             self.oracle.stats["mirror replayed"] += done.replayed
+            self.oracle.stats["mirror hides rows"] += done.vectors
             if done.hold is not None:
                 self.oracle.stats["mirror waits"] += 1
             elif self.world.calm and not run_check(stage.table).same:
@@ -123,23 +152,39 @@ class Publishers:
         """Check that a version shows a state that the table had since its writer read it."""
         stored = self.world.objects[key]
         actions = [json.loads(line) for line in stored.data.splitlines()]
-        files = set(self.versions[-1].files) if self.versions else set()
+        files = dict(self.versions[-1].files) if self.versions else {}
         for action in actions:
             if "remove" in action:
                 gone = self._key(action["remove"]["path"])
-                if gone not in files:
-                    raise Violation(f"{key} removes {gone}, which the mirror did not show")
-                files.remove(gone)
+                if files.pop(gone, None) != self._hidden(action["remove"]):
+                    raise Violation(f"{key} removes {gone}, which the mirror did not show so")
             if "add" in action:
-                files.add(self._key(action["add"]["path"]))
-        self.versions.append(Version(frozenset(files), self.world.now))
-        seen = [k for path in files for k, _, _ in self.oracle.part_rows[path]]
+                files[self._key(action["add"]["path"])] = self._hidden(action["add"])
+        self.versions.append(Version(files, self.world.now))
+        seen = [
+            k
+            for path, hidden in files.items()
+            for row, (k, _, _) in enumerate(self.oracle.part_rows[path])
+            if row not in hidden.rows
+        ]
         if twice := [k for k, count in Counter(seen).items() if count > 1]:
             raise Violation(f"{key} shows rows twice: {sorted(twice)[:5]}")
         at = actions[0]["commitInfo"]["firnline"]["at"]
         began = max(bisect_right(self._times, at) - 1, 0)
         if not self.oracle.was_true(set(seen), began):
             raise Violation(f"{key} shows rows {sorted(seen)}, which the table never had since")
+
+    def _hidden(self, file: Mapping[str, Any]) -> Hidden:
+        """Return the rows that an action's vector hides, from its object."""
+        told = file.get("deletionVector")
+        if told is None:
+            return Hidden()
+        key = self.world.paths.vectors(self.world.paths.vectors_of_ref(told["pathOrInlineDv"]))
+        if key not in self.world.objects:
+            raise Violation(f"the mirror names the vectors {key}, which are not there")
+        start = told["offset"] + 4
+        data = self.world.objects[key].data[start : start + told["sizeInBytes"]]
+        return Hidden(key, frozenset(decode(data).tolist()))
 
     def _key(self, path: str) -> str:
         return f"t/{unquote(path)}"
@@ -152,5 +197,25 @@ class Publishers:
             until = version.written + LONGEST_WAIT_MS
             if number < len(self.versions) - 1:
                 until = min(until, self.versions[number + 1].written + grace)
-            if world.now < until and (gone := version.files - world.objects.keys()):
+            if world.now < until and (gone := version.objects - world.objects.keys()):
                 raise Violation(f"version {number} of the mirror shows {min(gone)}, which is gone")
+
+
+def _look_through(
+    stage: Stage, base: Base, hiding: Sequence[Hiding]
+) -> Iterator[tuple[str, Rows, int | None]]:
+    """Find hidden rows in parts of JSON (``mirror.delta.hiding.Look``)."""
+    kept = [(each.partition, each.marker) for each in hiding]
+    task = plan_hidden(base.snapshot, kept)
+    for part in task.parts:
+        rows = decode_part(stage.table.store.get(part.key))
+        found = [n for n, row in enumerate(rows) if holds(task.hidden[part.hidden], *row) is True]
+        yield part.key, np.array(found, np.int64), None
+
+
+def _expire(stage: Stage, grace: int) -> None:
+    """Delete the vectors that no version within the grace names, after every publication."""
+    table = stage.table
+    listing = list_versions(table.store, table.paths, whole=True)
+    oldest = newest_of(listing, table.clock.now_ms() - grace)
+    expire_vectors(table.store, table.paths, oldest)

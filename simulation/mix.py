@@ -47,6 +47,8 @@ class Mix:
     """Kind of table (``simulation.kinds``)."""
     mirror: bool = False
     """The table has a mirror, if its kind can have one."""
+    vectors: bool = False
+    """Its mirror has deletion vectors; else it waits for merges."""
 
     @property
     def merges(self) -> int:

@@ -38,7 +38,7 @@ from simulation.disaster import (
 )
 from simulation.kinds import KINDS, settings_of
 from simulation.layouts import footers_with_bounds
-from simulation.mirrors import MIRRORED, Publishers
+from simulation.mirrors import MIRRORED, VECTORED, Publishers
 from simulation.mix import Mix
 from simulation.oracle import Oracle
 from simulation.prepared import PREPARING
@@ -86,7 +86,7 @@ def play_seed(seed: int, kept: frozenset[Event] | None = None) -> Played:
     chance = Chance(seed, kept)
     r = chance.stream(0)
     mix = Mix.of(r, [name for name in OPERATIONS if name not in DRAWN_LATER])
-    mix = replace(mix, mirror=seed in MIRRORED)
+    mix = replace(mix, mirror=seed in MIRRORED or seed in VECTORED, vectors=seed in VECTORED)
     if seed in PREPARING:
         mix = replace(mix, weights=mix.weights | prepared.WEIGHTS)
     world = World(chance, mix, settings_of(mix))

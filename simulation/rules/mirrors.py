@@ -5,8 +5,10 @@ from __future__ import annotations
 import dataclasses
 from typing import Any
 
+import msgspec
+
 from firnline.mirror import changes
-from firnline.mirror.delta import publish
+from firnline.mirror.delta import expiry, publish
 from firnline.operations.cleanup import run as cleanup
 from simulation.rules.breaking import Mutation, put
 
@@ -42,8 +44,28 @@ def _table_before_head() -> None:
     put(publish, "plan_next", plan_next)
 
 
+def _same_vectors() -> None:
+    real = publish.__dict__["plan_hidden_rows"]
+
+    def plan(snapshot: Any, hiding: Any, old: Any, difference: Any) -> Any:
+        ids = {snapshot.paths.delta_path(each.marker.p): each.ids for each in hiding}
+        known = {
+            path: msgspec.structs.replace(vector, deletes=ids.get(path, vector.deletes))
+            for path, vector in old.items()
+        }
+        return real(snapshot, hiding, known, difference)
+
+    put(publish, "plan_hidden_rows", plan)
+
+
+def _vectors_expire_by_age() -> None:
+    put(expiry, "index_of", lambda *_: {})
+
+
 MIRRORS: dict[str, Mutation] = {
     "a mirror does not wait for deletes and columns": Mutation(_never_waits, 10_005),
     "clean-up does not wait for readers of a mirror": Mutation(_no_wait_for_readers, 10_009),
     "a publisher reads the table before the mirror": Mutation(_table_before_head, 10_005),
+    "a vector stays as it is when a delete comes": Mutation(_same_vectors, 13_002),
+    "vectors expire that versions name": Mutation(_vectors_expire_by_age, 13_143),
 }

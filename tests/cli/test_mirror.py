@@ -6,6 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from firnline.append.append import Appender
@@ -75,3 +76,54 @@ def test_a_mirror_that_waits_says_why_and_since_when(firnline: Firnline, setting
 
 def test_a_check_is_no_dry_run(firnline: Firnline, settings: Path) -> None:
     assert firnline("mirror", "events", "--check", "--dry-run", "--settings", settings).code == 2
+
+
+def published(tmp_path: Path) -> int:
+    return len(list((tmp_path / "events" / "_delta_log").glob("*.json")))
+
+
+def test_a_command_that_commits_publishes_and_one_that_only_looks_does_not(
+    firnline: Firnline, settings: Path, tmp_path: Path
+) -> None:
+    asked = ("--settings", settings)
+    firnline("mirror", "events", *asked)
+    append(tmp_path, 10)
+    for looks in (("merge", "events", "--full", "--dry-run"), ("cleanup", "events", "--dry-run")):
+        assert firnline(*looks, *asked).code == 0
+    assert published(tmp_path) == 1
+    merged = firnline("merge", "events", "--full", *asked)
+    assert "The mirror of events has a new version: 1 file more, 1 file less." in merged.out
+    assert published(tmp_path) == 2
+    deleted = firnline("delete", "events", "--where", "x = 1", "--yes", "--json", *asked)
+    assert deleted.data["table"] == "events"  # nothing but JSON
+    assert published(tmp_path) == 3
+    assert firnline("mirror", "events", "--check", *asked).code == 0
+
+
+def test_an_append_publishes_when_it_is_asked_to(
+    firnline: Firnline, settings: Path, tmp_path: Path
+) -> None:
+    asked = ("--settings", settings)
+    file = tmp_path / "new.parquet"
+    pq.write_table(pa.table({"x": [7]}), file)
+    assert firnline("append", "events", file, *asked).code == 0
+    assert published(tmp_path) == 0
+    told = firnline("append", "events", file, "--mirror", *asked)
+    assert "The mirror of events has a new version: 3 files more, 0 files less." in told.out
+    refused = firnline("append", f"file://{tmp_path}/other", file, "--mirror")
+    assert refused.code == 2
+    assert "name no mirror" in refused.err
+    assert not (tmp_path / "other").exists()
+
+
+def test_what_was_committed_stands_though_its_mirror_cannot_be_published(
+    firnline: Firnline, settings: Path, tmp_path: Path
+) -> None:
+    asked = ("--settings", settings)
+    firnline("mirror", "events", *asked)
+    version = tmp_path / "events" / "_delta_log" / f"{0:020d}.json"
+    version.write_text("{}\n")
+    done = firnline("delete", "events", "--where", "x = 1", "--yes", *asked)
+    assert done.code == 0
+    assert "the mirror of events was not published: " in done.err
+    assert "`firnline mirror events` publishes it" in done.err

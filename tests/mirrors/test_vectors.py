@@ -159,3 +159,18 @@ def test_checkpoints_keep_vectors(lazily: Lazily, monkeypatch: pytest.MonkeyPatc
     assert checkpoint.expire(table.store, listing, 6)[1] == 0
     lazily.append(30, 1)
     assert lazily.shown() == [0, 2, 4, 10, 12, 14, 30]
+
+
+def test_a_vacuum_of_another_engine_leaves_vectors(lazily: Lazily) -> None:
+    from deltalake import DeltaTable
+
+    lazily.append(0)
+    lazily.publish()
+    lazily.delete("k = 1")
+    lazily.publish()
+    store, paths = lazily.table().store, lazily.table().paths
+    before = [meta.key for meta in store.list(paths.vectors_dir)]
+    assert len(before) == 2
+    table = DeltaTable(lazily.url, storage_options=lazily.options)
+    table.vacuum(0, dry_run=False, enforce_retention_duration=False, full=True)
+    assert [meta.key for meta in store.list(paths.vectors_dir)] == before

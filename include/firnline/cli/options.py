@@ -12,6 +12,7 @@ import msgspec
 import typer
 from typer.core import TyperGroup
 
+from firnline.cli import mirrored
 from firnline.cli.failures import given_by_root
 from firnline.cli.shown import Mode, chosen
 from firnline.errors import FirnlineError, UsageError
@@ -112,8 +113,10 @@ def command(
             for parameter, (options, fields) in structs.items():
                 values = {f.name: _value(f, given.pop(f.name)) for f in fields}
                 given[parameter] = options(**values)
+            mirrored.nothing_begun()
             with chosen(mode):
                 function(**given)
+                mirrored.publish_written(silent=bool(given.get("as_json")))
 
         keyword = inspect.Parameter.KEYWORD_ONLY
         debug = inspect.Parameter("debug", keyword, default=False, annotation=_DebugOption)
@@ -258,8 +261,16 @@ def require_table(table: Table) -> None:
     health.require_table(table)
 
 
-def identity(table: Table) -> RunIdentity:
-    """Return the identity of the user at this machine, for the history."""
+def identity(table: Table, *, commits: bool = True) -> RunIdentity:
+    """Return the identity of the user at this machine, for the history.
+
+    Args:
+        table: the table.
+        commits: its mirrors are published at the end of the command (``cli.mirrored``).
+    """
     from firnline.operations.local import identity_here
 
-    return identity_here(table, "cli")
+    found = identity_here(table, "cli")
+    if commits:
+        mirrored.may_commit(table, found)
+    return found

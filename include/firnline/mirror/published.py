@@ -37,3 +37,5 @@ class Published(msgspec.Struct, frozen=True, kw_only=True):
     hold: Hold | None = None
     """Why the mirror waits at the version before."""
     lost_races: int = 0
+    grace: int = 0
+    """The longest that a reader of the table may have, ms."""

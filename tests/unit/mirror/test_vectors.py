@@ -264,7 +264,7 @@ def test_vectors_expire_behind_a_version_that_is_as_old_as_the_grace(mirror: Mir
     put_append(world, q=99)
     mirror.publish()
     assert expire_vectors(world.store, paths, last) == (0, 0)
-    assert keep_short(world.table, 0).expired == 0
+    assert keep_short(world.table, 0, GRACE).expired == 0
     assert mirror.hidden()[second[0]] == [3, 4]
 
 

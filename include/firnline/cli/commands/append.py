@@ -10,8 +10,17 @@ import typer
 from firnline.cli import output
 from firnline.cli.engine import refuse_unusable
 from firnline.cli.failures import when_stopped
-from firnline.cli.options import JsonOption, SettingsOption, TableArgument, command, open_target
+from firnline.cli.mirrored import publish
+from firnline.cli.options import (
+    JsonOption,
+    SettingsOption,
+    TableArgument,
+    command,
+    identity,
+    open_target,
+)
 from firnline.cli.progress import appending
+from firnline.errors import UsageError
 from firnline.units import counted
 
 if TYPE_CHECKING:
@@ -28,6 +37,7 @@ commands = typer.Typer()
         "firnline append file:///tmp/t a.parquet b.parquet",
         "firnline append s3://lake/events day.parquet --partition d=2026-01-31",
         "firnline append flights day.parquet --no-new-columns",
+        "firnline append events day.parquet --mirror",
     ],
 )
 def append(
@@ -56,6 +66,12 @@ def append(
             "--scratch", metavar="FOLDER", help="Local disk to stage parts on; without it $TMPDIR."
         ),
     ] = None,
+    mirror: Annotated[
+        bool,
+        typer.Option(
+            "--mirror", help="Publish the table's mirror at once, instead of with the next run."
+        ),
+    ] = False,
     as_json: JsonOption = False,
     settings: SettingsOption = None,
 ) -> None:
@@ -71,6 +87,11 @@ def append(
     if scratch is not None:
         refuse_unusable(scratch)
     name = opened.settings.name
+    if mirror and not opened.settings.mirrors:
+        raise UsageError(
+            f"the settings of {name} name no mirror, and --mirror would publish it",
+            next_step="write mirror: [delta] into the settings file, or leave --mirror out",
+        )
     with (
         when_stopped(
             f"stopped; either all of the rows were appended to {name} or none",
@@ -82,6 +103,8 @@ def append(
             files, partition, new_columns=not no_new_columns, on_progress=tell
         )
     output.show(describe(opened, result, len(files)), as_json, _render)
+    if mirror:
+        publish(opened, identity(opened, commits=False), silent=as_json)
 
 
 def describe(table: Table, result: AppendResult, files: int) -> dict[str, Any]:

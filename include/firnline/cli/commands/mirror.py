@@ -78,7 +78,7 @@ def _publish(table: Table, options: MirrorOptions, as_json: bool) -> None:
         "stopped; the mirror shows the state that it showed, or the newest one",
         next_step="run the same command again",
     ):
-        report = run_mirror(table, options, identity(table))
+        report = run_mirror(table, options, identity(table, commits=False))
     output.show(report.to_json(), as_json, _render)
 
 

@@ -16,7 +16,7 @@ import msgspec
 
 from firnline.errors import MirrorDamagedError
 from firnline.extras import extra_of
-from firnline.mirror.delta.expiry import expire_vectors
+from firnline.mirror.delta.expiry import expire_vectors, newest_of
 from firnline.mirror.delta.head import Listing, Version, list_versions
 from firnline.paths import TablePaths
 from firnline.store.base import Deleted, Store
@@ -38,7 +38,7 @@ class Kept(msgspec.Struct, frozen=True, kw_only=True):
     warning: str = ""
 
 
-def keep_short(table: Table, version: int) -> Kept:
+def keep_short(table: Table, version: int, grace: int) -> Kept:
     """Write a checkpoint of each hundredth version, and delete what expired behind an older one.
 
     What is behind a checkpoint that is as old as the grace goes: clean-up deletes the parts of such
@@ -52,6 +52,7 @@ def keep_short(table: Table, version: int) -> Kept:
     Args:
         table: the table.
         version: the newest version.
+        grace: the longest that a reader may have, ms.
     """
     if version % EVERY:
         return Kept()
@@ -67,11 +68,10 @@ def keep_short(table: Table, version: int) -> Kept:
             )
         write_checkpoint(store, paths, version, listing)
         written = version
-    limit = table.clock.now_ms() - table.settings.cleanup.grace
+    limit = table.clock.now_ms() - grace
     old = [c.number for c in listing.checkpoints if c.modified_ms <= limit]
     expired, failed = expire(store, listing, max(old, default=0))
-    past = [v for v in listing.versions if v.modified_ms <= limit]
-    vectors = expire_vectors(store, paths, past[-1] if past else None)
+    vectors = expire_vectors(store, paths, newest_of(listing, limit))
     expired, failed = expired + vectors[0], failed + vectors[1]
     warning = f"{failed} old objects of the mirror could not be deleted" if failed else ""
     return Kept(checkpoint=written, expired=expired, warning=warning)

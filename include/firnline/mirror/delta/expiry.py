@@ -7,13 +7,18 @@ names, and younger ones.
 
 from __future__ import annotations
 
-from firnline.mirror.delta.head import Version, position_of
+from firnline.mirror.delta.head import Listing, Version, position_of
 from firnline.mirror.delta.vectors import index_of
 from firnline.paths import TablePaths
 from firnline.store.base import Store
 
 MARGIN_MS = 600_000
 """Clocks of a store's machines differ by less."""
+
+
+def newest_of(listing: Listing, limit_ms: int) -> Version | None:
+    """Return the newest version that is as old as a time (unix ms); None if there is none."""
+    return next((v for v in reversed(listing.versions) if v.modified_ms <= limit_ms), None)
 
 
 def expire_vectors(store: Store, paths: TablePaths, oldest: Version | None) -> tuple[int, int]:

@@ -49,7 +49,7 @@ from firnline.mirror.hold import Hold, parts_with_deletes
 from firnline.mirror.position import Position
 from firnline.mirror.published import ATTEMPTS, Published
 from firnline.mirror.stated import ops_of, refuse_unstated
-from firnline.properties.in_force import put_within
+from firnline.properties.in_force import put_within, waits
 from firnline.store.create import create
 from firnline.table import Table
 
@@ -348,4 +348,5 @@ def _published(found: Next, *, written: bool, lost: int, dry_run: bool = False) 
         vectors_made=len(found.hidden.make),
         hold=found.hold,
         lost_races=lost,
+        grace=waits(found.base.snapshot.properties, found.base.table.settings, found.now_ms).grace,
     )

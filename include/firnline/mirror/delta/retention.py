@@ -6,6 +6,7 @@ it states; parts that died before version 0 were never shown.
 
 from __future__ import annotations
 
+from firnline.mirror.delta.expiry import newest_of
 from firnline.mirror.delta.head import list_versions, position_of
 from firnline.mirror.retention import NONE, Readers
 from firnline.paths import TablePaths
@@ -19,11 +20,12 @@ def readers_of(store: Store, paths: TablePaths, grace: int, now_ms: int) -> Read
 
     Raises MirrorDamagedError.
     """
-    versions = list_versions(store, paths, whole=True).versions
+    listing = list_versions(store, paths, whole=True)
+    versions = listing.versions
     if not versions:
         return None
     newest = position_of(store, versions[-1].key)
-    old = next((v for v in reversed(versions) if v.modified_ms <= now_ms - grace), None)
+    old = newest_of(listing, now_ms - grace)
     if old is None and versions[0].number == 0:
         old = versions[0]
     if old is None:

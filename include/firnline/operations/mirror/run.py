@@ -121,7 +121,7 @@ def _keep_short(table: Table, found: dict[str, Published]) -> Kept:
     written = {name: done.version for name, done in found.items() if done.written}
     version = written.get("delta")
     if version is not None:
-        kept = _shorten(table, version)
+        kept = _shorten(table, version, found["delta"].grace)
     version = written.get("iceberg")
     if version is not None:
         from firnline.mirror.iceberg.sweep import keep_short as sweep
@@ -134,9 +134,9 @@ def _keep_short(table: Table, found: dict[str, Published]) -> Kept:
     return kept
 
 
-def _shorten(table: Table, version: int) -> Kept:
+def _shorten(table: Table, version: int, grace: int) -> Kept:
     try:
-        return keep_short(table, version)
+        return keep_short(table, version, grace)
     except FirnlineError as error:
         _LOG.warning("the mirror of %s is published, and %s", table.settings.name, error)
         return Kept(warning=str(error))

@@ -1,0 +1,70 @@
+"""The one rule of the command line for mirrors: who has committed publishes.
+
+A command that takes part in the table's history and has written something publishes the table's
+newest state in its mirrors, if the settings name one. An append does it when it is asked to. What
+was committed stands, whatever becomes of the publication.
+"""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING
+
+from firnline.cli.failures import printable
+from firnline.errors import FirnlineError
+
+if TYPE_CHECKING:
+    from firnline.log.txn_file import RunIdentity
+    from firnline.table import Table
+
+
+class _Begun:
+    """The table that the current command may commit to, and who it is in the history."""
+
+    run: tuple[Table, RunIdentity] | None = None
+
+
+def nothing_begun() -> None:
+    """Forget the table: another command begins in this process."""
+    _Begun.run = None
+
+
+def may_commit(table: Table, run: RunIdentity) -> None:
+    """Note the table that a command may commit to."""
+    _Begun.run = table, run
+
+
+def publish_written(*, silent: bool) -> None:
+    """Publish the mirrors of the table that the command has written to.
+
+    Requests: those of ``operations.mirror.run.run_mirror``; none where nothing was written, or the
+    settings name no mirror.
+
+    Args:
+        silent: say nothing but failures.
+    """
+    if _Begun.run is None:
+        return
+    table, run = _Begun.run
+    if table.settings.mirrors and table.store.counters.put:
+        publish(table, run, silent=silent)
+
+
+def publish(table: Table, run: RunIdentity, *, silent: bool) -> None:
+    """Publish, and say so; a failure is a warning: what was committed stands."""
+    from firnline.cli import output
+    from firnline.operations.mirror.run import run_mirror
+    from firnline.operations.mirror.words import sentence
+    from firnline.operations.options import MirrorOptions
+
+    try:
+        report = run_mirror(table, MirrorOptions(), run)
+    except FirnlineError as error:
+        name = table.settings.name
+        sys.stderr.write(
+            f"firnline: the mirror of {name} was not published: {printable(str(error))}; what was "
+            f"committed stands, and `firnline mirror {name}` publishes it\n"
+        )
+        return
+    if not silent:
+        output.line(sentence(report.to_json()))
