@@ -110,4 +110,5 @@ def test_one_that_fails_holds_up_no_other() -> None:
     assert first == NotPublished("x", "no access; get it")
     assert isinstance(second, NotPublished)
     assert not isinstance(third, NotPublished)
+    assert third.delta is not None
     assert third.delta.written
