@@ -109,7 +109,8 @@ def _interval() -> tuple[str, str]:
 def replace(mode: str, root: str, new: Path, work: Path) -> None:
     """Our contender."""
     from firnline.log.txn_file import RunIdentity
-    from firnline.operations.options import Mode, ReplaceOptions
+    from firnline.operations.common_options import Mode
+    from firnline.operations.options import ReplaceOptions
     from firnline.operations.replace.run import run_replace
 
     start, end = _interval()
