@@ -110,7 +110,8 @@ def stated(group: Group, task: KernelTask) -> KernelTask:
 
 def planted(monkeypatch: pytest.MonkeyPatch, fault: Callable[[pa.Table], pa.Table]) -> None:
     """Let kernels write wrong rows, as many as the right ones, into the first output."""
-    real, done = Producer._finished, []
+    real = Producer._finished
+    done: list[Path] = []
 
     def finished(producer: Producer, path: Path, *rest: Any) -> Any:
         if not done:

@@ -10,25 +10,46 @@ import pyarrow.parquet as pq
 import pytest
 
 from firnline.append.append import Appender
+from firnline.clock import SystemClock
+from firnline.ids import SystemIds
+from firnline.kernel.local import LocalEngine
 from firnline.kernel.outputs import Producer
-from firnline.operations.merge.run import MergeFailedError
-from firnline.operations.options import VerifyOptions
+from firnline.log.txn_file import RunIdentity
+from firnline.operations.merge.run import MergeFailedError, MergeReport, run_merge
+from firnline.operations.options import MergeOptions, VerifyOptions
 from firnline.operations.verify.run import run_verify
+from firnline.settings.load import TableSettings
 from firnline.state.snapshot import read_snapshot
+from firnline.store.access import StoreAccess
 from firnline.store.probe import forget
-from firnline.table import Table
-from tests.store.test_merge_accounting import merge, opened
+from firnline.table import Table, open_table
 from tools.s3server import StoreRoot
 
+RUN = RunIdentity(run_id="r")
 PARTS = 6
 
 
-def filled(root: StoreRoot, **settings: Any) -> Table:
-    table = opened(root, **settings)
+def filled(store_root: StoreRoot, name: str) -> Table:
+    table = opened(store_root, name)
     appender = Appender(table)
     for number in range(PARTS):
         appender.append(pa.table({"id": [number, number + 1], "name": ["a", None]}))
     return table
+
+
+def opened(store_root: StoreRoot, name: str) -> Table:
+    """The table of that name, whose merges are proven as it says."""
+    access = StoreAccess.from_env(store_root.env) if store_root.kind == "s3" else None
+    root = f"{store_root.url}/{name}"
+    given = {"name": "t", "root": root, "merge": {"proof": name}}
+    return open_table(TableSettings.model_validate(given), access)
+
+
+def merged(store_root: StoreRoot, scratch: Path, name: str) -> MergeReport:
+    engine = LocalEngine(
+        lambda: opened(store_root, name).store, scratch, SystemIds(), SystemClock()
+    )
+    return run_merge(opened(store_root, name), lambda: engine, MergeOptions(), RUN)
 
 
 def keys(table: Table) -> list[str]:
@@ -52,27 +73,26 @@ def plant(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_group_whose_proof_fails_leaves_the_table_and_the_bucket_as_they_were(
     store_root: StoreRoot, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    table = filled(store_root)
+    table = filled(store_root, "rows")
     before = keys(table), set(read_snapshot(table.store, table.paths).live)
     with monkeypatch.context() as patch:
         plant(patch)
         with pytest.raises(MergeFailedError) as failed:
-            merge(store_root, tmp_path / "scratch")
+            merged(store_root, tmp_path / "scratch", "rows")
     (failure,) = failed.value.report.failures
     assert failure.error == "RowsDifferError"
     assert "failed its proof" in failure.message
     assert before == (keys(table), set(read_snapshot(table.store, table.paths).live))
     assert failed.value.report.requests["get"] >= PARTS
-    assert merge(store_root, tmp_path / "scratch").counts.parts_out == 1
+    assert merged(store_root, tmp_path / "scratch", "rows").counts.parts_out == 1
 
 
 def test_reading_back_and_digests_cost_no_request(store_root: StoreRoot, tmp_path: Path) -> None:
     spent = []
     for proof in ("counts", "rows"):
-        place = f"{store_root.url}/{proof}"
-        table = filled(store_root, root=place)
+        table = filled(store_root, proof)
         forget()  # the probe is part of what a run costs
-        report = merge(store_root, tmp_path / "scratch", root=place, merge={"proof": proof})
+        report = merged(store_root, tmp_path / "scratch", proof)
         spent.append({k: v for k, v in report.requests.items() if not k.startswith("bytes")})
         before = table.store.counters.as_dict()["get"]
         audit = run_verify(table, VerifyOptions(rows=True))

@@ -309,7 +309,7 @@ KERNEL = (
         file="include/firnline/types/rowhash.py",
         old="            given *= valid",
         new="            given *= valid | np.uint8(1)",
-        breaks="A null that becomes an empty text passes its proof; an added column changes digests.",
+        breaks="A null that becomes an empty text passes; an added column changes digests.",
         caught_by=("tests/unit/types/test_rowhash.py",),
     ),
     Mutation(

@@ -171,6 +171,7 @@ VECTORS: dict[str, list[pa.Table]] = {
     ],
     "`a = 1` and `a = 2`": [one(pa.int64(), 1, 2), one(pa.int16(), 2, 1)],
     "`a = 1` twice": [one(pa.int64(), 1, 1)],
+    "`a = 1`, and a row without a value": [one(pa.int64(), 1, None), one(pa.uint8(), None, 1)],
 }
 
 
