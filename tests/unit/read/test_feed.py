@@ -297,8 +297,9 @@ def test_what_is_no_position_is_refused_and_a_position_survives_its_text(tmp_pat
     for wrong in ("p1.", "p1.AAAA", "p1.%%", to_text(Offset(seq=9))[:-9]):
         with pytest.raises(UsageError, match="is not a position"):
             firnline.changes(table, wrong)
-    with pytest.raises(StreamBehindError, match="names transaction 9"):
-        firnline.changes(table, to_text(Offset(seq=9)))
+    for given in ({"since": to_text(Offset(seq=9))}, {"since": 0, "until": to_text(Offset(seq=9))}):
+        with pytest.raises(StreamBehindError, match="names transaction 9"):
+            firnline.changes(table, **given)
     offset = Offset(seq=3, seen=frozenset({"a", "b"}), foreign=frozenset({"c"}))
     assert from_text(to_text(offset)) == offset
 
