@@ -335,7 +335,7 @@ def test_a_merge_that_an_append_slipped_into_tells_who_wins_now(
     world.store.put_new(copy, world.store.get(newest.p))
     marker = msgspec.structs.replace(newest, p=copy, q=base.seq, o=order, t=0)
     counts = Counts(parts_in=2, parts_out=1, rows_in=2, rows_out=1, rows_deduplicated=1)
-    change = Change("merge", tuple(m.p for m in live), (marker,), counts)
+    change = Change("merge", tuple(m.p for m in live), (marker,), counts, query=False)
     commit(table, base, change, RUN)
     assert [row["note"] for row in firnline.scan(table)] == ["late"]
     found = firnline.changes(table, feed_before.position)
