@@ -39,7 +39,7 @@ def _order_is_kept() -> None:
 CHANGES: dict[str, Mutation] = {
     "changes leave out what deletes hide in parts that stay": Mutation(_records_do_not_count, 21),
     "changes bring an append after its transaction": Mutation(_appended_after_the_transaction, 25),
-    "changes bring what their position names once more": Mutation(_seen_is_forgotten, 0),
+    "changes bring what their position names once more": Mutation(_seen_is_forgotten, 1),
 }
 
 CHANGES_RARE: dict[str, Callable[[], None]] = {

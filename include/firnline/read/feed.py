@@ -6,8 +6,10 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 
+import msgspec
+
 from firnline.errors import SnapshotExpiredError, StreamBehindError, UsageError
-from firnline.log.records import LogContent, Marker, TxnMark
+from firnline.log.records import Delete, LogContent, Marker, TxnMark
 from firnline.properties.in_force import current, in_force
 from firnline.read import offsets as plan
 from firnline.read import steps
@@ -35,6 +37,8 @@ class ChangeFeed(AppendLog):
 
     _effects: dict[int, Effect] = field(default_factory=dict)
     """Of the transactions after the newest offset."""
+    _records: dict[str, Delete] = field(default_factory=dict)
+    """Their records by id, each once: transactions carry those of others on."""
 
     def hold(self) -> None:
         """Take the state of now for the newest from now on."""
@@ -89,6 +93,7 @@ class ChangeFeed(AppendLog):
             snapshot = self._known(end)
             first = end if start is None else start
             view = self._view(first, snapshot)
+            plan.check(replace(end, foreign=first.foreign), view)
             effects = {seq: self._effects[seq] for seq in view.folds}
             steps.check(effects.values())
             settings = in_force(self.table.settings, current(snapshot.properties))
@@ -120,12 +125,23 @@ class ChangeFeed(AppendLog):
         return known
 
     def _folded(self, content: LogContent, mark: TxnMark) -> Folds:
-        self._effects[mark.seq] = Effect.of(content, mark)
+        effect = Effect.of(content, mark)
+        self._effects[mark.seq] = replace(effect, records=tuple(map(self._once, effect.records)))
         return super()._folded(content, mark)
+
+    def _once(self, record: Delete) -> Delete:
+        """Return the one copy of a record that is kept, without the log file that it stood in."""
+        known = self._records.get(record.id)
+        if known is None:
+            known = msgspec.structs.replace(record, where=record.where.copy())
+            self._records[record.id] = known
+        return known
 
     def _view(self, offset: Offset, snapshot: Snapshot) -> View:
         view = super()._view(offset, snapshot)
         self._effects = {seq: self._effects[seq] for seq in view.folds}
+        records = (record for effect in self._effects.values() for record in effect.records)
+        self._records = {record.id: record for record in records}
         return view
 
     def _brought(

@@ -335,7 +335,7 @@ class _Walk:
             after: newest transaction whose records count after it.
         """
         found: list[ChangeTask] = []
-        was, now = self._by_partition(old), self._by_partition(self.members)
+        was, now = (self._by_partition(side, changed) for side in (old, self.members))
         for name, parts in sorted(changed.items()):
             near = self._near(parts)
             left = self._read(was.get(name, []), before, near)
@@ -365,20 +365,26 @@ class _Walk:
         found: dict[str, list[str]] = {}
         if not effect.own:
             return found
-        members = self._by_partition(self.members)
-        for name, own in self._by_partition(effect.own).items():
+        new = self._by_partition(effect.own)
+        members = self._by_partition(self.members, new)
+        for name, own in new.items():
             others = [self._marker(p).order() for p in members[name] if p not in effect.own]
             spans = [self._marker(p).order() for p in own]
             if any(low <= at[1] and at[0] <= high for low, high in spans for at in others):
                 found[name] = members[name]
         return found
 
-    def _by_partition(self, parts: Iterable[str]) -> dict[str, list[str]]:
+    def _by_partition(
+        self, parts: Iterable[str], only: Collection[str] | None = None
+    ) -> dict[str, list[str]]:
+        """Return parts by partition, sorted; ``only``: of these partitions."""
         found: dict[str, list[str]] = defaultdict(list)
         start = len(self.known.snapshot.paths.data_dir)
-        for path in sorted(parts):
-            found[path[start : max(start, path.rfind("/"))]].append(path)
-        return found
+        for path in parts:
+            name = path[start : max(start, path.rfind("/"))]
+            if only is None or name in only:
+                found[name].append(path)
+        return {name: sorted(found[name]) for name in sorted(found)}
 
     def _marker(self, path: str) -> Marker:
         snapshot = self.known.snapshot

@@ -88,6 +88,7 @@ def tally(rows: Sequence[Row]) -> Counter[str]:
 
 @examples(10, 1_000)
 @given(st.lists(ROWS, max_size=8), st.lists(ROWS, max_size=8), st.lists(EARLIER, max_size=4))
+@example([dict.fromkeys(COLUMNS)] * 5, [], [])
 @example([{**dict.fromkeys(COLUMNS), "f": -0.0}], [{**dict.fromkeys(COLUMNS), "f": 0.0}], [])
 def test_before_and_the_changes_are_after_and_no_row_is_in_vain(
     tmp_path_factory: pytest.TempPathFactory,

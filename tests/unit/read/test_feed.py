@@ -297,8 +297,9 @@ def test_what_is_no_position_is_refused_and_a_position_survives_its_text(tmp_pat
     for wrong in ("p1.", "p1.AAAA", "p1.%%", to_text(Offset(seq=9))[:-9]):
         with pytest.raises(UsageError, match="is not a position"):
             firnline.changes(table, wrong)
-    with pytest.raises(StreamBehindError, match="names transaction 9"):
-        firnline.changes(table, to_text(Offset(seq=9)))
+    for given in ({"since": to_text(Offset(seq=9))}, {"since": 0, "until": to_text(Offset(seq=9))}):
+        with pytest.raises(StreamBehindError, match="names transaction 9"):
+            firnline.changes(table, **given)
     offset = Offset(seq=3, seen=frozenset({"a", "b"}), foreign=frozenset({"c"}))
     assert from_text(to_text(offset)) == offset
 
@@ -334,7 +335,7 @@ def test_a_merge_that_an_append_slipped_into_tells_who_wins_now(
     world.store.put_new(copy, world.store.get(newest.p))
     marker = msgspec.structs.replace(newest, p=copy, q=base.seq, o=order, t=0)
     counts = Counts(parts_in=2, parts_out=1, rows_in=2, rows_out=1, rows_deduplicated=1)
-    change = Change("merge", tuple(m.p for m in live), (marker,), counts)
+    change = Change("merge", tuple(m.p for m in live), (marker,), counts, query=False)
     commit(table, base, change, RUN)
     assert [row["note"] for row in firnline.scan(table)] == ["late"]
     found = firnline.changes(table, feed_before.position)
