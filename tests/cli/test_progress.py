@@ -140,7 +140,12 @@ def test_a_run_that_tells_nothing_is_shown_to_be_alive(
 ) -> None:
     clock, looked = SetClock(), threading.Semaphore(0)
     monkeypatch.setattr("firnline.cli.shown._LOOK_SECONDS", 0.001)
-    monkeypatch.setattr("firnline.cli.shown.about_duration", lambda _: looked.release() or "20s")
+
+    def told(_milliseconds: int) -> str:
+        looked.release()
+        return "20s"
+
+    monkeypatch.setattr("firnline.cli.shown.about_duration", told)
     with merging("events", clock, silent=False) as tell:
         tell(HALF)
         clock.advance(20_000)

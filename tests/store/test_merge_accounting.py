@@ -135,7 +135,8 @@ def test_columns_of_the_path_never_replace_columns_of_the_file(
     settings = {"partition": "day=.*"}
     appender = Appender(opened(store_root, **settings))
     for number in range(4):
-        appender.append(pa.table({"day": [f"in the file {number}"]}), partition="day=path")
+        rows = pa.table({"day": [f"in the file {number}"]})
+        appender.append(rows, partition="day=path", agree=False)
     merge(store_root, tmp_path / "scratch", **settings)
     (after,) = read(store_root, tmp_path)
     assert sorted(after.column("day").to_pylist()) == [f"in the file {n}" for n in range(4)]

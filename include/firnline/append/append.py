@@ -26,6 +26,7 @@ from firnline.log.reader import ATTEMPTS
 from firnline.parquet.part import WrittenPart
 from firnline.properties.in_force import from_settings
 from firnline.properties.record import Properties
+from firnline.rows.agree import refuse_strays
 from firnline.rows.source import Checked, Rows, check_files, gather, read_files, tables_of
 from firnline.settings.load import TableSettings
 from firnline.shown import Shown
@@ -131,6 +132,8 @@ class Appender:
         data: Rows,
         partition: str | None = None,
         metadata: Mapping[str, str] | None = None,
+        *,
+        agree: bool = True,
     ) -> AppendResult:
         """Append rows, atomically over all their partitions.
 
@@ -140,6 +143,8 @@ class Appender:
             data: rows; columns in any order, new ones are added, missing ones are null.
             partition: path of all rows, only for a table without ``partition_by``.
             metadata: more key-value pairs for the footers of the parts.
+            agree: refuse rows whose values are not those that the partition states for columns of
+                its names (``rows.agree``).
 
         Raises:
             UsageError: partition, columns or settings do not match the table.
@@ -162,6 +167,8 @@ class Appender:
         read_again = partial(self.columns.look_again, origin.q)
         with scratch_folder(self._scratch) as folder:
             run = AppendRun(table, origin, known, where, folder, extra, read_again)
+            if agree and where:
+                run.writer.check = partial(refuse_strays, partition=where)
             log_key, t = self._execute(run, data)
         if log_key is not None:
             self.columns.published(log_key, run.columns)

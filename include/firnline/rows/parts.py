@@ -22,7 +22,6 @@ from firnline.parquet.io import SortColumn, write_part
 from firnline.parquet.part import PartitionLevel, PartMetadata, WrittenPart
 from firnline.parquet.stats import from_table
 from firnline.paths import TablePaths
-from firnline.rows.agree import refuse_strays
 from firnline.rows.conform import check_columns, conform_rows, newest_of_each_key
 from firnline.store.base import Store
 from firnline.types.hashes import Hashes
@@ -104,13 +103,10 @@ class PartWriter:
         """Check and add rows; may write parts.
 
         Raises:
-            PartSchemaError, SchemaConflictError, UsageError: they do not fit the table, or not the
-                partition that is stated for them.
+            PartSchemaError, SchemaConflictError, UsageError: they do not fit the table.
             StoreError, ScratchFullError: a part could not be written.
         """
         conformed = self._conform(rows)
-        if not self.layout.partition_by:
-            refuse_strays(conformed, self.layout.partition)
         if self.check is not None:
             self.check(conformed)
         if not conformed.num_rows:

@@ -111,9 +111,9 @@ CLI = (
     ),
     Mutation(
         name="rows of another partition are taken",
-        file="include/firnline/rows/parts.py",
-        old="            refuse_strays(conformed, self.layout.partition)\n",
-        new="            pass\n",
+        file="include/firnline/append/append.py",
+        old="            if agree and where:\n",
+        new="            if agree and not where:\n",
         breaks="Rows of one customer lie in the partition of another, and go when that is dropped.",
         caught_by=("tests/cli/test_append.py",),
     ),
