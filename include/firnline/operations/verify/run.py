@@ -33,6 +33,7 @@ from firnline.operations.verify.plan import (
 )
 from firnline.parquet.footers import FooterFacts, FooterTask, FooterWanted, many_facts
 from firnline.properties.in_force import IDENTITY, current, differences, waits
+from firnline.shown import ShownFigures
 from firnline.state import health
 from firnline.state.snapshot import Snapshot, build
 from firnline.state.survey import LogSurvey, TxnSurvey, survey_log, survey_transactions
@@ -69,7 +70,7 @@ class Checked(msgspec.Struct, frozen=True, kw_only=True):
     footer_rows: int = 0
 
 
-class VerifyReport(msgspec.Struct, frozen=True, kw_only=True):
+class VerifyReport(ShownFigures, msgspec.Struct, frozen=True, kw_only=True):
     """Result of a check."""
 
     table: str
