@@ -34,6 +34,23 @@ class Shown:
         return small_table(self._title(), self._facts())
 
 
+class ShownFigures(Shown):
+    """The same, from the figures that a plan or a report has in its JSON."""
+
+    __slots__ = ()
+
+    def to_json(self) -> Mapping[str, object]:
+        """Return plain data."""
+        raise NotImplementedError
+
+    def _title(self) -> str:
+        table = getattr(self, "table", None)
+        return f"{type(self).__name__} of {table}" if table else type(self).__name__
+
+    def _facts(self) -> Mapping[str, str]:
+        return figures(self.to_json())
+
+
 def one_line(title: str, facts: Mapping[str, str]) -> str:
     """Return ``<title: name value, name value>``, cut at ``LONGEST`` characters."""
     said = ", ".join(f"{name} {value}" for name, value in facts.items())

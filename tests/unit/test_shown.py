@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from html.parser import HTMLParser
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -13,6 +15,7 @@ from firnline.append.service import AppendResult
 from firnline.log.txn_file import Counts
 from firnline.operations.merge.run import MergeReport
 from firnline.operations.runner import Report
+from firnline.operations.verify.run import VerifyReport
 from firnline.read.scan import Scan
 from firnline.settings.load import find_table
 from firnline.shown import LONGEST, Shown, small_table
@@ -108,11 +111,33 @@ def test_a_report_says_its_figures_and_nothing_that_is_empty() -> None:
 
 
 @pytest.mark.parametrize(
-    "kind", [Scan, Table, firnline.Appender, AppendResult, Report, MergeReport]
+    "kind", [Scan, Table, firnline.Appender, AppendResult, Report, MergeReport, VerifyReport]
 )
 def test_what_people_meet_is_shown_in_this_way(kind: type[Shown]) -> None:
     assert kind.__repr__ is Shown.__repr__
     assert kind._repr_html_ is Shown._repr_html_
+
+
+ERASED = firnline.EraseOptions(columns=("n",), keys=((1,),))
+REWRITTEN = firnline.RewriteOptions(where="n = 1")
+DROPPED = firnline.DropOptions(partitions=("",))
+PLANS: dict[str, Callable[[str], Any]] = {
+    "MergePlan: parts_in 4, parts_out 1, ": firnline.plan_merge,
+    "DeletePlan: mode eager, ": lambda root: firnline.plan_delete(root, "n = 1"),
+    "ErasePlan: columns n, keys 1, ": lambda root: firnline.plan_erase(root, ERASED),
+    "RewritePlan: ": lambda root: firnline.plan_rewrite(root, REWRITTEN),
+    "DropPlan: parts 4, ": lambda root: firnline.plan_drop(root, DROPPED),
+    "CleanupPlan": firnline.plan_cleanup,
+}
+
+
+@pytest.mark.parametrize("said", PLANS)
+def test_a_plan_says_its_totals(root: str, said: str) -> None:
+    for n in range(3):
+        firnline.append_rows(root, [{"n": n, "page": "home"}])
+    plan = PLANS[said](root)
+    assert repr(plan).startswith(f"<{said}"), repr(plan)
+    assert cells(plan)
 
 
 def test_every_line_is_short_and_every_text_is_escaped() -> None:

@@ -17,7 +17,7 @@ from firnline.kernel.engine import Engine
 from firnline.kernel.task import KernelResult
 from firnline.log.txn_file import Counts, RunIdentity
 from firnline.operations.common_options import Mode
-from firnline.shown import Shown, figures
+from firnline.shown import ShownFigures, figures
 from firnline.store.probe import probe
 from firnline.table import Table
 from firnline.units import counted
@@ -64,18 +64,13 @@ class RunMetrics:
         return (self.table.clock.elapsed_ms() - self._started_ms) / 1000
 
 
-class Report(Shown, msgspec.Struct, frozen=True, kw_only=True):
+class Report(ShownFigures, msgspec.Struct, frozen=True, kw_only=True):
     """Result of a run: its plan and what was done."""
 
     def to_json(self) -> dict[str, object]:
         """Plain data for XCom and ``--json``."""
         plain: dict[str, object] = msgspec.to_builtins(self)
         return plain
-
-    def _title(self) -> str:
-        """Return its kind, and its table if it names one."""
-        table = getattr(self, "table", None)
-        return f"{type(self).__name__} of {table}" if table else type(self).__name__
 
     def _facts(self) -> Mapping[str, str]:
         """Return its figures; of lists how long they are; nothing that is empty."""

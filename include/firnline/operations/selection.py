@@ -12,6 +12,7 @@ from firnline.log.records import Marker
 from firnline.operations.merge import tiers
 from firnline.operations.merge.groups import FIXED_REQUESTS, LeftAlone, PlannedGroup
 from firnline.settings.load import TableSettings
+from firnline.shown import ShownFigures
 from firnline.state.snapshot import Snapshot
 
 Verdict = Literal["none", "some", "all"]
@@ -22,8 +23,8 @@ HIDDEN = "may hold matching rows: readers hide them at once, the next merge remo
 _PUT_BYTES = 16 * 1024 * 1024
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Selected:
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class Selected(ShownFigures):
     """Parts by what is done with them."""
 
     seq: int

@@ -21,6 +21,7 @@ from firnline.operations.cleanup.logs import deletable
 from firnline.paths import TablePaths
 from firnline.properties.in_force import waits
 from firnline.settings.load import TableSettings
+from firnline.shown import ShownFigures
 from firnline.state import v1_view
 from firnline.state.snapshot import Snapshot
 from firnline.store.base import ObjectMeta
@@ -58,8 +59,8 @@ class Waiting:
     """Latest time at which one of them may be deleted, unix ms."""
 
 
-@dataclass(frozen=True, slots=True)
-class CleanupPlan:
+@dataclass(frozen=True, slots=True, repr=False)
+class CleanupPlan(ShownFigures):
     """The objects to delete, in this order."""
 
     seq: int

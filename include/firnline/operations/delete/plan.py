@@ -25,7 +25,7 @@ from firnline.types.schema import normalise
 from firnline.types.values import Scalar, Stats, bound_key, canonical
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class DeletePlan(Selected):
     """The plan of a delete by predicate."""
 
@@ -54,7 +54,7 @@ class DeletePlan(Selected):
         }
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class ErasePlan(Selected):
     """The plan of an erase. Holds no key."""
 

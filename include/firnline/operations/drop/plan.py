@@ -13,6 +13,7 @@ import msgspec
 
 from firnline.errors import PlanChangedError, UsageError
 from firnline.log.records import Marker
+from firnline.shown import ShownFigures
 from firnline.state.snapshot import Snapshot
 from firnline.units import about_size, counted
 
@@ -91,8 +92,8 @@ class Removal:
         return sum(m.n is None for m in self.parts)
 
 
-@dataclass(frozen=True, slots=True)
-class Removals:
+@dataclass(frozen=True, slots=True, repr=False)
+class Removals(ShownFigures):
     """All parts to drop in one transaction."""
 
     seq: int
@@ -141,7 +142,7 @@ class Removals:
         }
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class DropPlan(Removals):
     """Partitions chosen by a person, with their contents at planning."""
 

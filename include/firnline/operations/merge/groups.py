@@ -9,6 +9,7 @@ from typing import Any
 import msgspec
 
 from firnline.log.records import Delete, Marker
+from firnline.shown import ShownFigures
 
 FIXED_REQUESTS = 8
 """Requests of a run besides log reads, inputs and outputs: two listings, the probe of the store
@@ -56,8 +57,8 @@ class PlannedGroup:
         return max(m.order()[1] for m in self.parts)
 
 
-@dataclass(frozen=True, slots=True)
-class MergePlan:
+@dataclass(frozen=True, slots=True, repr=False)
+class MergePlan(ShownFigures):
     """The groups of a merge in the order in which they are worked on."""
 
     seq: int

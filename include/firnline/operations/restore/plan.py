@@ -24,6 +24,7 @@ from firnline.operations.restore.since import (
     refuse_impossible,
 )
 from firnline.operations.restore.undone import touched
+from firnline.shown import ShownFigures
 from firnline.state.partitions import choose, matches
 from firnline.state.snapshot import Snapshot
 
@@ -50,8 +51,8 @@ class Copied:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class RestorePlan:
+@dataclass(frozen=True, slots=True, repr=False)
+class RestorePlan(ShownFigures):
     """Parts to copy, and live parts to tombstone."""
 
     seq: int

@@ -24,6 +24,7 @@ from firnline.predicate.sql import parse_sql
 from firnline.predicate.tree import Predicate, columns_of, to_sql
 from firnline.settings.fields import TIME_TRANSFORMS
 from firnline.settings.load import TableSettings
+from firnline.shown import ShownFigures
 from firnline.state.partitions import choose
 from firnline.state.snapshot import Snapshot
 from firnline.table import Table
@@ -59,8 +60,8 @@ class PlannedPartition:
         return sum(group.bytes for group in self.groups)
 
 
-@dataclass(frozen=True, slots=True)
-class RewritePlan:
+@dataclass(frozen=True, slots=True, repr=False)
+class RewritePlan(ShownFigures):
     """The plan of a rewrite: partitions in order of their names."""
 
     seq: int

@@ -51,7 +51,7 @@ class Undecided(msgspec.Struct, frozen=True, kw_only=True):
     reason: str
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class TtlPlan(Removals):
     """The plan of a TTL: what is dropped, what stays, and what has no date."""
 

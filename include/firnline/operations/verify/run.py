@@ -37,6 +37,7 @@ from firnline.operations.verify.plan import (
 from firnline.operations.verify.rows import RowsChecked, check_rows, chosen
 from firnline.parquet.footers import FooterFacts, FooterTask, FooterWanted, many_facts
 from firnline.properties.in_force import IDENTITY, current, differences, waits
+from firnline.shown import ShownFigures
 from firnline.state import health
 from firnline.state.snapshot import Snapshot, build
 from firnline.state.survey import LogSurvey, TxnSurvey, survey_log, survey_transactions
@@ -80,7 +81,7 @@ class Checked(msgspec.Struct, frozen=True, kw_only=True):
     """Parts that were to be read and whose markers state no digest."""
 
 
-class VerifyReport(msgspec.Struct, frozen=True, kw_only=True):
+class VerifyReport(ShownFigures, msgspec.Struct, frozen=True, kw_only=True):
     """Result of a check."""
 
     table: str
