@@ -9,6 +9,7 @@ from typing import Any
 
 from firnline.operations.options import RewriteOptions, SweepOptions
 from firnline.operations.prepared.evidence import Evidence
+from firnline.operations.prepared.expiry import NOTHING_HELD, Held
 from firnline.operations.prepared.run import (
     WaitingChange,
     commit_prepared,
@@ -30,6 +31,16 @@ _KEPT = (TICK, 300 * TICK, 2_000 * TICK)
 def no_evidence(*_: Any) -> Evidence:
     """Replace the comparison of rows, which reads Parquet."""
     return Evidence()
+
+
+def nothing_held(_table: object) -> Held:
+    """Replace the listing of prepared changes where there are none."""
+    return NOTHING_HELD
+
+
+def nothing(*_: object) -> tuple[str, ...]:
+    """Replace the discard of prepared changes where there are none."""
+    return ()
 
 
 def prepare_rewrite(stage: Stage, sql: str) -> None:

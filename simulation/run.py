@@ -17,7 +17,9 @@ import greenlet
 
 from firnline.commit import fold
 from firnline.operations.analyze import run as analyze
+from firnline.operations.erase import run as erase
 from firnline.operations.merge import slices
+from firnline.operations.prepared import expiry
 from firnline.operations.rebuild import inventory
 from firnline.operations.replace import rows as replace_rows
 from firnline.operations.restore import run as restore
@@ -114,6 +116,11 @@ def _light(mix: Mix) -> Iterator[None]:
         (prepare, "evidence", prepared.no_evidence),
         (fold, "TIER", mix.tier),
     ]
+    if not mix.weights.get("prepare"):  # no request for what no actor prepares
+        put += [
+            (expiry, "held", prepared.nothing_held),
+            (erase, "discard_changed", prepared.nothing),
+        ]
     real = [(module, name, module.__dict__[name]) for module, name, _ in put]
     folder, level = tempfile.gettempdir(), logging.root.manager.disable
     for module, name, other in put:

@@ -7,7 +7,6 @@ from typing import Any
 import msgspec
 
 from firnline.operations.prepared import expiry, objects
-from firnline.operations.prepared import run as prepared
 from simulation.rules.breaking import Mutation, put
 
 
@@ -25,12 +24,7 @@ def _no_decision() -> None:
     put(objects, "decide", decide)
 
 
-def _whatever_has_changed() -> None:
-    put(prepared, "refuse_changed", lambda *_: None)
-
-
 PREPARED: dict[str, Mutation] = {
-    "a sweep takes prepared parts for orphans": Mutation(_swept_like_others, 14_000),
+    "a sweep takes prepared parts for orphans": Mutation(_swept_like_others, 14_111),
     "a discard does not ask whether a commit has begun": Mutation(_no_decision, 14_000),
-    "a prepared change is committed whatever has changed": Mutation(_whatever_has_changed, 14_000),
 }

@@ -12,6 +12,7 @@ from tests.mutations.sources.cli import CLI
 from tests.mutations.sources.kernel import KERNEL
 from tests.mutations.sources.mirror import MIRROR
 from tests.mutations.sources.moving import MOVING
+from tests.mutations.sources.prepared import PREPARED
 from tests.mutations.sources.properties import PROPERTIES
 from tests.mutations.sources.protocol import PROTOCOL
 from tests.mutations.sources.spark import SPARK
@@ -21,6 +22,7 @@ AREAS: Mapping[str, tuple[Mutation, ...]] = {
     "The merge kernel": KERNEL,
     "The protocol": PROTOCOL,
     "Properties of a table": PROPERTIES,
+    "Prepared changes": PREPARED,
     "Mirrors": MIRROR,
     "The feed of changes": CHANGES,
     "Moving tables": MOVING,

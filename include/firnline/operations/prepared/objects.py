@@ -78,6 +78,8 @@ def statements(table: Table, found: Iterable[Entry]) -> dict[str, Prepared]:
     Requests: 1 GET for each. Raises LogCorruptError.
     """
     keys = [entry.statement.key for entry in found if entry.statement is not None]
+    if not keys:
+        return {}
     read = table.store.get_many(keys)
     decoded = (decode(key, data) for key, data in read if data is not None)
     return {change.id: change for change in decoded if not is_elsewhere(change, table.paths)}

@@ -82,7 +82,8 @@ def test_a_look_writes_nothing_and_has_its_requests() -> None:
     assert world.store.objects == before
     kinds = Counter(call.partition(" ")[0] for call in used.calls)
     # Log, transactions, history; two log files that are not folded, and the newest transaction.
-    assert kinds == Counter(list=3, get=3)
+    # And what is prepared.
+    assert kinds == Counter(list=4, get=3)
 
 
 def test_a_plan_that_cannot_be_made_is_a_reason() -> None:
