@@ -75,3 +75,22 @@ def test_a_mirror_that_waits_says_why_and_since_when(firnline: Firnline, setting
 
 def test_a_check_is_no_dry_run(firnline: Firnline, settings: Path) -> None:
     assert firnline("mirror", "events", "--check", "--dry-run", "--settings", settings).code == 2
+
+
+def test_a_table_in_a_catalog_is_published_and_compared(
+    firnline: Firnline, settings: Path, tmp_path: Path
+) -> None:
+    where = f"catalog: lake, name: 'ns.{{table}}', properties: {{uri: 'sqlite:///{tmp_path}/c.db'}}"
+    root = f"file://{tmp_path}/events"
+    text = f"tables: {{events: {{root: '{root}', mirror: [delta, {{iceberg: {{{where}}}}}]}}}}"
+    asked = ("--settings", settings_file(tmp_path, text))
+    told = firnline("mirror", "events", *asked)
+    assert told.code == 0, told.err
+    assert "The Delta mirror of events has a new version: 1 file more" in told.out
+    assert "The Iceberg mirror of events has a new snapshot: 1 file more" in told.out
+    assert firnline("mirror", "events", "--check", *asked).code == 0
+    append(tmp_path, 10)
+    behind = firnline("mirror", "events", "--check", "--json", *asked)
+    assert behind.code == 1
+    found = [behind.data[name]["missing"] for name in ("delta", "iceberg")]
+    assert (behind.data["same"], found) == (False, [1, 1])
