@@ -92,7 +92,7 @@ def test_a_command_that_commits_publishes_and_one_that_only_looks_does_not(
         assert firnline(*looks, *asked).code == 0
     assert published(tmp_path) == 1
     merged = firnline("merge", "events", "--full", *asked)
-    assert "The mirror of events has a new version: 1 file more, 1 file less." in merged.out
+    assert "The Delta mirror of events has a new version: 1 file more, 1 file less." in merged.out
     assert published(tmp_path) == 2
     deleted = firnline("delete", "events", "--where", "x = 1", "--yes", "--json", *asked)
     assert deleted.data["table"] == "events"  # nothing but JSON
@@ -109,7 +109,7 @@ def test_an_append_publishes_when_it_is_asked_to(
     assert firnline("append", "events", file, *asked).code == 0
     assert published(tmp_path) == 0
     told = firnline("append", "events", file, "--mirror", *asked)
-    assert "The mirror of events has a new version: 3 files more, 0 files less." in told.out
+    assert "The Delta mirror of events has a new version: 3 files more, 0 files less." in told.out
     refused = firnline("append", f"file://{tmp_path}/other", file, "--mirror")
     assert refused.code == 2
     assert "name no mirror" in refused.err
@@ -127,3 +127,22 @@ def test_what_was_committed_stands_though_its_mirror_cannot_be_published(
     assert done.code == 0
     assert "the mirror of events was not published: " in done.err
     assert "`firnline mirror events` publishes it" in done.err
+
+
+def test_a_table_in_a_catalog_is_published_and_compared(
+    firnline: Firnline, settings: Path, tmp_path: Path
+) -> None:
+    where = f"catalog: lake, name: 'ns.{{table}}', properties: {{uri: 'sqlite:///{tmp_path}/c.db'}}"
+    root = f"file://{tmp_path}/events"
+    text = f"tables: {{events: {{root: '{root}', mirror: [delta, {{iceberg: {{{where}}}}}]}}}}"
+    asked = ("--settings", settings_file(tmp_path, text))
+    told = firnline("mirror", "events", *asked)
+    assert told.code == 0, told.err
+    assert "The Delta mirror of events has a new version: 1 file more" in told.out
+    assert "The Iceberg mirror of events has a new snapshot: 1 file more" in told.out
+    assert firnline("mirror", "events", "--check", *asked).code == 0
+    append(tmp_path, 10)
+    behind = firnline("mirror", "events", "--check", "--json", *asked)
+    assert behind.code == 1
+    found = [behind.data[name]["missing"] for name in ("delta", "iceberg")]
+    assert (behind.data["same"], found) == (False, [1, 1])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
@@ -61,15 +61,13 @@ def rows(first: int, count: int, **more: Any) -> pa.Table:
 class InCatalog(Mirrored):
     """A table with a mirror in a catalog, in a real store."""
 
-    uri: str = ""
-    """Of the catalog's database; empty for a file of its own."""
-    more: dict[str, str] = field(default_factory=dict)
-    """Further properties of the catalog."""
+    configured: bool = False
+    """pyiceberg's configuration says where the catalog is; else it is a file of the test."""
 
     @property
     def properties(self) -> dict[str, str]:
-        uri = self.uri or f"sqlite:///{self.scratch}/catalog.db"
-        return {"type": "sql", "uri": uri, **self.more}
+        uri = {} if self.configured else {"uri": f"sqlite:///{self.scratch}/catalog.db"}
+        return {"type": "sql", **uri}
 
     def table(self, **settings: Any) -> Table:
         where = {"catalog": CATALOG, "name": NAME, "properties": self.properties}

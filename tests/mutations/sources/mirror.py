@@ -7,6 +7,8 @@ from tests.mutations.model import Mutation
 _CHANGES = "include/firnline/mirror/changes.py"
 _CHANGES_TEST = ("tests/unit/mirror/test_changes.py",)
 _PUBLISH_TEST = ("tests/unit/mirror/test_publish.py",)
+_CATALOG_TEST = ("tests/unit/mirror/iceberg/test_in_catalog.py",)
+_READERS_TEST = ("tests/unit/mirror/iceberg/test_what_readers_use.py",)
 
 MIRROR = (
     Mutation(
@@ -105,5 +107,54 @@ MIRROR = (
         new="        if create(",
         breaks="A machine that was suspended publishes a state whose parts are deleted.",
         caught_by=_PUBLISH_TEST,
+    ),
+    Mutation(
+        name="a newer record than the grace lets parts go",
+        file="include/firnline/mirror/iceberg/shown.py",
+        old="    old = [r.t for r in records.shown if r.modified_ms <= now_ms - grace]",
+        new="    old = [r.t for r in records.shown]",
+        breaks="A reader of the Iceberg mirror that began before its newest snapshot misses parts.",
+        caught_by=_READERS_TEST,
+    ),
+    Mutation(
+        name="a record is written before the catalog has taken the snapshot",
+        file="include/firnline/mirror/iceberg/publish.py",
+        old="        if _commit(table, found, position):",
+        new="        put_record(table.store, table.paths, position.seq, position.t)\n"
+        "        if _commit(table, found, position):",
+        breaks="Clean-up deletes parts that the newest snapshot of the Iceberg mirror shows.",
+        caught_by=_CATALOG_TEST,
+    ),
+    Mutation(
+        name="a snapshot of somebody else is built upon",
+        file="include/firnline/mirror/iceberg/head.py",
+        old="    if snapshot is None or position is None:\n        raise _foreign",
+        new="    if snapshot is None:\n        raise _foreign",
+        breaks="Rows that another engine wrote stay in the Iceberg mirror.",
+        caught_by=_CATALOG_TEST,
+    ),
+    Mutation(
+        name="a snapshot is not asserted to follow the one that was read",
+        file="include/firnline/mirror/iceberg/commit.py",
+        old="    opened.catalog.commit_table(head.table, tuple(requirements), tuple(updates))",
+        new="    opened.catalog.commit_table(head.table, (), tuple(updates))",
+        breaks="Of two publications at once the older state wins.",
+        caught_by=_CATALOG_TEST,
+    ),
+    Mutation(
+        name="the record of a file that goes states its bounds",
+        file="include/firnline/mirror/iceberg/produce.py",
+        old="    file = without_bounds(entry.data_file)",
+        new="    file = entry.data_file",
+        breaks="A certificate is complete while a manifest states values of erased rows.",
+        caught_by=_READERS_TEST,
+    ),
+    Mutation(
+        name="snapshots that would be read wrongly stay",
+        file="include/firnline/mirror/iceberg/commit.py",
+        old="        if schema is None or columns.misread(schema, mapping):",
+        new="        if schema is None:",
+        breaks="An older snapshot shows null, or another column, where there were values.",
+        caught_by=_CATALOG_TEST,
     ),
 )

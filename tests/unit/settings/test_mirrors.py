@@ -35,6 +35,19 @@ def test_a_table_without_mirrors_has_no_settings_of_one() -> None:
     assert settings([]).delta is None
 
 
+def test_an_iceberg_mirror_names_its_place_in_a_catalog() -> None:
+    where = {"catalog": "lake", "name": "ns.{table}", "properties": {"type": "sql"}}
+    found = settings(["delta", {"iceberg": where}])
+    assert found.mirrors == ("delta", "iceberg")
+    assert found.iceberg is not None
+    assert (found.iceberg.catalog, found.iceberg.name) == ("lake", "ns.{table}")
+    assert settings(found.model_dump(mode="json")["mirror"]) == found
+    # Enough for clean-up: what the table itself says, in a file that knows no catalog.
+    bare = settings(["iceberg"]).iceberg
+    assert bare is not None
+    assert bare.catalog is None
+
+
 @pytest.mark.parametrize(
     ("given", "said"),
     [
@@ -43,6 +56,11 @@ def test_a_table_without_mirrors_has_no_settings_of_one() -> None:
         ({"delta": {"evry": "1m"}}, "mirror.0.delta.evry"),
         ({"delta": {"every": "1s"}}, "between 10s and 1d"),
         ({"delta": {"deletes": "show"}}, "mirror.0.delta.deletes"),
+        ({"iceberg": {"name": "flights"}}, "a namespace and a name"),
+        ({"iceberg": {"name": "ns."}}, "a namespace and a name"),
+        ({"iceberg": {"properties": {"token": "x"}}}, "may hold a credential"),
+        ({"iceberg": {"properties": {"s3.secret-access-key": "x"}}}, "may hold a credential"),
+        ({"iceberg": {"properties": {"uri": "postgresql://a:b@host/d"}}}, "may hold a credential"),
         (7, "one mirror is one of"),
     ],
 )

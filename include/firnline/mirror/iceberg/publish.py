@@ -40,8 +40,8 @@ from firnline.types.sql import SqlType
 
 NAME = "iceberg"
 """The mirror's name in the table's property ``mirror``."""
-MOST_FILES = 50_000
-"""Files above which a publication would take minutes and too much memory."""
+MOST_FILES = 100_000
+"""Files above which a publication would take too long and more than half a gigabyte of memory."""
 
 
 @dataclass(frozen=True)
