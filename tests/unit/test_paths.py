@@ -146,3 +146,26 @@ def test_a_uuid7_carries_its_time(now_ms: int, bits: int) -> None:
 def test_another_uuid_has_no_time() -> None:
     with pytest.raises(ValueError, match="not a UUIDv7"):
         uuid7_time_ms("123e4567-e89b-42d3-a456-426614174000")
+
+
+@given(TIMES, st.integers(0, 2**74 - 1))
+def test_a_file_of_vectors_is_found_by_its_name_in_a_key_and_in_a_reference(t: int, r: int) -> None:
+    name = format_uuid7(t, r)
+    assert PATHS.parse_vectors(PATHS.vectors(name)) == name
+    assert PATHS.parse_vectors(PATHS.vectors_index(name)) == name
+    ref = PATHS.vectors_ref(name)
+    assert (len(ref), PATHS.vectors_of_ref(ref)) == (len("_delta_vectors") + 20, name)
+
+
+def test_a_reference_is_spelled_as_in_the_example_of_delta_s_protocol() -> None:
+    ref = PATHS.vectors_ref("d2c639aa-8816-431a-aaf6-d3fe2512ff61")
+    assert ref == "_delta_vectors^-aqEH.-t@S}K{vb[*k^"
+
+
+@pytest.mark.parametrize(
+    "ref", ["", "_delta_vectors", "ab^-aqEH.-t@S}K{vb[*k^", "_delta_vectors123"]
+)
+def test_another_reference_to_vectors_is_refused(ref: str) -> None:
+    with pytest.raises(ValueError, match="is not a file of firnline's"):
+        PATHS.vectors_of_ref(ref)
+    assert PATHS.parse_vectors(f"{PATHS.vectors_dir}{UUID}.bin") is None

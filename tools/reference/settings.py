@@ -17,7 +17,7 @@ from firnline.properties.in_force import FIELDS, HARMLESS, IDENTITY
 from firnline.settings.cron import check_schedule
 from firnline.settings.fields import Bounds, PartitionField, SortField, check_column
 from firnline.settings.fleet import FleetSettings, format_budget
-from firnline.settings.mirrors import DeltaMirror, Mirror
+from firnline.settings.mirrors import FORMATS, DeltaMirror, Mirror
 from firnline.settings.model import TableSettings
 from firnline.settings.sections import Operation, Section
 from firnline.units import format_duration, format_size
@@ -93,9 +93,19 @@ def _optional(setting: Setting) -> bool:
 
 
 def item_groups() -> list[Group]:
-    """Return the models of list items: the keys of a partition field, for example."""
+    """Return the models of list items: the keys of a partition field, for example.
+
+    Those of a mirror's format are named with it, since a table has settings of the same names.
+    """
     return [
-        Group(name, "", tuple(Setting(key, field) for key, field in model.model_fields.items()))
+        Group(
+            name,
+            "",
+            tuple(
+                Setting(f"{name}." * (name in FORMATS) + key, field)
+                for key, field in model.model_fields.items()
+            ),
+        )
         for model, name in _ITEMS.items()
     ]
 

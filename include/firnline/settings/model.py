@@ -261,6 +261,11 @@ class TableSettings(Section):
     def _check_lazy_mirror(self) -> None:
         # Not of check_together: the table does not state whether its mirror has vectors, and who
         # does not publish needs no setting for it.
+        if self.deletes == "lazy" and self.iceberg is not None:
+            raise ValueError(
+                "an Iceberg mirror and deletes: lazy exclude each other: it would stand still until "
+                "a merge after each delete; write deletes: eager"
+            )
         if self.deletes == "lazy" and self.delta is not None and self.delta.deletes == "wait":
             raise ValueError(
                 "mirror and deletes: lazy go together only with deletion vectors: without them the "

@@ -6,6 +6,8 @@ from tests.mutations.model import Mutation
 
 _CHANGES = "include/firnline/mirror/changes.py"
 _CHANGES_TEST = ("tests/unit/mirror/test_changes.py",)
+_HIDING = "include/firnline/mirror/delta/hiding.py"
+_VECTORS_TEST = ("tests/unit/mirror/test_vectors.py",)
 _PUBLISH_TEST = ("tests/unit/mirror/test_publish.py",)
 _CATALOG_TEST = ("tests/unit/mirror/iceberg/test_in_catalog.py",)
 _READERS_TEST = ("tests/unit/mirror/iceberg/test_what_readers_use.py",)
@@ -46,8 +48,8 @@ MIRROR = (
     Mutation(
         name="a merge that loses rows changes no data",
         file=_CHANGES,
-        old="    if same and not queried and _as_many(removed, [m for m in adds if m.t in gone]):",
-        new="    if same and not queried:",
+        old="    if same and _as_many(removed, made, left_out):",
+        new="    if same:",
         breaks="A stream of another engine keeps rows that a merge has deleted.",
         caught_by=_CHANGES_TEST,
     ),
@@ -87,8 +89,8 @@ MIRROR = (
     Mutation(
         name="clean-up takes the newest version for one as old as the grace",
         file="include/firnline/mirror/delta/retention.py",
-        old="if v.modified_ms <= now_ms - grace), None)",
-        new="if v.modified_ms <= now_ms), None)",
+        old="    old = newest_of(listing, now_ms - grace)",
+        new="    old = newest_of(listing, now_ms)",
         breaks="A reader of the mirror that began before its newest version misses parts.",
         caught_by=("tests/unit/mirror/test_retention.py",),
     ),
@@ -103,8 +105,8 @@ MIRROR = (
     Mutation(
         name="a state of long ago is published",
         file="include/firnline/mirror/delta/publish.py",
-        old="        if in_time() and create(",
-        new="        if create(",
+        old="    return in_time() and create(",
+        new="    return create(",
         breaks="A machine that was suspended publishes a state whose parts are deleted.",
         caught_by=_PUBLISH_TEST,
     ),
@@ -156,5 +158,46 @@ MIRROR = (
         new="        if schema is None:",
         breaks="An older snapshot shows null, or another column, where there were values.",
         caught_by=_CATALOG_TEST,
+    ),
+    Mutation(
+        name="a vector is kept when another delete comes",
+        file=_HIDING,
+        old="        if known is not None and known.deletes == each.ids and marker.p not in comes:",
+        new="        if known is not None and marker.p not in comes:",
+        breaks="Other engines see rows that a second delete has hidden.",
+        caught_by=_VECTORS_TEST,
+    ),
+    Mutation(
+        name="a file goes without its vector",
+        file="include/firnline/mirror/delta/publish.py",
+        old="        vector=_action(found.hidden.old.get(path)),",
+        new="        vector=msgspec.UNSET,",
+        breaks="Other engines see a file with a vector for ever, and its rows twice after a merge.",
+        caught_by=_VECTORS_TEST,
+    ),
+    Mutation(
+        name="vectors are written for paths by which Polars does not find them",
+        file=_HIDING,
+        old="    unfound = [each for each in hiding if not (plain and is_plain(each.marker.p))]",
+        new="    unfound = [each for each in hiding if not plain]",
+        breaks="Polars shows rows that are deleted.",
+        caught_by=("tests/mirrors/test_vectors.py",),
+        unit=None,
+    ),
+    Mutation(
+        name="the vectors of parts that stay do not count when old ones expire",
+        file="include/firnline/mirror/delta/expiry.py",
+        old="    named = {paths.vectors(vector.file) for vector in index.values()}",
+        new="    named = {paths.vectors(position.vectors)}",
+        breaks="Queries of other engines fail, because vectors of the newest version are gone.",
+        caught_by=_VECTORS_TEST,
+    ),
+    Mutation(
+        name="a version with vectors looks like one without to older versions of firnline",
+        file="include/firnline/mirror/delta/publish.py",
+        old="        v=2 if DELETION_VECTORS in features else 1,",
+        new="        v=1,",
+        breaks="An older firnline removes files without their vectors, which then show rows twice.",
+        caught_by=_VECTORS_TEST,
     ),
 )

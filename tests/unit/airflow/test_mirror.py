@@ -98,12 +98,12 @@ def test_what_was_committed_is_in_the_mirror_and_the_note_says_so(
     task, context = publish(settings), run_context(TTL, run_type="scheduled")
     figures = task.execute(context)
     assert (shown(table), figures["delta"]["files"]) == (figures["delta"]["seq"], 4)
-    said = "The mirror of t has a new version: 4 files more, 0 files less"
+    said = "The Delta mirror of t has a new version: 4 files more, 0 files less"
     assert context["ti"].pushed["said"] == said
     assert asset_of(settings) not in context["outlet_events"]
     again = run_context(TTL, run_type="scheduled")
     assert task.execute(again)["delta"]["written"] is False
-    assert again["ti"].pushed["said"] == "The mirror of t shows its newest state"
+    assert again["ti"].pushed["said"] == "The Delta mirror of t shows its newest state"
 
 
 def test_a_store_that_does_not_answer_fails_this_task_alone_and_is_asked_again(

@@ -42,8 +42,9 @@ def expire_vectors(store: Store, paths: TablePaths, oldest: Version | None) -> t
     index = index_of(store, paths, position)
     if index is None:
         return 0, 0  # only it says which files the version names
-    named = {position.vectors, *(vector.file for vector in index.values())}
-    gone = [key for key in old if (name := paths.parse_vectors(key)) and name not in named]
+    named = {paths.vectors(vector.file) for vector in index.values()}
+    named.add(paths.vectors_index(position.vectors))
+    gone = [key for key in old if paths.parse_vectors(key) and key not in named]
     answers = list(store.delete_many(gone))
     done = sum(answer.error is None for answer in answers)
     return done, len(gone) - done

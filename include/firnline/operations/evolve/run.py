@@ -10,9 +10,10 @@ from __future__ import annotations
 from firnline.commit.base import Base, take_base
 from firnline.commit.change import Change
 from firnline.commit.transaction import commit
-from firnline.errors import CommitConflictError
-from firnline.log.schema_changes import record
+from firnline.errors import CommitConflictError, UsageError
+from firnline.log.schema_changes import Evolved, record
 from firnline.log.txn_file import Counts, RunIdentity
+from firnline.mirror.delta.columns import widens_in_place
 from firnline.operations.evolve.plan import LazyPlan, plan_lazily
 from firnline.operations.options import Evolution, LazyOptions
 from firnline.operations.runner import Runner, TransactionReport
@@ -22,8 +23,13 @@ from firnline.table import Table
 
 def preview(table: Table, options: LazyOptions) -> LazyPlan:
     """Plan as ``run_lazily`` would; its errors. Requests: those of ``take_base``."""
-    base = take_base(table)
-    return plan_lazily(base.snapshot, base.table.settings, options.evolution)
+    return _plan(take_base(table), options)
+
+
+def _plan(base: Base, options: LazyOptions) -> LazyPlan:
+    plan = plan_lazily(base.snapshot, base.table.settings, options.evolution)
+    refuse_to_hold(base.table, base.snapshot, plan.what)
+    return plan
 
 
 def run_lazily(table: Table, options: LazyOptions, run: RunIdentity) -> TransactionReport:
@@ -37,7 +43,7 @@ def run_lazily(table: Table, options: LazyOptions, run: RunIdentity) -> Transact
         run: who runs it, for the history.
 
     Raises:
-        UsageError: see ``plan_lazily``.
+        UsageError: see ``plan_lazily`` and ``refuse_to_hold``.
         SchemaConflictError: log files contradict each other; a change at once repairs that.
         CommitConflictError, CommitExpiredError, CommitUnknownError: see ``transaction.commit``.
     """
@@ -48,7 +54,7 @@ def run_lazily(table: Table, options: LazyOptions, run: RunIdentity) -> Transact
         return commit(base.table, base, wanted, run).header.seq
 
     plan, seq = runner.run(
-        lambda base: plan_lazily(base.snapshot, base.table.settings, options.evolution),
+        lambda base: _plan(base, options),
         act,
         ends=lambda plan: options.dry_run or plan.nothing_to_do,
     )
@@ -61,6 +67,26 @@ def run_lazily(table: Table, options: LazyOptions, run: RunIdentity) -> Transact
         requests=runner.requests,
         seconds=runner.seconds,
     )
+
+
+def refuse_to_hold(table: Table, snapshot: Snapshot, what: Evolved) -> None:
+    """Raise UsageError for a change that would hold the table's Delta mirror until a merge.
+
+    Args:
+        table: with the settings in force.
+        snapshot: the newest state.
+        what: the change.
+    """
+    if table.settings.delta is None or not snapshot.live:
+        return
+    held = [*what.rename, *what.drop]
+    held += [c for c, kind in what.widen.items() if not widens_in_place(snapshot.schema[c], kind)]
+    if held:
+        raise UsageError(
+            f"table {table.settings.name} has a Delta mirror, which would stand still until merges "
+            f"have rewritten every part because of a lazy change of {', '.join(held)}",
+            next_step="leave --lazy out: then the parts are rewritten at once",
+        )
 
 
 def _change(table: Table, plan: LazyPlan, evolution: Evolution) -> Change:
