@@ -263,8 +263,8 @@ class TableSettings(Section):
         # does not publish needs no setting for it.
         if self.deletes == "lazy" and self.iceberg is not None:
             raise ValueError(
-                "an Iceberg mirror and deletes: lazy exclude each other: it would stand still until "
-                "a merge after each delete; write deletes: eager"
+                "an Iceberg mirror and deletes: lazy exclude each other: the mirror would stand "
+                "still until a merge after each delete; write deletes: eager"
             )
         if self.deletes == "lazy" and self.delta is not None and self.delta.deletes == "wait":
             raise ValueError(

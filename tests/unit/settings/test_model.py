@@ -111,6 +111,11 @@ def test_settings_cannot_be_changed(tmp_path: Path) -> None:
         ("partition_by: [a], partition: a=.*", "t", "exclude each other"),
         ("mirror: [delta], primary_key: [a]", "t", "mirror and primary_key exclude each other"),
         (
+            "mirror: [{delta: {deletes: vectors}}, {iceberg: {name: n.t}}], deletes: lazy",
+            "t",
+            "an Iceberg mirror and deletes: lazy exclude each other",
+        ),
+        (
             "mirror: [delta], deletes: lazy",
             "t",
             "only with deletion vectors",
