@@ -161,8 +161,7 @@ def run_verify(
     check_transactions(run.found, txns, snapshot, table.paths, now, unpublished=newest is not None)
     check_chain(run.found, txns, log, table.paths)
     check_witnesses(run.found, txns, witnesses, table.paths)
-    whole = not log.broken and run.readable
-    v1_parts = check_v1(run.found, snapshot) if whole else None
+    v1_parts = check_v1(run.found, snapshot) if (whole := not log.broken and run.readable) else None
     check_checkpoints(table, run.found, log, snapshot if whole else None)
     if newest is not None and run.readable:
         # The parts that readers see: each has to exist.
