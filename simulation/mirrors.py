@@ -126,7 +126,8 @@ class Publishers:
         stage.actor.tell("begins to publish")
         try:
             done = publish(stage.table, look=partial(_look_through, stage))
-            _expire(stage, done.grace)
+            if self.world.mix.vectors:
+                _expire(stage, done.grace)
             self.oracle.stats["mirrored" if done.written else "mirror as it was"] += 1
             self.oracle.stats["mirror replayed"] += done.replayed
             self.oracle.stats["mirror hides rows"] += done.vectors

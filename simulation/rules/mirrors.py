@@ -15,6 +15,7 @@ from simulation.rules.breaking import Mutation, put
 
 def _never_waits() -> None:
     put(publish, "hold_of", lambda *_: None)
+    put(publish, "parts_with_deletes", lambda _: [])
 
 
 def _no_wait_for_readers() -> None:
