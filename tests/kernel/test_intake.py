@@ -138,7 +138,14 @@ def test_a_part_says_in_its_footer_whose_it_is(staged: Staged) -> None:
     assert part.key.startswith("table/_data/p/")
     said = read_pairs("x", pq.read_metadata(staged.root / part.key).metadata)
     assert said == PartMetadata(
-        table="table", partition="p", writer="replace", q=4, o=(7, 7), rows=2, d=("x",)
+        table="table",
+        partition="p",
+        writer="replace",
+        q=4,
+        o=(7, 7),
+        rows=2,
+        d=("x",),
+        digest=str(part.digest),
     )
 
 
