@@ -25,6 +25,7 @@ def test_a_version_is_three_requests_besides_those_that_read_the_log(mirrored: M
         read_base(table)
         read = table.store.counters.as_dict()
         report = run_mirror(mirrored.table(), MirrorOptions(), RUN)
+        assert report.delta is not None
         assert report.delta.written
         besides = {kind: report.requests[kind] - read[kind] for kind in KINDS}
         assert besides == {"get": 1, "put": 1, "list": 1, "head": 0, "delete": 0, "retries": 0}
