@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from firnline.commit.base import read_base
 from firnline.errors import (
     MirrorCatalogError,
     MirrorDamagedError,
@@ -304,6 +305,23 @@ def test_properties_that_somebody_changed_are_set_again(world: World) -> None:
     publish(world.table)
     assert loaded(world).metadata.properties["gc.enabled"] == "false"
     assert '"ts"' in loaded(world).metadata.properties[MAPPING]
+
+
+def test_the_requests_of_a_snapshot_of_appends(world: World) -> None:
+    put_append(world)
+    publish(world.table)
+    put_append(world)
+    kinds = ("get", "put", "list", "head", "delete")
+
+    def requests(act: Callable[[], object]) -> list[int]:
+        before = world.store.counters.as_dict()
+        act()
+        after = world.store.counters.as_dict()
+        return [after[kind] - before[kind] for kind in kinds]
+
+    state = requests(lambda: read_base(world.table))
+    whole = requests(lambda: publish(world.table))
+    assert [a - b for a, b in zip(whole, state, strict=True)] == [3, 4, 1, 0, 0]
 
 
 @dataclass
