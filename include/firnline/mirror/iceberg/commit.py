@@ -107,9 +107,7 @@ def commit(change: Commit) -> bool:
 def _create(change: Commit) -> bool:
     """Make the catalog's table with its first snapshot: readers see all of it or no table."""
     opened = change.opened
-    namespace = opened.identifier[:-1]
-    if not opened.catalog.namespace_exists(namespace):
-        opened.catalog.create_namespace_if_not_exists(namespace)
+    _make_namespace(opened)
     io = StoreIO({PLACE: register(opened.place), "py-io-impl": IMPLEMENTATION})
     snapshot = produce(io, None, change.wanted)
     metadata = _first(change)
@@ -119,6 +117,16 @@ def _create(change: Commit) -> bool:
         return False
     opened.catalog.commit_table(staged, (AssertCreate(),), updates)
     return True
+
+
+def _make_namespace(opened: Opened) -> None:
+    namespace = opened.identifier[:-1]
+    if not opened.catalog.namespace_exists(namespace):
+        try:
+            opened.catalog.create_namespace(namespace)
+        except Exception:
+            if not opened.catalog.namespace_exists(namespace):  # a rival was not quicker
+                raise
 
 
 def _first(change: Commit) -> TableMetadata:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from firnline.errors import UsageError
 from firnline.operations.downgrade.plan import plan_downgrade
+from tests.support.in_catalog import catalog_world
 from tests.support.log_tables import put_append, snapshot
 from tests.support.mirrors import mirrored_world
 
@@ -15,3 +18,11 @@ def test_a_mirror_has_to_be_given_up_first() -> None:
     put_append(world)
     with pytest.raises(UsageError, match="has a mirror"):
         plan_downgrade(snapshot(world), world.settings, world.clock.now)
+
+
+def test_a_mirror_in_a_catalog_ends_in_the_catalog_first(tmp_path: Path) -> None:
+    world = catalog_world(tmp_path)
+    put_append(world)
+    with pytest.raises(UsageError, match="has a mirror") as caught:
+        plan_downgrade(snapshot(world), world.settings, world.clock.now)
+    assert "drop the table in the Iceberg catalog without its files" in str(caught.value.next_step)
