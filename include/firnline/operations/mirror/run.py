@@ -8,6 +8,7 @@ everything else.
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
 
 from firnline.errors import FirnlineError, NotMirroredError
 from firnline.log.txn_file import RunIdentity
@@ -39,7 +40,12 @@ class MirrorReport(Report, frozen=True, kw_only=True):
     seconds: float
 
 
-def run_mirror(table: Table, options: MirrorOptions, run: RunIdentity) -> MirrorReport:
+def run_mirror(
+    table: Table,
+    options: MirrorOptions,
+    run: RunIdentity,
+    on_progress: Callable[[int, int], object] = lambda *_: None,
+) -> MirrorReport:
     """Publish the newest state.
 
     Requests: those of ``publish``; where the table does not say yet that it has a mirror, and the
@@ -49,18 +55,20 @@ def run_mirror(table: Table, options: MirrorOptions, run: RunIdentity) -> Mirror
         table: the table.
         options: whether to plan only.
         run: who runs it, for the history, if the table gets its property now.
+        on_progress: called with the parts that were looked through for rows which deletes hide, and
+            the number of all such parts.
 
     Raises: as ``publish`` and ``properties.run_apply``.
     """
     metrics = RunMetrics(table)
     applied = None
     try:
-        published = publish(table, dry_run=options.dry_run)
+        published = publish(table, dry_run=options.dry_run, progress=on_progress)
     except NotMirroredError:
         if options.dry_run or NAME not in (table.wanted or table.settings).mirrors:
             raise
         applied = run_apply(table, run, harmless=True).transaction
-        published = publish(table)
+        published = publish(table, progress=on_progress)
     kept = Kept()
     if published.written and published.version is not None and not options.dry_run:
         kept = _keep_short(table, published.version, published.grace)
