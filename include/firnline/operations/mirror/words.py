@@ -21,7 +21,9 @@ def sentence(data: Mapping[str, Any]) -> str:
         return f"The mirror of {name} shows its newest state."
     verb = "would get" if data["dry_run"] else "has"
     columns = ", other columns" if delta["columns_changed"] and delta["version"] else ""
+    made = delta["vectors_made"]
+    hidden = f", deleted rows looked up in {counted(made, 'file')}" if made else ""
     return (
         f"The mirror of {name} {verb} a new version: {counted(delta['adds'], 'file')} more, "
-        f"{counted(delta['removes'], 'file')} less{columns}."
+        f"{counted(delta['removes'], 'file')} less{columns}{hidden}."
     )
