@@ -72,13 +72,15 @@ def mirror(
 
 
 def _publish(table: Table, options: MirrorOptions, as_json: bool) -> None:
+    from firnline.cli.progress import counting
     from firnline.operations.mirror.run import run_mirror
 
-    with when_stopped(
+    stopped = when_stopped(
         "stopped; the mirror shows the state that it showed, or the newest one",
         next_step="run the same command again",
-    ):
-        report = run_mirror(table, options, identity(table, commits=False))
+    )
+    with stopped, counting("looking for deleted rows", table.clock, silent=as_json) as tell:
+        report = run_mirror(table, options, identity(table, commits=False), tell)
     output.show(report.to_json(), as_json, _render)
 
 

@@ -19,6 +19,10 @@ if TYPE_CHECKING:
     from firnline.operations.mirror.run import MirrorReport
 
 
+AT_ONCE = 4
+"""Mirrors that are published at the same time at most; one with deletion vectors may take 1 GiB."""
+
+
 def is_overdue(base: Base, settings: TableSettings) -> bool:
     """Return True if the mirror lacks a change that is as old as ``mirror.every``.
 
@@ -63,7 +67,7 @@ def publish_mirrors(
     Args:
         tables: the tables.
         run: who runs it.
-        concurrency: number of tables at the same time.
+        concurrency: number of tables at the same time; at most ``AT_ONCE``.
     """
     from firnline.operations.mirror.run import run_mirror
 
@@ -73,4 +77,4 @@ def publish_mirrors(
         except FirnlineError as error:
             return NotPublished(member.name, str(error))
 
-    return at_once(tables, one, concurrency)
+    return at_once(tables, one, min(concurrency, AT_ONCE))

@@ -8,6 +8,7 @@ may be run, repeated and killed at any time, beside everything else.
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
 
 from firnline.commit.base import read_base
 from firnline.errors import FirnlineError, NotMirroredError
@@ -46,7 +47,16 @@ class MirrorReport(Report, frozen=True, kw_only=True):
     seconds: float
 
 
-def run_mirror(table: Table, options: MirrorOptions, run: RunIdentity) -> MirrorReport:
+OnLook = Callable[[int, int], object]
+"""Takes the parts that were looked through for rows which deletes hide, and the number of all."""
+
+
+def run_mirror(
+    table: Table,
+    options: MirrorOptions,
+    run: RunIdentity,
+    on_progress: OnLook = lambda *_: None,
+) -> MirrorReport:
     """Publish the newest state in each format that the settings name, or else the table.
 
     One format after another: where one fails, the others are published all the same, and the first
@@ -60,6 +70,8 @@ def run_mirror(table: Table, options: MirrorOptions, run: RunIdentity) -> Mirror
         table: the table.
         options: whether to plan only.
         run: who runs it, for the history, if the table gets its property now.
+        on_progress: called with the parts that were looked through for rows which deletes hide, and
+            the number of all such parts.
 
     Raises: as ``publish`` of each format and ``properties.run_apply``.
     """
@@ -71,12 +83,12 @@ def run_mirror(table: Table, options: MirrorOptions, run: RunIdentity) -> Mirror
     for name in asked or _stated(table):
         try:
             try:
-                found[name] = _publish(table, name, dry_run=options.dry_run)
+                found[name] = _publish(table, name, on_progress, dry_run=options.dry_run)
             except NotMirroredError:
                 if options.dry_run:
                     raise
                 applied = run_apply(table, run, harmless=True).transaction
-                found[name] = _publish(table, name)
+                found[name] = _publish(table, name, on_progress)
         except FirnlineError as error:
             errors.append(error)
     if errors:
@@ -96,9 +108,9 @@ def run_mirror(table: Table, options: MirrorOptions, run: RunIdentity) -> Mirror
     )
 
 
-def _publish(table: Table, name: str, *, dry_run: bool = False) -> Published:
+def _publish(table: Table, name: str, on_progress: OnLook, *, dry_run: bool = False) -> Published:
     if name == delta.NAME:
-        return delta.publish(table, dry_run=dry_run)
+        return delta.publish(table, dry_run=dry_run, progress=on_progress)
     where_is(table)
     # It needs a library that is an extra, and takes a second to load.
     from firnline.mirror.iceberg.publish import publish

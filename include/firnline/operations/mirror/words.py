@@ -30,7 +30,9 @@ def sentence_of(data: Mapping[str, Any], name: str) -> str:
         return f"{what} shows its newest state."
     verb = "would get" if data["dry_run"] else "has"
     columns = ", other columns" if done["columns_changed"] and done["version"] else ""
+    made = done["vectors_made"]
+    hidden = f", deleted rows looked up in {counted(made, 'file')}" if made else ""
     return (
         f"{what} {verb} a new {VERSION[name]}: {counted(done['adds'], 'file')} more, "
-        f"{counted(done['removes'], 'file')} less{columns}."
+        f"{counted(done['removes'], 'file')} less{columns}{hidden}."
     )
