@@ -79,7 +79,9 @@ def _publish(table: Table, options: MirrorOptions, as_json: bool) -> None:
         "stopped; the mirror shows the state that it showed, or the newest one",
         next_step="run the same command again",
     )
-    with stopped, counting("looking for deleted rows", table.clock, silent=as_json) as tell:
+    name = table.settings.name
+    looking = counting("mirroring", name, table.clock, silent=as_json, unit="part")
+    with stopped, looking as tell:
         report = run_mirror(table, options, identity(table, commits=False), tell)
     output.show(report.to_json(), as_json, _render)
 
