@@ -36,7 +36,7 @@ from simulation.rules.breaking import Mutation, put
 from simulation.rules.keys import MORE, MORE_RARE
 from simulation.rules.layouts import LAYOUTS
 from simulation.rules.mirrors import MIRRORS
-from simulation.rules.prepared import PREPARED, PREPARED_RARE
+from simulation.rules.prepared import PREPARED
 from simulation.rules.properties import PROPERTIES
 from simulation.rules.streams import STREAMS
 
@@ -306,7 +306,6 @@ RARE: dict[str, Callable[[], None]] = {
     "the sweep publishes nothing first": _sweep_reads_the_log_only,
     "a fold forgets what a torn listing does not show": _unlisted_is_gone,
     **MORE_RARE,
-    **PREPARED_RARE,
 }
 """Rules without a known seed that finds them; unit tests cover them."""
 
