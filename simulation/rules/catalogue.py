@@ -37,7 +37,7 @@ from simulation.rules.changes import CHANGES, CHANGES_RARE
 from simulation.rules.keys import MORE, MORE_RARE
 from simulation.rules.layouts import LAYOUTS
 from simulation.rules.mirrors import MIRRORS
-from simulation.rules.prepared import PREPARED, PREPARED_RARE
+from simulation.rules.prepared import PREPARED
 from simulation.rules.properties import PROPERTIES
 from simulation.rules.streams import STREAMS
 
@@ -309,7 +309,6 @@ RARE: dict[str, Callable[[], None]] = {
     "a fold forgets what a torn listing does not show": _unlisted_is_gone,
     **CHANGES_RARE,
     **MORE_RARE,
-    **PREPARED_RARE,
 }
 """Rules without a known seed that finds them; unit tests cover them."""
 

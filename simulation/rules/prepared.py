@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import msgspec
@@ -27,7 +26,5 @@ def _no_decision() -> None:
 
 PREPARED: dict[str, Mutation] = {
     "a sweep takes prepared parts for orphans": Mutation(_swept_like_others, 14_111),
-}
-PREPARED_RARE: dict[str, Callable[[], None]] = {
-    "a discard does not ask whether a commit has begun": _no_decision,
+    "a discard does not ask whether a commit has begun": Mutation(_no_decision, 14_064),
 }

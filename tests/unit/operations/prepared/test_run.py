@@ -15,6 +15,8 @@ from firnline.kernel.local import LocalEngine
 from firnline.log.txn_file import RunIdentity
 from firnline.operations.delete.run import run_delete
 from firnline.operations.erase.run import run_erase
+from firnline.operations.health.detail import detail_of
+from firnline.operations.health.reading import read, unchanged
 from firnline.operations.merge.run import run_merge
 from firnline.operations.options import (
     DeleteOptions,
@@ -370,3 +372,14 @@ def test_a_statement_that_came_with_a_copied_table_deletes_nothing_of_the_origin
     sweep(world)
     assert not left_over(world)
     assert orphans(world) == {others}
+
+
+def test_the_page_shows_what_waits_without_its_sample_rows(tmp_path: Path) -> None:
+    world = filled(numbers(1, 1, 2, 3))
+    seen = read(world.table).seen
+    assert unchanged(world.table, seen)
+    change = prepared(world, tmp_path, samples=2)
+    assert not unchanged(world.table, seen)
+    (shown,) = detail_of(read(world.table))["prepared"]
+    assert (shown["id"], shown["asked"], shown["user"]) == (change, "n != 2", "ann")
+    assert (shown["evidence"]["removed"], "samples" in shown["evidence"]) == (1, False)
