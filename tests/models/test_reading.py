@@ -196,7 +196,7 @@ def test_a_damaged_part_is_named(damage: Callable[[bytes], bytes]) -> None:
 
 def test_columns_of_the_path_are_not_those_of_the_file() -> None:
     world = make_world()
-    Appender(world.table).append(pa.table({"id": [1], "v": ["x"]}), "id=7/w=3")
+    Appender(world.table).append(pa.table({"id": [1], "v": ["x"]}), "id=7/w=3", agree=False)
     rows = by_every_path(firnline.scan(world.table))
     assert rows == {key: [{"id": 1, "v": "x"}] for key in rows}
 

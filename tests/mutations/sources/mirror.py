@@ -32,8 +32,8 @@ MIRROR = (
     Mutation(
         name="a mirror of last month is continued by the log",
         file=_CHANGES,
-        old="    if 0 <= now_ms - position.at <= within_ms:",
-        new="    if now_ms >= 0:",
+        old="    if first <= position.at <= last:",
+        new="    if last >= 0:",
         breaks="Other engines miss appends whose log tombstones clean-up has left out.",
         caught_by=_CHANGES_TEST,
     ),
@@ -97,7 +97,7 @@ MIRROR = (
     Mutation(
         name="clean-up deletes parts that a mirror shows",
         file="include/firnline/operations/cleanup/plan.py",
-        old="    all_ripe = [b for b in due if b.key not in revived | in_use]",
+        old="    all_ripe = [b for b in due if b.key not in held]",
         new="    all_ripe = [b for b in due if b.key not in revived]",
         breaks="Queries of other engines fail, because files of the newest version are gone.",
         caught_by=("tests/unit/mirror/test_retention.py",),

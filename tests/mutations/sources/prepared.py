@@ -44,7 +44,7 @@ PREPARED = (
         unit=True,
     ),
     Mutation(
-        name="a sweep takes prepared parts for orphans",
+        name="a sweep does not ask what somebody may approve",
         file="include/firnline/operations/sweep/plan.py",
         old="        if orphan.key in waiting:\n",
         new="        if False:\n",
@@ -72,7 +72,7 @@ PREPARED = (
     ),
     Mutation(
         name="rows that occur twice are one in a comparison",
-        file="include/firnline/read/difference.py",
+        file="include/firnline/read/comparison.py",
         old="HAVING sum(w) <> 0",
         new="HAVING min(w) = max(w)",
         breaks="A person approves that doubled rows go without being told.",

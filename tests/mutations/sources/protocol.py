@@ -154,8 +154,8 @@ PROTOCOL = (
     Mutation(
         name="an import takes its columns at another moment than its sequence",
         file="include/firnline/operations/import_files/run.py",
-        old="    plan = _plan(table, began.snapshot, options, prefix)",
-        new="    plan = _plan(table, _begin(table).snapshot, options, prefix)",
+        old="    plan = _plan(table, began.snapshot, options, prefix, tell)",
+        new="    plan = _plan(table, _begin(table).snapshot, options, prefix, tell)",
         breaks="New values of a column that was dropped meanwhile vanish with the old ones.",
         caught_by=("tests/unit/operations/test_one_moment.py",),
     ),
@@ -251,8 +251,8 @@ PROTOCOL = (
     Mutation(
         name="transactions go while version 1 takes one of their dead parts for live",
         file="include/firnline/operations/cleanup/plan.py",
-        old="for b in parts if b.due > now_ms or b.key in revived | in_use]",
-        new="for b in parts if b.due > now_ms or b.key in in_use]",
+        old="for b in parts if b.due > now_ms or b.key in held]",
+        new="for b in parts if b.due > now_ms or b.key in held - revived]",
         breaks="A rebuild of a lost log brings a dropped part back.",
         caught_by=("tests/unit/operations/cleanup/test_plan.py",),
     ),

@@ -48,7 +48,7 @@ def test_the_pages_are_not_stale() -> None:
 
 @pytest.mark.parametrize(
     ("page", "row"),
-    [("settings", "| `merge.compression_level` | integer | `3` |"), ("cli", "| `--limit` | `N`")],
+    [("settings", "| `merge.compression_level` | integer | `3` |"), ("cli", "| `--last` | `N`")],
 )
 def test_a_page_that_was_edited_fails_the_check_and_is_written_again(
     page: str, row: str, docs: Path, capsys: pytest.CaptureFixture[str]

@@ -20,7 +20,6 @@ from firnline.cli.options import (
 from firnline.cli.output import requests_text
 from firnline.errors import UsageError
 from firnline.operations.options import MirrorOptions
-from firnline.settings.mirrors import FORMATS
 from firnline.units import counted
 
 if TYPE_CHECKING:
@@ -100,6 +99,7 @@ def _check(table: Table, as_json: bool) -> None:
 
 
 def _render(data: dict[str, Any]) -> None:
+    from firnline.settings.mirrors import FORMATS
     from firnline.units import about_duration
 
     for name in FORMATS:
@@ -135,6 +135,8 @@ def _render_one(data: dict[str, Any], name: str) -> None:
 
 
 def _render_checks(data: dict[str, Any]) -> None:
+    from firnline.settings.mirrors import FORMATS
+
     for name in FORMATS:
         if data[name] is not None:
             _render_check(data[name])
