@@ -19,8 +19,11 @@ REST = --durations=50 --durations-min=2 tests --ignore=tests/unit
 TEST_PROCESSES ?= 3
 SEEDS_OF_A_TEST = 500
 SEEDS_IN_FULL = 20000
-# The first of the seeds whose tables have a mirror (simulation/mirrors.py).
+# The first of the seeds whose tables have a mirror, or one with deletion vectors (simulation/mirrors.py),
+# and of those whose rewrites are prepared (simulation/prepared.py).
 WITH_A_MIRROR = 10000
+WITH_VECTORS = 13000
+WITH_PREPARED = 14000
 # Seeds that no run before has played: by the commit, so that a failure can be played again.
 FAR_FROM_0 = $(shell printf '%d' "0x$$(git rev-parse --short=7 HEAD 2>/dev/null || echo 76908ce)")
 
@@ -65,12 +68,16 @@ test: check servers ## check, and all that needs a real S3 server, Spark or a sc
 	$(BIN)/python -m simulation --seeds $(SEEDS_OF_A_TEST) --corpus
 	$(BIN)/python -m simulation --seeds 100 --from $(FAR_FROM_0)
 	$(BIN)/python -m simulation --seeds 50 --from $(WITH_A_MIRROR)
+	$(BIN)/python -m simulation --seeds 25 --from $(WITH_VECTORS)
+	$(BIN)/python -m simulation --seeds 25 --from $(WITH_PREPARED)
 	$(BIN)/pytest -q -n $(TEST_PROCESSES) $(REST)
 
 test-full: export FIRNLINE_TESTS = full
 test-full: check servers ## test, and everything that it only takes samples of (hours; nightly)
 	$(BIN)/python -m simulation --seeds $(SEEDS_IN_FULL) --corpus
 	$(BIN)/python -m simulation --seeds 2000 --from $(FAR_FROM_0)
+	$(BIN)/python -m simulation --seeds 1000 --from $(WITH_VECTORS)
+	$(BIN)/python -m simulation --seeds 2000 --from $(WITH_PREPARED)
 	$(BIN)/pytest -q -n $(TEST_PROCESSES) $(REST)
 
 mutations: setup servers ## Mistakes in the product that the tests have to catch, and what catches them

@@ -79,6 +79,23 @@ def test_the_rows_are_those_of_one_sort_in_its_order(
     assert result.rows_in == wanted.num_rows
 
 
+@WAYS
+@pytest.mark.usefixtures("in_pieces")
+def test_a_row_with_nan_is_kept_though_the_bounds_of_its_row_group_leave_it_out(
+    group: Group, monkeypatch: pytest.MonkeyPatch, way: str
+) -> None:
+    take(way, monkeypatch)
+    nan = float("nan")
+    parts = [
+        pa.table({"a": pa.array(values, pa.float64()), "b": list(range(len(values)))})
+        for values in ([0, None], [None, None, 0, nan, None], [None, None, 0], [1, 2, 3])
+    ]
+    _, file = sorted_in(group, parts, sort_by=(SortKey("a", descending=True),))
+    found = file.read()["a"].to_pylist()
+    assert [str(value) for value in found[:5]] == ["nan", "3.0", "2.0", "1.0", "0.0"]
+    assert len(found) == 13
+
+
 @pytest.mark.parametrize("way", ["files", "passes"])
 @pytest.mark.usefixtures("in_pieces")
 def test_the_output_is_one_part_in_the_form_of_the_table(

@@ -24,6 +24,7 @@ from firnline.kernel.sql import order_by, with_nulls
 from firnline.kernel.task import Cluster, KernelTask
 from firnline.types.hashes import Hashes, HashRange
 from firnline.types.sql import free_name, quote_name
+from firnline.types.values import WITHOUT_BOUNDS
 
 # ruff: noqa: S608 -- every name and literal is quoted; DuckDB is confined to this task's folder
 
@@ -123,6 +124,8 @@ class Spreader:
         """
         if keys.made is not None or self.task.primary_key or self.task.query is not None:
             return False  # no bounds of them, or a pass is more than a scan
+        if not WITHOUT_BOUNDS.isdisjoint(keys.types):
+            return False  # DuckDB would skip row groups with NaN, which their bounds leave out
         overlaps = row_group_overlaps(keys, cuts[::-1] if keys.is_descending(0) else cuts, staged)
         passes: float | None = self.connection.execute(overlaps).fetchall()[0][0]
         return passes is not None and passes <= _MOST_PASSES

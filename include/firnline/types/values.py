@@ -81,6 +81,11 @@ def canonical(sql_type: str, value: object) -> Scalar:
     return convert(kind, value)
 
 
+WITHOUT_BOUNDS = frozenset({"FLOAT", "DOUBLE"})
+"""Types of which a footer has no bounds that hold for every value: many writers leave NaN out,
+which in SQL is greater than every number."""
+
+
 @lru_cache(maxsize=4096)
 def bound_key(sql_type: str) -> Callable[[Any], Any] | None:
     """Return a sort key for values in canonical form, as DuckDB orders them; None if unordered.

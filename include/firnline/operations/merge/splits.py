@@ -18,14 +18,12 @@ from firnline.log.records import Marker
 from firnline.settings.load import TableSettings
 from firnline.types.schema import normalise
 from firnline.types.sql import fold_name
-from firnline.types.values import bound_key
+from firnline.types.values import WITHOUT_BOUNDS, bound_key
 
 MARK = f"{zlib.crc32(b'split'):08x}"
 """What the run of a split group begins with, in place of ``ClusterSettings.mark``."""
 MOST_TASKS = 64
 """Maximum tasks of one group."""
-_WITHOUT_BOUNDS = {"FLOAT", "DOUBLE"}
-"""Types of which footers have no bounds that hold for NaN."""
 
 
 def slicing_column(settings: TableSettings, schema: Mapping[str, str]) -> str | None:
@@ -45,7 +43,7 @@ def slicing_column(settings: TableSettings, schema: Mapping[str, str]) -> str | 
     if key and fold_name(column) not in key:
         return None
     kind = normalise(schema[column])
-    return None if bound_key(kind) is None or kind in _WITHOUT_BOUNDS else column
+    return None if bound_key(kind) is None or kind in WITHOUT_BOUNDS else column
 
 
 def slices_of(settings: TableSettings, parts: Sequence[Marker]) -> int:
