@@ -236,7 +236,7 @@ def test_a_file_with_any_byte_changed_is_refused_by_name_or_has_the_rows_it_stat
         path.write_bytes(GOOD[:at] + bytes([GOOD[at] ^ 1 << at % 8]) + GOOD[at + 1 :])
         stated = reading("hit.parquet", check_files, [path], SchemaUnion())
         rows = reading("hit.parquet", lambda: sum(b.num_rows for b in read_files([path])))
-        assert stated is None or rows is None or rows == stated
+        assert stated is None or rows is None or rows == stated.rows
 
 
 def lying() -> bytes:

@@ -55,7 +55,9 @@ def line(
 
 def test_what_passes_is_not_noticed_whichever_requests_it_hits(line: Line) -> None:
     for kind in sample(PASSING, KINDS, "passing", line.name):
-        assert line.every_request_once(kind) >= len(line.turns()), kind
+        # A slow answer is no failure: the same request later counts as the repetition.
+        least = min(len(line.turns()), len({(each.method, each.path) for each in line.clean}))
+        assert line.every_request_once(kind) >= least, kind
     every = range(line.requests)
     silences = sample([(SILENT, index) for index in every], 1, "silent", line.name)
     if line.name not in SILENCED:
