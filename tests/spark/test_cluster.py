@@ -18,7 +18,7 @@ import pyspark
 import pytest
 
 from firnline.settings.spark_conf import with_defaults
-from firnline.spark.executors import ALWAYS
+from firnline.spark.executors import ALWAYS, SPLITTING
 from firnline.state.history import history
 from firnline.store.access import StoreAccess
 from tests.spark.conftest import Parts
@@ -172,7 +172,7 @@ def test_merge_rewrite_verify_and_source_run_on_executors_with_a_python_of_their
     assert said["read"] == list(range(20))
     assert said["tasks"] == 2
     assert said["prefix"] == str(cluster.folder / "python") != sys.prefix
-    assert said["packages"] == sorted([*ALWAYS, "typing_extensions"])
+    assert said["packages"] == sorted([*ALWAYS, SPLITTING, "typing_extensions"])
     assert cluster.ran()[said["application"]] == list(HOSTS)
     assert {header.op for header in history(table)} == {"rewrite", "merge"}
 

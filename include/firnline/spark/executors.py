@@ -11,4 +11,4 @@ ALWAYS = ("duckdb", "msgspec", "obstore", "pyarrow", "tenacity")
 CHAIN = "boto3"
 """Package that gets credentials from the default AWS chain."""
 SPLITTING = "numpy"
-"""Package by which rows are split by partition, or hashed."""
+"""Package by which rows are split by partition, or hashed: also for the proof of a merge."""
