@@ -122,7 +122,8 @@ def test_dags_are_alike_in_what_an_operator_of_airflow_relies_on(
     assert set(dag["timeouts"]) <= waiting
     assert dag["doc"].startswith("### ")
     assert "**When " in dag["doc"]
-    assert dag["size"] < 12_000  # characters of JSON in Airflow's database, for each table
+    # Characters of JSON in Airflow's database, for each table; a rewrite asks, and commits or discards.
+    assert dag["size"] < (14_000 if operation == "rewrite_partitions" else 12_000)
 
 
 def test_what_cannot_be_taken_back_starts_as_a_dry_run(parsed: Any) -> None:
