@@ -122,7 +122,7 @@ def test_dags_are_alike_in_what_an_operator_of_airflow_relies_on(
     assert set(dag["timeouts"]) <= waiting
     assert dag["doc"].startswith("### ")
     assert "**When " in dag["doc"]
-    # Characters of JSON in Airflow's database, for each table; a rewrite asks, and commits or discards.
+    # Characters of JSON in Airflow's database, for each table; a rewrite also asks and discards.
     assert dag["size"] < (14_000 if operation == "rewrite_partitions" else 12_000)
 
 
