@@ -40,7 +40,7 @@ def test_its_last_lines_are_commands_that_work(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     shown = firnline("demo").out
-    assert "before the merge  after" in shown
+    assert "before the merge" in shown
     lines = [line.strip() for line in shown.partition("look around:\n")[2].splitlines()]
     monkeypatch.chdir(lines[0].removeprefix("cd "))
     for line in lines[1:]:
