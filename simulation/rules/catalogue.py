@@ -276,7 +276,7 @@ MUTATIONS: dict[str, Mutation] = {
     "no commit_ttl": Mutation(_no_commit_ttl, 230),
     "no append.ttl": Mutation(_no_append_ttl, 89),
     "a fold copies markers as they stand": Mutation(_raw_carry, 0),
-    "a purge ignores who lists a part alive": Mutation(_purge_ignores_inputs, 39),
+    "a purge ignores who lists a part alive": Mutation(_purge_ignores_inputs, 175),
     "new parts have the sequence of their own transaction": Mutation(_own_sequence, 345),
     "delete records are dropped at once": Mutation(_drop_deletes_early, 38),
     "the grace is counted from the tombstone alone": Mutation(_grace_from_tombstone, 11),
