@@ -93,7 +93,7 @@ _FROM = {
     "changes": "firnline.read.changes",
     "scan": "firnline.read.scan",
 }
-"""Where a name comes from that is neither a function of ``api`` nor a struct of options."""
+"""Name -> module, for what is neither a function of ``api`` nor a struct of options."""
 
 
 def __getattr__(name: str) -> Any:  # noqa: ANN401 -- whatever the name stands for

@@ -275,7 +275,7 @@ def history(table: Table | str, limit: int = 20) -> list[TxnHeader]:
 
 
 _BY = "python"
-"""What the run ids of these functions begin with, in the table's history."""
+"""Prefix of the run ids of these functions in the table's history."""
 
 
 def _to_run(options: OptionsT, planner: str) -> OptionsT:

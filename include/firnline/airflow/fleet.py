@@ -179,7 +179,7 @@ def is_dry_run(context: Context) -> bool:
 
 @dataclasses.dataclass(frozen=True)
 class _Done:
-    """What a run has done about its plan; with reasons where it could not."""
+    """Result of a run of the planner: merges and mirrors, and why the others failed."""
 
     started: Sequence[str] = ()
     refused: Sequence[str] = ()

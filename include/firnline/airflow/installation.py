@@ -1,4 +1,4 @@
-"""What an Airflow installation has of what the DAGs need: its pools and connections.
+"""List the pools and connections of an Airflow installation, which the DAGs need.
 
 ``python -m firnline.airflow.installation ID...`` prints them as JSON. `firnline doctor` runs it as
 a process of its own, since Airflow logs, opens its database and takes seconds to import.

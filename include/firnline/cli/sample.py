@@ -33,7 +33,7 @@ tables:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What one question cost."""
+    """Cost and result of one query."""
 
     parts: int
     """Live parts of the table."""

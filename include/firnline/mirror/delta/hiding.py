@@ -1,4 +1,4 @@
-"""Which vectors the next version needs, and which parts are looked through for them.
+"""Plan the vectors of the next version, and the parts that are looked through for them.
 
 A vector is made of the deletes that may hide rows of its part; parts never change, so it holds as
 long as these are the same.

@@ -46,6 +46,7 @@ from firnline.mirror.delta.replay import Shown, replay
 from firnline.mirror.delta.stats import file_stats
 from firnline.mirror.delta.vectors import Collected, Vector, Vectors, index_of
 from firnline.mirror.hold import Hold, parts_with_deletes
+from firnline.mirror.planned import Planned
 from firnline.mirror.position import Position
 from firnline.mirror.published import ATTEMPTS, Published
 from firnline.mirror.stated import ops_of, refuse_unstated
@@ -59,7 +60,7 @@ OPERATION = "MIRROR"
 
 
 @dataclass(frozen=True)
-class Next:
+class Next(Planned):
     """The next version of the mirror, planned on one head and one state."""
 
     base: Base
@@ -96,16 +97,7 @@ class Next:
     @property
     def due(self) -> bool:
         """Return True if there is something to publish, and it may be shown."""
-        if self.hold is not None:
-            return False
-        at = self.position
-        moved = at is None or at.seq != self.state.seq or at.seen != self.state.seen
-        return moved or self.new_columns or not self.difference.empty or self.hidden.changed
-
-    @cached_property
-    def files(self) -> int:
-        """Files after this version."""
-        return len(self.base.snapshot.live)
+        return super().due or (self.hold is None and self.hidden.changed)
 
 
 def publish(
@@ -330,23 +322,11 @@ def _engine() -> str:
 
 
 def _published(found: Next, *, written: bool, lost: int, dry_run: bool = False) -> Published:
-    at, difference = found.position, found.difference
     done = written and not dry_run
     newest = found.version if done else found.version - 1
-    return Published(
-        version=newest if newest >= 0 else None,
-        written=written,
-        seq=found.base.seq,
-        shown=found.base.seq if done else (None if at is None else at.seq),
-        adds=len(difference.adds),
-        removes=len(difference.removes),
-        files=found.files if done else (0 if at is None else at.files),
-        rearranged=len(difference.rearranged),
-        columns_changed=written and found.new_columns,
-        replayed=difference.replayed,
+    return msgspec.structs.replace(
+        found.result(newest if newest >= 0 else None, written=written, done=done, lost=lost),
         vectors=len(found.hidden.kept) + len(found.hidden.make),
         vectors_made=len(found.hidden.make),
-        hold=found.hold,
-        lost_races=lost,
         grace=waits(found.base.snapshot.properties, found.base.table.settings, found.now_ms).grace,
     )

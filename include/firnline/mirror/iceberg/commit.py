@@ -56,7 +56,7 @@ PROPERTIES = {
 
 @dataclass(frozen=True)
 class Commit:
-    """What is to be committed on top of a head."""
+    """A snapshot to be committed on top of a head."""
 
     opened: Opened
     head: Head | None

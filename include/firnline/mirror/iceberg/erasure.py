@@ -1,4 +1,4 @@
-"""What the metadata of the mirror still says of rows that were erased, and until when.
+"""Find and remove metadata of the mirror that states values of erased rows.
 
 Manifests state bounds of files, which are values of rows. The snapshots of before an erase go once
 one that shows it is as old as the grace, and with them all manifests that only they lead to.

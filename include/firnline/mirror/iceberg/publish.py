@@ -11,7 +11,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from functools import cached_property
 
 import msgspec
 from pyiceberg.exceptions import CommitFailedException, TableAlreadyExistsError
@@ -30,6 +29,7 @@ from firnline.mirror.iceberg.files import data_file
 from firnline.mirror.iceberg.head import Head, read_head, replay
 from firnline.mirror.iceberg.produce import Wanted
 from firnline.mirror.iceberg.shown import list_records, put_record
+from firnline.mirror.planned import Planned
 from firnline.mirror.position import Position
 from firnline.mirror.published import ATTEMPTS, Published
 from firnline.mirror.stated import ops_of, refuse_unstated
@@ -45,7 +45,7 @@ MOST_FILES = 100_000
 
 
 @dataclass(frozen=True)
-class Next:
+class Next(Planned):
     """The next snapshot of the mirror, planned on one head and one state."""
 
     base: Base
@@ -73,20 +73,6 @@ class Next:
     def new_columns(self) -> bool:
         """Return True if the schema changes with it."""
         return self.head is None or self.schema != self.head.table.schema()
-
-    @property
-    def due(self) -> bool:
-        """Return True if there is something to publish, and it may be shown."""
-        if self.hold is not None:
-            return False
-        at = self.position
-        moved = at is None or at.seq != self.state.seq or at.seen != self.state.seen
-        return moved or self.new_columns or not self.difference.empty
-
-    @cached_property
-    def files(self) -> int:
-        """Files after this snapshot."""
-        return len(self.base.snapshot.live)
 
 
 def publish(table: Table, *, dry_run: bool = False) -> Published:
@@ -297,20 +283,6 @@ def _files(found: Next, markers: Iterable[Marker]) -> Iterable[DataFile]:
 
 
 def _published(found: Next, *, written: bool, lost: int, dry_run: bool = False) -> Published:
-    at, difference = found.position, found.difference
     done = written and not dry_run
     newest = found.version if done else (None if found.head is None else found.head.version)
-    return Published(
-        version=newest,
-        written=written,
-        seq=found.base.seq,
-        shown=found.base.seq if done else (None if at is None else at.seq),
-        adds=len(difference.adds),
-        removes=len(difference.removes),
-        files=found.files if done else (0 if at is None else at.files),
-        rearranged=len(difference.rearranged),
-        columns_changed=written and found.new_columns,
-        replayed=difference.replayed,
-        hold=found.hold,
-        lost_races=lost,
-    )
+    return found.result(newest, written=written, done=done, lost=lost)
