@@ -13,8 +13,8 @@ PYTHON ?= $(shell for python in python3.11 python3.12 python3; do \
 BIN := .venv/bin
 CODE = $(foreach folder,include dags plugins spark_jobs simulation demo tools tests benchmarks,$(if \
 	$(wildcard $(folder)/*.py $(folder)/*/*.py),$(folder)))
-# What `make check` has run is not run again. What takes longest is named: it must not grow.
-REST = --durations=50 --durations-min=2 tests --ignore=tests/unit
+# What `make check` leaves out, but not what it has run. What takes longest is named: it must not grow.
+REST = --durations=50 --durations-min=2 -m 'not unit or long' tests
 # For two cores: schedulers and drivers mostly wait.
 TEST_PROCESSES ?= 3
 SEEDS_OF_A_TEST = 500
@@ -47,7 +47,7 @@ help: ## Print this
 setup: ## Make .venv from the lock, find or install Java 17 (done by the others by itself)
 	@$(PYTHON) tools/bootstrap.py
 
-check: setup ## Format, lint, types, layers, lock, unit and property tests (a minute)
+check: setup ## Format, lint, types, layers, lock, unit and property tests but the long ones (a minute)
 	@# Types alone take as long as half of the tests, on one core.
 	+@$(MAKE) -j 2 lint unit
 
@@ -62,9 +62,10 @@ lint:
 	$(BIN)/python -m tools.reference check settings cli why
 
 unit:
-	$(BIN)/pytest -q -n 2 tests/unit
+	@# What is named is marked as long, or made shorter.
+	$(BIN)/pytest -q -n 2 -m 'not long' --durations=10 --durations-min=0.5 tests/unit
 
-test: check servers ## check, and all that needs a real S3 server, Spark or a scheduler (15 minutes)
+test: check servers ## check, long unit tests, and all that needs a real S3 server, Spark or a scheduler (15 minutes)
 	$(BIN)/python -m simulation --seeds $(SEEDS_OF_A_TEST) --corpus
 	$(BIN)/python -m simulation --seeds 100 --from $(FAR_FROM_0)
 	$(BIN)/python -m simulation --seeds 50 --from $(WITH_A_MIRROR)

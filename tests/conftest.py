@@ -58,6 +58,9 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Leave what is marked ``full`` to `make test-full`; begin with what takes longest."""
+    for item in items:
+        if item.nodeid.startswith("tests/unit/"):
+            item.add_marker("unit")
     left_out = [] if FULL else [item for item in items if item.get_closest_marker("full")]
     if left_out:
         config.hook.pytest_deselected(items=left_out)

@@ -86,6 +86,7 @@ def test_what_holds_no_rows_is_refused(root: str, rows: Any) -> None:
         firnline.append_rows(root, rows)
 
 
+@pytest.mark.long
 def test_a_table_lives_through_the_functions(root: str, tmp_path: Path) -> None:
     for start in (0, 10, 20, 30):
         firnline.append_rows(root, [{"id": start + n, "c": "ab"[n % 2]} for n in range(10)])

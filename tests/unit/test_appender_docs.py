@@ -14,6 +14,7 @@ from tools.bootstrap import REPO
 TEXT = (REPO / "docs" / "appender.md").read_text()
 
 
+@pytest.mark.long
 def test_the_example_prints_what_the_page_says(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -365,6 +365,7 @@ def test_what_is_dated_years_ahead_and_before_the_horizon_is_not_of_the_time_bef
     assert late not in snapshot(world).at(moment).live
 
 
+@pytest.mark.long
 def test_no_row_is_lost_or_twice_there_at_any_moment_with_dates_ahead_by_little_and_by_much() -> (
     None
 ):

@@ -52,6 +52,7 @@ tables:
     return table
 
 
+@pytest.mark.long
 def test_every_example_runs(flights: Table, capsys: pytest.CaptureFixture[str]) -> None:
     names: dict[str, object] = {}
     assert len(EXAMPLES) == 4

@@ -96,6 +96,7 @@ def test_a_table_on_google_takes_the_key_of_its_connection(
     assert StoreAccess.from_json(env["FIRNLINE_STORE_ACCESS"]) == access
 
 
+@pytest.mark.long
 def test_a_task_writes_and_reads_with_the_key_of_a_connection(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

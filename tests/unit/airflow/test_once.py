@@ -301,6 +301,7 @@ def rewriting(
     return Rewriting(table, settings, monkeypatch, tmp_path)
 
 
+@pytest.mark.long
 def test_a_completed_rewrite_is_not_submitted_again(table: Table, rewriting: Rewriting) -> None:
     assert rewriting.start(FILTER)["transactions"] == [1, 2]
     fill(table, 1)

@@ -80,6 +80,7 @@ def test_the_list_has_sizes_and_the_version_that_is_confirmed(
     assert any(message.startswith("day=a: 2 parts, 100 rows, ") for message in caplog.messages)
 
 
+@pytest.mark.long
 def test_a_table_of_more_partitions_than_anybody_picks_from_says_so(
     table: Table, settings: TableSettings
 ) -> None:

@@ -96,6 +96,7 @@ def test_without_a_table_that_has_the_operation_there_is_no_dag(
         here.of_run(run_context(RestoreWork(), {"table": "a"}))
 
 
+@pytest.mark.long
 @pytest.mark.usefixtures("three")
 def test_what_a_run_reports_is_an_event_on_the_asset_of_its_table(tmp_path: Path) -> None:
     from airflow.sdk.execution_time.context import OutletEventAccessors

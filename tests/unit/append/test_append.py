@@ -189,6 +189,7 @@ def test_a_conflict_between_log_files_of_others_is_said_by_the_append() -> None:
         Appender(table).append(TABLE)
 
 
+@pytest.mark.long
 @examples(12, 300)
 @given(
     data=st.lists(

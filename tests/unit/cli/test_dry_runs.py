@@ -44,6 +44,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("line", LINES)
 def test_a_dry_run_changes_nothing_and_needs_no_yes(
     folder: Path, line: str, capsys: pytest.CaptureFixture[str]

@@ -51,6 +51,7 @@ def never() -> Any:
     raise AssertionError("an engine was started for nothing")
 
 
+@pytest.mark.long
 def test_a_delete_hides_its_rows_from_readers_of_the_past_until_their_parts_are_cleaned_up(
     tmp_path: Path,
 ) -> None:
@@ -294,6 +295,7 @@ def test_a_delete_is_needed_by_every_part_that_it_hides_rows_of_and_that_can_be_
     assert not delete_is_over(state, ROWS, 19, purged), "an append of before may still land"
 
 
+@pytest.mark.long
 def test_a_fold_carries_deletes_and_changes_of_the_columns_as_long_as_a_part_needs_them() -> None:
     """Years later: else deleted rows would be back, and the new column empty."""
     world = world_of(2)

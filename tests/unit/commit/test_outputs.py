@@ -91,6 +91,7 @@ def hit(start: Callable[[], World], run: Run, fault: Fault) -> World:
     return world
 
 
+@pytest.mark.long
 @interrupted
 @each
 def test_an_interrupt_right_after_the_put_that_commits_leaves_every_committed_row(
@@ -105,6 +106,7 @@ def test_an_interrupt_right_after_the_put_that_commits_leaves_every_committed_ro
     assert snapshot(world).live.keys() <= data(world)
 
 
+@pytest.mark.long
 @interrupted
 @each
 def test_an_interrupt_before_anything_was_sent_that_commits_leaves_no_new_object(

@@ -476,6 +476,7 @@ def test_a_commit_leaves_one_unfolded_log_file_of_many_appends() -> None:
     check(world, 500)
 
 
+@pytest.mark.long
 def test_merged_log_files_stay_few_over_many_commits() -> None:
     world = make_world()
     for _ in range(60):
@@ -592,6 +593,7 @@ def test_a_log_file_that_only_a_v1_client_folded_is_read_until_one_of_ours_has_f
     assert list(read.deletes) == ["del1"]
 
 
+@pytest.mark.long
 def test_the_next_transaction_folds_what_only_a_v1_client_has_folded_however_large() -> None:
     world, holder, _ = deleted_and_merged_by_a_v1_client(200)
     committed = do_merge(world, put_append(world, "d=3"))

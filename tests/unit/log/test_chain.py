@@ -69,6 +69,7 @@ def test_a_table_at_another_place_with_the_same_history_has_the_same_digests() -
     assert one == other
 
 
+@pytest.mark.long
 @given(st.data())
 @examples(200, 5_000)
 def test_every_changed_byte_is_found_even_if_the_checksums_are_made_right_again(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -12,6 +13,7 @@ ODD = b'{"sink":{"query":7}}'
 BATCHES = st.lists(st.tuples(st.sampled_from(["a", "b é"]), st.integers(0, 50)))
 
 
+@pytest.mark.long
 @given(BATCHES)
 def test_a_fold_keeps_the_newest_batch_of_each_query(batches: list[tuple[str, int]]) -> None:
     lines = [sink_record(query, batch) for query, batch in batches]

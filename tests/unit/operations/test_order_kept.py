@@ -71,6 +71,7 @@ PARTS = st.lists(
 )
 
 
+@pytest.mark.long
 @examples(4, 200)
 @given(PARTS, st.integers(0, 9))
 def test_an_evolve_shows_the_same_rows_of_every_key(
@@ -91,6 +92,7 @@ def test_an_evolve_shows_the_same_rows_of_every_key(
     assert [len(found) for _, _, found in stored(world)] == rows
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("seed", range(6))
 def test_a_repair_of_the_schema_shows_the_same_rows_of_every_key(seed: int, tmp_path: Path) -> None:
     world = make_world(primary_key=["k"])

@@ -106,6 +106,7 @@ def physical(world: World) -> int:
     return sum(len(rows) for _, _, rows in stored(world))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("version", [None, "v"])
 def test_the_last_row_or_the_largest_version_of_a_key_is_seen_however_parts_are_merged(
     version: str | None, tmp_path: Path
@@ -180,6 +181,7 @@ def test_a_key_tombstone_hides_what_came_before_it_and_nothing_after(tmp_path: P
     assert physical(world) == 3  # the tombstone of 1 is young
 
 
+@pytest.mark.long
 def test_a_merge_forgets_key_tombstones_only_with_the_oldest_part_and_after_ttl_and_grace(
     tmp_path: Path,
 ) -> None:

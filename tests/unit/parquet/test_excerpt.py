@@ -47,6 +47,7 @@ def fetch(store: MemoryStore, size: int, numbers: Sequence[int], folder: Path) -
     return path
 
 
+@pytest.mark.long
 @examples(20, 200)
 @given(numbers=st.sets(st.integers(0, GROUPS - 1), min_size=1))
 def test_the_file_has_the_rows_of_these_row_groups(

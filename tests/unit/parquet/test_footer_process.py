@@ -6,6 +6,7 @@ import subprocess
 import sys
 
 import pyarrow as pa
+import pytest
 
 from firnline.parquet.footers import FooterTask, FooterWanted, parse_elsewhere, parse_here
 from tests.support.histories import parquet_bytes
@@ -28,6 +29,7 @@ def test_it_says_what_parsing_in_this_process_says() -> None:
     assert parse_here(task, WANTED, cut).error
 
 
+@pytest.mark.long
 def test_a_footer_that_makes_arrow_abort_is_an_error_and_the_next_one_is_read() -> None:
     for _ in range(2):
         facts = parse_elsewhere(FooterTask("t/bad.parquet", 1), WANTED, damaged())

@@ -68,6 +68,7 @@ def joined(folder: Path, *paths: Path, **options: Any) -> Path:
     return target
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("writer", [write, write_duckdb])
 def test_every_reader_reads_the_rows_of_all_files_in_order(tmp_path: Path, writer: Any) -> None:
     tables = [rows(0, 5000), rows(5000, 1), rows(5001, 3000)]
@@ -84,6 +85,7 @@ def test_every_reader_reads_the_rows_of_all_files_in_order(tmp_path: Path, write
     assert footer.metadata == {b"k": b"v"}
 
 
+@pytest.mark.long
 def test_statistics_and_bloom_filters_still_exclude_row_groups(tmp_path: Path) -> None:
     paths = [write_duckdb(tmp_path / f"{n}.parquet", rows(n * 4000, 4000)) for n in range(3)]
     target = joined(tmp_path, *paths)

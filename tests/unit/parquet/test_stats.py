@@ -77,6 +77,7 @@ def assert_contains(stats: Stats, values: list[Any], kind: pa.DataType) -> None:
         assert not isinstance(bound, str) or len(bound.encode()) <= TEXT_BYTES
 
 
+@pytest.mark.long
 @given(data=st.data(), column=st.sampled_from(COLUMNS))
 def test_bounds_contain_every_value(
     data: st.DataObject, column: tuple[pa.DataType, st.SearchStrategy[Any]]
@@ -95,6 +96,7 @@ def connection() -> duckdb.DuckDBPyConnection:
     return duckdb.connect()
 
 
+@pytest.mark.long
 @examples(40, 1_000)
 @given(values=st.lists(st.none() | TEXT, min_size=1, max_size=6))
 def test_bounds_of_a_footer_that_duckdb_wrote_contain_every_text(

@@ -75,12 +75,14 @@ STRUCTS = st.recursive(
 )
 
 
+@pytest.mark.long
 @examples(12, 1000)
 @given(STRUCTS)
 def test_a_structure_is_decoded_as_it_was_encoded(value: Struct) -> None:
     assert decode(encode(value)) == value
 
 
+@pytest.mark.long
 @examples(12, 1000)
 @given(STRUCTS, st.integers(0, 200))
 def test_a_structure_that_ends_early_is_refused(value: Struct, short: int) -> None:

@@ -66,6 +66,7 @@ def never_loses(tree: Predicate, parts: list[tuple[Hashes, list[Row]]]) -> None:
         assert not pruner.matches_all({}, hashes) or matching == rows
 
 
+@pytest.mark.long
 @given(tree=TREES, rows=ROWS, column=st.sampled_from(HASHED), buckets=st.sampled_from([2, 7, 64]))
 def test_a_bucket_that_is_excluded_holds_no_matching_row(
     tree: Predicate, rows: list[Row], column: str, buckets: int
@@ -73,6 +74,7 @@ def test_a_bucket_that_is_excluded_holds_no_matching_row(
     never_loses(tree, of_bucket(arrow(rows), column, buckets))
 
 
+@pytest.mark.long
 @given(
     tree=TREES,
     rows=ROWS,

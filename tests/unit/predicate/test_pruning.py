@@ -42,6 +42,7 @@ def matches_all(tree: Predicate, stats: PartStats, columns: dict[str, str]) -> b
     return Pruner(tree, columns).matches_all(stats)
 
 
+@pytest.mark.long
 @settings(deadline=None)
 @given(tree=TREES, rows=ROWS)
 def test_evaluation_is_what_duckdb_answers(
@@ -51,6 +52,7 @@ def test_evaluation_is_what_duckdb_answers(
     assert [evaluate(tree, row, COLUMNS) for row in rows] == expected
 
 
+@pytest.mark.long
 @given(tree=TREES, rows=ROWS)
 def test_pruning_by_statistics_never_loses_a_row(
     tree: Predicate, rows: list[dict[str, Any]]

@@ -12,6 +12,7 @@ from firnline.predicate.tree import COMPARISONS, And, Equal, In, IsNull, Less, N
 from tests.support.predicates import COLUMNS, ROWS, TREES
 
 
+@pytest.mark.long
 @settings(deadline=None)
 @given(tree=TREES, rows=ROWS)
 def test_sql_that_duckdb_accepts_is_read_with_the_same_meaning(

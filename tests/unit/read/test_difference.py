@@ -86,6 +86,7 @@ def tally(rows: Sequence[Row]) -> Counter[str]:
     )
 
 
+@pytest.mark.long
 @examples(10, 1_000)
 @given(st.lists(ROWS, max_size=8), st.lists(ROWS, max_size=8), st.lists(EARLIER, max_size=4))
 @example([dict.fromkeys(COLUMNS)] * 5, [], [])
@@ -146,6 +147,7 @@ def test_a_part_that_is_gone_tells_how_to_begin_again(tmp_path: Path) -> None:
     assert "begin again without `since`" in str(caught.value.next_step)
 
 
+@pytest.mark.long
 def test_rows_that_do_not_fit_into_memory_are_compared_on_disk(tmp_path: Path) -> None:
     world, schema = make_world(), pa.schema([("n", pa.int64()), ("t", pa.string())])
     columns = {"n": "BIGINT", "t": "VARCHAR"}

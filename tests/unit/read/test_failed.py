@@ -41,6 +41,7 @@ def table_without(folder: Path, gone: slice) -> tuple[Table, Any]:
     return table, plan.task
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("in_folder", [False, True])
 def test_the_connection_of_a_read_that_fails_goes_with_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, in_folder: bool
@@ -83,6 +84,7 @@ def test_a_damaged_part_in_a_folder_is_named_by_its_key(
     assert str(tmp_path) not in str(caught.value)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("folder", ["a[bc]", "a b", "x%20y", "s*", "{a,b}", "ö'"])
 def test_parts_in_folders_of_any_name_are_read(tmp_path: Path, folder: str) -> None:
     for name in (folder, "a", "ab", "sx"):

@@ -69,6 +69,7 @@ def told(table: Table, **options: Any) -> Counter[tuple[Any, ...]]:
     return Counter(tuple(row[name] for name in names) for row in found)
 
 
+@pytest.mark.long
 def test_every_step_tells_its_rows_its_transaction_and_its_reason(tmp_path: Path) -> None:
     played = table_of(tmp_path, deletes="eager")
     world, table = played.world, played.world.table
@@ -112,6 +113,7 @@ def test_every_step_tells_its_rows_its_transaction_and_its_reason(tmp_path: Path
     }
 
 
+@pytest.mark.long
 def test_a_lazy_delete_is_told_once_and_its_merge_is_silent(tmp_path: Path) -> None:
     played = table_of(tmp_path)
     table = played.world.table
@@ -129,6 +131,7 @@ def test_a_lazy_delete_is_told_once_and_its_merge_is_silent(tmp_path: Path) -> N
     assert told(table, since=since) == {("delete", 2, 1, "delete"): 2}
 
 
+@pytest.mark.long
 def test_a_merge_by_a_query_tells_the_rows_that_it_changed(tmp_path: Path) -> None:
     sql = "select id, day, case when id = 2 then 20 else v end as v from source_files"
     played = table_of(tmp_path, merge={**MERGE, "sql": sql})
@@ -148,6 +151,7 @@ def test_a_merge_by_a_query_tells_the_rows_that_it_changed(tmp_path: Path) -> No
     assert told(plain, since=0) == told(played.world.table, since=0), "the log says so"
 
 
+@pytest.mark.long
 def test_with_a_key_the_feed_tells_what_a_reader_saw_and_sees(tmp_path: Path) -> None:
     played = table_of(tmp_path, primary_key=["id"], deleted="gone")
     table = played.world.table
@@ -200,6 +204,7 @@ def test_rows_are_told_in_the_columns_of_now(tmp_path: Path) -> None:
     assert told(table, since=seq + 1) == {}
 
 
+@pytest.mark.long
 def test_what_is_older_than_the_grace_is_an_error_and_not_a_gap(tmp_path: Path) -> None:
     played = table_of(tmp_path)
     world, table = played.world, played.world.table
@@ -223,6 +228,7 @@ def test_what_is_older_than_the_grace_is_an_error_and_not_a_gap(tmp_path: Path) 
     assert told(table, since=again.position) == {("insert", 7, None, "append"): 1}
 
 
+@pytest.mark.long
 def test_a_time_ends_and_begins_between_appends(tmp_path: Path) -> None:
     played = table_of(tmp_path)
     table = played.world.table
@@ -311,6 +317,7 @@ def test_a_column_that_the_feed_calls_its_own_is_refused(tmp_path: Path) -> None
         firnline.changes(played.world.table, None)
 
 
+@pytest.mark.long
 def test_a_merge_that_an_append_slipped_into_tells_who_wins_now(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -142,6 +142,7 @@ STEPS = st.one_of(
 )
 
 
+@pytest.mark.long
 @examples(40, 2_000)
 @given(before=st.lists(CHANGES, max_size=12), after=st.lists(STEPS, min_size=8, max_size=30))
 @example(  # transactions that are dated far ahead after one that is so by less
@@ -333,6 +334,7 @@ def test_a_stream_begins_after_a_transaction_or_a_time() -> None:
         Reader(world, 3)
 
 
+@pytest.mark.long
 def test_what_a_stream_after_a_time_delivers_is_what_was_not_there_at_that_time() -> None:
     """Also where transactions are dated ahead, some by little and some by much."""
     world = make_world()

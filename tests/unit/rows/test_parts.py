@@ -5,6 +5,7 @@ from collections.abc import Iterator
 
 import numpy as np
 import pyarrow as pa
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -15,6 +16,7 @@ from tests.support.appends import make
 from tests.support.effort import examples
 
 
+@pytest.mark.long
 def test_a_large_stream_is_cut_into_parts_and_never_held_whole() -> None:
     table = make(append={"part_bytes": "1MiB", "buffer": "16MiB"}, partition_by=["k"])
     held: list[int] = []

@@ -230,6 +230,7 @@ def test_the_work_to_load_tables_grows_as_their_number_and_no_faster(tmp_path: P
     assert calls_of(lambda: load_settings(many)) < 6 * calls_of(lambda: load_settings(few))
 
 
+@pytest.mark.long
 def test_reading_the_settings_imports_nothing_heavy() -> None:
     code = (
         "import sys, firnline.settings.load; "

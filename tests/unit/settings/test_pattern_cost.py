@@ -101,6 +101,7 @@ PATTERNS = st.recursive(
 )
 
 
+@pytest.mark.long
 @settings(max_examples=300, deadline=None)
 @given(PATTERNS)
 def test_what_is_allowed_is_fast(pattern: str) -> None:

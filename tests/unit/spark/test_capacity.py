@@ -104,6 +104,7 @@ class Job:
         return pa.table({"result": results})
 
 
+@pytest.mark.long
 def test_an_engine_on_200_slots_has_200_spark_jobs_at_the_same_time(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

@@ -62,11 +62,13 @@ def is_module(name: str) -> bool:
     return spec is not None
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("module", ON_EXECUTORS)
 def test_what_executors_load_at_once_is_in_the_list(module: str) -> None:
     assert reached(module) <= {*ALWAYS}
 
 
+@pytest.mark.long
 def test_every_package_of_the_list_is_one_that_executors_import() -> None:
     found = {name for module in ON_EXECUTORS for name in reached(module, everywhere=True)}
     assert {*ALWAYS, CHAIN, SPLITTING} <= found

@@ -77,6 +77,7 @@ def groups(jobs: UnderWay) -> list[int]:
     return sorted(result.group for result in results)
 
 
+@pytest.mark.long
 def test_200_slots_run_200_groups_at_the_same_time() -> None:
     cluster = Cluster()
     with under_way(tasks(*[LARGE] * 200), Capacity(200, GIB), cluster.run) as jobs:
@@ -100,6 +101,7 @@ def test_slots_and_memory_bound_what_runs(capacity: Capacity, most: int) -> None
     assert cluster.most == most
 
 
+@pytest.mark.long
 def test_slots_that_come_later_are_used_and_small_groups_spread_over_them() -> None:
     cluster = Cluster()
     with under_way(tasks(*[100] * 800), Capacity(2, GIB), cluster.run) as jobs:
@@ -154,6 +156,7 @@ def test_what_is_tried_again_runs_before_what_waits() -> None:
     assert order == [(0, 0), (1, 0), (0, 1), (2, 0), (3, 0)]
 
 
+@pytest.mark.long
 def test_nothing_begins_after_the_end_and_what_began_is_cancelled_until_it_ends() -> None:
     cluster = Cluster()
     cancelled = 0

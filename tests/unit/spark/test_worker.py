@@ -8,6 +8,7 @@ from pathlib import Path
 
 import msgspec
 import pyarrow as pa
+import pytest
 
 from firnline.kernel.task import KernelResult
 from firnline.spark.engine import zip_package
@@ -34,6 +35,7 @@ def test_credentials_are_not_in_the_text_of_the_function() -> None:
     assert "hidden" not in repr(kernel)
 
 
+@pytest.mark.long
 def test_the_zip_for_executors_is_importable_as_it_is(tmp_path: Path) -> None:
     """Without site packages of this environment's firnline: the zip comes first."""
     target = zip_package(tmp_path)
@@ -54,6 +56,7 @@ def test_the_zip_for_executors_is_importable_as_it_is(tmp_path: Path) -> None:
     assert done.stdout.strip().startswith(str(target))
 
 
+@pytest.mark.long
 def test_a_worker_imports_no_pyspark_and_no_settings() -> None:
     """Every import is paid in every executor process, before the first byte is fetched."""
     code = "import sys, firnline.spark.worker; print(*sys.modules)"

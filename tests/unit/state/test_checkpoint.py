@@ -635,6 +635,7 @@ def take_step(world: World, step: str, partition: str) -> None:
             world.clock.advance(world.settings.cleanup.grace * 2)
 
 
+@pytest.mark.long
 @examples(25, 1_000)
 @given(
     st.lists(st.tuples(st.sampled_from(STEPS), st.sampled_from(["d=1", "d=2"])), max_size=14),
@@ -708,6 +709,7 @@ def test_a_delete_that_a_checkpoint_missed_survives_a_v1_client_that_folds_it() 
     assert len(state.pending_deletes(part, "d=2")) == 1
 
 
+@pytest.mark.long
 def test_a_lost_log_is_rebuilt_beside_checkpoints_and_none_of_them_is_used_for_it(
     tmp_path: Path,
 ) -> None:

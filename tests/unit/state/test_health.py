@@ -123,6 +123,7 @@ def appends(world: World, first: int) -> None:
 # --- log files deleted ----------------------------------------------------------------------------
 
 
+@pytest.mark.long
 def test_where_the_newest_log_files_are_deleted_everybody_is_told_and_a_rebuild_mends_it(
     tmp_path: Path,
 ) -> None:
@@ -136,6 +137,7 @@ def test_where_the_newest_log_files_are_deleted_everybody_is_told_and_a_rebuild_
     repaired(world, right)
 
 
+@pytest.mark.long
 def test_where_only_the_newest_log_file_is_deleted_readers_lose_nothing(tmp_path: Path) -> None:
     # Published and deleted, or not published yet: nobody can tell, and it makes no difference.
     world = busy(tmp_path)
@@ -150,6 +152,7 @@ def test_where_only_the_newest_log_file_is_deleted_readers_lose_nothing(tmp_path
     assert read(world) == right
 
 
+@pytest.mark.long
 def test_a_log_that_lacks_the_newest_log_file_alone_is_whole_and_not_rebuilt(
     tmp_path: Path,
 ) -> None:
@@ -161,6 +164,7 @@ def test_a_log_that_lacks_the_newest_log_file_alone_is_whole_and_not_rebuilt(
     assert world.store.objects == before
 
 
+@pytest.mark.long
 def test_the_newest_log_file_and_what_it_had_folded_gone_is_a_lost_log(tmp_path: Path) -> None:
     world = busy(tmp_path)
     before = set(world.store.objects)
@@ -274,6 +278,7 @@ def folded_by(world: World, log: str) -> set[str]:
     return {tombstone.p for tombstone in content.tombstones}
 
 
+@pytest.mark.long
 def test_where_the_whole_log_is_deleted_it_is_not_an_empty_place(tmp_path: Path) -> None:
     world = busy(tmp_path)
     right = read(world)
@@ -284,6 +289,7 @@ def test_where_the_whole_log_is_deleted_it_is_not_an_empty_place(tmp_path: Path)
     repaired(world, right)
 
 
+@pytest.mark.long
 def test_after_one_append_to_a_lost_log_readers_are_refused_and_not_served_a_part(
     tmp_path: Path,
 ) -> None:

@@ -37,6 +37,7 @@ def contents(draw: st.DrawFn) -> list[LogContent]:
     return made
 
 
+@pytest.mark.long
 @given(contents(), st.randoms())
 def test_neither_order_nor_repetition_of_log_files_matters(
     files: list[LogContent], rnd: random.Random

@@ -69,6 +69,7 @@ def test_a_folder_that_is_not_there_reads_as_empty_and_is_made_by_a_write(tmp_pa
     assert (tmp_path / "not/yet/table/_log/a").read_bytes() == b"1"
 
 
+@pytest.mark.long
 def test_a_listing_stays_whole_while_others_write_and_delete(tmp_path: Path) -> None:
     store = open_store(f"file://{tmp_path}/t")
     kept = [f"t/l/{number:04d}" for number in range(200)]

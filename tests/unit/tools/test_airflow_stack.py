@@ -62,6 +62,7 @@ def started(
     return stack.start(), events
 
 
+@pytest.mark.long
 def test_nothing_that_runs_tasks_starts_before_the_api_answers_and_pools_are_there(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

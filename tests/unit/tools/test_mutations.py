@@ -15,6 +15,7 @@ from tests.mutations.survivors import SURVIVORS
 from tools.bootstrap import REPO
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("mutation", SOURCES, ids=lambda mutation: mutation.name)
 def test_the_old_text_of_a_mutation_occurs_once(mutation: Mutation) -> None:
     text = (REPO / mutation.file).read_text(encoding="utf-8")

@@ -3,6 +3,8 @@ from __future__ import annotations
 import subprocess
 import sys
 
+import pytest
+
 from simulation.__main__ import chunks_of
 from simulation.rules.catalogue import MUTATIONS
 from simulation.run import play_seed, play_seeds
@@ -14,6 +16,7 @@ def test_a_seed_is_the_same_world_every_time() -> None:
     assert len(first.trace) > 50
 
 
+@pytest.mark.long
 def test_a_few_worlds_keep_every_promise_and_something_happens_in_them() -> None:
     found = play_seeds(0, 8)
     assert not hasattr(found, "what"), found
@@ -52,6 +55,7 @@ for rule, mutation in MUTATIONS.items():
 """
 
 
+@pytest.mark.long
 def test_every_rule_can_be_switched_off() -> None:
     broken = subprocess.run(
         [sys.executable, "-c", BREAK_EACH], capture_output=True, text=True, check=False

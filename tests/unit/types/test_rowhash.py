@@ -225,6 +225,7 @@ def table_of(rows: list[dict[str, Any]]) -> pa.Table:
     return pa.Table.from_pylist(rows, schema=SCHEMA)
 
 
+@pytest.mark.long
 @given(ROWS)
 @examples(40, 2000)
 def test_vectors_of_rows_are_hashed_as_the_definition_hashes_one(
@@ -233,6 +234,7 @@ def test_vectors_of_rows_are_hashed_as_the_definition_hashes_one(
     assert digest_of(table_of(rows)) == reference(rows)
 
 
+@pytest.mark.long
 @given(ROWS, ROWS, st.randoms(use_true_random=False))
 @examples(20, 1000)
 def test_digests_add_up_and_know_no_order(
@@ -245,6 +247,7 @@ def test_digests_add_up_and_know_no_order(
     assert digest_of(table_of(whole)).minus(digests[1]) == digests[0]
 
 
+@pytest.mark.long
 @given(ROWS, st.integers(1, 5), st.booleans(), st.sampled_from(["zstd", "snappy", "none"]))
 @examples(20, 1000)
 def test_files_have_the_digest_of_their_rows_in_every_encoding(
@@ -268,6 +271,7 @@ def test_files_have_the_digest_of_their_rows_in_every_encoding(
     assert digest_file(path) == (digest_of(table), len(rows))
 
 
+@pytest.mark.long
 @given(ROWS.filter(bool), st.data())
 @examples(30, 1500)
 def test_another_value_gives_another_digest(rows: list[dict[str, Any]], data: Any) -> None:

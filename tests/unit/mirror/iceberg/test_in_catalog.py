@@ -50,6 +50,7 @@ def same(world: World) -> bool:
     return all(report.same for report in run_checks(world.table))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("seed", range(60 if FULL else 1))
 def test_every_snapshot_shows_the_state_that_the_table_had(seed: int, tmp_path: Path) -> None:
     r, world = random.Random(seed), catalog_world(tmp_path)
@@ -92,6 +93,7 @@ def test_a_merge_is_a_replacement_for_engines_that_follow_changes(world: World) 
     assert found == ["append", "replace", "append"]
 
 
+@pytest.mark.long
 def test_while_a_delete_may_hide_rows_the_mirror_waits(world: World) -> None:
     keys = put_append(world)
     publish(world.table)
@@ -367,6 +369,7 @@ def test_a_machine_that_was_suspended_does_not_publish_what_it_had_read(world: W
     assert (done.written, done.lost_races, len(slept)) == (True, 1, 1)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("kind", ["before", "after"])
 @pytest.mark.parametrize("at", sample(range(16), 3, "crashes in a catalog"))
 def test_a_run_that_dies_anywhere_leaves_a_mirror_that_the_next_one_continues(

@@ -56,6 +56,7 @@ def without_catalog(world: World) -> World:
     return replace(world, table=replace(world.table, settings=settings))
 
 
+@pytest.mark.long
 def test_a_part_goes_when_a_snapshot_without_it_is_as_old_as_the_grace(world: World) -> None:
     old = put_append(world)
     publish(world.table)
@@ -186,6 +187,7 @@ def test_metadata_goes_when_no_reader_uses_it_and_parts_never(world: World) -> N
     assert check_iceberg(world.table).same
 
 
+@pytest.mark.long
 def test_every_hundredth_snapshot_looks_the_metadata_through(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -237,6 +239,7 @@ def kinds(certificate: Certificate) -> set[str]:
     return {entry.kind for entry in certificate.remaining if entry.blocks}
 
 
+@pytest.mark.long
 def test_metadata_with_bounds_of_erased_rows_goes_before_a_certificate_is_complete(
     tmp_path: Path,
 ) -> None:

@@ -205,6 +205,7 @@ def test_a_delete_that_is_noted_in_the_markers_meanwhile_stays_noted(tmp_path: P
     assert None not in bounds(world)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("keys", ["_txn/", "_log/"])
 @pytest.mark.parametrize("effect", ["before", "after"])
 def test_a_run_that_dies_has_done_all_or_nothing_and_the_next_goes_on(

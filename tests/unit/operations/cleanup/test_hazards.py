@@ -53,6 +53,7 @@ def rows(world: World) -> int:
     return sum(m.n or 0 for m in snapshot(world).live.values())
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("rival", ["merge", "append", "clean-up", "all"])
 def test_whoever_works_between_any_two_calls_loses_nothing(rival: str) -> None:
     for when in each_call(clean_up):
@@ -190,6 +191,7 @@ def test_confirmations_of_an_earlier_run_that_died_do_not_count() -> None:
 ACTIONS = ["append", "merge", "fold", "clean-up", "sweep", "die", "read", "wait", "wait long"]
 
 
+@pytest.mark.long
 @examples(25, 1_000)
 @given(st.lists(st.tuples(st.sampled_from(ACTIONS), st.integers(0, 7)), max_size=40))
 def test_in_any_order_of_everything_readers_keep_their_parts_and_no_row_is_lost(

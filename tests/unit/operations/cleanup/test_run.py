@@ -186,6 +186,7 @@ def test_the_rate_holds_over_the_whole_run() -> None:
     assert seen[-1].objects == 2_501
 
 
+@pytest.mark.long
 def test_old_transactions_go_once_their_work_is_done() -> None:
     world = make_world()
     for _ in range(TXN_KEPT + 5):
@@ -202,6 +203,7 @@ def test_old_transactions_go_once_their_work_is_done() -> None:
     assert snapshot(world).seq == TXN_KEPT + 7
 
 
+@pytest.mark.long
 def test_transactions_stay_while_a_part_that_one_of_them_buried_cannot_be_deleted() -> None:
     world = make_world()
     keys = [key for _ in range(TXN_KEPT + 5) for key in put_append(world)]
@@ -328,6 +330,7 @@ def test_a_copied_table_deletes_nothing_of_the_original() -> None:
     assert world.store.objects == before
 
 
+@pytest.mark.long
 def test_requests_are_few_beside_the_deletes() -> None:
     world = make_world()
     keys = put_append(world, *["d=1"] * 5_000)

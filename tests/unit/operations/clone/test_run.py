@@ -86,6 +86,7 @@ def healthy(world: World) -> None:
     assert not [finding for finding in found.findings if finding.severity != "note"]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("with_log", [False, True])
 def test_a_clone_holds_the_same_rows_and_lives_on(tmp_path: Path, with_log: bool) -> None:
     world = lived(tmp_path)
@@ -331,6 +332,7 @@ def test_a_clean_up_of_the_source_under_way_is_one_error_and_no_table(
     assert visible_ids(copy.table) == Counter(range(24))
 
 
+@pytest.mark.long
 def test_a_source_that_changes_under_way_is_cloned_as_it_was(tmp_path: Path) -> None:
     for with_log in (False, True):
         world = filled()
@@ -415,6 +417,7 @@ def test_a_log_of_a_clone_that_is_lost_is_rebuilt(tmp_path: Path) -> None:
     healthy(copy)
 
 
+@pytest.mark.long
 def test_one_that_was_committed_and_not_published_may_be_rebuilt_too(tmp_path: Path) -> None:
     world = lived(tmp_path)
     target = beside(world.table, "c")

@@ -140,6 +140,7 @@ def test_no_matching_row_is_left_alone_and_no_other_row_is_dropped(
     assert set(by_key) == {m.p for group in plan.groups for m in group.parts}
 
 
+@pytest.mark.long
 @limits(max_examples=30)
 @given(tree=TREES, parts=st.lists(ROWS, min_size=1, max_size=3))
 def test_the_same_holds_for_every_type_with_the_statistics_that_an_append_writes(

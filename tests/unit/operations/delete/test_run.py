@@ -312,6 +312,7 @@ def test_a_part_that_does_not_read_stops_the_delete_and_leaves_no_output(delete:
     assert set(world.store.objects) == before
 
 
+@pytest.mark.long
 def test_a_merge_in_between_makes_the_delete_plan_again(tmp_path: Path) -> None:
     world = world_of()
     merges: list[int] = []

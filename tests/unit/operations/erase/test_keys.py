@@ -39,6 +39,7 @@ def place() -> duckdb.DuckDBPyConnection:
     return connection
 
 
+@pytest.mark.long
 @examples(40, 1_000)
 @given(data=st.data(), name=st.sampled_from(EXACT))
 def test_the_object_of_keys_matches_the_rows_that_the_delete_record_hides(
@@ -62,12 +63,14 @@ def test_the_object_of_keys_matches_the_rows_that_the_delete_record_hides(
     assert [answer is True for (answer,) in joined] == hidden
 
 
+@pytest.mark.long
 def test_more_keys_than_a_predicate_holds_are_several_records() -> None:
     found = keys_of(["i"], [(n,) for n in range(predicate.MAX_NODES + 1)])
     trees = [predicate.parse_json(where) for where in found.predicates()]
     assert [len(t.values) for t in trees if isinstance(t, predicate.In)] == [99_999, 2]
 
 
+@pytest.mark.long
 def test_keys_of_several_columns_are_alternatives_of_conjunctions() -> None:
     found = keys_of(["s", "i"], [("a", 1), ("b", 2)])
     (where,) = found.predicates()

@@ -226,6 +226,7 @@ def test_the_digest_is_that_of_the_set_of_keys(erase: Erase) -> None:
     assert erase(world_of(), "b", dry_run=True).digest != one.digest
 
 
+@pytest.mark.long
 def test_rows_of_an_append_that_began_before_are_hidden_and_reported(
     erase: Erase, tmp_path: Path
 ) -> None:
@@ -300,6 +301,7 @@ def test_an_object_that_no_log_file_names_is_an_orphan_that_may_hold_keys(erase:
     assert complete(world, report).status == "complete"
 
 
+@pytest.mark.long
 def test_a_part_that_does_not_read_is_a_listed_remainder(erase: Erase) -> None:
     world = world_of()
     broken = next(k for k, m in snapshot(world).live.items() if m.stats()["id"][0] == 1)

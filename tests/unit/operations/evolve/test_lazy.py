@@ -113,6 +113,7 @@ def test_merges_write_the_new_form_and_the_record_goes_by_rule(tmp_path: Path) -
     assert not run_verify(world.table, VerifyOptions(deep=True)).findings
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("given", [{}, {"cluster_by": {"columns": ["id"], "method": "range"}}])
 @pytest.mark.parametrize("size", [1, 2**21])
 def test_a_part_that_no_merge_would_touch_is_written_anew_by_itself(
@@ -129,6 +130,7 @@ def test_a_part_that_no_merge_would_touch_is_written_anew_by_itself(
     rows_are(world, [{**row(0), "remark": text}, row(1)])
 
 
+@pytest.mark.long
 def test_a_column_that_comes_again_under_an_old_name_shows_no_old_value(tmp_path: Path) -> None:
     world = world_of()
     lazily(world, **CHANGED)
@@ -144,6 +146,7 @@ def test_a_column_that_comes_again_under_an_old_name_shows_no_old_value(tmp_path
     rows_are(world, [*(row(n) for n in range(4)), {"id": 4, "again": "new"}])
 
 
+@pytest.mark.long
 def test_names_may_go_round(tmp_path: Path) -> None:
     world = world_of()
     lazily(world, rename={"note": "a"}, drop=("gone", "price"))
@@ -157,6 +160,7 @@ def test_names_may_go_round(tmp_path: Path) -> None:
     rows_are(world, expected)
 
 
+@pytest.mark.long
 def test_filters_deletes_and_statistics_speak_of_the_columns_of_today(tmp_path: Path) -> None:
     world = world_of()
     lazily(world, **CHANGED)
@@ -197,6 +201,7 @@ def test_bounds_of_the_narrower_type_go_on_ruling_parts_out(
     assert firnline.scan(world.table, where=where).to_arrow() == scan.to_arrow()
 
 
+@pytest.mark.long
 def test_keys_are_told_apart_as_before(tmp_path: Path) -> None:
     world = make_world(primary_key=["id"], version="v", merge={"min_inputs": 2})
     put(world, {"id": pa.array([1, 2], pa.int32()), "v": [1, 5], "x": ["a", "b"]})
@@ -209,6 +214,7 @@ def test_keys_are_told_apart_as_before(tmp_path: Path) -> None:
     rows_are(world, expected)
 
 
+@pytest.mark.long
 def test_a_change_at_once_and_a_lazy_one_go_on_top_of_each_other(tmp_path: Path) -> None:
     world = world_of()
     lazily(world, **CHANGED)

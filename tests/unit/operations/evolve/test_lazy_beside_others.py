@@ -47,6 +47,7 @@ from tests.support.world import World
 Act = Callable[[World, Path], object]
 
 
+@pytest.mark.long
 def test_an_append_that_began_before_is_covered_whichever_names_it_brings(tmp_path: Path) -> None:
     world = world_of(1)
     put(world, columns_of(1), beside=lambda: lazily(world, **CHANGED))
@@ -62,6 +63,7 @@ def test_an_append_that_began_before_is_covered_whichever_names_it_brings(tmp_pa
     assert not run_verify(world.table, VerifyOptions(deep=True)).findings
 
 
+@pytest.mark.long
 def test_an_append_that_had_not_seen_the_wider_type_yet_is_no_conflict(tmp_path: Path) -> None:
     # Committed and not published: its sequence is known, what it says of the columns is not.
     world = world_of(1)
@@ -76,6 +78,7 @@ def test_an_append_that_had_not_seen_the_wider_type_yet_is_no_conflict(tmp_path:
     rows_are(world, expected)
 
 
+@pytest.mark.long
 def test_a_merge_that_began_before_commits_and_its_output_is_read_by_the_record(
     tmp_path: Path,
 ) -> None:
@@ -113,6 +116,7 @@ def replace_on(world: World, scratch: Path) -> None:
     run_replace(world.table, engine(world, scratch), OPTIONS, RUN, data=rows)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("act", "left"),
     [(delete_on, []), (replace_on, [{"id": 0, "remark": "new"}])],

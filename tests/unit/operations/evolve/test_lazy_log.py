@@ -108,6 +108,7 @@ def test_a_lost_log_is_rebuilt_with_the_record() -> None:
     rows_are(world, rows_of(3))
 
 
+@pytest.mark.long
 def test_what_is_restored_has_the_columns_of_today(tmp_path: Path) -> None:
     world = world_of(2, partition=".*")
     lazily(world, **CHANGED)
@@ -160,6 +161,7 @@ def test_after_a_crash_at_any_call_it_is_done_or_not_and_may_be_run_again(kind: 
     rows_are(world, rows_of(2))
 
 
+@pytest.mark.long
 def test_clean_up_deletes_log_files_that_name_a_dropped_column(tmp_path: Path) -> None:
     for change in (lambda w: lazily(w, **CHANGED), lambda w: at_once(w, tmp_path, **CHANGED)):
         world = world_of(3)

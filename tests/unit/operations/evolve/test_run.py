@@ -85,6 +85,7 @@ def rows(world: World, *names: str) -> Counter[Any]:
     return Counter(tuple(row.get(name) for name in names) for row in visible_rows(world.table))
 
 
+@pytest.mark.long
 def test_a_column_becomes_wider_in_every_part_that_holds_it(tmp_path: Path) -> None:
     world = world_of()
     before = rows(world, "id", "price")
@@ -104,6 +105,7 @@ def test_a_column_becomes_wider_in_every_part_that_holds_it(tmp_path: Path) -> N
     assert not run_verify(world.table, VerifyOptions(deep=False)).findings
 
 
+@pytest.mark.long
 def test_a_column_gets_another_name(tmp_path: Path) -> None:
     world = world_of()
     before = rows(world, "id", "note")
@@ -124,6 +126,7 @@ def test_only_parts_that_hold_the_column_are_rewritten(tmp_path: Path) -> None:
     assert stored_ids(world.table) == Counter(range(6))
 
 
+@pytest.mark.long
 def test_all_of_it_in_one_transaction(tmp_path: Path) -> None:
     world = world_of()
     report = evolve(
@@ -136,6 +139,7 @@ def test_all_of_it_in_one_transaction(tmp_path: Path) -> None:
     assert schema(world) == {"day": "INTEGER", "id": "BIGINT", "remark": "VARCHAR"}
 
 
+@pytest.mark.long
 def test_merges_and_clean_ups_after_it_do_not_bring_a_column_back(tmp_path: Path) -> None:
     world = world_of()
     evolve(world, tmp_path, drop=("note",))
@@ -151,6 +155,7 @@ def test_merges_and_clean_ups_after_it_do_not_bring_a_column_back(tmp_path: Path
     assert stored_ids(world.table) == Counter([*range(6), *range(10, 14)])
 
 
+@pytest.mark.long
 def test_a_column_that_a_delete_speaks_of_stays_until_its_record_is_gone(tmp_path: Path) -> None:
     world = world_of()
     run_delete(
@@ -167,6 +172,7 @@ def test_a_column_that_a_delete_speaks_of_stays_until_its_record_is_gone(tmp_pat
     assert schema(world)["price"] == "DOUBLE"
 
 
+@pytest.mark.long
 def test_a_lazy_delete_on_another_column_still_hides_its_rows(tmp_path: Path) -> None:
     world = world_of()
     options = DeleteOptions(where="id < 3", mode="lazy")
@@ -176,6 +182,7 @@ def test_a_lazy_delete_on_another_column_still_hides_its_rows(tmp_path: Path) ->
     assert stored_ids(world.table) == Counter(range(6))
 
 
+@pytest.mark.long
 def test_an_append_that_brings_an_old_name_back_is_renamed_by_another_run(tmp_path: Path) -> None:
     world = world_of()
     evolve(world, tmp_path, rename={"note": "remark"})
@@ -283,6 +290,7 @@ def test_requests_are_a_look_at_every_part_and_a_get_and_a_put_for_each_that_hol
     assert sum(call.startswith("put") for call in store.calls) == 2 + 2 + 2  # and the probe's
 
 
+@pytest.mark.long
 def test_a_crash_leaves_the_old_schema_or_the_new(tmp_path: Path) -> None:
     options = SchemaFixOptions(evolution=Evolution(rename={"late": "later"}))
     asked, seen = FaultyStore(world_of().store), []
@@ -309,6 +317,7 @@ def run_through(
         run_schema_fix(replace(world.table, store=store), lambda: engine, options, RUN)
 
 
+@pytest.mark.long
 def test_a_checkpoint_from_before_does_not_bring_a_column_back(tmp_path: Path) -> None:
     world = world_of()
     base = take_base(world.table)

@@ -151,6 +151,7 @@ def test_a_folder_that_was_split_is_imported_once(engine: Any) -> None:
         do_import(world, engine(world))
 
 
+@pytest.mark.long
 def test_a_file_of_several_row_groups_goes_to_several_tasks(engine: Any) -> None:
     world = by_day(append={"part_bytes": "1MiB"})
     count = 200_000

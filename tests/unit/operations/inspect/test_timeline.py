@@ -167,6 +167,7 @@ TREES = st.recursive(
 )
 
 
+@pytest.mark.long
 @examples(100, 3_000)
 @given(TREES, st.integers(-6, 6), st.sampled_from(["x", "y"]))
 def test_no_row_outside_of_an_extent_is_hidden_and_every_one_in_a_whole_one_is(

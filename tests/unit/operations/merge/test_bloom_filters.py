@@ -83,6 +83,7 @@ def engine_of(world: World, scratch: Path) -> LocalEngine:
     return LocalEngine(lambda: world.store, scratch / "kernel", world.ids, SystemClock())
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("setting", SETTINGS)
 @pytest.mark.parametrize("operate", [merge, delete, rewrite, evolve])
 def test_every_operation_writes_the_filters_that_are_set(

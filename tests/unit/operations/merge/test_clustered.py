@@ -80,6 +80,7 @@ def bounds(marker: Marker, column: str = "id") -> tuple[Any, Any]:
     return low, high
 
 
+@pytest.mark.long
 def test_a_table_without_partitions_becomes_parts_that_do_not_overlap(tmp_path: Path) -> None:
     world = world_of(8)
     before = visible_ids(world.table)
@@ -94,6 +95,7 @@ def test_a_table_without_partitions_becomes_parts_that_do_not_overlap(tmp_path: 
     assert merge(world, tmp_path).groups == 0
 
 
+@pytest.mark.long
 def test_a_z_order_narrows_both_columns(tmp_path: Path) -> None:
     world = world_of(16, "zorder")
     assert merge(world, tmp_path).counts.parts_out == 5
@@ -102,6 +104,7 @@ def test_a_z_order_narrows_both_columns(tmp_path: Path) -> None:
         assert sum(widths) < 0.8 * 5 * 10_000
 
 
+@pytest.mark.long
 def test_late_rows_widen_nothing_for_long(tmp_path: Path) -> None:
     world = world_of(8)
     merge(world, tmp_path)
@@ -129,6 +132,7 @@ def test_every_output_says_what_it_was_made_of(tmp_path: Path) -> None:
         assert (set(found.replaces), found.rows, found.partition) == (inputs, marker.n, "")
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("mode", ["lazy", "eager"])
 def test_a_delete_in_a_run_rewrites_its_parts_one_by_one_and_leaves_the_run(
     mode: Any, tmp_path: Path
@@ -150,6 +154,7 @@ def test_a_delete_in_a_run_rewrites_its_parts_one_by_one_and_leaves_the_run(
     assert merge(world, tmp_path).groups == 0
 
 
+@pytest.mark.long
 def test_a_lazy_delete_while_a_clustered_merge_runs_applies_to_all_outputs(tmp_path: Path) -> None:
     world = world_of(8)
     before = visible_ids(world.table)
@@ -171,6 +176,7 @@ def test_a_lazy_delete_while_a_clustered_merge_runs_applies_to_all_outputs(tmp_p
     assert stored_ids(world.table) == left
 
 
+@pytest.mark.long
 def test_outputs_of_a_lost_race_are_deleted_all_of_them(tmp_path: Path) -> None:
     world = world_of(8)
     before = visible_ids(world.table)
@@ -201,6 +207,7 @@ def attempt(world: World, scratch: Path, fault: Fault | None) -> list[str]:
     return store.calls
 
 
+@pytest.mark.long
 def test_all_outputs_come_at_once_or_not_at_all(tmp_path: Path) -> None:
     world = world_of(8)
     before = set(snapshot(world).live)
@@ -220,6 +227,7 @@ def test_all_outputs_come_at_once_or_not_at_all(tmp_path: Path) -> None:
     assert len(snapshot(world).live) == 2
 
 
+@pytest.mark.long
 def test_verify_and_rebuild_know_outputs_with_one_origin(tmp_path: Path) -> None:
     world = world_of(8)
     before = visible_ids(world.table)

@@ -201,6 +201,7 @@ def in_time_and_late(chance: random.Random, number: int) -> list[int]:
     return [max(0, number * 100 - chance.randrange(late)) for _ in range(chance.randint(1, 6))]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("method", ["range", "hash"])
 @pytest.mark.parametrize("arrive", [uniform, in_time_and_late])
 def test_a_row_is_rewritten_at_most_a_logarithm_of_times(arrive: Any, method: str) -> None:

@@ -56,6 +56,7 @@ def read_by(plans: tuple[SlicePlan, ...], place: int, number: int) -> list[int]:
     ]
 
 
+@pytest.mark.long
 @examples(60, 2_000)
 @given(data=st.data(), kind=st.sampled_from(sorted(KINDS)), most=st.integers(2, 5))
 def test_a_row_group_is_read_by_every_slice_that_has_a_row_of_it(

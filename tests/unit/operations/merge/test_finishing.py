@@ -115,6 +115,7 @@ def test_rows_after_the_finish_wait_for_as_long_as_the_partition_was_old() -> No
     assert sizes(world) == [11]
 
 
+@pytest.mark.long
 @examples(20, 500)
 @given(st.lists(st.integers(1, 20 * 24), min_size=1, max_size=25))
 def test_rows_that_trickle_in_cost_a_logarithm_of_rewrites(gaps: list[int]) -> None:

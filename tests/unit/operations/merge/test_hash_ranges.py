@@ -102,6 +102,7 @@ def without_ranges(world: World) -> None:
         world.store.objects[key] = (bare, modified)
 
 
+@pytest.mark.long
 def test_a_value_is_read_from_the_part_of_its_bucket_alone() -> None:
     world = bucketed(partition_by=["bucket(64, id)"])
     assert len(live(world)) == 65
@@ -114,6 +115,7 @@ def test_a_value_is_read_from_the_part_of_its_bucket_alone() -> None:
     assert planned(world, "id is null") == 1  # by statistics
 
 
+@pytest.mark.long
 def test_a_merge_keeps_the_bucket_of_its_inputs(tmp_path: Path) -> None:
     world = bucketed(2)
     assert planned(world, "id = 7") == 1
@@ -124,6 +126,7 @@ def test_a_merge_keeps_the_bucket_of_its_inputs(tmp_path: Path) -> None:
         assert found(world, f"id = {value}") == [value]
 
 
+@pytest.mark.long
 def test_a_part_that_states_no_bucket_is_read_until_a_merge_has_counted(tmp_path: Path) -> None:
     world = bucketed(2)
     without_ranges(world)
@@ -152,6 +155,7 @@ def found_in(world: World, partition: str, other: int) -> bool:
     return low is not None and not low <= other <= high  # type: ignore[operator]
 
 
+@pytest.mark.long
 def test_a_query_of_merges_that_changes_the_column_moves_no_row_out_of_sight(
     tmp_path: Path,
 ) -> None:
@@ -161,6 +165,7 @@ def test_a_query_of_merges_that_changes_the_column_moves_no_row_out_of_sight(
         assert found(world, f"id = {value}") == [value]
 
 
+@pytest.mark.long
 def test_parts_of_a_former_number_of_buckets_are_told_by_their_own(tmp_path: Path) -> None:
     world = bucketed(1, partition_by=["bucket(4, id)"])
     changed = {**BUCKETS, "name": "t", "root": "memory://bucket/t"}
@@ -224,6 +229,7 @@ def test_a_lazy_delete_is_pending_in_one_bucket() -> None:
     assert Counter(pending) == {1: 1, 0: PARTS - 1}
 
 
+@pytest.mark.long
 def test_a_widened_whole_number_keeps_its_bucket(tmp_path: Path) -> None:
     world = bucketed(2)
     run_lazily(world.table, LazyOptions(evolution=Evolution(widen={"id": "BIGINT"})), RUN)
@@ -233,6 +239,7 @@ def test_a_widened_whole_number_keeps_its_bucket(tmp_path: Path) -> None:
     assert found(world, "id = 320") == [320]
 
 
+@pytest.mark.long
 def test_a_column_of_a_hash_cluster_that_gets_other_hashes_excludes_nothing_until_a_merge(
     tmp_path: Path,
 ) -> None:
@@ -263,6 +270,7 @@ def test_a_renamed_column_takes_its_hash_ranges_with_it() -> None:
     }
 
 
+@pytest.mark.long
 def test_a_change_at_once_counts_the_buckets_of_its_new_parts(tmp_path: Path) -> None:
     world = bucketed()
     asked = SchemaFixOptions(evolution=Evolution(widen={"id": "BIGINT"}))
@@ -289,6 +297,7 @@ def noise(number: int) -> list[bytes]:
     return [chance.randbytes(1_000) for _ in range(300)]
 
 
+@pytest.mark.long
 def test_an_output_of_a_hash_cluster_is_read_only_for_its_range(tmp_path: Path) -> None:
     world = clustered()
     assert planned(world, "id = 'u-3-7'") == 8

@@ -89,6 +89,7 @@ def test_a_commit_that_is_repeated_says_which_transaction_it_was(tmp_path: Path)
     assert len(history(world.table)) == 1
 
 
+@pytest.mark.long
 def test_the_evidence_counts_rows_that_go_come_and_change_by_key(tmp_path: Path) -> None:
     world = filled(numbers(1, 1, 2, 3), primary_key=["d", "n"])
     query = (
@@ -107,6 +108,7 @@ def test_the_evidence_counts_rows_that_go_come_and_change_by_key(tmp_path: Path)
     ]
 
 
+@pytest.mark.long
 def test_without_a_key_a_changed_row_is_one_removed_and_one_added(tmp_path: Path) -> None:
     world = filled(numbers(1, 1, 2))
     shown = prepare(world, tmp_path, sql=UPPER).evidence
@@ -123,6 +125,7 @@ def test_equal_rows_cancel_out_as_often_as_they_occur(tmp_path: Path) -> None:
     assert (shown.removed, shown.added) == (3, 0)
 
 
+@pytest.mark.long
 def test_an_assertion_that_does_not_hold_leaves_nothing_behind(tmp_path: Path) -> None:
     world = filled(numbers(1, 1, 2, 3, 4))
     before = set(world.store.objects)
@@ -133,6 +136,7 @@ def test_an_assertion_that_does_not_hold_leaves_nothing_behind(tmp_path: Path) -
     assert set(world.store.objects) == before
 
 
+@pytest.mark.long
 def test_assertions_see_all_rows_of_the_partitions_before_and_after(tmp_path: Path) -> None:
     world = filled(numbers(1, 1, 2), numbers(1, 5, 6), numbers(2, 7))
     assertions = (
@@ -167,6 +171,7 @@ def merge(world: World, scratch: Path) -> None:
     run_merge(world.table, lambda: engine(world, scratch), MergeOptions(full=True), RUN)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("what", ["merge", "lazy delete", "eager delete", "nothing deleted", "key"])
 def test_a_partition_that_has_changed_refuses_the_commit_and_nothing_comes_back(
     tmp_path: Path, what: str
@@ -233,6 +238,7 @@ def test_a_committed_change_cannot_be_discarded(tmp_path: Path) -> None:
     assert rows(world) == [(1, 1), (1, 3)]
 
 
+@pytest.mark.long
 def test_what_waits_is_listed_and_a_retry_of_the_run_finds_it_again(tmp_path: Path) -> None:
     world = filled(numbers(1, 1, 2, 3))
     first = prepare(world, tmp_path, where="n != 2")
@@ -320,6 +326,7 @@ def test_a_commit_that_died_before_its_transaction_is_closed_before_its_parts_go
     assert not left_over(world)
 
 
+@pytest.mark.long
 def test_an_erase_takes_prepared_parts_with_it_and_the_rows_do_not_come_back(
     tmp_path: Path,
 ) -> None:

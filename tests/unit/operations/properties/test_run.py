@@ -74,6 +74,7 @@ def never() -> Any:
 # --- whoever deletes goes by the table ------------------------------------------------------------
 
 
+@pytest.mark.long
 def test_a_sweep_by_default_settings_waits_for_the_appends_of_the_table() -> None:
     world = world_of(append={"ttl": "7d"}, orphan_grace="8d")
     append(world.table, 1)
@@ -255,6 +256,7 @@ def test_clean_up_goes_by_the_longest_grace_that_anybody_may_have_begun_by(tmp_p
     assert not set(dead) & world.store.objects.keys()
 
 
+@pytest.mark.long
 def test_an_append_that_began_by_the_longer_ttl_lands_and_its_deleted_rows_stay_hidden(
     tmp_path: Path,
 ) -> None:
@@ -285,6 +287,7 @@ def test_an_append_that_began_by_the_longer_ttl_lands_and_its_deleted_rows_stay_
     assert seen(under(world)) == [1, *range(3, last + 1)]
 
 
+@pytest.mark.long
 def test_a_sweep_waits_for_appends_that_began_by_a_longer_ttl() -> None:
     world = world_of(append={"ttl": "7d"}, orphan_grace="8d")
     append(world.table, 1)

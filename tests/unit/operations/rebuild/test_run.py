@@ -154,6 +154,7 @@ class _LeftBehind:
             self.life.never |= {k for k in new if "/_data/" in k}
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("seed", range(12))
 def test_a_rebuilt_table_is_the_one_that_was_lost(seed: int, tmp_path: Path) -> None:
     life = Life(seed, tmp_path)
@@ -370,6 +371,7 @@ def test_of_a_copied_table_the_merged_rows_are_not_taken_twice(tmp_path: Path) -
     assert visible_ids(copy.table) == Counter(range(30))
 
 
+@pytest.mark.long
 def test_what_a_dead_merge_left_before_the_table_was_renamed_stays_out(tmp_path: Path) -> None:
     world = filled()
     histories.dies_at(world, "put t/_txn/", "before", lambda s: merge(world, tmp_path, s))

@@ -110,6 +110,7 @@ def test_nobody_appends_before_it(tmp_path: Path, merged: bool) -> None:
     assert sum(visible_ids(copy.table).values()) == 30
 
 
+@pytest.mark.long
 def test_it_lives_on_and_leaves_the_original_alone(tmp_path: Path) -> None:
     world = lived(tmp_path)
     copy = copied(world)
@@ -365,6 +366,7 @@ def test_requests_are_those_of_the_documentation() -> None:
     assert report.requests["delete"] == 0
 
 
+@pytest.mark.long
 def test_progress_is_told() -> None:
     world = make_world()
     for _ in range(230):

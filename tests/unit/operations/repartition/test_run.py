@@ -236,6 +236,7 @@ def test_a_delete_that_commits_meanwhile_hides_rows_in_their_new_place(tmp_path:
     assert seen(world) == [0, 2]
 
 
+@pytest.mark.long
 def test_a_delete_of_the_former_partition_meanwhile_is_honoured_too(tmp_path: Path) -> None:
     world = filled((0, 1, 2), deletes="lazy")
     table = applied(world, "month(ts)")
@@ -282,6 +283,7 @@ def test_rows_of_a_writer_with_the_old_layout_stay_for_the_next_run_and_are_repo
     }
 
 
+@pytest.mark.long
 def test_a_merge_of_a_source_meanwhile_is_planned_again_and_no_row_is_lost(tmp_path: Path) -> None:
     world = filled((1,), (1,), (2,), merge={"min_inputs": 2})
     table = applied(world, "month(ts)", merge={"min_inputs": 2})
@@ -388,6 +390,7 @@ def test_a_restore_brings_all_partitions_back_or_none(tmp_path: Path) -> None:
     assert places(world) == before
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("kind", ["before", "after"])
 def test_whenever_it_dies_every_row_is_seen_once_and_the_next_run_goes_on(
     kind: str, tmp_path: Path
@@ -412,6 +415,7 @@ def test_whenever_it_dies_every_row_is_seen_once_and_the_next_run_goes_on(
         assert seen(world) == ids
 
 
+@pytest.mark.long
 @examples(6, 200)
 @given(
     appends=st.lists(st.lists(st.integers(0, 70), min_size=1, max_size=12), min_size=1, max_size=4),

@@ -449,6 +449,7 @@ def test_of_two_replaces_at_once_the_later_commit_covers_the_other_s_rows(
     assert report.transaction == 2
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("mode", ["eager", "lazy"])
 def test_the_rival_s_rows_go_where_the_later_interval_covers_them(
     mode: str, replace: Replace

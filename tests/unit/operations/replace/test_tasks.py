@@ -83,6 +83,7 @@ def replace(world: World, engine: Watched, **more: Any) -> ReplaceReport:
     return run_replace(world.table, lambda: engine, options, RUN)
 
 
+@pytest.mark.long
 def test_files_that_make_a_part_or_so_go_to_one_task_and_the_engine_writes_all_rows(
     engine: Any,
 ) -> None:
@@ -102,6 +103,7 @@ def test_files_that_make_a_part_or_so_go_to_one_task_and_the_engine_writes_all_r
     )
 
 
+@pytest.mark.long
 def test_a_file_larger_than_a_part_is_read_by_several_tasks(engine: Any) -> None:
     world = world_of()
     sink = io.BytesIO()

@@ -240,6 +240,7 @@ def test_an_undone_delete_does_not_apply_to_appends_made_before_it_either(
     assert ids(world) == Counter([*range(0, 24, 2), *range(24, 30)])
 
 
+@pytest.mark.long
 def test_a_delete_whose_record_was_forgotten_since_does_not_apply_to_the_copies(
     tmp_path: Path,
 ) -> None:
@@ -455,6 +456,7 @@ def test_a_rival_that_never_stops_ends_it_with_nothing_left_behind(tmp_path: Pat
     assert len(keys(world)) == 8
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("kind", ["before", "after", "lost"])
 def test_whatever_call_it_dies_at_the_table_has_the_old_rows_or_the_new(kind: str) -> None:
     world = filled(2)
@@ -489,6 +491,7 @@ def test_a_dry_run_writes_nothing() -> None:
 # --- histories ------------------------------------------------------------------------------------
 
 
+@pytest.mark.long
 @examples(12, 300)
 @given(
     st.lists(st.sampled_from(["append", "drop", "delete", "merge"]), min_size=1, max_size=6),

@@ -345,6 +345,7 @@ def test_a_rival_makes_it_plan_again_for_the_partitions_that_it_touched() -> Non
     assert sum(m.n or 0 for m in snapshot(world).live.values()) == 40
 
 
+@pytest.mark.long
 def test_rivals_without_end_are_given_up_on() -> None:
     world = make_world()
     put_append(world, "d=1")
@@ -367,6 +368,7 @@ def try_of(world: World, scratch: Path, number: int, **options: Any) -> RewriteR
     return run_rewrite(world.table, lambda: engine, RewriteOptions(sql=PLUS_ONE, **options), run)
 
 
+@pytest.mark.long
 def test_a_retry_does_not_apply_a_query_twice_and_a_new_execution_does(tmp_path: Path) -> None:
     world = filled(numbers(1, 1), numbers(2, 1))
     (bad,) = [m.p for m in snapshot(world).partitions["d=2"]]
@@ -385,6 +387,7 @@ def test_a_retry_does_not_apply_a_query_twice_and_a_new_execution_does(tmp_path:
     assert rows(world) == [(1, 3), (2, 3)]
 
 
+@pytest.mark.long
 def test_a_try_that_was_given_up_does_not_apply_its_query_upon_the_retry(tmp_path: Path) -> None:
     world = filled(numbers(1, 1), numbers(2, 1))
     retried: list[RewriteReport] = []

@@ -77,6 +77,7 @@ def test_parts_with_another_type_are_cast_and_every_reader_reads_again(tmp_path:
     assert v1_live(world) == set(everything.live)
 
 
+@pytest.mark.long
 def test_all_parts_may_get_a_type_that_none_of_them_has(tmp_path: Path) -> None:
     world = conflicting("1.5", "2")
     report = fix(world, tmp_path, type="DOUBLE")
@@ -85,6 +86,7 @@ def test_all_parts_may_get_a_type_that_none_of_them_has(tmp_path: Path) -> None:
     assert schema(world)["v"] == "DOUBLE"
 
 
+@pytest.mark.long
 def test_the_other_type_may_be_kept(tmp_path: Path) -> None:
     world = conflicting()
     report = fix(world, tmp_path, type="varchar")
@@ -276,6 +278,7 @@ def test_a_part_that_cannot_be_read_stops_it_unless_it_is_to_be_left(tmp_path: P
 # --- several columns -----------------------------------------------------------------------------
 
 
+@pytest.mark.long
 def test_columns_that_conflict_together_are_mended_together_or_one_by_one(tmp_path: Path) -> None:
     def world() -> World:
         made = make_world(partition_by=["day"])
@@ -501,6 +504,7 @@ def test_after_the_grace_clean_up_deletes_what_v1_clients_stumble_over(tmp_path:
     assert [h.op for h in history(world.table)][-1] == "schema-fix"
 
 
+@pytest.mark.long
 def test_a_log_that_is_lost_after_a_repair_is_rebuilt_with_the_repaired_types(
     tmp_path: Path,
 ) -> None:

@@ -193,6 +193,7 @@ def test_requests_are_listings_and_deletes() -> None:
     }
 
 
+@pytest.mark.long
 @given(st.lists(st.sampled_from(["append", "merge", "die", "wait", "clean", "sweep"]), max_size=25))
 def test_a_sweep_deletes_exactly_what_nobody_names_and_is_old(actions: list[str]) -> None:
     world = make_world()

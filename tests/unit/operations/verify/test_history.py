@@ -159,6 +159,7 @@ def test_a_history_that_nobody_has_touched_is_found_whole() -> None:
     assert verify(world, seen, witness(world)).healthy
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("seed", range(SEEDS))
 def test_whatever_is_done_to_a_history_is_found(seed: int) -> None:
     rng, world = random.Random(seed), lived()

@@ -67,6 +67,7 @@ def put_log(world: World, t: int, **content: object) -> str:
 # --- nothing is found -----------------------------------------------------------------------------
 
 
+@pytest.mark.long
 def test_a_healthy_table_has_no_finding_after_any_operation(tmp_path: Path) -> None:
     world = filled()
     assert kinds(world) == {}
@@ -219,6 +220,7 @@ def test_a_cut_transaction_is_named(tmp_path: Path) -> None:
     assert kinds(world) == {"txn-unreadable": 1}
 
 
+@pytest.mark.long
 def test_a_gap_and_a_lost_end_are_named(tmp_path: Path) -> None:
     world = merged_twice(tmp_path)
     for first in range(48, 72, 6):
@@ -235,6 +237,7 @@ def test_a_gap_and_a_lost_end_are_named(tmp_path: Path) -> None:
     assert kinds(world) == {"txn-gap": 1}, "retention, which removes here, leaves a hundred"
 
 
+@pytest.mark.long
 def test_a_strange_object_and_a_transaction_from_the_future_are_named(tmp_path: Path) -> None:
     world = merged_twice(tmp_path)
     rewrite(world, world.table.paths.txn_dir + "notes", b"")

@@ -77,6 +77,7 @@ def test_tasks_know_the_columns_of_the_moment_of_the_writes_sequence(tmp_path: P
     assert seen(table, "y") == [0, 1, 2]
 
 
+@pytest.mark.long
 def test_a_change_of_columns_that_contradicts_the_parts_ends_the_write(tmp_path: Path) -> None:
     table, target = make(tmp_path, NARROW)
     writer = Writer(target, {}, replaces=None)
@@ -160,6 +161,7 @@ def test_tasks_of_a_stream_may_begin_before_and_after_a_merge(tmp_path: Path) ->
     assert seen(table, "x") == [0, 1, 2, 3]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("interval", [False, True], ids=["append", "replace"])
 @pytest.mark.parametrize("interrupt", INTERRUPTS)
 def test_a_driver_that_is_interrupted_at_any_request_deletes_no_part_that_is_live(
