@@ -1,6 +1,7 @@
 """The digest of the rows of a Parquet file, read by Arrow in bounded memory.
 
-Memory: a buffer of 1 MiB for each column, and batches of about 8 MiB. What DuckDB has written is
+Memory: a buffer of 1 MiB for each column, and batches of about 8 MiB, which are given back at the
+end. What DuckDB has written is
 read by another library than its own.
 """
 
@@ -78,6 +79,9 @@ def digest_file(
             count = file.metadata.num_rows
     except UNREADABLE as error:
         raise unreadable(str(path), error) from error
+    finally:
+        # Arrow's allocator keeps several times what it needed, and DuckDB's memory comes on top.
+        pa.default_memory_pool().release_unused()
     # Of a file without columns there are no batches.
     return found.digest, found.rows if wanted else count
 
