@@ -14,7 +14,7 @@ import pytest
 
 from firnline.errors import EnvironmentFaultError
 from tests.support import progress
-from tests.support.effort import FULL, sample_name
+from tests.support.effort import FULL, in_turn, sample_name
 from tests.support.query_server import forked_queries, query_server
 from tests.support.side_by_side import Rooms, rank
 from tools.azureserver import AzureServer
@@ -57,14 +57,27 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leave what is marked ``full`` to `make test-full`; begin with what takes longest."""
+    """Leave what is marked ``full`` to `make test-full`, and of a ``turn`` all but one test.
+
+    What takes longest begins first.
+    """
     for item in items:
         if item.nodeid.startswith("tests/unit/"):
             item.add_marker("unit")
-    left_out = [] if FULL else [item for item in items if item.get_closest_marker("full")]
+    groups = {
+        item.nodeid: mark.args[0] if mark.args else item.nodeid.partition("[")[0]
+        for item in items
+        for mark in item.iter_markers("turn")
+    }
+    chosen = in_turn(groups)
+
+    def is_left_out(item: pytest.Item) -> bool:
+        return bool(item.get_closest_marker("full")) or item.nodeid in groups.keys() - chosen
+
+    left_out = [] if FULL else [item for item in items if is_left_out(item)]
     if left_out:
         config.hook.pytest_deselected(items=left_out)
-        items[:] = [item for item in items if not item.get_closest_marker("full")]
+        items[:] = [item for item in items if not is_left_out(item)]
     items.sort(key=rank)
 
 

@@ -5,9 +5,9 @@ The calls of a clean run are counted, then each of them is hit. What has to hold
 no memory, a cancelled thread or task) goes on with its ``except`` clauses, and these can delete.
 
 In memory an operation dies at every call, in one of the ways in turn, and in all of them where it
-commits or publishes. Of interrupts, and on real stores, through the product's own client, it is a
-sample of every operation's points, among them always one that commits or publishes. `make
-test-full` is exhaustive (on real stores with one kind of interrupt a point).
+commits or publishes. Of interrupts, and through the product's own client on one of the real stores
+in turn, it is a sample of every operation's points, among them always one that commits or
+publishes. `make test-full` is exhaustive (on real stores with one kind of interrupt a point).
 ``python -m tests.crash`` prints figures.
 """
 
@@ -20,6 +20,7 @@ import pytest
 
 from firnline.store import multipart
 from firnline.store.access import StoreAccess
+from tests.support.effort import sample
 from tests.support.operations import SCENARIOS
 from tests.support.places import FolderPlace, MemoryPlace
 from tests.support.scenarios import Scenario
@@ -34,9 +35,15 @@ from tests.support.sweeping import (
 )
 from tools.s3server import S3Server, StoreRoot
 
-SAMPLE = {"memory": 6, "file": 8, "s3": 4}
+SAMPLE = {"memory": 4, "file": 8, "s3": 4}
 """Points of each operation, beside one that commits. One on S3 takes three times as long. In memory
 they are interrupts."""
+ON_STORES = [
+    pytest.param(scenario, kind, id=f"{kind}-{scenario}")
+    for scenario in SCENARIOS
+    for kind in sample(("file", "s3"), 1, "store", scenario.name)
+]
+"""Each operation on one of the real stores in turn."""
 
 
 @pytest.fixture
@@ -87,7 +94,7 @@ def test_an_operation_that_is_interrupted_at_any_store_call_deletes_nothing_that
     assert figures.points == figures.kinds["interrupted"] == len(points) >= count
 
 
-@pytest.mark.parametrize("scenario", SCENARIOS, ids=str)
+@pytest.mark.parametrize(("scenario", "store_kind"), ON_STORES, indirect=["store_kind"])
 def test_the_same_through_the_client_of_a_real_store(
     scenario: Scenario, place: FolderPlace, scratch: Path
 ) -> None:

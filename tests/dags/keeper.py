@@ -51,7 +51,8 @@ tables:
   idle:
     root: 'file://{folder}/idle'
     operations: [merge, delete_where]
-    merge: {{schedule: '* * * * *'}}
+    # Due since midnight: a run as soon as there is a scheduler, and no further one.
+    merge: {{schedule: '0 0 * * *'}}
   rivals: {{root: 'file://{folder}/rivals'}}
   bounded: {{root: 'file://{folder}/bounded'}}
   lost: {{root: 'file://{folder}/lost', operations: [merge, tombstone_cleanup], alerts: {told}}}
@@ -85,9 +86,13 @@ tables:
     root: 'file://{folder}/late'
     spark: {{conn_id: no_cluster}}
     alerts: {{notifier: told_by.Told, arguments: {{file: '{folder}/told'}}, merge_deadline: 1m}}
-  # Of the fleet: one with something to merge, one with nothing, one whose log a test tears.
+  # Of the fleet: one with something to merge, one with nothing, one whose log a test tears. That a
+  # merge is started is all that the second has to show.
   needy: {{root: 'file://{folder}/needy', merge: {{schedule: fleet}}}}
-  content: {{root: 'file://{folder}/content', merge: {{schedule: fleet}}}}
+  content:
+    root: 'file://{folder}/content'
+    merge: {{schedule: fleet}}
+    spark: {{conn_id: no_cluster}}
   torn: {{root: 'file://{folder}/torn', merge: {{schedule: fleet}}}}
   asleep: {{root: 'file://{folder}/asleep', partition_by: [day(ts)]}}
   removed: {{root: 'file://{folder}/removed', operations: [remove_partitions], {by_day}}}

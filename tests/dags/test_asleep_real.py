@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import signal
 
+import pytest
+
 from firnline.state.history import history
 from tests.dags.maintained import Maintained
 from tests.dags.zombies import (
@@ -23,6 +25,7 @@ from tests.dags.zombies import (
 ROWS = 2_000
 
 
+@pytest.mark.turn("a driver that nobody supervises any more")
 def test_a_machine_that_slept_past_the_time_to_live_commits_nothing(maintained: Maintained) -> None:
     table = filled(maintained.table("asleep"), 5, ROWS)
     inputs = outputs(table)

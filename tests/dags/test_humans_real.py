@@ -30,16 +30,18 @@ def removed(maintained: Maintained) -> Maintained:
 
 
 @pytest.fixture(scope="module", autouse=True)
-def silent(removed: Maintained) -> Run:
-    """A removal with one answer and then none, begun first: silence takes its time.
+def silent(removed: Maintained) -> tuple[Run, Run]:
+    """Removals without an answer and with one, begun first: silence takes its time.
 
     It is long enough to give the one answer on a machine that does much else.
     """
-    conf = {"dry_run": False, "answer_within": "60s", "partitions": [f"*={DAYS[4]}"]}
-    run = removed.start("remove_partitions", "removed", conf)
-    assert removed.question(run, "pick")["options"] == [partition(DAYS[4]), NONE]
-    removed.answer(run, "pick", partition(DAYS[4]))
-    return run
+    conf: dict[str, Any] = {"partitions": [f"*={DAYS[4]}"]}
+    never = removed.start("remove_partitions", "removed", {**conf, **IMPATIENT})
+    conf |= {"dry_run": False, "answer_within": "60s"}
+    once = removed.start("remove_partitions", "removed", conf)
+    assert removed.question(once, "pick")["options"] == [partition(DAYS[4]), NONE]
+    removed.answer(once, "pick", partition(DAYS[4]))
+    return never, once
 
 
 def test_a_removal_asks_twice_and_takes_what_was_picked_and_nothing_else(
@@ -266,6 +268,7 @@ def test_an_approved_erase_takes_the_keys_of_a_file_and_names_its_certificate(
     assert str(SECRET_KEY) not in logged
 
 
+@pytest.mark.turn("a DAG whose job rewrites rows")
 def test_a_delete_by_hand_deletes_what_its_condition_says(erased: Maintained) -> None:
     table = erased.table("erased")
     conf = {"where": "k >= 15", "partitions": [partition(DAYS[0])]}
@@ -284,20 +287,19 @@ def test_a_delete_by_hand_deletes_what_its_condition_says(erased: Maintained) ->
 
 
 def test_silence_removes_nothing_whichever_question_it_meets(
-    removed: Maintained, silent: Run
+    removed: Maintained, silent: tuple[Run, Run]
 ) -> None:
-    conf = {**IMPATIENT, "partitions": [f"*={DAYS[4]}"]}
-    run = removed.start("remove_partitions", "removed", conf).ended()
-    assert run.state == "success"
-    assert run.tasks == {
+    never, once = silent
+    assert never.ended().state == "success"
+    assert never.tasks == {
         "list": "success",
         "pick": "success",
         "approve": "skipped",
         "remove_partitions": "skipped",
     }
-    assert run.xcom("pick") == {"picked": [], "by": None, "timed_out": True}
-    assert silent.ended().state == "success"
-    assert silent.xcom("pick")["picked"] == [partition(DAYS[4])]
-    assert silent.tasks["remove_partitions"] == "skipped"
-    assert silent.xcom("approve") == {"approved": False, "by": None, "timed_out": True}
+    assert never.xcom("pick") == {"picked": [], "by": None, "timed_out": True}
+    assert once.ended().state == "success"
+    assert once.xcom("pick")["picked"] == [partition(DAYS[4])]
+    assert once.tasks["remove_partitions"] == "skipped"
+    assert once.xcom("approve") == {"approved": False, "by": None, "timed_out": True}
     assert rows_by_day(removed.table("removed"))[DAYS[4]] == 20

@@ -169,6 +169,7 @@ def test_the_history_says_what_was_undone_by_whom_and_what_merges_saved(
     expect(saved).to_have_accessible_name("Requests less for each scan, by merges: 8")
 
 
+@pytest.mark.turn("an action of the page")
 def test_an_action_starts_a_run_as_the_user_and_leads_to_it(
     browser: Browser, single: Server
 ) -> None:
@@ -213,6 +214,7 @@ def marked_in(page: Page) -> Locator:
     return page.locator("[data-testid=transaction][aria-current=true]")
 
 
+@pytest.mark.turn("an action of the page")
 def test_a_clean_up_is_planned(browser: Browser, single: Server) -> None:
     page = lived(browser, single)
     page.get_by_role("button", name="Plan a clean-up").click()
@@ -221,6 +223,7 @@ def test_a_clean_up_is_planned(browser: Browser, single: Server) -> None:
     assert run["conf"] == {"dry_run": True}
 
 
+@pytest.mark.turn("an action of the page")
 def test_a_rewrite_of_a_partition_is_planned_with_a_condition(
     browser: Browser, single: Server
 ) -> None:
@@ -235,6 +238,7 @@ def test_a_rewrite_of_a_partition_is_planned_with_a_condition(
     assert run["conf"] == {"partitions": ["day=a"], "where": "k is not null", "dry_run": True}
 
 
+@pytest.mark.turn("an action of the page")
 def test_what_needs_keys_or_a_condition_leads_to_the_form_of_its_dag(
     browser: Browser, single: Server
 ) -> None:
@@ -246,6 +250,7 @@ def test_what_needs_keys_or_a_condition_leads_to_the_form_of_its_dag(
     expect(page.get_by_role("button", name="Trigger")).to_be_visible()
 
 
+@pytest.mark.turn("an action of the page that waits for its run")
 def test_a_removal_leads_to_the_question_of_its_run(browser: Browser, single: Server) -> None:
     assert wait_until(lambda: single.has_dag("remove_partitions"))
     page = lived(browser, single)
@@ -258,6 +263,7 @@ def test_a_removal_leads_to_the_question_of_its_run(browser: Browser, single: Se
     assert run["conf"] == {"table": "lived", "partitions": ["day=a"], "dry_run": False}
 
 
+@pytest.mark.turn("an action of the page that waits for its run")
 def test_a_restore_is_done_only_after_its_plan_was_shown(browser: Browser, single: Server) -> None:
     page = lived(browser, single)
     single.pause("restore", paused=True)

@@ -34,6 +34,7 @@ from demo.writers import AppendsFailedError, append_all
 from firnline.append.append import Appender
 from firnline.errors import EnvironmentFaultError, UsageError
 from firnline.flights import cut_hours, flights_file, read_flights
+from tests.support.effort import sample
 from tools.processes import MARK
 
 
@@ -57,7 +58,7 @@ def ten(days: pa.Table) -> pa.Table:
     return days.slice(days.num_rows - 10)
 
 
-@pytest.fixture(scope="module", params=STORES)
+@pytest.fixture(scope="module", params=sample(STORES, 1, "demo"))
 def place(
     tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest
 ) -> Iterator[Place]:

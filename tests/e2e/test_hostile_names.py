@@ -221,6 +221,7 @@ def lived_through(place: Place, dropped: tuple[str, ...], gone: Callable[[Any], 
     assert run_verify(table, VerifyOptions(deep=True)).healthy
 
 
+@pytest.mark.turn
 def test_any_partition_value_lives_through_every_operation(place: Place) -> None:
     place = place.configured(partition_by=["p"])
     appender = Appender(place.table)
@@ -237,6 +238,7 @@ def test_any_partition_value_lives_through_every_operation(place: Place) -> None
     lived_through(place, names, lambda value: value in dropped)
 
 
+@pytest.mark.turn
 def test_any_path_that_is_taken_lives_through_every_operation(place: Place) -> None:
     place = place.configured()
     appender = Appender(place.table)

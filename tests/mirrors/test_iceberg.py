@@ -53,6 +53,7 @@ def shown(mirrored: InCatalog) -> list[int]:
     return [row["k"] for row in mirrored.same()]
 
 
+@pytest.mark.turn
 def test_engines_see_the_rows_of_the_table_after_every_operation(mirrored: InCatalog) -> None:
     mirrored.append(0)
     assert shown(mirrored) == list(range(6))
@@ -76,6 +77,7 @@ def test_engines_see_the_rows_of_the_table_after_every_operation(mirrored: InCat
     assert 5 not in shown(mirrored)
 
 
+@pytest.mark.turn
 def test_engines_see_a_restore_and_that_a_ttl_has_taken_every_row(mirrored: InCatalog) -> None:
     mirrored.append(0)
     shown(mirrored)
@@ -89,6 +91,7 @@ def test_engines_see_a_restore_and_that_a_ttl_has_taken_every_row(mirrored: InCa
     assert shown(mirrored) == list(range(6, 12))
 
 
+@pytest.mark.turn
 def test_engines_see_columns_that_come_widen_go_and_get_other_names(mirrored: InCatalog) -> None:
     mirrored.append(0, 3)
     shown(mirrored)
@@ -109,6 +112,7 @@ def test_engines_see_columns_that_come_widen_go_and_get_other_names(mirrored: In
     assert shown(mirrored) == list(range(6))
 
 
+@pytest.mark.turn
 def test_older_snapshots_can_be_read_as_long_as_their_parts_are_there(mirrored: InCatalog) -> None:
     expected = []
     for number in range(2):

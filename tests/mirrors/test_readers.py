@@ -54,6 +54,7 @@ def shown(mirrored: Mirrored) -> list[int]:
     return [row["k"] for row in mirrored.same()]
 
 
+@pytest.mark.turn
 def test_engines_see_the_rows_of_the_table_after_every_operation(mirrored: Mirrored) -> None:
     mirrored.append(0)
     assert shown(mirrored) == list(range(6))
@@ -96,6 +97,7 @@ def test_engines_see_that_a_ttl_has_taken_every_row(mirrored: Mirrored) -> None:
     assert shown(mirrored) == list(range(6, 12))
 
 
+@pytest.mark.turn
 def test_engines_see_columns_that_come_widen_go_and_get_other_names(mirrored: Mirrored) -> None:
     mirrored.append(0, 3)
     shown(mirrored)

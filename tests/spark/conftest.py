@@ -30,7 +30,9 @@ if TYPE_CHECKING:
 
 @pytest.fixture(scope="session")
 def spark() -> Iterator[SparkSession]:
-    session = open_session("firnline tests", {"spark.log.level": "OFF"}, "local[2]")
+    # As many tasks after a shuffle as there are slots, and not 200.
+    conf = {"spark.log.level": "OFF", "spark.sql.shuffle.partitions": "2"}
+    session = open_session("firnline tests", conf, "local[2]")
     yield session
     session.stop()
 

@@ -50,13 +50,6 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 
-@pytest.fixture(autouse=True)
-def few_tasks(spark: SparkSession) -> Iterator[None]:
-    """As many tasks after a shuffle as there are slots, and not 200."""
-    with setting(spark, "spark.sql.shuffle.partitions", "2"):
-        yield
-
-
 def on_disk(world: World, folder: Path) -> Table:
     """The same table in a folder, where Spark finds it."""
     for key, (data, _) in world.store.objects.items():
@@ -110,7 +103,7 @@ def ids(rows: DataFrame) -> list[int]:
     [{}, {"primary_key": ["id"]}, {"primary_key": ["id"], "version": "v"}],
     ids=["rows", "key", "version"],
 )
-@examples(3, 60)
+@examples(2, 60)
 @given(steps=st.lists(STEPS, min_size=2, max_size=7), wanted=st.sampled_from(range(len(WANTED))))
 def test_a_frame_gives_the_rows_that_should_be_visible(
     spark: SparkSession, declared: dict[str, Any], steps: list[tuple[Any, ...]], wanted: int
@@ -214,7 +207,7 @@ def test_rows_of_every_type_are_those_of_a_scan(
         setting(spark, "spark.sql.codegen.wholeStage", rng.choice(["true", "false"])),
         setting(spark, "spark.sql.codegen.factoryMode", "FALLBACK"),
     ):
-        for where in (None, *sample(CONDITIONS, 6, kind)):
+        for where in (None, *sample(CONDITIONS, 3, kind)):
             options: dict[str, Any] = {"where": where, "at": rng.choice([None, None, *states])}
             expected = in_scan(firnline.scan(table, **options))
             assert in_frame(frame(spark, table, **options)) == expected, options

@@ -50,12 +50,14 @@ def test_small_parts_become_one_and_a_second_run_opens_no_session(
     assert [lent.master for lent in jobs.lent] == ["local[3]"]
 
 
+@pytest.mark.turn("a job with a JVM of its own")
 def test_spark_submit_runs_the_same_job(tmp_path: Path) -> None:
     table = filled(StoreRoot("file", f"file://{tmp_path}"))
     report = run_job("merge", table.settings.root, "--run-id=s", submit="local[2]").report
     assert report["counts"]["rows_out"] == 5
 
 
+@pytest.mark.turn("a job with a JVM of its own")
 def test_by_itself_it_merges_and_credentials_of_the_airflow_connection_win_over_the_environment(
     s3_root: StoreRoot,
 ) -> None:
@@ -79,11 +81,11 @@ def test_a_dry_run_prints_the_plan_and_opens_no_session(jobs: Jobs, tmp_path: Pa
     assert not history(table)
 
 
-def test_a_group_that_cannot_be_read_ends_the_run_failed(tmp_path: Path) -> None:
+def test_a_group_that_cannot_be_read_ends_the_run_failed(jobs: Jobs, tmp_path: Path) -> None:
     table = filled(StoreRoot("file", f"file://{tmp_path}"))
     key = next(iter(read_snapshot(table.store, table.paths).live))
     (tmp_path / key).write_bytes(b"broken")
-    done = run_job("merge", table.settings.root, "--master=local[2]")
+    done = jobs.run("merge", table.settings.root, "--master=local[2]")
     assert (done.code, done.error["type"]) == (1, "MergeFailedError")
     assert key in done.error["message"]
     assert not history(table)

@@ -146,6 +146,7 @@ def _creates(call: str) -> bool:
     return call.startswith("put") and ("/_txn/" in call or "/_log/" in call)
 
 
+@pytest.mark.turn("a driver that is killed")
 def test_a_merge_whose_driver_is_killed_at_any_store_call_comes_right(
     jobs: Jobs, place: FolderPlace, tmp_path: Path
 ) -> None:
@@ -160,6 +161,7 @@ def test_a_merge_whose_driver_is_killed_at_any_store_call_comes_right(
         found.dies(kill)
 
 
+@pytest.mark.turn("a driver that is killed")
 def test_a_rewrite_whose_driver_is_killed_at_any_of_its_commits_comes_right(
     place: FolderPlace, tmp_path: Path
 ) -> None:

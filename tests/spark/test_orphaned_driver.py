@@ -103,6 +103,7 @@ def place(tmp_path: Path) -> FolderPlace:
     return FolderPlace("file", f"file://{folder}", folder, tmp_path / "copies")
 
 
+@pytest.mark.turn("a driver that nobody supervises any more")
 def test_a_merge_whose_supervisor_is_killed_drops_what_is_not_committed_and_ends(
     place: FolderPlace, tmp_path: Path
 ) -> None:
@@ -122,6 +123,7 @@ def test_a_merge_whose_supervisor_is_killed_drops_what_is_not_committed_and_ends
     made.comes_right(call)
 
 
+@pytest.mark.turn("a driver that nobody supervises any more")
 def test_a_commit_that_is_under_way_is_completed_and_no_other_one_begins(
     place: FolderPlace, tmp_path: Path
 ) -> None:

@@ -43,6 +43,7 @@ def objects(table: Table) -> list[str]:
     return [meta.key for meta in table.store.list(table.paths.prefix + "/")]
 
 
+@pytest.mark.turn
 def test_visible_rows_are_read_filtered_and_written_on_every_store(
     spark: SparkSession, store_root: StoreRoot, tmp_path: Path
 ) -> None:

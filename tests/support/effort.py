@@ -10,7 +10,7 @@ import functools
 import os
 import random
 import subprocess
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -53,6 +53,18 @@ def sample(points: Sequence[T], count: int, *what: object) -> list[T]:
     step = len(points) / count
     first = rng.random() * step
     return [points[int(first + number * step)] for number in range(count)]
+
+
+def in_turn(groups: Mapping[str, str]) -> set[str]:
+    """Return one test of each group, another one for other commits; all in `make test-full`.
+
+    Args:
+        groups: test -> the name of its group.
+    """
+    members: dict[str, list[str]] = {}
+    for test, group in sorted(groups.items()):
+        members.setdefault(group, []).append(test)
+    return {test for group, tests in members.items() for test in sample(tests, 1, "in turn", group)}
 
 
 def examples(test: int, full: int, **settings: Any) -> hypothesis.settings:
