@@ -63,14 +63,19 @@ class InCatalog(Mirrored):
 
     configured: bool = False
     """pyiceberg's configuration says where the catalog is; else it is a file of the test."""
+    rest: str = ""
+    """URI of a REST catalog, if that is the kind."""
+    name: str = NAME
 
     @property
     def properties(self) -> dict[str, str]:
+        if self.rest:
+            return {"type": "rest", "uri": self.rest}
         uri = {} if self.configured else {"uri": f"sqlite:///{self.scratch}/catalog.db"}
         return {"type": "sql", **uri}
 
     def table(self, **settings: Any) -> Table:
-        where = {"catalog": CATALOG, "name": NAME, "properties": self.properties}
+        where = {"catalog": CATALOG, "name": self.name, "properties": self.properties}
         return super().table(**{"mirror": [{"iceberg": where}], **settings})
 
     def append(self, first: int, count: int = 6, **more: Any) -> None:
@@ -97,7 +102,7 @@ class InCatalog(Mirrored):
 
     def shown(self) -> IcebergTable:
         """The mirror as other engines load it."""
-        return self.catalog().load_table(NAME)
+        return self.catalog().load_table(self.name)
 
     def read_all(self) -> list[Rows]:
         """The rows that each engine sees."""
