@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -17,6 +19,7 @@ from firnline.mirror.published import Published
 from firnline.table import Table
 from tests.mirrors import conftest
 from tests.mirrors.conftest import Mirrored, Rows, in_order
+from tools.s3server import StoreRoot
 
 CATALOG, NAME = "lake", "flights.t"
 
@@ -113,3 +116,11 @@ class InCatalog(Mirrored):
         for read in READERS:
             assert in_order(read(self.shown(), self.options)) == ours, read.__name__
         return ours
+
+
+def in_rest_catalog(uri: str, folder: Path) -> InCatalog:
+    """A table on disk, with a namespace of its own in a REST catalog."""
+    (folder / "store").mkdir()
+    namespace = re.sub(r"\W", "_", folder.name)
+    place = StoreRoot("file", f"file://{folder}/store")
+    return InCatalog(place, folder, rest=uri, name=f"{namespace}.t")

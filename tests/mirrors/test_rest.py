@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import logging
-import re
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,7 +13,6 @@ import pytest
 from pyiceberg.utils.config import Config
 
 from firnline.errors import (
-    EnvironmentFaultError,
     MirrorCatalogError,
     MirrorDamagedError,
     SnapshotUnstableError,
@@ -27,10 +24,8 @@ from firnline.operations.merge.run import run_merge
 from firnline.operations.mirror.check import check_iceberg
 from firnline.operations.options import DeleteOptions, MergeOptions, RestoreOptions
 from firnline.operations.restore.run import run_restore
-from tests.mirrors.in_catalog import InCatalog, by_pyiceberg
+from tests.mirrors.in_catalog import InCatalog, by_pyiceberg, in_rest_catalog
 from tests.store.faultproxy import Fault, FaultProxy, Request, whole_answer
-from tools.restcatalog import RestCatalog
-from tools.s3server import StoreRoot
 
 RUN = RunIdentity(run_id="r")
 TOKEN = "a-token-of-nobody"
@@ -39,31 +34,11 @@ FIRST = ["GET config", "GET t", "GET t", "HEAD namespace", "POST namespaces", "P
 """Requests of the publication that makes the table."""
 
 
-@pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RestCatalog]:
-    server = RestCatalog(tmp_path_factory.mktemp("warehouse"))
-    try:
-        server.start()
-    except EnvironmentFaultError as error:
-        pytest.skip(str(error))
-    yield server
-    server.stop()
-
-
 @pytest.fixture
-def proxy(server: RestCatalog) -> Iterator[FaultProxy]:
-    with FaultProxy(server.port) as proxy:
-        yield proxy
-
-
-@pytest.fixture
-def mirrored(proxy: FaultProxy, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> InCatalog:
+def mirrored(rest_proxy: FaultProxy, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> InCatalog:
     """A table on disk, with a namespace of its own in the catalog."""
     monkeypatch.setenv("POLARS_ICEBERG_PLANNER", "pyiceberg")
-    (tmp_path / "store").mkdir()
-    namespace = re.sub(r"\W", "_", tmp_path.name)
-    place = StoreRoot("file", f"file://{tmp_path}/store")
-    return InCatalog(place, tmp_path, rest=proxy.endpoint, name=f"{namespace}.t")
+    return in_rest_catalog(rest_proxy.endpoint, tmp_path)
 
 
 def shown(mirrored: InCatalog) -> list[int]:
@@ -93,14 +68,14 @@ def commits(request: Request) -> bool:
 
 
 def test_a_publication_is_three_requests_of_the_catalog(
-    mirrored: InCatalog, proxy: FaultProxy
+    mirrored: InCatalog, rest_proxy: FaultProxy
 ) -> None:
     asked = ["GET config", "GET t", "POST t"]
     for number, expected in enumerate((FIRST, asked, asked)):
         mirrored.append(6 * number)
-        began = len(proxy.seen)
+        began = len(rest_proxy.seen)
         mirrored.publish()
-        found = [f"{r.method} {r.path.rpartition('/')[2]}" for r in proxy.seen[began:]]
+        found = [f"{r.method} {r.path.rpartition('/')[2]}" for r in rest_proxy.seen[began:]]
         namespace = mirrored.name.partition(".")[0]
         assert [each.replace(namespace, "namespace") for each in found] == expected
 
@@ -167,7 +142,7 @@ LOST = [
 
 @pytest.mark.parametrize("lost", LOST, ids=str)
 def test_after_the_lost_answer_of_a_commit_the_next_run_goes_on(
-    mirrored: InCatalog, proxy: FaultProxy, lost: Lost
+    mirrored: InCatalog, rest_proxy: FaultProxy, lost: Lost
 ) -> None:
     def merge() -> None:
         run_merge(mirrored.table(), mirrored.engine, MergeOptions(full=True), RUN)
@@ -177,7 +152,7 @@ def test_after_the_lost_answer_of_a_commit_the_next_run_goes_on(
     # The commit that makes the table, and a later one.
     for number, change in enumerate((lambda: None, merge)):
         change()
-        proxy.add(lost.fault, commits, answer=lost.answer)
+        rest_proxy.add(lost.fault, commits, answer=lost.answer)
         if lost.name == "conflict with itself":
             assert not mirrored.publish().written
         else:
@@ -197,12 +172,12 @@ def records(mirrored: InCatalog) -> list[int]:
 
 
 def test_a_rival_goes_on_from_a_commit_whose_answer_was_lost(
-    mirrored: InCatalog, proxy: FaultProxy
+    mirrored: InCatalog, rest_proxy: FaultProxy
 ) -> None:
     mirrored.append(0)
     mirrored.publish()
     mirrored.append(6)
-    proxy.add("lose-answer", commits)
+    rest_proxy.add("lose-answer", commits)
     with pytest.raises(MirrorCatalogError):
         mirrored.publish()
     mirrored.append(12)
@@ -217,12 +192,12 @@ def strangers(request: Request) -> bool:
 
 def test_a_token_opens_the_catalog_and_is_written_nowhere(
     mirrored: InCatalog,
-    proxy: FaultProxy,
+    rest_proxy: FaultProxy,
     monkeypatch: pytest.MonkeyPatch,
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     caplog.set_level(logging.DEBUG, logger="")
-    proxy.add("answer", strangers, times=EVER, answer=said(401))
+    rest_proxy.add("answer", strangers, times=EVER, answer=said(401))
     mirrored.append(0)
     for given, opens in ((f"x-{TOKEN}", False), (TOKEN, True)):
         monkeypatch.setenv("PYICEBERG_CATALOG__LAKE__TOKEN", given)
