@@ -91,6 +91,8 @@ servers: setup
 	@$(BIN)/python -m tools.azureserver install || [[ "$${FIRNLINE_NO_SKIP:-}" != 1 ]]
 	@# Likewise PostgreSQL, the database of a local Airflow.
 	@$(BIN)/python -m tools.postgres install || [[ "$${FIRNLINE_NO_SKIP:-}" != 1 ]]
+	@# Likewise the REST catalog of Iceberg tables, which comes from Maven Central.
+	@$(BIN)/python -m tools.restcatalog install || [[ "$${FIRNLINE_NO_SKIP:-}" != 1 ]]
 	@# And the browser in which the page is tested.
 	@$(BIN)/python -m tools.browser install || [[ "$${FIRNLINE_NO_SKIP:-}" != 1 ]]
 

@@ -8,15 +8,14 @@ tested with. So they get a Spark of their own under .cache: pinned versions, jar
 
 from __future__ import annotations
 
-import hashlib
 import os
 import subprocess
 import sys
 import tempfile
 from pathlib import Path
 
-from firnline.errors import EnvironmentFaultError
 from tools.bootstrap import CACHE, ensure_uv
+from tools.maven import check, jar_name
 
 PYSPARK = "4.1.4"
 PACKAGES = {
@@ -53,7 +52,7 @@ def ensure() -> Path:
         subprocess.run([uv, "pip", "install", "-q", *wanted], check=True)
         _fetch()
         for package, digest in PACKAGES.items():
-            _check(package, digest)
+            check(_path(package), package, digest)
         _DONE.touch()
     return python
 
@@ -64,8 +63,7 @@ def jars() -> str:
 
 
 def _path(package: str) -> Path:
-    group, name, version = package.split(":")
-    return HOME / "ivy" / "jars" / f"{group}_{name}-{version}.jar"
+    return HOME / "ivy" / "jars" / jar_name(package)
 
 
 def _fetch() -> None:
@@ -79,15 +77,6 @@ def _fetch() -> None:
         clean = {k: v for k, v in os.environ.items() if k not in ("SPARK_HOME", "PYTHONPATH")}
         subprocess.run(
             [submit, *settings, str(nothing)], check=True, capture_output=True, env=clean
-        )
-
-
-def _check(package: str, digest: str) -> None:
-    found = hashlib.sha256(_path(package).read_bytes()).hexdigest()
-    if found != digest:
-        raise EnvironmentFaultError(
-            f"the jar of {package} has the SHA-256 {found}, and not {digest}",
-            next_step="see what is wrong with the download",
         )
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from decimal import Decimal
 from pathlib import Path
@@ -14,12 +14,15 @@ import pytest
 
 import firnline
 from firnline.append.append import Appender
+from firnline.errors import EnvironmentFaultError
 from firnline.kernel.local import LocalEngine
 from firnline.mirror.delta.publish import publish
 from firnline.mirror.published import Published
 from firnline.settings.load import TableSettings
 from firnline.store.access import StoreAccess
 from firnline.table import Table, open_table
+from tests.store.faultproxy import FaultProxy
+from tools.restcatalog import RestCatalog
 from tools.s3server import StoreRoot
 
 Rows = list[dict[str, Any]]
@@ -134,3 +137,22 @@ def rows(first: int, count: int, **more: Any) -> pa.Table:
 @pytest.fixture
 def mirrored(store_root: StoreRoot, tmp_path: Path) -> Mirrored:
     return Mirrored(store_root, tmp_path)
+
+
+@pytest.fixture(scope="session")
+def rest_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RestCatalog]:
+    """One REST catalog for the whole run."""
+    server = RestCatalog(tmp_path_factory.mktemp("warehouse"))
+    try:
+        server.start()
+    except EnvironmentFaultError as error:
+        pytest.skip(str(error))
+    yield server
+    server.stop()
+
+
+@pytest.fixture
+def rest_proxy(rest_server: RestCatalog) -> Iterator[FaultProxy]:
+    """In front of it."""
+    with FaultProxy(rest_server.port) as proxy:
+        yield proxy

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -17,6 +19,7 @@ from firnline.mirror.published import Published
 from firnline.table import Table
 from tests.mirrors import conftest
 from tests.mirrors.conftest import Mirrored, Rows, in_order
+from tools.s3server import StoreRoot
 
 CATALOG, NAME = "lake", "flights.t"
 
@@ -63,14 +66,19 @@ class InCatalog(Mirrored):
 
     configured: bool = False
     """pyiceberg's configuration says where the catalog is; else it is a file of the test."""
+    rest: str = ""
+    """URI of a REST catalog, if that is the kind."""
+    name: str = NAME
 
     @property
     def properties(self) -> dict[str, str]:
+        if self.rest:
+            return {"type": "rest", "uri": self.rest}
         uri = {} if self.configured else {"uri": f"sqlite:///{self.scratch}/catalog.db"}
         return {"type": "sql", **uri}
 
     def table(self, **settings: Any) -> Table:
-        where = {"catalog": CATALOG, "name": NAME, "properties": self.properties}
+        where = {"catalog": CATALOG, "name": self.name, "properties": self.properties}
         return super().table(**{"mirror": [{"iceberg": where}], **settings})
 
     def append(self, first: int, count: int = 6, **more: Any) -> None:
@@ -97,7 +105,7 @@ class InCatalog(Mirrored):
 
     def shown(self) -> IcebergTable:
         """The mirror as other engines load it."""
-        return self.catalog().load_table(NAME)
+        return self.catalog().load_table(self.name)
 
     def read_all(self) -> list[Rows]:
         """The rows that each engine sees."""
@@ -108,3 +116,11 @@ class InCatalog(Mirrored):
         for read in READERS:
             assert in_order(read(self.shown(), self.options)) == ours, read.__name__
         return ours
+
+
+def in_rest_catalog(uri: str, folder: Path) -> InCatalog:
+    """A table on disk, with a namespace of its own in a REST catalog."""
+    (folder / "store").mkdir()
+    namespace = re.sub(r"\W", "_", folder.name)
+    place = StoreRoot("file", f"file://{folder}/store")
+    return InCatalog(place, folder, rest=uri, name=f"{namespace}.t")

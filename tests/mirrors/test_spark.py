@@ -27,8 +27,9 @@ from firnline.operations.options import (
     MirrorOptions,
 )
 from tests.mirrors.conftest import Mirrored, Rows, in_order
-from tests.mirrors.in_catalog import CATALOG, NAME, InCatalog
+from tests.mirrors.in_catalog import CATALOG, InCatalog, in_rest_catalog
 from tools import sparkreaders
+from tools.restcatalog import RestCatalog
 from tools.s3server import StoreRoot
 
 RUN = RunIdentity(run_id="r")
@@ -131,25 +132,42 @@ def test_spark_reads_the_delta_mirror_and_does_not_write_to_it(
 def test_spark_reads_the_iceberg_mirror_and_deletes_no_file_of_it(
     folder: StoreRoot, tmp_path: Path
 ) -> None:
-    mirrored = InCatalog(folder, tmp_path)
+    reads_and_deletes_nothing(
+        InCatalog(folder, tmp_path),
+        {
+            "catalog-impl": "org.apache.iceberg.jdbc.JdbcCatalog",
+            "uri": f"jdbc:sqlite:{tmp_path}/catalog.db",
+            "warehouse": f"file://{tmp_path}/warehouse",
+        },
+    )
+
+
+@pytest.mark.full("it downloads another Spark, and starts it")
+def test_spark_reads_the_same_through_a_rest_catalog(
+    rest_server: RestCatalog, tmp_path: Path
+) -> None:
+    mirrored = in_rest_catalog(rest_server.uri, tmp_path)
+    reads_and_deletes_nothing(mirrored, {"type": "rest", "uri": rest_server.uri})
+
+
+def reads_and_deletes_nothing(mirrored: InCatalog, catalog: dict[str, str]) -> None:
+    """Check it, in a Spark with this configuration of the catalog."""
     history(mirrored)
-    before, name = parts(mirrored), f"{CATALOG}.{NAME}"
+    before, name, scratch = parts(mirrored), f"{CATALOG}.{mirrored.name}", mirrored.scratch
     conf = {
         "spark.sql.extensions": "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions",
         LAKE: "org.apache.iceberg.spark.SparkCatalog",
-        f"{LAKE}.catalog-impl": "org.apache.iceberg.jdbc.JdbcCatalog",
-        f"{LAKE}.uri": f"jdbc:sqlite:{tmp_path}/catalog.db",
-        f"{LAKE}.warehouse": f"file://{tmp_path}/warehouse",
+        **{f"{LAKE}.{key}": value for key, value in catalog.items()},
     }
-    system = f"CALL {CATALOG}.system"
+    system, table = f"CALL {CATALOG}.system", mirrored.name
     refused = [
-        f"{system}.expire_snapshots(table => '{NAME}', older_than => TIMESTAMP '2100-01-01')",
-        f"{system}.remove_orphan_files(table => '{NAME}')",
+        f"{system}.expire_snapshots(table => '{table}', older_than => TIMESTAMP '2100-01-01')",
+        f"{system}.remove_orphan_files(table => '{table}')",
         f"DROP TABLE {name} PURGE",
     ]
     snapshot = mirrored.shown().metadata.current_snapshot_id
     rows, some, count, *answers, written, back = ask(
-        tmp_path,
+        scratch,
         conf,
         f"SELECT * FROM {name}",
         f"SELECT k FROM {name} WHERE price > 2 AND k < 13",
@@ -172,8 +190,8 @@ def test_spark_reads_the_iceberg_mirror_and_deletes_no_file_of_it(
     with pytest.raises(MirrorDamagedError, match="firnline did not write") as caught:
         mirrored.publish()
     assert f"roll it back to snapshot {snapshot}" in str(caught.value.next_step)
-    ask(tmp_path, conf, f"{system}.rollback_to_snapshot('{NAME}', {snapshot})")
+    ask(scratch, conf, f"{system}.rollback_to_snapshot('{table}', {snapshot})")
     mirrored.append(20)
     assert mirrored.publish().written
-    (rows,) = ask(tmp_path, conf, f"SELECT * FROM {name}")
+    (rows,) = ask(scratch, conf, f"SELECT * FROM {name}")
     assert in_order(rows) == ours(mirrored)

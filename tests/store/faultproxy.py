@@ -1,4 +1,4 @@
-"""A TCP proxy before an S3 server that breaks chosen requests in chosen ways, exactly so often.
+"""A TCP proxy before a server that breaks chosen requests in chosen ways, exactly so often.
 
 Requests pass byte for byte, so their signatures stay valid. What it saw is the independent witness
 for request counts.
@@ -20,7 +20,7 @@ from typing import BinaryIO, Literal, Self
 Fault = Literal[
     "reset",  # the connection breaks before the request reaches the server
     "lose-answer",  # the request has its effect, then the connection breaks
-    "fail-after",  # the request has its effect, then the answer is 503
+    "fail-after",  # the request has its effect, then the answer is 503, or the test's own
     "cut-head",  # the answer breaks off inside its headers
     "cut-body",  # the answer states its full length, and breaks off half-way
     "stall",  # no answer ever comes
@@ -162,6 +162,9 @@ class FaultProxy:
             client.sendall(rule.answer(request))
             return True
         head, body = self._forward(request)
+        if rule is not None and fault == "fail-after":
+            client.sendall(rule.answer(request) or xml_answer(503, "SlowDown"))
+            return True
         return _answer(client, fault, head, body)
 
     def _take(self, request: Request) -> Rule | None:
@@ -195,9 +198,6 @@ def _answer(client: socket.socket, fault: Fault | None, head: bytes, body: bytes
     """Give the server's answer back, in the way of the fault; False to close the connection."""
     if fault == "lose-answer":
         return _reset(client)
-    if fault == "fail-after":
-        client.sendall(xml_answer(503, "SlowDown"))
-        return True
     if fault == "cut-head":
         client.sendall(head[: head.index(b"\r\n") + 9])
         return False
