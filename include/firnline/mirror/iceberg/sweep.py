@@ -87,31 +87,31 @@ def _delete(store: Store, keys: Iterable[str]) -> int:
 
 def _used(root: Root, head: Head, listing: Iterable[ObjectMeta], limit_ms: int) -> Iterator[str]:
     """Yield the keys to which the newest metadata leads, and the newest snapshot of a grace ago."""
-    metadata = head.table.metadata
-    yield from _key(root, head.table.metadata_location)
+    metadata, newest = head.table.metadata, list(_key(root, head.table.metadata_location))
+    yield from newest
     yield from _others(root, metadata)
     snapshots = {snapshot.manifest_list: snapshot for snapshot in metadata.snapshots}
-    then = _former(root, metadata, listing, limit_ms)
-    if then is not None:
+    then = _former(root, head, listing, limit_ms)
+    if then is not None and then not in newest:
         yield then
         former = FromInputFile.table_metadata(head.io.new_input(root.url_of(then)))
-        newest = former.current_snapshot()
-        if newest is not None:
-            snapshots[newest.manifest_list] = newest
+        shown = former.current_snapshot()
+        if shown is not None:
+            snapshots[shown.manifest_list] = shown
     for name, snapshot in snapshots.items():
         yield from _key(root, name)
         for manifest in snapshot.manifests(head.io):
             yield from _key(root, manifest.manifest_path)
 
 
-def _former(
-    root: Root, metadata: TableMetadata, listing: Iterable[ObjectMeta], limit_ms: int
-) -> str | None:
-    """Return the key of the metadata that was the newest at a time.
+def _former(root: Root, head: Head, listing: Iterable[ObjectMeta], limit_ms: int) -> str | None:
+    """Return the key of the metadata that was the newest at a time, which may still be.
 
     The log of the metadata knows the last hundred; other files may be those of lost races.
     """
-    known = {key for entry in metadata.metadata_log for key in _key(root, entry.metadata_file)}
+    urls = [entry.metadata_file for entry in head.table.metadata.metadata_log]
+    urls.append(head.table.metadata_location)
+    known = {key for url in urls for key in _key(root, url)}
     found = [m for m in listing if m.key.endswith(_METADATA) and m.modified_ms <= limit_ms]
     best = [m for m in found if m.key in known] or found
     return max(best, key=lambda m: (m.modified_ms, m.key)).key if best else None

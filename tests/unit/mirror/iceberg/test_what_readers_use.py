@@ -186,6 +186,20 @@ def test_metadata_goes_when_no_reader_uses_it_and_parts_never(world: World) -> N
     assert check_iceberg(world.table).same
 
 
+def test_metadata_that_was_replaced_a_grace_ago_goes_although_nothing_came_since(
+    world: World,
+) -> None:
+    keys = put_append(world)
+    publish(world.table)
+    first = loaded(world).metadata_location
+    do_merge(world, keys)
+    publish(world.table)
+    settled(world)
+    look_through(world)
+    assert open_catalog(world.table).root.key_of(first) not in metadata(world)
+    assert check_iceberg(world.table).same
+
+
 def test_every_hundredth_snapshot_looks_the_metadata_through(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
