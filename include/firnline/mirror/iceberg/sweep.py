@@ -37,11 +37,16 @@ class Swept(msgspec.Struct, frozen=True, kw_only=True):
     warning: str = ""
 
 
-def keep_short(table: Table, version: int) -> Swept:
+def keep_short(table: Table, version: int, grace: int) -> Swept:
     """After each hundredth snapshot, delete metadata and records that nobody uses.
 
     A failure costs space only, and is a warning. Requests: none for other snapshots, else those of
     ``sweep``.
+
+    Args:
+        table: the table.
+        version: of the snapshot that was published.
+        grace: the longest that a reader of the table may have, ms.
     """
     if version % EVERY:
         return Swept()
@@ -50,7 +55,6 @@ def keep_short(table: Table, version: int) -> Swept:
         head = read_head(opened)
         if head is None:
             return Swept()
-        grace = table.settings.cleanup.grace
         return sweep(table, opened, head, grace)
     except FirnlineError as error:
         return Swept(warning=str(error))
@@ -69,16 +73,26 @@ def sweep(table: Table, opened: Opened, head: Head, grace: int) -> Swept:
         grace: how long a reader may use a snapshot after a newer one, ms.
     """
     store, paths, now = table.store, table.paths, table.clock.now_ms()
+    limit = now - kept_ms(grace)
     listing = list(store.list(paths.iceberg_metadata_dir))
     with asked(opened.name):
-        used = frozenset(_used(opened.root, head, listing, now - grace))
+        used = frozenset(_used(opened.root, head, listing, limit))
     free = [meta for meta in listing if meta.key not in used]
-    old = [meta.key for meta in free if meta.modified_ms <= now - grace]
+    old = [meta.key for meta in free if meta.modified_ms <= limit]
     old += superfluous(list_records(store, paths), grace, now)
     failed = _delete(store, old)
     warning = f"{failed} old objects of the mirror could not be deleted" if failed else ""
-    young = tuple(meta.key for meta in free if meta.modified_ms > now - grace)
+    young = tuple(meta.key for meta in free if meta.modified_ms > limit)
     return Swept(expired=len(old) - failed, young=young, warning=warning)
+
+
+def kept_ms(grace: int) -> int:
+    """Return how long metadata that nothing leads to is kept, ms: half a grace more.
+
+    Catalogs name metadata a while after its file was written, and until then readers began with
+    what was before.
+    """
+    return grace + grace // 2
 
 
 def _delete(store: Store, keys: Iterable[str]) -> int:
