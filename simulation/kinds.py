@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from firnline.settings.load import TableSettings
 from simulation.mix import Mix
-from simulation.world import GRACE, KEY_STEP, ROOT, SCHEMA, TICK, TTL
+from simulation.world import GRACE, KEY_STEP, ROOT, ROOT_FOR_ENGINES, SCHEMA, TICK, TTL
 
 _ARROW = {"BIGINT": pa.int64(), "VARCHAR": pa.string(), "BOOLEAN": pa.bool_()}
 _SMALL = 700
@@ -71,16 +71,15 @@ def settings_of(
     """Return the table's settings in a seed."""
     kind = KINDS[mix.kind]
     mirrored = mix.mirror and "primary_key" not in kind.settings
-    deletes = "vectors" if mix.vectors else "wait"
     found = TableSettings.model_validate(
         {
             "name": "t",
-            "root": ROOT,
+            "root": ROOT_FOR_ENGINES if mix.catalog else ROOT,
             "partition_by": list(partition_by),
             "sort_by": ["u", "k"],
             "statistics": list(statistics),
             "deletes": "lazy" if mix.lazy and (mix.vectors or not mirrored) else "eager",
-            "mirror": [{"delta": {"deletes": deletes}}] if mirrored else [],
+            "mirror": [_mirror(mix)] if mirrored else [],
             "append": {"ttl": f"{ttl}ms"},
             "commit_ttl": f"{ttl}ms",
             "cleanup": {"grace": f"{grace}ms"},
@@ -101,6 +100,13 @@ def settings_of(
     sizes = {"target_size": kind.target, "split_above": kind.target}
     merge = found.merge.model_copy(update=sizes)
     return found.model_copy(update={"merge": merge})
+
+
+def _mirror(mix: Mix) -> dict[str, Any]:
+    if mix.catalog:
+        how = {"py-catalog-impl": "simulation.catalog.SimCatalog"}
+        return {"iceberg": {"catalog": "lake", "name": "lake.{table}", "properties": how}}
+    return {"delta": {"deletes": "vectors" if mix.vectors else "wait"}}
 
 
 def is_tombstone(k: int) -> bool:

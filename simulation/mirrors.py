@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from bisect import bisect_right
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
@@ -26,9 +26,11 @@ from firnline.mirror.delta.publish import publish
 from firnline.mirror.delta.roaring import decode
 from firnline.mirror.hold import Hiding
 from firnline.mirror.retention import LONGEST_WAIT_MS
-from firnline.operations.mirror.check import run_check
+from firnline.mirror.published import Published
+from firnline.operations.mirror.check import CheckReport, run_check
 from firnline.read.hidden import Rows
 from firnline.read.plan import plan_hidden
+from firnline.table import Table
 from simulation.oracle import Oracle
 from simulation.rows import decode as decode_part
 from simulation.rows import holds
@@ -39,6 +41,8 @@ MIRRORED = range(10_000, 13_000)
 """Seeds of worlds whose table has a mirror, unless its kind cannot have one."""
 VECTORED = range(13_000, 14_000)
 """Seeds of worlds whose mirror has deletion vectors."""
+IN_CATALOG = range(16_000, 17_000)
+"""Seeds of worlds whose mirror is in an Iceberg catalog (``simulation.snapshots``)."""
 _FIRST = 2_000_000
 """First number of these actors, which no other actors have."""
 _BEGIN, _GO_ON = 0.06, 0.7
@@ -71,11 +75,10 @@ class Hidden:
 
 @dataclass
 class Publishers:
-    """The processes that publish the mirror, and the versions that came of them."""
+    """The processes that publish a mirror, in any format, and look at what came of them."""
 
     world: World
     oracle: Oracle
-    versions: list[Version] = field(default_factory=list)
     _running: list[tuple[Actor, greenlet.greenlet]] = field(default_factory=list)
     _times: list[int] = field(default_factory=list)
     """Unix ms at the beginning of each step."""
@@ -119,23 +122,17 @@ class Publishers:
         number, hub = _FIRST + self._count, greenlet.getcurrent()
         r = self.world.chance.stream(number)
         actor = Actor(self.world, f"mirror-{self._count}", number, 0, hub, r)
-        play = partial(self._play, stage_of(self.world, self.oracle, actor))
+        play = partial(self._play, self._stage(actor))
         self._running.append((actor, greenlet.greenlet(play)))
+
+    def _stage(self, actor: Actor) -> Stage:
+        """Return the environment of a publisher."""
+        return stage_of(self.world, self.oracle, actor)
 
     def _play(self, stage: Stage) -> None:
         stage.actor.tell("begins to publish")
         try:
-            done = publish(stage.table, look=partial(_look_through, stage))
-            if self.world.mix.vectors:
-                _expire(stage, done.grace)
-            self.oracle.stats["mirrored" if done.written else "mirror as it was"] += 1
-            self.oracle.stats["mirror replayed"] += done.replayed
-            self.oracle.stats["mirror hides rows"] += done.vectors
-            if done.hold is not None:
-                self.oracle.stats["mirror waits"] += 1
-            elif self.world.calm and not run_check(stage.table).same:
-                raise Violation("the mirror differs from the table after a publication")
-            stage.actor.tell(f"is done: {done}")
+            self._work(stage)
         except FirnlineError as error:
             self.oracle.stats[f"mirror: {type(error).__name__}"] += 1
             stage.actor.tell(f"ends: {error}")
@@ -143,6 +140,54 @@ class Publishers:
                 raise Violation(f"the mirror cannot be published: {error}") from error
         except Interrupted:
             stage.actor.tell("ends: it was interrupted")
+
+    def _work(self, stage: Stage) -> None:
+        """Publish, or do what else keeps the mirror."""
+        raise NotImplementedError
+
+    def _look(self) -> None:
+        """Check what readers see now, and what they may use."""
+        raise NotImplementedError
+
+    def _published(
+        self, stage: Stage, done: Published, check: Callable[[Table], CheckReport]
+    ) -> None:
+        """Count what came of a publication; without faults the mirror shows the table then."""
+        self.oracle.stats["mirrored" if done.written else "mirror as it was"] += 1
+        self.oracle.stats["mirror replayed"] += done.replayed
+        self.oracle.stats["mirror hides rows"] += done.vectors
+        if done.hold is not None:
+            self.oracle.stats["mirror waits"] += 1
+        elif self.world.calm and not check(stage.table).same:
+            raise Violation("the mirror differs from the table after a publication")
+        stage.actor.tell(f"is done: {done}")
+
+    def check_rows(self, name: str, seen: Sequence[int], at_ms: int) -> None:
+        """Check that a version shows a state that the table had since its writer read it.
+
+        Args:
+            name: of the version, for the violation.
+            seen: its rows.
+            at_ms: unix ms at which its writer read the table, or before.
+        """
+        if twice := [k for k, count in Counter(seen).items() if count > 1]:
+            raise Violation(f"{name} shows rows twice: {sorted(twice)[:5]}")
+        began = max(bisect_right(self._times, at_ms) - 1, 0)
+        if not self.oracle.was_true(set(seen), began):
+            raise Violation(f"{name} shows rows {sorted(seen)}, which the table never had since")
+
+
+@dataclass
+class DeltaPublishers(Publishers):
+    """The processes that publish a Delta mirror, and the versions that came of them."""
+
+    versions: list[Version] = field(default_factory=list)
+
+    def _work(self, stage: Stage) -> None:
+        done = publish(stage.table, look=partial(_look_through, stage))
+        if self.world.mix.vectors:
+            _expire(stage, done.grace)
+        self._published(stage, done, run_check)
 
     def _look(self) -> None:
         while (key := self.world.paths.delta_version(len(self.versions))) in self.world.objects:
@@ -168,12 +213,7 @@ class Publishers:
             for row, (k, _, _) in enumerate(self.oracle.part_rows[path])
             if row not in hidden.rows
         ]
-        if twice := [k for k, count in Counter(seen).items() if count > 1]:
-            raise Violation(f"{key} shows rows twice: {sorted(twice)[:5]}")
-        at = actions[0]["commitInfo"]["firnline"]["at"]
-        began = max(bisect_right(self._times, at) - 1, 0)
-        if not self.oracle.was_true(set(seen), began):
-            raise Violation(f"{key} shows rows {sorted(seen)}, which the table never had since")
+        self.check_rows(key, seen, actions[0]["commitInfo"]["firnline"]["at"])
 
     def _hidden(self, file: Mapping[str, Any]) -> Hidden:
         """Return the rows that an action's vector hides, from its object."""

@@ -49,6 +49,8 @@ class Mix:
     """The table has a mirror, if its kind can have one."""
     vectors: bool = False
     """Its mirror has deletion vectors; else it waits for merges."""
+    catalog: bool = False
+    """Its mirror is in an Iceberg catalog."""
 
     @property
     def merges(self) -> int:

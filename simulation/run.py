@@ -7,7 +7,7 @@ import random
 import tempfile
 from collections import Counter
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -41,7 +41,7 @@ from simulation.disaster import (
 )
 from simulation.kinds import KINDS, settings_of
 from simulation.layouts import footers_with_bounds
-from simulation.mirrors import MIRRORED, VECTORED, Publishers
+from simulation.mirrors import IN_CATALOG, MIRRORED, VECTORED, DeltaPublishers, Publishers
 from simulation.mix import Mix
 from simulation.oracle import Oracle
 from simulation.prepared import PREPARING
@@ -89,14 +89,19 @@ def play_seed(seed: int, kept: frozenset[Event] | None = None) -> Played:
     chance = Chance(seed, kept)
     r = chance.stream(0)
     mix = Mix.of(r, [name for name in OPERATIONS if name not in DRAWN_LATER])
-    mix = replace(mix, mirror=seed in MIRRORED or seed in VECTORED, vectors=seed in VECTORED)
+    mix = replace(
+        mix,
+        mirror=seed in MIRRORED or seed in VECTORED or seed in IN_CATALOG,
+        vectors=seed in VECTORED,
+        catalog=seed in IN_CATALOG,
+    )
     if seed in PREPARING:
         mix = replace(mix, weights=mix.weights | prepared.WEIGHTS)
     world = World(chance, mix, settings_of(mix))
     oracle = Oracle(world)
     world.on_put = oracle.on_put
     try:
-        with _light(mix):
+        with _light(mix), _catalog(world):
             _play(world, oracle)
         finding = None
     except Violation as violation:
@@ -138,6 +143,23 @@ def _light(mix: Mix) -> Iterator[None]:
             module.__dict__[name] = own
         tempfile.tempdir = folder
         logging.disable(level)
+
+
+def _catalog(world: World) -> AbstractContextManager[None]:
+    """Return the catalog of a world's Iceberg mirror, whose library takes a second to load."""
+    if world.settings.iceberg is None:
+        return nullcontext()
+    from simulation.catalog import in_world
+
+    return in_world(world)
+
+
+def _publishers(world: World, oracle: Oracle) -> Publishers:
+    if world.settings.iceberg is None:
+        return DeltaPublishers(world, oracle)
+    from simulation.snapshots import CatalogPublishers
+
+    return CatalogPublishers(world, oracle)
 
 
 def play_seeds(first: int, count: int) -> Finding | Counter[str]:
@@ -273,7 +295,7 @@ def _play(world: World, oracle: Oracle) -> None:
     weights = {name: w for name, w in world.mix.weights.items() if name not in left_out}
     cast = _Cast(world, oracle, list(weights), list(weights.values()))
     audience = Audience(world, oracle)
-    publishers = Publishers(world, oracle)
+    publishers = _publishers(world, oracle)
     followers = Followers(world, oracle)
     try:
         steps = range(world.mix.steps)
@@ -305,6 +327,10 @@ def _play(world: World, oracle: Oracle) -> None:
         _at_the_end(world, oracle, wait_for_nothing)
     if world.mix.weights.get("prepare") and oracle.landed:
         _at_the_end(world, oracle, prepared.leave_nothing)
+    if world.settings.iceberg is not None and oracle.landed:
+        from simulation.snapshots import leave_nothing
+
+        _at_the_end(world, oracle, leave_nothing)
 
 
 def _at_the_end(world: World, oracle: Oracle, looks: Callable[[Stage], None]) -> None:

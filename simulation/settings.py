@@ -9,7 +9,7 @@ from firnline.settings.load import TableSettings
 from simulation.kinds import settings_of
 from simulation.layouts import change_layout
 from simulation.stage import Stage
-from simulation.world import GRACE, ROOT, TTL, Actor, World
+from simulation.world import GRACE, TTL, Actor, World
 
 _FACTORS = (0.5, 1, 2)
 
@@ -32,7 +32,7 @@ def wanted_by(world: World, actor: Actor) -> TableSettings:
 def _root_alone(world: World) -> TableSettings:
     """Return the settings of a bare root URL: how to write parts, but no table properties."""
     known = world.settings
-    found = TableSettings.model_validate({"name": "t", "root": ROOT})
+    found = TableSettings.model_validate({"name": "t", "root": known.root})
     return found.model_copy(update={"merge": known.merge, "rewrite": known.rewrite})
 
 

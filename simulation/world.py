@@ -9,6 +9,7 @@ from __future__ import annotations
 import random
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import Any
 
 import greenlet
 
@@ -26,6 +27,8 @@ AHEAD = 80 * TICK
 """Milliseconds by which the clock of maintenance may be ahead."""
 START_MS = 1_700_000_000_000
 ROOT = "memory://simulation/t"
+ROOT_FOR_ENGINES = "s3://simulation/t"
+"""The same place, as other engines spell it."""
 SCHEMA = {"k": "BIGINT", "p": "VARCHAR", "u": "VARCHAR"}
 """Key, partition, user."""
 
@@ -74,6 +77,17 @@ class LatePut:
     data: bytes
 
 
+@dataclass(frozen=True)
+class LateCall:
+    """A request to another service whose sender has given up."""
+
+    due: int
+    """Step in which it takes effect."""
+    sent: int
+    what: str
+    act: Callable[[], None]
+
+
 @dataclass
 class World:
     """The objects, the time and the actors of one seed."""
@@ -90,6 +104,9 @@ class World:
     on_put: Callable[[str, bytes], str] = lambda _key, _data: ""
     """Called for every new object; returns its meaning."""
     late: list[LatePut] = field(default_factory=list)
+    calls: list[LateCall] = field(default_factory=list)
+    lake: Any = None
+    """The catalog of its Iceberg mirror (``simulation.catalog.Lake``), if it has one."""
     calm: bool = False
     """True if no more faults are injected."""
     listed: dict[str, int] = field(default_factory=dict)
@@ -137,6 +154,12 @@ class World:
             if put.key not in self.objects and self.now - put.sent <= IN_FLIGHT:
                 self.tell(f"a put that was long given up takes effect: {put.key}")
                 self.put(put.key, put.data)
+        calls = [call for call in self.calls if call.due <= self.step]
+        self.calls = [call for call in self.calls if call.due > self.step]
+        for call in calls:
+            if self.now - call.sent <= IN_FLIGHT:
+                self.tell(f"{call.what} that was long given up takes effect")
+                call.act()
 
 
 @dataclass

@@ -42,7 +42,7 @@ from pyiceberg.table.update import (
 from firnline.mirror.iceberg import columns
 from firnline.mirror.iceberg.catalog import Opened
 from firnline.mirror.iceberg.head import ROOT, Head, position_of
-from firnline.mirror.iceberg.io import IMPLEMENTATION, PLACE, StoreIO, register
+from firnline.mirror.iceberg.io import IMPLEMENTATION, PLACE, StateTooOldError, StoreIO, register
 from firnline.mirror.iceberg.produce import Wanted, produce
 from firnline.mirror.position import Position
 
@@ -74,9 +74,15 @@ def commit(change: Commit) -> bool:
 
     Raises CommitFailedException, TableAlreadyExistsError: a rival was quicker.
     """
-    opened, head = change.opened, change.head
-    if head is None:
-        return _create(change)
+    try:
+        with change.opened.place.while_in_time(change.in_time):
+            return _create(change) if change.head is None else _append(change, change.head)
+    except StateTooOldError:
+        return False
+
+
+def _append(change: Commit, head: Head) -> bool:
+    opened = change.opened
     snapshot = produce(head.io, head, change.wanted)
     metadata = head.table.metadata
     schema = change.wanted.schema

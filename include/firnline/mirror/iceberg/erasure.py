@@ -14,7 +14,7 @@ from firnline.mirror.iceberg.catalog import asked, open_catalog
 from firnline.mirror.iceberg.commit import expire_before
 from firnline.mirror.iceberg.head import read_head
 from firnline.mirror.iceberg.shown import list_records
-from firnline.mirror.iceberg.sweep import sweep
+from firnline.mirror.iceberg.sweep import kept_ms, sweep
 from firnline.table import Table
 
 
@@ -49,8 +49,9 @@ def clear(table: Table, seq: int, grace: int, keys: tuple[str, ...]) -> Rest | N
     if head is None or head.position.seq < seq or first is None:
         step = f"run `firnline mirror {name}`, or delete the folder _iceberg if it is not used"
         return Rest(keys, step)
-    if first.modified_ms + grace > table.clock.now_ms():
-        return Rest(keys, again, first.modified_ms + grace)
+    until = first.modified_ms + kept_ms(grace)
+    if until > table.clock.now_ms():
+        return Rest(keys, again, until)
     with asked(opened.name):
         try:
             kept = expire_before(opened, head, seq)
@@ -61,5 +62,5 @@ def clear(table: Table, seq: int, grace: int, keys: tuple[str, ...]) -> Rest | N
     newest = read_head(opened)
     swept = sweep(table, opened, newest or head, grace)
     if swept.young:
-        return Rest(swept.young, again, table.clock.now_ms() + grace)
+        return Rest(swept.young, again, table.clock.now_ms() + kept_ms(grace))
     return Rest(keys, again) if swept.warning else None

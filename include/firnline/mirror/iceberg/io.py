@@ -8,7 +8,8 @@ and properties of text, so a store is handed over under a name.
 from __future__ import annotations
 
 import io
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import count
 from types import TracebackType
@@ -27,12 +28,39 @@ PLACE = "firnline.place"
 """Property that names the place."""
 
 
-@dataclass(frozen=True, eq=False)
+class StateTooOldError(Exception):
+    """A file of a state that was read too long ago was not written."""
+
+
+@dataclass(eq=False)
 class Place:
     """The store of a table, and where the table lies in it."""
 
     store: Store
     root: Root
+    _in_time: Callable[[], bool] | None = None
+
+    @contextmanager
+    def while_in_time(self, in_time: Callable[[], bool]) -> Iterator[None]:
+        """Refuse to write files once ``in_time`` returns False.
+
+        A process that stood still must not write what ``sweep`` and certificates of erases take for
+        long over. pyiceberg sends several requests in one call, so this is asked before each.
+
+        Raises StateTooOldError: in place of a write.
+        """
+        self._in_time = in_time
+        try:
+            yield
+        finally:
+            self._in_time = None
+
+    def put(self, key: str, data: bytes) -> None:
+        """Create a file. Raises StateTooOldError, FileExistsError."""
+        if self._in_time is not None and not self._in_time():
+            raise StateTooOldError(key)
+        if create(self.store, key, data) is not None:
+            raise FileExistsError(key)
 
 
 _PLACES: WeakValueDictionary[str, Place] = WeakValueDictionary()
@@ -104,16 +132,16 @@ class _Output(OutputFile):
         return _Input(self._place, self.location)
 
     def create(self, overwrite: bool = False) -> OutputStream:  # noqa: ARG002 - names are fresh
-        self._stream = _Stream(self._place.store, self._place.root.key_of(self.location))
+        self._stream = _Stream(self._place, self._place.root.key_of(self.location))
         return self._stream
 
 
 class _Stream(io.BytesIO):
     """Bytes of one object, which is put when they are complete."""
 
-    def __init__(self, store: Store, key: str) -> None:
+    def __init__(self, place: Place, key: str) -> None:
         super().__init__()
-        self._store, self._key = store, key
+        self._place, self._key = place, key
         self.size = 0
 
     def close(self) -> None:
@@ -121,9 +149,7 @@ class _Stream(io.BytesIO):
             data = self.getvalue()
             self.size = len(data)
             super().close()
-            other = create(self._store, self._key, data)
-            if other is not None:
-                raise FileExistsError(self._key)
+            self._place.put(self._key, data)
 
     def __exit__(
         self,

@@ -33,7 +33,7 @@ from firnline.mirror.planned import Planned
 from firnline.mirror.position import Position
 from firnline.mirror.published import ATTEMPTS, Published
 from firnline.mirror.stated import ops_of, refuse_unstated
-from firnline.properties.in_force import put_within
+from firnline.properties.in_force import put_within, waits
 from firnline.state.snapshot import Snapshot
 from firnline.table import Table
 from firnline.types.sql import SqlType
@@ -68,6 +68,12 @@ class Next(Planned):
     def version(self) -> int:
         """Sequence number of the next snapshot."""
         return 1 if self.head is None else self.head.table.metadata.next_sequence_number()
+
+    @property
+    def grace(self) -> int:
+        """The longest that a reader of the table may have, ms."""
+        base = self.base
+        return waits(base.snapshot.properties, base.table.settings, self.now_ms).grace
 
     @property
     def new_columns(self) -> bool:
@@ -231,7 +237,7 @@ def _commit(table: Table, found: Next, position: Position) -> bool:
         head=head,
         wanted=_wanted(table, found, position),
         position=position,
-        grace=base.table.settings.cleanup.grace,
+        grace=found.grace,
         now_ms=found.now_ms,
         # A machine that was suspended must not publish a state of long ago.
         in_time=lambda: table.clock.elapsed_ms() - began <= put_within(base.table.settings),
@@ -285,4 +291,5 @@ def _files(found: Next, markers: Iterable[Marker]) -> Iterable[DataFile]:
 def _published(found: Next, *, written: bool, lost: int, dry_run: bool = False) -> Published:
     done = written and not dry_run
     newest = found.version if done else (None if found.head is None else found.head.version)
-    return found.result(newest, written=written, done=done, lost=lost)
+    result = found.result(newest, written=written, done=done, lost=lost)
+    return msgspec.structs.replace(result, grace=found.grace)

@@ -37,11 +37,16 @@ class Swept(msgspec.Struct, frozen=True, kw_only=True):
     warning: str = ""
 
 
-def keep_short(table: Table, version: int) -> Swept:
+def keep_short(table: Table, version: int, grace: int) -> Swept:
     """After each hundredth snapshot, delete metadata and records that nobody uses.
 
     A failure costs space only, and is a warning. Requests: none for other snapshots, else those of
     ``sweep``.
+
+    Args:
+        table: the table.
+        version: of the snapshot that was published.
+        grace: the longest that a reader of the table may have, ms.
     """
     if version % EVERY:
         return Swept()
@@ -50,7 +55,6 @@ def keep_short(table: Table, version: int) -> Swept:
         head = read_head(opened)
         if head is None:
             return Swept()
-        grace = table.settings.cleanup.grace
         return sweep(table, opened, head, grace)
     except FirnlineError as error:
         return Swept(warning=str(error))
@@ -69,16 +73,26 @@ def sweep(table: Table, opened: Opened, head: Head, grace: int) -> Swept:
         grace: how long a reader may use a snapshot after a newer one, ms.
     """
     store, paths, now = table.store, table.paths, table.clock.now_ms()
+    limit = now - kept_ms(grace)
     listing = list(store.list(paths.iceberg_metadata_dir))
     with asked(opened.name):
-        used = frozenset(_used(opened.root, head, listing, now - grace))
+        used = frozenset(_used(opened.root, head, listing, limit))
     free = [meta for meta in listing if meta.key not in used]
-    old = [meta.key for meta in free if meta.modified_ms <= now - grace]
+    old = [meta.key for meta in free if meta.modified_ms <= limit]
     old += superfluous(list_records(store, paths), grace, now)
     failed = _delete(store, old)
     warning = f"{failed} old objects of the mirror could not be deleted" if failed else ""
-    young = tuple(meta.key for meta in free if meta.modified_ms > now - grace)
+    young = tuple(meta.key for meta in free if meta.modified_ms > limit)
     return Swept(expired=len(old) - failed, young=young, warning=warning)
+
+
+def kept_ms(grace: int) -> int:
+    """Return how long metadata that nothing leads to is kept, ms: half a grace more.
+
+    Catalogs name metadata a while after its file was written, and until then readers began with
+    what was before.
+    """
+    return grace + grace // 2
 
 
 def _delete(store: Store, keys: Iterable[str]) -> int:
@@ -87,31 +101,31 @@ def _delete(store: Store, keys: Iterable[str]) -> int:
 
 def _used(root: Root, head: Head, listing: Iterable[ObjectMeta], limit_ms: int) -> Iterator[str]:
     """Yield the keys to which the newest metadata leads, and the newest snapshot of a grace ago."""
-    metadata = head.table.metadata
-    yield from _key(root, head.table.metadata_location)
+    metadata, newest = head.table.metadata, list(_key(root, head.table.metadata_location))
+    yield from newest
     yield from _others(root, metadata)
     snapshots = {snapshot.manifest_list: snapshot for snapshot in metadata.snapshots}
-    then = _former(root, metadata, listing, limit_ms)
-    if then is not None:
+    then = _former(root, head, listing, limit_ms)
+    if then is not None and then not in newest:
         yield then
         former = FromInputFile.table_metadata(head.io.new_input(root.url_of(then)))
-        newest = former.current_snapshot()
-        if newest is not None:
-            snapshots[newest.manifest_list] = newest
+        shown = former.current_snapshot()
+        if shown is not None:
+            snapshots[shown.manifest_list] = shown
     for name, snapshot in snapshots.items():
         yield from _key(root, name)
         for manifest in snapshot.manifests(head.io):
             yield from _key(root, manifest.manifest_path)
 
 
-def _former(
-    root: Root, metadata: TableMetadata, listing: Iterable[ObjectMeta], limit_ms: int
-) -> str | None:
-    """Return the key of the metadata that was the newest at a time.
+def _former(root: Root, head: Head, listing: Iterable[ObjectMeta], limit_ms: int) -> str | None:
+    """Return the key of the metadata that was the newest at a time, which may still be.
 
     The log of the metadata knows the last hundred; other files may be those of lost races.
     """
-    known = {key for entry in metadata.metadata_log for key in _key(root, entry.metadata_file)}
+    urls = [entry.metadata_file for entry in head.table.metadata.metadata_log]
+    urls.append(head.table.metadata_location)
+    known = {key for url in urls for key in _key(root, url)}
     found = [m for m in listing if m.key.endswith(_METADATA) and m.modified_ms <= limit_ms]
     best = [m for m in found if m.key in known] or found
     return max(best, key=lambda m: (m.modified_ms, m.key)).key if best else None

@@ -138,7 +138,7 @@ def _keep_short(table: Table, found: dict[str, Published]) -> Kept:
     if version is not None:
         from firnline.mirror.iceberg.sweep import keep_short as sweep
 
-        swept = sweep(table, version)
+        swept = sweep(table, version, found["iceberg"].grace)
         warning = "; ".join(filter(None, (kept.warning, swept.warning)))
         kept = Kept(
             checkpoint=kept.checkpoint, expired=kept.expired + swept.expired, warning=warning

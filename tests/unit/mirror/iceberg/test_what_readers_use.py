@@ -17,7 +17,7 @@ from firnline.mirror.iceberg.catalog import open_catalog
 from firnline.mirror.iceberg.head import read_head
 from firnline.mirror.iceberg.publish import publish
 from firnline.mirror.iceberg.shown import list_records, put_record, readers_of, superfluous
-from firnline.mirror.iceberg.sweep import sweep
+from firnline.mirror.iceberg.sweep import kept_ms, sweep
 from firnline.mirror.retention import LONGEST_WAIT_MS
 from firnline.operations.erase.certificate import Certificate
 from firnline.operations.erase.completion import complete_certificate
@@ -151,6 +151,11 @@ def test_records_that_clean_up_does_not_need_go_when_they_are_many(world: World)
     assert paths.iceberg_shown(119, 119) not in gone
 
 
+def over(world: World) -> None:
+    """Nobody uses metadata any more that the catalog has replaced."""
+    world.clock.advance(kept_ms(GRACE) + 1_000)
+
+
 def metadata(world: World) -> set[str]:
     return {k for k in world.store.objects if k.startswith(world.table.paths.iceberg_metadata_dir)}
 
@@ -171,19 +176,87 @@ def test_metadata_goes_when_no_reader_uses_it_and_parts_never(world: World) -> N
     world.store.put_new(stray, b"")
     before, held = metadata(world), parts(world)
     assert look_through(world).expired == 0
-    settled(world)
+    over(world)
     put_append(world)
     publish(world.table)  # from here on nobody begins with the first two
     found = look_through(world)
     assert stray not in metadata(world)
     assert found.expired >= 3
     assert len(loaded(world).metadata.snapshots) == 2
-    settled(world)
+    over(world)
     put_append(world)
     publish(world.table)
     look_through(world)
     assert len(before & metadata(world)) < 3
     assert held <= parts(world)
+    assert check_iceberg(world.table).same
+
+
+def test_metadata_that_was_replaced_a_grace_ago_goes_although_nothing_came_since(
+    world: World,
+) -> None:
+    keys = put_append(world)
+    publish(world.table)
+    first = loaded(world).metadata_location
+    do_merge(world, keys)
+    publish(world.table)
+    over(world)
+    look_through(world)
+    assert open_catalog(world.table).root.key_of(first) not in metadata(world)
+    assert check_iceberg(world.table).same
+
+
+def test_metadata_stays_a_while_although_the_file_of_what_replaced_it_is_as_old_as_the_grace(
+    world: World,
+) -> None:
+    """The catalog may have named that file half a grace after it was written."""
+    keys = put_append(world)
+    publish(world.table)
+    first = loaded(world).metadata_location
+    do_merge(world, keys)
+    publish(world.table)
+    settled(world)
+    look_through(world)
+    assert open_catalog(world.table).root.key_of(first) in metadata(world)
+
+
+def test_metadata_stays_as_long_as_the_table_says_whatever_the_settings_say(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sweeping, "EVERY", 1)
+    settings = world.settings.model_copy(
+        update={"cleanup": world.settings.cleanup.model_copy(update={"grace": 1_000})}
+    )
+    hasty = replace(world.table, settings=settings)
+    keys = put_append(world)
+    run_mirror(hasty, MirrorOptions(), RUN)
+    before = metadata(world)
+    do_merge(world, keys)
+    world.clock.advance(GRACE // 2)
+    run_mirror(hasty, MirrorOptions(), RUN)
+    assert before <= metadata(world)
+    assert len(loaded(world).metadata.snapshots) == 2
+
+
+def test_a_process_that_stood_still_writes_no_metadata_any_more(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    put_append(world)
+    publish(world.table)
+    put_append(world)
+    written: list[str] = []
+    real = world.store.put_new
+
+    def put_new(key: str, data: bytes) -> None:
+        real(key, data)
+        if key.endswith("-m0.avro") and not written:
+            world.clock.advance(GRACE)  # suspended right after its first manifest
+            written.append(key.rpartition("/")[2].removesuffix("-m0.avro"))
+
+    monkeypatch.setattr(world.store, "put_new", put_new)
+    assert publish(world.table).written
+    of_first = [key for key in metadata(world) if written[0] in key]
+    assert len(of_first) == 1, "and the state was read again"
     assert check_iceberg(world.table).same
 
 
@@ -194,7 +267,7 @@ def test_every_hundredth_snapshot_looks_the_metadata_through(
     monkeypatch.setattr(sweeping, "EVERY", 3)
     reports = []
     for _ in range(3):
-        settled(world)
+        over(world)
         put_append(world)
         reports.append(run_mirror(world.table, MirrorOptions(), RUN))
     assert [report.expired > 0 for report in reports] == [False, False, True]
@@ -250,7 +323,7 @@ def test_metadata_with_bounds_of_erased_rows_goes_before_a_certificate_is_comple
     publish(world.table)
     found = complete_certificate(world.table, erase, RUN)
     assert (found.status, kinds(found)) == ("waiting", {"replaced part", "mirror"})
-    settled(world)
+    over(world)
     found = complete_certificate(world.table, erase, RUN)
     assert (found.status, kinds(found)) == ("complete", set())
     assert speaking(world) == set()
