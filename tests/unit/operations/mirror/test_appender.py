@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -13,6 +14,7 @@ from firnline.errors import UsageError
 from firnline.log.txn_file import RunIdentity
 from firnline.operations.mirror import publisher
 from firnline.operations.mirror.check import run_check
+from firnline.table import Table
 from tests.support.mirrored_folder import damage, mirrored, versions
 
 RUN = RunIdentity(run_id="r")
@@ -133,12 +135,13 @@ def test_a_publication_that_nobody_can_make_is_refused_at_once(tmp_path: Path) -
         mirrored(tmp_path, mirror=[]),
         mirrored(tmp_path, mirror=[{"delta": {"every": None}}]),
     )
-    for table, given, piece in [
+    refused: list[tuple[Table, dict[str, Any], str]] = [
         (plain, {"mirror": True}, "name no mirror"),
         (null, {"mirror": True}, "do not say how often"),
         (null, {"mirror": True, "mirror_every_ms": -1}, "mirror_every_ms is -1"),
         (null, {"mirror_every_ms": 5}, "without mirror=True"),
-    ]:
+    ]
+    for table, given, piece in refused:
         with pytest.raises(UsageError, match=piece):
             firnline.Appender(table, **given)
     firnline.Appender(null, mirror=True, mirror_every_ms=5).close()
