@@ -130,9 +130,8 @@ def test_a_mirror_of_many_files_shows_its_speed_and_the_rest_of_each_stage(
                 clock.advance(5_000)
     speed = "; 800 {}s a second, about 5 seconds left"
     # A run that would end within five seconds shows nothing.
-    assert ["mirroring events: 0 of 8,000 parts looked through for deleted rows"] + (
-        capsys.readouterr().err.splitlines()
-    ) == [
+    first = "mirroring events: 0 of 8,000 parts looked through for deleted rows"
+    assert [first, *capsys.readouterr().err.splitlines()] == [
         line
         for unit, words in (
             ("part", "parts looked through for deleted rows"),

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
 
 import msgspec
 
@@ -326,6 +326,7 @@ def _action(vector: Vector | None) -> DeletionVector | msgspec.UnsetType:
     return msgspec.UNSET if found is None else found
 
 
+@cache  # it reads a file
 def _engine() -> str:
     from importlib.metadata import version
 
