@@ -29,8 +29,8 @@ if TYPE_CHECKING:
         ttl,
         verify,
     )
-    from firnline.append.service import Appender
     from firnline.errors import FirnlineError
+    from firnline.operations.mirror.appender import Appender
     from firnline.operations.options import (
         CleanupOptions,
         DeleteOptions,
@@ -86,7 +86,7 @@ __all__ = [
 ]
 
 _FROM = {
-    "Appender": "firnline.append.service",
+    "Appender": "firnline.operations.mirror.appender",
     "FirnlineError": "firnline.errors",
     "Scan": "firnline.read.scan",
     "Table": "firnline.table",

@@ -80,20 +80,32 @@ def append_rows(
     rows: Any,  # noqa: ANN401 - see its description
     *,
     partition: str | None = None,
+    mirror: bool = False,
 ) -> AppendResult:
     """Append rows, all of them or none, in one append.
 
     For a service that appends all the time, ``Appender`` gathers rows into larger appends.
+
+    Requests: those of ``Appender.append``; with ``mirror`` those of
+    ``operations.mirror.run.run_mirror`` besides, which are not among the result's own.
 
     Args:
         table: see ``open_table``.
         rows: a list of dictionaries, a pyarrow table or record batch, or whatever offers itself as
             an Arrow stream: frames of Polars and pandas, relations of DuckDB.
         partition: path of all rows, only for a table without ``partition_by``.
+        mirror: publish the mirrors of the table at once, however long ago the last publication was
+            (``mirror`` of the result). If that fails, the append stands: the failure is in the
+            result and a warning in the log, and the next publication makes up for it.
 
-    Raises: as ``firnline.append.append.Appender.append``.
+    Raises: as ``firnline.append.append.Appender.append``. UsageError: the settings of the table
+        name no mirror, and ``mirror`` is True; nothing was appended.
     """
     import pyarrow as pa
+
+    opened = open_table(table)
+    if mirror:
+        _refuse_unmirrored(opened)
 
     if isinstance(rows, list):
         rows = pa.Table.from_pylist(rows)
@@ -106,17 +118,31 @@ def append_rows(
             f"rows are of type {type(rows).__name__}",
             next_step="give a list of dictionaries, an Arrow table, or a frame of Polars or pandas",
         )
-    return Appender(open_table(table)).append(rows, partition)
+    return _then_mirror(opened, Appender(opened).append(rows, partition), mirror=mirror)
 
 
 def append_files(
-    table: Table | str, files: Sequence[Path | str], *, partition: str | None = None
+    table: Table | str,
+    files: Sequence[Path | str],
+    *,
+    partition: str | None = None,
+    mirror: bool = False,
 ) -> AppendResult:
     """Append Parquet files of this machine, all of their rows or none.
 
-    Raises: as ``firnline.append.append.Appender.append_files``.
+    Args:
+        table: see ``open_table``.
+        files: the files, each once.
+        partition: as ``append_rows``.
+        mirror: as ``append_rows``.
+
+    Raises: as ``firnline.append.append.Appender.append_files``; UsageError as ``append_rows``.
     """
-    return Appender(open_table(table)).append_files([Path(file) for file in files], partition)
+    opened = open_table(table)
+    if mirror:
+        _refuse_unmirrored(opened)
+    result = Appender(opened).append_files([Path(file) for file in files], partition)
+    return _then_mirror(opened, result, mirror=mirror)
 
 
 def merge(
@@ -276,6 +302,21 @@ def history(table: Table | str, limit: int = 20) -> list[TxnHeader]:
 
 _BY = "python"
 """Prefix of the run ids of these functions in the table's history."""
+
+
+def _refuse_unmirrored(table: Table) -> None:
+    from firnline.operations.mirror.after import refuse_unmirrored
+
+    refuse_unmirrored(table.settings, "mirror=True")
+
+
+def _then_mirror(table: Table, result: AppendResult, *, mirror: bool) -> AppendResult:
+    """Publish after an append if that was asked for; the append stands, whatever comes of it."""
+    if not mirror:
+        return result
+    from firnline.operations.mirror.after import after_append
+
+    return after_append(table, result, identity_here(table, _BY))
 
 
 def _to_run(options: OptionsT, planner: str) -> OptionsT:

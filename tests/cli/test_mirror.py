@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from pathlib import Path
 
@@ -72,6 +73,13 @@ def test_a_mirror_that_waits_says_why_and_since_when(firnline: Firnline, setting
     assert ended.code == 1
     assert "merge the table, then run `firnline mirror`" in ended.err
     assert not ended.data["same"]
+
+
+def test_the_first_version_tells_how_far_it_is(firnline: Firnline, settings: Path) -> None:
+    told = firnline("mirror", "events", "--progress", "json", "--settings", settings)
+    first, last = (json.loads(line)["progress"] for line in told.err.splitlines())
+    assert (first["action"], first["done"], first["total"]) == ("mirroring", 0, 1)
+    assert last["detail"] == "1 of 1 files written to the Delta mirror"
 
 
 def test_a_check_is_no_dry_run(firnline: Firnline, settings: Path) -> None:

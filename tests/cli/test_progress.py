@@ -12,9 +12,10 @@ import pytest
 from msgspec import structs
 
 from firnline.cli.failures import when_stopped
-from firnline.cli.progress import merging
+from firnline.cli.progress import merging, mirroring
 from firnline.cli.shown import Mode, chosen
 from firnline.errors import StoppedError
+from firnline.mirror.progress import MirrorProgress
 from firnline.operations.runner import Progress
 from tests.support.programs import HUNG_SECONDS
 from tests.support.world import SetClock
@@ -116,6 +117,33 @@ def test_json_lines_have_the_state_the_speed_and_the_rest(
     assert (told[0]["progress"]["per_second"], told[0]["progress"]["remaining_ms"]) == (None, None)
     assert warning == {"warning": "partition d=1 was maintained by somebody else"}
     assert (last["progress"]["done"], last["progress"]["remaining_ms"]) == (2_000, 0)
+
+
+def test_a_mirror_of_many_files_shows_its_speed_and_the_rest_of_each_stage(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    clock = SetClock()
+    with mirroring("events", clock, silent=False) as tell:
+        for stage in ("look", "describe", "write"):
+            for done in (0, 4_000, 8_000):
+                tell(MirrorProgress(format="iceberg", stage=stage, done=done, total=8_000))
+                clock.advance(5_000)
+    speed = "; 800 {}s a second, about 5 seconds left"
+    # A run that would end within five seconds shows nothing.
+    first = "mirroring events: 0 of 8,000 parts looked through for deleted rows"
+    assert [first, *capsys.readouterr().err.splitlines()] == [
+        line
+        for unit, words in (
+            ("part", "parts looked through for deleted rows"),
+            ("file", "files described for the Iceberg mirror"),
+            ("file", "files written to the Iceberg mirror"),
+        )
+        for line in (
+            f"mirroring events: 0 of 8,000 {words}",
+            f"mirroring events: 4,000 of 8,000 {words}{speed.format(unit)}",
+            f"mirroring events: 8,000 of 8,000 {words}; 800 {unit}s a second",
+        )
+    ]
 
 
 def test_an_interrupt_says_how_far_the_run_was() -> None:

@@ -54,6 +54,7 @@ from firnline.settings.fields import PartitionField
 from firnline.state.snapshot import read_snapshot
 from firnline.table import Table
 from tests.support.histories import parquet_bytes, rows_from
+from tests.support.mirror_scenarios import MIRRORS
 from tests.support.places import keys_in, tally
 from tests.support.reading import stored_ids, visible_ids, visible_rows
 from tests.support.scenarios import (
@@ -759,6 +760,7 @@ SCENARIOS = [
         deletes=True,
         later=leave_nothing,
     ),
+    *MIRRORS,
 ]
 """Whatever writes."""
 

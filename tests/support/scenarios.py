@@ -95,6 +95,8 @@ class Scenario:
     """Run once more after its end, it writes nothing."""
     deletes: bool = False
     """Once it is done, exactly the data objects are left that a clean run leaves."""
+    sound: Callable[[Call], None] = lambda _: None
+    """Asserts what else holds right after a fault."""
     settled: Callable[[Call], None] = lambda _: None
     """Asserts what else holds once it has been run to its end."""
     later: Callable[[Call], None] | None = None

@@ -54,9 +54,10 @@ class Start:
     """Objects under ``_data/`` after it."""
 
     def creates(self, index: int) -> bool:
-        """Whether a call is the create-only put of a transaction or log file."""
+        """Whether a call is a put of a transaction, a log file, or a version of a mirror."""
         call, paths = self.calls[index], TablePaths(Root.parse(self.saved.settings.root).prefix)
-        return call.startswith((f"put {paths.txn_dir}", f"put {paths.log_dir}"))
+        folders = (paths.txn_dir, paths.log_dir, paths.delta_dir)
+        return call.startswith(tuple(f"put {folder}" for folder in folders))
 
     def may_not_fail(self, fault: Fault) -> bool:
         """A lost answer to such a put is the run's own success: it reads it back."""
@@ -304,6 +305,7 @@ def sweep(start: Start, points: Sequence[Fault]) -> Figures:
             came_through = hit(call, start.scenario.run, fault)
             assert came_through or not start.may_not_fail(fault), "its own put was not recognised"
             done = half_way(start, call.table, came_through=came_through)
+            start.scenario.sound(call)
             again = come_right(start, call, done=done, came_through=came_through)
             days_later(start, call)
         except Exception as error:

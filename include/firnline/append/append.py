@@ -17,6 +17,7 @@ from pathlib import Path
 import msgspec
 
 from firnline.append.columns import KnownColumns
+from firnline.append.mirrored import MirrorOutcome
 from firnline.append.run import AppendRun, Origin
 from firnline.append.store_time import StoreTime
 from firnline.commit import append_log as birth
@@ -68,6 +69,8 @@ class AppendResult(Shown):
     """SQL type by column, of columns that the table did not have; none if it had no columns."""
     requests: dict[str, int]
     """Store requests and bytes of this append by kind (``store.base.Counters``)."""
+    mirror: MirrorOutcome | None = None
+    """What became of the publication that it was asked for; None if it was not, or of no row."""
 
     def _title(self) -> str:
         """Return what it is."""
@@ -75,11 +78,13 @@ class AppendResult(Shown):
 
     def _facts(self) -> Mapping[str, str]:
         """Return how much was written."""
+        mirror = {} if self.mirror is None else {"mirror": self.mirror.said}
         return {
             "rows": f"{self.rows:,}",
             "parts": f"{len(self.parts):,}",
             "size": about_size(self.bytes),
             "log file": self.log_key or "none",
+            **mirror,
         }
 
 
@@ -260,7 +265,6 @@ class Appender:
         """Return the origin, and columns that are neither older nor newer than its transaction.
 
         Only so is it clear which column a name meant, if a transaction has changed that column.
-        Nothing is written yet, so the append may as well begin a little later.
         Nothing is written yet, so an append may as well begin a little later.
 
         Requests: 1 LIST, and those of ``columns``. Raises as ``KnownColumns.read``.

@@ -24,7 +24,7 @@ from collections import deque
 from collections.abc import Iterator, Mapping
 from concurrent.futures import wait
 from types import TracebackType
-from typing import Self
+from typing import Self, TypedDict
 
 from firnline.append import append as appends
 from firnline.append.append import AppendResult
@@ -37,6 +37,18 @@ from firnline.table import Table, open_table
 from firnline.units import counted
 
 __all__ = ["Ack", "AppendResult", "Appender"]
+
+
+class Limits(TypedDict, total=False):
+    """What may be given to an ``Appender`` besides its table."""
+
+    max_rows: int | None
+    max_bytes: int | None
+    max_age_ms: int | None
+    max_frozen: int | None
+    max_wait_ms: int | None
+    writer: str
+    partition: str | None
 
 
 class Appender(Shown):
@@ -78,7 +90,7 @@ class Appender(Shown):
         writer: str = "firnline",
         partition: str | None = None,
     ) -> None:
-        table = target if isinstance(target, Table) else open_table(find_table(target))
+        table = opened(target)
         given = {"rows": max_rows, "bytes": max_bytes, "age_ms": max_age_ms, "frozen": max_frozen}
         self._bounds = _bounds(table, given)
         self._max_wait_ms = max_wait_ms
@@ -250,6 +262,10 @@ class Appender(Shown):
             else:
                 self._end(buffer, None)
                 buffer.ack.set_result(result)
+                self._written(result)
+
+    def _written(self, result: AppendResult) -> None:
+        """Take note of a flush that is acknowledged, in the background thread; raises nothing."""
 
     def _end(self, buffer: Buffer, error: BaseException | None) -> None:
         with self._changed:
@@ -275,6 +291,14 @@ class Appender(Shown):
                         self._freeze()
                         continue
                 self._changed.wait(None if left is None else left / 1000)
+
+
+def opened(target: Table | str) -> Table:
+    """Return a table that is given by its name, its root URL, or as itself; no request is sent.
+
+    Raises UsageError, SettingsError, StoreAccessError.
+    """
+    return target if isinstance(target, Table) else open_table(find_table(target))
 
 
 def _bounds(table: Table, given: Mapping[str, int | None]) -> Bounds:

@@ -11,7 +11,6 @@ import sys
 from typing import TYPE_CHECKING
 
 from firnline.cli.failures import printable
-from firnline.errors import FirnlineError
 
 if TYPE_CHECKING:
     from firnline.log.txn_file import RunIdentity
@@ -53,18 +52,10 @@ def publish_written(*, silent: bool) -> None:
 def publish(table: Table, run: RunIdentity, *, silent: bool) -> None:
     """Publish, and say so; a failure is a warning: what was committed stands."""
     from firnline.cli import output
-    from firnline.operations.mirror.run import run_mirror
-    from firnline.operations.mirror.words import sentence
-    from firnline.operations.options import MirrorOptions
+    from firnline.operations.mirror.after import publish_after
 
-    try:
-        report = run_mirror(table, MirrorOptions(), run)
-    except FirnlineError as error:
-        name = table.settings.name
-        sys.stderr.write(
-            f"firnline: the mirror of {name} was not published: {printable(str(error))}; what was "
-            f"committed stands, and `firnline mirror {name}` publishes it\n"
-        )
-        return
-    if not silent:
-        output.line(sentence(report.to_json()))
+    outcome = publish_after(table, run)
+    if outcome.error is not None:
+        sys.stderr.write(f"firnline: {printable(outcome.said)}\n")
+    elif not silent:
+        output.line(outcome.said)

@@ -15,6 +15,7 @@ from firnline.clock import Clock
 
 if TYPE_CHECKING:
     from firnline.append.append import AppendProgress
+    from firnline.mirror.progress import MirrorProgress
     from firnline.operations.deletion import DeleteProgress
     from firnline.operations.import_files.run import ImportProgress
     from firnline.operations.rebuild.inventory import RebuildProgress
@@ -135,6 +136,23 @@ def restoring(
         return Done(state.parts_done, state.parts, "part", detail)
 
     return shown("restoring", table, clock, of, silent=silent)
+
+
+def mirroring(
+    table: str, clock: Clock, *, silent: bool
+) -> AbstractContextManager[Callable[[MirrorProgress], None]]:
+    """Return the callback of a publication, whose stages follow each other in each format."""
+
+    def of(state: MirrorProgress) -> Done:
+        share, name = f"{state.done:,} of {state.total:,}", state.format.capitalize()
+        unit, words = {
+            "look": ("part", "parts looked through for deleted rows"),
+            "describe": ("file", f"files described for the {name} mirror"),
+            "write": ("file", f"files written to the {name} mirror"),
+        }[state.stage]
+        return Done(state.done, state.total, unit, f"{share} {words}")
+
+    return shown("mirroring", table, clock, of, silent=silent)
 
 
 @contextmanager

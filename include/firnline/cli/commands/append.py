@@ -20,7 +20,6 @@ from firnline.cli.options import (
     open_target,
 )
 from firnline.cli.progress import appending
-from firnline.errors import UsageError
 from firnline.units import counted
 
 if TYPE_CHECKING:
@@ -87,11 +86,10 @@ def append(
     if scratch is not None:
         refuse_unusable(scratch)
     name = opened.settings.name
-    if mirror and not opened.settings.mirrors:
-        raise UsageError(
-            f"the settings of {name} name no mirror, and --mirror would publish it",
-            next_step="write mirror: [delta] into the settings file, or leave --mirror out",
-        )
+    if mirror:
+        from firnline.operations.mirror.after import refuse_unmirrored
+
+        refuse_unmirrored(opened.settings, "--mirror")
     with (
         when_stopped(
             f"stopped; either all of the rows were appended to {name} or none",

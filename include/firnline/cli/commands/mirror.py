@@ -71,7 +71,7 @@ def mirror(
 
 
 def _publish(table: Table, options: MirrorOptions, as_json: bool) -> None:
-    from firnline.cli.progress import counting
+    from firnline.cli.progress import mirroring
     from firnline.operations.mirror.run import run_mirror
 
     stopped = when_stopped(
@@ -79,8 +79,7 @@ def _publish(table: Table, options: MirrorOptions, as_json: bool) -> None:
         next_step="run the same command again",
     )
     name = table.settings.name
-    looking = counting("mirroring", name, table.clock, silent=as_json, unit="part")
-    with stopped, looking as tell:
+    with stopped, mirroring(name, table.clock, silent=as_json) as tell:
         report = run_mirror(table, options, identity(table, commits=False), tell)
     output.show(report.to_json(), as_json, _render)
 

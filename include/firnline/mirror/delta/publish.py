@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
 
 import msgspec
 
@@ -48,6 +48,7 @@ from firnline.mirror.delta.vectors import Collected, Vector, Vectors, index_of
 from firnline.mirror.hold import Hold, parts_with_deletes
 from firnline.mirror.planned import Planned
 from firnline.mirror.position import Position
+from firnline.mirror.progress import MirrorProgress, OnProgress, silent, told
 from firnline.mirror.published import ATTEMPTS, Published
 from firnline.mirror.stated import ops_of, refuse_unstated
 from firnline.properties.in_force import put_within, waits
@@ -105,7 +106,7 @@ def publish(
     *,
     dry_run: bool = False,
     look: Look | None = None,
-    progress: Callable[[int, int], object] = lambda *_: None,
+    progress: OnProgress = silent,
 ) -> Published:
     """Publish the newest state, if the mirror does not show it yet and may show it.
 
@@ -119,7 +120,8 @@ def publish(
         table: the table.
         dry_run: plan only; no part is read.
         look: finds the hidden rows of parts; None: in the parts (``read.hidden``).
-        progress: called with parts looked through for hidden rows, and their number.
+        progress: called with the parts that are looked through for hidden rows, and with the files
+            that are written.
 
     Raises:
         NotMirroredError: the table does not state that it has a mirror.
@@ -134,8 +136,8 @@ def publish(
             found = plan_next(table)
             if dry_run or not found.due:
                 return _published(found, written=found.due, lost=lost, dry_run=dry_run)
-            look_through(found.base, found.hidden, made, look or in_parts, progress)
-            if _put(table, found, made):
+            look_through(found.base, found.hidden, made, look or in_parts, _looking(progress))
+            if _put(table, found, made, progress):
                 return _published(found, written=True, lost=lost)
     raise SnapshotUnstableError(
         f"other processes published {ATTEMPTS} versions of the mirror of "
@@ -144,7 +146,14 @@ def publish(
     )
 
 
-def _put(table: Table, found: Next, made: Collected) -> bool:
+def _looking(progress: OnProgress) -> Callable[[int, int], object]:
+    def tell(done: int, total: int) -> None:
+        progress(MirrorProgress(format=NAME, stage="look", done=done, total=total))
+
+    return tell
+
+
+def _put(table: Table, found: Next, made: Collected, progress: OnProgress) -> bool:
     """Write a version, and its vectors before it. Returns False if a rival was first."""
     in_time = _in_time(found)
     if not in_time():
@@ -159,7 +168,7 @@ def _put(table: Table, found: Next, made: Collected) -> bool:
         if vectors:
             made.write(table.store, table.paths, name, vectors, in_time)
     key = table.paths.delta_version(found.version)
-    data = encode(_lines(table, found, vectors, index))
+    data = encode(_lines(table, found, vectors, index, progress))
     # Its bytes are its writer's own: the first line has an id.
     return in_time() and create(table.store, key, data, may_put=in_time) is None
 
@@ -227,7 +236,9 @@ class _Shown:
         return self.replayed.vectors if found is None else found
 
 
-def _lines(table: Table, found: Next, vectors: Vectors, index: str) -> Iterator[Line]:
+def _lines(
+    table: Table, found: Next, vectors: Vectors, index: str, progress: OnProgress
+) -> Iterator[Line]:
     at, state, now = found.position, found.state, found.now_ms
     schema_digest = columns.digest(found.schema)
     features = found.features(vectors)
@@ -263,10 +274,10 @@ def _lines(table: Table, found: Next, vectors: Vectors, index: str) -> Iterator[
                 id=position.table, schema_string=found.schema, created_time=position.created
             )
         )
-    yield from _file_lines(found, vectors)
+    yield from _file_lines(found, vectors, progress)
 
 
-def _file_lines(found: Next, vectors: Vectors) -> Iterator[Line]:
+def _file_lines(found: Next, vectors: Vectors, progress: OnProgress) -> Iterator[Line]:
     """Yield the files that go and come; one whose hidden rows change goes and comes again."""
     difference, paths = found.difference, found.base.snapshot.paths
     still = difference.rearranged
@@ -275,7 +286,7 @@ def _file_lines(found: Next, vectors: Vectors) -> Iterator[Line]:
     changed = found.hidden.changed_files(vectors)
     for marker in changed:
         yield Line(remove=_remove(found, paths.delta_path(marker.p), marker.b, data_change=True))
-    for marker in difference.adds:
+    for marker in told(difference.adds, len(difference.adds), NAME, "write", progress):
         yield Line(add=_add(found, marker, vectors, data_change=marker.p not in still))
     for marker in changed:
         yield Line(add=_add(found, marker, vectors, data_change=True))
@@ -315,6 +326,7 @@ def _action(vector: Vector | None) -> DeletionVector | msgspec.UnsetType:
     return msgspec.UNSET if found is None else found
 
 
+@cache  # it reads a file
 def _engine() -> str:
     from importlib.metadata import version
 

@@ -109,9 +109,8 @@ class Collected:
     65,536 rows of its part at most; disk: all of them.
     """
 
-    _folder: tempfile.TemporaryDirectory[str] = field(
-        default_factory=lambda: tempfile.TemporaryDirectory(prefix="firnline-mirror-")
-    )
+    _folder: tempfile.TemporaryDirectory[str] | None = None
+    """None until there is a vector: most versions have none."""
     _known: dict[tuple[str, tuple[str, ...]], Vector] = field(default_factory=dict)
     _size: int = 0
 
@@ -126,10 +125,13 @@ class Collected:
         trace: TracebackType | None,
     ) -> None:
         """Remove the local file."""
-        self._folder.cleanup()
+        if self._folder is not None:
+            self._folder.cleanup()
 
     @property
     def _path(self) -> Path:
+        if self._folder is None:
+            self._folder = tempfile.TemporaryDirectory(prefix="firnline-mirror-")
         return Path(self._folder.name) / "vectors"
 
     def has(self, path: str, deletes: tuple[str, ...]) -> bool:

@@ -45,6 +45,7 @@ from firnline.mirror.iceberg.head import ROOT, Head, position_of
 from firnline.mirror.iceberg.io import IMPLEMENTATION, PLACE, StateTooOldError, StoreIO, register
 from firnline.mirror.iceberg.produce import Wanted, produce
 from firnline.mirror.position import Position
+from firnline.mirror.progress import OnProgress, silent
 
 MAPPING = "schema.name-mapping.default"
 PROPERTIES = {
@@ -67,6 +68,7 @@ class Commit:
     now_ms: int
     in_time: Callable[[], bool]
     """Returns False once the state that was read is too old to be shown."""
+    progress: OnProgress = silent
 
 
 def commit(change: Commit) -> bool:
@@ -83,7 +85,7 @@ def commit(change: Commit) -> bool:
 
 def _append(change: Commit, head: Head) -> bool:
     opened = change.opened
-    snapshot = produce(head.io, head, change.wanted)
+    snapshot = produce(head.io, head, change.wanted, change.progress)
     metadata = head.table.metadata
     schema = change.wanted.schema
     former = _former(metadata, schema)
@@ -115,7 +117,7 @@ def _create(change: Commit) -> bool:
     opened = change.opened
     _make_namespace(opened)
     io = StoreIO({PLACE: register(opened.place), "py-io-impl": IMPLEMENTATION})
-    snapshot = produce(io, None, change.wanted)
+    snapshot = produce(io, None, change.wanted, change.progress)
     metadata = _first(change)
     staged = StagedTable(opened.identifier, metadata, "", io, opened.catalog)
     updates = (*_begin(metadata), *_put(snapshot))

@@ -29,6 +29,7 @@ from pyiceberg.table.snapshots import Operation, Snapshot, Summary
 from firnline.errors import MirrorDamagedError
 from firnline.mirror.iceberg.files import without_bounds
 from firnline.mirror.iceberg.head import SUMMARY, Head, entries
+from firnline.mirror.progress import MirrorProgress, OnProgress, silent
 
 FILES = 1_000
 """Files of a manifest at most."""
@@ -76,6 +77,10 @@ class _Totals:
 class _Writer:
     io: FileIO
     wanted: Wanted
+    progress: OnProgress = silent
+    total: int = 0
+    """Files in all that it writes."""
+    done: int = 0
     numbers: Iterator[int] = field(default_factory=count)
 
     def write(self, found: Sequence[ManifestEntry]) -> Iterator[ManifestFile]:
@@ -93,10 +98,20 @@ class _Writer:
             ) as writer:
                 for entry in found[start : start + FILES]:
                     writer.add_entry(entry)
+            self.done += len(found[start : start + FILES])
+            self.tell()
             yield writer.to_manifest_file()
 
+    def tell(self) -> None:
+        """Tell how many files of all are written."""
+        self.progress(
+            MirrorProgress(format="iceberg", stage="write", done=self.done, total=self.total)
+        )
 
-def produce(io: FileIO, head: Head | None, wanted: Wanted) -> Snapshot:
+
+def produce(
+    io: FileIO, head: Head | None, wanted: Wanted, progress: OnProgress = silent
+) -> Snapshot:
     """Write manifests and their list; return the snapshot, which nobody sees yet.
 
     Requests: 1 GET of the list before; where files go, a GET per manifest; a PUT per 1,000 files
@@ -104,7 +119,6 @@ def produce(io: FileIO, head: Head | None, wanted: Wanted) -> Snapshot:
 
     Raises MirrorDamagedError: the snapshot before does not show a file that goes.
     """
-    writer = _Writer(io, wanted)
     before = [] if head is None else _live(head.snapshot.manifests(io))
     kept, stay, gone = _split(io, before, wanted.removes)
     if len(kept) > MANIFESTS:
@@ -119,6 +133,8 @@ def produce(io: FileIO, head: Head | None, wanted: Wanted) -> Snapshot:
             "the table's own log is not concerned",
         )
     added = [_entry(ManifestEntryStatus.ADDED, f, wanted.snapshot_id) for f in wanted.adds]
+    writer = _Writer(io, wanted, progress, len(added) + len(gone) + len(stay))
+    writer.tell()
     manifests = [
         *writer.write(added),
         *writer.write([_dead(entry, wanted.snapshot_id) for entry in gone]),

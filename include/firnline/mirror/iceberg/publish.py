@@ -31,6 +31,7 @@ from firnline.mirror.iceberg.produce import Wanted
 from firnline.mirror.iceberg.shown import list_records, put_record
 from firnline.mirror.planned import Planned
 from firnline.mirror.position import Position
+from firnline.mirror.progress import OnProgress, silent, told
 from firnline.mirror.published import ATTEMPTS, Published
 from firnline.mirror.stated import ops_of, refuse_unstated
 from firnline.properties.in_force import put_within, waits
@@ -81,7 +82,7 @@ class Next(Planned):
         return self.head is None or self.schema != self.head.table.schema()
 
 
-def publish(table: Table, *, dry_run: bool = False) -> Published:
+def publish(table: Table, *, dry_run: bool = False, progress: OnProgress = silent) -> Published:
     """Publish the newest state, if the mirror does not show it yet and may show it.
 
     Requests besides those of ``read_base`` and of the catalog: 1 LIST and 1 PUT for the records of
@@ -92,6 +93,7 @@ def publish(table: Table, *, dry_run: bool = False) -> Published:
     Args:
         table: the table.
         dry_run: plan only.
+        progress: called with the files that are described, and that are written.
 
     Raises:
         NotMirroredError: the table does not state that it has a mirror.
@@ -110,7 +112,7 @@ def publish(table: Table, *, dry_run: bool = False) -> Published:
                 _tell(table, known, found.position)
             return _published(found, written=found.due, lost=lost, dry_run=dry_run)
         position = _position(table, found)
-        if _commit(table, found, position):
+        if _commit(table, found, position, progress):
             put_record(table.store, table.paths, position.seq, position.t)
             return _published(found, written=True, lost=lost)
     raise SnapshotUnstableError(
@@ -228,19 +230,20 @@ def _position(table: Table, found: Next) -> Position:
     )
 
 
-def _commit(table: Table, found: Next, position: Position) -> bool:
+def _commit(table: Table, found: Next, position: Position, progress: OnProgress) -> bool:
     """Return True if the catalog took the snapshot, False if a rival was quicker."""
     began = found.base.began_ms
     base, head = found.base, found.head
     change = Commit(
         opened=found.opened,
         head=head,
-        wanted=_wanted(table, found, position),
+        wanted=_wanted(table, found, position, progress),
         position=position,
         grace=found.grace,
         now_ms=found.now_ms,
         # A machine that was suspended must not publish a state of long ago.
         in_time=lambda: table.clock.elapsed_ms() - began <= put_within(base.table.settings),
+        progress=progress,
     )
     with asked(found.opened.name):
         try:
@@ -249,7 +252,7 @@ def _commit(table: Table, found: Next, position: Position) -> bool:
             return False
 
 
-def _wanted(table: Table, found: Next, position: Position) -> Wanted:
+def _wanted(table: Table, found: Next, position: Position, progress: OnProgress) -> Wanted:
     difference, metadata = found.difference, found.head and found.head.table.metadata
     moved = difference.rearranged
     come = [found.opened.root.url_of(m.p) for m in difference.adds if m.p not in moved]
@@ -264,7 +267,9 @@ def _wanted(table: Table, found: Next, position: Position) -> Wanted:
         location=f"{found.opened.location}/metadata",
         commit=ident,
         position=msgspec.json.encode(position).decode(),
-        adds=tuple(_files(found, difference.adds)),
+        adds=tuple(
+            told(_files(found, difference.adds), len(difference.adds), NAME, "describe", progress)
+        ),
         removes=frozenset(path for path, _ in difference.removes),
         rearranged=bool(moved) and not come and not go,
     )

@@ -8,7 +8,6 @@ may be run, repeated and killed at any time, beside everything else.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
 
 from firnline.commit.base import read_base
 from firnline.errors import FirnlineError, NotMirroredError
@@ -16,6 +15,7 @@ from firnline.log.txn_file import RunIdentity
 from firnline.mirror.delta import publish as delta
 from firnline.mirror.delta.checkpoint import Kept, keep_short
 from firnline.mirror.iceberg.where import where_is
+from firnline.mirror.progress import OnProgress, silent
 from firnline.mirror.published import Published
 from firnline.mirror.stated import refuse_unstated
 from firnline.operations.options import MirrorOptions
@@ -47,15 +47,11 @@ class MirrorReport(Report, frozen=True, kw_only=True):
     seconds: float
 
 
-OnLook = Callable[[int, int], object]
-"""Takes the parts that were looked through for rows which deletes hide, and the number of all."""
-
-
 def run_mirror(
     table: Table,
     options: MirrorOptions,
     run: RunIdentity,
-    on_progress: OnLook = lambda *_: None,
+    on_progress: OnProgress = silent,
 ) -> MirrorReport:
     """Publish the newest state in each format that the settings name, or else the table.
 
@@ -70,8 +66,8 @@ def run_mirror(
         table: the table.
         options: whether to plan only.
         run: who runs it, for the history, if the table gets its property now.
-        on_progress: called with the parts that were looked through for rows which deletes hide, and
-            the number of all such parts.
+        on_progress: called with the parts that are looked through for rows which deletes hide, and
+            with the files that are written, format after format.
 
     Raises: as ``publish`` of each format and ``properties.run_apply``.
     """
@@ -108,14 +104,16 @@ def run_mirror(
     )
 
 
-def _publish(table: Table, name: str, on_progress: OnLook, *, dry_run: bool = False) -> Published:
+def _publish(
+    table: Table, name: str, on_progress: OnProgress, *, dry_run: bool = False
+) -> Published:
     if name == delta.NAME:
         return delta.publish(table, dry_run=dry_run, progress=on_progress)
     where_is(table)
     # It needs a library that is an extra, and takes a second to load.
     from firnline.mirror.iceberg.publish import publish
 
-    return publish(table, dry_run=dry_run)
+    return publish(table, dry_run=dry_run, progress=on_progress)
 
 
 def _stated(table: Table) -> tuple[str, ...]:

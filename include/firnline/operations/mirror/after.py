@@ -1,0 +1,93 @@
+"""Publish because something was committed: what was committed stands, whatever becomes of it.
+
+So a failure is an outcome here, and never an error of whoever has committed. It is not lost either:
+it is returned, and said. The next publication, of any process, shows what this one did not.
+"""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import replace
+
+from firnline.append.append import AppendResult
+from firnline.append.mirrored import MirrorOutcome
+from firnline.errors import FirnlineError, UsageError
+from firnline.log.txn_file import RunIdentity
+from firnline.operations.mirror.run import run_mirror
+from firnline.operations.mirror.words import sentence
+from firnline.operations.options import MirrorOptions
+from firnline.settings.load import TableSettings
+from firnline.table import Table
+
+_LOG = logging.getLogger(__name__)
+
+
+def refuse_unmirrored(settings: TableSettings, asked: str) -> None:
+    """Raise UsageError if there is nothing to publish: an append was asked for more than it does.
+
+    Args:
+        settings: of the table, as the caller has them.
+        asked: what asks for the publication, such as ``--mirror``.
+    """
+    if not settings.mirrors:
+        raise UsageError(
+            f"the settings of {settings.name} name no mirror, and {asked} would publish it",
+            next_step=f"write mirror: [delta] into the settings file, or leave {asked} out",
+        )
+
+
+def publish_after(table: Table, run: RunIdentity) -> MirrorOutcome:
+    """Publish every mirror of the table. Requests: those of ``run_mirror``. Raises nothing."""
+    before = table.store.counters.as_dict()
+    name, error, published = table.settings.name, None, False
+    try:
+        report = run_mirror(table, MirrorOptions(), run)
+    except Exception as found:  # noqa: BLE001 - whatever it is, what was committed stands
+        error = found
+        said = (
+            f"the mirror of {name} was not published: {_reason(found)}; what was committed stands, "
+            f"and the next publication shows it; `firnline mirror {name}` publishes it now"
+        )
+    else:
+        said = sentence(report.to_json())
+        done = [each for each in (report.delta, report.iceberg) if each is not None]
+        published = all(each.hold is None for each in done)
+    after = table.store.counters.as_dict()
+    requests = {kind: after[kind] - before[kind] for kind in after}
+    return MirrorOutcome(name, published, said, error, requests)
+
+
+def after_append(table: Table, result: AppendResult, run: RunIdentity) -> AppendResult:
+    """Publish at once after an append, and return its result with the outcome.
+
+    An append of no row has written nothing, and publishes nothing. A failure is also a warning in
+    the log. An interrupt is raised, with a note that the append stands.
+
+    Args:
+        table: the table.
+        result: of the append, whose log file is written.
+        run: who appended, for the history, if the table gets its property now.
+    """
+    if result.log_key is None:
+        return result
+    try:
+        outcome = publish_after(table, run)
+    except BaseException as stopped:
+        stopped.add_note(
+            f"the append stands: its log file {result.log_key} is written, and the next "
+            "publication of the mirror shows it"
+        )
+        raise
+    warn(outcome)
+    return replace(result, mirror=outcome)
+
+
+def warn(outcome: MirrorOutcome) -> None:
+    """Log a failed publication; one that is none of firnline's errors with its traceback."""
+    if outcome.error is not None:
+        known = isinstance(outcome.error, FirnlineError)
+        _LOG.warning("%s", outcome.said, exc_info=None if known else outcome.error)
+
+
+def _reason(error: Exception) -> str:
+    return str(error) if isinstance(error, FirnlineError) else f"{type(error).__name__}: {error}"
