@@ -45,6 +45,7 @@ from simulation.mirrors import MIRRORED, VECTORED, Publishers
 from simulation.mix import Mix
 from simulation.oracle import Oracle
 from simulation.prepared import PREPARING
+from simulation.proofs import FAULTY, WEIGHTS, kind_of
 from simulation.settings import wanted_by
 from simulation.stage import Stage, stage_of
 from simulation.streams import Audience
@@ -90,6 +91,8 @@ def play_seed(seed: int, kept: frozenset[Event] | None = None) -> Played:
     r = chance.stream(0)
     mix = Mix.of(r, [name for name in OPERATIONS if name not in DRAWN_LATER])
     mix = replace(mix, mirror=seed in MIRRORED or seed in VECTORED, vectors=seed in VECTORED)
+    if seed in FAULTY:
+        mix = replace(mix, kind=kind_of(seed), weights=mix.weights | WEIGHTS)
     if seed in PREPARING:
         mix = replace(mix, weights=mix.weights | prepared.WEIGHTS)
     world = World(chance, mix, settings_of(mix))
