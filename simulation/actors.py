@@ -43,6 +43,7 @@ from simulation import prepared
 from simulation.kinds import is_tombstone
 from simulation.layouts import fill_statistics, move_rows
 from simulation.ledger import Hides, Restores
+from simulation.proofs import check_end
 from simulation.settings import change_properties
 from simulation.stage import Stage
 from simulation.world import GRACE, KEY_STEP, TICK, TTL, Interrupted, Violation
@@ -301,11 +302,13 @@ def play(name: str, stage: Stage) -> None:
     except FirnlineError as error:
         stage.oracle.stats[f"{name}: {type(error).__name__}"] += 1
         stage.actor.tell(f"ends: {error}")
+        check_end(stage, error)
     except Interrupted:
         stage.oracle.stats["interrupt"] += 1
         stage.actor.tell("ends: it was interrupted")
     else:
         stage.actor.tell("is done")
+        check_end(stage, None)
 
 
 def playing(name: str, stage: Stage) -> Callable[[], None]:

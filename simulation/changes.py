@@ -1,6 +1,6 @@
 """Readers of the feed of changes: their rows and the changes since are the rows of now.
 
-Like streams they only read and take no turns from the actors.
+How they begin, die and go on: ``simulation.readers``.
 """
 
 from __future__ import annotations
@@ -9,29 +9,21 @@ import json
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
-from functools import partial
 
-import greenlet
-
-from firnline.errors import FirnlineError, StreamBehindError
 from firnline.read import position as positions
 from firnline.read.feed import ChangeFeed
 from firnline.read.offsets import Bounds, Offset
 from firnline.read.plan import ReadOptions
 from firnline.read.task import ChangeTask, ReadPart, ReadTask
+from firnline.table import Table
 from simulation.keyed import Row
-from simulation.oracle import Oracle
+from simulation.readers import Draws, Reader, Readers
 from simulation.rows import holds
-from simulation.stage import Stage, stage_of
-from simulation.world import Actor, Violation, World, resume
+from simulation.stage import Stage
+from simulation.world import Violation
 
-_FIRST = 3_000_000
-"""First number of these actors, which no other actors have."""
-_BEGIN, _POLL, _GO_ON = 0.01, 0.03, 0.6
-"""Probabilities in each step that a reader begins, is read on, or gets its next answer."""
 _EVERY = 4
 """One world of so many has such readers: they take a third of the time of a seed."""
-_MOST = 2
 _KEPT = 0.08
 """Share of the positions that a reader keeps, to begin there once more in the end."""
 
@@ -44,8 +36,8 @@ class Place:
     rows: frozenset[int]
 
 
-@dataclass
-class Follower:
+@dataclass(kw_only=True)
+class Follower(Reader[ChangeFeed]):
     """One reader, with the rows that its changes add up to."""
 
     at: Place | None = None
@@ -57,42 +49,26 @@ class Follower:
     """End of a batch that was begun and not delivered yet."""
     whole: bool = False
     """That end was the newest state."""
-    fresh: int | None = None
-    """Unix ms as of which it has all changes; None before its first rows."""
-    ended: bool = False
     kept: list[Place] = field(default_factory=list)
-    seat: tuple[Stage, ChangeFeed] | None = None
-    """The process that reads it, which may crash."""
+
+    @property
+    def progress(self) -> object:
+        """See ``Reader.progress``."""
+        return self.at, self.end
 
 
-@dataclass
-class Followers:
-    """The readers of the changes of a world, of which one at a time is read."""
+class Followers(Readers[Follower, ChangeFeed]):
+    """The readers of the changes of a world."""
 
-    world: World
-    oracle: Oracle
-    readers: list[Follower] = field(default_factory=list)
-    _thread: greenlet.greenlet | None = None
-    _actors: int = 0
+    kind, called, most, bounds = "changes", "a reader of changes", 2, (None, None, 1, 5)
+    draws = Draws(
+        first=3_000_000, begin=4743, poll=4745, go_on=4746, chosen=4747, parts=4748, process=4749
+    )
 
     def act(self) -> None:
-        """Give the current reader one answer, or let a reader begin."""
-        step, chance = self.world.step, self.world.chance
-        if chance.seed % _EVERY != 1:
-            return
-        if self._thread is not None:
-            if chance.roll(step, 4746) < _GO_ON:
-                self._go_on(self._thread)
-            return
-        alive = [reader for reader in self.readers if not reader.ended]
-        if len(alive) < _MOST and chance.roll(step, 4743) < _BEGIN and self.oracle.landed:
-            alive.append(Follower())
-            self.readers.append(alive[-1])
-        elif not alive or chance.roll(step, 4745) >= _POLL:
-            return
-        chosen = alive[int(chance.roll(step, 4747) * len(alive))]
-        most = (None, None, 1, 5)[int(chance.roll(step, 4748) * 4)]
-        self._begin(chosen, None if most is None else Bounds(parts=most))
+        """See ``Readers.act``."""
+        if self.world.chance.seed % _EVERY == 1:
+            super().act()
 
     def finish(self) -> None:
         """Let all readers read the rest without faults, and from places where they were."""
@@ -109,69 +85,27 @@ class Followers:
                 if not again.ended and again.at is not None:
                     self._check_now(again.at)
 
-    def leave(self) -> None:
-        """End the current reader where it is."""
-        thread, self._thread = self._thread, None
-        if thread is not None:
-            for reader in self.readers:
-                if reader.seat is not None:
-                    reader.seat[0].actor.dead = True
-                    reader.seat = None
-            resume(thread)
-
-    def _read_out(self, reader: Follower) -> None:
-        before: object = None
-        while not reader.ended and before != (reader.at, reader.end):
-            before = (reader.at, reader.end)
-            self._begin(reader, None)
-            while self._thread is not None:
-                self._go_on(self._thread)
-
     def _check_now(self, place: Place) -> None:
         right = self.oracle.ledger.expected()
         if place.rows != right:
             lost, more = sorted(right - place.rows), sorted(place.rows - right)
             raise Violation(f"changes add up to other rows: lost {lost[:5]}, too many {more[:5]}")
 
-    def _begin(self, reader: Follower, bounds: Bounds | None) -> None:
-        if reader.seat is None or self.world.chance.roll(self.world.step, 4749) < 0.3:
-            self._actors += 1
-            number, hub = _FIRST + self._actors, greenlet.getcurrent()
-            r = self.world.chance.stream(number)
-            actor = Actor(self.world, f"changes-{self._actors}", number, 0, hub, r)
-            stage = stage_of(self.world, self.oracle, actor)
-            reader.seat = stage, ChangeFeed(stage.table)
-        self._thread = greenlet.greenlet(partial(self._play, reader, *reader.seat, bounds))
+    def _new(self) -> Follower:
+        return Follower()
 
-    def _go_on(self, thread: greenlet.greenlet) -> None:
-        if not resume(thread):
-            self._thread = None
-            for reader in self.readers:
-                if reader.seat is not None and reader.seat[0].actor.dead:
-                    reader.seat = None
+    def _source(self, table: Table) -> ChangeFeed:
+        return ChangeFeed(table)
 
-    def _play(
-        self, reader: Follower, stage: Stage, feed: ChangeFeed, bounds: Bounds | None
-    ) -> None:
+    def _read(self, reader: Follower, stage: Stage, source: ChangeFeed, most: int | None) -> None:
         start = None if reader.at is None else reader.at.offset
+        bounds = None if most is None else Bounds(parts=most)
         stage.actor.tell(f"reads changes on from {start} {bounds}")
-        try:
-            if reader.end is None:
-                asked, at = self.world.step, self.world.now
-                reader.end = _kept(feed.newest(start, bounds))
-                reader.asked, reader.asked_at, reader.whole = asked, at, bounds is None
-            self._deliver(reader, feed, start, reader.end)
-        except StreamBehindError as error:
-            reader.ended = True
-            self.oracle.stats["changes: StreamBehindError"] += 1
-            stage.actor.tell(f"ends: {error}")
-            if self._recent(reader) and "deleted before" in str(error):
-                raise Violation(
-                    f"a reader of changes that had all is behind within the grace: {error}"
-                ) from error
-        except FirnlineError as error:
-            self.oracle.stats[f"changes: {type(error).__name__}"] += 1
-            stage.actor.tell(f"ends: {error}")
+        if reader.end is None:
+            asked, at = self.world.step, self.world.now
+            reader.end = _kept(source.newest(start, bounds))
+            reader.asked, reader.asked_at, reader.whole = asked, at, bounds is None
+        self._deliver(reader, source, start, reader.end)
 
     def _deliver(
         self, reader: Follower, feed: ChangeFeed, start: Offset | None, end: Offset
@@ -237,15 +171,6 @@ class Followers:
             for row in self.oracle.part_rows[part.key]
             if not (hidden and holds(hidden, *row)) and (not where or holds(where, *row))
         ]
-
-    def _recent(self, reader: Follower) -> bool:
-        """Return True if everything undelivered is live, or dead for less than the grace."""
-        fresh = reader.fresh
-        return (
-            fresh is not None
-            and fresh > self.oracle.past_from
-            and self.world.now - fresh < self.oracle.times.least_grace
-        )
 
 
 def _kept(offset: Offset) -> Offset:

@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import pyarrow as pa
 
 from firnline.settings.load import TableSettings
+from simulation import proofs
 from simulation.mix import Mix
 from simulation.world import GRACE, KEY_STEP, ROOT, ROOT_FOR_ENGINES, SCHEMA, TICK, TTL
 
-_ARROW = {"BIGINT": pa.int64(), "VARCHAR": pa.string(), "BOOLEAN": pa.bool_()}
+_ARROW = {
+    "BIGINT": pa.int64(),
+    "VARCHAR": pa.string(),
+    "BOOLEAN": pa.bool_(),
+    "DOUBLE": pa.float64(),
+}
 _SMALL = 700
 """Bytes of a full part in a clustered table: about five rows."""
 
@@ -33,6 +39,9 @@ class Kind:
     """True if it has one more column, which changes (``simulation.columns``)."""
     moves: bool = False
     """True if its layout changes (``simulation.layouts``)."""
+
+    proven: bool = False
+    """True if it has ``proofs.COLUMNS``, and kernels prove their rows."""
 
     @property
     def arrow(self) -> pa.Schema:
@@ -58,6 +67,29 @@ KINDS = {
     ),
 }
 """Kinds of tables by name."""
+
+
+def _proven(name: str, like: str, **settings: Any) -> Kind:
+    known = KINDS[like]
+    schema = {**known.schema, **proofs.COLUMNS}
+    # Of the seeds' mixes some are of kinds that do more, which these do not need.
+    without = (*known.without, "evolve", "repartition", "analyze")
+    return replace(
+        known,
+        name=name,
+        settings={**known.settings, **settings},
+        schema=schema,
+        without=without,
+        proven=True,
+    )
+
+
+KINDS |= {
+    "proven": _proven("proven", "plain"),
+    # Later appends have larger numbers, so most groups can be cut.
+    "proven slices": _proven("proven slices", "clustered", cluster_by=["k", "u"]),
+    "proven keys": _proven("proven keys", "keys"),
+}
 
 
 def settings_of(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from firnline.errors import SchemaConflictError
@@ -11,7 +11,7 @@ from firnline.log import codec, txn_file
 from firnline.log.reader import LogObject, LogRead
 from firnline.log.records import LogContent, Marker
 from firnline.state.snapshot import Snapshot, build
-from simulation import rows
+from simulation import proofs, rows
 from simulation.checkpoints import Checkpoints
 from simulation.columns import Columns
 from simulation.keyed import Keyed, Row, in_order
@@ -88,6 +88,8 @@ class Oracle:
     """Order of rows; None without a primary key."""
     columns: Columns | None = None
     """Changes of the column; None for a table without such a column."""
+    values: dict[str, Sequence[proofs.Row]] = field(default_factory=dict)
+    """Rows of parts with all columns, where kernels prove them."""
     ledger: Ledger = field(init=False)
     _checked: int = -1
     _objects: dict[str, LogObject] = field(default_factory=dict)
@@ -109,6 +111,8 @@ class Oracle:
             self.part_rows[key] = found = rows.decode(data)
             if self.columns is not None:
                 self.columns.parts[key] = rows.whole(data)
+            if KINDS[self.world.mix.kind].proven:
+                self.values[key] = rows.whole(data)
             return f"a part with the rows {' '.join(f'{k}{p}{u}' for k, p, u in found)}"
         if key == paths.birth:
             return "the birth record"
@@ -295,6 +299,8 @@ class Oracle:
         if set(shown) != right:
             lost, back = sorted(right - set(shown)), sorted(set(shown) - right)
             raise Violation(f"rows lost: {lost[:5]}; rows that came back: {back[:5]}")
+        if KINDS[world.mix.kind].proven:
+            proofs.check_values(self.values, snapshot)
         if KINDS[world.mix.kind].moves:
             check_bounds(self.part_rows, snapshot)
             check_places(self.part_rows, snapshot)

@@ -10,7 +10,7 @@ import sqlite3
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
-from functools import lru_cache
+from functools import lru_cache, partial
 from itertools import compress
 from operator import not_
 from pathlib import Path
@@ -18,6 +18,7 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+from msgspec import structs
 
 from firnline.errors import FirnlineError, ObjectNotFoundError
 from firnline.kernel.outputs import metadata_of
@@ -30,11 +31,18 @@ from firnline.types.digests import Digest, parse_digest, total
 from firnline.types.rowhash import digest_of
 from firnline.types.values import Stats
 from simulation.kinds import Kind, is_tombstone
+from simulation.proofs import Mistakes
 from simulation.store import SimStore
 from simulation.world import SCHEMA, SimClock, SimIds
 
 Row = dict[str, Any]
-_SQL = {"int32": "INTEGER", "int64": "BIGINT", "string": "VARCHAR", "bool": "BOOLEAN"}
+_SQL = {
+    "int32": "INTEGER",
+    "int64": "BIGINT",
+    "string": "VARCHAR",
+    "bool": "BOOLEAN",
+    "double": "DOUBLE",
+}
 
 
 def encode(
@@ -105,6 +113,7 @@ class RowEngine:
     ids: SimIds
     clock: SimClock
     kind: Kind
+    mistakes: Mistakes
     application_id: str = "sim"
 
     def run(self, tasks: Sequence[KernelTask]) -> Iterator[KernelResult | None]:
@@ -149,11 +158,18 @@ class RowEngine:
         pieces = [rows for rows in _pieces(task, kept.rows) if rows]
         whole = len(pieces) == 1 and len(kept.rows) == rows_in
         stated = self._stated([one.source for one in touched]) if whole else None
+        digests, digest, wrong = [stated] * len(pieces), None, False
+        if self.kind.proven and touched:
+            asked = structs.replace(task, inputs=tuple(one.source for one in touched))
+            all_rows = [one.rows for one in touched]
+            digests, digest, wrong = self.mistakes.prove(asked, self.kind.arrow, all_rows, pieces)
+        metadata = metadata_of(task, taken) if pieces else {}
+        parts = tuple(map(partial(self._write, task, metadata), pieces, digests))
+        if wrong:
+            self.mistakes.parts.update(part.key for part in parts)
         return KernelResult(
             group=task.group,
-            parts=tuple(
-                self._write(task, rows, metadata_of(task, taken), digest=stated) for rows in pieces
-            ),
+            parts=parts,
             rows_in=rows_in,
             rows_deleted=deleted,
             rows_deduplicated=kept.superseded,
@@ -162,6 +178,7 @@ class RowEngine:
             rows_hidden={one.source.key: len(one.rows) - len(one.left) for one in touched}
             if task.only_touched
             else {},
+            digest=None if digest is None else str(digest),
         )
 
     def _stated(self, sources: Sequence[KernelInput]) -> Digest | None:
@@ -179,13 +196,17 @@ class RowEngine:
         metadata = metadata_of(task, [True] * len(task.inputs))
         return KernelResult(
             group=task.group,
-            parts=tuple(self._write(task, rows, metadata, path) for path, rows in found.items()),
+            parts=tuple(
+                self._write(task, metadata, rows, partition=path) for path, rows in found.items()
+            ),
             rows_in=rows_in,
             rows_deleted=deleted,
         )
 
     def _rows(self, task: KernelTask, source: KernelInput) -> list[Row]:
         data = self.store.get(source.key)
+        if self.kind.proven:
+            return whole(data)
         if self.kind.evolves:
             return [_by_names_of_today(task, source, row) for row in whole(data)]
         found = decode(data)
@@ -201,10 +222,10 @@ class RowEngine:
     def _write(
         self,
         task: KernelTask,
-        rows: list[Row],
         metadata: Mapping[str, str],
-        partition: str | None = None,
+        rows: Sequence[Row],
         digest: Digest | None = None,
+        partition: str | None = None,
     ) -> WrittenPart:
         prefix = task.data_prefix
         if task.layout is not None and partition is not None:

@@ -45,6 +45,7 @@ from simulation.mirrors import IN_CATALOG, MIRRORED, VECTORED, DeltaPublishers, 
 from simulation.mix import Mix
 from simulation.oracle import Oracle
 from simulation.prepared import PREPARING
+from simulation.proofs import FAULTY, WEIGHTS, kind_of
 from simulation.settings import wanted_by
 from simulation.stage import Stage, stage_of
 from simulation.streams import Audience
@@ -95,6 +96,8 @@ def play_seed(seed: int, kept: frozenset[Event] | None = None) -> Played:
         vectors=seed in VECTORED,
         catalog=seed in IN_CATALOG,
     )
+    if seed in FAULTY:
+        mix = replace(mix, kind=kind_of(seed), weights=mix.weights | WEIGHTS)
     if seed in PREPARING:
         mix = replace(mix, weights=mix.weights | prepared.WEIGHTS)
     world = World(chance, mix, settings_of(mix))

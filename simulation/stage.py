@@ -15,6 +15,7 @@ from firnline.table import Table
 from simulation.columns import value_of
 from simulation.kinds import KINDS, Kind
 from simulation.oracle import Oracle
+from simulation.proofs import Mistakes, values_of
 from simulation.rows import RowEngine
 from simulation.store import SimStore
 from simulation.world import Actor, SimClock, SimIds, World
@@ -29,6 +30,7 @@ class Stage:
     actor: Actor
     table: Table
     run: RunIdentity
+    mistakes: Mistakes
 
     @property
     def r(self) -> random.Random:
@@ -48,6 +50,8 @@ class Stage:
             schema = schema.append(pa.field(name, pa.int32()))
             rows = [row | {name: value_of(row["k"])} for row in rows]
             columns.stated.update((row["k"], columns.newest) for row in rows)
+        if self.kind.proven:
+            rows = [row | values_of(row["k"]) for row in rows]
         return pa.Table.from_pylist(rows, schema=schema)
 
     def with_settings(self, settings: TableSettings) -> Stage:
@@ -56,7 +60,8 @@ class Stage:
 
     def engine(self) -> Engine:
         """Return a kernel for this actor."""
-        return RowEngine(SimStore(self.actor), SimIds(self.world), SimClock(self.actor), self.kind)
+        store, ids = SimStore(self.actor), SimIds(self.world)
+        return RowEngine(store, ids, SimClock(self.actor), self.kind, self.mistakes)
 
 
 def stage_of(
@@ -65,4 +70,5 @@ def stage_of(
     """Return the environment of an actor, with its own settings or those of the world."""
     store, clock, ids = SimStore(actor), SimClock(actor), SimIds(world)
     table = Table(settings or world.settings, store, world.paths, clock, ids)
-    return Stage(world, oracle, actor, table, RunIdentity(run_id=actor.name))
+    mistakes = Mistakes(actor, oracle.stats.update)
+    return Stage(world, oracle, actor, table, RunIdentity(run_id=actor.name), mistakes)

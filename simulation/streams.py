@@ -1,6 +1,6 @@
 """Streaming reads of the table: a stream delivers every appended row once.
 
-They only read and take no turns from the actors: a seed runs the same without them.
+How they begin, die and go on: ``simulation.readers``.
 """
 
 from __future__ import annotations
@@ -9,28 +9,22 @@ import json
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from functools import partial
 
-import greenlet
-
-from firnline.errors import FirnlineError, StreamBehindError
 from firnline.read.offsets import Bounds, Offset
 from firnline.read.plan import ReadOptions, ReadPlan
 from firnline.read.stream import AppendStream
-from simulation.oracle import Oracle
+from firnline.table import Table
+from simulation.readers import Draws, Reader, Readers
 from simulation.rows import holds
-from simulation.stage import Stage, stage_of
-from simulation.world import Actor, Violation, World, resume
+from simulation.stage import Stage
+from simulation.world import Violation
 
-_FIRST = 1_000_000
-"""First number of these actors, which no other actors have."""
-_BEGIN, _POLL, _GO_ON = 0.01, 0.03, 0.6
-"""Probabilities in each step that a stream begins, is read on, or gets its next answer."""
-_MOST = 3
+_WHOLE = 0.7
+"""Share of the streams that start with the existing rows."""
 
 
-@dataclass
-class Reader:
+@dataclass(kw_only=True)
+class Listener(Reader[AppendStream]):
     """One stream, with the rows that it has delivered."""
 
     whole: bool
@@ -43,105 +37,49 @@ class Reader:
     end: Offset | None = None
     """End offset of a batch that was begun and not delivered yet."""
     got: set[int] = field(default_factory=set)
-    fresh: int | None = None
-    """Unix ms as of which it has delivered everything; None before it began."""
-    ended: bool = False
-    seat: tuple[Stage, AppendStream] | None = None
-    """The process that reads it, which may crash."""
+
+    @property
+    def progress(self) -> object:
+        """See ``Reader.progress``."""
+        return self.offset, self.end
 
 
-@dataclass
-class Audience:
-    """The streams of a world, of which one at a time is read."""
+class Audience(Readers[Listener, AppendStream]):
+    """The streams of a world."""
 
-    world: World
-    oracle: Oracle
-    readers: list[Reader] = field(default_factory=list)
-    _thread: greenlet.greenlet | None = None
-    _actors: int = 0
-
-    def act(self) -> None:
-        """Give the current reader one answer, or let a reader begin."""
-        step, chance = self.world.step, self.world.chance
-        if self._thread is not None:
-            if chance.roll(step, 4716) < _GO_ON:
-                self._go_on(self._thread)
-            return
-        alive = [reader for reader in self.readers if not reader.ended]
-        if len(alive) < _MOST and chance.roll(step, 4713) < _BEGIN and self.oracle.landed:
-            alive.append(Reader(whole=chance.roll(step, 4714) < 0.7))
-            self.readers.append(alive[-1])
-        elif not alive or chance.roll(step, 4715) >= _POLL:
-            return
-        chosen = alive[int(chance.roll(step, 4717) * len(alive))]
-        most = (None, None, 1, 3)[int(chance.roll(step, 4718) * 4)]
-        self._begin(chosen, Bounds(parts=most))
+    kind, called, most, bounds = "stream", "a stream", 3, (None, None, 1, 3)
+    draws = Draws(
+        first=1_000_000, begin=4713, poll=4715, go_on=4716, chosen=4717, parts=4718, process=4719
+    )
 
     def finish(self) -> None:
         """Let all streams read the rest without faults. Raises Violation for a missing row."""
         self.leave()
         for reader in self.readers:
-            before: tuple[object, ...] = ()
-            while not reader.ended and before != (reader.offset, reader.end):
-                before = (reader.offset, reader.end)
-                self._begin(reader, Bounds())
-                while self._thread is not None:
-                    self._go_on(self._thread)
+            self._read_out(reader)
             if not reader.ended and reader.began >= 0:
                 self._check_whole(reader)
 
-    def leave(self) -> None:
-        """End the current reader where it is."""
-        thread, self._thread = self._thread, None
-        if thread is not None:
-            for reader in self.readers:
-                if reader.seat is not None:
-                    reader.seat[0].actor.dead = True
-                    reader.seat = None
-            resume(thread)
+    def _new(self) -> Listener:
+        return Listener(whole=self.world.chance.roll(self.world.step, 4714) < _WHOLE)
 
-    def _begin(self, reader: Reader, bounds: Bounds) -> None:
-        if reader.seat is None or self.world.chance.roll(self.world.step, 4719) < 0.3:
-            self._actors += 1
-            number, hub = _FIRST + self._actors, greenlet.getcurrent()
-            r = self.world.chance.stream(number)
-            actor = Actor(self.world, f"stream-{self._actors}", number, 0, hub, r)
-            stage = stage_of(self.world, self.oracle, actor)
-            reader.seat = stage, AppendStream(stage.table)
-        self._thread = greenlet.greenlet(partial(self._play, reader, *reader.seat, bounds))
+    def _source(self, table: Table) -> AppendStream:
+        return AppendStream(table)
 
-    def _go_on(self, thread: greenlet.greenlet) -> None:
-        if not resume(thread):
-            self._thread = None
-            for reader in self.readers:
-                if reader.seat is not None and reader.seat[0].actor.dead:
-                    reader.seat = None
-
-    def _play(self, reader: Reader, stage: Stage, stream: AppendStream, bounds: Bounds) -> None:
-        number = self.readers.index(reader)
+    def _read(self, reader: Listener, stage: Stage, source: AppendStream, most: int | None) -> None:
+        number, bounds = self.readers.index(reader), Bounds(parts=most)
         stage.actor.tell(f"reads stream {number} on from {reader.offset} {bounds}")
-        try:
-            if reader.offset is None:
-                asked, began_at = self.world.step, self.world.now
-                offset = stream.start(None if reader.whole else "now")
-                reader.offset = _kept(offset)
-                reader.asked, reader.began = asked, self.world.step
-                reader.fresh = began_at
-            else:
-                self._batch(reader, stream, reader.offset, bounds)
-        except StreamBehindError as error:
-            reader.ended = True
-            self.oracle.stats["stream: StreamBehindError"] += 1
-            stage.actor.tell(f"ends: {error}")
-            if self._recent(reader) and "deleted before" in str(error):
-                raise Violation(
-                    f"a stream that had all is behind within the grace: {error}"
-                ) from error
-        except FirnlineError as error:
-            self.oracle.stats[f"stream: {type(error).__name__}"] += 1
-            stage.actor.tell(f"ends: {error}")
+        if reader.offset is not None:
+            self._batch(reader, source, reader.offset, bounds)
+            return
+        asked, began_at = self.world.step, self.world.now
+        reader.offset = _kept(source.start(None if reader.whole else "now"))
+        reader.asked, reader.began = asked, self.world.step
+        reader.fresh = began_at
 
-    def _batch(self, reader: Reader, stream: AppendStream, offset: Offset, bounds: Bounds) -> None:
+    def _batch(
+        self, reader: Listener, stream: AppendStream, offset: Offset, bounds: Bounds
+    ) -> None:
         began, began_at = self.world.step, self.world.now
         again = reader.end is not None
         if reader.end is None:
@@ -178,18 +116,6 @@ class Audience:
             found += [k for k, p, u in rows if not (hidden and holds(hidden, k, p, u))]
         return found
 
-    def _recent(self, reader: Reader) -> bool:
-        """Return True if all undelivered rows are live, or dead for less than the grace.
-
-        False if the log was lost meanwhile: then the log files were not removed by clean-up.
-        """
-        fresh = reader.fresh
-        return (
-            fresh is not None
-            and fresh > self.oracle.past_from
-            and self.world.now - fresh < self.oracle.times.least_grace
-        )
-
     def _check_visible(self, k: int, step: int) -> None:
         """Check that no delete had hidden the row before the batch began."""
         ledger = self.oracle.ledger
@@ -200,7 +126,7 @@ class Audience:
             if seq > q and published and not undone and hides.row(k, p, u):
                 raise Violation(f"a stream delivered row {k}, which transaction {seq} had deleted")
 
-    def _check_whole(self, reader: Reader) -> None:
+    def _check_whole(self, reader: Listener) -> None:
         """Check that it delivered all rows that it had to and that were never removed."""
         ledger, history = self.oracle.ledger, self.oracle.history
         since = reader.asked if reader.whole else reader.began

@@ -38,6 +38,7 @@ from simulation.rules.keys import MORE, MORE_RARE
 from simulation.rules.layouts import LAYOUTS
 from simulation.rules.mirrors import MIRRORS
 from simulation.rules.prepared import PREPARED
+from simulation.rules.proofs import PROOFS
 from simulation.rules.properties import PROPERTIES
 from simulation.rules.streams import STREAMS
 
@@ -301,6 +302,7 @@ MUTATIONS: dict[str, Mutation] = {
     **MIRRORS,
     **CHANGES,
     **PREPARED,
+    **PROOFS,
 }
 """Name of the broken rule -> function that breaks it, and a seed that finds it."""
 

@@ -125,6 +125,12 @@ class Delete(msgspec.Struct, frozen=True, omit_defaults=True):
     """Globs over partition paths; None for all partitions."""
 
 
+REARRANGING = frozenset({"merge", "cleanup", "properties", "analyze"})
+"""``op`` of transactions after which each partition has the rows that it had before, in the same
+columns: they arrange them in other parts, or state more of them. A merge may have run a query, and
+then has other rows (``TxnMark.query``)."""
+
+
 class TxnMark(msgspec.Struct, frozen=True, omit_defaults=True):
     """The transaction's data in the header of its log file."""
 

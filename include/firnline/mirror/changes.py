@@ -12,12 +12,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 
-from firnline.log.records import Marker
+from firnline.log.records import REARRANGING, Marker
 from firnline.mirror.position import Position
 from firnline.state.snapshot import Snapshot
 
-REARRANGES = frozenset({"merge", "cleanup", "properties", "analyze"})
-"""Transactions that change no row."""
 _RESTARTS = frozenset({"rebuild", "downgrade", "clone"})
 """Transactions that bring parts which are not dated by them."""
 
@@ -163,7 +161,7 @@ def _by_log(
     if position.files + len(adds) - len(removed) != len(live):
         return None
     moved: frozenset[str] = frozenset()
-    same = REARRANGES.issuperset(kinds.values()) and len(removed) == len(dead)
+    same = REARRANGING.issuperset(kinds.values()) and len(removed) == len(dead)
     made = [m for m in adds if m.t in gone]
     same = same and not queried and hidden.pending.isdisjoint(m.p for m in made)
     left_out = sum(hidden.rows.get(spell(m.p), 0) for m in removed) if same else 0

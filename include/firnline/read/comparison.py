@@ -1,10 +1,9 @@
 # ruff: noqa: S608 -- columns are numbered here, names are quoted, rows are a plan's own text
 """The difference between two reads of the same columns, by content: what goes, comes and changes.
 
-Equal rows cancel out first, as often as they occur on both sides; nulls and NaN are equal to
-themselves, and no digest stands in for a value. What is left is matched by key where there is one:
-a row of either side with the same key is one row that changes. If several rows of one side have a
-key, they are matched in the order of their other values.
+Equal rows cancel out first, as often as they occur on both sides (``multiset``). What is left is
+matched by key where there is one: a row of either side with the same key is one row that changes.
+If several rows of one side have a key, they are matched in the order of their other values.
 
 Memory is that of ``Limits``: aggregates, sorts and the rows that differ spill to its folder.
 """
@@ -15,6 +14,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from firnline.read.duckdb import Connection, Limits, faults, relation
+from firnline.read.multiset import differing, value_differs
 from firnline.read.task import ReadTask
 from firnline.store.base import Store
 from firnline.types.sql import fold_name, quote_name
@@ -74,9 +74,9 @@ def difference(
     with faults(connection, limits):
         sides = [relation(task, store, connection).sql_query() for task in (before, after)]
         rows = [_one(connection, f"SELECT count(*) FROM ({side})")[0] for side in sides]
-        connection.execute(_delta(names, *sides))
+        connection.execute(_delta(before.columns, *sides))
         connection.execute(_pairs(len(names), numbers))
-        counts = _one(connection, _figures(len(names)))
+        counts = _one(connection, _figures([kind for _, kind in before.columns]))
         shown = [row for kind in _KINDS for row in _samples(connection, len(names), kind, samples)]
         connection.execute("DROP TABLE pairs")
     changes = dict(zip(names, counts[3:], strict=True))
@@ -91,16 +91,12 @@ def _one(connection: Connection, query: str) -> tuple[int, ...]:
     return tuple(int(value or 0) for value in connection.execute(query).fetchall()[0])
 
 
-def _delta(names: Sequence[str], before: str, after: str) -> str:
+def _delta(columns: Sequence[tuple[str, str]], before: str, after: str) -> str:
     """Return the rows that differ: columns ``c0``, ``c1``, …, and ``w``, how often they come."""
-    columns = ", ".join(f"{quote_name(name)} AS c{n}" for n, name in enumerate(names))
-    group = ", ".join(f"c{n}" for n in range(len(names)))
-    return (
-        f"CREATE OR REPLACE TEMP TABLE delta AS SELECT {group}, sum(w)::BIGINT AS w FROM ("
-        f"SELECT {columns}, 1 AS w FROM ({after}) UNION ALL "
-        f"SELECT {columns}, -1 AS w FROM ({before})"
-        f") GROUP BY {group} HAVING sum(w) <> 0"
-    )
+    named = ", ".join(f"{quote_name(name)} AS c{n}" for n, (name, _) in enumerate(columns))
+    left, right = ([f"SELECT {named} FROM ({side})"] for side in (before, after))
+    numbered = [(f"c{n}", kind) for n, (_, kind) in enumerate(columns)]
+    return f"CREATE OR REPLACE TEMP TABLE delta AS {differing(numbered, left, right, 'w')}"
 
 
 def _pairs(width: int, keys: Sequence[int]) -> str:
@@ -132,10 +128,11 @@ def _pairs(width: int, keys: Sequence[int]) -> str:
     )
 
 
-def _figures(width: int) -> str:
+def _figures(types: Sequence[str]) -> str:
     kinds = [f"count(*) FILTER ({kind})" for kind in (_KINDS[1], _KINDS[2], _KINDS[0])]
     columns = [
-        f"count(*) FILTER ({_KINDS[0]} AND a{n} IS DISTINCT FROM b{n})" for n in range(width)
+        f"count(*) FILTER ({_KINDS[0]} AND {value_differs(f'a{n}', f'b{n}', kind)})"
+        for n, kind in enumerate(types)
     ]
     return f"SELECT {', '.join([*kinds, *columns])} FROM pairs"
 

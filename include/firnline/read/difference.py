@@ -1,9 +1,6 @@
 """Run the feed of changes in DuckDB: the multiset difference of the rows before and after.
 
-The rows of both sides are counted by all columns, and rows that are on one side more often than on
-the other remain. Values are equal as in ``IS NOT DISTINCT FROM``: nulls and NaN equal themselves;
-beyond that -0.0 and 0.0, which SQL takes for equal, are told apart by their text. DuckDB spills the
-counting to disk beyond its memory.
+Rows that are on one side more often than on the other are changes (``multiset``).
 """
 
 # ruff: noqa: S608 -- every name is quoted; conditions come from predicate trees
@@ -18,6 +15,7 @@ import pyarrow as pa
 from firnline.errors import PartGoneError, StreamBehindError
 from firnline.kernel.duckdb import quote_text
 from firnline.read.duckdb import BATCH_ROWS, Limits, faults, open_connection, rows_query
+from firnline.read.multiset import differing
 from firnline.read.steps import BEGIN_AGAIN
 from firnline.read.task import ChangeTask, ReadTask
 from firnline.store.base import Store
@@ -28,7 +26,6 @@ ADDED = {OPERATION: "VARCHAR", SEQUENCE: "BIGINT", REASON: "VARCHAR"}
 """Columns that the feed adds to those of the table: column -> SQL type."""
 INSERT, DELETE = "insert", "delete"
 UPDATE_BEFORE, UPDATE_AFTER = "update_before", "update_after"
-_FLOATS = ("FLOAT", "DOUBLE", "REAL")
 
 
 def change_query(
@@ -61,24 +58,10 @@ def change_query(
 def _difference(task: ChangeTask, rows: Callable[[ReadTask], str]) -> tuple[str, str]:
     """Return the SELECT of the rows that differ, and the expression of their operation."""
     columns = task.reads[0].columns
-    names = [quote_name(name) for name, _ in columns]
-    count = quote_name(free_name("count", dict(columns)))
-    texts = [
-        f"CAST({quote_name(name)} AS VARCHAR)"
-        for name, kind in columns
-        if any(one in kind.upper() for one in _FLOATS)
-    ]
-    listed = ", ".join(names)
-    sides = " UNION ALL ".join(
-        f"SELECT {listed}, {sign} AS {count} FROM ({rows(read)})"
-        for sign, reads in ((-1, task.before), (1, task.after))
-        for read in reads
-    )
-    differ = (
-        f"SELECT {listed}, sum({count}) AS {count} FROM ({sides})"
-        f" GROUP BY {', '.join([*names, *texts])} HAVING sum({count}) <> 0"
-    )
-    each = f"SELECT * FROM ({differ}), unnest(range(CAST(abs({count}) AS BIGINT)))"
+    name = free_name("count", dict(columns))
+    before, after = (list(map(rows, side)) for side in (task.before, task.after))
+    differ, count = differing(columns, before, after, name), quote_name(name)
+    each = f"SELECT * FROM ({differ}), unnest(range(abs({count})))"
     gone = f"{count} < 0"
     if not task.primary_key:
         return each, f"CASE WHEN {gone} THEN '{DELETE}' ELSE '{INSERT}' END"

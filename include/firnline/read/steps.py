@@ -16,7 +16,7 @@ from typing import Any
 import msgspec
 
 from firnline.errors import StreamBehindError
-from firnline.log.records import Delete, LogContent, Marker, TxnMark
+from firnline.log.records import REARRANGING, Delete, LogContent, Marker, TxnMark
 from firnline.log.schema_changes import split
 from firnline.predicate.tree import (
     And,
@@ -46,8 +46,9 @@ BEGIN_AGAIN = (
 STATE = "state"
 """Reason of rows that were there when the feed began."""
 APPEND = "append"
-_SILENT = frozenset({"merge", "cleanup", "properties", "analyze", "repartition", "evolve"})
-"""Operations after which every reader sees the same rows as before."""
+_SILENT = REARRANGING | {"repartition", "evolve"}
+"""Operations after which every reader sees the same rows as before: the feed compares rows over all
+partitions, and in the columns of now."""
 _BOUNDED = frozenset({"TINYINT", "SMALLINT", "INTEGER", "BIGINT", "VARCHAR"})
 """Types of keys whose statistics limit the parts to compare."""
 _IN_PLACE = frozenset({"delete", "erase", "rewrite", "ttl", "drop"})

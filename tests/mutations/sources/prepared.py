@@ -72,9 +72,9 @@ PREPARED = (
     ),
     Mutation(
         name="rows that occur twice are one in a comparison",
-        file="include/firnline/read/comparison.py",
-        old="HAVING sum(w) <> 0",
-        new="HAVING min(w) = max(w)",
+        file="include/firnline/read/multiset.py",
+        old="HAVING sum({weight}) <> 0",
+        new="HAVING min({weight}) = max({weight})",
         breaks="A person approves that doubled rows go without being told.",
         caught_by=_UNIT,
         unit=True,
