@@ -41,7 +41,7 @@ class Terminal:
 def root(tmp_path: Path, firnline: Firnline) -> str:
     """Ids 0 to 5 in d=1 and 6 to 11 in d=2, sorted by id; users u0, u1, u2 in turn."""
     url = f"file://{tmp_path}/events"
-    settings = f"tables: {{events: {{root: '{url}', sort_by: [id], cleanup: {{grace: 1s}}}}}}"
+    settings = f"tables: {{events: {{root: '{url}', sort_by: [id], cleanup: {{grace: 1h}}}}}}"
     path = settings_file(tmp_path, settings)
     for number, first in enumerate((0, 6), 1):
         ids = list(range(first, first + 6))
