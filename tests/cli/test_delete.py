@@ -41,7 +41,7 @@ class Terminal:
 def root(tmp_path: Path, firnline: Firnline) -> str:
     """Ids 0 to 5 in d=1 and 6 to 11 in d=2, sorted by id; users u0, u1, u2 in turn."""
     url = f"file://{tmp_path}/events"
-    settings = f"tables: {{events: {{root: '{url}', sort_by: [id], cleanup: {{grace: 1s}}}}}}"
+    settings = f"tables: {{events: {{root: '{url}', sort_by: [id], cleanup: {{grace: 1h}}}}}}"
     path = settings_file(tmp_path, settings)
     for number, first in enumerate((0, 6), 1):
         ids = list(range(first, first + 6))
@@ -147,10 +147,13 @@ def test_an_erase_names_its_certificate_and_the_certificate_waits(
     assert listed == [{"id": report["certificate"], "status": "waiting"}]
     found = firnline("certificate", root, report["certificate"], "--json").data
     assert (found["status"], len(found["parts"])) == ("waiting", 2)
+    assert (found["link"]["number"], found["witness"]) == (1, None)
+    assert found["head"]["seq"] == found["replaced"]["seq"]
     out = firnline("certificate", root, report["certificate"]).out
     assert "waiting: the rows are gone for readers, and objects remain" in out
     assert "2 replaced parts" in out
     assert "2 in all" in out
+    assert re.search(r"number +1 of this table's erases\n", out)
     assert "u1" not in out
     assert report["certificate"] in firnline("certificate", root).out
 

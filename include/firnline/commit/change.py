@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from firnline.errors import CommitConflictError
+from firnline.log.erases import PlannedErase
 from firnline.log.records import Delete, Marker
 from firnline.log.txn_file import Counts
 from firnline.properties.record import Properties
@@ -60,6 +61,8 @@ class Change:
     """Reason for the history, beyond ``op``."""
     query: bool | None = None
     """Of a merge: whether its new parts have the rows of the user's query (``merge.sql``)."""
+    erase: PlannedErase | None = None
+    """Of an erase: what takes the next place in the chain of erases (``log.erases``)."""
     checkpoint: bool = True
     """Write a checkpoint afterwards if one is due (clean-up writes its own)."""
 

@@ -15,7 +15,7 @@ import msgspec
 from firnline.log import dated
 from firnline.log.reader import LogObject, LogRead
 from firnline.log.records import Delete, LogTombstone, Marker
-from firnline.log.sinks import without_superseded
+from firnline.log.superseded import without_superseded
 from firnline.state.snapshot import Snapshot, standing
 
 TIER = 2

@@ -9,7 +9,7 @@ Spark driver running beside the retry, and then this put makes one of them lose.
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import msgspec
@@ -20,9 +20,11 @@ from firnline.commit.change import Change, Repaired, refuse_other_columns
 from firnline.commit.keys import refuse_beneath, refuse_between
 from firnline.errors import CommitConflictError, CommitExpiredError, CommitUnknownError, StoreError
 from firnline.log import chain, codec, dated, txn_file
+from firnline.log.erases import EraseLink, erase_record, link_after
 from firnline.log.reader import LogObject, list_log, time_after
 from firnline.log.records import Delete, LogContent, Marker, TxnMark, marker_json
 from firnline.log.schema_changes import line_now, split
+from firnline.log.superseded import without_superseded
 from firnline.log.txn_file import Counts, RunIdentity, TxnHeader
 from firnline.properties.in_force import current, disagree, from_settings, needed, waits
 from firnline.properties.record import Properties, PropertiesRecord, record_line
@@ -296,6 +298,7 @@ def _draft(table: Table, base: Base, change: Change, run: RunIdentity, txn: str)
     purged = snapshot.purged if change.purge is None else change.purge(snapshot)
     properties = change.properties or base.properties or from_settings(table.settings)
     records = _properties_records(base, change, properties, seq, t, now)
+    erase = link_after(change.erase, snapshot.other, seq, t)
     repair = _folds(snapshot, change, (*own, *records), purged)
     keys = repair.folds
     others = waits(snapshot.properties, table.settings, now)
@@ -315,19 +318,25 @@ def _draft(table: Table, base: Base, change: Change, run: RunIdentity, txn: str)
         tombstones=list(folded.tombstones),
         deletes=_records(change, folded.deletes, seq, t),
         properties=records,
-        other=[*folded.other, *_dates(snapshot, now, t)],
+        other=[*_others(folded.other, erase), *_dates(snapshot, now, t)],
         x=TxnMark(seq, txn, change.op, purged, folded.standing, query=change.query),
     )
     _check(table, base, change, content, repair)
     counts = msgspec.structs.replace(change.counts, logs_folded=len(keys))
-    header = _header(table, base, change, run, counts, content)
+    header = _header(table, base, change, run, counts, content, erase)
     before = digest_of(table, snapshot)
     made = chain.link(header, codec.encode(content), content.x, before, table.paths)
     return _Draft(made.header, msgspec.structs.replace(content, x=made.mark), made.log_file)
 
 
 def _header(
-    table: Table, base: Base, change: Change, run: RunIdentity, counts: Counts, content: LogContent
+    table: Table,
+    base: Base,
+    change: Change,
+    run: RunIdentity,
+    counts: Counts,
+    content: LogContent,
+    erase: EraseLink | None,
 ) -> TxnHeader:
     mark, t = content.x, content.t
     assert mark is not None  # of every transaction
@@ -343,7 +352,13 @@ def _header(
         partitions=change.partitions[:_NAMED_PARTITIONS],
         why=change.why,
         properties=current(content.properties),
+        erase=erase,
     )
+
+
+def _others(folded: Sequence[bytes], erase: EraseLink | None) -> Sequence[bytes]:
+    """Return the extension records that are carried along, with that of an erase itself."""
+    return folded if erase is None else without_superseded([*folded, erase_record(erase)])
 
 
 def _properties_records(

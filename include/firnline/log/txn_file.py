@@ -10,6 +10,7 @@ import msgspec
 
 from firnline.errors import LogCorruptError
 from firnline.log.codec import UNREADABLE, check_seal, corrupt, seal
+from firnline.log.erases import EraseLink
 from firnline.log.records import LogContent
 from firnline.paths import TablePaths
 from firnline.properties.record import Properties
@@ -77,6 +78,8 @@ class TxnHeader(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     before is not known."""
     content: str = ""
     """Digest of the log file; empty: an older version wrote the transaction."""
+    erase: EraseLink | None = None
+    """Place of an erase in the chain of erases; None for others, and of older versions."""
 
 
 _HEADER = msgspec.json.Decoder(TxnHeader)

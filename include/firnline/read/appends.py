@@ -17,7 +17,7 @@ from firnline.log.schema_lines import folded_by_ours
 from firnline.read import offsets as plan
 from firnline.read.offsets import BEGIN_AGAIN, Folds, Initial, Offset, View, long, short, time_in
 from firnline.state.health import no_table
-from firnline.state.history import newest_at
+from firnline.state.history import heads, newest_at
 from firnline.state.moment import At, Moment, parse_moment
 from firnline.state.snapshot import Snapshot, read_snapshot
 from firnline.table import Table
@@ -42,6 +42,8 @@ class AppendLog:
     _contents: dict[str, LogContent] = field(default_factory=dict)
     """Content of the appends in the current batch, by name."""
     _held: Snapshot | None = None
+    _digests: dict[int, str] = field(default_factory=dict)
+    """Digests of the transactions that were read (``log.chain``)."""
 
     def start(self, at: At | None) -> Offset:
         """Return the offset at which a stream begins.
@@ -75,6 +77,7 @@ class AppendLog:
             seen=frozenset(short(key, paths) for key in seen - folded),
             foreign=frozenset(short(key, paths) for key in foreign),
             initial=Initial(t=t) if whole and t else None,
+            digest=snapshot.digest,
         )
 
     def _after(self, snapshot: Snapshot, moment: Moment) -> Offset:
@@ -92,7 +95,7 @@ class AppendLog:
                 f"the table has no transaction {seq}, the newest is {snapshot.seq}",
                 next_step="see them with `firnline history`",
             )
-        offset = Offset(seq=seq)
+        offset = Offset(seq=seq, digest=self._known_digests(snapshot).get(seq, ""))
         if moment.ms is None:
             return offset
         waiting = plan.pending(offset, self._view(offset, snapshot))
@@ -121,6 +124,7 @@ class AppendLog:
 
     def _view(self, offset: Offset, snapshot: Snapshot) -> View:
         paths = self.table.paths
+        self._refuse_other_table(offset, snapshot)
         folds = {s: self._folds_of(s, snapshot) for s in range(offset.seq + 1, snapshot.seq + 1)}
         self._folds = folds
         appends = keys_of(snapshot, "append") - snapshot.log_tombstones.keys()
@@ -129,9 +133,50 @@ class AppendLog:
             unfolded=frozenset(short(key, paths) for key in appends),
             foreign=frozenset(short(key, paths) for key in keys_of(snapshot, "foreign-merge")),
             folds=folds,
+            digests=self._digests,
         )
         plan.check(offset, view)
+        self._refuse_unknown_appends(offset, view, snapshot)
         return view
+
+    def _known_digests(self, snapshot: Snapshot) -> dict[int, str]:
+        marks = (content.x for content in snapshot.contents.values())
+        self._digests |= {mark.seq: mark.digest for mark in marks if mark is not None}
+        self._digests[snapshot.seq] = snapshot.digest
+        return self._digests
+
+    def _refuse_other_table(self, offset: Offset, snapshot: Snapshot) -> None:
+        """Raise UsageError if the transaction of an offset is another one in this table.
+
+        A relocation and a clone with the history change no digest.
+
+        Requests: none if the log names the transaction's digest; else 1 ranged GET of its header.
+        """
+        known = self._known_digests(snapshot)
+        if not offset.digest or offset.seq > snapshot.seq:
+            return
+        if not known.get(offset.seq):
+            for header, digest in heads(self.table, [self.table.paths.txn(offset.seq)]):
+                known[header.seq] = digest
+        if known.get(offset.seq, offset.digest) != offset.digest:
+            raise self._other_table(f"transaction {offset.seq} is another one")
+
+    def _refuse_unknown_appends(self, offset: Offset, view: View, snapshot: Snapshot) -> None:
+        """Raise UsageError if the table has none of the appends that an offset names.
+
+        Those that clients of version 1 have merged may be gone.
+        """
+        if not offset.seen or offset.foreign:
+            return
+        listed = {short(key, self.table.paths) for key in keys_of(snapshot, "append")}
+        if offset.seen.isdisjoint(listed.union(*(f.every for f in view.folds.values()))):
+            raise self._other_table(f"there was never an append {min(offset.seen)}")
+
+    def _other_table(self, why: str) -> UsageError:
+        return UsageError(
+            f"the position is not one of table {self.table.settings.name}: {why} there",
+            next_step="give a position of this table, or begin again without one",
+        )
 
     def _folds_of(self, seq: int, snapshot: Snapshot) -> Folds:
         if seq in self._folds:
@@ -150,6 +195,7 @@ class AppendLog:
                 next_step=BEGIN_AGAIN,
             ) from None
         content = codec.decode(header.log, log_file, table.paths)
+        self._digests[seq] = "" if content.x is None else content.x.digest
         return self._folded(content, content.x or TxnMark(seq, header.txn, header.op, 0))
 
     def _folded(self, content: LogContent, mark: TxnMark) -> Folds:

@@ -70,10 +70,13 @@ class ChangeFeed(AppendLog):
         What was delivered stays delivered: appends before ``start`` that no transaction up to the
         end has folded are named in the result. Raises UsageError for an end before the start.
         """
+        snapshot = self._held or self._read()
+        self._refuse_other_table(end, snapshot)
         if start is None:
             return end
         with _begin_again():
-            view = self._view(start, self._held or self._read())
+            view = self._view(start, snapshot)
+            self._refuse_unknown_appends(end, view, snapshot)
             folds = view.folds.items()
             folded = frozenset[str]().union(*(f.every for seq, f in folds if seq <= end.seq))
             reached = replace(end, seen=end.seen | (start.seen - folded), foreign=start.foreign)
@@ -171,7 +174,7 @@ class ChangeFeed(AppendLog):
 def after(start: Offset, view: View, seq: int) -> Offset:
     """Return the position right after a transaction, with all appends that it has folded."""
     folded = frozenset[str]().union(*(f.every for n, f in view.folds.items() if n <= seq))
-    return replace(start, seq=seq, seen=start.seen - folded)
+    return replace(start, seq=seq, seen=start.seen - folded, digest=view.at(start, seq))
 
 
 @contextmanager

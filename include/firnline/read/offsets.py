@@ -9,7 +9,7 @@ tracked by name, never by time: neither clock skew nor a late append causes a ga
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import accumulate
 from typing import Any, NamedTuple
 
@@ -55,6 +55,8 @@ class Offset:
     """Names of log files that clients of version 1 had merged before the stream began."""
     initial: Initial | None = None
     """Progress while the initial state is being delivered; None afterwards."""
+    digest: str = field(default="", compare=False)
+    """Digest of that transaction (``log.chain``), which no other table has; empty if not known."""
 
     def to_json(self) -> dict[str, Any]:
         """Return the form that Spark stores: equal offsets have equal texts."""
@@ -63,6 +65,8 @@ class Offset:
             found["foreign"] = " ".join(sorted(self.foreign))
         if self.initial is not None:
             found["initial"] = {"t": self.initial.t, "after": self.initial.after}
+        if self.digest:
+            found["digest"] = self.digest
         return found
 
     @classmethod
@@ -79,6 +83,7 @@ class Offset:
                 initial=None
                 if initial is None
                 else Initial(t=initial["t"], after=initial["after"]),
+                digest=str(plain.get("digest", "")),
             )
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             raise UsageError(
@@ -138,6 +143,12 @@ class View:
     """Names of log files that clients of version 1 have merged."""
     folds: Mapping[int, Folds]
     """Folds of every transaction after that of the offset."""
+    digests: Mapping[int, str] = field(default_factory=dict)
+    """Digests of transactions, as far as they are known."""
+
+    def at(self, offset: Offset, seq: int) -> str:
+        """Return the digest of the end of a batch; of one without a transaction as it began."""
+        return offset.digest if seq == offset.seq else self.digests.get(seq, "")
 
 
 def short(key: str, paths: TablePaths) -> str:
@@ -204,7 +215,7 @@ def advance(offset: Offset, view: View, waiting: Sequence[tuple[int, str]], take
             "to remember each of them",
             next_step="run `firnline merge` and start the query again: it goes on where it was",
         )
-    return replace(offset, seq=seq, seen=seen)
+    return replace(offset, seq=seq, seen=seen, digest=view.at(offset, seq))
 
 
 def delivered(start: Offset, end: Offset, folds: Mapping[int, Folds]) -> list[str]:

@@ -14,6 +14,9 @@ import msgspec
 from firnline.errors import UsageError
 
 _LINE = re.compile(r"firnline-witness table=(\S+) transaction=(\d+) digest=([0-9a-f]{64})")
+_CERTIFICATE = re.compile(
+    r"firnline-witness table=(\S+) certificate=([0-9a-f-]{36}) digest=([0-9a-f]{64})"
+)
 
 
 class Witness(msgspec.Struct, frozen=True):
@@ -27,22 +30,46 @@ class Witness(msgspec.Struct, frozen=True):
         return f"firnline-witness table={self.table} transaction={self.seq} digest={self.digest}"
 
 
+class CertificateWitness(msgspec.Struct, frozen=True):
+    """A certificate of an erase and its digest (``operations.erase.digests``)."""
+
+    table: str
+    id: str
+    digest: str
+
+    def __str__(self) -> str:
+        return f"firnline-witness table={self.table} certificate={self.id} digest={self.digest}"
+
+
+def parse_certificates(texts: Iterable[str], table: str) -> tuple[CertificateWitness, ...]:
+    """Return the witnesses of certificates of a table, oldest erase first.
+
+    Args:
+        texts: as of ``parse_witnesses``.
+        table: name of the table.
+    """
+    found = {CertificateWitness(*one) for text in texts for one in _CERTIFICATE.findall(text)}
+    mine = (witness for witness in found if witness.table == table)
+    return tuple(sorted(mine, key=lambda witness: (witness.id, witness.digest)))
+
+
 def parse_witnesses(texts: Iterable[str], table: str) -> tuple[Witness, ...]:
-    """Return the witnesses of a table, oldest transaction first.
+    """Return the witnesses of transactions of a table, oldest transaction first.
 
     Args:
         texts: texts that hold lines of ``firnline witness`` among others, of any tables.
         table: name of the table.
 
-    Raises UsageError where there is none of the table.
+    Raises UsageError where there is none of the table, of a certificate neither.
     """
+    texts = tuple(texts)
     found = {
         Witness(name, int(seq), digest)
         for text in texts
         for name, seq, digest in _LINE.findall(text)
         if name == table
     }
-    if not found:
+    if not found and not parse_certificates(texts, table):
         raise UsageError(
             f"there is no witness of table {table} in what was given",
             next_step="`firnline witness` prints one: note it outside of the table's bucket",

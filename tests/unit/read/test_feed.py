@@ -30,10 +30,12 @@ from firnline.operations.options import (
     DropOptions,
     Evolution,
     LazyOptions,
+    RelocateOptions,
     RestoreOptions,
     RewriteOptions,
     SchemaFixOptions,
 )
+from firnline.operations.relocate.run import run_relocate
 from firnline.operations.restore.run import run_restore
 from firnline.operations.rewrite.run import run_rewrite
 from firnline.operations.schema_fix.run import run_schema_fix
@@ -41,12 +43,14 @@ from firnline.read.feed import ChangeFeed
 from firnline.read.offsets import Bounds, Offset
 from firnline.read.plan import ReadOptions
 from firnline.read.position import from_text, to_text
+from firnline.state.history import heads
 from firnline.table import Table
 from tests.support.cleanups import GRACE
 from tests.support.log_tables import do_merge, put_append
+from tests.support.moving import copied
 from tests.support.v1_client import V1Client
 from tests.support.visible import RUN, Played
-from tests.support.world import make_world
+from tests.support.world import FaultyStore, make_world
 
 MERGE = {"min_inputs": 2, "kernel_threads": 1}
 
@@ -356,3 +360,100 @@ def read_by(feed: ChangeFeed, start: Offset | None, end: Offset) -> list[str]:
     """The parts that the changes are read from, without those of merges, which are compared."""
     tasks = [t for t in feed.changes(start, end, lambda _: ReadOptions()) if t.reason != "merge"]
     return sorted(part.key for task in tasks for read in task.reads for part in read.parts)
+
+
+def position_of(table: Table) -> str:
+    return firnline.changes(table, None).position
+
+
+def lived_on(folder: Path, transactions: int = 2) -> Played:
+    """Appends and as many transactions."""
+    played = table_of(folder)
+    for number in range(transactions):
+        put(played, [10 * number, 10 * number + 1])
+        put(played, [10 * number + 2])
+        played.world.clock.advance(10)
+        played.merge()
+    return played
+
+
+@pytest.mark.parametrize("transactions", [0, 1, 2])
+def test_a_position_of_another_table_is_refused_in_one_sentence(
+    tmp_path: Path, transactions: int
+) -> None:
+    one, other = lived_on(tmp_path / "one", 1), lived_on(tmp_path / "other", 2)
+    if not transactions:
+        one = table_of(tmp_path / "one")
+    one.world.clock.advance(5)  # the names of its appends are others
+    put(one, [77])
+    given = position_of(one.world.table)
+    for since in range(transactions):
+        put(other, [100 + since])
+        other.merge()
+    with pytest.raises(UsageError, match="the position is not one of table t: ") as refused:
+        firnline.changes(other.world.table, given)
+    assert refused.value.next_step
+    with pytest.raises(UsageError, match="the position is not one of table t: "):
+        firnline.changes(other.world.table, 0, until=given)
+
+
+@pytest.mark.parametrize("rename", [True, False])
+def test_a_position_goes_on_where_the_table_was_moved_or_copied_to(
+    tmp_path: Path, rename: bool
+) -> None:
+    played = lived_on(tmp_path)
+    given = position_of(played.world.table)
+    world = copied(played.world, rename=rename)
+    run_relocate(world.table, RelocateOptions())
+    there = Played(world, tmp_path)
+    put(there, [50, 51])
+    there.merge()
+    put(there, [52])
+    found = firnline.changes(world.table, given)
+    assert Counter(row["id"] for row in found) == {50: 1, 51: 1, 52: 1}
+
+
+def test_a_position_without_a_digest_is_taken_as_before(tmp_path: Path) -> None:
+    """As older versions gave it."""
+    played = lived_on(tmp_path)
+    offset = from_text(position_of(played.world.table))
+    assert offset.digest
+    put(played, [60, 61])
+    played.merge()
+    found = firnline.changes(played.world.table, to_text(replace(offset, digest="")))
+    assert Counter(row["id"] for row in found) == {60: 1, 61: 1}
+
+
+def test_a_position_costs_a_request_only_where_the_log_does_not_name_its_transaction(
+    tmp_path: Path,
+) -> None:
+    played = lived_on(tmp_path)
+    offset = from_text(position_of(played.world.table))
+    assert calls_since(played, offset) == calls_since(played, replace(offset, digest=""))
+    put(played, [60, 61])
+    put(played, [62])
+    played.merge()
+    asked = calls_since(played, offset) - calls_since(played, replace(offset, digest=""))
+    assert asked == {"get heads": 1, "get many": 1}  # one header, and none that is longer
+
+
+def calls_since(played: Played, offset: Offset) -> Counter[str]:
+    store = FaultyStore(played.world.store)
+    firnline.changes(replace(played.world.table, store=store), to_text(offset))
+    return Counter(store.calls)
+
+
+def test_every_position_on_the_way_names_its_table(tmp_path: Path) -> None:
+    played = lived_on(tmp_path, 4)
+    feed, at = ChangeFeed(played.world.table), Offset(seq=0)
+    while (reached := feed.newest(at, Bounds(parts=1))) != at:
+        at = reached
+        assert at.digest == digest_at(played, at.seq)
+    assert at.seq == 4
+    assert from_text(firnline.changes(played.world.table, 0, until=2).position).digest
+
+
+def digest_at(played: Played, seq: int) -> str:
+    table = played.world.table
+    ((_, digest),) = heads(table, [table.paths.txn(seq)])
+    return digest

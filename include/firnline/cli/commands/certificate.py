@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -18,6 +18,10 @@ from firnline.cli.options import (
     require_table,
 )
 from firnline.cli.progress import working
+from firnline.state.witness import CertificateWitness
+
+if TYPE_CHECKING:
+    from firnline.operations.erase.certificate import Certificate
 
 commands = typer.Typer()
 _SHOWN = 20
@@ -80,7 +84,14 @@ def certificate(
         working("completing the certificate of", name, opened.clock, silent=as_json),
     ):
         found = complete_certificate(opened, erase, identity(opened))
-    output.show(found.to_json(), as_json, _render)
+    output.show(found.to_json() | {"witness": _witness(name, found)}, as_json, _render)
+
+
+def _witness(name: str, found: Certificate) -> str | None:
+    """Return the line to note outside of the bucket, of a certificate that is complete."""
+    if found.status != "complete" or not found.sha256:
+        return None
+    return str(CertificateWitness(name, found.id, found.sha256))
 
 
 def _render_list(data: dict[str, Any]) -> None:
@@ -109,11 +120,22 @@ def _render(data: dict[str, Any]) -> None:
         rows.append(("replaced", f"{when} by transaction {number(replaced['seq'])}"))
     if data["completed_ms"] is not None:
         rows.append(("complete", output.when(data["completed_ms"])))
+    if data["link"] is not None:
+        rows.append(("number", f"{number(data['link']['number'])} of this table's erases"))
     output.pairs(rows)
     output.line()
     _render_parts(data["parts"], data["replaced"])
     _render_remaining(data["remaining"])
+    _render_witness(data)
     output.line(_LIMITS)
+
+
+def _render_witness(data: dict[str, Any]) -> None:
+    if data["witness"] is None:
+        return
+    output.line("Note this outside of the bucket: with it, verify finds a forged certificate.")
+    output.plain(data["witness"])
+    output.line()
 
 
 def _render_parts(parts: list[dict[str, Any]], replaced: dict[str, Any] | None) -> None:

@@ -14,7 +14,7 @@ from firnline.commit.fold import delete_is_over
 from firnline.log import dated
 from firnline.log.reader import LogRead
 from firnline.log.records import LogContent, Marker
-from firnline.log.sinks import without_superseded
+from firnline.log.superseded import without_superseded
 from firnline.state.snapshot import Snapshot, union_parts
 from firnline.types.sql import fold_name
 
@@ -118,7 +118,7 @@ def _others_lost(snapshot: Snapshot, rest: _Rest, lines: Sequence[bytes]) -> boo
         used, best = snapshot.dates_used(), dated.recorded(rest.other)
         missing = {line for line in missing if not dated.is_corrected(line, best)}
         missing = {ln for ln in missing if not dated.is_over(ln, snapshot.purged, used)}
-    # A later batch of the same query stands for those before it.
+    # A later batch of the same query, and a later erase, stand for those before them.
     return bool(missing) and not missing.isdisjoint(without_superseded(rest.other | missing))
 
 

@@ -15,6 +15,7 @@ from firnline.commit import fold
 from firnline.errors import LogCorruptError, UsageError
 from firnline.log import chain, codec, txn_file
 from firnline.log.codec import UNREADABLE
+from firnline.log.erases import without_erases
 from firnline.log.reader import LogRead, time_after
 from firnline.log.records import LogContent, Marker, TxnMark
 from firnline.log.txn_file import Counts, RunIdentity, TxnHeader
@@ -143,7 +144,7 @@ def without_history(
         markers=live,
         deletes=records,
         properties=[PropertiesRecord(seq, t, properties)],
-        other=list(folded.other),
+        other=without_erases(folded.other),  # whose certificates are of the source
         # The clone has none of the states before it: asking for one is an error.
         x=TxnMark(seq, txn, OP, t - 1, ()),
     )

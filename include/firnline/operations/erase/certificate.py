@@ -15,8 +15,10 @@ import msgspec
 from firnline.errors import LogCorruptError, ObjectNotFoundError, UsageError
 from firnline.ids import UUID7
 from firnline.log.codec import UNREADABLE
+from firnline.log.erases import EraseLink
 from firnline.log.txn_file import RunIdentity
 from firnline.paths import COMPLETE_SUFFIX, KEYS_SUFFIX, PLAN_SUFFIX
+from firnline.state.history import Head
 from firnline.store.create import create
 from firnline.table import Table
 
@@ -105,6 +107,14 @@ class Certificate(msgspec.Struct, frozen=True, kw_only=True):
     completed_ms: int | None = None
     completed_by: RunIdentity | None = None
     remaining: tuple[Remaining, ...] = ()
+    link: EraseLink | None = None
+    """Its place among the table's erases; None before the commit, and of versions without."""
+    head: Head | None = None
+    """Newest transaction of the history for which it speaks: that of the erase, and of a complete
+    one the state that was searched. None where that would have taken a request."""
+    sha256: str = ""
+    """SHA-256 of the stored certificate without this field (``digests.whole_digest``); empty before
+    the commit, and of versions without."""
 
     def to_json(self) -> dict[str, object]:
         """Plain data."""

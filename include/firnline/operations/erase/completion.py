@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 import msgspec
@@ -11,12 +11,14 @@ from firnline.commit.base import take_base
 from firnline.errors import UsageError
 from firnline.ids import uuid7_time_ms
 from firnline.log import codec, txn_file
+from firnline.log.erases import EraseLink, newest, newest_of
 from firnline.log.txn_file import RunIdentity
 from firnline.operations.cleanup.plan import TXN_KEPT
 from firnline.operations.deletion import Deleter
 from firnline.operations.erase.certificate import (
     OP,
     Certificate,
+    Listed,
     Remaining,
     Replaced,
     check_id,
@@ -26,10 +28,11 @@ from firnline.operations.erase.certificate import (
     remaining,
     write,
 )
+from firnline.operations.erase.digests import sealed
 from firnline.operations.erase.evidence import Findings, Inventory, collect_evidence
 from firnline.operations.erase.mirrors import clear_snapshots, clear_versions, shown_parts
 from firnline.properties.in_force import waits
-from firnline.state.history import history
+from firnline.state.history import Head, heads, history
 from firnline.state.snapshot import Snapshot
 from firnline.table import Table
 
@@ -75,14 +78,25 @@ def complete_certificate(table: Table, erase: str, run: RunIdentity) -> Certific
     return _conclude(inventory, known, findings, run)
 
 
-def settle(table: Table, snapshot: Snapshot) -> tuple[str, ...]:
+@dataclass(frozen=True, slots=True)
+class Settled:
+    """What an erase finds of those before it."""
+
+    written: tuple[str, ...]
+    """Ids of certificates that their runs had not written."""
+    last: EraseLink | None
+    """The newest erase, where the log does not name it; None where it does, or if there is none."""
+
+
+def settle(table: Table, snapshot: Snapshot) -> Settled:
     """Write the certificates of runs that died between their commit and their certificate.
 
-    Also deletes key files that no run can need any more. One LIST when there is nothing to do.
-    Returns the ids of the certificates that were written.
+    Also deletes key files that no run can need any more. One LIST when there is nothing to do; one
+    GET per certificate besides where the log does not name the newest erase.
     """
     found: list[str] = []
-    for listed in list_certificates(table):
+    listing = list_certificates(table)
+    for listed in listing:
         if listed.status == "planned":
             state = _resolve(table, listed.id, snapshot)
             if state.status == "waiting":
@@ -90,7 +104,19 @@ def settle(table: Table, snapshot: Snapshot) -> tuple[str, ...]:
         over = uuid7_time_ms(listed.id) + _commit_ttl(table, snapshot) < table.clock.now_ms()
         if listed.has_keys and (over or listed.status in {"waiting", "complete"}):
             forget(table, table.paths.erase_keys(listed.id))
-    return tuple(found)
+    return Settled(tuple(found), _last(table, snapshot, listing))
+
+
+def _last(table: Table, snapshot: Snapshot, listing: Sequence[Listed]) -> EraseLink | None:
+    """Read the newest erase from its certificate if the log does not name it.
+
+    The certificates of older versions are in no chain; clients of version 1 fold the record away.
+    """
+    if newest(snapshot.other) is not None:
+        return None
+    keys = [table.paths.certificate(listed.id) for listed in listing if listed.status != "void"]
+    found = (read(table, key) for key in keys)
+    return newest_of(*(None if one is None else one.link for one in found))
 
 
 def _commit_ttl(table: Table, snapshot: Snapshot) -> int:
@@ -115,11 +141,20 @@ def _resolve(table: Table, erase: str, snapshot: Snapshot) -> Certificate:
         )
     replaced = _committed(table, plan, snapshot)
     if replaced is not None:
-        settled = msgspec.structs.replace(plan, status="waiting", replaced=replaced)
-        return write(table, table.paths.certificate(erase), settled)
+        known = _with_place(table, plan, replaced)
+        return write(table, table.paths.certificate(erase), sealed(known, table.paths))
     if plan.planned_ms + _commit_ttl(table, snapshot) < table.clock.now_ms():
         return msgspec.structs.replace(plan, status="void")
     return plan
+
+
+def _with_place(table: Table, plan: Certificate, replaced: Replaced) -> Certificate:
+    """Return the certificate of a committed erase; its transaction may be past its retention."""
+    known = msgspec.structs.replace(plan, status="waiting", replaced=replaced)
+    for header, digest in heads(table, [table.paths.txn(replaced.seq)]):
+        head = Head(header.seq, digest)
+        known = msgspec.structs.replace(known, link=header.erase, head=head)
+    return known
 
 
 def _committed(table: Table, plan: Certificate, snapshot: Snapshot) -> Replaced | None:
@@ -177,10 +212,15 @@ def _conclude(
     seen = msgspec.structs.replace(known, parts=parts, remaining=rest)
     if present or any(entry.blocks for entry in rest):
         return seen
+    state = inventory.snapshot
     complete = msgspec.structs.replace(
-        seen, status="complete", completed_ms=table.clock.now_ms(), completed_by=run
+        seen,
+        status="complete",
+        completed_ms=table.clock.now_ms(),
+        completed_by=run,
+        head=Head(state.seq, state.digest) if state.digest else None,
     )
-    return write(table, table.paths.completed_certificate(known.id), complete)
+    return write(table, table.paths.completed_certificate(known.id), sealed(complete, table.paths))
 
 
 def _mirrored(shown: Collection[str]) -> tuple[Remaining, ...]:

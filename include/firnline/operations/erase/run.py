@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import msgspec
 
@@ -19,8 +19,10 @@ from firnline.commit.transaction import commit
 from firnline.errors import CommitConflictError, FirnlineError, RunFailedError, UsageError
 from firnline.ids import uuid7_time_ms
 from firnline.kernel.engine import Engine
+from firnline.log import chain
+from firnline.log.erases import PlannedErase
 from firnline.log.records import Delete
-from firnline.log.txn_file import Counts, RunIdentity
+from firnline.log.txn_file import Counts, RunIdentity, TxnHeader
 from firnline.operations.committer import outputs_of
 from firnline.operations.delete.plan import ErasePlan, plan_erase
 from firnline.operations.erase.certificate import (
@@ -31,13 +33,15 @@ from firnline.operations.erase.certificate import (
     forget,
     write,
 )
-from firnline.operations.erase.completion import settle
+from firnline.operations.erase.completion import Settled, settle
+from firnline.operations.erase.digests import plan_digest, sealed
 from firnline.operations.erase.keys import KeySet, key_set, read_keys
 from firnline.operations.kernel_tasks import Work
 from firnline.operations.options import EraseOptions
 from firnline.operations.prepared.expiry import discard_changed
 from firnline.operations.rewriting import RewriteResult, change, execute
 from firnline.operations.runner import Failure, Progress, Report, Runner
+from firnline.state.history import Head
 from firnline.state.snapshot import Snapshot
 from firnline.table import Table
 from firnline.units import counted
@@ -154,8 +158,8 @@ class _Run:
     options: EraseOptions
     on_progress: Callable[[Progress], None]
     keys: KeySet = field(init=False)
-    settled: tuple[str, ...] | None = None
-    """Certificates of earlier runs that this one completed; None before it looked."""
+    settled: Settled | None = None
+    """Certificates of earlier runs that this one wrote; None before it looked."""
     certificate: Certificate | None = None
     transaction: int | None = None
     counts: Counts = field(default_factory=Counts)
@@ -181,7 +185,8 @@ class _Run:
         deletes = self._records()
         found = self._execute(base, plan, erase)
         planned = self._certificate(erase, found, deletes)
-        wanted = change(base.snapshot, found, plan, deletes, OP)
+        place = _in_chain(table, planned, self.settled)
+        wanted = replace(change(base.snapshot, found, plan, deletes, OP), erase=place)
         try:
             with Outputs(table, outputs_of(found.done)) as new:
                 write(table, table.paths.erase_plan(erase), planned)
@@ -191,9 +196,7 @@ class _Run:
             return None
         header = committed.header
         self.transaction, self.counts = header.seq, header.counts
-        self.certificate = msgspec.structs.replace(
-            planned, status="waiting", replaced=Replaced(header.seq, header.t)
-        )
+        self.certificate = _committed(table, planned, header)
         try:
             write(table, table.paths.certificate(erase), self.certificate)
         except FirnlineError as error:
@@ -271,8 +274,24 @@ class _Run:
             parts_failed=len(found.failed),
             counts=self.counts,
             failures=tuple(found.failures),
-            settled=self.settled or (),
+            settled=() if self.settled is None else self.settled.written,
             replans=self.runner.replans,
             requests=self.runner.requests,
             seconds=self.runner.seconds,
         )
+
+
+def _in_chain(table: Table, planned: Certificate, settled: Settled) -> PlannedErase:
+    return PlannedErase(planned.id, plan_digest(planned, table.paths), settled.last)
+
+
+def _committed(table: Table, planned: Certificate, header: TxnHeader) -> Certificate:
+    digest = chain.header_digest(table.paths.txn(header.seq), msgspec.json.encode(header))
+    waiting = msgspec.structs.replace(
+        planned,
+        status="waiting",
+        replaced=Replaced(header.seq, header.t),
+        link=header.erase,
+        head=Head(header.seq, digest),
+    )
+    return sealed(waiting, table.paths)

@@ -18,6 +18,7 @@ from firnline.log.records import LogContent, Marker
 from firnline.operations.options import VerifyOptions
 from firnline.operations.prepared.expiry import held
 from firnline.operations.runner import RunMetrics
+from firnline.operations.verify.certificates import check_certificates, survey_certificates
 from firnline.operations.verify.checkpoints import check_checkpoints
 from firnline.operations.verify.history import check_chain, check_witnesses
 from firnline.operations.verify.mirrors import check_mirrors
@@ -41,7 +42,7 @@ from firnline.shown import ShownFigures
 from firnline.state import health
 from firnline.state.snapshot import Snapshot, build
 from firnline.state.survey import LogSurvey, TxnSurvey, survey_log, survey_transactions
-from firnline.state.witness import parse_witnesses
+from firnline.state.witness import parse_certificates, parse_witnesses
 from firnline.table import Table
 from firnline.types.sql import fold_name
 
@@ -129,8 +130,9 @@ def run_verify(
 ) -> VerifyReport:
     """Check a table; works on a damaged one as far as it can be read.
 
-    Requests: a LIST per 1,000 objects of ``_log/``, ``_txn/``, ``_data/``, ``_prepared/`` and
-    ``_ckpt/``, a GET per log file, transaction, checkpoint and prepared change; deep: a GET per
+    Requests: a LIST per 1,000 objects of ``_log/``, ``_txn/``, ``_data/``, ``_prepared/``,
+    ``_ckpt/`` and ``_erase/``, a GET per log file, transaction, checkpoint, prepared change, plan
+    and certificate of an erase; deep: a GET per
     live part besides; of rows: a GET for each part that is read. Where the log lacks the newest
     transaction 1 GET more; where it looks lost, those of ``read_snapshot``. Of a table with mirrors
     those of ``check_mirrors``.
@@ -148,6 +150,7 @@ def run_verify(
     name = table.settings.name
     witnesses = parse_witnesses(options.witness, name) if options.witness else ()
     run = _Run(table, RunMetrics(table), Findings())
+    certificates = survey_certificates(table, parse_certificates(options.witness, name))
     log = survey_log(table.store, table.paths)
     published = LogRead(log.listing, log.contents)
     snapshot = run.read(published)
@@ -161,6 +164,7 @@ def run_verify(
     check_transactions(run.found, txns, snapshot, table.paths, now, unpublished=newest is not None)
     check_chain(run.found, txns, log, table.paths)
     check_witnesses(run.found, txns, witnesses, table.paths)
+    check_certificates(run.found, certificates, txns, snapshot, now - others.commit_ttl)
     v1_parts = check_v1(run.found, snapshot) if (whole := not log.broken and run.readable) else None
     check_checkpoints(table, run.found, log, snapshot if whole else None)
     if newest is not None and run.readable:
@@ -168,16 +172,7 @@ def run_verify(
         snapshot = run.read(health.with_newest(table.paths, published, newest))
     check_mirrors(run.table, run.found, snapshot if whole and run.readable else None)
     counted = run.check_parts(snapshot, now, others.orphan_grace)
-    deep = FooterCheck(
-        run.found,
-        table.paths,
-        snapshot.live,
-        table.settings.name,
-        snapshot.schema,
-        _disputed(snapshot),
-        snapshot.columns_of,
-        snapshot.types_in_parts(),
-    )
+    deep = run.footer_check(snapshot)
     tell = on_progress or (lambda _: None)
     if options.deep:
         _read_footers(deep, footers or partial(many_facts, table.store), tell)
@@ -302,6 +297,18 @@ class _Run:
                 error.next_step,
             )  # fmt: skip
             return frozenset()
+
+    def footer_check(self, snapshot: Snapshot) -> FooterCheck:
+        return FooterCheck(
+            self.found,
+            self.table.paths,
+            snapshot.live,
+            self.table.settings.name,
+            snapshot.schema,
+            _disputed(snapshot),
+            snapshot.columns_of,
+            snapshot.types_in_parts(),
+        )
 
     def report(
         self,

@@ -107,7 +107,7 @@ def test_without_deep_no_footer_is_read() -> None:
     report = verify(world, deep=False)
     assert report.checked.footers == 0
     assert report.requests["get"] == 5  # four log files and the birth record
-    assert report.requests["list"] == 5
+    assert report.requests["list"] == 6
 
 
 # --- the log --------------------------------------------------------------------------------------
