@@ -20,7 +20,7 @@ from firnline.log.txn_file import RunIdentity
 from firnline.operations.committer import outputs_of
 from firnline.operations.options import RewriteOptions
 from firnline.operations.prepared import objects
-from firnline.operations.prepared.compare import Asked, check_asked, evidence
+from firnline.operations.prepared.compare import Asked, check_asked, comparison, evidence
 from firnline.operations.prepared.evidence import Evidence
 from firnline.operations.prepared.record import KEEP_MS, Prepared, plain, planned_by, standing
 from firnline.operations.prepared.run import WaitingChange, discard_prepared, of_run
@@ -120,6 +120,7 @@ def run_prepare(
     Raises:
         UsageError, RewriteFailedError, RewriteRefusedError: as ``run_rewrite``; of all partitions
             nothing is prepared then.
+        EnvironmentFaultError: the engine's workers cannot compare rows; nothing was written.
         AssertionFailedError: an assertion does not hold; the new parts are deleted.
         CommitExpiredError: it took longer than ``commit_ttl``; the new parts are deleted.
         OutcomeUnknownError: nobody can say whether the statement was stored; nothing is deleted.
@@ -135,12 +136,13 @@ def run_prepare(
     if plan.nothing_to_do or options.dry_run:
         return _nothing(runner, base)
     runner.probe()
+    compare = comparison(lambda: runner.engine)
     found = _execute(runner, base, plan, options, on_progress or (lambda _: None))
     with Outputs(table, outputs_of(found.done)) as new:
         wanted, partitions = _changes(runner, base, plan, found, options)
         if is_nothing(wanted):
             return _nothing(runner, base)
-        shown = evidence(table, base.snapshot, wanted, asked)
+        shown = evidence(table, base.snapshot, wanted, asked, compare)
         made = _statement(runner, base, wanted, options, shown)
         _refuse_late(table, base)
         objects.state(table, made, new.attempt, lambda: _age_ms(table, base) <= _ttl(table))
