@@ -18,6 +18,7 @@ from firnline import errors
 from firnline.clock import SystemClock
 from firnline.errors import FirnlineError, KernelError
 from firnline.operations.prepared.comparing import compare_pieces
+from firnline.operations.prepared.evidence import Evidence, added
 from firnline.operations.prepared.pieces import Compare, Compared, Piece, Wanted
 from firnline.read.duckdb import Limits
 from firnline.spark.preflight import missing_module
@@ -179,5 +180,7 @@ class CompareFunction:
         access = StoreAccess.from_json(self.access) if self.access else None
         store = open_store(self.root, access, clock=SystemClock())
         limits = Limits(wanted.memory, wanted.threads, spill)
-        found = compare_pieces(pieces, wanted, store, limits)
+        found = Evidence()
+        for more in compare_pieces(pieces, wanted, store, limits):
+            found = added(found, more, wanted.samples)
         return Compared(evidence=found, requests=store.counters.as_dict())

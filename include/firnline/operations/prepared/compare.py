@@ -70,7 +70,12 @@ def comparison(engine: Callable[[], Engine]) -> Compare | None:
 
 
 def evidence(
-    table: Table, snapshot: Snapshot, change: Change, asked: Asked, compare: Compare | None = None
+    table: Table,
+    snapshot: Snapshot,
+    change: Change,
+    asked: Asked,
+    compare: Compare | None = None,
+    tell: Callable[[int], None] = lambda _: None,
 ) -> Evidence:
     """Compare the rows of a change's partitions before and after it.
 
@@ -86,6 +91,7 @@ def evidence(
         change: whose new parts are written already.
         asked: as ``check_asked`` returns it.
         compare: as ``comparison`` returns it; None: compared here, one partition after another.
+        tell: called with the number of partitions that are compared.
 
     Raises:
         AssertionFailedError: an assertion does not hold.
@@ -93,7 +99,7 @@ def evidence(
     """
     sides = _Sides(table, snapshot, _after(snapshot, change), change)
     with tempfile.TemporaryDirectory(prefix="firnline-evidence-") as folder:
-        found = _compare(sides, asked, compare or _compare_here(table, Path(folder)))
+        found = _compare(sides, asked, compare or _compare_here(table, Path(folder)), tell)
         if asked.assertions:
             _assert(sides, asked.assertions, Path(folder))
     return found
@@ -145,7 +151,9 @@ class _Sides:
         return plan_read(replace(state, parts=parts), self.table.settings, ReadOptions()).task
 
 
-def _compare(sides: _Sides, asked: Asked, compare: Compare) -> Evidence:
+def _compare(
+    sides: _Sides, asked: Asked, compare: Compare, tell: Callable[[int], None]
+) -> Evidence:
     """Add up the pieces; the driver of a cluster holds no more than their sum."""
     merge = sides.table.settings.merge
     wanted = Wanted(
@@ -158,6 +166,7 @@ def _compare(sides: _Sides, asked: Asked, compare: Compare) -> Evidence:
     for made in compare(sides.pieces(), wanted):
         sides.table.store.counters.add(made.requests)
         found = added(found, made.evidence, asked.samples)
+        tell(found.partition_count)
     counts = {name: found.columns[name] for name in sides.before.schema if name in found.columns}
     return msgspec.structs.replace(found, columns=counts, assertions=asked.assertions)
 
@@ -169,7 +178,8 @@ def _compare_here(table: Table, folder: Path) -> Compare:
 
     def compare(pieces: Iterable[Piece], wanted: Wanted) -> Iterator[Compared]:
         limits = Limits(wanted.memory, wanted.threads, folder / "spill")
-        yield Compared(evidence=compare_pieces(pieces, wanted, table.store, limits))
+        for found in compare_pieces(pieces, wanted, table.store, limits):
+            yield Compared(evidence=found)
 
     return compare
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from firnline.operations.prepared.evidence import (
     Evidence,
@@ -20,22 +20,22 @@ from firnline.store.base import Store
 
 def compare_pieces(
     pieces: Iterable[Piece], wanted: Wanted, store: Store, limits: Limits
-) -> Evidence:
-    """Compare pieces one after another.
+) -> Iterator[Evidence]:
+    """Compare pieces one after another, and yield the evidence of each.
 
     Args:
         pieces: taken one by one.
-        wanted: of them.
+        wanted: of them; no rows are shown beyond the first of each kind over all pieces.
         store: of their parts.
         limits: of each comparison.
 
     Raises as ``read.comparison.difference``.
     """
-    found = Evidence(keys=wanted.keys)
+    shown = Evidence()
     connection = open_connection(limits)
     try:
         for piece in pieces:
-            most = max(left_of(found.samples, wanted.samples).values())
+            most = max(left_of(shown.samples, wanted.samples).values())
             made = difference(
                 connection,
                 piece.before,
@@ -45,10 +45,11 @@ def compare_pieces(
                 keys=wanted.keys,
                 samples=most,
             )
-            found = added(found, _evidence(piece, made, wanted.keys), wanted.samples)
+            found = _evidence(piece, made, wanted.keys)
+            shown = added(shown, found, wanted.samples)
+            yield found
     finally:
         connection.close()
-    return found
 
 
 def _evidence(piece: Piece, made: Difference, keys: Sequence[str]) -> Evidence:

@@ -115,7 +115,7 @@ def run_prepare(
         engine: called once there is a part to read.
         options: as for ``run_rewrite``, with what the evidence is to show.
         run: who runs it; its id finds the change again.
-        on_progress: called whenever a group is read.
+        on_progress: called whenever a group is read, then whenever partitions are compared.
 
     Raises:
         UsageError, RewriteFailedError, RewriteRefusedError: as ``run_rewrite``; of all partitions
@@ -137,12 +137,14 @@ def run_prepare(
         return _nothing(runner, base)
     runner.probe()
     compare = comparison(lambda: runner.engine)
-    found = _execute(runner, base, plan, options, on_progress or (lambda _: None))
+    tell = on_progress or (lambda _: None)
+    found = _execute(runner, base, plan, options, tell)
     with Outputs(table, outputs_of(found.done)) as new:
         wanted, partitions = _changes(runner, base, plan, found, options)
         if is_nothing(wanted):
             return _nothing(runner, base)
-        shown = evidence(table, base.snapshot, wanted, asked, compare)
+        heard = _comparisons(wanted, tell)
+        shown = evidence(table, base.snapshot, wanted, asked, compare, heard)
         made = _statement(runner, base, wanted, options, shown)
         _refuse_late(table, base)
         objects.state(table, made, new.attempt, lambda: _age_ms(table, base) <= _ttl(table))
@@ -227,6 +229,20 @@ def _together(changes: Sequence[Change]) -> Change:
         counts=add_counts([each.counts for each in changes]),
         partitions=tuple(sorted({name for each in changes for name in each.partitions})),
     )
+
+
+def _comparisons(wanted: Change, tell: Callable[[Progress], None]) -> Callable[[int], None]:
+    """Return what tells how many partitions are compared, from the first one on."""
+    number = len(wanted.partitions)
+    nothing = Progress(
+        groups=0, groups_done=0, parts_in=0, parts_merged=0, parts_done=0, transactions=0
+    )
+
+    def heard(compared: int) -> None:
+        tell(msgspec.structs.replace(nothing, partitions=number, partitions_compared=compared))
+
+    heard(0)
+    return heard
 
 
 def _statement(
