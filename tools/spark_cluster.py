@@ -25,7 +25,7 @@ from packaging.requirements import Requirement
 
 from firnline.errors import EnvironmentFaultError
 from firnline.settings.spark_conf import LIGHT_JVM
-from firnline.spark.executors import ALWAYS, SPLITTING
+from firnline.spark.executors import ALWAYS, READING, SPLITTING
 from firnline.spark.session import check_java
 from tools.airflow_api import HUNG_SECONDS, NEARBY_SECONDS, wait_until
 from tools.bootstrap import JAVA_HOME_FILE
@@ -38,7 +38,7 @@ CORES = 2
 """Of each worker; more than this machine has is allowed."""
 _MASTER_HOST = "127.0.0.1"
 _DEPLOY = "org.apache.spark.deploy"
-SOURCE_PACKAGES = (*ALWAYS, "fsspec", "numpy", "pydantic", "pyyaml")
+SOURCE_PACKAGES = (*ALWAYS, READING, SPLITTING, "pydantic", "pyyaml")
 """What reads and writes of ``format("firnline")`` need besides."""
 _OF_SPARK = ("bin", "jars", "python")
 """Folders of Spark's installation that a worker needs."""
@@ -70,7 +70,7 @@ class SparkCluster(Service):
 
     @property
     def python(self) -> Path:
-        """The Python of the executors: it has the packages of every kernel, and of proofs."""
+        """The Python of the executors: it has the packages of kernels, proofs and comparisons."""
         return self.folder / "python" / "bin" / "python"
 
     @property
@@ -94,7 +94,7 @@ class SparkCluster(Service):
             EnvironmentFaultError: no Java, or one of the processes ended or did not register.
         """
         if not self.python.exists():
-            _install_python(self.folder / "python", (*ALWAYS, SPLITTING))
+            _install_python(self.folder / "python", (*ALWAYS, READING, SPLITTING))
         if not (self.folder / "spark").exists():
             _install_spark(self.folder / "spark")
         self.port, self._page = free_port(), free_port()

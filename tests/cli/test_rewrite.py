@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from pathlib import Path
 
@@ -111,3 +112,61 @@ def test_a_merge_with_sql_says_what_its_query_removed(firnline: Firnline, settin
     done = firnline("merge", "t", "--settings", settings)
     assert "9 removed by merge.sql" in done.out
     assert rows(settings) == {"02": 1, "03": 1, "04": 1}
+
+
+def prepare(firnline: Firnline, settings: Path, *asked: str) -> str:
+    """Prepare a rewrite; return the id that it was given."""
+    done = firnline("rewrite", "t", *asked, "--prepare", "--json", "--settings", settings)
+    assert done.code == 0, done.err
+    return str(done.data["id"])
+
+
+def test_a_prepare_shows_the_difference_and_names_both_decisions(
+    firnline: Firnline, settings: Path
+) -> None:
+    asked = ("--where", "n != 2", "--samples", "1", "--assert", "select count(*) = 9 from after")
+    done = firnline("rewrite", "t", *asked, "--prepare", "--settings", settings)
+    assert done.code == 0, done.err
+    assert "ts_day=1970-01-02  2 → 1        1      0" in done.out
+    assert "Sample rows, of ts_day=1970-01-02:" in done.out
+    assert "removed  ts=1970-01-02 00:00:00.000001, n=2" in done.out
+    assert "select count(*) = 9 from after" in done.out
+    assert "one removed and one added" not in done.out, "no row changes"
+    change = done.out.split("--commit ")[1].split()[0]
+    assert done.out.endswith(f"  firnline rewrite t --discard {change}\n")
+    listed = firnline("rewrite", "t", "--prepared", "--settings", settings).out
+    assert f"prepared   {change}\n" in listed
+    assert "where      n != 2\n" in listed
+    assert "rows       3 removed, 0 added, in 3 partitions\n" in listed
+    assert rows(settings) == {"02": 4, "03": 4, "04": 4}
+
+
+def test_a_commit_and_a_discard_say_before_what_they_would_do(
+    firnline: Firnline, settings: Path
+) -> None:
+    kept = prepare(firnline, settings, "--where", "n != 2")
+    late = prepare(firnline, settings, "--where", "n != 3")
+    look = firnline("rewrite", "t", "--commit", kept, "--dry-run", "--settings", settings)
+    assert f"A commit of {kept} would put 3 new parts in the place of 3 parts." in look.out
+    done = firnline("rewrite", "t", "--commit", kept, "--yes", "--settings", settings)
+    assert "transaction 1" in done.out
+    assert rows(settings) == {"02": 3, "03": 3, "04": 3}
+    again = firnline("rewrite", "t", "--commit", late, "--yes", "--settings", settings)
+    assert again.code == 2
+    assert "was replaced or dropped since it was prepared on transaction 0; discard it" in again.err
+    look = firnline("rewrite", "t", "--discard", late, "--dry-run", "--settings", settings)
+    assert f"A discard of {late} would delete 3 new parts, which nobody sees." in look.out
+    done = firnline("rewrite", "t", "--discard", late, "--settings", settings)
+    assert "3 parts" in done.out
+    assert rows(settings) == {"02": 3, "03": 3, "04": 3}
+    nothing = firnline("rewrite", "t", "--prepared", "--settings", settings)
+    assert nothing.out == "Nothing is prepared in t.\n"
+
+
+def test_the_progress_of_a_prepare_goes_on_while_rows_are_compared(
+    firnline: Firnline, settings: Path
+) -> None:
+    asked = ("--where", "n != 2", "--prepare", "--progress", "json")
+    done = firnline("rewrite", "t", *asked, "--settings", settings)
+    last = json.loads(done.err.splitlines()[-1])["progress"]
+    assert (last["detail"], last["unit"]) == ("3 of 3 partitions compared", "partition")

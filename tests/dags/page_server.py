@@ -17,7 +17,7 @@ from firnline.operations.pools import pools_json
 from firnline.settings.load import Settings, load_settings
 from firnline.table import open_table
 from tests.dags.filled import fill
-from tools.airflow_api import HUNG_SECONDS
+from tools.airflow_api import HUNG_SECONDS, wait_until
 from tools.airflow_home import StackOptions
 from tools.airflow_stack import AirflowStack
 from tools.bootstrap import REPO
@@ -30,6 +30,8 @@ class Server:
     """An API server with the tables ``ana`` and ``bo``, and one whose store does not answer."""
 
     url: str
+    roots: Mapping[str, str]
+    """Root of each table."""
     statsd: socket.socket
     """The StatsD server to which its Airflow sends metrics."""
 
@@ -53,6 +55,26 @@ class Server:
     def pause(self, dag_id: str, *, paused: bool) -> None:
         answer = self._api(f"/dags/{dag_id}", "PATCH", {"is_paused": paused})
         assert answer.status_code == 200, answer.text
+
+    def run_state(self, dag_id: str, run_id: str) -> str:
+        state: str = self._api(f"/dags/{dag_id}/dagRuns/{run_id}").json()["state"]
+        return state
+
+    def ask_about_what_is_prepared(self, dag_id: str, run_id: str) -> None:
+        """Start a run of a rewrite whose job is done already: this stack has no Spark."""
+        conf = {"partitions": ["*"], "where": "true", "approve": True, "dry_run": False}
+        run = {"dag_run_id": run_id, "conf": conf, "logical_date": None}
+        self.pause(dag_id, paused=False)
+        self._done(self._api(f"/dags/{dag_id}/dagRuns", "POST", run))
+        tasks = f"/dags/{dag_id}/dagRuns/{run_id}/taskInstances"
+        for task in ("plan", "rewrite_partitions"):
+            self._done(self._api(f"{tasks}/{task}", "PATCH", {"new_state": "success"}))
+        waits = f"{tasks}/approve/-1/hitlDetails"
+        assert wait_until(lambda: self._api(waits).status_code == 200), "nobody is asked"
+
+    @staticmethod
+    def _done(answer: httpx.Response) -> None:
+        assert answer.status_code in {200, 201}, answer.text
 
     def make_pools(self, settings: Settings) -> None:
         """Make the pools of the tables, without which every run fails at its start."""
@@ -130,7 +152,7 @@ def serving(
         },
     )
     with silent, statsd, AirflowStack(home / "airflow", options) as stack:
-        found = Server(stack.url, statsd)
+        found = Server(stack.url, roots, statsd)
         if runs:
             found.make_pools(load_settings(settings))
         yield found

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import contextlib
+from collections.abc import Collection
 from typing import Any
 
 import pytest
 
-from firnline.errors import EnvironmentFaultError, UsageError
+from firnline.errors import EnvironmentFaultError, PreparedChangeError, UsageError
+from firnline.log.txn_file import RunIdentity
+from firnline.operations.prepared.run import commit_prepared, waiting
 from firnline.state.history import history
 from firnline.state.snapshot import read_snapshot
+from firnline.table import Table
 from tests.dags.days import DAYS, append_days, partition, rows_by_day
 from tests.dags.maintained import Maintained, Run
 from tests.support.effort import FULL, sample
@@ -278,3 +282,39 @@ def test_an_approved_rewrite_shows_its_rows_and_commits_exactly_the_parts_that_w
     assert rows_by_day(table)[day] == header.counts.rows_out
     assert run.task("commit")["pool"] == "rewritten.merge"
     assert run.xcom("report")["transactions"] == [header.seq]
+
+
+def test_a_rejected_rewrite_leaves_the_table_as_it_was_to_the_object(
+    rewritten: Maintained,
+) -> None:
+    table = rewritten.table("rewritten")
+    before = {meta.key: meta.size for meta in table.store.list(table.paths.prefix)}
+    conf = {
+        "partitions": [f"*={DAYS[5]}"],
+        "where": "k >= 5",
+        "approve": True,
+        "answer_within": "1h",
+        "dry_run": False,
+    }
+    run = rewritten.start("rewrite_partitions", "rewritten", conf)
+    rewritten.question(run, "approve")
+    (waits,) = waiting(table).prepared
+    prepared = {meta.key for meta in table.store.list(table.paths.prefix)} - before.keys()
+    assert prepared == {table.paths.prepared(waits.id), *new_parts(table, before)}
+    assert len(prepared) == 2
+    rewritten.answer(run, "approve", "Reject")
+    assert run.ended().state == "success", run.log("approve")
+    assert run.tasks["commit"] == run.tasks["report"] == "skipped"
+    assert "1 prepared part deleted: rejected by" in run.log("approve")
+    # What stays says who decided; a sweep takes it when nobody can ask for it any more.
+    after = {meta.key: meta.size for meta in table.store.list(table.paths.prefix)}
+    decision = table.paths.prepared(waits.id, "decision")
+    assert after == {**before, decision: after[decision]}
+    with pytest.raises(PreparedChangeError, match=r"it was discarded \(rejected by"):
+        commit_prepared(table, waits.id, RunIdentity(run_id="by hand"))
+    assert {meta.key: meta.size for meta in table.store.list(table.paths.prefix)} == after
+
+
+def new_parts(table: Table, before: Collection[str]) -> set[str]:
+    """Keys of the parts that came."""
+    return {meta.key for meta in table.store.list(table.paths.data_dir)}.difference(before)

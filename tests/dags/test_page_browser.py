@@ -18,8 +18,14 @@ from firnline.log.records import LogContent, Marker
 from firnline.log.txn_file import RunIdentity
 from firnline.operations.drop.run import run_drop
 from firnline.operations.merge.run import run_merge
-from firnline.operations.options import DropOptions, MergeOptions, RestoreOptions
+from firnline.operations.options import (
+    DropOptions,
+    MergeOptions,
+    RestoreOptions,
+    RewriteOptions,
+)
 from firnline.operations.restore.run import run_restore
+from firnline.operations.rewrite.prepare import run_prepare
 from firnline.settings.load import settings_for_root
 from firnline.store.client import open_store
 from firnline.table import open_table
@@ -284,6 +290,50 @@ def test_a_restore_is_done_only_after_its_plan_was_shown(browser: Browser, singl
     confs = [run["conf"] for run in single.runs("restore")]
     what = {"table": "lived", "to": 1, "partitions": ["*"]}
     assert confs == [{**what, "dry_run": True}, {**what, "newest": 3, "dry_run": False}]
+
+
+def prepare(home: Path, root: str, run: RunIdentity) -> None:
+    """Prepare a rewrite as the job of a run does."""
+    table = open_table(settings_for_root(root))
+    engine = LocalEngine(partial(open_store, root), home / "scratch", SystemIds(), SystemClock())
+    query = "select * replace (if(k < 10, k, -k) as k) from _rows where k > 1"
+    options = RewriteOptions(prepare=True, sql=query, samples=2, assertions=(HOLDS,))
+    run_prepare(table, lambda: engine, options, run)
+
+
+HOLDS = "select count(*) > 0 from after"
+
+
+def test_a_prepared_rewrite_is_shown_and_leads_to_its_question_where_it_is_rejected(
+    browser: Browser, single: Server, tmp_path: Path
+) -> None:
+    assert wait_until(lambda: single.has_dag("rewrite_partitions__lived"))
+    dag, run = "rewrite_partitions__lived", "manual__asked"
+    table = open_table(settings_for_root(single.roots["lived"]))
+    before = {meta.key for meta in table.store.list(table.paths.data_dir)}
+    prepare(tmp_path, single.roots["lived"], RunIdentity(dag_id=dag, run_id=run, user="carol"))
+    single.ask_about_what_is_prepared(dag, run)
+    page = lived(browser, single)
+    section = page.get_by_test_id("prepared")
+    expect(section).to_contain_text("Rewrite by the query select * replace")
+    expect(section).to_contain_text("by carol, as of transaction 3: 2 new parts")
+    expect(section.get_by_role("row").nth(1)).to_have_text("day=a250 → 248242240")
+    expect(section.get_by_role("row").nth(3)).to_have_text("2 partitions500 → 496484480")
+    expect(section).to_contain_text("No key matches rows")
+    expect(section).to_contain_text(f"Holds: {HOLDS}")
+    section.scroll_into_view_if_needed()
+    shot(page, "prepared")
+    section.get_by_role("link", name="Approve or reject it").click()
+    page.wait_for_url(f"**/dags/{dag}/runs/{run}/required_actions")
+    question = page.get_by_text("Rewrite rows (484 removed, 480 added) of table lived?")
+    expect(question).to_be_visible()
+    shot(page, "question")
+    page.get_by_role("button", name="Reject").click()
+    assert wait_until(lambda: single.run_state(dag, run) == "success")
+    page = lived(browser, single)
+    expect(page.get_by_test_id("transaction")).to_have_count(3)
+    expect(page.get_by_test_id("prepared")).to_have_count(0)
+    assert {meta.key for meta in table.store.list(table.paths.data_dir)} == before
 
 
 def test_the_tab_of_a_dag_for_all_tables_says_which_there_are(

@@ -18,7 +18,7 @@ import pyspark
 import pytest
 
 from firnline.settings.spark_conf import with_defaults
-from firnline.spark.executors import ALWAYS, SPLITTING
+from firnline.spark.executors import ALWAYS, READING, SPLITTING
 from firnline.state.history import history
 from firnline.store.access import StoreAccess
 from tests.spark.conftest import Parts
@@ -112,6 +112,7 @@ session = open_session("cluster", conf, more[0])
 _OPERATIONS = """
 from firnline.operations.merge.run import run_merge
 from firnline.operations.options import MergeOptions, RewriteOptions, VerifyOptions
+from firnline.operations.rewrite.prepare import run_prepare
 from firnline.operations.rewrite.run import run_rewrite
 from firnline.operations.verify.run import run_verify
 from firnline.spark.footers import footers_by
@@ -126,6 +127,8 @@ engine = lambda: SparkEngine(session, table.settings.root, table.access)
 merged = run_merge(table, engine, MergeOptions(), RUN)
 rewritten = run_rewrite(table, engine, RewriteOptions(where="id < 20"), RUN)
 verified = run_verify(table, VerifyOptions(deep=True), footers_by(engine))
+wanted = RewriteOptions(sql="select * replace (-id as id) from _rows", prepare=True)
+prepared = run_prepare(table, engine, wanted, RUN)
 
 def about(batches):
     import pyarrow, sys
@@ -143,6 +146,7 @@ print(json.dumps({
     "merged": [merged.groups_done, merged.counts.rows_out, len(merged.failures)],
     "rewritten": rewritten.counts.rows_removed,
     "verified": [verified.checked.footers, len(verified.findings)],
+    "prepared": [prepared.evidence.removed, prepared.evidence.added],
     "read": sorted(row["id"] for row in rows.collect()),
     "tasks": rows.rdd.getNumPartitions(),
     "prefix": about["prefix"],
@@ -154,7 +158,7 @@ session.stop()
 
 
 @BOTH_STORES
-def test_merge_rewrite_verify_and_source_run_on_executors_with_a_python_of_their_own(
+def test_merge_rewrite_prepare_verify_and_source_run_on_executors_with_a_python_of_their_own(
     cluster: SparkCluster, store_root: StoreRoot, tmp_path: Path
 ) -> None:
     table = filled(opened(store_root), 6)
@@ -169,10 +173,11 @@ def test_merge_rewrite_verify_and_source_run_on_executors_with_a_python_of_their
     assert said["merged"] == [2, 24, 0]
     assert said["rewritten"] == 4
     assert said["verified"] == [2, 0]
+    assert said["prepared"] == [19, 19]  # the id 0 stays as it is
     assert said["read"] == list(range(20))
     assert said["tasks"] == 2
     assert said["prefix"] == str(cluster.folder / "python") != sys.prefix
-    assert said["packages"] == sorted([*ALWAYS, SPLITTING, "typing_extensions"])
+    assert said["packages"] == sorted([*ALWAYS, READING, SPLITTING, "typing_extensions"])
     assert cluster.ran()[said["application"]] == list(HOSTS)
     assert {header.op for header in history(table)} == {"rewrite", "merge"}
 

@@ -81,20 +81,28 @@ print(batch.column(0)[0].as_py())
 
 def test_nothing_is_missing_that_executors_are_asked_for(unpacked: Path, tmp_path: Path) -> None:
     code = """
-from firnline.spark.executors import ALWAYS, SPLITTING
+from firnline.spark.executors import ALWAYS, READING, SPLITTING
 from firnline.spark.preflight import Ask
 import json
-print(json.dumps(Ask((*ALWAYS, SPLITTING), boto3_unless_keys=True).found()))
+print(json.dumps(Ask((*ALWAYS, READING, SPLITTING), boto3_unless_keys=True).found()))
 import obstore.auth.boto3, pyarrow.parquet, firnline.kernel.query.worker, firnline.spark.footers
+import firnline.spark.comparison
 """
     found = json.loads(bare(code, zip_package(tmp_path), unpacked))
     assert found == {name: version(name) for name in found}
 
 
 def test_it_holds_these_packages_and_no_more(packed: Packed, unpacked: Path) -> None:
-    assert {"boto3", "duckdb", "msgspec", "numpy", "obstore", "pyarrow", "tenacity"} <= set(
-        packed.packages
-    )
+    assert {
+        "boto3",
+        "duckdb",
+        "fsspec",
+        "msgspec",
+        "numpy",
+        "obstore",
+        "pyarrow",
+        "tenacity",
+    } <= set(packed.packages)
     others = {"apache-airflow", "firnline", "pydantic", "pyspark", "pandas", "pip", "sqlglot"}
     assert not others & set(packed.packages)
     infos = [folder.name for folder in unpacked.iterdir() if folder.name.endswith(".dist-info")]

@@ -18,7 +18,7 @@ def render_prepared(data: dict[str, Any]) -> None:
     if change is None:
         output.line(f"Nothing would change in {name}, so nothing is prepared.")
         return
-    render_evidence(data["evidence"])
+    render_evidence(name, data["evidence"])
     from firnline.units import about_duration, about_size
 
     output.pairs(
@@ -42,9 +42,28 @@ def render_choices(table: str, change: str) -> None:
     output.plain(f"  firnline rewrite {table} --discard {change}")
 
 
-def render_evidence(shown: Mapping[str, Any]) -> None:
+def render_commit(data: dict[str, Any]) -> None:
+    """Print what the commit of a prepared change would do."""
+    render_evidence(data["table"], data["evidence"])
+    old, new = _parts(data)
+    output.line(f"A commit of {data['id']} would put {new} in the place of {old}.")
+
+
+def render_discard(data: dict[str, Any]) -> None:
+    """Print what the discard of a prepared change would do."""
+    render_evidence(data["table"], data["evidence"])
+    output.line(f"A discard of {data['id']} would delete {_parts(data)[1]}, which nobody sees.")
+
+
+def _parts(data: dict[str, Any]) -> tuple[str, str]:
+    """Return how many parts would be replaced, and how many are new."""
+    counts = data["counts"]
+    return counted(counts["parts_in"], "part"), counted(counts.get("parts_out", 0), "new part")
+
+
+def render_evidence(table: str, shown: Mapping[str, Any]) -> None:
     """Print the difference: a row per partition, changed columns, sample rows, assertions."""
-    _partitions(shown)
+    _partitions(table, shown)
     if shown["columns"]:
         columns = [output.Column("column", wrap=True), output.Column("values changed", number=True)]
         most = sorted(shown["columns"].items(), key=lambda item: (-item[1], item[0]))
@@ -57,7 +76,7 @@ def render_evidence(shown: Mapping[str, Any]) -> None:
         output.line()
 
 
-def _partitions(shown: Mapping[str, Any]) -> None:
+def _partitions(table: str, shown: Mapping[str, Any]) -> None:
     number = output.number
     kinds = ("removed", "added", "changed") if shown["keys"] else ("removed", "added")
     columns = [
@@ -74,22 +93,29 @@ def _partitions(shown: Mapping[str, Any]) -> None:
     footer = row(counted(shown["partition_count"], "partition"), shown)
     output.table(columns, rows, footer if shown["partition_count"] > 1 else None)
     if shown["partition_count"] > len(rows):
-        output.line(f"and {number(shown['partition_count'] - len(rows))} more; --json has them")
-    output.line(
-        f"Rows are matched by {', '.join(shown['keys'])}."
-        if shown["keys"]
-        else "A changed row counts as one removed and one added: no key matches rows (--key)."
-    )
+        more = number(shown["partition_count"] - len(rows))
+        output.line(f"and {more} more; `firnline rewrite {table} --prepared --json` has them")
+    if shown["keys"]:
+        output.line(f"Rows are matched by {', '.join(shown['keys'])}.")
+    elif shown["added"]:
+        output.line("A changed row counts as one removed and one added: no key matches rows.")
+        output.line("(--key names one, for a new prepare.)")
     output.line()
 
 
 def _samples(samples: list[dict[str, Any]]) -> None:
+    of = {one["partition"] or "-" for one in samples}
+    several = len(of) > 1
+    if not several:
+        output.line(f"Sample rows, of {of.pop()}:")
     columns = [
         output.Column("sample", style="dim"),
-        output.Column("partition", wrap=True, dispensable=1),
+        *[output.Column("partition", wrap=True)] * several,
         output.Column("row", wrap=True),
     ]
-    rows = [[one["kind"], one["partition"] or "-", sample_text(one)] for one in samples]
+    rows = [
+        [one["kind"], *[one["partition"] or "-"] * several, sample_text(one)] for one in samples
+    ]
     output.table(columns, rows)
     output.line()
 
@@ -116,31 +142,34 @@ def render_waiting(data: dict[str, Any]) -> None:
     if not data["prepared"]:
         output.line(f"Nothing is prepared in {data['table']}.")
         return
-    from firnline.units import about_size
-
-    columns = [
-        output.Column("prepared", wrap=True),
-        output.Column("since"),
-        output.Column("by", dispensable=2),
-        output.Column("rewrite", wrap=True, dispensable=1),
-        *(output.Column(title, number=True) for title in ("removed", "added", "changed", "bytes")),
-    ]
-    rows = []
     for one in data["prepared"]:
-        shown, options, run = one["evidence"], one["options"], one["run"]
-        kinds = (output.number(shown.get(kind, 0)) for kind in ("removed", "added", "changed"))
-        begun = " (commit begun)" if one["begun"] else ""
-        rows.append(
-            [
-                one["id"] + begun,
-                output.when(one["t"]),
-                run.get("user") or run.get("dag_id") or "-",
-                options.get("where") or options.get("sql") or "-",
-                *kinds,
-                about_size(one["bytes"]),
-            ]
-        )
-    output.table(columns, rows)
+        output.pairs(_waiting(one))
+        output.line()
+    output.line(f"`firnline rewrite {data['table']} --commit ID --dry-run` shows the rows of one.")
+
+
+def _waiting(one: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """Return what is to be known of a change before one looks at its rows."""
+    from firnline.units import about_duration, about_size
+
+    shown, options, run = one["evidence"], one["options"], one["run"]
+    kinds = ", ".join(f"{output.number(shown.get(k, 0))} {k}" for k in ("removed", "added"))
+    if shown.get("keys"):
+        kinds += f", {output.number(shown.get('changed', 0))} changed"
+    stays = "where" if options.get("where") else "sql"
+    partitions = counted(shown.get("partition_count", 0), "partition")
+    who = run.get("user") or run.get("dag_id") or ""
+    by = f" by {who}" if who else ""
+    found = [
+        ("prepared", one["id"]),
+        ("since", f"{output.when(one['t'])}{by}, kept for {about_duration(one['keep'])}"),
+        (stays, options.get(stays) or "-"),
+        ("rows", f"{kinds}, in {partitions}"),
+        ("new parts", f"{output.number(one['parts'])}, {about_size(one['bytes'])}"),
+    ]
+    if one["begun"]:
+        found.append(("begun", "somebody has decided already: give the same decision again"))
+    return found
 
 
 def render_committed(data: dict[str, Any]) -> None:

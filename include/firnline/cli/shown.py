@@ -254,6 +254,9 @@ class _Bar(_Nothing):
         said = filter(None, (state.detail, pace.speed(state.unit)))
         self.detail = printable("; ".join(said)) or _NOTHING_YET
         share = f"{100 * state.done // state.total} %" if state.total else ""
+        if state.done < (state.total or 0):
+            # What was done is followed by more: the bar of the next stage goes on.
+            self.progress.tasks[0].finished_time = None
         self.progress.update(
             self._task, total=state.total, completed=state.done, share=share, left=pace.left()
         )

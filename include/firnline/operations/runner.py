@@ -157,6 +157,9 @@ class Progress(msgspec.Struct, frozen=True, kw_only=True):
     tasks: int = 0
     """Kernel tasks of a merge, of which a large group has several."""
     tasks_done: int = 0
+    partitions: int = 0
+    """Above 0 once the new parts are written and their partitions compared with the old ones."""
+    partitions_compared: int = 0
 
 
 class Runner(RunMetrics):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 import sys
 import tempfile
 import zipfile
@@ -23,13 +22,16 @@ from firnline.kernel.task import KernelResult, KernelTask
 from firnline.spark import preflight
 from firnline.spark.batches import Batch
 from firnline.spark.capacity import Capacity, capacity_of, capacity_of_server
-from firnline.spark.executors import SPLITTING
+from firnline.spark.executors import READING, SPLITTING
+from firnline.spark.reasons import TASK_MEMORY, reason
 from firnline.spark.under_way import UnderWay
 from firnline.spark.worker import RESULT_SCHEMA, KernelFunction
 from firnline.store.access import StoreAccess
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+    from firnline.operations.prepared.pieces import Compare
 
 # Created before there are threads, as in ``footer_process``.
 _RESULT = msgspec.json.Decoder(KernelResult).decode
@@ -39,12 +41,6 @@ _ASKED = 8
 """Tasks that check the executors of a Connect server, whose slots it takes a job to learn."""
 _TRIES = 2
 """Jobs for a group whose task died. Spark has retried before; local masters do not."""
-_REASONS = (
-    re.compile(r"^.*(Python worker exited unexpectedly.*)$", re.MULTILINE),
-    re.compile(r"^.*Reason: (.*)$", re.MULTILINE),  # a lost executor
-    re.compile(r"^\s*(\w+(?:Error|Exception): \S.*)$", re.MULTILINE),  # Python's
-    re.compile(r"^Caused by: (?:[\w.$]+: )?(.*)$", re.MULTILINE),
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,6 +114,17 @@ class SparkEngine:
         distribute(self.session)
         slots = _ASKED if is_connect(self.session) else self._capacity().slots
         preflight.check(self.session, self.root, self.access, slots, more)
+
+    def comparison(self) -> Compare:
+        """Return what compares the rows of a prepared change in the executors' tasks.
+
+        Raises EnvironmentFaultError: executors lack a Python package, see ``preflight.check``.
+        """
+        # Executors load this module for other work, too, and need not have what this one imports.
+        from firnline.spark.comparison import comparison_by
+
+        self.prepare({READING})
+        return comparison_by(self.session, self.root, self.access, self.scratch, self.at_once)
 
     def _job(self, batch: Batch, tag: str) -> list[KernelResult]:
         """Run one Spark job of one task. Raises the errors of pyspark."""
@@ -202,19 +209,8 @@ def _lost(task: KernelTask, error: Exception) -> KernelResult:
         error=f"the Spark task of group {task.group} (partition {task.partition!r}) died: "
         f"{reason(str(error) or type(error).__name__)}",
         error_type="KernelError",
-        error_next_step="read the executor's log; if it ran out of memory, give executors "
-        "1.3 x merge.kernel_memory per task outside the JVM (spark.executor.memoryOverhead)",
+        error_next_step=TASK_MEMORY,
     )
-
-
-def reason(text: str) -> str:
-    """Return the line of Spark's output that states the cause: the innermost one."""
-    for pattern in _REASONS:
-        found = [line.strip() for line in pattern.findall(text) if line.strip()]
-        if found:
-            return str(found[-1])[:300].rstrip(".:")
-    first = next((line.strip() for line in text.splitlines() if line.strip()), "")
-    return first[:300].rstrip(".:") or "Spark does not say why"
 
 
 OPT_OUT = "spark.firnline.ship"

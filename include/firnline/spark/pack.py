@@ -18,7 +18,7 @@ from importlib.metadata import Distribution, PackageNotFoundError, PackagePath, 
 from pathlib import Path
 
 from firnline.errors import EnvironmentFaultError, UsageError
-from firnline.spark.executors import ALWAYS, CHAIN, SPLITTING
+from firnline.spark.executors import ALWAYS, CHAIN, READING, SPLITTING
 
 _LEFT_OUT = {"__pycache__", "tests", "include", ".."}
 """Folders of a package that nothing imports at run time."""
@@ -60,7 +60,7 @@ def pack(target: Path, *, aws: bool = True) -> Packed:
         )
     if not target.parent.is_dir():
         raise UsageError(f"there is no folder {target.parent}", next_step="create it first")
-    found = closure([*ALWAYS, SPLITTING, *([CHAIN] if aws else [])])
+    found = closure([*ALWAYS, READING, SPLITTING, *([CHAIN] if aws else [])])
     half = target.with_name(f".{target.name}.half")
     try:
         with (

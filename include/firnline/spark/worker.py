@@ -53,12 +53,19 @@ class KernelFunction:
         access = StoreAccess.from_json(self.access) if self.access else None
         clock = SystemClock()
         store = open_store(self.root, access, clock=clock)
-        return merge_group(task, store, self._scratch(task.group), SystemIds(), clock)
+        return merge_group(task, store, scratch_of(self.scratch, task.group), SystemIds(), clock)
 
-    def _scratch(self, number: int) -> Path:
-        if self.scratch is not None:
-            return Path(self.scratch)
-        # Set by Spark in every Python worker; several disks are used in turn.
-        disks = [disk for disk in os.environ.get("SPARK_LOCAL_DIRS", "").split(",") if disk]
-        disk = disks[number % len(disks)] if disks else tempfile.gettempdir()
-        return Path(disk) / "firnline"
+
+def scratch_of(scratch: str | None, number: int) -> Path:
+    """Return the local folder for a task.
+
+    Args:
+        scratch: as the user wants it; None: the disks that Spark gives the executor.
+        number: of the task: several disks are used in turn.
+    """
+    if scratch is not None:
+        return Path(scratch)
+    # Set by Spark in every Python worker.
+    disks = [disk for disk in os.environ.get("SPARK_LOCAL_DIRS", "").split(",") if disk]
+    disk = disks[number % len(disks)] if disks else tempfile.gettempdir()
+    return Path(disk) / "firnline"

@@ -82,11 +82,21 @@ def test_without_the_param_nobody_is_asked() -> None:
         approve.execute(run_context(REWRITE, {"where": "id > 1"}))
 
 
-def test_a_rejection_discards_the_change_that_was_shown(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    ("answer", "why"),
+    [
+        ({"by": "bo", "timed_out": False}, "rejected by bo"),
+        ({"by": None, "timed_out": True}, "nobody answered in time"),
+    ],
+    ids=["no", "no answer"],
+)
+def test_a_rejection_discards_the_change_that_was_shown(
+    monkeypatch: pytest.MonkeyPatch, answer: dict[str, Any], why: str
+) -> None:
     approve, _ = tasks()
     earlier: Any = {f"approve/{PREPARED}": totals(CHANGE)}
     context = run_context(REWRITE, {"approve": True}, **earlier)
-    told = {"approved": False, "by": "bo", "timed_out": False, **approve.told(context)}
+    told = {"approved": False, **answer, **approve.told(context)}
     assert told["prepared"] == CHANGE.id
     discarded: list[Any] = []
 
@@ -97,7 +107,7 @@ def test_a_rejection_discards_the_change_that_was_shown(monkeypatch: pytest.Monk
     monkeypatch.setattr(prepared, "open_in_task", lambda _: make_world().table)
     monkeypatch.setattr("firnline.operations.prepared.run.discard_prepared", discard)
     approve.rejected(context, told)
-    assert discarded == [(CHANGE.id, "rejected by bo")]
+    assert discarded == [(CHANGE.id, why)]
 
 
 def test_nothing_is_committed_without_an_approval_of_a_change() -> None:

@@ -4,7 +4,8 @@ import sys
 
 import pytest
 
-from firnline.spark.engine import reason, use_this_python
+from firnline.spark.engine import use_this_python
+from firnline.spark.reasons import reason
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from firnline.spark.executors import ALWAYS, CHAIN, SPLITTING
+from firnline.spark.executors import ALWAYS, CHAIN, READING, SPLITTING
 
 ON_EXECUTORS = (
     "firnline.spark.worker",
@@ -18,6 +18,8 @@ ON_EXECUTORS = (
     "firnline.parquet.footer_worker",
 )
 """Modules that executors load: those of the functions that Spark sends, and of child processes."""
+COMPARES = "firnline.spark.comparison"
+"""One that needs more, which is asked for where rows are compared."""
 
 
 def imported(module: str, *, everywhere: bool) -> set[str]:
@@ -70,6 +72,12 @@ def test_what_executors_load_at_once_is_in_the_list(module: str) -> None:
 
 @pytest.mark.long
 def test_every_package_of_the_list_is_one_that_executors_import() -> None:
-    found = {name for module in ON_EXECUTORS for name in reached(module, everywhere=True)}
-    assert {*ALWAYS, CHAIN, SPLITTING} <= found
+    found = {
+        name for module in (*ON_EXECUTORS, COMPARES) for name in reached(module, everywhere=True)
+    }
+    assert {*ALWAYS, CHAIN, READING, SPLITTING} <= found
     assert reached("firnline.parquet.partition") - {*ALWAYS} == {SPLITTING}
+
+
+def test_comparisons_need_one_package_more_and_no_settings() -> None:
+    assert reached(COMPARES) - {*ALWAYS} == {READING}

@@ -21,9 +21,10 @@ from firnline.cli.options import (
 )
 from firnline.cli.output import requests_text
 from firnline.cli.prepared import (
+    render_commit,
     render_committed,
+    render_discard,
     render_discarded,
-    render_evidence,
     render_prepared,
     render_waiting,
 )
@@ -145,7 +146,7 @@ def _commit(table: Table, change: str, *, dry_run: bool, yes: bool, as_json: boo
     go_on = look_first(
         table,
         lambda: preview_commit(table, change),
-        lambda data: render_evidence(data["evidence"]),
+        render_commit,
         asks=f"to commit {change} to {table.settings.name}",
         dry_run=dry_run,
         yes=yes,
@@ -157,11 +158,10 @@ def _commit(table: Table, change: str, *, dry_run: bool, yes: bool, as_json: boo
 
 
 def _discard(table: Table, change: str, *, dry_run: bool, as_json: bool) -> None:
-    from firnline.operations.prepared.run import discard_prepared, preview_commit
+    from firnline.operations.prepared.run import discard_prepared, preview_discard
 
     if dry_run:
-        plan = preview_commit(table, change)
-        output.show(plan.to_json(), as_json, lambda data: render_evidence(data["evidence"]))
+        output.show(preview_discard(table, change).to_json(), as_json, render_discard)
         return
     report = discard_prepared(table, change, identity(table), "by hand")
     output.show(report.to_json(), as_json, render_discarded)

@@ -80,6 +80,7 @@ def _prepared(change: WaitingChange) -> dict[str, Any]:
         "run_id": change.run.run_id,
         "user": change.run.user,
         "begun": change.begun,
+        "is_query": not change.options.get("where"),
         "asked": change.options.get("where") or change.options.get("sql") or "",
         "parts": change.parts,
         "bytes": change.bytes,

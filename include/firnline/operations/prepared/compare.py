@@ -8,30 +8,23 @@ and the rows after it are those of the very parts that would be committed.
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+
+import msgspec
 
 from firnline.commit.change import Change
 from firnline.errors import UsageError
+from firnline.kernel.engine import Engine
 from firnline.log.records import Marker
-from firnline.operations.prepared.evidence import (
-    SAMPLES,
-    Evidence,
-    Kind,
-    PartitionDifference,
-    Sample,
-    summed,
-)
+from firnline.operations.prepared.evidence import SAMPLES, Evidence, added
+from firnline.operations.prepared.pieces import Compare, Compared, Comparing, Piece, Wanted
 from firnline.read.plan import ReadOptions, plan_read
 from firnline.read.task import ReadTask
 from firnline.state.snapshot import Snapshot, mark_dead
 from firnline.table import Table
 from firnline.types.sql import fold_name
-
-if TYPE_CHECKING:
-    from firnline.read.comparison import Difference, Shown
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,19 +59,39 @@ def check_asked(table: Table, snapshot: Snapshot, asked: Asked) -> Asked:
     )
 
 
-def evidence(table: Table, snapshot: Snapshot, change: Change, asked: Asked) -> Evidence:
+def comparison(engine: Callable[[], Engine]) -> Compare | None:
+    """Return what compares pieces on the engine's workers; None for an engine without any.
+
+    Asked for before the parts are written: an executor that cannot read them is no reason to have
+    written them in vain. Raises EnvironmentFaultError.
+    """
+    found = engine()
+    return found.comparison() if isinstance(found, Comparing) else None
+
+
+def evidence(
+    table: Table,
+    snapshot: Snapshot,
+    change: Change,
+    asked: Asked,
+    compare: Compare | None = None,
+    tell: Callable[[int], None] = lambda _: None,
+) -> Evidence:
     """Compare the rows of a change's partitions before and after it.
 
     Reads the replaced parts and the new ones once and a half (of a table with a primary key, all
     parts of the partitions), and all parts of the partitions again if something is asserted, which
     then also takes the disk for a copy of their rows, before and after. Memory: ``kernel_memory``
-    for the comparison, which spills to disk, and as much for the assertions after it.
+    for each comparison, which spills to disk. Assertions see all rows at once, so they are always
+    this process's, with as much memory and the disk for the copies.
 
     Args:
         table: the table.
         snapshot: the base of the change.
         change: whose new parts are written already.
         asked: as ``check_asked`` returns it.
+        compare: as ``comparison`` returns it; None: compared here, one partition after another.
+        tell: called with the number of partitions that are compared.
 
     Raises:
         AssertionFailedError: an assertion does not hold.
@@ -86,7 +99,7 @@ def evidence(table: Table, snapshot: Snapshot, change: Change, asked: Asked) -> 
     """
     sides = _Sides(table, snapshot, _after(snapshot, change), change)
     with tempfile.TemporaryDirectory(prefix="firnline-evidence-") as folder:
-        found = _compare(sides, asked, Path(folder))
+        found = _compare(sides, asked, compare or _compare_here(table, Path(folder)), tell)
         if asked.assertions:
             _assert(sides, asked.assertions, Path(folder))
     return found
@@ -110,18 +123,16 @@ class _Sides:
     after: Snapshot
     change: Change
 
-    def compared(self, partition: str) -> tuple[ReadTask, ReadTask]:
-        """Return the reads of what differs in a partition.
+    def pieces(self) -> Iterator[Piece]:
+        """Yield the reads of what differs in each partition.
 
         With a primary key the parts that stay decide which rows are seen, so they are read too.
         """
-        if self.table.settings.primary_key:
-            return self._task(self.before, [partition]), self._task(self.after, [partition])
         replaced, added = frozenset(self.change.replaces), {m.p for m in self.change.adds}
-        return (
-            self._task(self.before, [partition], replaced),
-            self._task(self.after, [partition], added),
-        )
+        only = (None, None) if self.table.settings.primary_key else (replaced, added)
+        for name in self.change.partitions:
+            before = self._task(self.before, [name], only[0])
+            yield Piece(name, before, self._task(self.after, [name], only[1]))
 
     def whole(self) -> tuple[ReadTask, ReadTask]:
         """Return the reads of all partitions of the change."""
@@ -140,72 +151,37 @@ class _Sides:
         return plan_read(replace(state, parts=parts), self.table.settings, ReadOptions()).task
 
 
-def _compare(sides: _Sides, asked: Asked, folder: Path) -> Evidence:
-    from firnline.read.comparison import difference
-    from firnline.read.duckdb import Limits, open_connection
-
-    table = sides.table
-    limits = Limits(_memory(table), table.settings.merge.kernel_threads, folder / "spill")
-    made: dict[str, Difference] = {}
-    left = dict.fromkeys(_KINDS, asked.samples)
-    connection = open_connection(limits)
-    try:
-        for partition in sides.change.partitions:
-            before, after = sides.compared(partition)
-            most = max(left.values())
-            found = difference(
-                connection, before, after, table.store, limits, keys=asked.keys, samples=most
-            )
-            made[partition] = replace(found, shown=tuple(_first(found.shown, left)))
-    finally:
-        connection.close()
-    names = list(sides.before.schema)
-    columns = {name: sum(each.columns[name] for each in made.values()) for name in names}
-    samples = [
-        _sample(partition, names, asked.keys, shown)
-        for partition, each in made.items()
-        for shown in each.shown
-    ]
-    differences = [_difference(partition, each) for partition, each in made.items()]
-    return summed(asked.keys, differences, columns, samples, asked.assertions)
-
-
-_KINDS: tuple[Kind, ...] = ("removed", "added", "changed")
-
-
-def _first(shown: Iterable[Shown], left: dict[Kind, int]) -> Iterator[Shown]:
-    """Yield rows while fewer of their kind were shown than is asked for."""
-    for row in shown:
-        kind = _kind(row)
-        if left[kind]:
-            left[kind] -= 1
-            yield row
-
-
-def _kind(row: Shown) -> Kind:
-    if row.before is None:
-        return "added"
-    return "removed" if row.after is None else "changed"
-
-
-def _sample(partition: str, names: Sequence[str], keys: Sequence[str], row: Shown) -> Sample:
-    before, after = (dict(zip(names, side or (), strict=False)) for side in (row.before, row.after))
-    if row.before is not None and row.after is not None:
-        same = [n for n in names if before[n] == after[n] and n not in keys]
-        for name in same:
-            del before[name], after[name]
-    return Sample(partition=partition, kind=_kind(row), before=before, after=after)
-
-
-def _difference(partition: str, made: Difference) -> PartitionDifference:
-    return PartitionDifference(
-        partition=partition,
-        rows_before=made.rows_before,
-        rows_after=made.rows_after,
-        removed=made.removed,
-        added=made.added,
-        changed=made.changed,
+def _compare(
+    sides: _Sides, asked: Asked, compare: Compare, tell: Callable[[int], None]
+) -> Evidence:
+    """Add up the pieces; the driver of a cluster holds no more than their sum."""
+    merge = sides.table.settings.merge
+    wanted = Wanted(
+        keys=asked.keys,
+        samples=asked.samples,
+        memory=_memory(sides.table),
+        threads=merge.kernel_threads,
     )
+    found = Evidence(keys=asked.keys)
+    for made in compare(sides.pieces(), wanted):
+        sides.table.store.counters.add(made.requests)
+        found = added(found, made.evidence, asked.samples)
+        tell(found.partition_count)
+    counts = {name: found.columns[name] for name in sides.before.schema if name in found.columns}
+    return msgspec.structs.replace(found, columns=counts, assertions=asked.assertions)
+
+
+def _compare_here(table: Table, folder: Path) -> Compare:
+    """Return what compares pieces in this process, one after another."""
+    from firnline.operations.prepared.comparing import compare_pieces
+    from firnline.read.duckdb import Limits
+
+    def compare(pieces: Iterable[Piece], wanted: Wanted) -> Iterator[Compared]:
+        limits = Limits(wanted.memory, wanted.threads, folder / "spill")
+        for found in compare_pieces(pieces, wanted, table.store, limits):
+            yield Compared(evidence=found)
+
+    return compare
 
 
 def _assert(sides: _Sides, texts: Sequence[str], folder: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Literal
 
 import msgspec
@@ -58,24 +59,42 @@ class Evidence(msgspec.Struct, frozen=True, kw_only=True):
     """They hold."""
 
 
-def summed(
-    keys: tuple[str, ...],
-    each: list[PartitionDifference],
-    columns: dict[str, int],
-    samples: list[Sample],
-    assertions: tuple[str, ...],
-) -> Evidence:
-    """Return the evidence of several partitions."""
+_KINDS: tuple[Kind, ...] = ("removed", "added", "changed")
+
+
+def added(found: Evidence, more: Evidence, samples: int) -> Evidence:
+    """Return the evidence of the pieces of both, of which those of ``found`` come first.
+
+    It is the same in whatever groups pieces are added up: the first partitions are named, and the
+    first rows of each kind shown.
+    """
+    columns = dict(found.columns)
+    for name, count in more.columns.items():
+        columns[name] = columns.get(name, 0) + count
+    left = left_of(found.samples, samples)
     return Evidence(
-        keys=keys,
-        partitions=tuple(each[:PARTITIONS]),
-        partition_count=len(each),
-        rows_before=sum(p.rows_before for p in each),
-        rows_after=sum(p.rows_after for p in each),
-        removed=sum(p.removed for p in each),
-        added=sum(p.added for p in each),
-        changed=sum(p.changed for p in each),
-        columns={name: count for name, count in columns.items() if count},
-        samples=tuple(samples),
-        assertions=assertions,
+        keys=found.keys,
+        partitions=(*found.partitions, *more.partitions)[:PARTITIONS],
+        partition_count=found.partition_count + more.partition_count,
+        rows_before=found.rows_before + more.rows_before,
+        rows_after=found.rows_after + more.rows_after,
+        removed=found.removed + more.removed,
+        added=found.added + more.added,
+        changed=found.changed + more.changed,
+        columns=columns,
+        samples=(*found.samples, *_first(more.samples, left)),
     )
+
+
+def left_of(shown: Sequence[Sample], samples: int) -> dict[Kind, int]:
+    """Return how many rows of each kind are still to be shown."""
+    kinds = [each.kind for each in shown]
+    return {kind: max(0, samples - kinds.count(kind)) for kind in _KINDS}
+
+
+def _first(samples: Iterable[Sample], left: dict[Kind, int]) -> Iterator[Sample]:
+    """Yield rows while fewer of their kind were shown than is asked for."""
+    for sample in samples:
+        if left[sample.kind]:
+            left[sample.kind] -= 1
+            yield sample

@@ -100,6 +100,21 @@ def preview_commit(table: Table, change_id: str) -> PreparedPlan:
         raise _gone(table, change_id, "there is no such change, or it has ended")
     if not _is_in(change, base.snapshot):
         refuse_changed(change, base.snapshot, base.table.settings)
+    return _plan(table, change)
+
+
+def preview_discard(table: Table, change_id: str) -> PreparedPlan:
+    """Return what ``discard_prepared`` would delete, also where a commit would be refused.
+
+    Requests: 1 GET. Raises PreparedChangeError.
+    """
+    change = objects.read(table, change_id)
+    if change is None:
+        raise _no_such(table, change_id)
+    return _plan(table, change)
+
+
+def _plan(table: Table, change: Prepared) -> PreparedPlan:
     return PreparedPlan(
         table=table.settings.name,
         id=change.id,
@@ -258,6 +273,13 @@ def _gone(table: Table, change: str, why: str) -> PreparedChangeError:
     )
 
 
+def _no_such(table: Table, change: str) -> PreparedChangeError:
+    return PreparedChangeError(
+        f"table {table.settings.name} has no prepared change {change}",
+        next_step=f"see `firnline rewrite {table.settings.name} --prepared`",
+    )
+
+
 def discard_prepared(
     table: Table, change_id: str, run: RunIdentity, why: str = ""
 ) -> DiscardReport:
@@ -279,10 +301,7 @@ def discard_prepared(
     metrics = RunMetrics(table)
     change = objects.read(table, change_id)
     if change is None:
-        raise PreparedChangeError(
-            f"table {table.settings.name} has no prepared change {change_id}",
-            next_step=f"see `firnline rewrite {table.settings.name} --prepared`",
-        )
+        raise _no_such(table, change_id)
     stands = objects.decide(table, change_id, "discard", run, why=why)
     if stands.verdict != "discard":
         raise PreparedChangeError(

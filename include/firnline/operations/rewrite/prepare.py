@@ -20,7 +20,7 @@ from firnline.log.txn_file import RunIdentity
 from firnline.operations.committer import outputs_of
 from firnline.operations.options import RewriteOptions
 from firnline.operations.prepared import objects
-from firnline.operations.prepared.compare import Asked, check_asked, evidence
+from firnline.operations.prepared.compare import Asked, check_asked, comparison, evidence
 from firnline.operations.prepared.evidence import Evidence
 from firnline.operations.prepared.record import KEEP_MS, Prepared, plain, planned_by, standing
 from firnline.operations.prepared.run import WaitingChange, discard_prepared, of_run
@@ -115,11 +115,12 @@ def run_prepare(
         engine: called once there is a part to read.
         options: as for ``run_rewrite``, with what the evidence is to show.
         run: who runs it; its id finds the change again.
-        on_progress: called whenever a group is read.
+        on_progress: called whenever a group is read, then whenever partitions are compared.
 
     Raises:
         UsageError, RewriteFailedError, RewriteRefusedError: as ``run_rewrite``; of all partitions
             nothing is prepared then.
+        EnvironmentFaultError: the engine's workers cannot compare rows; nothing was written.
         AssertionFailedError: an assertion does not hold; the new parts are deleted.
         CommitExpiredError: it took longer than ``commit_ttl``; the new parts are deleted.
         OutcomeUnknownError: nobody can say whether the statement was stored; nothing is deleted.
@@ -135,12 +136,15 @@ def run_prepare(
     if plan.nothing_to_do or options.dry_run:
         return _nothing(runner, base)
     runner.probe()
-    found = _execute(runner, base, plan, options, on_progress or (lambda _: None))
+    compare = comparison(lambda: runner.engine)
+    tell = on_progress or (lambda _: None)
+    found = _execute(runner, base, plan, options, tell)
     with Outputs(table, outputs_of(found.done)) as new:
         wanted, partitions = _changes(runner, base, plan, found, options)
         if is_nothing(wanted):
             return _nothing(runner, base)
-        shown = evidence(table, base.snapshot, wanted, asked)
+        heard = _comparisons(wanted, tell)
+        shown = evidence(table, base.snapshot, wanted, asked, compare, heard)
         made = _statement(runner, base, wanted, options, shown)
         _refuse_late(table, base)
         objects.state(table, made, new.attempt, lambda: _age_ms(table, base) <= _ttl(table))
@@ -225,6 +229,20 @@ def _together(changes: Sequence[Change]) -> Change:
         counts=add_counts([each.counts for each in changes]),
         partitions=tuple(sorted({name for each in changes for name in each.partitions})),
     )
+
+
+def _comparisons(wanted: Change, tell: Callable[[Progress], None]) -> Callable[[int], None]:
+    """Return what tells how many partitions are compared, from the first one on."""
+    number = len(wanted.partitions)
+    nothing = Progress(
+        groups=0, groups_done=0, parts_in=0, parts_merged=0, parts_done=0, transactions=0
+    )
+
+    def heard(compared: int) -> None:
+        tell(msgspec.structs.replace(nothing, partitions=number, partitions_compared=compared))
+
+    heard(0)
+    return heard
 
 
 def _statement(

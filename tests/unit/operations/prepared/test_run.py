@@ -208,6 +208,32 @@ def test_other_partitions_may_change_meanwhile(tmp_path: Path) -> None:
     assert rows(world) == [(1, 1), (2, 1), (2, 3)]
 
 
+@pytest.mark.parametrize(
+    ("found", "said"), [(None, "is gone"), (b"short", "has 5 bytes instead of")], ids=str
+)
+def test_a_commit_whose_part_an_older_sweep_has_deleted_is_one_sentence_and_changes_nothing(
+    tmp_path: Path, found: bytes | None, said: str
+) -> None:
+    world = filled(numbers(1, 1, 2, 3), numbers(2, 2, 4))
+    change = prepared(world, tmp_path)
+    first = min(orphans(world))
+    _, modified = world.store.objects.pop(first)
+    if found is not None:
+        world.store.objects[first] = (found, modified)
+    before = dict(world.store.objects)
+    with pytest.raises(PreparedChangeError) as error:
+        commit_prepared(world.table, change, RUN)
+    told = str(error.value)
+    assert told.startswith(f"prepared change {change} is not committed: its part {first} {said}")
+    assert f"discard it (firnline rewrite t --discard {change}) and prepare it again" in told
+    assert "a sweep by an older firnline may have deleted the part" in told
+    assert "\n" not in told
+    assert world.store.objects == before
+    assert rows(world) == [(1, 1), (1, 2), (1, 3), (2, 2), (2, 4)]
+    assert discard_prepared(world.table, change, RUN).parts == 2
+    assert not orphans(world)
+
+
 def test_a_discard_deletes_the_parts_at_once_and_nobody_commits_them_any_more(
     tmp_path: Path,
 ) -> None:
@@ -389,4 +415,5 @@ def test_the_page_shows_what_waits_without_its_sample_rows(tmp_path: Path) -> No
     assert not unchanged(world.table, seen)
     (shown,) = detail_of(read(world.table))["prepared"]
     assert (shown["id"], shown["asked"], shown["user"]) == (change, "n != 2", "ann")
+    assert shown["is_query"] is False
     assert (shown["evidence"]["removed"], "samples" in shown["evidence"]) == (1, False)

@@ -525,19 +525,40 @@ function Next({ plans, table, operations, now }) {
 }
 
 /** Rewrites that are written and wait for somebody to commit or discard them, with their evidence. */
-function Prepared({ detail, now }) {
-  if (detail.prepared_problem) return h(Section, { title: "Waits for approval" }, h(Problem, { text: detail.prepared_problem }));
+function Prepared({ detail, table, now }) {
+  const title = "Waits for approval";
+  if (detail.prepared_problem) return h(Section, { title }, h(Problem, { text: detail.prepared_problem }));
   if (!detail.prepared?.length) return null;
-  const cells = (each, name) => h(ui.Table.Row, { key: name }, h(ui.Table.Cell, null, name),
-    [`${number(each.rows_before)} → ${number(each.rows_after)}`, number(each.removed), number(each.added), number(each.changed)].map((text, at) => h(ui.Table.Cell, { key: at, textAlign: "end" }, text)));
-  return h(Section, { title: "Waits for approval" }, detail.prepared.map((one) => h(ui.Box, { key: one.id, mb: 6, "data-testid": "prepared" },
-    h(ui.Text, null, h("b", null, one.asked), `, prepared ${ago(one.t, now)}${one.user ? ` by ${one.user}` : ""}: ${counted(one.parts, "new part")} (${size(one.bytes)})${one.begun ? ", its commit or discard has begun" : ""}. `,
-      one.dag_id && h(Link, { to: runPath(one.dag_id, one.run_id) }, "Its run")),
-    h(ui.Table.Root, { size: "sm", mt: 2 },
-      h(ui.Table.Header, null, h(ui.Table.Row, null, ["partition", "rows", "removed", "added", "changed"].map((title, at) => h(ui.Table.ColumnHeader, { key: title, textAlign: at ? "end" : "start" }, title)))),
-      h(ui.Table.Body, null, one.evidence.partitions.map((each) => cells(each, each.partition || "-")), one.evidence.partition_count > 1 && cells(one.evidence, counted(one.evidence.partition_count, "partition")))),
-    Object.keys(one.evidence.columns).length > 0 && h(ui.Text, { fontSize: "sm", mt: 2 }, "Changed values: ", Object.entries(one.evidence.columns).map(([name, count]) => `${name} ${number(count)}`).join(", ")),
-    one.evidence.assertions.map((text) => h(ui.Text, { key: text, fontSize: "sm", color: "fg.muted" }, `holds: ${text}`)))));
+  return h(Section, { title }, detail.prepared.map((one) => h(ui.Box, { key: one.id, mb: 6, "data-testid": "prepared" },
+    h(ui.Text, null, `${one.is_query ? "Rewrite by the query" : "Keep only rows with"} `, h(ui.Code, null, one.asked)),
+    h(ui.Text, { fontSize: "sm", color: "fg.muted" }, `Prepared ${ago(one.t, now)}${one.user ? ` by ${one.user}` : ""}, as of transaction ${number(one.seq)}: ${counted(one.parts, "new part")} (${size(one.bytes)}), which nobody sees yet.`),
+    h(Decide, { one, table }),
+    h(Difference, { shown: one.evidence }))));
+}
+
+/** Where somebody decides: in the form of its run, or at the command line that has prepared it. */
+function Decide({ one, table }) {
+  if (one.begun) return h(ui.Text, null, "Somebody has decided; if this stays, end it: ", h(ui.Code, null, `firnline rewrite ${table} --prepared`));
+  if (one.dag_id) return h(ui.Text, null, h(Link, { to: `${runPath(one.dag_id, one.run_id)}/required_actions` }, "Approve or reject it"), " in its run.");
+  return h(ui.Text, null, "Decide by ", h(ui.Code, null, `firnline rewrite ${table} --commit ${one.id}`), " or ", h(ui.Code, null, "--discard"), ".");
+}
+
+/** Rows that go, come and change; of a table without a key none is said to change. */
+function Difference({ shown }) {
+  const kinds = shown.keys.length ? ["removed", "added", "changed"] : ["removed", "added"];
+  const cells = (each, name, bold) => h(ui.Table.Row, { key: name, fontWeight: bold ? "bold" : undefined }, h(ui.Table.Cell, null, name),
+    [`${number(each.rows_before)} → ${number(each.rows_after)}`, ...kinds.map((kind) => number(each[kind]))].map((text, at) => h(ui.Table.Cell, { key: at, textAlign: "end" }, text)));
+  const more = shown.partition_count - shown.partitions.length;
+  const muted = { fontSize: "sm", color: "fg.muted", mt: 1 };
+  return h(React.Fragment, null,
+    h(ui.Table.Root, { size: "sm", mt: 2, width: "auto" },
+      h(ui.Table.Header, null, h(ui.Table.Row, null, ["partition", "rows", ...kinds].map((title, at) => h(ui.Table.ColumnHeader, { key: title, textAlign: at ? "end" : "start" }, title)))),
+      h(ui.Table.Body, null, shown.partitions.map((each) => cells(each, each.partition || "-")),
+        shown.partition_count > 1 && cells(shown, more > 0 ? `all ${counted(shown.partition_count, "partition")}, ${number(more)} not shown` : counted(shown.partition_count, "partition"), true))),
+    shown.keys.length > 0 ? h(ui.Text, muted, `Rows are matched by ${shown.keys.join(", ")}.`)
+      : shown.added > 0 && h(ui.Text, muted, "No key matches rows: a changed row is one removed and one added."),
+    Object.keys(shown.columns).length > 0 && h(ui.Text, { fontSize: "sm", mt: 1 }, "Values that change: ", Object.entries(shown.columns).map(([name, count]) => `${number(count)} of ${name}`).join(", "), "."),
+    shown.assertions.map((text) => h(ui.Text, { key: text, fontSize: "sm", mt: 1 }, "Holds: ", h(ui.Code, null, text))));
 }
 
 /** What needs values that may not stand in an address: the form of the DAG asks for them. */
@@ -603,7 +624,7 @@ function TableOfDag({ dagId }) {
       h(ui.Text, { ml: 6 }, "Last verify:"), h(Run, { run: airflow.runs.verify, dagId: `verify__${row.table}`, now })),
     !detail && !row.problem && h(ui.Text, { mt: 8, color: "fg.muted" }, h(ui.Spinner, { size: "sm", mr: 2 }), "The details are being read …"),
     detail && h(React.Fragment, null,
-      h(Prepared, { detail, now }),
+      h(Prepared, { detail, table: row.table, now }),
       h(Next, { plans: detail.next, table: row.table, operations: row.operations, now }),
       h(Partitions, { detail, table: row.table, operations: row.operations }),
       h(Transactions, { detail, table: row.table, operations: row.operations, now }),
