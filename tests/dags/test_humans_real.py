@@ -245,6 +245,7 @@ def test_an_erase_that_is_rejected_erases_nothing(erased: Maintained) -> None:
     assert rows_by_day(erased.table("erased")) == {DAYS[0]: 21, DAYS[1]: 21}
 
 
+@pytest.mark.turn("a job that waits for an approval")
 def test_an_approved_erase_takes_the_keys_of_a_file_and_names_its_certificate(
     erased: Maintained, tmp_path: Path
 ) -> None:
