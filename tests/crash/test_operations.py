@@ -4,7 +4,7 @@ The calls of a clean run are counted, then each of them is hit. What has to hold
 ``tests/support/sweeping.py``. Who dies asks for nothing more. Who is interrupted (Ctrl-C, SIGTERM,
 no memory, a cancelled thread or task) goes on with its ``except`` clauses, and these can delete.
 
-In memory an operation dies at every call, in one of the ways in turn, and in all of them where it
+In memory an operation dies at three calls of five, in the ways in turn, and in all of them where it
 commits or publishes. Of interrupts, and through the product's own client on one of the real stores
 in turn, it is a sample of every operation's points, among them always one that commits or
 publishes. `make test-full` is exhaustive (on real stores with one kind of interrupt a point).
@@ -79,7 +79,7 @@ def test_an_operation_that_dies_at_any_store_call_comes_right_when_it_is_run_aga
     start = lay_out(MemoryPlace(), scenario, scratch)
     points = some_deaths(start.calls, start.creates, scenario.name)
     figures = sweep(start, points)
-    assert figures.points == len(points) >= len(start.calls) >= 6
+    assert figures.points == len(points) >= 3 * len(start.calls) // 5 >= 3
 
 
 @pytest.mark.parametrize("scenario", SCENARIOS, ids=str)

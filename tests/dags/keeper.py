@@ -51,8 +51,7 @@ tables:
   idle:
     root: 'file://{folder}/idle'
     operations: [merge, delete_where]
-    # Due since midnight: a run as soon as there is a scheduler, and no further one.
-    merge: {{schedule: '0 0 * * *'}}
+    merge: {{schedule: '* * * * *'}}
   rivals: {{root: 'file://{folder}/rivals'}}
   bounded: {{root: 'file://{folder}/bounded'}}
   lost: {{root: 'file://{folder}/lost', operations: [merge, tombstone_cleanup], alerts: {told}}}

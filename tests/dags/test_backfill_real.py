@@ -245,6 +245,7 @@ def test_a_rewrite_that_removes_too_much_needs_force(rewritten: Maintained) -> N
     assert rows_by_day(table) == before
 
 
+@pytest.mark.turn("a job that waits for an approval")
 def test_an_approved_rewrite_shows_its_rows_and_commits_exactly_the_parts_that_were_shown(
     rewritten: Maintained,
 ) -> None:

@@ -31,17 +31,15 @@ def removed(maintained: Maintained) -> Maintained:
 
 @pytest.fixture(scope="module", autouse=True)
 def silent(removed: Maintained) -> tuple[Run, Run]:
-    """Removals without an answer and with one, begun first: silence takes its time.
+    """Removals without an answer and with one and then none, begun first: silence takes its time.
 
     It is long enough to give the one answer on a machine that does much else.
     """
-    conf: dict[str, Any] = {"partitions": [f"*={DAYS[4]}"]}
-    never = removed.start("remove_partitions", "removed", {**conf, **IMPATIENT})
-    conf |= {"dry_run": False, "answer_within": "60s"}
+    conf = {"dry_run": False, "answer_within": "60s", "partitions": [f"*={DAYS[4]}"]}
     once = removed.start("remove_partitions", "removed", conf)
     assert removed.question(once, "pick")["options"] == [partition(DAYS[4]), NONE]
     removed.answer(once, "pick", partition(DAYS[4]))
-    return never, once
+    return removed.start("remove_partitions", "removed", {**conf, **IMPATIENT}), once
 
 
 def test_a_removal_asks_twice_and_takes_what_was_picked_and_nothing_else(
@@ -245,6 +243,7 @@ def test_an_erase_that_is_rejected_erases_nothing(erased: Maintained) -> None:
     assert rows_by_day(erased.table("erased")) == {DAYS[0]: 21, DAYS[1]: 21}
 
 
+@pytest.mark.turn("a job that waits for an approval")
 def test_an_approved_erase_takes_the_keys_of_a_file_and_names_its_certificate(
     erased: Maintained, tmp_path: Path
 ) -> None:

@@ -236,3 +236,5 @@ def test_what_was_appended_after_a_merge_is_merged_by_the_next(maintained: Maint
 
 def test_the_clock_starts_runs_too(maintained: Maintained) -> None:
     assert maintained.first_run("idle", "scheduled").state == "success"
+    # Enough of it.
+    maintained.stack.api.call("PATCH", "/dags/merge__idle", {"is_paused": True})

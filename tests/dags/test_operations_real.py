@@ -233,6 +233,7 @@ def test_a_lost_log_is_rebuilt_and_one_that_is_there_is_not_touched(
 # --- beside each other ----------------------------------------------------------------------------
 
 
+@pytest.mark.turn("who waits in the pool of a table")
 def test_clean_up_runs_beside_a_merge_and_ttl_waits_for_it(maintained: Maintained) -> None:
     table = maintained.table("busy")
     fill(table, 5, partitions=("day=a", "day=b", *OLD))

@@ -19,7 +19,7 @@ from tools.airflow_api import wait_until
 CREATE_POOLS = "`firnline pools > pools.json` and then `airflow pools import pools.json`"
 
 
-@pytest.mark.turn("two merges in the pool of their table")
+@pytest.mark.turn("who waits in the pool of a table")
 def test_rival_runs_queue_in_the_pool_of_their_table(maintained: Maintained) -> None:
     table = maintained.table("rivals")
     rows = live_rows(table)
@@ -51,7 +51,7 @@ def test_the_doctor_asks_airflow_itself_for_pools_and_connections(maintained: Ma
     assert (found["rivals"]["state"], done.code) == ("ok", 1)
 
 
-@pytest.mark.turn("two merges in the pool of their table")
+@pytest.mark.turn("who waits in the pool of a table")
 def test_two_merges_of_a_table_run_at_once_and_what_runs_alone_waits_for_both(
     maintained: Maintained,
 ) -> None:

@@ -31,7 +31,7 @@ def test_a_stream_of_changes_goes_on_where_it_was_and_a_batch_reads_the_same(
     def poll() -> None:
         query = (
             spark.readStream.format("firnline")
-            .options(changes="true", maxPartsPerBatch="3", bytesPerTask="1", columns="id")
+            .options(changes="true", maxPartsPerBatch="3", columns="id")
             .load(table.settings.root)
             .writeStream.format("parquet")
             .options(checkpointLocation=f"{tmp_path}/check", path=out)

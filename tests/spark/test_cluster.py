@@ -157,6 +157,7 @@ session.stop()
 """
 
 
+@pytest.mark.turn("executors of another process")
 @BOTH_STORES
 def test_merge_rewrite_prepare_verify_and_source_run_on_executors_with_a_python_of_their_own(
     cluster: SparkCluster, store_root: StoreRoot, tmp_path: Path
@@ -319,7 +320,7 @@ def connect_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 NO_JVM = {"JAVA_HOME": "/nowhere"}
 
 
-@pytest.mark.turn("a connect server")
+@pytest.mark.turn("executors of another process")
 @BOTH_STORES
 def test_a_connect_server_runs_the_same_groups_and_no_jvm_starts_here(
     connect_server: str, parts: Parts, tmp_path: Path
@@ -332,7 +333,7 @@ session = open_session("connect", {}, remote=more[0])
     assert "firnline.zip" in said[1]
 
 
-@pytest.mark.turn("a connect server")
+@pytest.mark.turn("executors of another process")
 @BOTH_STORES
 def test_a_table_is_merged_through_a_connect_server(
     connect_server: str, store_root: StoreRoot

@@ -24,15 +24,20 @@ TOGETHER: Mapping[str, str] = {
 SCATTERED = ("tests/crash/", "tests/hostile/test_fuzz.py")
 """Paths of tests that share nothing: each of them may run anywhere."""
 FIRST = (
-    "tests/dags/test_backfill_real.py",
-    "tests/dags/test_humans_real.py",
+    # The first three begin together: only one of them needs the Airflow of the run, and starts it.
     "tests/spark/",
     "tests/e2e/test_cli_spark.py",
+    "tests/dags/test_backfill_real.py",
     "tests/dags/test_page_browser.py",
-    "tests/dags/test_operations_real.py",
     "tests/dags/test_merge_real.py",
+    "tests/dags/test_humans_real.py",
+    "tests/dags/test_operations_real.py",
     "tests/dags/test_replace_real.py",
+    "tests/dags/test_pools_real.py",
+    "tests/dags/test_asleep_real.py",
     "tests/dags/",
+    "tests/store/test_wire.py",
+    "tests/mirrors/test_iceberg.py",
     "tests/crash/",
 )
 """How the paths begin of what takes longest, longest first."""
