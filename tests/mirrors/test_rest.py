@@ -12,12 +12,14 @@ import pyiceberg.catalog
 import pytest
 from pyiceberg.utils.config import Config
 
+from firnline.commit.base import read_base
 from firnline.errors import (
     MirrorCatalogError,
     MirrorDamagedError,
     SnapshotUnstableError,
 )
 from firnline.log.txn_file import RunIdentity
+from firnline.mirror.iceberg.publish import publish
 from firnline.mirror.iceberg.shown import list_records
 from firnline.operations.delete.run import run_delete
 from firnline.operations.merge.run import run_merge
@@ -73,8 +75,13 @@ def test_a_publication_is_three_requests_of_the_catalog(
     asked = ["GET config", "GET t", "POST t"]
     for number, expected in enumerate((FIRST, asked, asked)):
         mirrored.append(6 * number)
-        began = len(rest_proxy.seen)
-        mirrored.publish()
+        began, table = len(rest_proxy.seen), mirrored.table()
+        read_base(table)
+        read = table.store.counters.as_dict()
+        publish(table)
+        whole = table.store.counters.as_dict()
+        besides = {kind: whole[kind] - 2 * read[kind] for kind in ("get", "put", "list")}
+        assert number == 0 or besides == {"get": 1, "put": 3, "list": 1}
         found = [f"{r.method} {r.path.rpartition('/')[2]}" for r in rest_proxy.seen[began:]]
         namespace = mirrored.name.partition(".")[0]
         assert [each.replace(namespace, "namespace") for each in found] == expected
