@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import logging
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pyiceberg.catalog
@@ -16,6 +16,7 @@ from firnline.commit.base import read_base
 from firnline.errors import (
     MirrorCatalogError,
     MirrorDamagedError,
+    MirrorRefusedError,
     SnapshotUnstableError,
 )
 from firnline.log.txn_file import RunIdentity
@@ -115,6 +116,17 @@ def test_what_another_engine_committed_is_found(mirrored: InCatalog) -> None:
     assert f"roll it back to snapshot {ours}" in str(caught.value.next_step)
     mirrored.shown().manage_snapshots().rollback_to_snapshot(ours).commit()
     assert shown(mirrored) == list(range(12))
+
+
+def test_the_mirror_of_another_table_stays_as_it_is(mirrored: InCatalog, tmp_path: Path) -> None:
+    mirrored.append(0)
+    mirrored.publish()
+    (tmp_path / "other").mkdir()
+    other = replace(in_rest_catalog(mirrored.rest, tmp_path / "other"), name=mirrored.name)
+    other.append(6)
+    with pytest.raises(MirrorRefusedError, match=f"it is one of {mirrored.url}"):
+        other.publish()
+    assert check_iceberg(mirrored.table()).same
 
 
 def said(status: int) -> bytes:
