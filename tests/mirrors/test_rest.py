@@ -20,6 +20,7 @@ from firnline.errors import (
     SnapshotUnstableError,
 )
 from firnline.log.txn_file import RunIdentity
+from firnline.mirror.iceberg import rest
 from firnline.mirror.iceberg.publish import publish
 from firnline.mirror.iceberg.shown import list_records
 from firnline.operations.delete.run import run_delete
@@ -203,6 +204,16 @@ def test_a_rival_goes_on_from_a_commit_whose_answer_was_lost(
     assert shown(mirrored) == list(range(18))
     snapshots = mirrored.shown().metadata.snapshots
     assert [s.summary and s.summary["added-records"] for s in snapshots] == ["6", "6", "6"]
+
+
+def test_a_silent_catalog_is_not_waited_for_without_limit(
+    mirrored: InCatalog, rest_proxy: FaultProxy, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(rest, "LIMIT", (5.0, 0.3))
+    rest_proxy.add("stall", times=EVER)
+    mirrored.append(0)
+    with pytest.raises(MirrorCatalogError, match="ReadTimeout"):
+        mirrored.publish()
 
 
 def strangers(request: Request) -> bool:
