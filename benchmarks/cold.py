@@ -10,10 +10,11 @@ import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from benchmarks import data
+from benchmarks import binpack, data
 from benchmarks.contenders import GROUPS, LEVEL, ROW_GROUP, THREADS
 from benchmarks.measure import Figures, run_process
 from benchmarks.merge import lay_out
+from tools.sparkreaders import PYSPARK
 
 JOB = Path(__file__).parents[1] / "spark_jobs" / "merge.py"
 
@@ -29,7 +30,7 @@ def compare(cache: Path, work: Path, rounds: int) -> list[Figures]:
         for name, figures in found.items():
             shutil.rmtree(work, ignore_errors=True)
             work.mkdir(parents=True)
-            command = _firnline(name, work, files) if name in OURS else _peer(name, work, files)
+            command = PREPARED.get(name, _peer)(name, work, files)
             figures.rounds.append(run_process(command, {"PYTHONDONTWRITEBYTECODE": ""}))
             figures.notes = _written(work)
             print(f"  cold      {name:24s} {figures.rounds[-1].seconds:6.2f} s", flush=True)
@@ -64,6 +65,11 @@ def _peer(name: str, work: Path, files: list[Path]) -> list[str]:
             copy.hardlink_to(path)
         convert_to_deltalake(str(work / "out"))
     return [sys.executable, "-m", "benchmarks.cold", name, str(work / "out"), *map(str, files)]
+
+
+def _iceberg(_name: str, work: Path, files: list[Path]) -> list[str]:
+    binpack.prepare(work / "out", files, LEVEL)
+    return binpack.command(work / "out", files, GROUPS, THREADS)
 
 
 def _written(work: Path) -> dict[str, object]:
@@ -136,8 +142,14 @@ CONTENDERS: dict[str, tuple[str, Merge | None]] = {
     "DuckDB": ("a COPY for each group", _duckdb),
     "Polars": ("a streamed sink for each group", _polars),
     "Spark": ("local[2], coalesce and write", _spark),
+    "Iceberg": (f"rewrite_data_files, Spark {PYSPARK}, local[2], with plan and commit", None),
 }
-"""Name -> description, and the merge of a peer."""
+"""Name -> description, and the merge of a peer that is a process of this module."""
+PREPARED: dict[str, Callable[[str, Path, list[Path]], list[str]]] = {
+    **dict.fromkeys(OURS, _firnline),
+    "Iceberg": _iceberg,
+}
+"""Name -> what lays the files out for it and returns the command that is measured."""
 
 
 if __name__ == "__main__":

@@ -22,7 +22,8 @@ filters.
         "Unsorted merge, cold",
         """
 The files of the unsorted merge on local disk, by whole processes: from the start of the process to
-its end, on caches that are warm. firnline alone plans and commits with a log; delta-rs commits too.
+its end, on caches that are warm. firnline alone plans and commits with a log; delta-rs and Iceberg
+commit too.
 """,
     ),
     "small": (

@@ -5,19 +5,23 @@ from __future__ import annotations
 import json
 import logging
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pyiceberg.catalog
 import pytest
 from pyiceberg.utils.config import Config
 
+from firnline.commit.base import read_base
 from firnline.errors import (
     MirrorCatalogError,
     MirrorDamagedError,
+    MirrorRefusedError,
     SnapshotUnstableError,
 )
 from firnline.log.txn_file import RunIdentity
+from firnline.mirror.iceberg import rest
+from firnline.mirror.iceberg.publish import publish
 from firnline.mirror.iceberg.shown import list_records
 from firnline.operations.delete.run import run_delete
 from firnline.operations.merge.run import run_merge
@@ -73,8 +77,13 @@ def test_a_publication_is_three_requests_of_the_catalog(
     asked = ["GET config", "GET t", "POST t"]
     for number, expected in enumerate((FIRST, asked, asked)):
         mirrored.append(6 * number)
-        began = len(rest_proxy.seen)
-        mirrored.publish()
+        began, table = len(rest_proxy.seen), mirrored.table()
+        read_base(table)
+        read = table.store.counters.as_dict()
+        publish(table)
+        whole = table.store.counters.as_dict()
+        besides = {kind: whole[kind] - 2 * read[kind] for kind in ("get", "put", "list")}
+        assert number == 0 or besides == {"get": 1, "put": 3, "list": 1}
         found = [f"{r.method} {r.path.rpartition('/')[2]}" for r in rest_proxy.seen[began:]]
         namespace = mirrored.name.partition(".")[0]
         assert [each.replace(namespace, "namespace") for each in found] == expected
@@ -108,6 +117,17 @@ def test_what_another_engine_committed_is_found(mirrored: InCatalog) -> None:
     assert f"roll it back to snapshot {ours}" in str(caught.value.next_step)
     mirrored.shown().manage_snapshots().rollback_to_snapshot(ours).commit()
     assert shown(mirrored) == list(range(12))
+
+
+def test_the_mirror_of_another_table_stays_as_it_is(mirrored: InCatalog, tmp_path: Path) -> None:
+    mirrored.append(0)
+    mirrored.publish()
+    (tmp_path / "other").mkdir()
+    other = replace(in_rest_catalog(mirrored.rest, tmp_path / "other"), name=mirrored.name)
+    other.append(6)
+    with pytest.raises(MirrorRefusedError, match=f"it is one of {mirrored.url}"):
+        other.publish()
+    assert check_iceberg(mirrored.table()).same
 
 
 def said(status: int) -> bytes:
@@ -184,6 +204,16 @@ def test_a_rival_goes_on_from_a_commit_whose_answer_was_lost(
     assert shown(mirrored) == list(range(18))
     snapshots = mirrored.shown().metadata.snapshots
     assert [s.summary and s.summary["added-records"] for s in snapshots] == ["6", "6", "6"]
+
+
+def test_a_silent_catalog_is_not_waited_for_without_limit(
+    mirrored: InCatalog, rest_proxy: FaultProxy, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(rest, "LIMIT", (5.0, 0.3))
+    rest_proxy.add("stall", times=EVER)
+    mirrored.append(0)
+    with pytest.raises(MirrorCatalogError, match="ReadTimeout"):
+        mirrored.publish()
 
 
 def strangers(request: Request) -> bool:

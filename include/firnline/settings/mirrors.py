@@ -14,6 +14,18 @@ FORMATS = ("delta", "iceberg")
 """Names of the formats, as ``mirror`` of the settings and the table's properties have them."""
 
 
+_OF_CATALOGS = frozenset(
+    {
+        "credential",
+        "token",
+        "header.authorization",
+        "header.cookie",
+        "header.proxy-authorization",
+    }
+)
+"""Properties of catalogs, in lower case, that hold credentials, besides those with usual names."""
+
+
 class DeltaMirror(Section):
     """The table's newest state as a Delta table under its root."""
 
@@ -62,7 +74,7 @@ class IcebergMirror(Section):
     @classmethod
     def _refuse_credentials(cls, value: dict[str, str]) -> dict[str, str]:
         for name, given in value.items():
-            if is_credential(name, given) or name in ("credential", "token"):
+            if is_credential(name, given) or name.lower() in _OF_CATALOGS:
                 raise ValueError(
                     f"{name} may hold a credential, which has no place in a settings file; write "
                     "it into pyiceberg's configuration of the catalog, or a variable "

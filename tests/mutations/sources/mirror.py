@@ -10,6 +10,7 @@ _HIDING = "include/firnline/mirror/delta/hiding.py"
 _VECTORS_TEST = ("tests/unit/mirror/test_vectors.py",)
 _PUBLISH_TEST = ("tests/unit/mirror/test_publish.py",)
 _CATALOG_TEST = ("tests/unit/mirror/iceberg/test_in_catalog.py",)
+_REST_TEST = ("tests/mirrors/test_rest.py",)
 _READERS_TEST = ("tests/unit/mirror/iceberg/test_what_readers_use.py",)
 
 MIRROR = (
@@ -134,6 +135,14 @@ MIRROR = (
         new="    if snapshot is None:\n        raise _foreign",
         breaks="Rows that another engine wrote stay in the Iceberg mirror.",
         caught_by=_CATALOG_TEST,
+    ),
+    Mutation(
+        name="the mirror of another table is built upon",
+        file="include/firnline/mirror/iceberg/head.py",
+        old='    if root != opened.root.url.rstrip("/"):',
+        new='    if not root or opened.root.url == "":',
+        breaks="A REST catalog's table of this name shows rows of two tables.",
+        caught_by=_REST_TEST,
     ),
     Mutation(
         name="a snapshot is not asserted to follow the one that was read",

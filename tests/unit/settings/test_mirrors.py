@@ -59,6 +59,10 @@ def test_an_iceberg_mirror_names_its_place_in_a_catalog() -> None:
         ({"iceberg": {"name": "flights"}}, "a namespace and a name"),
         ({"iceberg": {"name": "ns."}}, "a namespace and a name"),
         ({"iceberg": {"properties": {"token": "x"}}}, "may hold a credential"),
+        (
+            {"iceberg": {"properties": {"header.Authorization": "Bearer x"}}},
+            "may hold a credential",
+        ),
         ({"iceberg": {"properties": {"s3.secret-access-key": "x"}}}, "may hold a credential"),
         ({"iceberg": {"properties": {"uri": "postgresql://a:b@host/d"}}}, "may hold a credential"),
         (7, "one mirror is one of"),

@@ -6,8 +6,11 @@ import logging
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import cast
 
-from pyiceberg.catalog import Catalog, load_catalog
+from pyiceberg.catalog import Catalog, CatalogType, infer_catalog_type, load_catalog
+from pyiceberg.typedef import RecursiveDict
+from pyiceberg.utils.config import Config, merge_config
 
 from firnline.errors import FirnlineError, MirrorCatalogError, MirrorRefusedError
 from firnline.mirror.iceberg.io import IMPLEMENTATION, PLACE, Place, register
@@ -57,12 +60,25 @@ def open_catalog(table: Table) -> Opened:
         )
     place = Place(table.store, root)
     with asked(where.catalog):
-        catalog = load_catalog(
-            where.catalog,
-            **{**where.properties, "py-io-impl": IMPLEMENTATION, PLACE: register(place)},
-        )
+        given = {**where.properties, "py-io-impl": IMPLEMENTATION, PLACE: register(place)}
+        catalog = _load(where.catalog, given)
     location = root.url_of(table.paths.iceberg_dir).rstrip("/")
     return Opened(catalog, where.catalog, where.identifier, root, location, place)
+
+
+def _load(name: str, properties: dict[str, str]) -> Catalog:
+    """Open a catalog as pyiceberg does; a REST catalog is asked with a limit."""
+    if "py-catalog-impl" in properties:
+        return load_catalog(name, **properties)
+    configured: RecursiveDict = Config().get_catalog_config(name) or {}
+    whole = merge_config(configured, {**properties})
+    given = whole.get("type")
+    kind = CatalogType(str(given).lower()) if given else infer_catalog_type(name, whole)
+    if kind is not CatalogType.REST:
+        return load_catalog(name, **properties)
+    from firnline.mirror.iceberg.rest import LimitedRestCatalog  # its imports take 0.2 s
+
+    return LimitedRestCatalog(name, **cast("dict[str, str]", whole))
 
 
 @contextmanager
