@@ -79,10 +79,10 @@ class CatalogPublishers(Publishers):
     def act(self) -> None:
         """Let publishers go on; sometimes an operator drops the catalog's table."""
         world = self.world
-        if self.newest is not None and not self.lake.dropped:
-            if world.chance.happens("drop", world.step, 4742, _DROPS):
-                self.lake.drop()
-                self._look()
+        there = self.newest is not None and not self.lake.dropped
+        if there and world.chance.happens("drop", world.step, 4742, _DROPS):
+            self.lake.drop()
+            self._look()
         super().act()
 
     def _stage(self, actor: Actor) -> Stage:

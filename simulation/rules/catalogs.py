@@ -98,14 +98,18 @@ def _misread_stays() -> None:
 
 
 CATALOGS: dict[str, Mutation] = {
-    "a publisher reads the table before the catalog": Mutation(_table_before_catalog, 16_001),
-    "a snapshot does not wait for deletes and columns": Mutation(_never_waits, 16_001),
+    "a publisher reads the table before the catalog": Mutation(_table_before_catalog, 16_002),
+    "a snapshot does not wait for deletes and columns": Mutation(_never_waits, 16_009),
     "a snapshot counts before the catalog has taken it": Mutation(_record_before_commit, 16_001),
-    "metadata of any age is swept": Mutation(_metadata_of_any_age, 16_001),
-    "metadata is swept that was the newest a grace ago": Mutation(_newest_alone, 16_001),
-    "metadata goes by the grace of the settings": Mutation(_grace_of_settings, 16_001),
-    "the record of a file that goes states its bounds": Mutation(_bounds_stay, 16_001),
-    "an erase leaves the snapshots of before it": Mutation(_old_snapshots_stay, 16_001),
-    "who stood still writes metadata all the same": Mutation(_writes_whenever, 16_001),
-    "snapshots stay that would be read wrongly": Mutation(_misread_stays, 16_001),
+    "metadata of any age is swept": Mutation(_metadata_of_any_age, 16_002),
+    "metadata is swept that was the newest a grace ago": Mutation(_newest_alone, 16_002),
 }
+
+CATALOGS_RARE: dict[str, Callable[[], None]] = {
+    "metadata goes by the grace of the settings": _grace_of_settings,
+    "the record of a file that goes states its bounds": _bounds_stay,
+    "an erase leaves the snapshots of before it": _old_snapshots_stay,
+    "who stood still writes metadata all the same": _writes_whenever,
+    "snapshots stay that would be read wrongly": _misread_stays,
+}
+"""See ``catalogue.RARE``."""
