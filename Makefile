@@ -20,11 +20,13 @@ TEST_PROCESSES ?= 3
 SEEDS_OF_A_TEST = 500
 SEEDS_IN_FULL = 20000
 # The first of the seeds whose tables have a mirror, or one with deletion vectors (simulation/mirrors.py),
-# of those whose rewrites are prepared (simulation/prepared.py), and of those whose kernels make mistakes
-# (simulation/proofs.py).
+# of those whose rewrites are prepared (simulation/prepared.py), of those whose mirror is in an Iceberg
+# catalog (simulation/snapshots.py), which take twenty times as long, and of those whose kernels make
+# mistakes (simulation/proofs.py). `test-full` plays all of those below SEEDS_IN_FULL anyway.
 WITH_A_MIRROR = 10000
 WITH_VECTORS = 13000
 WITH_PREPARED = 14000
+WITH_A_CATALOG = 16003
 WITH_MISTAKES = 17000
 # Seeds that no run before has played: by the commit, so that a failure can be played again.
 FAR_FROM_0 = $(shell printf '%d' "0x$$(git rev-parse --short=7 HEAD 2>/dev/null || echo 76908ce)")
@@ -74,6 +76,7 @@ test: check servers ## check, long unit tests, and all that needs a real S3 serv
 	$(BIN)/python -m simulation --seeds 25 --from $(WITH_VECTORS)
 	$(BIN)/python -m simulation --seeds 25 --from $(WITH_PREPARED)
 	$(BIN)/python -m simulation --seeds 9 --from $(WITH_MISTAKES)
+	$(BIN)/python -m simulation --seeds 3 --from $(WITH_A_CATALOG)
 	$(BIN)/pytest -q -n $(TEST_PROCESSES) $(REST)
 
 test-full: export FIRNLINE_TESTS = full

@@ -52,6 +52,8 @@ class Version:
     """Keys of what leads to them."""
     since: int
     """Unix ms."""
+    shown_since: int
+    """When its snapshot came, unix ms."""
 
 
 @dataclass
@@ -77,10 +79,10 @@ class CatalogPublishers(Publishers):
     def act(self) -> None:
         """Let publishers go on; sometimes an operator drops the catalog's table."""
         world = self.world
-        if self.newest is not None and not self.lake.dropped:
-            if world.chance.happens("drop", world.step, 4742, _DROPS):
-                self.lake.drop()
-                self._look()
+        there = self.newest is not None and not self.lake.dropped
+        if there and world.chance.happens("drop", world.step, 4742, _DROPS):
+            self.lake.drop()
+            self._look()
         super().act()
 
     def _stage(self, actor: Actor) -> Stage:
@@ -135,8 +137,12 @@ class CatalogPublishers(Publishers):
         if snapshot is None or position is None:
             raise Violation(f"{key} has no snapshot of ours")
         parts, leading = self._parts(snapshot)
-        version = Version(snapshot.snapshot_id, position, parts, leading | {key}, at)
-        if not self.versions or self.versions[-1].snapshot != snapshot.snapshot_id:
+        last = self.versions[-1] if self.versions else None
+        same = last is not None and last.snapshot == snapshot.snapshot_id
+        shown_since = last.shown_since if last is not None and same else at
+        leading |= {key}
+        version = Version(snapshot.snapshot_id, position, parts, leading, at, shown_since)
+        if not same:
             self._check_order(snapshot, position)
             seen = [k for part in parts for k, _, _ in self.oracle.part_rows[part]]
             skew = self.lake.skews[snapshot.snapshot_id]
@@ -193,7 +199,7 @@ class CatalogPublishers(Publishers):
                     f"state {number} of the catalog leads to {min(gone)}, which is gone"
                 )
             # What waited longer for the next snapshot is deleted all the same.
-            waits_until = version.since + LONGEST_WAIT_MS
+            waits_until = version.shown_since + LONGEST_WAIT_MS
             until = waits_until if last else min(until, waits_until)
             if world.now < until and (gone := version.parts - there):
                 raise Violation(f"state {number} of the catalog shows {min(gone)}, which is gone")

@@ -33,6 +33,7 @@ from firnline.properties.in_force import current
 from firnline.state import checkpoint, health, snapshot
 from firnline.store import create
 from simulation.rules.breaking import Mutation, put
+from simulation.rules.catalogs import CATALOGS, CATALOGS_RARE
 from simulation.rules.changes import CHANGES, CHANGES_RARE
 from simulation.rules.keys import MORE, MORE_RARE
 from simulation.rules.layouts import LAYOUTS
@@ -302,6 +303,7 @@ MUTATIONS: dict[str, Mutation] = {
     **MIRRORS,
     **CHANGES,
     **PREPARED,
+    **CATALOGS,
     **PROOFS,
 }
 """Name of the broken rule -> function that breaks it, and a seed that finds it."""
@@ -311,6 +313,7 @@ RARE: dict[str, Callable[[], None]] = {
     "a fold forgets what a torn listing does not show": _unlisted_is_gone,
     **CHANGES_RARE,
     **MORE_RARE,
+    **CATALOGS_RARE,
 }
 """Rules without a known seed that finds them; unit tests cover them."""
 

@@ -63,5 +63,6 @@ class Planned:
             columns_changed=written and self.new_columns,
             replayed=difference.replayed,
             hold=self.hold,
+            stated=() if self.base.properties is None else self.base.properties.mirrors,
             lost_races=lost,
         )

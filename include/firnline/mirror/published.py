@@ -37,5 +37,7 @@ class Published(msgspec.Struct, frozen=True, kw_only=True):
     hold: Hold | None = None
     """Why the mirror waits at the version before."""
     lost_races: int = 0
+    stated: tuple[str, ...] = ()
+    """Formats of all mirrors that the table states."""
     grace: int = 0
     """The longest that a reader of the table may have, ms."""

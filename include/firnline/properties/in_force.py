@@ -28,7 +28,7 @@ IDENTITY = ("primary_key", "version", "deleted")
 """Properties that decide which row of a key wins: other settings for them are refused."""
 HARMLESS = frozenset({"sort_by", "statistics", "deletes", "mirror"})
 """Properties that a scheduled run applies by itself: parts of before and after are compatible, and
-a mirror that begins shows only parts that are live by then."""
+a mirror that begins shows only parts that are live by then. A mirror ends by a person only."""
 _TIMES = frozenset({"append.ttl", "commit_ttl", "cleanup.grace", "orphan_grace", "deleted_keep"})
 _JSON = ("{", '"')
 """First characters of JSON text. A column whose name begins with one is written as JSON too."""

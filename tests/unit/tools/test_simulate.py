@@ -44,6 +44,7 @@ def test_the_seed_of_the_rule_that_is_broken_comes_first() -> None:
 
 BREAK_EACH = """
 import os
+import firnline.mirror.iceberg.publish  # once, and not in each child
 from simulation.rules.catalogue import MUTATIONS
 for rule, mutation in MUTATIONS.items():
     child = os.fork()  # what it replaces stays replaced

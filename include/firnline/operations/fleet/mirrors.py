@@ -27,6 +27,8 @@ def is_overdue(base: Base, settings: TableSettings) -> bool:
     """Return True if the mirror lacks a change that is as old as ``mirror.every``.
 
     A mirror that waits for a merge is published all the same, since the log of that run says why.
+    One of a table without properties is not: its first merge gives them to it, or a person, and
+    until then each publication would be refused. ``firnline verify`` reports it.
 
     Requests: none for a table without a mirror or with ``every: null``, or if nothing in its log is
     that old; else those of ``lag.behind_since``: 1 LIST, and 1 ranged GET unless the table has been
@@ -37,7 +39,7 @@ def is_overdue(base: Base, settings: TableSettings) -> bool:
         settings: of the settings file, which say who publishes.
     """
     every, snapshot = settings.mirror_every, base.snapshot
-    if every is None or not snapshot.listing:
+    if every is None or not snapshot.listing or base.properties is None:
         return False
     limit = base.table.clock.now_ms() - every
     if all(item.modified_ms > limit for item in snapshot.listing.values()):

@@ -8,6 +8,7 @@ may be run, repeated and killed at any time, beside everything else.
 from __future__ import annotations
 
 import logging
+from dataclasses import KW_ONLY, dataclass, field
 
 from firnline.commit.base import read_base
 from firnline.errors import FirnlineError, NotMirroredError
@@ -53,10 +54,11 @@ def run_mirror(
     run: RunIdentity,
     on_progress: OnProgress = silent,
 ) -> MirrorReport:
-    """Publish the newest state in each format that the settings name, or else the table.
+    """Publish the newest state in each format that the settings name or the table states.
 
     One format after another: where one fails, the others are published all the same, and the first
-    error is raised in the end.
+    error is raised in the end. That of a format which only the table states is a warning, if the
+    settings name another: they may not say where it is, and clean-up waits for its readers anyway.
 
     Requests: those of ``publish`` of each format; where the table does not say yet that it has a
     mirror, and the settings do, those of ``properties.run_apply``, and the others twice. Where the
@@ -72,35 +74,66 @@ def run_mirror(
     Raises: as ``publish`` of each format and ``properties.run_apply``.
     """
     metrics = RunMetrics(table)
+    done = _Formats(table, run, on_progress, dry_run=options.dry_run)
     asked = (table.wanted or table.settings).mirrors
-    found: dict[str, Published] = {}
-    errors: list[FirnlineError] = []
-    applied: int | None = None
-    for name in asked or _stated(table):
-        try:
-            try:
-                found[name] = _publish(table, name, on_progress, dry_run=options.dry_run)
-            except NotMirroredError:
-                if options.dry_run:
-                    raise
-                applied = run_apply(table, run, harmless=True).transaction
-                found[name] = _publish(table, name, on_progress)
-        except FirnlineError as error:
-            errors.append(error)
+    errors = [error for name in asked or _stated(table) if (error := done.publish(name))]
     if errors:
         raise errors[0]
-    kept = Kept() if options.dry_run else _keep_short(table, found)
+    others = dict.fromkeys(name for each in done.found.values() for name in each.stated)
+    left = {name: done.publish(name) for name in others if name not in done.found}
+    kept = Kept() if options.dry_run else _keep_short(table, done.found)
+    warnings = [_left_out(table, name, error) for name, error in left.items() if error]
     return MirrorReport(
         table=table.settings.name,
         dry_run=options.dry_run,
-        delta=found.get("delta"),
-        iceberg=found.get("iceberg"),
-        applied=applied,
+        delta=done.found.get("delta"),
+        iceberg=done.found.get("iceberg"),
+        applied=done.applied,
         checkpoint=kept.checkpoint,
         expired=kept.expired,
-        warnings=(kept.warning,) if kept.warning else (),
+        warnings=(*warnings, *filter(None, [kept.warning])),
         requests=metrics.requests,
         seconds=metrics.seconds,
+    )
+
+
+@dataclass
+class _Formats:
+    """The publications of one run."""
+
+    table: Table
+    run: RunIdentity
+    on_progress: OnProgress
+    _: KW_ONLY
+    dry_run: bool
+    found: dict[str, Published] = field(default_factory=dict)
+    """Those that succeeded, by format."""
+    applied: int | None = None
+    """Transaction that made the table state its mirrors."""
+
+    def publish(self, name: str) -> FirnlineError | None:
+        """Publish in one format; return why that failed."""
+        try:
+            self.found[name] = self._publish(name)
+        except FirnlineError as error:
+            return error
+        return None
+
+    def _publish(self, name: str) -> Published:
+        try:
+            return _publish(self.table, name, self.on_progress, dry_run=self.dry_run)
+        except NotMirroredError:
+            if self.dry_run:
+                raise
+            self.applied = run_apply(self.table, self.run, harmless=True).transaction
+            return _publish(self.table, name, self.on_progress)
+
+
+def _left_out(table: Table, name: str, error: FirnlineError) -> str:
+    return (
+        f"table {table.settings.name} states mirror: [{name}], which the settings do not name, and "
+        f"it was not published: {error}; write it into the settings, or end it by `firnline "
+        f"properties apply {table.settings.name}`"
     )
 
 

@@ -6,7 +6,7 @@ properties may go on with them: see ``properties.needed``.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -131,15 +131,35 @@ def plan_changes(table: Table, base: Base, *, harmless: bool = False) -> Applied
         return Applied(() if harmless else first, after)
     changes = tuple(d for d in _differences(table, now) if d.harmless or not harmless)
     names = {d.name for d in changes}
-    after = msgspec.convert(
-        {**now.plain(), **{n: v for n, v in stated(wanted).items() if n in names}},
-        Properties,
-        strict=False,
-    )
+    values = {n: v for n, v in stated(wanted).items() if n in names}
+    if harmless and "mirror" in values:
+        values["mirror"] = _with_mirrors_of(now, values["mirror"])
+        changes = tuple(d for d in map(_as_applied(now, values), changes) if d.wanted != d.table)
+    after = msgspec.convert({**now.plain(), **values}, Properties, strict=False)
     after = msgspec.structs.replace(after, statistics=_statistics(table, after))
     in_force(_wanted(table) if not harmless else _neutral(table).settings, after)
     _refuse(table, base.snapshot, now, after)
     return Applied(changes, after)
+
+
+def _with_mirrors_of(now: Properties, wanted: Sequence[str]) -> list[str]:
+    """Return the mirrors that a table states, and those that the settings name besides.
+
+    Clean-up keeps parts for the readers of a mirror that the table states, and these do not end
+    because one settings file of several leaves it out: a person ends a mirror.
+    """
+    return list(dict.fromkeys([*now.mirrors, *wanted]))
+
+
+def _as_applied(now: Properties, values: Mapping[str, Any]) -> Callable[[Difference], Difference]:
+    """Return what gives a difference of the mirrors the value that the table gets."""
+
+    def applied(difference: Difference) -> Difference:
+        if difference.name != "mirror":
+            return difference
+        return replace(difference, wanted=as_text("mirror", values["mirror"]))
+
+    return applied
 
 
 def _statistics(table: Table, after: Properties) -> tuple[str, ...]:

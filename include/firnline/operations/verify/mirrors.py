@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from firnline.commit.base import stated
 from firnline.errors import MirrorCatalogError, MirrorDamagedError, MirrorRefusedError
 from firnline.mirror.changes import state_of
 from firnline.mirror.delta.head import Head, read_head
@@ -28,7 +29,8 @@ _AGAIN = (
 def check_mirrors(table: Table, found: Findings, snapshot: Snapshot | None) -> None:
     """Compare the newest version of each mirror with the log.
 
-    Requests: those of ``read_head`` and ``replay`` of a Delta mirror, and 1 LIST and 1 GET if it
+    Requests: 1 GET for a table whose log states no properties and whose settings name a mirror;
+    those of ``read_head`` and ``replay`` of a Delta mirror, and 1 LIST and 1 GET if it
     has deletion vectors; of ``read_view`` of an Iceberg mirror; none for a table without a mirror.
 
     Args:
@@ -38,10 +40,29 @@ def check_mirrors(table: Table, found: Findings, snapshot: Snapshot | None) -> N
     """
     if snapshot is None:
         return
+    _check_stated(table, found, snapshot)
     if table.settings.delta is not None:
         _check_delta(table, found, snapshot)
     if table.settings.iceberg is not None:
         _check_iceberg(table, found, snapshot)
+
+
+def _check_stated(table: Table, found: Findings, snapshot: Snapshot) -> None:
+    """Report mirrors that nobody publishes, since a table without properties states none.
+
+    One that has properties is made to state them by the first publication.
+    """
+    wanted = (table.wanted or table.settings).mirrors
+    if not wanted or snapshot.properties or not snapshot.listing:
+        return
+    if stated(table, snapshot, born=True) is None:
+        name = table.settings.name
+        found.add(
+            "warning", "mirror-unstated", table.paths.log_dir,
+            f"does not state mirror: [{', '.join(wanted)}], which the settings name, nor any other "
+            "property, so the planner does not publish it and clean-up keeps no part for it",
+            f"run `firnline properties apply {name}`; the first merge does it too",
+        )  # fmt: skip
 
 
 def _check_iceberg(table: Table, found: Findings, snapshot: Snapshot) -> None:

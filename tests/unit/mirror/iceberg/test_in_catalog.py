@@ -255,6 +255,27 @@ def test_a_table_that_does_not_say_so_gets_no_mirror_and_then_says_so(tmp_path: 
     assert (done.applied, done.iceberg.version) == (2, 1)
 
 
+def test_a_mirror_that_only_the_table_states_is_published_and_goes_on(tmp_path: Path) -> None:
+    """Settings that name one format end no other; where they do not say its place, it waits."""
+    world = catalog_world(tmp_path)
+    put_append(world)
+    publish(world.table)
+    put_append(world)
+    delta = make_world(root=ROOT, mirror=["delta"]).settings
+    done = run_mirror(replace(world.table, settings=delta, wanted=None), MirrorOptions(), RUN)
+    assert done.applied is not None
+    assert done.delta is not None
+    assert done.iceberg is None
+    assert "states mirror: [iceberg], which the settings do not name" in done.warnings[0]
+    assert "do not say where its Iceberg mirror is" in done.warnings[0]
+    assert read_base(world.table).table.settings.mirrors == ("iceberg", "delta")
+    only = replace(world.table, settings=world.settings, wanted=None)
+    again = run_mirror(only, MirrorOptions(), RUN)
+    assert again.delta is not None, "which these settings do not name"
+    assert (again.applied, again.warnings) == (None, ())
+    assert same(world)
+
+
 def test_another_table_of_the_same_name_stays_as_it_is(world: World, tmp_path: Path) -> None:
     put_append(world)
     publish(world.table)

@@ -11,6 +11,8 @@ from firnline.log.txn_file import RunIdentity
 from firnline.mirror.delta.publish import publish
 from firnline.operations.fleet.mirrors import NotPublished, publish_mirrors
 from firnline.operations.fleet.run import Member, need_of
+from firnline.operations.options import VerifyOptions
+from firnline.operations.verify.run import run_verify
 from firnline.table import Table
 from tests.support.log_tables import do_merge, put_append
 from tests.support.mirrors import mirrored_world
@@ -92,6 +94,24 @@ def test_the_planner_leaves_a_mirror_alone_that_has_no_age() -> None:
     put_append(world)
     world.clock.advance(86_400_000)
     assert overdue(world) == (False, Counter())
+
+
+def test_a_table_without_properties_is_left_to_its_first_commit_and_verify_says_so() -> None:
+    world = make_world(mirror=[{"delta": {"every": "10m"}}])
+    keys = put_append(world)
+    world.clock.advance(EVERY)
+    assert overdue(world) == (False, Counter()), "a publication would be refused each time"
+    assert "mirror-unstated" in findings(world)
+    do_merge(world, keys)  # records the properties of the settings
+    world.clock.advance(EVERY)
+    assert overdue(world)[0]
+    assert "mirror-unstated" not in findings(world)
+    (done,) = publish_mirrors([Member("t", lambda: world.table)], RUN, 1)
+    assert not isinstance(done, NotPublished)
+
+
+def findings(world: World) -> dict[str, int]:
+    return run_verify(world.table, VerifyOptions()).kinds
 
 
 def test_one_that_fails_holds_up_no_other() -> None:

@@ -507,6 +507,24 @@ def test_a_scheduled_run_applies_what_is_harmless() -> None:
     assert reconcile(table, RUN, dry_run=False) is None
 
 
+def test_a_scheduled_run_begins_mirrors_and_a_person_ends_them() -> None:
+    world = world_of(mirror=["iceberg"])
+    append(world.table, 1)
+    assert said(world).mirrors == ("iceberg",)
+    other = under(world, mirror=["delta"])
+    done = reconcile(other, RUN, dry_run=False)
+    assert done is not None
+    assert [(p.name, p.table, p.settings) for p in done.changes] == [
+        ("mirror", "iceberg", "iceberg, delta")
+    ]
+    assert said(world).mirrors == ("iceberg", "delta"), "clean-up waits for the readers of both"
+    again = reconcile(other, RUN, dry_run=False)
+    assert again is not None
+    assert (again.changes, again.transaction) == ((), None)
+    run_apply(other, RUN)
+    assert said(world).mirrors == ("delta",)
+
+
 def test_a_scheduled_run_refuses_other_differences_and_names_the_command() -> None:
     world = world_of()
     append(world.table, 1)
