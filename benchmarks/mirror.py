@@ -107,11 +107,8 @@ def load(table: Table, form: str) -> None:
 
         open_catalog(table)
     if form == _VECTORS:
-        import duckdb
-        import numpy as np
-
-        duckdb.sql("select 1").fetchall()
-        np.arange(1)
+        for name in ("duckdb", "numpy", "pyarrow.parquet"):
+            importlib.import_module(name)
 
 
 def publish(root: str, form: str) -> dict[str, Any]:

@@ -24,6 +24,9 @@ from firnline.operations.runner import Report, RunMetrics
 from firnline.table import Table
 
 _LOG = logging.getLogger(__name__)
+MOST_VECTORS = 512
+"""Deletion vectors that deltalake reads, and Polars with it: each takes a thread of 512, and waits
+for another one."""
 
 
 class MirrorReport(Report, frozen=True, kw_only=True):
@@ -42,7 +45,7 @@ class MirrorReport(Report, frozen=True, kw_only=True):
     expired: int = 0
     """Objects of older versions that were deleted."""
     warnings: tuple[str, ...] = ()
-    """Failures that cost time or space only."""
+    """Failures that cost time or space only, and what readers do not cope with."""
     requests: dict[str, int]
     seconds: float
 
@@ -98,9 +101,19 @@ def run_mirror(
         applied=applied,
         checkpoint=kept.checkpoint,
         expired=kept.expired,
-        warnings=(kept.warning,) if kept.warning else (),
+        warnings=tuple(filter(None, (kept.warning, _too_many_vectors(found.get("delta"))))),
         requests=metrics.requests,
         seconds=metrics.seconds,
+    )
+
+
+def _too_many_vectors(done: Published | None) -> str:
+    """Return a warning where readers would hang; empty where they do not."""
+    if done is None or done.hold is not None or done.vectors <= MOST_VECTORS:
+        return ""
+    return (
+        f"{done.vectors} parts have deletion vectors, and with more than {MOST_VECTORS} queries of "
+        "DataFusion and Polars hang (delta-rs issue 4657): merge the table"
     )
 
 
