@@ -162,7 +162,7 @@ class Figures:
             "median_s": round(self.median, 3),
             "min_s": round(self.fastest, 3),
             "max_s": round(self.slowest, 3),
-            "cpu_s": round(self.cpu, 2),
+            "cpu_s": round(self.cpu, 3),
             "peak_mib": round(self.peak_mib),
             "rounds_s": [round(one.seconds, 3) for one in self.rounds],
             **self.notes,

@@ -108,7 +108,7 @@ _NOTES = {
 """What a figure may tell besides -> its heading."""
 _OF_ALL = ("name", "what", "median_s", "min_s", "max_s", "cpu_s", "peak_mib", "rounds_s")
 """What every figure tells."""
-_OWN_NOTES = ("cluster", "bloom", "read", "policy")
+_OWN_NOTES = ("cluster", "bloom", "read", "mirror", "policy")
 """Sections whose figures have headings of their own."""
 _FIRST = {
     "memory": "merge",
@@ -118,6 +118,7 @@ _FIRST = {
     "cluster": "layout",
     "bloom": "`bloom_filters`",
     "read": "question",
+    "mirror": "publication",
     "policy": "rule",
 }
 """Section -> heading of the names; else they are those of contenders."""

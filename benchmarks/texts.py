@@ -98,6 +98,19 @@ their paths (DuckDB's read_parquet, pyarrow's dataset, spark.read.parquet). One 
 session on two cores with Spark's own settings for code generation, warm.
 """,
     ),
+    "mirror": (
+        "Publications of mirrors",
+        """
+Tables on local disk whose parts are names in a log, as of "Snapshot of a million live parts". The
+time is that of `run_mirror` in a process of its own whose libraries are loaded, so it is how long a
+change waits for readers that is published at once; much of it reads the table's log, and *besides
+the log* is what the mirror adds to that, in CPU time and requests. Between the publications a merge
+replaces 100 parts by 5; in Iceberg these 100 stand in few manifests, and where they stand in all of
+them it writes all of them again. Its catalog is in SQLite, whose reads and writes are no requests.
+Vectors: 1,000 real parts of 1,000 rows, of which lazy deletes hide a row in a hundred of some;
+readers read all rows of two columns, warm.
+""",
+    ),
     "erase": (
         "Erase of 100,000 keys that are everywhere",
         """

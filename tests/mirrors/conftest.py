@@ -51,11 +51,12 @@ def by_polars(url: str, options: dict[str, str]) -> Rows:
     return found
 
 
-READERS: tuple[Callable[[str, dict[str, str]], Rows], ...] = (
-    by_deltalake,
-    by_datafusion,
-    by_polars,
-)
+NAMED: dict[str, Callable[[str, dict[str, str]], Rows]] = {
+    "deltalake": by_deltalake,
+    "DataFusion": by_datafusion,
+    "Polars": by_polars,
+}
+READERS = tuple(NAMED.values())
 
 
 @dataclass(frozen=True)
@@ -90,11 +91,24 @@ class Mirrored:
         table = self.table()
         return LocalEngine(lambda: self.table().store, self.scratch, table.ids, table.clock)
 
+    def made(self, first: int, count: int = 6, **more: Any) -> pa.Table:
+        """Rows of all types that the mirror takes."""
+        return rows(first, count, **more)
+
     def append(self, first: int, count: int = 6, **more: Any) -> None:
-        Appender(self.table()).append(rows(first, count, **more))
+        Appender(self.table()).append(self.made(first, count, **more))
 
     def publish(self) -> Published:
         return publish(self.table())
+
+    def ours(self) -> Rows:
+        """The rows that ``firnline read`` shows."""
+        return in_order(firnline.scan(self.table()).to_arrow().to_pylist())
+
+    def seen(self, readers: set[str]) -> dict[str, Rows]:
+        """The rows that some engines see, by the names that docs/mirrors.md gives them."""
+        found = {name: read for name, read in NAMED.items() if name in readers}
+        return {name: in_order(read(self.url, self.options)) for name, read in found.items()}
 
     def same(self) -> Rows:
         """Every engine sees the rows that ``firnline read`` shows; returns them."""

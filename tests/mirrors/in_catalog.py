@@ -13,7 +13,6 @@ from pyiceberg.catalog import Catalog, load_catalog
 from pyiceberg.table import Table as IcebergTable
 
 import firnline
-from firnline.append.append import Appender
 from firnline.mirror.iceberg.publish import publish
 from firnline.mirror.published import Published
 from firnline.table import Table
@@ -49,6 +48,10 @@ READERS: tuple[Callable[[IcebergTable, dict[str, str]], Rows], ...] = (
     by_polars,
     by_polars_and_pyiceberg,
 )
+NAMED: dict[str, tuple[Callable[[IcebergTable, dict[str, str]], Rows], ...]] = {
+    "pyiceberg": (by_pyiceberg,),
+    "Polars, Iceberg": (by_polars, by_polars_and_pyiceberg),
+}
 
 
 def rows(first: int, count: int, **more: Any) -> pa.Table:
@@ -81,8 +84,16 @@ class InCatalog(Mirrored):
         where = {"catalog": CATALOG, "name": self.name, "properties": self.properties}
         return super().table(**{"mirror": [{"iceberg": where}], **settings})
 
-    def append(self, first: int, count: int = 6, **more: Any) -> None:
-        Appender(self.table()).append(rows(first, count, **more))
+    def made(self, first: int, count: int = 6, **more: Any) -> pa.Table:
+        return rows(first, count, **more)
+
+    def seen(self, readers: set[str]) -> dict[str, Rows]:
+        return {
+            f"{name}, {read.__name__}": in_order(read(self.shown(), self.options))
+            for name, reads in NAMED.items()
+            if name in readers
+            for read in reads
+        }
 
     def catalog(self) -> Catalog:
         """As another engine opens it, with access of its own to the files."""

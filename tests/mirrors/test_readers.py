@@ -12,29 +12,18 @@ from firnline.errors import UsageError
 from firnline.log.txn_file import RunIdentity
 from firnline.mirror.delta.replay import replay
 from firnline.operations.delete.run import run_delete
-from firnline.operations.drop.run import run_drop
-from firnline.operations.erase.run import run_erase
 from firnline.operations.evolve.run import run_lazily
 from firnline.operations.merge.run import run_merge
 from firnline.operations.options import (
     DeleteOptions,
-    DropOptions,
-    EraseOptions,
     Evolution,
     LazyOptions,
     MergeOptions,
-    ReplaceOptions,
-    RestoreOptions,
-    RewriteOptions,
     SchemaFixOptions,
     TtlOptions,
 )
-from firnline.operations.replace.run import run_replace
-from firnline.operations.restore.run import run_restore
-from firnline.operations.rewrite.run import run_rewrite
 from firnline.operations.schema_fix.run import run_schema_fix
 from firnline.operations.ttl.run import run_ttl
-from firnline.state.snapshot import read_snapshot
 from tests.mirrors.conftest import (
     Mirrored,
     by_datafusion,
@@ -42,6 +31,7 @@ from tests.mirrors.conftest import (
     in_order,
     rows,
 )
+from tests.mirrors.steps import DELTA, ROWS, VECTORS, claimed, play, readers_of
 
 RUN = RunIdentity(run_id="r")
 
@@ -56,36 +46,22 @@ def shown(mirrored: Mirrored) -> list[int]:
 
 @pytest.mark.turn
 def test_engines_see_the_rows_of_the_table_after_every_operation(mirrored: Mirrored) -> None:
-    mirrored.append(0)
-    assert shown(mirrored) == list(range(6))
-    mirrored.append(6)
-    mirrored.append(12)
-    assert shown(mirrored) == list(range(18))
-    run_merge(mirrored.table(), mirrored.engine, MergeOptions(full=True), RUN)
-    assert shown(mirrored) == list(range(18))
-    run_delete(mirrored.table(), mirrored.engine, DeleteOptions(where="k in (1, 7)"), RUN)
-    assert 7 not in shown(mirrored)
-    run_rewrite(mirrored.table(), mirrored.engine, RewriteOptions(where="k <> 8", force=True), RUN)
-    assert 8 not in shown(mirrored)
-    interval = ReplaceOptions(column="k", start=2, end=4)
-    run_replace(mirrored.table(), mirrored.engine, interval, RUN, data=rows(2, 1))
-    assert not {3} & set(shown(mirrored))
-    found = read_snapshot(mirrored.table().store, mirrored.table().paths).partitions
-    mine = next(name for name in found if name.startswith("ts_day=2024-03-05/p=a%20b"))
-    run_drop(mirrored.table(), DropOptions(partitions=(mine,)), RUN)
-    kept = shown(mirrored)
-    assert 0 not in kept
-    run_erase(mirrored.table(), mirrored.engine, EraseOptions(columns=("k",), keys=((5,),)), RUN)
-    assert 5 not in shown(mirrored)
-
-
-def test_engines_see_a_restore(mirrored: Mirrored) -> None:
-    mirrored.append(0)
-    shown(mirrored)
-    run_delete(mirrored.table(), mirrored.engine, DeleteOptions(where="k > 1"), RUN)
-    assert shown(mirrored) == [0, 1]
-    run_restore(mirrored.table(), RestoreOptions(to=0), RUN)
-    assert shown(mirrored) == list(range(6))
+    """As docs/mirrors.md says: a cell of its table is true because it is played here."""
+    table = claimed()
+    for operation, keys in play(mirrored):
+        done = mirrored.publish()
+        assert done.written
+        assert not done.replayed
+        ours, readers = mirrored.ours(), readers_of(operation)
+        assert [row["k"] for row in ours] == keys, operation
+        seen = mirrored.seen(readers)
+        assert {name.split(", by_")[0] for name in seen} == {
+            name for name in readers if name in DELTA and "Spark" not in name
+        }
+        for reader, rows_seen in seen.items():
+            assert rows_seen == ours, (operation, reader)
+        assert set(table.pop(operation).values()) == {ROWS}
+    assert [*table] == [VECTORS]
 
 
 def test_engines_see_that_a_ttl_has_taken_every_row(mirrored: Mirrored) -> None:

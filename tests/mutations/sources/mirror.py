@@ -15,6 +15,14 @@ _READERS_TEST = ("tests/unit/mirror/iceberg/test_what_readers_use.py",)
 
 MIRROR = (
     Mutation(
+        name="an append fails of its publication",
+        file="include/firnline/operations/mirror/after.py",
+        old="    except Exception as found:",
+        new="    except ZeroDivisionError as found:",
+        breaks="A caller appends rows again that are in the table, and has them twice.",
+        caught_by=("tests/unit/operations/mirror/test_after.py",),
+    ),
+    Mutation(
         name="a mirror does not count its files",
         file=_CHANGES,
         old="    if position.files + len(adds) - len(removed) != len(live):",

@@ -15,6 +15,7 @@ from firnline.commit.change import Change
 from firnline.commit.transaction import commit
 from firnline.log.records import Delete
 from firnline.log.txn_file import Counts
+from firnline.mirror.delta import publish as publishing
 from firnline.mirror.delta.actions import DeletionVector
 from firnline.mirror.delta.checkpoint import keep_short
 from firnline.mirror.delta.expiry import MARGIN_MS, expire_vectors
@@ -23,8 +24,10 @@ from firnline.mirror.delta.publish import publish
 from firnline.mirror.delta.vectors import Vector, rows_of
 from firnline.mirror.hold import Hiding
 from firnline.mirror.published import Published
+from firnline.operations.mirror import run as operation
 from firnline.operations.mirror.check import run_check
-from firnline.operations.options import VerifyOptions
+from firnline.operations.mirror.run import run_mirror
+from firnline.operations.options import MirrorOptions, VerifyOptions
 from firnline.operations.verify.run import run_verify
 from firnline.predicate.sql import parse_sql
 from firnline.predicate.tree import to_json
@@ -218,6 +221,20 @@ def test_a_run_that_dies_anywhere_leaves_a_mirror_that_the_next_one_continues(
     assert hidden.keys() == set(snapshot(mirror.world).live)
     assert hidden[second[0]] == [3, 4]
     assert run_check(mirror.world.table).same
+
+
+def test_so_many_vectors_that_readers_hang_are_a_warning(
+    mirror: Mirror, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(operation, "MOST_VECTORS", 1)
+    monkeypatch.setattr(publishing, "in_parts", mirror.look)
+    warned = []
+    for row in range(2):
+        put_append(mirror.world, q=row)
+        mirror.delete(row)
+        warned.append(run_mirror(mirror.world.table, MirrorOptions(), RUN).warnings)
+    assert warned[0] == ()
+    assert "2 parts have deletion vectors, and with more than 1 queries of" in warned[1][0]
 
 
 def test_a_lost_race_looks_through_no_part_again(mirror: Mirror) -> None:

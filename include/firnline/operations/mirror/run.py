@@ -25,6 +25,9 @@ from firnline.operations.runner import Report, RunMetrics
 from firnline.table import Table
 
 _LOG = logging.getLogger(__name__)
+MOST_VECTORS = 512
+"""Deletion vectors that deltalake reads, and Polars with it: each takes a thread of 512, and waits
+for another one."""
 
 
 class MirrorReport(Report, frozen=True, kw_only=True):
@@ -43,7 +46,7 @@ class MirrorReport(Report, frozen=True, kw_only=True):
     expired: int = 0
     """Objects of older versions that were deleted."""
     warnings: tuple[str, ...] = ()
-    """Failures that cost time or space only."""
+    """Failures that cost time or space only, and what readers do not cope with."""
     requests: dict[str, int]
     seconds: float
 
@@ -91,7 +94,10 @@ def run_mirror(
         applied=done.applied,
         checkpoint=kept.checkpoint,
         expired=kept.expired,
-        warnings=(*warnings, *filter(None, [kept.warning])),
+        warnings=(
+            *warnings,
+            *filter(None, (kept.warning, _too_many_vectors(done.found.get("delta")))),
+        ),
         requests=metrics.requests,
         seconds=metrics.seconds,
     )
@@ -134,6 +140,16 @@ def _left_out(table: Table, name: str, error: FirnlineError) -> str:
         f"table {table.settings.name} states mirror: [{name}], which the settings do not name, and "
         f"it was not published: {error}; write it into the settings, or end it by `firnline "
         f"properties apply {table.settings.name}`"
+    )
+
+
+def _too_many_vectors(done: Published | None) -> str:
+    """Return a warning where readers would hang; empty where they do not."""
+    if done is None or done.hold is not None or done.vectors <= MOST_VECTORS:
+        return ""
+    return (
+        f"{done.vectors} parts have deletion vectors, and with more than {MOST_VECTORS} queries of "
+        "DataFusion and Polars hang (delta-rs issue 4657): merge the table"
     )
 
 
