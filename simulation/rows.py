@@ -156,17 +156,8 @@ class RowEngine:
         if task.layout is not None:
             return self._moved(task, kept.rows, rows_in, deleted)
         pieces = [rows for rows in _pieces(task, kept.rows) if rows]
-        whole = len(pieces) == 1 and len(kept.rows) == rows_in
-        stated = self._stated([one.source for one in touched]) if whole else None
-        digests, digest, wrong = [stated] * len(pieces), None, False
-        if self.kind.proven and touched:
-            asked = structs.replace(task, inputs=tuple(one.source for one in touched))
-            all_rows = [one.rows for one in touched]
-            digests, digest, wrong = self.mistakes.prove(asked, self.kind.arrow, all_rows, pieces)
         metadata = metadata_of(task, taken) if pieces else {}
-        parts = tuple(map(partial(self._write, task, metadata), pieces, digests))
-        if wrong:
-            self.mistakes.parts.update(part.key for part in parts)
+        parts, digest = self._uploaded(task, metadata, touched, pieces)
         return KernelResult(
             group=task.group,
             parts=parts,
@@ -180,6 +171,26 @@ class RowEngine:
             else {},
             digest=None if digest is None else str(digest),
         )
+
+    def _uploaded(
+        self,
+        task: KernelTask,
+        metadata: Mapping[str, str],
+        read: Sequence[_Read],
+        pieces: list[list[Row]],
+    ) -> tuple[tuple[WrittenPart, ...], Digest | None]:
+        """Write an output for each list of rows, after their proof where there is one."""
+        sources, rows = tuple(one.source for one in read), [one.rows for one in read]
+        digests, digest, wrong = [self._stated(sources)] * len(pieces), None, False
+        if len(pieces) != 1 or len(pieces[0]) != sum(map(len, rows)):
+            digests = [None] * len(pieces)
+        if self.kind.proven and read:
+            asked = structs.replace(task, inputs=sources)
+            digests, digest, wrong = self.mistakes.prove(asked, self.kind.arrow, rows, pieces)
+        parts = tuple(map(partial(self._write, task, metadata), pieces, digests))
+        if wrong:
+            self.mistakes.parts.update(part.key for part in parts)
+        return parts, digest
 
     def _stated(self, sources: Sequence[KernelInput]) -> Digest | None:
         """Return the sum of what inputs state, as a kernel that only counts does."""

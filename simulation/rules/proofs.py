@@ -51,9 +51,9 @@ def _zeros_are_one() -> None:
 def _nulls_are_values() -> None:
     real = rowhash.__dict__["_add"]
 
-    def add(sums: Any, column: Any, constants: Any) -> None:
+    def add(sums: Any, always: Any, column: Any, *rest: Any) -> None:
         text = "string" in str(column.type)
-        real(sums, column.fill_null("") if text else column, constants)
+        real(sums, always, column.fill_null("") if text else column, *rest)
 
     put(rowhash, "_add", add)
 

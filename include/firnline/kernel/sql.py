@@ -17,6 +17,11 @@ from firnline.types.sql import fold_name, free_name, quote_name
 # ruff: noqa: S608 -- every name and path is quoted; DuckDB is confined to this task's folder
 
 
+_FILE_NUMBER = "CAST(parse_filename(filename, true) AS INTEGER)"
+"""Number of a row's file, which sorts in insertion order: staged files are named by it. A number
+instead of the name halves the time of ranking and joining rows by their places."""
+
+
 @dataclass(frozen=True, slots=True)
 class Statements:
     """The SQL statements of one merge."""
@@ -114,7 +119,7 @@ def _select(
     ]
     if place is not None:
         selected += [
-            f"filename AS {quote_name(place[0])}",
+            f"{_FILE_NUMBER} AS {quote_name(place[0])}",
             f"file_row_number AS {quote_name(place[1])}",
         ]
     if path is not None:
@@ -209,18 +214,15 @@ def _losing(task: KernelTask, visible: str, place: tuple[str, str], inputs: Inpu
 
 
 def _winners(task: KernelTask, visible: str, place: tuple[str, str]) -> str:
-    """Select of each key the row that wins, key tombstones included.
-
-    Staged files are named by their number, so their names sort in insertion order.
-    """
+    """Select of each key the row that wins, key tombstones included."""
     return winners(visible, task.primary_key, task.version, place)
 
 
 def _goes(task: KernelTask, place: tuple[str, str], inputs: Inputs) -> tuple[str, str]:
     """Return conditions of winners to remove: dropped key tombstones, rows not kept."""
     dead = f"{quote_name(task.deleted)} IS TRUE" if task.deleted else "false"
-    paths = [path for group in inputs.staged for path in group.paths]
-    old = [quote_text(str(p)) for p in paths if task.inputs[int(p.stem)].forget]
+    numbers = [int(path.stem) for group in inputs.staged for path in group.paths]
+    old = [str(number) for number in numbers if task.inputs[number].forget]
     tombstone = f"({dead} AND {quote_name(place[0])} IN ({', '.join(old)}))"
     removed = f"(NOT {dead} AND ({task.keep}) IS NOT TRUE)"
     return (

@@ -103,25 +103,69 @@ def _is_list(kind: pa.DataType) -> bool:
 def _rows(columns: Iterable[tuple[str, pa.Array]], count: int) -> _Pair:
     """Return the two hashes of rows, or of structs, from their columns."""
     constants = _constants("")
-    sums = tuple(np.full(count, constants[lane + 1], np.uint64) for lane in (0, 2))
+    # Summands that every row has are added once for all columns.
+    always = [int(constants[1]), int(constants[3])]
+    sums = np.zeros(count, np.uint64), np.zeros(count, np.uint64)
+    scratch = np.empty(count, np.uint64), np.empty(count, np.uint64)
     for name, column in columns:
-        _add(sums, column, _constants(fold_name(name)))
-    return _mix(sums[0]), _mix(sums[1])
+        _add(sums, always, column, _constants(fold_name(name)), scratch)
+    for lane, each in zip(sums, always, strict=True):
+        lane += np.uint64(each % 2**64)  # noqa: PLW2901 - in place
+    return _mix(sums[0], scratch[0]), _mix(sums[1], scratch[0])
 
 
-def _add(sums: Sequence[_U64], column: pa.Array, constants: Sequence[np.uint64]) -> None:
-    """Add what the values of a column give to the hashes of their rows; a null gives nothing."""
+def _add(
+    sums: _Pair,
+    always: list[int],
+    column: pa.Array,
+    constants: Sequence[np.uint64],
+    scratch: _Pair,
+) -> None:
+    """Add what the values of a column give to the hashes of their rows; a null gives nothing.
+
+    Args:
+        sums: of the first and of the second hash, row by row; changed in place.
+        always: what all rows have besides; changed in place.
+        column: the values.
+        constants: those of its name.
+        scratch: as many words twice, for anything.
+    """
     if column.null_count == len(column):
         return
-    found = _folded(_values(column))
-    valid = _is_valid(column)
-    for lane, words in enumerate(found):
+    if pa.types.is_dictionary(column.type) and _is_short(column):
+        _add_of_dictionary(sums, column, constants, scratch[0])
+        return
+    words, valid = _values(column), _is_valid(column)
+    same = words[1] is words[0]
+    folded = _fold(words[0], scratch[0])
+    for lane in range(2):
         factor, own = constants[2 * lane : 2 * lane + 2]
-        given = words * factor
-        given += own
-        if valid is not None:
+        if lane == 1 and not same:
+            folded = _fold(words[1], scratch[0])
+        given = np.multiply(folded, factor, out=scratch[1])
+        if valid is None:
+            always[lane] += int(own)
+        else:
+            given += own
             given *= valid
         np.add(sums[lane], given, out=sums[lane])
+
+
+def _add_of_dictionary(
+    sums: _Pair, column: pa.DictionaryArray, constants: Sequence[np.uint64], scratch: _U64
+) -> None:
+    """Add what each value gives: it is computed once, whatever the number of its rows."""
+    values, indices = column.dictionary, column.indices
+    if indices.null_count:
+        indices = indices.fill_null(len(values))  # the place of a null, after all values
+    places = _places(indices)
+    words = _values(values)
+    for lane in range(2):
+        factor, own = constants[2 * lane : 2 * lane + 2]
+        given = np.zeros(len(values) + 1, np.uint64)
+        np.multiply(_fold(words[lane]), factor, out=given[:-1])
+        given[:-1] += own
+        sums[lane][:] += given.take(places, out=scratch, mode="clip")
 
 
 @lru_cache(maxsize=4096)
@@ -137,20 +181,20 @@ def _folded(words: _Pair) -> _Pair:
     return first, first if words[1] is words[0] else _fold(words[1])
 
 
-def _fold(words: _U64) -> _U64:
+def _fold(words: _U64, scratch: _U64 | None = None) -> _U64:
     """Put what the upper half says into the lower one too: products move bits only up."""
-    folded = words >> _HALF
+    folded = np.right_shift(words, _HALF, out=scratch)
     folded ^= words
     return folded
 
 
-def _mix(words: _U64) -> _U64:
+def _mix(words: _U64, scratch: _U64 | None = None) -> _U64:
     """Return the words, in place, after the last steps of SplitMix64."""
-    words ^= words >> np.uint64(30)
+    words ^= np.right_shift(words, np.uint64(30), out=scratch)
     words *= np.uint64(0xBF58476D1CE4E5B9)
-    words ^= words >> np.uint64(27)
+    words ^= np.right_shift(words, np.uint64(27), out=scratch)
     words *= np.uint64(0x94D049BB133111EB)
-    words ^= words >> np.uint64(31)
+    words ^= np.right_shift(words, np.uint64(31), out=scratch)
     return words
 
 
@@ -191,14 +235,24 @@ def _values(array: pa.Array) -> _Pair:
     return read(array)
 
 
+def _is_short(array: pa.DictionaryArray) -> bool:
+    """Return True if it pays to hash the values of a dictionary instead of those of the rows."""
+    return not array.dictionary.null_count and len(array.dictionary) <= len(array)
+
+
+def _places(indices: pa.Array) -> npt.NDArray[np.intp]:
+    """Return indices without nulls, of any width, as numpy takes them."""
+    return _numbers(indices, indices.type.to_pandas_dtype()).astype(np.intp)
+
+
 def _of_dictionary(array: pa.DictionaryArray) -> _Pair:
-    values, indices = array.dictionary, array.indices
-    if values.null_count or len(values) > len(array):
+    if not _is_short(array):
         return _values(array.dictionary_decode())
+    values, indices = array.dictionary, array.indices
     if not len(values):
         nothing = np.zeros(len(array), np.uint64)
         return nothing, nothing
-    places = _numbers(indices.fill_null(0).cast(pa.int64()), np.int64)
+    places = _places(indices.fill_null(0) if indices.null_count else indices)
     first, second = _values(values)
     found = first.take(places)
     return found, found if second is first else second.take(places)
@@ -285,11 +339,13 @@ def _of_time(array: pa.Array) -> _Pair:
     """Return microseconds, and what is finer with a factor of its own."""
     kind = array.type
     small = kind.bit_width == 32
-    values = _numbers(array, np.int32 if small else np.int64).astype(np.int64)
+    values = _numbers(array, np.int32 if small else np.int64).astype(np.int64, copy=False)
     if kind.unit == "ns":
         micros, rest = np.divmod(values, np.int64(1_000))
         return _twice(micros.view(np.uint64) + rest.view(np.uint64) * _BELOW_MICROS)
     factor = {"s": 1_000_000, "ms": 1_000, "us": 1}[kind.unit]
+    if factor == 1:
+        return _twice(values.view(np.uint64))
     return _twice((values * np.int64(factor)).view(np.uint64))
 
 
@@ -322,6 +378,8 @@ def _of_bytes(array: pa.Array) -> _Pair:
 
 
 def _of_texts(texts: pa.Array, lengths: npt.NDArray[np.int64]) -> _Pair:
+    if len(lengths) and lengths[0] >= _WORD and (lengths == lengths[0]).all():
+        return _of_one_length(texts, int(lengths[0]))
     words = (lengths + (_WORD - 1)) // _WORD
     most = int(words.max(initial=0))
     if most * len(texts) <= 2 * int(words.sum()) or most <= 2:
@@ -334,6 +392,31 @@ def _of_texts(texts: pa.Array, lengths: npt.NDArray[np.int64]) -> _Pair:
         some = texts.take(pa.array(rows))
         first[rows], second[rows] = _of_alike(some, lengths[rows], int(words[rows].max()))
     return first, second
+
+
+def _of_one_length(texts: pa.Array, length: int) -> _Pair:
+    """Hash texts of one length, of eight bytes or more, where they lie."""
+    large = pa.types.is_large_string(texts.type)
+    data = texts.buffers()[2]
+    offsets = np.frombuffer(texts.buffers()[1], np.int64 if large else np.int32)
+    begin, count = int(offsets[texts.offset]), len(texts)
+    whole, rest = divmod(length, _WORD)
+    if whole + bool(rest) > _MANY_WORDS:
+        return _of_alike(texts, np.full(count, length), whole + bool(rest))
+    lanes = _of_position(whole + bool(rest))
+    sums = tuple(np.full(count, length, np.uint64) for _ in range(2))
+    folded, given = np.empty(count, np.uint64), np.empty(count, np.uint64)
+    for place in range(whole + bool(rest)):
+        at = place * _WORD if place < whole else length - _WORD
+        words = np.ndarray((count,), "<u8", data, begin + at, (length,)).astype(np.uint64)
+        if place == whole:  # the last bytes, without those that the word before has
+            words >>= np.uint64(8 * (_WORD - rest))
+        np.right_shift(words, _HALF, out=folded)
+        folded ^= words
+        for lane in range(2):
+            np.multiply(folded, lanes[lane][place], out=given)
+            np.add(sums[lane], given, out=sums[lane])
+    return sums[0], sums[1]
 
 
 def _of_alike(texts: pa.Array, lengths: npt.NDArray[np.int64], most: int) -> _Pair:

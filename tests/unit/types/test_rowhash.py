@@ -21,7 +21,7 @@ from hypothesis import strategies as st
 
 from firnline.parquet.digests import digest_file
 from firnline.types.digests import NOTHING, Digest, parse_digest, total
-from firnline.types.rowhash import can_digest, digest_of
+from firnline.types.rowhash import RowDigest, can_digest, digest_of
 from tests.support.effort import examples
 
 # --- the definition once more, a value at a time -------------------------------------------------
@@ -311,6 +311,26 @@ def test_slices_of_arrays_are_hashed_without_what_is_around_them() -> None:
 def test_texts_of_very_different_lengths_are_hashed_as_each_by_itself() -> None:
     rows = [{"t": "x" * n} for n in (0, 1, 7, 8, 9, 63, 64, 65, 700, 5_000, 3)]
     assert digest_of(table_of(rows)) == reference(rows)
+
+
+@pytest.mark.parametrize("length", [0, 1, 7, 8, 9, 15, 16, 31, 36, 64, 511, 512, 513, 600])
+@pytest.mark.parametrize("kind", [pa.string(), pa.large_string(), pa.binary()])
+def test_texts_of_one_length_are_hashed_where_they_lie(length: int, kind: pa.DataType) -> None:
+    texts = [f"{n:x}".rjust(length, "~")[:length] for n in range(2, 12)]
+    array = pa.array(["around", *texts, "around"]).cast(kind).slice(1, len(texts))
+    assert digest_of(pa.table({"a": array})) == reference([{"a": text} for text in texts])
+
+
+@pytest.mark.parametrize("index", [pa.int8(), pa.uint16(), pa.int32(), pa.int64()])
+def test_values_of_a_dictionary_are_hashed_once_for_rows_and_nulls(index: pa.DataType) -> None:
+    values, places = ["ice", "snow on the glacier", ""], [0, None, 2, 1, 1, None, 0]
+    array = pa.DictionaryArray.from_arrays(pa.array([2, *places], index), pa.array(values))
+    rows = [{"a": None if place is None else values[place]} for place in places]
+    assert digest_of(pa.table({"a": array.slice(1)})) == reference(rows)
+    batch = pa.RecordBatch.from_arrays([array.slice(1)], ["a"])
+    found = RowDigest()
+    found.add(batch)
+    assert found.digest == reference(rows)
 
 
 def test_types_without_a_definition_have_no_digest() -> None:
