@@ -30,6 +30,7 @@ from firnline.operations.options import (
 )
 from firnline.operations.runner import Progress, TransactionReport
 from firnline.settings.load import find_table
+from firnline.shown import ShownList
 from firnline.state.history import history as read_history
 from firnline.store.access import StoreAccess
 from firnline.table import Table
@@ -296,8 +297,11 @@ def verify(table: Table | str, options: VerifyOptions | None = None) -> VerifyRe
 
 
 def history(table: Table | str, limit: int = 20) -> list[TxnHeader]:
-    """Return the newest transactions, the newest first. Requests: 1 LIST, a ranged GET each."""
-    return read_history(open_table(table), limit)
+    """Return the newest transactions, the newest first; a notebook shows them as one table.
+
+    Requests: 1 LIST, and a ranged GET each.
+    """
+    return ShownList(read_history(open_table(table), limit))
 
 
 _BY = "python"

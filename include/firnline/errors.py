@@ -47,6 +47,10 @@ class UsageError(FirnlineError):
     exit_code = 2
 
 
+class NoTableError(UsageError):
+    """There is no table at a root, and never was one."""
+
+
 class SettingsError(UsageError):
     """A settings file is invalid; names the file and the field."""
 

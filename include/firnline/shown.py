@@ -5,13 +5,18 @@ What a dataclass prints of itself is exact, and for an open table thousands of c
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
+from datetime import UTC, datetime
 from html import escape
+from typing import TypeVar
 
 LONGEST = 160
 """Characters of the line, at most."""
 _WRITTEN_OUT = 5
 """Values of a list that are written out; of a longer one its length is."""
+
+
+ShownT = TypeVar("ShownT", bound="Shown")
 
 
 class Shown:
@@ -32,6 +37,19 @@ class Shown:
 
     def _repr_html_(self) -> str:
         return small_table(self._title(), self._facts())
+
+    def _row(self) -> tuple[str, Mapping[str, str]]:
+        """Return title and facts, for a list of such objects."""
+        return self._title(), self._facts()
+
+
+class ShownList(list[ShownT]):
+    """A list whose HTML is one table, a row for each of its objects."""
+
+    __slots__ = ()
+
+    def _repr_html_(self) -> str:
+        return wide_table([each._row() for each in self])  # noqa: SLF001 - of the class above
 
 
 class ShownFigures(Shown):
@@ -66,6 +84,27 @@ def small_table(title: str, facts: Mapping[str, str]) -> str:
         for name, value in facts.items()
     )
     return f"<table><caption>{escape(title)}</caption>{rows}</table>"
+
+
+def wide_table(rows: Sequence[tuple[str, Mapping[str, str]]]) -> str:
+    """Return an HTML table with a row for each title and its facts, a column for each name."""
+    names = list(dict.fromkeys(name for _, facts in rows for name in facts))
+    head = "".join(f"<th>{escape(name)}</th>" for name in names)
+    body = "".join(
+        f"<tr><th>{escape(title)}</th>"
+        + "".join(f"<td>{escape(facts.get(name, ''))}</td>" for name in names)
+        + "</tr>"
+        for title, facts in rows
+    )
+    return f"<table><tr><th></th>{head}</tr>{body}</table>"
+
+
+def when(time_ms: int) -> str:
+    """Format unix milliseconds as ``2013-01-05 07:00:00Z``, or as a number if out of range."""
+    try:
+        return f"{datetime.fromtimestamp(time_ms // 1000, UTC):%Y-%m-%d %H:%M:%SZ}"
+    except (ValueError, OverflowError, OSError):
+        return str(time_ms)
 
 
 def figures(fields: Mapping[str, object]) -> dict[str, str]:

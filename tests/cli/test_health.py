@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -37,25 +38,39 @@ def test_all_tables_are_shown_the_worst_first(firnline: Firnline, settings: Path
     shown = firnline("health", "--json", "--settings", settings)
     rows = shown.data["tables"]
     assert [(row["table"], row["score"]) for row in rows] == [
+        ("empty", 0),
         ("torn", 0),
         ("busy", 58),
-        ("empty", 100),
     ]
     assert rows[0]["figures"] is None
-    assert rows[0]["reasons"][0]["text"].startswith("cannot be read: ")
-    assert rows[1]["reasons"] == [
+    assert rows[0]["reasons"][0]["text"].startswith("there is no table at file://")
+    assert rows[1]["figures"] is None
+    assert rows[1]["reasons"][0]["text"].startswith("cannot be read: ")
+    assert rows[2]["reasons"] == [
         {"points": 42, "text": "6 parts, 5 requests a scan, wait for a merge"}
     ]
 
 
 def test_a_score_below_what_is_asked_for_ends_with_1(firnline: Firnline, settings: Path) -> None:
-    asked = ("health", "busy", "empty", "--settings", settings)
+    asked = ("health", "busy", "--settings", settings)
     assert firnline(*asked).code == 0
     alarmed = firnline(*asked, "--below", "70")
     assert alarmed.code == 1
     assert "1 table below a score of 70: busy" in alarmed.err
     assert "-42 6 parts, 5 requests a scan, wait for a merge" in alarmed.out
     assert firnline("health", "--settings", settings).code == 1  # one cannot be read
+
+
+def test_a_root_without_a_table_is_refused_as_by_every_command(
+    firnline: Firnline, settings: Path
+) -> None:
+    refused = firnline("health", "empty", "--settings", settings)
+    assert (refused.code, refused.out) == (2, "")
+    assert refused.err == firnline("history", "empty", "--settings", settings).err
+    beside = firnline("health", "busy", "empty", "--settings", settings)
+    assert beside.code == 1
+    assert "1 table below a score of 1: empty" in beside.err
+    assert re.search(r"empty +0 .*there is no table at", beside.out)
 
 
 def test_the_settings_are_read_once_for_all_tables(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from getpass import getuser
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
@@ -152,3 +153,20 @@ def test_every_line_is_short_and_every_text_is_escaped() -> None:
     assert "\n" not in repr(Long())
     assert Texts(Long()._repr_html_()).texts == ["<script>", "a\nb", "x" * 10_000, "tag", "<b>&"]
     assert "<script>" not in small_table(Long()._title(), Long()._facts())
+
+
+def test_a_history_is_a_line_for_each_transaction_and_one_table(root: str) -> None:
+    firnline.append_rows(root, [{"n": 4, "page": "<b>"}])
+    firnline.merge(root, firnline.MergeOptions(full=True))
+    firnline.delete(root, "page = '<b>'")
+    found = firnline.history(root)
+    assert isinstance(found, list)
+    assert [header.seq for header in found] == [2, 1]
+    assert all(len(repr(header)) <= LONGEST for header in found)
+    assert repr(found[1]).startswith("<Transaction 1: op merge, at 20")
+    assert ", parts_in 2, parts_out 1, rows_in 4, rows_out 4, " in repr(found[1])
+    said = cells(found[0])
+    assert (said["op"], said["rows_deleted"], said["by"]) == ("delete", "1", getuser())
+    html = Texts(found._repr_html_()).texts  # type: ignore[attr-defined]
+    assert {"Transaction 1", "Transaction 2", "op", "merge", "delete", "rows_deleted"} <= {*html}
+    assert found[1] == firnline.history(root)[1]

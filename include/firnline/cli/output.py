@@ -10,9 +10,9 @@ import sys
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from firnline import shown
 from firnline.cli.failures import printable, when_stopped
 from firnline.errors import FirnlineError
 
@@ -212,12 +212,8 @@ def percent(part: int, whole: int) -> str:
     return f"{100 * part // whole} %" if whole else "-"
 
 
-def when(time_ms: int) -> str:
-    """Format unix milliseconds as ``2013-01-05 07:00:00Z``, or as a number if out of range."""
-    try:
-        return f"{datetime.fromtimestamp(time_ms // 1000, UTC):%Y-%m-%d %H:%M:%SZ}"
-    except (ValueError, OverflowError, OSError):
-        return str(time_ms)
+when = shown.when
+"""Formats a time of the table."""
 
 
 def spark(counts: Sequence[int]) -> str:

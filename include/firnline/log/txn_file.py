@@ -14,6 +14,7 @@ from firnline.log.erases import EraseLink
 from firnline.log.records import LogContent
 from firnline.paths import TablePaths
 from firnline.properties.record import Properties
+from firnline.shown import Shown, figures, when
 
 
 class RunIdentity(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -49,7 +50,7 @@ class Counts(msgspec.Struct, frozen=True, omit_defaults=True):
     """Rows of ``rows_out`` that come from no part of the table: the new rows of a replace."""
 
 
-class TxnHeader(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
+class TxnHeader(Shown, msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     """Line 0 of a transaction's file."""
 
     v: int = 1
@@ -80,6 +81,18 @@ class TxnHeader(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     """Digest of the log file; empty: an older version wrote the transaction."""
     erase: EraseLink | None = None
     """Place of an erase in the chain of erases; None for others, and of older versions."""
+
+    def _title(self) -> str:
+        return f"Transaction {self.seq}"
+
+    def _facts(self) -> dict[str, str]:
+        return {
+            "op": self.op,
+            "at": when(self.t),
+            **figures({"counts": self.counts, "partitions": [*filter(None, self.partitions)]}),
+            **figures({"by": self.run.user or self.run.dag_id or self.run.run_id}),
+            **figures({"why": self.why}),
+        }
 
 
 _HEADER = msgspec.json.Decoder(TxnHeader)

@@ -31,8 +31,9 @@ class AppendLog:
     """The appends of one table; keeps in memory what it has read of the log, and no position.
 
     Requests per call: 1 LIST, and if something has changed a read of the log, without the log files
-    already known, and 1 GET for each transaction in between. A lost log ends every call with
-    LogLostError.
+    already known, and 1 GET for each transaction in between; for an offset that this object has not
+    returned, 1 ranged GET of its transaction where the log does not name it. A lost log ends every
+    call with LogLostError, an offset of another table with UsageError.
     """
 
     table: Table

@@ -46,7 +46,7 @@ def changes(
     """Plan the changes of a table since a position, and the position to continue from.
 
     Requests: those of its log, 1 GET for each transaction since, and 1 GET for each append that one
-    of them has folded.
+    of them has folded; 1 ranged GET of a position's own transaction where the log does not name it.
 
     Args:
         table: as for ``scan``.
@@ -62,7 +62,8 @@ def changes(
     Raises:
         StreamBehindError: parts or log files that are needed are deleted, or it is not known what
             has changed.
-        UsageError: no such table, column, time or transaction; an end before the beginning.
+        UsageError: no such table, column, time or transaction; an end before the beginning; a
+            position of another table.
         others: as ``scan``.
     """
     found = opened(table, settings, access)

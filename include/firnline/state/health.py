@@ -22,7 +22,13 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Literal
 
-from firnline.errors import ForeignPathError, LogCorruptError, LogLostError, UsageError
+from firnline.errors import (
+    ForeignPathError,
+    LogCorruptError,
+    LogLostError,
+    NoTableError,
+    UsageError,
+)
 from firnline.ids import uuid7_time_ms
 from firnline.log import codec, txn_file
 from firnline.log.reader import LogObject, LogRead, read_log
@@ -347,13 +353,13 @@ def _youngest_ms(meta: ObjectMeta) -> int:
     return max(made, meta.modified_ms)
 
 
-def no_table(table: Table) -> UsageError:
+def no_table(table: Table) -> NoTableError:
     """Return the error for a root without a table. Requests: as ``refuse_objects``.
 
     Raises LogLostError if there was a table.
     """
     refuse_objects(table)
-    return UsageError(
+    return NoTableError(
         f"there is no table at {table.settings.root}: it has no log file",
         next_step="correct the name or root, or create the table with `firnline append`; if its "
         "log was lost just now, `firnline rebuild` writes it again",
@@ -363,7 +369,7 @@ def no_table(table: Table) -> UsageError:
 def require_table(table: Table) -> None:
     """Refuse a root without a table. Requests: 1 LIST if there is one.
 
-    Raises UsageError, or LogLostError if there was a table.
+    Raises NoTableError, or LogLostError if there was a table.
     """
     if next(iter(table.store.list(table.paths.log_dir)), None) is not None:
         return

@@ -457,3 +457,16 @@ def digest_at(played: Played, seq: int) -> str:
     table = played.world.table
     ((_, digest),) = heads(table, [table.paths.txn(seq)])
     return digest
+
+
+def test_a_position_right_after_a_transaction_is_known_by_that_transaction(tmp_path: Path) -> None:
+    """No append waits, whose name would show it."""
+    one, other = table_of(tmp_path / "one"), lived_on(tmp_path / "other", 2)
+    one.world.clock.advance(5)
+    put(one, [1])
+    put(one, [2])
+    one.merge()
+    given = position_of(one.world.table)
+    assert not from_text(given).seen
+    with pytest.raises(UsageError, match="table t: transaction 1 is another one there"):
+        firnline.changes(other.world.table, given)

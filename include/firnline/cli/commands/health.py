@@ -70,6 +70,8 @@ def health(
             tell(done, len(opened))
 
         found = look_at_all(opened, looked, closely=bool(tables))
+    if len(found) == 1 and tables and found[0].missing is not None:
+        raise found[0].missing
     rows = sorted((one.to_json() for one in found), key=lambda row: (row["score"], row["table"]))
     output.show({"tables": rows}, as_json, _render)
     bad = [row["table"] for row in rows if row["score"] < below]

@@ -20,6 +20,7 @@ from firnline.operations.prepared.run import WaitingChange, waiting_of
 from firnline.operations.ttl.plan import TtlPlan, plan_ttl
 from firnline.properties.record import Properties
 from firnline.settings.load import TableSettings
+from firnline.state.health import no_table
 from firnline.state.history import history
 from firnline.state.snapshot import Snapshot
 from firnline.store.base import ObjectMeta
@@ -142,10 +143,13 @@ def read(
         known: headers by number that are not read again.
 
     Raises:
+        NoTableError: there is no table at the root.
         FirnlineError: the log cannot be read.
     """
     base = read_base(table, everything=True)
     snapshot, table = base.snapshot, base.table
+    if not snapshot.listing:
+        raise no_table(table)
     long = snapshot.seq >= TXN_KEPT
     return Reading(
         snapshot=snapshot,

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from firnline.errors import FirnlineError
+from firnline.errors import FirnlineError, NoTableError
 from firnline.operations.at_once import at_once
 from firnline.operations.health.detail import HISTORY, detail_of
 from firnline.operations.health.figures import Figures, figures_of
@@ -33,12 +33,19 @@ class TableHealth:
     """None if the table could not be read."""
     detail: Mapping[str, Any] | None = None
     """The table in detail (``detail_of``), where it was asked for."""
+    missing: NoTableError | None = None
+    """The error of commands, where there is no table at the root."""
 
     @classmethod
     def unreadable(cls, settings: TableSettings, now_ms: int, error: FirnlineError) -> TableHealth:
         """Return the health of a table that cannot be opened or read."""
-        text = f"cannot be read: {error.message}; {error.next_step}"
-        return cls(settings.name, settings.root, now_ms, unreadable(text), None)
+        text = f"{error.message}; {error.next_step}"
+        if isinstance(error, NoTableError):
+            score = unreadable(text)
+            return cls(settings.name, settings.root, now_ms, score, None, missing=error)
+        return cls(
+            settings.name, settings.root, now_ms, unreadable(f"cannot be read: {text}"), None
+        )
 
     def to_json(self) -> dict[str, Any]:
         """Return plain data for the page and ``--json``."""

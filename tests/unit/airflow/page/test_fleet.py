@@ -62,8 +62,8 @@ def test_rows_come_at_once_and_their_figures_later() -> None:
     shelf.fleet.wait()
     assert not shelf.fleet.refreshing
     scores = shelf.scores()
-    assert scores["empty"] == 100
-    assert scores["busy"] not in (None, 100)
+    assert scores["empty"] == 0  # there is no table
+    assert scores["busy"] not in (None, 0, 100)
 
 
 def test_stores_are_asked_again_only_when_figures_are_stale_and_somebody_looks() -> None:
@@ -98,7 +98,9 @@ def test_a_table_that_is_new_in_the_settings_is_looked_at_at_once() -> None:
     assert shelf.scores()["more"] is None
     shelf.gate.set()
     shelf.fleet.wait()
-    assert shelf.scores()["more"] == 100
+    assert shelf.scores()["more"] == 0
+    (why,) = shelf.row("more")["reasons"]
+    assert "there is no table at memory://bucket/t: " in why["text"]
     del shelf.worlds["busy"]
     assert list(shelf.scores()) == ["more"]
 

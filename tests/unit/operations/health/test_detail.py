@@ -3,6 +3,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import pytest
+
+from firnline.errors import NoTableError
 from firnline.operations.health.detail import PARTITIONS, detail_of
 from firnline.operations.health.reading import read
 from tests.support.histories import drop, filled, merge
@@ -52,6 +55,6 @@ def test_sizes_columns_and_properties_are_there() -> None:
     assert {one["name"] for one in found["properties"]} >= {"append.ttl", "cleanup.grace"}
 
 
-def test_a_table_that_was_never_written_to_has_nothing() -> None:
-    found = detail(make_world())
-    assert (found["seq"], found["partitions"], found["transactions"]) == (0, [], [])
+def test_a_root_without_a_table_has_no_details() -> None:
+    with pytest.raises(NoTableError, match="there is no table at memory://bucket/t"):
+        detail(make_world())

@@ -121,8 +121,10 @@ def test_tables_are_looked_at_together_and_one_that_is_lost_has_no_points() -> N
     seen: list[str] = []
     found = look_at_all([good.table, lost.table, empty.table], lambda one: seen.append(one.table))
     assert len(seen) == 3
-    assert [one.figures is None for one in found] == [False, True, False]
+    assert [one.figures is None for one in found] == [False, True, True]
     assert found[1].score.points == 0
     assert "cannot be read" in found[1].score.reasons[0].text
-    assert found[2].score.points == 100
+    assert found[2].score.points == 0
+    assert found[2].score.reasons[0].text.startswith("there is no table at memory://bucket/t: ")
+    assert [one.missing is None for one in found] == [True, True, False]
     assert found[1].to_json()["figures"] is None
