@@ -28,8 +28,9 @@ def question(table: TableSettings, change: Mapping[str, Any]) -> tuple[str, str]
     partitions = counted(shown["partition_count"], "partition")
     parts, size = counted(change["parts"], "new part"), about_size(change["bytes"])
     outcome = (
-        f"Approved, exactly these {parts} ({size}) are committed in one transaction, unless their "
-        f"partitions have changed since transaction {change['seq']}; rejected, they are deleted."
+        f"Approved, exactly what was written ({parts}, {size}) is committed in one transaction, "
+        f"unless these partitions have changed since transaction {change['seq']}; rejected, it is "
+        "deleted."
     )
     text = [
         f"**{_difference(shown)}** of {partitions}; in the parts that are compared, {rows} rows.",
@@ -48,26 +49,20 @@ def _difference(shown: Mapping[str, Any]) -> str:
     return f"rows ({', '.join(kinds) or 'none'})"
 
 
-_NO_KEY = "No key matches rows: a changed row is one removed and one added."
-
-
 def evidence_lines(shown: Mapping[str, Any]) -> list[str]:
     """Return the evidence as Markdown tables."""
-    lines = ["| partition | rows before | after | removed | added | changed |"]
-    lines.append("|---|--:|--:|--:|--:|--:|")
+    kinds = ("removed", "added", "changed") if shown["keys"] else ("removed", "added")
+    lines = [f"| partition | rows before | after | {' | '.join(kinds)} |"]
+    lines.append(f"|---|--:|--:|{'--:|' * len(kinds)}")
     for each in shown["partitions"][:SHOWN]:
-        names = ("rows_before", "rows_after", "removed", "added", "changed")
-        figures = " | ".join(f"{each[name]:,}" for name in names)
+        figures = " | ".join(f"{each[name]:,}" for name in ("rows_before", "rows_after", *kinds))
         lines.append(f"| {code(each['partition'] or '(none)')} | {figures} |")
     more = shown["partition_count"] - min(len(shown["partitions"]), SHOWN)
     lines += ["", f"and {counted(more, 'partition')} more."] * (more > 0)
-    keys = ", ".join(map(code, shown["keys"]))
-    matched = (
-        f"Rows are matched by {keys}."
-        if keys
-        else "No key matches rows: a changed row is one removed and one added."
-    )
-    lines += ["", matched]
+    if shown["keys"]:
+        lines += ["", f"Rows are matched by {', '.join(map(code, shown['keys']))}."]
+    elif shown["added"]:
+        lines += ["", "No key matches rows: a changed row is one removed and one added."]
     if shown["columns"]:
         lines += ["", "| column | values changed |", "|---|--:|"]
         lines += [f"| {code(name)} | {count:,} |" for name, count in shown["columns"].items()]
@@ -91,6 +86,7 @@ def _sample(one: Mapping[str, Any]) -> str:
     before, after = one.get("before", {}), one.get("after", {})
     found = []
     for name in dict.fromkeys([*before, *after]):
-        sides = [str(side[name]) for side in (before, after) if name in side]
+        found_in = [side[name] for side in (before, after) if name in side]
+        sides = ["null" if value is None else value for value in found_in]
         found.append(f"{name}={' → '.join(dict.fromkeys(sides))}")
     return ", ".join(found)
