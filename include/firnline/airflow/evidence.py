@@ -21,7 +21,7 @@ def question(table: TableSettings, change: Mapping[str, Any]) -> tuple[str, str]
         change: a ``WaitingChange`` as plain data.
     """
     shown = change["evidence"]
-    rows = f"{shown['rows_before']:,} → {shown['rows_after']:,}"
+    rows = f"{counted(shown['rows_before'], 'row')} before and {shown['rows_after']:,} after"
     options = change["options"]
     asked = options.get("where") or options.get("sql") or ""
     what = "rows that stay" if options.get("where") else "query"
@@ -33,7 +33,7 @@ def question(table: TableSettings, change: Mapping[str, Any]) -> tuple[str, str]
         "deleted."
     )
     text = [
-        f"**{_difference(shown)}** of {partitions}; in the parts that are compared, {rows} rows.",
+        f"**Rows: {_difference(shown)},** in {partitions}. The compared parts have {rows}.",
         "",
         f"The {what}: {code(asked)}",
         "",
@@ -41,12 +41,12 @@ def question(table: TableSettings, change: Mapping[str, Any]) -> tuple[str, str]
         "",
         *evidence_lines(shown),
     ]
-    return f"Rewrite {_difference(shown)} of table {table.name}?", "\n".join(text)
+    return f"Rewrite rows ({_difference(shown)}) of table {table.name}?", "\n".join(text)
 
 
 def _difference(shown: Mapping[str, Any]) -> str:
     kinds = [f"{shown[kind]:,} {kind}" for kind in ("removed", "added", "changed") if shown[kind]]
-    return f"rows ({', '.join(kinds) or 'none'})"
+    return ", ".join(kinds) or "none"
 
 
 def evidence_lines(shown: Mapping[str, Any]) -> list[str]:
