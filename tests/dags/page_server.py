@@ -60,15 +60,16 @@ class Server:
         state: str = self._api(f"/dags/{dag_id}/dagRuns/{run_id}").json()["state"]
         return state
 
-    def ask_about_what_is_prepared(self, dag_id: str, run_id: str) -> None:
+    def ask_about_what_is_prepared(self, dag_id: str, run_id: str, query: str) -> None:
         """Start a run of a rewrite whose job is done already: this stack has no Spark."""
-        conf = {"partitions": ["*"], "where": "true", "approve": True, "dry_run": False}
+        conf = {"partitions": ["*"], "sql": query, "approve": True, "dry_run": False}
         run = {"dag_run_id": run_id, "conf": conf, "logical_date": None}
-        self.pause(dag_id, paused=False)
+        self.pause(dag_id, paused=True)  # nothing of it begins before all is said
         self._done(self._api(f"/dags/{dag_id}/dagRuns", "POST", run))
         tasks = f"/dags/{dag_id}/dagRuns/{run_id}/taskInstances"
-        for task in ("plan", "rewrite_partitions"):
-            self._done(self._api(f"{tasks}/{task}", "PATCH", {"new_state": "success"}))
+        job = f"{tasks}/rewrite_partitions"
+        self._done(self._api(job, "PATCH", {"new_state": "success"}))
+        self.pause(dag_id, paused=False)
         waits = f"{tasks}/approve/-1/hitlDetails"
         assert wait_until(lambda: self._api(waits).status_code == 200), "nobody is asked"
 

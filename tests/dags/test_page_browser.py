@@ -296,11 +296,11 @@ def prepare(home: Path, root: str, run: RunIdentity) -> None:
     """Prepare a rewrite as the job of a run does."""
     table = open_table(settings_for_root(root))
     engine = LocalEngine(partial(open_store, root), home / "scratch", SystemIds(), SystemClock())
-    query = "select * replace (if(k < 10, k, -k) as k) from _rows where k > 1"
-    options = RewriteOptions(prepare=True, sql=query, samples=2, assertions=(HOLDS,))
+    options = RewriteOptions(prepare=True, sql=QUERY, samples=2, assertions=(HOLDS,))
     run_prepare(table, lambda: engine, options, run)
 
 
+QUERY = "select * replace (if(k < 10, k, -k) as k) from _rows where k > 1"
 HOLDS = "select count(*) > 0 from after"
 
 
@@ -312,7 +312,7 @@ def test_a_prepared_rewrite_is_shown_and_leads_to_its_question_where_it_is_rejec
     table = open_table(settings_for_root(single.roots["lived"]))
     before = {meta.key for meta in table.store.list(table.paths.data_dir)}
     prepare(tmp_path, single.roots["lived"], RunIdentity(dag_id=dag, run_id=run, user="carol"))
-    single.ask_about_what_is_prepared(dag, run)
+    single.ask_about_what_is_prepared(dag, run, QUERY)
     page = lived(browser, single)
     section = page.get_by_test_id("prepared")
     expect(section).to_contain_text("Rewrite by the query select * replace")

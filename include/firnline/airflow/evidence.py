@@ -21,18 +21,19 @@ def question(table: TableSettings, change: Mapping[str, Any]) -> tuple[str, str]
         change: a ``WaitingChange`` as plain data.
     """
     shown = change["evidence"]
-    rows = f"{shown['rows_before']:,} → {shown['rows_after']:,}"
+    rows = f"{counted(shown['rows_before'], 'row')} before and {shown['rows_after']:,} after"
     options = change["options"]
     asked = options.get("where") or options.get("sql") or ""
     what = "rows that stay" if options.get("where") else "query"
     partitions = counted(shown["partition_count"], "partition")
     parts, size = counted(change["parts"], "new part"), about_size(change["bytes"])
     outcome = (
-        f"Approved, exactly these {parts} ({size}) are committed in one transaction, unless their "
-        f"partitions have changed since transaction {change['seq']}; rejected, they are deleted."
+        f"Approved, exactly what was written ({parts}, {size}) is committed in one transaction, "
+        f"unless these partitions have changed since transaction {change['seq']}; rejected, it is "
+        "deleted."
     )
     text = [
-        f"**{_difference(shown)}** of {partitions}; in the parts that are compared, {rows} rows.",
+        f"**Rows: {_difference(shown)},** in {partitions}. The compared parts have {rows}.",
         "",
         f"The {what}: {code(asked)}",
         "",
@@ -40,34 +41,28 @@ def question(table: TableSettings, change: Mapping[str, Any]) -> tuple[str, str]
         "",
         *evidence_lines(shown),
     ]
-    return f"Rewrite {_difference(shown)} of table {table.name}?", "\n".join(text)
+    return f"Rewrite rows ({_difference(shown)}) of table {table.name}?", "\n".join(text)
 
 
 def _difference(shown: Mapping[str, Any]) -> str:
     kinds = [f"{shown[kind]:,} {kind}" for kind in ("removed", "added", "changed") if shown[kind]]
-    return f"rows ({', '.join(kinds) or 'none'})"
-
-
-_NO_KEY = "No key matches rows: a changed row is one removed and one added."
+    return ", ".join(kinds) or "none"
 
 
 def evidence_lines(shown: Mapping[str, Any]) -> list[str]:
     """Return the evidence as Markdown tables."""
-    lines = ["| partition | rows before | after | removed | added | changed |"]
-    lines.append("|---|--:|--:|--:|--:|--:|")
+    kinds = ("removed", "added", "changed") if shown["keys"] else ("removed", "added")
+    lines = [f"| partition | rows before | after | {' | '.join(kinds)} |"]
+    lines.append(f"|---|--:|--:|{'--:|' * len(kinds)}")
     for each in shown["partitions"][:SHOWN]:
-        names = ("rows_before", "rows_after", "removed", "added", "changed")
-        figures = " | ".join(f"{each[name]:,}" for name in names)
+        figures = " | ".join(f"{each[name]:,}" for name in ("rows_before", "rows_after", *kinds))
         lines.append(f"| {code(each['partition'] or '(none)')} | {figures} |")
     more = shown["partition_count"] - min(len(shown["partitions"]), SHOWN)
     lines += ["", f"and {counted(more, 'partition')} more."] * (more > 0)
-    keys = ", ".join(map(code, shown["keys"]))
-    matched = (
-        f"Rows are matched by {keys}."
-        if keys
-        else "No key matches rows: a changed row is one removed and one added."
-    )
-    lines += ["", matched]
+    if shown["keys"]:
+        lines += ["", f"Rows are matched by {', '.join(map(code, shown['keys']))}."]
+    elif shown["added"]:
+        lines += ["", "No key matches rows: a changed row is one removed and one added."]
     if shown["columns"]:
         lines += ["", "| column | values changed |", "|---|--:|"]
         lines += [f"| {code(name)} | {count:,} |" for name, count in shown["columns"].items()]
@@ -91,6 +86,7 @@ def _sample(one: Mapping[str, Any]) -> str:
     before, after = one.get("before", {}), one.get("after", {})
     found = []
     for name in dict.fromkeys([*before, *after]):
-        sides = [str(side[name]) for side in (before, after) if name in side]
+        found_in = [side[name] for side in (before, after) if name in side]
+        sides = ["null" if value is None else value for value in found_in]
         found.append(f"{name}={' → '.join(dict.fromkeys(sides))}")
     return ", ".join(found)

@@ -70,10 +70,20 @@ def test_the_question_shows_the_evidence_as_tables() -> None:
     assert subject == "Rewrite rows (200 removed, 7 changed) of table t?"
     assert "| `day=a\\|b` | 1,200 | 1,000 | 200 | 0 | 7 |" in body
     assert "| `name` | 7 |" in body
-    assert "exactly these 1 new part (2.0 KiB) are committed" in body
-    assert "unless their partitions have changed since transaction 4" in body
-    assert "| changed | `(none)` | `id=1 → None` |" in body
+    assert "exactly what was written (1 new part, 2.0 KiB) is committed" in body
+    assert "unless these partitions have changed since transaction 4" in body
+    assert "| changed | `(none)` | `id=1 → null` |" in body
     assert "- `select true`" in body
+
+
+def test_without_a_key_no_row_is_said_to_change() -> None:
+    shown = msgspec.structs.replace(EVIDENCE, keys=(), added=3)
+    _, body = question(
+        SETTINGS, msgspec.to_builtins(msgspec.structs.replace(CHANGE, evidence=shown))
+    )
+    assert "| rows before | after | removed | added |" in body
+    assert "| `day=a\\|b` | 1,200 | 1,000 | 200 | 0 |\n" in body
+    assert "a changed row is one removed and one added" in body
 
 
 def test_without_the_param_nobody_is_asked() -> None:
