@@ -89,6 +89,7 @@ def test_after_an_approval_by_nobody_of_the_approvers_the_run_asks_again(
     assert len(rows_by_day(maintained.table("guarded"))) == 2
 
 
+@pytest.mark.turn("a plan that a person rejects")
 def test_a_rejected_removal_removes_nothing(removed: Maintained) -> None:
     before = rows_by_day(removed.table("removed"))
     run = removed.start("remove_partitions", "removed", WAIT)
@@ -231,6 +232,7 @@ def erased(maintained: Maintained) -> Maintained:
     return maintained
 
 
+@pytest.mark.turn("a plan that a person rejects")
 def test_an_erase_that_is_rejected_erases_nothing(erased: Maintained) -> None:
     conf = {**WAIT, "columns": ["k"], "keys": [SECRET_KEY]}
     run = erased.start("erase", "erased", conf)

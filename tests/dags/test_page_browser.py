@@ -159,6 +159,7 @@ def test_ten_thousand_partitions_are_a_map_and_each_says_what_waits(
     expect(picked).to_contain_text("1 part left alone: waits until 4 parts of about its size")
 
 
+@pytest.mark.turn("transactions on the page")
 def test_the_history_says_what_was_undone_by_whom_and_what_merges_saved(
     browser: Browser, single: Server
 ) -> None:
@@ -202,6 +203,7 @@ def lived(browser: Browser, single: Server, asked: str = "") -> Page:
     return table_page(browser, single, "lived", "root", asked)
 
 
+@pytest.mark.turn("transactions on the page")
 def test_a_link_to_a_run_shows_its_transactions_among_the_others(
     browser: Browser, single: Server
 ) -> None:
