@@ -30,6 +30,7 @@ from firnline.operations.options import DeleteOptions, MergeOptions, RestoreOpti
 from firnline.operations.restore.run import run_restore
 from tests.mirrors.in_catalog import InCatalog, by_pyiceberg, in_rest_catalog
 from tests.store.faultproxy import Fault, FaultProxy, Request, whole_answer
+from tests.support.effort import sample
 
 RUN = RunIdentity(run_id="r")
 TOKEN = "a-token-of-nobody"
@@ -160,7 +161,7 @@ LOST = [
 ]
 
 
-@pytest.mark.parametrize("lost", LOST, ids=str)
+@pytest.mark.parametrize("lost", sample(LOST, 4, "lost answers of a REST catalog"), ids=str)
 def test_after_the_lost_answer_of_a_commit_the_next_run_goes_on(
     mirrored: InCatalog, rest_proxy: FaultProxy, lost: Lost
 ) -> None:
