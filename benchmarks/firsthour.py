@@ -146,7 +146,7 @@ def _follow(page: str, home: Path, here: Path, server: S3Server, steps: Steps) -
 
 def table(cold: dict[str, float], warm: dict[str, float]) -> str:
     """Return the figures as a table of the page."""
-    lines = ["", "| step | seconds | again, with pip's cache |", "| --- | --: | --: |"]
+    lines = ["", "| step | seconds | again |", "| --- | --: | --: |"]
     lines += [f"| {name} | {cold[name]:.1f} | {warm[name]:.1f} |" for name in cold]
     lines.append(f"| **in all** | **{sum(cold.values()):.0f}** | **{sum(warm.values()):.0f}** |")
     machine = f"{os.cpu_count()} cores with a load of {load_average():.0f}"
