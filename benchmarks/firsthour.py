@@ -1,11 +1,12 @@
 """Seconds from `pip install` to a merged table on S3, with the commands of docs/tutorial.md alone.
 
-    python -m benchmarks.firsthour [--write]
+    python -m benchmarks.firsthour [--extras] [--write]
 
 Twice: with an empty cache of pip, which downloads everything, and with what that left. Each time
-the wheel is built, an empty environment made, the wheel installed with the extras of the page,
-and every block of the page up to the merged table run in that environment, on the S3 server of the
-tests; what is printed is compared with the page. ``--write`` puts the figures into the page.
+an empty environment is made, the wheel built and installed, and every block of the page up to the
+merged table run in that environment, on the S3 server of the tests; what is printed is compared
+with the page. That needs the core alone; ``--extras`` installs what the whole page needs.
+``--write`` puts the figures into the page.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from benchmarks.measure import load_average
 from tests.support.cli import Outcome
 from tests.support.pages import Reader, blocks
 from tools.bootstrap import REPO
@@ -51,6 +53,7 @@ class Steps:
         yield
         spent = time.monotonic() - began
         self.seconds[name] = self.seconds.get(name, 0.0) + spent
+        print(f"  firsthour {name:40s} {spent:6.1f} s", flush=True)
 
 
 @dataclass
@@ -79,22 +82,23 @@ def main() -> None:
     """Measure both, and print the figures."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.firsthour", description=__doc__)
     parser.add_argument("--write", action="store_true", help="put the figures into the page")
+    parser.add_argument("--extras", action="store_true", help="with the extras that the page names")
     given = parser.parse_args()
     page = PAGE.read_text(encoding="utf-8")
     with tempfile.TemporaryDirectory(prefix="firnline-firsthour-") as work:
         cache = Path(work) / "cache"
-        cold = measured(Path(work) / "cold", cache, page)
-        warm = measured(Path(work) / "warm", cache, page)
+        extras = _EXTRAS.findall(page)[0] if given.extras else ""
+        cold = measured(Path(work) / "cold", cache, page, extras)
+        warm = measured(Path(work) / "warm", cache, page, extras)
     text = table(cold.seconds, warm.seconds)
     sys.stdout.write(text)
     if given.write:
         PAGE.write_text(_PLACE.sub(lambda _: text, page), encoding="utf-8")
 
 
-def measured(work: Path, cache: Path, page: str) -> Steps:
+def measured(work: Path, cache: Path, page: str, extras: str) -> Steps:
     """Measure one time in a folder, with a cache of pip; the server is there before."""
     work.mkdir()
-    (extras,) = set(_EXTRAS.findall(page))
     steps, home = Steps(), work / "venv"
     with steps.timed("make an environment"):
         _run(sys.executable, "-m", "venv", home)
@@ -142,12 +146,12 @@ def _follow(page: str, home: Path, here: Path, server: S3Server, steps: Steps) -
 
 def table(cold: dict[str, float], warm: dict[str, float]) -> str:
     """Return the figures as a table of the page."""
-    lines = ["", "| step | seconds | again, with pip's cache |", "| --- | --: | --: |"]
+    lines = ["", "| step | seconds | again |", "| --- | --: | --: |"]
     lines += [f"| {name} | {cold[name]:.1f} | {warm[name]:.1f} |" for name in cold]
     lines.append(f"| **in all** | **{sum(cold.values()):.0f}** | **{sum(warm.values()):.0f}** |")
-    machine = f"{os.cpu_count()} cores, Python {platform.python_version()}"
-    said = f"Measured by `python -m benchmarks.firsthour` on {machine}, each command typed at once."
-    return "\n".join([*lines, "", said, ""])
+    machine = f"{os.cpu_count()} cores with a load of {load_average():.0f}"
+    said = f"Measured on {machine}, Python {platform.python_version()}, each command typed at once:"
+    return "\n".join([*lines, "", said, "`python -m benchmarks.firsthour --write`.", ""])
 
 
 if __name__ == "__main__":
