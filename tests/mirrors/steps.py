@@ -43,7 +43,7 @@ RUN = RunIdentity(run_id="r")
 DELTA = ("deltalake", "DataFusion", "Polars", "Spark, Delta")
 ICEBERG = ("pyiceberg", "Polars, Iceberg", "Spark, Iceberg")
 VECTORS = "lazy delete, by vectors"
-"""Row of the table that ``test_vectors`` plays."""
+"""Row of the table that ``test_vectors`` plays; ``test_spark`` plays the columns of Spark."""
 ROWS, REFUSED, NOT_TESTED = "rows", "refused", "-"
 
 

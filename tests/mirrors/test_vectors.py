@@ -36,6 +36,7 @@ from tests.mirrors.conftest import (
     in_order,
     rows,
 )
+from tests.mirrors.steps import NOT_TESTED, REFUSED, ROWS, VECTORS, claimed
 
 RUN = RunIdentity(run_id="r")
 LAZY = {
@@ -65,6 +66,11 @@ class Lazily(Mirrored):
             assert in_order(read(self.url, self.options)) == ours, read.__name__
         assert run_check(self.table()).same
         return [row["k"] for row in ours]
+
+
+def test_the_page_says_of_vectors_what_is_played_here() -> None:
+    said = {reader: cell for reader, cell in claimed()[VECTORS].items() if cell != NOT_TESTED}
+    assert said == {"deltalake": REFUSED, "DataFusion": ROWS, "Polars": ROWS}
 
 
 @pytest.fixture
