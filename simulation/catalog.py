@@ -145,11 +145,11 @@ class SimCatalog(_Database):
     def create_namespace(self, namespace: Any, properties: Any = EMPTY_DICT) -> None:
         """Make a namespace."""
         self._ask("make the namespace")
-        self.lake.server.create_namespace(namespace)
+        self.lake.server.create_namespace(namespace, properties)
         self._answered("make the namespace")
 
     def commit_table(self, table: Any, requirements: Any, updates: Any) -> CommitTableResponse:
-        """Commit: before it, after it and in between the actor may end, and it may not learn of it."""
+        """Commit; the actor may end before, in between and after, and may get no answer."""
         actor, lake = self.actor, self.lake
         for each in updates:
             if isinstance(each, AddSnapshotUpdate):

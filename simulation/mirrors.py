@@ -25,8 +25,8 @@ from firnline.mirror.delta.head import list_versions
 from firnline.mirror.delta.publish import publish
 from firnline.mirror.delta.roaring import decode
 from firnline.mirror.hold import Hiding
-from firnline.mirror.retention import LONGEST_WAIT_MS
 from firnline.mirror.published import Published
+from firnline.mirror.retention import LONGEST_WAIT_MS
 from firnline.operations.mirror.check import CheckReport, run_check
 from firnline.read.hidden import Rows
 from firnline.read.plan import plan_hidden

@@ -36,11 +36,12 @@ def _never_waits() -> None:
 
 def _record_before_commit() -> None:
     from firnline.mirror.iceberg import publish
+    from firnline.mirror.iceberg.shown import put_record
 
     real = publish.__dict__["_commit"]
 
     def commit(table: Any, found: Any, position: Any) -> Any:
-        publish.put_record(table.store, table.paths, position.seq, position.t)
+        put_record(table.store, table.paths, position.seq, position.t)
         return real(table, found, position)
 
     put(publish, "_commit", commit)
@@ -85,10 +86,10 @@ def _writes_whenever() -> None:
     from firnline.mirror.iceberg.io import Place
 
     @contextmanager
-    def while_in_time(_self: Place, _in_time: Callable[[], bool]) -> Iterator[None]:
+    def while_in_time(*_: Any) -> Iterator[None]:
         yield
 
-    Place.while_in_time = while_in_time  # type: ignore[method-assign] # the point of it
+    Place.while_in_time = while_in_time  # type: ignore[assignment,method-assign] # the point of it
 
 
 def _misread_stays() -> None:

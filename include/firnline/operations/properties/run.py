@@ -6,7 +6,7 @@ properties may go on with them: see ``properties.needed``.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -133,8 +133,7 @@ def plan_changes(table: Table, base: Base, *, harmless: bool = False) -> Applied
     names = {d.name for d in changes}
     values = {n: v for n, v in stated(wanted).items() if n in names}
     if harmless and "mirror" in values:
-        values["mirror"] = _with_mirrors_of(now, values["mirror"])
-        changes = tuple(d for d in map(_as_applied(now, values), changes) if d.wanted != d.table)
+        values["mirror"], changes = _begin_mirrors(now, values["mirror"], changes)
     after = msgspec.convert({**now.plain(), **values}, Properties, strict=False)
     after = msgspec.structs.replace(after, statistics=_statistics(table, after))
     in_force(_wanted(table) if not harmless else _neutral(table).settings, after)
@@ -142,24 +141,18 @@ def plan_changes(table: Table, base: Base, *, harmless: bool = False) -> Applied
     return Applied(changes, after)
 
 
-def _with_mirrors_of(now: Properties, wanted: Sequence[str]) -> list[str]:
-    """Return the mirrors that a table states, and those that the settings name besides.
+def _begin_mirrors(
+    now: Properties, wanted: Sequence[str], changes: Sequence[Difference]
+) -> tuple[list[str], tuple[Difference, ...]]:
+    """Return the mirrors of a table and those that the settings name besides, and the changes then.
 
     Clean-up keeps parts for the readers of a mirror that the table states, and these do not end
     because one settings file of several leaves it out: a person ends a mirror.
     """
-    return list(dict.fromkeys([*now.mirrors, *wanted]))
-
-
-def _as_applied(now: Properties, values: Mapping[str, Any]) -> Callable[[Difference], Difference]:
-    """Return what gives a difference of the mirrors the value that the table gets."""
-
-    def applied(difference: Difference) -> Difference:
-        if difference.name != "mirror":
-            return difference
-        return replace(difference, wanted=as_text("mirror", values["mirror"]))
-
-    return applied
+    mirrors = list(dict.fromkeys([*now.mirrors, *wanted]))
+    text = as_text("mirror", mirrors)
+    named = (replace(d, wanted=text) if d.name == "mirror" else d for d in changes)
+    return mirrors, tuple(d for d in named if d.wanted != d.table)
 
 
 def _statistics(table: Table, after: Properties) -> tuple[str, ...]:
