@@ -12,6 +12,7 @@ row of five columns with a text of 31 bytes.
 from __future__ import annotations
 
 import hashlib
+import threading
 from collections.abc import Callable, Iterable, Sequence
 from functools import lru_cache
 from typing import Any, TypeVar
@@ -47,11 +48,36 @@ _MANY_WORDS = 64
 _DECIMAL_SCALE = 38
 
 
+class _Scratch(threading.local):
+    """Arrays of a thread that are used again and again: new ones cost more than the arithmetic.
+
+    They hold nothing longer than a column or a text takes: no function returns one, or calls
+    another one that reads values while it needs what they hold.
+    """
+
+    def __init__(self) -> None:
+        self._kept = np.empty((3, 0), np.uint64)
+
+    def words(self, count: int) -> tuple[_U64, _U64, _U64]:
+        """Return three arrays of so many words, for anything."""
+        if count > BATCH_ROWS:
+            first, second, third = np.empty((3, count), np.uint64)
+            return first, second, third
+        if not self._kept.size:
+            self._kept = np.empty((3, BATCH_ROWS), np.uint64)
+        first, second, third = self._kept[:, :count]
+        return first, second, third
+
+
+_SCRATCH = _Scratch()
+
+
 class RowDigest:
     """Adds up the digests of the rows of batches."""
 
     def __init__(self) -> None:
         self._digest = NOTHING
+        self._place = np.empty((2, 0), np.uint64)
         self.rows = 0
 
     @property
@@ -62,10 +88,16 @@ class RowDigest:
     def add(self, batch: pa.RecordBatch) -> None:
         """Add the rows of a batch. Raises PartSchemaError for a type without a digest."""
         columns = zip(batch.schema.names, batch.columns, strict=True)
-        first, second = _rows(columns, batch.num_rows)
+        first, second = _rows(columns, batch.num_rows, self._sums(batch.num_rows))
         added = Digest(int(first.sum(dtype=np.uint64)), int(second.sum(dtype=np.uint64)))
         self._digest = self._digest.plus(added)
         self.rows += batch.num_rows
+
+    def _sums(self, count: int) -> _U64:
+        """Return room for the hashes of so many rows, the same for every batch."""
+        if self._place.shape[1] < count:
+            self._place = np.empty((2, count), np.uint64)
+        return self._place[:, :count]
 
 
 def digest_of(rows: pa.Table) -> Digest:
@@ -100,13 +132,20 @@ def _is_list(kind: pa.DataType) -> bool:
     return any(matches(kind) for matches in lists)
 
 
-def _rows(columns: Iterable[tuple[str, pa.Array]], count: int) -> _Pair:
-    """Return the two hashes of rows, or of structs, from their columns."""
+def _rows(columns: Iterable[tuple[str, pa.Array]], count: int, place: _U64 | None = None) -> _Pair:
+    """Return the two hashes of rows, or of structs, from their columns.
+
+    Args:
+        columns: names and values.
+        count: number of the rows.
+        place: two arrays of as many words that the result may take; None: new ones.
+    """
     constants = _constants("")
     # Summands that every row has are added once for all columns.
     always = [int(constants[1]), int(constants[3])]
-    sums = np.zeros(count, np.uint64), np.zeros(count, np.uint64)
-    scratch = np.empty(count, np.uint64), np.empty(count, np.uint64)
+    sums = np.empty((2, count), np.uint64) if place is None else place
+    sums.fill(0)
+    scratch = _SCRATCH.words(count)
     for name, column in columns:
         _add(sums, always, column, _constants(fold_name(name)), scratch)
     for lane, each in zip(sums, always, strict=True):
@@ -115,11 +154,11 @@ def _rows(columns: Iterable[tuple[str, pa.Array]], count: int) -> _Pair:
 
 
 def _add(
-    sums: _Pair,
+    sums: _U64,
     always: list[int],
     column: pa.Array,
     constants: Sequence[np.uint64],
-    scratch: _Pair,
+    scratch: Sequence[_U64],
 ) -> None:
     """Add what the values of a column give to the hashes of their rows; a null gives nothing.
 
@@ -152,7 +191,7 @@ def _add(
 
 
 def _add_of_dictionary(
-    sums: _Pair, column: pa.DictionaryArray, constants: Sequence[np.uint64], scratch: _U64
+    sums: _U64, column: pa.DictionaryArray, constants: Sequence[np.uint64], scratch: _U64
 ) -> None:
     """Add what each value gives: it is computed once, whatever the number of its rows."""
     values, indices = column.dictionary, column.indices
@@ -405,10 +444,10 @@ def _of_one_length(texts: pa.Array, length: int) -> _Pair:
         return _of_alike(texts, np.full(count, length), whole + bool(rest))
     lanes = _of_position(whole + bool(rest))
     sums = tuple(np.full(count, length, np.uint64) for _ in range(2))
-    folded, given = np.empty(count, np.uint64), np.empty(count, np.uint64)
+    folded, given, words = _SCRATCH.words(count)
     for place in range(whole + bool(rest)):
         at = place * _WORD if place < whole else length - _WORD
-        words = np.ndarray((count,), "<u8", data, begin + at, (length,)).astype(np.uint64)
+        words[:] = np.ndarray((count,), "<u8", data, begin + at, (length,))
         if place == whole:  # the last bytes, without those that the word before has
             words >>= np.uint64(8 * (_WORD - rest))
         np.right_shift(words, _HALF, out=folded)
