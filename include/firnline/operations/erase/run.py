@@ -126,9 +126,10 @@ def run_erase(
     certificate` writes it. The object with the keys is deleted when the run ends.
 
     Requests: one LIST each of ``_log/``, ``_txn/`` and ``_erase/`` and the log reads, where the log
-    does not name the newest erase one GET per certificate, one GET per part that statistics do not exclude and one GET of the keys per group, the outputs, four for
-    the probe of the store, five PUT and one DELETE; one LIST of ``_prepared/``, and for each
-    prepared change there those of ``prepared.expiry.discard_changed``.
+    does not name the newest erase one GET per certificate, one GET per part that statistics do not
+    exclude and one GET of the keys per group, the outputs, four for the probe of the store, five
+    PUT and one DELETE; one LIST of ``_prepared/``, and for each prepared change there those of
+    ``prepared.expiry.discard_changed``.
 
     Args:
         table: the table.
