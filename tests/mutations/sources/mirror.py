@@ -130,9 +130,9 @@ MIRROR = (
     Mutation(
         name="a record is written before the catalog has taken the snapshot",
         file="include/firnline/mirror/iceberg/publish.py",
-        old="        if _commit(table, found, position):",
+        old="        if _commit(table, found, position, progress):",
         new="        put_record(table.store, table.paths, position.seq, position.t)\n"
-        "        if _commit(table, found, position):",
+        "        if _commit(table, found, position, progress):",
         breaks="Clean-up deletes parts that the newest snapshot of the Iceberg mirror shows.",
         caught_by=_CATALOG_TEST,
     ),
