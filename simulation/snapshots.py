@@ -86,6 +86,8 @@ class CatalogPublishers(Publishers):
         super().act()
 
     def _stage(self, actor: Actor) -> Stage:
+        if self.world.calm:
+            return super()._stage(actor)  # it has to reach the table's state
         roll = self.world.chance.roll(actor.number, 4743)
         actor.skew = _SKEWS[int(roll * len(_SKEWS))]
         settings = wanted_by(self.world, actor)
