@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from pathlib import Path
@@ -14,6 +15,7 @@ from msgspec import structs
 from firnline.append.append import Appender
 from firnline.clock import SystemClock
 from firnline.errors import KernelError
+from firnline.kernel import task as kernel_task
 from firnline.kernel.local import LocalEngine
 from firnline.kernel.task import KernelResult, KernelTask
 from firnline.log.records import Marker
@@ -289,3 +291,17 @@ def test_slices_of_parts_without_digests_prove_their_own_rows(
     assert not any(source.digest for task in tasks for source in task.inputs)
     assert visible_ids(world.table) == before
     assert all(marker.g for marker in live(world))
+
+
+def test_slices_of_columns_without_digests_are_only_counted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # As of a table whose parts stated digests before it got a column of such a type.
+    monkeypatch.setattr(kernel_task, "_FREE_FORM", re.compile("BIGINT"))
+    world = world_of()
+    before = visible_ids(world.table)
+    _, tasks = merge(world, tmp_path)
+    assert len(tasks) == 3
+    assert visible_ids(world.table) == before
+    assert len(live(world)) == 3
+    assert not any(marker.g for marker in live(world))

@@ -13,7 +13,6 @@ none by DuckDB, which writes them. No request is added.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -26,9 +25,6 @@ from firnline.kernel.task import KernelInput, KernelTask
 from firnline.types.digests import NOTHING, Digest, parse_digest, total
 from firnline.types.sql import fold_name
 from firnline.units import counted
-
-_FREE_FORM = re.compile(r"\b(BIGNUM|BIT|GEOMETRY|INTERVAL|TIME WITH TIME ZONE|U?HUGEINT|VARIANT)\b")
-"""Types of which DuckDB may write a value in another form than it was read in: no digest."""
 
 
 @dataclass(slots=True)
@@ -55,11 +51,6 @@ class Proof:
     derived: Digest | None = None
     """Of the only output, by the markers of the inputs."""
 
-    @property
-    def can_be_given(self) -> bool:
-        """True unless a column has a type without digests; then rows are only counted."""
-        return not any(_FREE_FORM.search(kind) for _, kind in self.task.columns)
-
     def begin(
         self, inputs: Inputs, select: Callable[[Staged], str], gone: str | None, gone_rows: int
     ) -> None:
@@ -76,7 +67,7 @@ class Proof:
             duckdb.Error: an input cannot be read.
         """
         task, self.staged = self.task, tuple(inputs.rows_of)
-        if task.query is not None or not self.can_be_given:
+        if task.query is not None or not self.task.has_digests:
             return
         if task.proof == "counts":
             apart = task.cluster is not None or task.layout is not None or task.slice is not None
@@ -93,7 +84,7 @@ class Proof:
 
     def made(self, path: Path) -> None:
         """Take the result of the task's query, which stands for the inputs from now on."""
-        if self.task.proof == "rows" and self.can_be_given:
+        if self.task.proof == "rows" and self.task.has_digests:
             self.read, self.gone = self._file(path), NOTHING
 
     def output(self, path: Path, partition: str | None) -> Digest | None:
@@ -106,7 +97,7 @@ class Proof:
         Raises:
             RowsDifferError: Arrow does not read what was written, or a row is of another partition.
         """
-        if self.task.proof == "counts" or not self.can_be_given:
+        if self.task.proof == "counts" or not self.task.has_digests:
             return self.derived
         seen = None
         if self.task.layout is not None and partition is not None:

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import re
 from typing import Literal
 
 import msgspec
 
 from firnline.parquet.part import WrittenPart
 from firnline.types.hashes import Hashes
+
+_FREE_FORM = re.compile(r"\b(BIGNUM|BIT|GEOMETRY|INTERVAL|TIME WITH TIME ZONE|U?HUGEINT|VARIANT)\b")
+"""Types of which DuckDB may write a value in another form than it was read in: no digest."""
 
 
 class SortKey(msgspec.Struct, frozen=True):
@@ -237,6 +241,11 @@ class KernelTask(msgspec.Struct, frozen=True, kw_only=True):
     intake: Intake | None = None
     """The inputs hold new rows. Of the other fields these count: ``partition``, ``columns``,
     ``sort_by``, ``stats_columns``, the key, ``metadata``, ``memory`` and the form of the parts."""
+
+    @property
+    def has_digests(self) -> bool:
+        """True unless a column has a type without digests; then rows are only counted."""
+        return not any(_FREE_FORM.search(kind) for _, kind in self.columns)
 
 
 class KernelResult(msgspec.Struct, frozen=True, kw_only=True):

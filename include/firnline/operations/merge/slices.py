@@ -117,7 +117,8 @@ def _with_digests(task: KernelTask) -> tuple[KernelTask, Digest | None]:
     """
     stated = [parse_digest(each.digest) for each in task.inputs]
     known = [digest for digest in stated if digest is not None]
-    if task.proof == "rows" and task.query is None and len(known) == len(stated):
+    proven = task.proof == "rows" and task.query is None and task.has_digests
+    if proven and len(known) == len(stated):
         return task, total(known)
     inputs = tuple(structs.replace(each, digest=None) for each in task.inputs)
     return structs.replace(task, inputs=inputs), None
