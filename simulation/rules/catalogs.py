@@ -40,9 +40,9 @@ def _record_before_commit() -> None:
 
     real = publish.__dict__["_commit"]
 
-    def commit(table: Any, found: Any, position: Any) -> Any:
+    def commit(table: Any, found: Any, position: Any, *args: Any) -> Any:
         put_record(table.store, table.paths, position.seq, position.t)
-        return real(table, found, position)
+        return real(table, found, position, *args)
 
     put(publish, "_commit", commit)
 

@@ -272,7 +272,7 @@ MUTATIONS: dict[str, Mutation] = {
     "clean-up waits for dates that are far ahead": Mutation(_dates_are_waited_for, 27),
     "the past goes by dates that are far ahead": Mutation(_dates_are_believed, 27),
     "a fold forgets when what is dated ahead took effect": Mutation(_dates_are_forgotten, 120),
-    "no conflict check": Mutation(_no_conflict_check, 9),
+    "no conflict check": Mutation(_no_conflict_check, 14),
     "append reads its sequence from the log": Mutation(_append_q_from_log, 3),
     "a publisher never is too late": Mutation(_zombie_publisher, 19),
     "no commit_ttl": Mutation(_no_commit_ttl, 230),
