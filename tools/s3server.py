@@ -65,7 +65,8 @@ class S3Server(Service):
         self.data_dir = data_dir
         self.bucket = bucket
         self.access_key = "AK" + secrets.token_hex(9).upper()
-        self.secret_key = secrets.token_urlsafe(30)
+        # No sign in front: the commands of Airflow would take it for an option.
+        self.secret_key = secrets.token_hex(20)
         self.port = 0
         self._process: subprocess.Popen[bytes] | None = None
 
