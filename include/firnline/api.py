@@ -92,8 +92,9 @@ def append_rows(
 
     Args:
         table: see ``open_table``.
-        rows: a list of dictionaries, a pyarrow table or record batch, or whatever offers itself as
-            an Arrow stream: frames of Polars and pandas, relations of DuckDB.
+        rows: a list of dictionaries, whose values are cast to the table's types and which are null
+            where they do not name a column; a pyarrow table or record batch; or whatever offers
+            itself as an Arrow stream: frames of Polars and pandas, relations of DuckDB.
         partition: path of all rows, only for a table without ``partition_by``.
         mirror: publish the mirrors of the table at once, however long ago the last publication was
             (``mirror`` of the result). If that fails, the append stands: the failure is in the
@@ -104,12 +105,15 @@ def append_rows(
     """
     import pyarrow as pa
 
+    from firnline.append.intake import as_table
+
     opened = open_table(table)
     if mirror:
         _refuse_unmirrored(opened)
 
+    writer = Appender(opened)
     if isinstance(rows, list):
-        rows = pa.Table.from_pylist(rows)
+        rows = as_table(rows, writer.columns.read().columns)
     elif isinstance(rows, pa.RecordBatch):
         rows = pa.Table.from_batches([rows])
     elif hasattr(rows, "__arrow_c_stream__") and not isinstance(rows, pa.Table):
@@ -119,7 +123,7 @@ def append_rows(
             f"rows are of type {type(rows).__name__}",
             next_step="give a list of dictionaries, an Arrow table, or a frame of Polars or pandas",
         )
-    return _then_mirror(opened, Appender(opened).append(rows, partition), mirror=mirror)
+    return _then_mirror(opened, writer.append(rows, partition), mirror=mirror)
 
 
 def append_files(

@@ -26,7 +26,7 @@ from firnline import (
     RewriteOptions,
     api,
 )
-from firnline.errors import UsageError
+from firnline.errors import FirnlineError, UsageError
 from firnline.settings.load import TableSettings
 from firnline.table import open_table
 
@@ -77,6 +77,42 @@ def test_importing_the_package_imports_none_of_it() -> None:
 )
 def test_rows_of_every_form_are_appended(root: str, rows: Any) -> None:
     assert firnline.append_rows(root, rows).rows == 10
+    assert ids(root) == list(range(10))
+
+
+def test_dictionaries_may_name_different_columns(root: str) -> None:
+    firnline.append_rows(root, [{"id": 1}, {"id": 2, "c": "x"}])
+    assert firnline.append_rows(root, [{"c": "y"}, {"id": 3, "n": 1.5}]).new_columns == {
+        "n": "DOUBLE"
+    }
+    rows = {(row["id"], row["c"], row["n"]) for row in firnline.scan(root)}
+    assert rows == {(1, None, None), (2, "x", None), (None, "y", None), (3, None, 1.5)}
+
+
+def test_values_of_dictionaries_take_the_types_of_the_table(root: str) -> None:
+    firnline.append_rows(root, pa.table({"id": pa.array([1], pa.int16()), "x": [0.5]}))
+    firnline.append_rows(root, [{"id": 2, "x": 3}, {"id": None, "x": None}])
+    assert firnline.scan(root).columns == {"id": "SMALLINT", "x": "DOUBLE"}
+
+
+@pytest.mark.parametrize(
+    ("rows", "said"),
+    [
+        (["a"], "a row is of type str"),
+        ([{"id": 1}, 7], "a row is of type int"),
+        ([{"id": 1}, {"id": "x"}], "column 'id' holds a value that does not fit BIGINT"),
+        ([{"id": 1.5}], "part of it would be lost"),
+        ([{"n": 2**70}], "column 'n' holds a value that does not fit one type"),
+        ([{"n": object()}], "column 'n' holds a value"),
+        ([{1: 2}], "1 is not a column name"),
+    ],
+)
+def test_dictionaries_that_are_no_rows_of_the_table_are_refused(
+    root: str, rows: Any, said: str
+) -> None:
+    firnline.append_rows(root, ROWS)
+    with pytest.raises(FirnlineError, match=said):
+        firnline.append_rows(root, rows)
     assert ids(root) == list(range(10))
 
 
