@@ -3,8 +3,8 @@
     python -m tools.reference write [PAGE...]   regenerate the tables of the pages
     python -m tools.reference check [PAGE...]   exit 1 and name the tables that are stale
 
-A page is ``settings``, ``cli``, ``why``, ``help`` or ``airflow``; without one it is all of them. ``airflow``
-imports Airflow, which takes two seconds.
+A page is ``settings``, ``cli``, ``why``, ``help`` or ``airflow``; without one it is all of them.
+``airflow`` imports Airflow, which takes two seconds.
 """
 
 from __future__ import annotations

@@ -25,4 +25,6 @@ def blocks() -> dict[str, str]:
         for kind in kinds
         if kind is not errors.FirnlineError
     ]
-    return {"errors": table(("kind", "exit code", "the same call may succeed later", "means"), rows)}
+    return {
+        "errors": table(("kind", "exit code", "the same call may succeed later", "means"), rows)
+    }
