@@ -1,4 +1,18 @@
-"""The public names; each is imported when it is first used, since DAG files import this module."""
+"""Tables of Parquet files on object storage: append to them, read them, keep them in shape.
+
+    import firnline
+
+    flights = "file:///tmp/flights"
+    firnline.append_rows(flights, [{"carrier": "UA", "delay": 90}, {"carrier": "AA", "delay": 5}])
+    firnline.merge(flights)
+    firnline.scan(flights, where="delay > 60").to_arrow()
+
+A table is a name of the settings file, a root URL, or what ``open_table`` returned. Functions do
+what the command of their name does, and ``plan_...`` only plans it. All errors are
+``FirnlineError``; the command ``firnline --help`` lists the rest.
+"""
+
+# Each name is imported when it is first used: DAG files import this module.
 
 from __future__ import annotations
 

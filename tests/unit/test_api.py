@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import pydoc
 import re
 import subprocess
 import sys
@@ -246,6 +247,12 @@ def test_what_is_returned_shows_itself_in_one_line(root: str) -> None:
         "<Changes of t: steps 1, up to transaction 0, columns id BIGINT, c VARCHAR>"
     )
     assert repr(firnline.plan_cleanup(root)) == "<CleanupPlan: found nothing>"
+
+
+def test_help_of_options_says_what_they_mean() -> None:
+    said = pydoc.plain(pydoc.render_doc(MergeOptions))
+    assert "Bring the partitions to the fewest parts now" in said
+    assert "in_form" not in said
 
 
 def test_the_package_knows_its_version() -> None:

@@ -35,7 +35,7 @@ Example = Literal["", "glob", "condition", "query"]
 """Kinds of examples in the description of an option: partitions, a condition on rows, a query."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class Option:
     """The words of an option; code in them stands in backticks."""
 
@@ -64,6 +64,9 @@ class Option:
     example_of: Example = ""
     moment: bool = False
     """A scalar that is usually a time: forms show a date picker."""
+
+    def __repr__(self) -> str:
+        return repr(self.text)  # in help() of the options
 
     def text_for(self, examples: Mapping[Example, str]) -> str:
         """Return the text with the example of its kind, or with its own if there is none."""
