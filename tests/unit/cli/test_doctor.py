@@ -154,10 +154,8 @@ def test_another_version_of_pyspark_over_it_is_wrong(
     monkeypatch.setattr(doctor, "version", lambda name: versions.get(name) or version(name))
     found = list(doctor._two_pysparks())
     assert [check.bad for check in found] == [True] * bad
-    assert [check.next_step for check in found] == [
-        "pip uninstall -y pyspark-client, then pip install --force-reinstall --no-deps "
-        "pyspark==4.3.0"
-    ] * bad
+    step = "pip uninstall -y pyspark-client, then pip install --force-reinstall --no-deps "
+    assert [check.next_step for check in found] == [f"{step}pyspark==4.3.0"] * bad
 
 
 def test_a_java_that_is_missing_is_wrong_only_where_spark_is(
