@@ -35,7 +35,7 @@ from tools.s3server import S3Server
 PAGE = REPO / "docs" / "tutorial.md"
 SECTIONS = ("A bucket", "A table", "Import", "Append", "Merge")
 """Of the page, up to the merged table."""
-_EXTRAS = re.compile(r"^pip install '\.(\[[a-z,]+\])'$", re.MULTILINE)
+_EXTRAS = re.compile(r"^uv pip install .*'\.(\[[a-z,]+\])'$", re.MULTILINE)
 _PLACE = re.compile(r"(?<=<!-- firsthour -->\n).*?(?=<!-- /firsthour -->)", re.DOTALL)
 _BUCKET = "lake"
 

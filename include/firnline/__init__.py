@@ -1,4 +1,18 @@
-"""The public names; each is imported when it is first used, since DAG files import this module."""
+"""Tables of Parquet files on object storage: append to them, read them, keep them in shape.
+
+    import firnline
+
+    flights = "file:///tmp/flights"
+    firnline.append_rows(flights, [{"carrier": "UA", "delay": 90}, {"carrier": "AA", "delay": 5}])
+    firnline.merge(flights)
+    firnline.scan(flights, where="delay > 60").to_arrow()
+
+A table is a name of the settings file, a root URL, or what ``open_table`` returned. Functions do
+what the command of their name does, and ``plan_...`` only plans it. All errors are
+``FirnlineError``; the command ``firnline --help`` lists the rest.
+"""
+
+# Each name is imported when it is first used: DAG files import this module.
 
 from __future__ import annotations
 
@@ -6,6 +20,8 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    __version__: str
+
     from firnline.api import (
         append_files,
         append_rows,
@@ -96,12 +112,17 @@ _FROM = {
 """Name -> module, for what is neither a function of ``api`` nor a struct of options."""
 
 
-def __getattr__(name: str) -> Any:  # noqa: ANN401 -- whatever the name stands for
-    if name not in __all__:
-        raise AttributeError(f"module 'firnline' has no attribute {name!r}")
-    options = "firnline.operations.options" if name.endswith("Options") else "firnline.api"
-    return getattr(import_module(_FROM.get(name, options)), name)
+# Type checkers do not see it: they would take any name for one of the package.
+if not TYPE_CHECKING:
+
+    def __getattr__(name: str) -> Any:  # noqa: ANN401 -- whatever the name stands for
+        if name == "__version__":
+            return import_module("importlib.metadata").version("firnline")
+        if name not in __all__:
+            raise AttributeError(f"module 'firnline' has no attribute {name!r}")
+        options = "firnline.operations.options" if name.endswith("Options") else "firnline.api"
+        return getattr(import_module(_FROM.get(name, options)), name)
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+    return sorted({*globals(), *__all__, "__version__"})

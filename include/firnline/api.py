@@ -14,8 +14,11 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
+import msgspec
+
 from firnline.append.append import Appender, AppendResult
 from firnline.errors import UsageError
+from firnline.operations.fields import checked
 from firnline.operations.local import identity_here, local_engine
 from firnline.operations.options import (
     CleanupOptions,
@@ -54,11 +57,14 @@ if TYPE_CHECKING:
     from firnline.operations.verify.run import VerifyReport
 
 OnProgress = Callable[[Progress], None]
-OptionsT = TypeVar("OptionsT")
+OptionsT = TypeVar("OptionsT", bound=msgspec.Struct)
 
 
 def open_table(
-    table: Table | str, *, settings: Path | None = None, access: StoreAccess | None = None
+    table: Table | str,
+    *,
+    settings: Path | str | None = None,
+    access: StoreAccess | None = None,
 ) -> Table:
     """Open a table; no request is sent.
 
@@ -92,8 +98,9 @@ def append_rows(
 
     Args:
         table: see ``open_table``.
-        rows: a list of dictionaries, a pyarrow table or record batch, or whatever offers itself as
-            an Arrow stream: frames of Polars and pandas, relations of DuckDB.
+        rows: a list of dictionaries, whose values are cast to the table's types and which are null
+            where they do not name a column; a pyarrow table or record batch; or whatever offers
+            itself as an Arrow stream: frames of Polars and pandas, relations of DuckDB.
         partition: path of all rows, only for a table without ``partition_by``.
         mirror: publish the mirrors of the table at once, however long ago the last publication was
             (``mirror`` of the result). If that fails, the append stands: the failure is in the
@@ -104,12 +111,15 @@ def append_rows(
     """
     import pyarrow as pa
 
+    from firnline.append.intake import as_table
+
     opened = open_table(table)
     if mirror:
         _refuse_unmirrored(opened)
 
+    writer = Appender(opened)
     if isinstance(rows, list):
-        rows = pa.Table.from_pylist(rows)
+        rows = as_table(rows, writer.columns.read().columns)
     elif isinstance(rows, pa.RecordBatch):
         rows = pa.Table.from_batches([rows])
     elif hasattr(rows, "__arrow_c_stream__") and not isinstance(rows, pa.Table):
@@ -119,7 +129,7 @@ def append_rows(
             f"rows are of type {type(rows).__name__}",
             next_step="give a list of dictionaries, an Arrow table, or a frame of Polars or pandas",
         )
-    return _then_mirror(opened, Appender(opened).append(rows, partition), mirror=mirror)
+    return _then_mirror(opened, writer.append(rows, partition), mirror=mirror)
 
 
 def append_files(
@@ -139,6 +149,8 @@ def append_files(
 
     Raises: as ``firnline.append.append.Appender.append_files``; UsageError as ``append_rows``.
     """
+    if isinstance(files, str | Path):
+        raise UsageError(f"files is one path, {str(files)!r}", next_step="give a list of paths")
     opened = open_table(table)
     if mirror:
         _refuse_unmirrored(opened)
@@ -155,7 +167,10 @@ def merge(
     """Merge small parts into large sorted ones; no row changes."""
     from firnline.operations.merge.run import run_merge
 
-    opened, given = open_table(table), _to_run(options or MergeOptions(), "plan_merge")
+    opened, given = (
+        open_table(table),
+        _to_run(options or MergeOptions(), MergeOptions, "plan_merge"),
+    )
     run = identity_here(opened, _BY)
     return run_merge(opened, lambda: local_engine(opened), given, run, on_progress)
 
@@ -164,7 +179,7 @@ def plan_merge(table: Table | str, options: MergeOptions | None = None) -> Merge
     """Plan a merge: its groups, and why the other parts are left alone."""
     from firnline.operations.merge.run import preview
 
-    return preview(open_table(table), options or MergeOptions())
+    return preview(open_table(table), checked(options or MergeOptions(), MergeOptions))
 
 
 def delete(
@@ -177,7 +192,7 @@ def delete(
     from firnline.operations.delete.run import run_delete
 
     given = DeleteOptions(where=options) if isinstance(options, str) else options
-    opened, given = open_table(table), _to_run(given, "plan_delete")
+    opened, given = open_table(table), _to_run(given, DeleteOptions, "plan_delete")
     run = identity_here(opened, _BY)
     return run_delete(opened, lambda: local_engine(opened), given, run, on_progress)
 
@@ -187,7 +202,7 @@ def plan_delete(table: Table | str, options: DeleteOptions | str) -> DeletePlan:
     from firnline.operations.delete.run import preview
 
     given = DeleteOptions(where=options) if isinstance(options, str) else options
-    return preview(open_table(table), given)
+    return preview(open_table(table), checked(given, DeleteOptions))
 
 
 def erase(
@@ -196,7 +211,7 @@ def erase(
     """Erase keys from every part. It cannot be undone; nobody is asked."""
     from firnline.operations.erase.run import run_erase
 
-    opened, given = open_table(table), _to_run(options, "plan_erase")
+    opened, given = open_table(table), _to_run(options, EraseOptions, "plan_erase")
     run = identity_here(opened, _BY)
     return run_erase(opened, lambda: local_engine(opened), given, run, on_progress)
 
@@ -205,7 +220,7 @@ def plan_erase(table: Table | str, options: EraseOptions) -> ErasePlan:
     """Plan an erase: the parts that may hold the keys."""
     from firnline.operations.erase.run import preview
 
-    return preview(open_table(table), options)
+    return preview(open_table(table), checked(options, EraseOptions))
 
 
 def rewrite(
@@ -214,7 +229,7 @@ def rewrite(
     """Rewrite partitions by a filter or a query."""
     from firnline.operations.rewrite.run import run_rewrite
 
-    opened, given = open_table(table), _to_run(options, "plan_rewrite")
+    opened, given = open_table(table), _to_run(options, RewriteOptions, "plan_rewrite")
     run = identity_here(opened, _BY)
     return run_rewrite(opened, lambda: local_engine(opened), given, run, on_progress)
 
@@ -223,14 +238,14 @@ def plan_rewrite(table: Table | str, options: RewriteOptions) -> RewritePlan:
     """Plan a rewrite."""
     from firnline.operations.rewrite.run import preview
 
-    return preview(open_table(table), options)
+    return preview(open_table(table), checked(options, RewriteOptions))
 
 
 def drop(table: Table | str, options: DropOptions) -> DropReport:
     """Drop partitions, without reading them."""
     from firnline.operations.drop.run import run_drop
 
-    opened, given = open_table(table), _to_run(options, "plan_drop")
+    opened, given = open_table(table), _to_run(options, DropOptions, "plan_drop")
     return run_drop(opened, given, identity_here(opened, _BY))
 
 
@@ -238,14 +253,14 @@ def plan_drop(table: Table | str, options: DropOptions) -> DropPlan:
     """Plan a drop of partitions."""
     from firnline.operations.drop.run import preview
 
-    return preview(open_table(table), options)
+    return preview(open_table(table), checked(options, DropOptions))
 
 
 def ttl(table: Table | str, options: TtlOptions | None = None) -> DropReport:
     """Drop what is older than the table's ``ttl.keep``."""
     from firnline.operations.ttl.run import run_ttl
 
-    opened, given = open_table(table), _to_run(options or TtlOptions(), "plan_ttl")
+    opened, given = open_table(table), _to_run(options or TtlOptions(), TtlOptions, "plan_ttl")
     return run_ttl(opened, given, identity_here(opened, _BY))
 
 
@@ -253,14 +268,14 @@ def plan_ttl(table: Table | str, options: TtlOptions | None = None) -> TtlPlan:
     """Plan what a TTL would drop."""
     from firnline.operations.ttl.run import preview
 
-    return preview(open_table(table), options or TtlOptions())
+    return preview(open_table(table), checked(options or TtlOptions(), TtlOptions))
 
 
 def restore(table: Table | str, options: RestoreOptions) -> TransactionReport:
     """Undo the transactions after a given one."""
     from firnline.operations.restore.run import run_restore
 
-    opened, given = open_table(table), _to_run(options, "plan_restore")
+    opened, given = open_table(table), _to_run(options, RestoreOptions, "plan_restore")
     return run_restore(opened, given, identity_here(opened, _BY))
 
 
@@ -268,14 +283,17 @@ def plan_restore(table: Table | str, options: RestoreOptions) -> RestorePlan:
     """Plan a restore."""
     from firnline.operations.restore.run import preview
 
-    return preview(open_table(table), options)
+    return preview(open_table(table), checked(options, RestoreOptions))
 
 
 def cleanup(table: Table | str, options: CleanupOptions | None = None) -> CleanupReport:
     """Delete what was replaced longer ago than the grace."""
     from firnline.operations.cleanup.run import run_cleanup
 
-    opened, given = open_table(table), _to_run(options or CleanupOptions(), "plan_cleanup")
+    opened, given = (
+        open_table(table),
+        _to_run(options or CleanupOptions(), CleanupOptions, "plan_cleanup"),
+    )
     return run_cleanup(opened, given, identity_here(opened, _BY))
 
 
@@ -283,7 +301,7 @@ def plan_cleanup(table: Table | str, options: CleanupOptions | None = None) -> C
     """Plan a clean-up."""
     from firnline.operations.cleanup.run import preview
 
-    return preview(open_table(table), options or CleanupOptions())
+    return preview(open_table(table), checked(options or CleanupOptions(), CleanupOptions))
 
 
 def verify(table: Table | str, options: VerifyOptions | None = None) -> VerifyReport:
@@ -293,7 +311,7 @@ def verify(table: Table | str, options: VerifyOptions | None = None) -> VerifyRe
     """
     from firnline.operations.verify.run import run_verify
 
-    return run_verify(open_table(table), options or VerifyOptions())
+    return run_verify(open_table(table), checked(options or VerifyOptions(), VerifyOptions))
 
 
 def history(table: Table | str, limit: int = 20) -> list[TxnHeader]:
@@ -323,11 +341,12 @@ def _then_mirror(table: Table, result: AppendResult, *, mirror: bool) -> AppendR
     return after_append(table, result, identity_here(table, _BY))
 
 
-def _to_run(options: OptionsT, planner: str) -> OptionsT:
-    """Refuse options that ask for a plan: a run would carry them out."""
-    if getattr(options, "dry_run", False):
+def _to_run(options: object, kind: type[OptionsT], planner: str) -> OptionsT:
+    """Return checked options; refuse those that ask for a plan: a run would carry them out."""
+    given = checked(options, kind)
+    if getattr(given, "dry_run", False):
         raise UsageError(
             "the options ask for a dry run, and this function carries them out",
             next_step=f"use firnline.{planner}, which changes nothing",
         )
-    return options
+    return given

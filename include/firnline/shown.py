@@ -66,7 +66,7 @@ class ShownFigures(Shown):
         return f"{type(self).__name__} of {table}" if table else type(self).__name__
 
     def _facts(self) -> Mapping[str, str]:
-        return figures(self.to_json())
+        return figures(self.to_json()) or {"found": "nothing"}
 
 
 def one_line(title: str, facts: Mapping[str, str]) -> str:

@@ -111,4 +111,22 @@ def test_mistakes_are_one_sentence_and_write_nothing(
     found = firnline("init", *given)
     assert found.code == 2 or "mistake" in found.err, found.err
     assert said in found.err
+    assert "/tmp/tmp" not in found.err
     assert not (place / "include").exists()
+
+
+def test_a_mistake_names_the_file_that_was_meant(
+    firnline: Callable[..., Outcome], place: Path
+) -> None:
+    found = firnline("init", "t", "--root", f"file://{place}/t", "--sort-by", "", "--yes")
+    assert found.sentence.startswith("include/tables.yaml with these lines: tables.t.sort_by[0]: ")
+    assert found.sentence.endswith("; correct what was given; nothing was written")
+
+
+def test_the_next_steps_can_be_copied(firnline: Callable[..., Outcome], place: Path) -> None:
+    root = f"file://{place}/ä b"
+    found = firnline("init", "t", "--root", root, "--settings", "my tables.yaml", "--yes")
+    written = "firnline plan merge t --settings 'my tables.yaml'"
+    assert written in found.out
+    assert "firnline pools --settings 'my tables.yaml' > pools.json" in found.out
+    assert f"root: {root}" in (place / "my tables.yaml").read_text()

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from firnline.cli import output
 from firnline.cli.failures import printable
 from firnline.cli.output import Column, fitting, number, percent, spark, when
 
@@ -23,6 +25,27 @@ def test_columns_go_in_their_order_when_a_terminal_is_narrow() -> None:
 def test_wide_characters_count_twice() -> None:
     assert fitting(COLUMNS, [["氷河", "", "", "氷河"]], 13) == [0, 1, 3]
     assert fitting(COLUMNS, [["氷河", "", "", "氷河"]], 12) == [0, 3]
+
+
+WRAPPED = [Column("seq"), Column("what", wrap=True), Column("bytes", dispensable=1)]
+SENTENCES = [["1", "merge of a partition and of three more", "4.2 KiB → 1.1 KiB"]]
+
+
+def test_a_column_that_wraps_makes_others_go_only_where_it_could_not_be_read() -> None:
+    assert fitting(WRAPPED, SENTENCES, 48) == [0, 1, 2]
+    assert fitting(WRAPPED, SENTENCES, 47) == [0, 1]
+
+
+def test_a_column_that_wraps_is_never_narrower_than_a_word(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(output, "_PIPE_WIDTH", 40)
+    output.table([*WRAPPED[:2], Column("bytes")], SENTENCES)
+    assert capsys.readouterr().out.splitlines()[2:] == [
+        "1    merge of a        4.2 KiB → 1.1 KiB",
+        "     partition and",
+        "     of three more",
+    ]
 
 
 def test_figures_are_written_as_people_read_them() -> None:

@@ -69,13 +69,16 @@ def test_a_glob_that_matches_nothing_is_wrong_usage(
 ) -> None:
     shown = firnline("parts", table.root, "--partition", "e=*")
     assert shown.code == 2
-    assert "no partition of events matches 'e=*'; see `firnline parts`" in shown.sentence
+    said = f"no partition of events matches 'e=*'; see `firnline parts {table.root}`"
+    assert said in shown.sentence
     assert "the first partitions are: d=1, d=2" in shown.sentence
 
 
 def test_parts_of_an_earlier_time(firnline: Firnline, table: LogOnlyTable) -> None:
     data = firnline("parts", table.root, "--at", str(START_MS + 1500), "--json").data
     assert data["total"]["parts"] == 3
+    shown = firnline("parts", table.root, "--at", str(START_MS + 1500)).out
+    assert "plan merge" not in shown  # that would be a plan of the newest state
 
 
 def test_rows_that_a_foreign_writer_did_not_count_are_unknown(

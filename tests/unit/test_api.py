@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import inspect
+import pydoc
+import re
 import subprocess
 import sys
 from datetime import UTC, datetime, timedelta
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -24,9 +27,10 @@ from firnline import (
     MergeOptions,
     RestoreOptions,
     RewriteOptions,
+    VerifyOptions,
     api,
 )
-from firnline.errors import UsageError
+from firnline.errors import FirnlineError, UsageError
 from firnline.settings.load import TableSettings
 from firnline.table import open_table
 
@@ -77,6 +81,42 @@ def test_importing_the_package_imports_none_of_it() -> None:
 )
 def test_rows_of_every_form_are_appended(root: str, rows: Any) -> None:
     assert firnline.append_rows(root, rows).rows == 10
+    assert ids(root) == list(range(10))
+
+
+def test_dictionaries_may_name_different_columns(root: str) -> None:
+    firnline.append_rows(root, [{"id": 1}, {"id": 2, "c": "x"}])
+    assert firnline.append_rows(root, [{"c": "y"}, {"id": 3, "n": 1.5}]).new_columns == {
+        "n": "DOUBLE"
+    }
+    rows = {(row["id"], row["c"], row["n"]) for row in firnline.scan(root)}
+    assert rows == {(1, None, None), (2, "x", None), (None, "y", None), (3, None, 1.5)}
+
+
+def test_values_of_dictionaries_take_the_types_of_the_table(root: str) -> None:
+    firnline.append_rows(root, pa.table({"id": pa.array([1], pa.int16()), "x": [0.5]}))
+    firnline.append_rows(root, [{"id": 2, "x": 3}, {"id": None, "x": None}])
+    assert firnline.scan(root).columns == {"id": "SMALLINT", "x": "DOUBLE"}
+
+
+@pytest.mark.parametrize(
+    ("rows", "said"),
+    [
+        (["a"], "a row is of type str"),
+        ([{"id": 1}, 7], "a row is of type int"),
+        ([{"id": 1}, {"id": "x"}], "column 'id' holds a value that does not fit BIGINT"),
+        ([{"id": 1.5}], "part of it would be lost"),
+        ([{"n": 2**70}], "column 'n' holds a value that does not fit one type"),
+        ([{"n": object()}], "column 'n' holds a value"),
+        ([{1: 2}], "1 is not a column name"),
+    ],
+)
+def test_dictionaries_that_are_no_rows_of_the_table_are_refused(
+    root: str, rows: Any, said: str
+) -> None:
+    firnline.append_rows(root, ROWS)
+    with pytest.raises(FirnlineError, match=said):
+        firnline.append_rows(root, rows)
     assert ids(root) == list(range(10))
 
 
@@ -132,6 +172,91 @@ def test_partitions_go_by_name_and_by_age(tmp_path: Path) -> None:
     assert not firnline.plan_ttl(table).nothing_to_do
     assert firnline.ttl(table).parts == 1
     assert firnline.scan(table).to_arrow().num_rows == 1
+
+
+@pytest.mark.parametrize(
+    ("function", "options", "said"),
+    [
+        ("merge", {"full": True}, "the options are of type dict; give firnline.MergeOptions"),
+        ("plan_merge", MergeOptions(partitions="a*"), "partitions is not a list of globs: 'a*'"),
+        ("plan_merge", MergeOptions(max_bytes="ten"), "'ten' is not a size"),
+        ("plan_merge", MergeOptions(max_bytes=0), "max_bytes is 0, and the least is 1"),
+        ("rewrite", RewriteOptions(where="id = 1", force="no"), "force is not of its type"),
+        ("drop", DropOptions(partitions="p"), "partitions is not of its type: expected array"),
+        ("drop", "p", "the options are of type str; give firnline.DropOptions"),
+        ("plan_erase", EraseOptions(columns="id"), "columns is not a list of texts: 'id'"),
+        ("plan_restore", RestoreOptions(to="1"), "to is not of its type: expected int, got str"),
+        ("delete", 5, "the options are of type int; give firnline.DeleteOptions"),
+        ("verify", VerifyOptions(sample=0), "sample is 0, and the least is 1"),
+    ],
+)
+def test_options_of_another_type_are_refused(
+    root: str, function: str, options: Any, said: str
+) -> None:
+    firnline.append_rows(root, ROWS)
+    with pytest.raises(UsageError, match=re.escape(said)):
+        getattr(firnline, function)(root, options)
+    assert firnline.history(root) == []
+
+
+def test_options_take_lists_and_sizes_as_people_write_them(root: str) -> None:
+    for _ in range(4):
+        firnline.append_rows(root, [{"id": 1}], partition="a=1")
+    options = MergeOptions(partitions=["a=*"], max_bytes="1GiB")  # type: ignore[arg-type]
+    assert firnline.plan_merge(root, options).parts_in == 4
+
+
+@pytest.mark.parametrize(
+    ("table", "said"),
+    [
+        (5, "a value of type int names no table"),
+        (None, "a value of type NoneType names no table"),
+        (Path("/data/t"), "'/data/t' is a path"),
+        ("/data/a b", "write file:///data/a b"),
+        ("data/t", f"write file://{Path.cwd()}/data/t"),
+    ],
+)
+def test_what_names_no_table_is_refused(table: Any, said: str) -> None:
+    for function in (firnline.open_table, firnline.scan, firnline.merge, firnline.history):
+        with pytest.raises(UsageError, match=re.escape(said)):
+            function(table)
+
+
+def test_the_settings_file_may_be_given_as_text(tmp_path: Path) -> None:
+    settings = tmp_path / "tables.yaml"
+    settings.write_text(f"tables: {{t: {{root: 'file://{tmp_path}/t'}}}}")
+    table = firnline.open_table("t", settings=str(settings))
+    firnline.append_rows(table, ROWS)
+    assert ids(table) == list(range(10))
+    assert firnline.scan("t", settings=str(settings)).columns == {"id": "BIGINT", "c": "VARCHAR"}
+
+
+def test_other_arguments_of_another_type_are_refused(root: str) -> None:
+    firnline.append_rows(root, ROWS)
+    with pytest.raises(UsageError, match="where is of type int"):
+        firnline.scan(root, where=3)  # type: ignore[arg-type]
+    with pytest.raises(UsageError, match="where is of type int"):
+        firnline.changes(root, None, where=3)  # type: ignore[arg-type]
+    with pytest.raises(UsageError, match=r"files is one path, 'a\.parquet'"):
+        firnline.append_files(root, "a.parquet")
+
+
+def test_what_is_returned_shows_itself_in_one_line(root: str) -> None:
+    firnline.append_rows(root, ROWS)
+    assert repr(firnline.changes(root, None)) == (
+        "<Changes of t: steps 1, up to transaction 0, columns id BIGINT, c VARCHAR>"
+    )
+    assert repr(firnline.plan_cleanup(root)) == "<CleanupPlan: found nothing>"
+
+
+def test_help_of_options_says_what_they_mean() -> None:
+    said = pydoc.plain(pydoc.render_doc(MergeOptions))
+    assert "Bring the partitions to the fewest parts now" in said
+    assert "in_form" not in said
+
+
+def test_the_package_knows_its_version() -> None:
+    assert firnline.__version__ == version("firnline")
 
 
 @pytest.mark.parametrize(

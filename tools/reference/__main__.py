@@ -1,10 +1,10 @@
-"""Generated tables of docs/: settings, options of commands, params of DAGs, figures.
+"""Generated tables of docs/: settings, options of commands, params of DAGs, errors, figures.
 
     python -m tools.reference write [PAGE...]   regenerate the tables of the pages
     python -m tools.reference check [PAGE...]   exit 1 and name the tables that are stale
 
-A page is ``settings``, ``cli``, ``why`` or ``airflow``; without one it is all of them. ``airflow``
-imports Airflow, which takes two seconds.
+A page is ``settings``, ``cli``, ``why``, ``help`` or ``airflow``; without one it is all of them.
+``airflow`` imports Airflow, which takes two seconds.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from tools.bootstrap import REPO
-from tools.reference import benchmarks, cli, dags, settings
+from tools.reference import benchmarks, cli, dags, errors, settings
 from tools.reference.markdown import PageError, fill, stale
 
 DOCS = REPO / "docs"
@@ -24,6 +24,7 @@ _BLOCKS: dict[str, Callable[[], dict[str, str]]] = {
     "settings": settings.blocks,
     "cli": cli.blocks,
     "why": benchmarks.blocks,
+    "help": errors.blocks,
     "airflow": dags.blocks,
 }
 PAGES = tuple(_BLOCKS)

@@ -142,15 +142,8 @@ class RowValidator:
     def _check_slow(self, rows: Sequence[Row]) -> Callable[[Buffer], None]:
         """Check rows that name a new column or hold a value that must be cast."""
         # A row without a partition column has a null there, whatever rows come with it.
-        named = [*(name for row in rows for name in row), *self._placed_by]
-        wide = dict.fromkeys(named if any(rows) else ())
-        known = self._known.columns
-        # Each column on its own: the error names it, and a new one takes the type of its values.
-        arrays: dict[str, pa.ChunkedArray] = {}
-        for name in wide:
-            values = [row.get(name) for row in rows]
-            arrays[name] = _column(name, values, known.get(name))
-        return self._check_tables([pa.table(arrays)])
+        always = self._placed_by if any(rows) else ()
+        return self._check_tables([as_table(rows, self._known.columns, always)])
 
     def _check_tables(self, tables: list[pa.Table]) -> Callable[[Buffer], None]:
         names = {name for table in tables for name in table.column_names}
@@ -174,19 +167,43 @@ class RowValidator:
         return put
 
 
+def as_table(rows: Sequence[Row], known: Mapping[str, str], always: Iterable[str] = ()) -> pa.Table:
+    """Return dictionaries as one table with every column that any of them names.
+
+    Args:
+        rows: dictionaries; what one of them does not name is null there.
+        known: SQL type by column of the table, which values are cast to.
+        always: columns that are there even if no row names them.
+
+    Raises:
+        UsageError: an element is not a dictionary.
+        PartSchemaError: a value does not fit its column, or the others of a new one; a name is
+            no text.
+    """
+    names = dict.fromkeys([*(name for row in _all_rows(rows) for name in row), *always])
+    # Each column on its own: the error names it, and a new one takes the type of its values.
+    return pa.table(
+        {name: _column(name, [row.get(name) for row in rows], known.get(name)) for name in names}
+    )
+
+
 def _dicts(given: Given) -> Sequence[Row] | None:
     """Return rows as dictionaries; None if they are given as Arrow or in another form."""
     if isinstance(given, Mapping):
         return [given]
     if isinstance(given, list) and given and isinstance(given[0], Mapping):
-        for row in given:
-            if not isinstance(row, Mapping):
-                raise UsageError(
-                    f"a {type(row).__name__} among dictionaries is not a row",
-                    next_step="pass a list of dictionaries, column to value",
-                )
-        return given
+        return _all_rows(given)
     return None
+
+
+def _all_rows(given: Sequence[Any]) -> Sequence[Row]:
+    for row in given:
+        if not isinstance(row, Mapping):
+            raise UsageError(
+                f"a row is of type {type(row).__name__}",
+                next_step="pass a list of dictionaries, column to value",
+            )
+    return given
 
 
 def _column(name: object, values: list[Any], kind: str | None) -> pa.ChunkedArray:

@@ -69,6 +69,7 @@ def examine(
     yield Check("Python", "ok", f"{sys.version.split()[0]}, {sys.executable}")
     yield Check("firnline", "ok", f"{version('firnline')}, {Path(__file__).parents[1]}")
     yield from _packages()
+    yield from _two_pysparks()
     yield _java()
     try:
         settings = load()
@@ -96,6 +97,22 @@ def _packages() -> Iterator[Check]:
             yield Check(package, "missing", "not installed", step)
         else:
             yield Check(package, "ok", found)
+
+
+def _two_pysparks() -> Iterator[Check]:
+    """Yield a check if pyspark-client, which Airflow's provider asks for, lies over pyspark."""
+    try:
+        whole, client = version("pyspark"), version("pyspark-client")
+    except PackageNotFoundError:
+        return
+    if client != whole:
+        yield Check(
+            "pyspark-client",
+            "wrong",
+            f"{client} has the same files as pyspark {whole}, and whichever came last has won",
+            "pip uninstall -y pyspark-client, then pip install --force-reinstall --no-deps "
+            f"pyspark=={whole}",
+        )
 
 
 def _java() -> Check:

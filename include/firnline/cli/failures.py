@@ -15,7 +15,8 @@ import traceback
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any
+from pathlib import Path
+from typing import Any, ClassVar
 
 from firnline.errors import FirnlineError, StoppedError, TerminatedError, UsageError
 
@@ -57,23 +58,33 @@ def end_by_sigterm() -> None:
 
 
 class _Begun:
-    """The current command line: its table and its operation that may have changed that."""
+    """The current command line: its tables and its operation that may have changed them."""
 
     sentence: tuple[str, str] | None = None
-    by_root: tuple[str, str] | None = None
-    """Name and root of a table that was given by its root."""
+    tables: ClassVar[dict[str, str]] = {}
+    """Name -> the arguments that name it on a command line like this one."""
     reached: str | None = None
     """The last that the operation told of its progress."""
 
 
-def given_by_root(name: str, root: str) -> None:
-    """Let commands in messages name the table by its root: no settings file may have its name."""
-    _Begun.by_root = name, root
+def given(name: str, target: str, settings: Path | None) -> None:
+    """Let commands in messages name a table as this command line does.
+
+    Args:
+        name: of the table, as messages have it.
+        target: what was typed: the name, or a root, whose name no settings file may have.
+        settings: of ``--settings``.
+    """
+    typed = shlex.quote(target)
+    if settings is not None:
+        typed += f" --settings {shlex.quote(str(settings))}"
+    _Begun.tables[name] = typed
 
 
 def nothing_begun() -> None:
     """Forget the operation: another command line begins in this process."""
-    _Begun.sentence = _Begun.by_root = _Begun.reached = None
+    _Begun.sentence = _Begun.reached = None
+    _Begun.tables.clear()
 
 
 def reached(detail: str) -> None:
@@ -180,10 +191,27 @@ def printable(text: str, *, keep_lines: bool = False) -> str:
     )
 
 
+TAKE_A_TABLE = (
+    *("analyze", "cleanup", "downgrade", "history", "merge", "mirror", "parts", "rebuild"),
+    *("sweep", "verify"),
+)
+"""Commands that messages name alone, and that need a table and nothing else."""
+_ALONE = re.compile(rf"`{_PROGRAM} ({'|'.join(TAKE_A_TABLE)})`")
+
+
 def runnable(text: str) -> str:
-    """Return a text whose commands name the table as this command line did."""
-    if _Begun.by_root is None:
-        return text
-    name, root = _Begun.by_root
-    command = re.compile(rf"(`{_PROGRAM} (?:[a-z-]+ )+){re.escape(name)}(?=[ `])")
-    return command.sub(lambda found: found[1] + shlex.quote(root), text)
+    """Return a text whose commands name the table as this command line did.
+
+    A command without a table gets that of the command line, if there is only one.
+    """
+    for name, typed in _Begun.tables.items():
+        command = re.compile(rf"(`{_PROGRAM} (?:[a-z-]+ )+){re.escape(name)}(?=[ `])")
+        text = command.sub(rf"\g<1>{_literal(typed)}", text)
+    if len(_Begun.tables) == 1:
+        (typed,) = _Begun.tables.values()
+        text = _ALONE.sub(rf"`{_PROGRAM} \g<1> {_literal(typed)}`", text)
+    return text
+
+
+def _literal(text: str) -> str:
+    return text.replace("\\", r"\\")

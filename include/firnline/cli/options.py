@@ -13,9 +13,9 @@ import typer
 from typer.core import TyperGroup
 
 from firnline.cli import mirrored
-from firnline.cli.failures import given_by_root
+from firnline.cli.failures import given
 from firnline.cli.shown import Mode, chosen
-from firnline.errors import FirnlineError, UsageError
+from firnline.errors import FirnlineError
 from firnline.operations.fields import OptionField, option_fields
 
 if TYPE_CHECKING:
@@ -212,14 +212,8 @@ def settings_of(target: str, path: Path | None) -> TableSettings:
     """Return the settings for a table's name or root. Raises UsageError, SettingsError."""
     from firnline.settings.load import find_table
 
-    if "://" not in target and ("/" in target or target.startswith(".")):
-        raise UsageError(
-            f"{target!r} is a path, and a table is named by its root URL",
-            next_step=f"write file://{Path(target).absolute()}",
-        )
     found = find_table(target, path)
-    if "://" in target:
-        given_by_root(found.name, target)
+    given(found.name, target, path)
     return found
 
 

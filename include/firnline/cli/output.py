@@ -28,6 +28,10 @@ _PIPE_WIDTH = 4_000
 """Width of output that is not a terminal: wide enough for any row."""
 _GAP = 2
 _PIECE = 16 * 1024
+_LEAST = 16
+"""Characters of a wrapped column at least: a narrower one cannot be read."""
+_ENOUGH = 24
+"""Characters of a wrapped column for which no other column has to go."""
 _BARS = "▁▂▃▄▅▆▇█"
 
 
@@ -140,10 +144,13 @@ def table(
 
     lines = [[printable(cell) for cell in row] for row in [*rows, *([footer] if footer else [])]]
     kept = fitting(columns, lines, console().width)
+    needed = _needed(columns, lines)
     grid = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False, padding=(0, 1, 0, 0))
-    for column in (columns[index] for index in kept):
+    for index in kept:
+        column = columns[index]
         grid.add_column(
             column.title,
+            min_width=min(needed[index], _LEAST) if column.wrap else None,
             justify="right" if column.number else "left",
             no_wrap=not column.wrap,
             overflow="fold" if column.wrap else "ellipsis",
@@ -160,11 +167,9 @@ def table(
 
 def fitting(columns: Sequence[Column], rows: Sequence[Sequence[str]], width: int) -> list[int]:
     """Return the columns to show: the required ones, and as many others as fit ``width``."""
-    from rich.cells import cell_len
-
     needed = [
-        max(cell_len(text) for text in (column.title, *(row[index] for row in rows)))
-        for index, column in enumerate(columns)
+        min(cells, _ENOUGH) if column.wrap else cells
+        for column, cells in zip(columns, _needed(columns, rows), strict=True)
     ]
     kept = list(range(len(columns)))
     for index in sorted(kept, key=lambda index: -columns[index].dispensable):
@@ -172,6 +177,16 @@ def fitting(columns: Sequence[Column], rows: Sequence[Sequence[str]], width: int
             break
         kept.remove(index)
     return kept
+
+
+def _needed(columns: Sequence[Column], rows: Sequence[Sequence[str]]) -> list[int]:
+    """Return the widths of columns of which nothing is wrapped or cut."""
+    from rich.cells import cell_len
+
+    return [
+        max(cell_len(text) for text in (column.title, *(row[index] for row in rows)))
+        for index, column in enumerate(columns)
+    ]
 
 
 def _width(needed: Sequence[int], kept: Sequence[int]) -> int:

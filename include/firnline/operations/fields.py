@@ -18,13 +18,14 @@ import types
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any, Literal, Union, get_args, get_origin
+from typing import Any, Literal, TypeVar, Union, get_args, get_origin
 
 import msgspec
 
 from firnline.errors import UsageError
 from firnline.units import parse_duration, parse_size
 
+OptionsT = TypeVar("OptionsT", bound=msgspec.Struct)
 Kind = Literal["flag", "number", "text", "texts", "choice", "scalar", "pairs"]
 """Shape of a value: ``texts`` is a list of text, ``pairs`` a mapping of names to scalars, and a
 ``scalar`` is a number or text."""
@@ -34,7 +35,7 @@ Example = Literal["", "glob", "condition", "query"]
 """Kinds of examples in the description of an option: partitions, a condition on rows, a query."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class Option:
     """The words of an option; code in them stands in backticks."""
 
@@ -63,6 +64,9 @@ class Option:
     example_of: Example = ""
     moment: bool = False
     """A scalar that is usually a time: forms show a date picker."""
+
+    def __repr__(self) -> str:
+        return repr(self.text)  # in help() of the options
 
     def text_for(self, examples: Mapping[Example, str]) -> str:
         """Return the text with the example of its kind, or with its own if there is none."""
@@ -105,10 +109,11 @@ class OptionField:
             return given if isinstance(given, Mapping) else self._pairs(self._texts(given))
         value = _UNITS[self.option.unit](given) if self.option.unit else given
         if isinstance(value, int):
-            self._check_bounds(value, given)
+            self.check_bounds(value, given)
         return value
 
-    def _check_bounds(self, value: int, given: object) -> None:
+    def check_bounds(self, value: int, given: object) -> None:
+        """Raise UsageError if a value is out of bounds; the error says what was given."""
         least, most = self.option.least, self.option.most
         if least is not None and value < least:
             raise UsageError(
@@ -187,6 +192,57 @@ def option_fields(options: type[msgspec.Struct]) -> tuple[OptionField, ...]:
             nullable = type(None) in members
             found.append(OptionField(field.name, words[0], kind, field.required, nullable, choices))
     return tuple(found)
+
+
+def checked(options: object, kind: type[OptionsT]) -> OptionsT:
+    """Return options that were made in code, with values of the types that they declare.
+
+    A struct takes what it is given: a text in the place of a list would be read letter by letter,
+    and any text in the place of a flag would switch it on. Lists become tuples, and texts of a
+    unit (``10GiB``) numbers, as on the command line.
+
+    Args:
+        options: what the caller gave.
+        kind: the struct that it should be.
+
+    Raises:
+        UsageError: it is another struct, or a field has a value of another type.
+    """
+    if not isinstance(options, kind):
+        raise UsageError(
+            f"the options are of type {type(options).__name__}",
+            next_step=f"give firnline.{kind.__name__}",
+        )
+    words = {field.name: field for field in option_fields(kind)}
+    return kind(
+        **{
+            field.name: _checked(kind, field, words.get(field.name), getattr(options, field.name))
+            for field in msgspec.structs.fields(kind)
+        }
+    )
+
+
+def _checked(
+    kind: type[msgspec.Struct],
+    field: msgspec.structs.FieldInfo,
+    words: OptionField | None,
+    given: Any,  # noqa: ANN401 - of any kind
+) -> Any:  # noqa: ANN401 - of the field's type
+    if words is None and not isinstance(given, str):
+        return given  # keys of an erase may be dates, which JSON does not have
+    if words is not None:
+        if (isinstance(given, str) and words.option.unit) or (words.kind == "texts" and given):
+            given = words.value(given)
+        elif type(given) is int:
+            words.check_bounds(given, given)
+    try:
+        return msgspec.convert(given, field.type)
+    except msgspec.ValidationError as error:
+        said = str(error).replace("`", "").lower()
+        raise UsageError(
+            f"{kind.__name__}: {field.name} is not of its type: {said}",
+            next_step=f"see help(firnline.{kind.__name__})",
+        ) from None
 
 
 _KINDS: Mapping[object, Kind] = {bool: "flag", int: "number", str: "text"}

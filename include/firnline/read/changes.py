@@ -13,14 +13,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from firnline.errors import UsageError
-from firnline.predicate.sql import parse_sql
 from firnline.predicate.tree import Predicate
 from firnline.read import position as positions
 from firnline.read.feed import ChangeFeed
 from firnline.read.offsets import Offset
 from firnline.read.plan import ReadOptions
-from firnline.read.scan import MEMORY, limits_for, names_of, opened
+from firnline.read.scan import MEMORY, condition, limits_for, names_of, opened
 from firnline.read.task import ChangeTask
+from firnline.shown import Shown
 from firnline.state.moment import At
 from firnline.store.access import StoreAccess
 from firnline.table import Table
@@ -40,7 +40,7 @@ def changes(
     where: str | Predicate | None = None,
     partitions: str | Iterable[str] = (),
     *,
-    settings: Path | None = None,
+    settings: Path | str | None = None,
     access: StoreAccess | None = None,
 ) -> Changes:
     """Plan the changes of a table since a position, and the position to continue from.
@@ -98,8 +98,7 @@ class Request:
 
     def options(self, schema: Mapping[str, str]) -> ReadOptions:
         """Return the options of the reads. Raises UsageError."""
-        tree = parse_sql(self.where, schema) if isinstance(self.where, str) else self.where
-        return ReadOptions(where=tree, partitions=self.partitions)
+        return ReadOptions(where=condition(self.where, schema), partitions=self.partitions)
 
     def shown(self, schema: Mapping[str, str]) -> dict[str, str]:
         """Return SQL type by column of the rows, without those that the feed adds.
@@ -136,8 +135,8 @@ class Summary:
     """Number of rows by operation."""
 
 
-@dataclass(frozen=True, slots=True)
-class Changes:
+@dataclass(frozen=True, slots=True, repr=False)
+class Changes(Shown):
     """The changes between two positions; lazy.
 
     Parts that were replaced exist for ``cleanup.grace``: changes that are held for longer end with
@@ -207,6 +206,18 @@ class Changes:
         """Yield rows as dictionaries, to look at a few of them."""
         for batch in self.arrow_reader():
             yield from batch.to_pylist()
+
+    def _title(self) -> str:
+        """Return whose changes they are."""
+        return f"Changes of {self.table.settings.name}"
+
+    def _facts(self) -> Mapping[str, str]:
+        """Return how much is to be read; known from the plan, without a request."""
+        return {
+            "steps": f"{len(self.tasks):,}",
+            "up to transaction": f"{self.seq:,}",
+            "columns": ", ".join(f"{name} {sql}" for name, sql in self.columns.items()),
+        }
 
     def _schema(self) -> pa.Schema:
         from firnline.read.difference import empty_schema

@@ -46,7 +46,7 @@ def scan(
     dedup: bool | None = None,
     partitions: str | Iterable[str] = (),
     *,
-    settings: Path | None = None,
+    settings: Path | str | None = None,
     access: StoreAccess | None = None,
 ) -> Scan:
     """Plan a read of a table. Requests: those of its log (``snapshot.read_snapshot``).
@@ -71,7 +71,7 @@ def scan(
     """
     found = opened(table, settings, access)
     snapshot = snapshot_at(found, at)
-    tree = parse_sql(where, snapshot.schema) if isinstance(where, str) else where
+    tree = condition(where, snapshot.schema)
     options = ReadOptions(
         columns=None if columns is None else names_of(columns, "columns"),
         where=tree,
@@ -195,6 +195,18 @@ def names_of(given: Iterable[str], what: str) -> tuple[str, ...]:
     return tuple(given)
 
 
+def condition(where: str | Predicate | None, schema: Mapping[str, str]) -> Predicate | None:
+    """Return the condition of an argument. Raises UsageError: it does not parse, or is none."""
+    if isinstance(where, str):
+        return parse_sql(where, schema)
+    if where is None or isinstance(where, Predicate):
+        return where
+    raise UsageError(
+        f"where is of type {type(where).__name__}",
+        next_step='write a condition in SQL, such as "delay > 60"',
+    )
+
+
 def limits_for(table: Table, memory: int = MEMORY, threads: int | None = None) -> Limits:
     """Return the resource limits of a read of a table; ``threads`` None: one per core."""
     from firnline.read.duckdb import Limits
@@ -207,7 +219,7 @@ def limits_for(table: Table, memory: int = MEMORY, threads: int | None = None) -
     )
 
 
-def opened(table: Table | str, settings: Path | None, access: StoreAccess | None) -> Table:
+def opened(table: Table | str, settings: Path | str | None, access: StoreAccess | None) -> Table:
     """Return the table that an argument names. Raises UsageError, SettingsError."""
     if isinstance(table, Table):
         return table

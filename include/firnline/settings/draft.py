@@ -73,5 +73,5 @@ def _indent(block: Sequence[str]) -> str:
 
 def _scalar(value: object) -> str:
     """Return a value in one line of YAML."""
-    text: str = yaml.safe_dump(value, default_flow_style=True, width=10**6)
+    text: str = yaml.safe_dump(value, default_flow_style=True, width=10**6, allow_unicode=True)
     return text.removesuffix("...\n").strip()

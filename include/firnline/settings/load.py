@@ -100,13 +100,13 @@ def settings_path() -> Path:
     return next((place for place in places if place.is_file()), beside)
 
 
-def load_settings(path: Path | None = None) -> Settings:
+def load_settings(path: Path | str | None = None) -> Settings:
     """Load and validate a settings file; ``path`` defaults to ``settings_path()``.
 
     Raises:
         SettingsError: lists every error with the file and the field's path in it.
     """
-    where = settings_path() if path is None else path
+    where = settings_path() if path is None else Path(path)
     content = read_yaml(where)
     problems: list[str] = []
     defaults = _section(content, "defaults", problems)
@@ -306,28 +306,48 @@ def settings_for_root(url: str) -> TableSettings:
     except ValidationError as error:
         mistake = error.errors(include_url=False)[0]
         reason = mistake.get("ctx", {}).get("error", mistake["msg"])
-        raise UsageError(
-            f"no table can be at this root: {reason}", next_step="give a name of the settings file"
-        ) from None
+        step = "correct it, or give a name of the settings file"
+        if "://" not in url:
+            step = f"for a folder write file://{Path(url).absolute()}"
+        raise UsageError(f"no table can be at this root: {reason}", next_step=step) from None
 
 
-def find_table(target: str, path: Path | None = None) -> TableSettings:
+def find_table(target: str, path: Path | str | None = None) -> TableSettings:
     """Return the settings of a table given by its name or its root URL.
 
     If a table of the settings file has this root, its settings are returned. For a root URL the
     file need not exist.
 
     Raises:
+        UsageError: it is neither a name nor a root URL, such as the path of a folder.
         UsageError, SettingsError: as ``load_settings``, ``Settings.table``, ``settings_for_root``.
     """
+    _refuse_path(target)
     if "://" not in target:
         return load_settings(path).table(target)
     ad_hoc = settings_for_root(target)
-    where = settings_path() if path is None else path
+    where = settings_path() if path is None else Path(path)
     if path is None and not where.is_file():
         return ad_hoc
     same = (table for table in load_settings(where).tables.values() if table.root == ad_hoc.root)
     return next(same, ad_hoc)
+
+
+def _refuse_path(target: object) -> None:
+    """Refuse what cannot be a table: a value that is no text, and the path of a folder."""
+    if isinstance(target, os.PathLike):
+        target = os.fspath(target)
+    elif not isinstance(target, str):
+        raise UsageError(
+            f"a value of type {type(target).__name__} names no table",
+            next_step="give a name of the settings file, or a root URL",
+        )
+    elif "://" in target or not ("/" in target or target.startswith(".")):
+        return
+    raise UsageError(
+        f"{target!r} is a path, and a table is named by its root URL",
+        next_step=f"write file://{Path(target).absolute()}",
+    )
 
 
 _NAME_IT = "give the path of tables.yaml by --settings or FIRNLINE_TABLES"

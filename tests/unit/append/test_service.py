@@ -150,7 +150,7 @@ def test_a_buffer_is_written_when_its_first_row_has_waited_long_enough(tmp_path:
         ([{"z": 7}, {"z": "x"}], PartSchemaError, "'z'"),
         ({}, UsageError, "no columns"),
         ({7: 7}, PartSchemaError, "7 is not a column name"),
-        ([{"n": 7}, 7], UsageError, "is not a row"),
+        ([{"n": 7}, 7], UsageError, "a row is of type int"),
         (7, UsageError, "holds no rows"),
         (pa.table({"n": ["x"]}), SchemaConflictError, "'n' is BIGINT"),
     ],

@@ -146,6 +146,18 @@ def test_packages_that_are_missing_name_their_extra(monkeypatch: pytest.MonkeyPa
     assert (found["airflow"].state, found["airflow"].bad) == ("missing", False)
 
 
+@pytest.mark.parametrize(("client", "bad"), [("4.2.0", True), ("4.3.0", False)])
+def test_another_version_of_pyspark_over_it_is_wrong(
+    client: str, bad: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    versions = {"pyspark": "4.3.0", "pyspark-client": client}
+    monkeypatch.setattr(doctor, "version", lambda name: versions.get(name) or version(name))
+    found = list(doctor._two_pysparks())
+    assert [check.bad for check in found] == [True] * bad
+    step = "pip uninstall -y pyspark-client, then pip install --force-reinstall --no-deps "
+    assert [check.next_step for check in found] == [f"{step}pyspark==4.3.0"] * bad
+
+
 def test_a_java_that_is_missing_is_wrong_only_where_spark_is(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

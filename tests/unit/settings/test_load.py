@@ -193,6 +193,12 @@ def test_what_is_no_root_is_a_usage_error(url: str) -> None:
     assert "s3cr3t" not in str(raised.value)
 
 
+def test_the_path_of_a_folder_is_answered_with_its_root() -> None:
+    for refused in (settings_for_root, find_table):
+        with pytest.raises(UsageError, match=r"write file:///data/my lake$"):
+            refused("/data/my lake")
+
+
 def test_a_command_finds_tables_by_name_and_by_root(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

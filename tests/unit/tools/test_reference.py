@@ -26,7 +26,7 @@ from tools.reference import cli, markdown, settings
 from tools.reference.__main__ import DOCS, main
 from tools.reference.markdown import PageError, fill, prose, table
 
-PAGES = ("settings", "cli", "why")
+PAGES = ("settings", "cli", "why", "help")
 SETTINGS = {each.name: each for group in settings.groups() for each in group.settings}
 
 

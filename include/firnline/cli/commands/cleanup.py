@@ -128,8 +128,8 @@ def _render_waiting(waiting: list[dict[str, Any]]) -> None:
     columns = [
         output.Column("waits", number=True),
         output.Column("what"),
-        output.Column("bytes", number=True),
-        output.Column("from"),
+        output.Column("bytes", number=True, dispensable=1),
+        output.Column("from", dispensable=2),
         output.Column("until"),
         output.Column("because", wrap=True),
     ]

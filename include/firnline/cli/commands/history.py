@@ -106,10 +106,10 @@ def _render(data: dict[str, Any]) -> None:
         output.Column("seq", number=True),
         output.Column("when"),
         output.Column("what", wrap=True),
-        output.Column("by", wrap=True),
+        output.Column("by", wrap=True, dispensable=1),
         output.Column("parts", number=True),
-        output.Column("rows", number=True),
-        output.Column("bytes", number=True),
+        output.Column("rows", number=True, dispensable=2),
+        output.Column("bytes", number=True, dispensable=3),
     ]
     output.table(
         columns,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -12,7 +13,7 @@ import typer
 from firnline.cli import output
 from firnline.cli.confirm import DryRunOption, YesOption, agreed, refuse_silence
 from firnline.cli.options import command
-from firnline.errors import EnvironmentFaultError, UsageError
+from firnline.errors import EnvironmentFaultError, SettingsError, UsageError
 
 if TYPE_CHECKING:
     from firnline.properties.record import Properties
@@ -75,16 +76,19 @@ def init(
     """
     path = settings or _place()
     asked = not (yes or dry_run)
-    if asked and root is None:
-        refuse_silence("to be told a root", as_json=False)
-    root = root or (_ask("Root of the table, such as s3://bucket/prefix") if asked else None)
+    if root is None and not (asked and sys.stdin.isatty()):
+        raise UsageError(
+            "a table needs a root, and nobody can be asked for it",
+            next_step="give it, as in `firnline init events --root s3://lake/events --yes`",
+        )
+    root = root or _ask("Root of the table, such as s3://bucket/prefix")
     if not root:
         raise UsageError("a table needs a root", next_step="give --root")
     name = name or _named(root, asked=asked)
     values = _values(root, connection, partition_by, sort_by, asked=asked)
     text = _new_text(path, name, values)
     added = _added(name, values)
-    _look(text, name)
+    _look(path, text, name)
     output.line()
     output.plain(f"{path}:")
     for line in added:
@@ -99,9 +103,10 @@ def init(
             raise typer.Exit(1)
     _write(path, text)
     output.line(f"{path} is written. What to do next:")
+    file = f" --settings {shlex.quote(str(settings))}" if settings else ""
     for step in (f"firnline append {name} *.parquet", f"firnline plan merge {name}"):
-        output.plain(f"  {step}")
-    output.plain("  firnline pools > pools.json && airflow pools import pools.json")
+        output.plain(f"  {step}{file}")
+    output.plain(f"  firnline pools{file} > pools.json && airflow pools import pools.json")
 
 
 def _place() -> Path:
@@ -206,7 +211,7 @@ def _added(name: str, values: dict[str, object]) -> Sequence[str]:
     return lines_of(name, values)
 
 
-def _look(text: str, name: str) -> None:
+def _look(path: Path, text: str, name: str) -> None:
     """Check the new file, then the store of its new table. Raises what is wrong with either."""
     import tempfile
 
@@ -218,7 +223,14 @@ def _look(text: str, name: str) -> None:
     with tempfile.NamedTemporaryFile("w", suffix=".yaml", encoding="utf-8") as draft:
         draft.write(text)
         draft.flush()
-        loaded = load_settings(Path(draft.name)).table(name)
+        try:
+            loaded = load_settings(Path(draft.name)).table(name)
+        except SettingsError as error:
+            # The draft is gone when this is read.
+            raise SettingsError(
+                error.message.replace(draft.name, f"{path} with these lines"),
+                next_step="correct what was given; nothing was written",
+            ) from None
     checks = list(examine_store(open_table(loaded, StoreAccess.from_env()), write=True))
     columns = [output.Column("check"), output.Column("state"), output.Column("found", wrap=True)]
     output.table(columns, [[c.what, c.state, c.found] for c in checks])

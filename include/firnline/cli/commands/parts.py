@@ -58,7 +58,8 @@ def parts(
     opened = open_target(table, settings)
     snapshot = read_state(opened, at)
     data = describe(opened.settings, snapshot, partition)
-    output.show(data, as_json, _render)
+    # What a merge would do is a matter of the newest state.
+    output.show(data, as_json, _render if at is None else _table)
 
 
 def describe(settings: TableSettings, snapshot: Snapshot, glob: str | None) -> dict[str, Any]:
@@ -106,6 +107,12 @@ def _figures(
 
 
 def _render(data: dict[str, Any]) -> None:
+    _table(data)
+    output.line()
+    output.line(_summary(data))
+
+
+def _table(data: dict[str, Any]) -> None:
     total = data["total"]
     columns = [
         output.Column("partition", wrap=True),
@@ -114,8 +121,6 @@ def _render(data: dict[str, Any]) -> None:
     ]
     rows = [[found["partition"] or "-", *_cells(found)] for found in data["partitions"]]
     output.table(columns, rows, [f"{len(rows)} in all", *_cells(total)] if len(rows) > 1 else None)
-    output.line()
-    output.line(_summary(data))
 
 
 _TITLES = {

@@ -90,12 +90,13 @@ def _rows(plan: dict[str, Any]) -> list[tuple[str, str]]:
     number = output.number
     names = [name or "-" for name in plan["partitions"]]
     more = f" and {number(len(names) - 3)} more" if len(names) > 3 else ""
+    noun = "transaction" if len(plan["undone"]) == 1 else "transactions"
     return [
         ("restored", _figures(plan["restored"])),
         ("removed", _figures(plan["removed"])),
         ("stays", f"{counted(plan['kept_parts'], 'part')}"),
         ("partitions", f"{', '.join(names[:3])}{more}"),
-        ("undone", f"transactions {', '.join(map(number, plan['undone'])) or 'none'}"),
+        ("undone", f"{noun} {', '.join(map(number, plan['undone'])) or 'none'}"),
     ]
 
 
