@@ -26,6 +26,7 @@ from firnline.kernel.task import (
 )
 from firnline.parquet.digests import digest_file
 from firnline.types.digests import Digest, parse_digest
+from firnline.types.rowhash import digest_of
 from tests.kernel.conftest import PREFIX, Group
 
 COLUMNS = {"k": "BIGINT", "a": "DOUBLE", "b": "DOUBLE", "t": "VARCHAR", "d": "VARCHAR"}
@@ -215,6 +216,19 @@ def test_slices_of_a_group_add_up_to_what_its_inputs_state(group: Group) -> None
     for source in task.inputs:
         whole = whole.plus(parse_digest(source.digest) or Digest())
     assert found == whole
+
+
+@pytest.mark.parametrize("part", [{"low": "1000", "high": None}, {"low": None, "high": "5"}])
+def test_a_slice_of_which_no_row_stays_says_which_rows_have_gone(
+    group: Group, part: dict[str, str | None]
+) -> None:
+    keys = group.put(rows(0))
+    task = group.task(keys, COLUMNS, sort=["k"], hidden={keys[0]: "k < 5"})
+    result = group.run(structs.replace(stated(group, task), slice=Slice(column="k", **part)))
+    assert result.error is None
+    gone = digest_of(rows(0).slice(0, result.rows_deleted))
+    assert (result.parts, result.digest) == ((), str(gone))
+    assert result.rows_in == result.rows_deleted == (5 if part["high"] else 0)
 
 
 def test_renamed_widened_dropped_and_added_columns_raise_no_false_alarm(group: Group) -> None:
