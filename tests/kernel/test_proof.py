@@ -280,7 +280,7 @@ def test_a_row_of_another_partition_in_an_output_is_found(group: Group, tmp_path
         proof.output(path, "d=p0")
 
 
-@pytest.mark.parametrize("kind", ["HUGEINT", "STRUCT(a BIT)[]"])
+@pytest.mark.parametrize("kind", ["HUGEINT", "STRUCT(a BIT)[]", "timetz", '"NULL"'])
 def test_a_type_without_a_digest_leaves_a_group_to_its_counts(
     group: Group, tmp_path: Path, kind: str
 ) -> None:
@@ -290,6 +290,7 @@ def test_a_type_without_a_digest_leaves_a_group_to_its_counts(
     assert proof.end() is None
 
 
-def test_columns_named_like_types_do_not_matter(group: Group) -> None:
-    task = group.task([], {"interval": "TIMESTAMP WITH TIME ZONE", "bit": "VARCHAR"})
+def test_columns_and_fields_named_like_types_do_not_matter(group: Group) -> None:
+    fields = """STRUCT(VARIANT VARCHAR, "BIT" ENUM('INTERVAL'))"""
+    task = group.task([], {"interval": "TIMESTAMP WITH TIME ZONE", "bit": "VARCHAR", "sku": fields})
     assert task.has_digests
