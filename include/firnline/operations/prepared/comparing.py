@@ -80,6 +80,8 @@ def _sample(partition: str, names: Sequence[str], keys: Sequence[str], row: Show
     for name, differs in zip(names, row.differs, strict=False):
         if not differs and name not in keys:
             del before[name], after[name]
+        elif differs and before[name] == after[name]:
+            after[name] = f"{after[name]}… (differs further on)"
     return Sample(partition=partition, kind=_kind(row), before=before, after=after)
 
 
