@@ -197,6 +197,16 @@ def test_an_input_whose_rows_are_not_those_of_its_marker_is_named(group: Group) 
     assert f"the rows of {keys[1]} are not those" in refused(group, task)
 
 
+def test_an_input_that_arrow_takes_for_a_type_without_digests_is_proven_too(
+    group: Group, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lasted = pa.table({"k": [1, 2, 3], "a": pa.array([1, None, 3], pa.duration("us"))})
+    task = group.task(group.put(lasted), {"k": "BIGINT", "a": "BIGINT"}, sort=["k"])
+    assert group.run(task).error is None
+    planted(monkeypatch, lambda rows: changed(rows, "a", 1, 2))
+    refused(group, task)
+
+
 def test_a_digest_of_another_algorithm_is_computed_anew(group: Group) -> None:
     task = group.task(group.put(rows(0), rows(40)), COLUMNS)
     inputs = tuple(structs.replace(each, digest="r0:" + "0" * 32) for each in task.inputs)
