@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -200,10 +201,14 @@ def test_an_input_whose_rows_are_not_those_of_its_marker_is_named(group: Group) 
 def test_an_input_that_arrow_takes_for_a_type_without_digests_is_proven_too(
     group: Group, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    lasted = pa.table({"k": [1, 2, 3], "a": pa.array([1, None, 3], pa.duration("us"))})
-    task = group.task(group.put(lasted), {"k": "BIGINT", "a": "BIGINT"}, sort=["k"])
+    wide = pa.array([1, None, 3], pa.decimal256(20, 2))
+    task = group.task(
+        group.put(pa.table({"k": [1, 2, 3], "a": wide})),
+        {"k": "BIGINT", "a": "DECIMAL(20,2)"},
+        sort=["k"],
+    )
     assert group.run(task).error is None
-    planted(monkeypatch, lambda rows: changed(rows, "a", 1, 2))
+    planted(monkeypatch, lambda rows: changed(rows, "a", 1, Decimal(2)))
     refused(group, task)
 
 

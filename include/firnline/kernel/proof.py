@@ -152,7 +152,7 @@ class Proof:
         from firnline.parquet.footers import is_safe
 
         try:
-            # Arrow may take a column for another type than DuckDB does, and that have no digest.
+            # A type that Arrow's own schema in the file names may have no digest.
             if is_safe(path) and (found := self._file(path)) is not None:
                 return found
         except PartUnreadableError:
