@@ -34,7 +34,7 @@ _LEAST_ROWS = 64
 _CODE_BYTES = 4
 """Bytes of a code of a dictionary at most, in pages."""
 _DICTIONARY_BYTES = 2**20
-"""Bytes of a dictionary at most: other writers end one of this size, and DuckDB begins none."""
+"""Bytes of a dictionary at most: writers do without one that would be larger."""
 _VALUE_BYTES = 8
 """Bytes of a value in memory at least, however few it takes in pages."""
 _Reading = tuple[list[int], list[str]]
@@ -92,6 +92,7 @@ def _batches(
     readings: Sequence[_Reading],
     wanted: list[str],
 ) -> Iterator[pa.RecordBatch]:
+    # Several readings differ in ``read_dictionary``, which a file is opened with.
     for groups, texts in readings:
         form = {**_FORM, "metadata": metadata, "read_dictionary": texts}
         with pq.ParquetFile(path, **form) as file:
@@ -107,7 +108,7 @@ def _rows_at_once(metadata: pq.FileMetaData, groups: Sequence[int]) -> int:
         max(chunk.total_uncompressed_size, chunk.num_values * _VALUE_BYTES)
         for chunk in _chunks(metadata, groups)
     )
-    mean = size // max(1, sum(metadata.row_group(number).num_rows for number in groups))
+    mean = int(size) // max(1, sum(metadata.row_group(number).num_rows for number in groups))
     return max(_LEAST_ROWS, min(BATCH_ROWS, _BATCH_BYTES // max(1, mean)))
 
 
@@ -131,7 +132,7 @@ def _readings(file: pq.ParquetFile) -> Iterator[_Reading]:
 def _is_coded(chunk: pq.ColumnChunkMetaData) -> bool:
     """Return True if a chunk is not larger than a dictionary and a code for each value."""
     most = _DICTIONARY_BYTES + chunk.num_values * _CODE_BYTES
-    return bool(chunk.has_dictionary_page) and chunk.total_uncompressed_size <= most
+    return bool(chunk.has_dictionary_page and chunk.total_uncompressed_size <= most)
 
 
 def _chunks(metadata: pq.FileMetaData, groups: Iterable[int]) -> Iterator[pq.ColumnChunkMetaData]:
