@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from firnline.airflow.approvals import code
+from firnline.operations.prepared.evidence import sample_text
 from firnline.settings.load import TableSettings
 from firnline.units import about_size, counted
 
@@ -76,17 +77,7 @@ def _sample_lines(samples: list[dict[str, Any]]) -> list[str]:
     if not samples:
         return []
     rows = [
-        f"| {one['kind']} | {code(one['partition'] or '(none)')} | {code(_sample(one))} |"
+        f"| {one['kind']} | {code(one['partition'] or '(none)')} | {code(sample_text(one))} |"
         for one in samples
     ]
     return ["", "| sample | partition | row |", "|---|---|---|", *rows]
-
-
-def _sample(one: Mapping[str, Any]) -> str:
-    before, after = one.get("before", {}), one.get("after", {})
-    found = []
-    for name in dict.fromkeys([*before, *after]):
-        found_in = [side[name] for side in (before, after) if name in side]
-        sides = ["null" if value is None else value for value in found_in]
-        found.append(f"{name}={' → '.join(dict.fromkeys(sides))}")
-    return ", ".join(found)

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from firnline.cli import output
+from firnline.operations.prepared.evidence import sample_text
 from firnline.units import counted
 
 SHOWN = 20
@@ -118,23 +119,6 @@ def _samples(samples: list[dict[str, Any]]) -> None:
     ]
     output.table(columns, rows)
     output.line()
-
-
-def sample_text(sample: Mapping[str, Any]) -> str:
-    """Return a row as ``n=1, s=s1 → one``."""
-    before, after = sample.get("before", {}), sample.get("after", {})
-    return ", ".join(
-        f"{name}={_value(before, after, name)}" for name in dict.fromkeys([*before, *after])
-    )
-
-
-def _value(before: Mapping[str, Any], after: Mapping[str, Any], name: str) -> str:
-    sides = [_text(side[name]) for side in (before, after) if name in side]
-    return " → ".join(dict.fromkeys(sides))
-
-
-def _text(value: str | None) -> str:
-    return "null" if value is None else value
 
 
 def render_waiting(data: dict[str, Any]) -> None:

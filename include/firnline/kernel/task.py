@@ -2,16 +2,30 @@
 
 from __future__ import annotations
 
-import re
+from functools import lru_cache
 from typing import Literal
 
 import msgspec
 
 from firnline.parquet.part import WrittenPart
 from firnline.types.hashes import Hashes
+from firnline.types.sql import SqlType, parse_sql_type
 
-_FREE_FORM = re.compile(r"\b(BIGNUM|BIT|GEOMETRY|INTERVAL|TIME WITH TIME ZONE|U?HUGEINT|VARIANT)\b")
+_FREE_FORM = frozenset({
+    "BIGNUM", "BIT", "GEOMETRY", "HUGEINT", "INTERVAL", '"NULL"', "TIME WITH TIME ZONE", "UHUGEINT",
+    "VARIANT",
+})  # fmt: skip
 """Types of which DuckDB may write a value in another form than it was read in: no digest."""
+
+
+@lru_cache(maxsize=4096)
+def _has_digests(type_text: str) -> bool:
+    kind = parse_sql_type(type_text)
+    return kind is None or not _is_free(kind)
+
+
+def _is_free(kind: SqlType) -> bool:
+    return kind.name in _FREE_FORM or any(_is_free(child) for _, child in kind.fields)
 
 
 class SortKey(msgspec.Struct, frozen=True):
@@ -245,7 +259,7 @@ class KernelTask(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def has_digests(self) -> bool:
         """True unless a column has a type without digests; then rows are only counted."""
-        return not any(_FREE_FORM.search(kind) for _, kind in self.columns)
+        return all(_has_digests(kind) for _, kind in self.columns)
 
 
 class KernelResult(msgspec.Struct, frozen=True, kw_only=True):

@@ -1,15 +1,16 @@
 """The digest of the rows of a Parquet file, read by Arrow in bounded memory.
 
 Memory: a buffer of 1 MiB for each column, and batches of about 8 MiB, which are given back at the
-end. What DuckDB has written is
-read by another library than its own.
+end. What DuckDB has written is read by another library than its own.
 """
 
 # ruff: noqa: TID253 - rows are handled here; no DAG file imports it at parse
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from contextlib import closing
+from itertools import groupby
 from pathlib import Path
 from typing import Any
 
@@ -30,9 +31,14 @@ _FORM: dict[str, Any] = {
 DuckDB reads them."""
 _BATCH_BYTES = 8 * 2**20
 _LEAST_ROWS = 64
-_DICTIONARY_BYTES = 4
-"""Bytes of a value, in pages, up to which texts are read as codes of a dictionary: longer ones are
-mostly not in one."""
+_CODE_BYTES = 4
+"""Bytes of a code of a dictionary at most, in pages."""
+_DICTIONARY_BYTES = 2**20
+"""Bytes of a dictionary at most: writers do without one that would be larger."""
+_VALUE_BYTES = 8
+"""Bytes of a value in memory at least, however few it takes in pages."""
+_Reading = tuple[list[int], list[str]]
+"""Row groups that follow each other, and the texts that are read as codes in all of them."""
 
 
 def never_asked() -> None:
@@ -60,56 +66,75 @@ def digest_file(
     """
     try:
         with pq.ParquetFile(path, **_FORM) as file:
-            schema, texts = file.schema_arrow, _texts(file)
-            rows = _rows_at_once(file.metadata)
+            schema, metadata, readings = file.schema_arrow, file.metadata, list(_readings(file))
         wanted = [name for name in schema.names if only is None or fold_name(name) in only]
         if not all(can_digest(schema.field(name).type) for name in wanted):
             return None
         found = RowDigest()
-        with pq.ParquetFile(path, **_FORM, read_dictionary=texts) as file:
-            # A name in ``columns`` may be the beginning of others.
-            columns = None if len(wanted) == len(schema) else wanted
-            for batch in file.iter_batches(rows, columns=columns, use_threads=False):
+        with closing(_batches(path, metadata, readings, wanted)) as batches:
+            for batch in batches:
                 stop_if_asked()
-                if columns is not None:
-                    batch = batch.select(wanted)  # noqa: PLW2901
                 if seen is not None:
                     seen(batch)
                 found.add(batch)
-            count = file.metadata.num_rows
     except UNREADABLE as error:
         raise unreadable(str(path), error) from error
     finally:
         # Arrow's allocator keeps several times what it needed, and DuckDB's memory comes on top.
         pa.default_memory_pool().release_unused()
     # Of a file without columns there are no batches.
-    return found.digest, found.rows if wanted else count
+    return found.digest, found.rows if wanted else metadata.num_rows
 
 
-def _rows_at_once(metadata: pq.FileMetaData) -> int:
-    size = sum(metadata.row_group(n).total_byte_size for n in range(metadata.num_row_groups))
-    mean = max(1, int(size // max(1, metadata.num_rows)))
-    return max(_LEAST_ROWS, min(BATCH_ROWS, _BATCH_BYTES // mean))
+def _batches(
+    path: Path | str,
+    metadata: pq.FileMetaData,
+    readings: Sequence[_Reading],
+    wanted: list[str],
+) -> Iterator[pa.RecordBatch]:
+    # Several readings differ in ``read_dictionary``, which a file is opened with.
+    for groups, texts in readings:
+        form = {**_FORM, "metadata": metadata, "read_dictionary": texts}
+        with pq.ParquetFile(path, **form) as file:
+            # A name in ``columns`` may be the beginning of others.
+            columns = None if len(wanted) == len(file.schema_arrow) else wanted
+            rows = _rows_at_once(metadata, groups)
+            for batch in file.iter_batches(rows, groups, columns, use_threads=False):
+                yield batch if columns is None else batch.select(wanted)
 
 
-def _texts(file: pq.ParquetFile) -> list[str]:
-    """Return texts at the top of the schema of which most row groups hold few different values."""
-    schema, metadata = file.schema, file.metadata
-    sizes, values = [0] * len(schema), [0] * len(schema)
-    plain = [
-        column.path == column.name and column.physical_type == "BYTE_ARRAY"
-        for column in map(schema.column, range(len(schema)))
-    ]
-    for number in range(metadata.num_row_groups):
-        group = metadata.row_group(number)
-        for place, is_text in enumerate(plain):
-            if is_text:
-                chunk = group.column(place)
-                whole = chunk.has_dictionary_page
-                sizes[place] += chunk.total_uncompressed_size if whole else 2**40
-                values[place] += chunk.num_values
-    return [
-        schema.column(place).path
-        for place, is_text in enumerate(plain)
-        if is_text and 0 < sizes[place] <= values[place] * _DICTIONARY_BYTES
-    ]
+def _rows_at_once(metadata: pq.FileMetaData, groups: Sequence[int]) -> int:
+    size = sum(
+        max(chunk.total_uncompressed_size, chunk.num_values * _VALUE_BYTES)
+        for chunk in _chunks(metadata, groups)
+    )
+    mean = int(size) // max(1, sum(metadata.row_group(number).num_rows for number in groups))
+    return max(_LEAST_ROWS, min(BATCH_ROWS, _BATCH_BYTES // max(1, mean)))
+
+
+def _readings(file: pq.ParquetFile) -> Iterator[_Reading]:
+    """Yield all row groups, with the texts to read as codes of their dictionaries.
+
+    Decoded, a few long values in many rows would be many times what pages and batches hold.
+    """
+    # Nested texts are decoded: Arrow reads no codes of theirs across row groups.
+    schema = map(file.schema.column, range(len(file.schema)))
+    texts = {c.path for c in schema if c.path == c.name and c.physical_type == "BYTE_ARRAY"}
+
+    def coded(number: int) -> list[str]:
+        chunks = _chunks(file.metadata, [number])
+        return [c.path_in_schema for c in chunks if c.path_in_schema in texts and _is_coded(c)]
+
+    for names, groups in groupby(range(file.metadata.num_row_groups), coded):
+        yield list(groups), names
+
+
+def _is_coded(chunk: pq.ColumnChunkMetaData) -> bool:
+    """Return True if a chunk is not larger than a dictionary and a code for each value."""
+    most = _DICTIONARY_BYTES + chunk.num_values * _CODE_BYTES
+    return bool(chunk.has_dictionary_page and chunk.total_uncompressed_size <= most)
+
+
+def _chunks(metadata: pq.FileMetaData, groups: Iterable[int]) -> Iterator[pq.ColumnChunkMetaData]:
+    for group in map(metadata.row_group, groups):
+        yield from map(group.column, range(group.num_columns))

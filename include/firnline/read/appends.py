@@ -32,8 +32,9 @@ class AppendLog:
 
     Requests per call: 1 LIST, and if something has changed a read of the log, without the log files
     already known, and 1 GET for each transaction in between; for an offset that this object has not
-    returned, 1 ranged GET of its transaction where the log does not name it. A lost log ends every
-    call with LogLostError, an offset of another table with UsageError.
+    returned, or before the last one that it was given, 1 ranged GET of its transaction where the
+    log does not name it. A lost log ends every call with LogLostError, an offset of another table
+    with UsageError.
     """
 
     table: Table
@@ -44,7 +45,7 @@ class AppendLog:
     """Content of the appends in the current batch, by name."""
     _held: Snapshot | None = None
     _digests: dict[int, str] = field(default_factory=dict)
-    """Digests of the transactions that were read (``log.chain``)."""
+    """Digests of the transactions that were read (``log.chain``); dropped as the folds are."""
 
     def start(self, at: At | None) -> Offset:
         """Return the offset at which a stream begins.
@@ -128,6 +129,7 @@ class AppendLog:
         self._refuse_other_table(offset, snapshot)
         folds = {s: self._folds_of(s, snapshot) for s in range(offset.seq + 1, snapshot.seq + 1)}
         self._folds = folds
+        self._digests = {s: digest for s, digest in self._digests.items() if s >= offset.seq}
         appends = keys_of(snapshot, "append") - snapshot.log_tombstones.keys()
         view = View(
             seq=snapshot.seq,

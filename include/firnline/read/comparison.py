@@ -30,6 +30,8 @@ class Shown:
 
     before: Texts | None
     after: Texts | None
+    differs: tuple[bool, ...] = ()
+    """For a row that changes, True for each column with another value, whatever its text shows."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,8 +78,9 @@ def difference(
         rows = [_one(connection, f"SELECT count(*) FROM ({side})")[0] for side in sides]
         connection.execute(_delta(before.columns, *sides))
         connection.execute(_pairs(len(names), numbers))
-        counts = _one(connection, _figures([kind for _, kind in before.columns]))
-        shown = [row for kind in _KINDS for row in _samples(connection, len(names), kind, samples)]
+        types = [kind for _, kind in before.columns]
+        counts = _one(connection, _figures(types))
+        shown = [row for kind in _KINDS for row in _samples(connection, types, kind, samples)]
         connection.execute("DROP TABLE pairs")
     changes = dict(zip(names, counts[3:], strict=True))
     return Difference(rows[0], rows[1], counts[0], counts[1], counts[2], changes, tuple(shown))
@@ -137,18 +140,22 @@ def _figures(types: Sequence[str]) -> str:
     return f"SELECT {', '.join([*kinds, *columns])} FROM pairs"
 
 
-def _samples(connection: Connection, width: int, kind: str, most: int) -> list[Shown]:
+def _samples(connection: Connection, types: Sequence[str], which: str, most: int) -> list[Shown]:
     if not most:
         return []
+    width = len(types)
     names = [f"{letter}{n}" for letter in "ba" for n in range(width)]
-    columns = ", ".join(f"left(CAST({name} AS VARCHAR), {_TEXT})" for name in names)
+    columns = [f"left(CAST({name} AS VARCHAR), {_TEXT})" for name in names]
+    columns += [value_differs(f"b{n}", f"a{n}", kind) for n, kind in enumerate(types)]
     found = connection.execute(
-        f"SELECT was, is_now, {columns} FROM pairs WHERE {kind} ORDER BY ALL LIMIT {most}"
+        f"SELECT was, is_now, {', '.join(columns)} FROM pairs WHERE {which}"
+        f" ORDER BY ALL LIMIT {most}"
     ).fetchall()
     return [
         Shown(
             tuple(row[2 : 2 + width]) if row[0] else None,
-            tuple(row[2 + width :]) if row[1] else None,
+            tuple(row[2 + width : 2 + 2 * width]) if row[1] else None,
+            tuple(row[2 + 2 * width :]) if row[0] and row[1] else (),
         )
         for row in found
     ]

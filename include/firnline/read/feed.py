@@ -143,6 +143,9 @@ class ChangeFeed(AppendLog):
     def _view(self, offset: Offset, snapshot: Snapshot) -> View:
         view = super()._view(offset, snapshot)
         self._effects = {seq: self._effects[seq] for seq in view.folds}
+        first = (folds.first for folds in view.folds.values())
+        needed = view.unfolded.union(offset.seen, *first)
+        self._contents = {name: c for name, c in self._contents.items() if name in needed}
         records = (record for effect in self._effects.values() for record in effect.records)
         self._records = {record.id: record for record in records}
         return view

@@ -300,6 +300,22 @@ def test_batches_have_whole_steps_and_at_least_one(tmp_path: Path) -> None:
     assert ends == [1, 2]
 
 
+def test_a_feed_that_is_read_for_long_keeps_nothing_of_what_is_behind_it(tmp_path: Path) -> None:
+    played = table_of(tmp_path)
+    feed, at, kept = ChangeFeed(played.world.table), Offset(seq=0), list[int]()
+    for round_ in range(4):
+        put(played, [2 * round_])
+        put(played, [2 * round_ + 1])
+        do_merge(played.world, list(take_base(played.world.table).snapshot.live))
+        end = feed.newest(at, Bounds(parts=100))
+        assert feed.changes(at, end, lambda _: ReadOptions())
+        at = end
+        kept.append(
+            len(feed._contents) + len(feed._folds) + len(feed._effects) + len(feed._digests)
+        )
+    assert len(set(kept[1:])) == 1
+
+
 def test_what_is_no_position_is_refused_and_a_position_survives_its_text(tmp_path: Path) -> None:
     played = table_of(tmp_path)
     put(played, [1])

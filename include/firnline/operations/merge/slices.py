@@ -277,7 +277,10 @@ def _difference(stated: Digest, results: Sequence[KernelResult]) -> str:
     found = [parse_digest(each.digest) for each in results]
     known = [digest for digest in found if digest is not None]
     if len(known) < len(found):
-        return "a part has other columns than the table, and no slice knows the digest of its rows"
+        return (
+            f"{len(found) - len(known)} of them cannot say which rows they have read, because a "
+            "part has a column that the table does not have, or of a type without digests"
+        )
     if total(known) == stated:
         return ""
     return f"the parts have the digest {stated}, and the slices {total(known)}"

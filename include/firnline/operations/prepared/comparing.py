@@ -77,10 +77,11 @@ def _evidence(piece: Piece, made: Difference, keys: Sequence[str]) -> Evidence:
 
 def _sample(partition: str, names: Sequence[str], keys: Sequence[str], row: Shown) -> Sample:
     before, after = (dict(zip(names, side or (), strict=False)) for side in (row.before, row.after))
-    if row.before is not None and row.after is not None:
-        same = [n for n in names if before[n] == after[n] and n not in keys]
-        for name in same:
+    for name, differs in zip(names, row.differs, strict=False):
+        if not differs and name not in keys:
             del before[name], after[name]
+        elif differs and before[name] == after[name]:
+            after[name] = f"{after[name]}… (differs further on)"
     return Sample(partition=partition, kind=_kind(row), before=before, after=after)
 
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from typing import Literal
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, Literal
 
 import msgspec
 
@@ -98,3 +98,15 @@ def _first(samples: Iterable[Sample], left: dict[Kind, int]) -> Iterator[Sample]
         if left[sample.kind]:
             left[sample.kind] -= 1
             yield sample
+
+
+def sample_text(sample: Mapping[str, Any]) -> str:
+    """Return a ``Sample``, as plain data, as ``n=1, s=s1 → one``; a null is ``null``."""
+    before, after = sample.get("before", {}), sample.get("after", {})
+    found = []
+    for name in dict.fromkeys([*before, *after]):
+        # Of a row that changes only its key is the same on both sides.
+        values = dict.fromkeys(side[name] for side in (before, after) if name in side)
+        texts = ("null" if value is None else value for value in values)
+        found.append(f"{name}={' → '.join(texts)}")
+    return ", ".join(found)

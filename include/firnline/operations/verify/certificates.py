@@ -124,6 +124,8 @@ class _Check:
             return
         elif certificate.sha256 and certificate.sha256 != self.survey.digests[key]:
             self.changed(key, "has another digest than the one that it states")
+        elif certificate.link is not None and not certificate.sha256:
+            self.changed(key, "lacks the digest of the whole, which each that has a place states")
         elif certificate.link is not None:
             self._linked(key, certificate, certificate.link)
         elif key.endswith(COMPLETE_SUFFIX):

@@ -14,6 +14,7 @@ from firnline.operations.prepared.evidence import (
     PartitionDifference,
     Sample,
     added,
+    sample_text,
 )
 
 
@@ -77,3 +78,9 @@ def test_groups_make_no_difference(samples: int) -> None:
 def test_a_thousand_partitions_are_named_and_all_are_counted() -> None:
     many = together(tuple(piece(str(n), {}) for n in range(PARTITIONS + 5)))
     assert (len(many.partitions), many.partition_count) == (PARTITIONS, PARTITIONS + 5)
+
+
+def test_a_sample_shows_both_sides_of_what_changes_and_a_key_once() -> None:
+    both = {"before": {"n": "1", "s": None, "t": "x"}, "after": {"n": "1", "s": "null", "t": "y"}}
+    assert sample_text(both) == "n=1, s=null → null, t=x → y"
+    assert sample_text({"kind": "removed", "before": {"n": "1", "s": None}}) == "n=1, s=null"

@@ -145,6 +145,11 @@ def it_is_unchained(world: World, rng: random.Random) -> None:
     of_one(world, rng, lambda c: msgspec.structs.replace(c, link=None, head=None))
 
 
+def its_digest_is_taken_out(world: World, rng: random.Random) -> None:
+    key = rng.choice(keys_of(world))
+    put(world, key, msgspec.structs.replace(read(world, key), sha256=""), again=False)
+
+
 def it_certifies_another_history(world: World, rng: random.Random) -> None:
     def other(c: Certificate) -> Certificate:
         assert c.head is not None
@@ -194,6 +199,7 @@ TAMPERINGS: list[Tampering] = [
     its_keys_are_changed,
     its_time_is_changed,
     it_is_unchained,
+    its_digest_is_taken_out,
     it_certifies_another_history,
     two_change_places,
     two_change_numbers,
