@@ -118,19 +118,21 @@ def test_an_append_that_lands_late_under_a_delete_holds_the_mirror() -> None:
 
 
 @pytest.mark.parametrize(
-    ("what", "waits"),
+    ("kind", "what", "waits"),
     [
-        ({"rename": {"v": "w"}}, True),
-        ({"drop": ("v",)}, True),
-        ({"widen": {"v": "BIGINT"}}, False),
-        ({"widen": {"v": "DOUBLE"}}, True),
+        ("INTEGER", {"rename": {"v": "w"}}, True),
+        ("INTEGER", {"drop": ("v",)}, True),
+        ("INTEGER", {"widen": {"v": "BIGINT"}}, False),
+        ("FLOAT", {"widen": {"v": "DOUBLE"}}, False),
+        ("DATE", {"widen": {"v": "TIMESTAMP"}}, True),
+        ("DECIMAL(5,2)", {"widen": {"v": "DECIMAL(9,4)"}}, True),
     ],
 )
 def test_a_change_of_columns_that_readers_do_not_see_in_parts_holds_the_mirror(
-    what: dict[str, Any], waits: bool
+    kind: str, what: dict[str, Any], waits: bool
 ) -> None:
     world = mirrored_world()
-    put_append(world)
+    put_append(world, schema={**SCHEMA, "v": kind})
     publish(world.table)
     evolve(world, **what)
     done = publish(world.table)
