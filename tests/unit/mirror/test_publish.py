@@ -117,17 +117,18 @@ def test_an_append_that_lands_late_under_a_delete_holds_the_mirror() -> None:
     assert done.hold.parts == 1
 
 
-@pytest.mark.parametrize(
-    ("kind", "what", "waits"),
-    [
-        ("INTEGER", {"rename": {"v": "w"}}, True),
-        ("INTEGER", {"drop": ("v",)}, True),
-        ("INTEGER", {"widen": {"v": "BIGINT"}}, False),
-        ("FLOAT", {"widen": {"v": "DOUBLE"}}, False),
-        ("DATE", {"widen": {"v": "TIMESTAMP"}}, True),
-        ("DECIMAL(5,2)", {"widen": {"v": "DECIMAL(9,4)"}}, True),
-    ],
-)
+CHANGES_OF_COLUMNS = [
+    ("INTEGER", {"rename": {"v": "w"}}, True),
+    ("INTEGER", {"drop": ("v",)}, True),
+    ("INTEGER", {"widen": {"v": "BIGINT"}}, False),
+    ("FLOAT", {"widen": {"v": "DOUBLE"}}, False),
+    ("DATE", {"widen": {"v": "TIMESTAMP"}}, True),
+    ("DECIMAL(5,2)", {"widen": {"v": "DECIMAL(9,4)"}}, True),
+]
+"""Type of a column, a lazy change of it, and if a mirror waits for that in any format."""
+
+
+@pytest.mark.parametrize(("kind", "what", "waits"), CHANGES_OF_COLUMNS)
 def test_a_change_of_columns_that_readers_do_not_see_in_parts_holds_the_mirror(
     kind: str, what: dict[str, Any], waits: bool
 ) -> None:

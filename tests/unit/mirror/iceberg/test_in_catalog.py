@@ -38,7 +38,7 @@ from tests.support.log_tables import SCHEMA, do_merge, put_append, snapshot
 from tests.support.mirrors import RUN
 from tests.support.world import Crashed, Fault, FaultyStore, SetClock, World, make_world
 from tests.unit.mirror.test_changes import step
-from tests.unit.mirror.test_publish import delete, evolve
+from tests.unit.mirror.test_publish import CHANGES_OF_COLUMNS, delete, evolve
 
 
 @pytest.fixture
@@ -113,17 +113,7 @@ def test_while_a_delete_may_hide_rows_the_mirror_waits(world: World) -> None:
     assert shown(world) == live(world)
 
 
-@pytest.mark.parametrize(
-    ("kind", "what", "waits"),
-    [
-        ("INTEGER", {"rename": {"v": "w"}}, True),
-        ("INTEGER", {"drop": ("v",)}, True),
-        ("INTEGER", {"widen": {"v": "BIGINT"}}, False),
-        ("FLOAT", {"widen": {"v": "DOUBLE"}}, False),
-        ("DATE", {"widen": {"v": "TIMESTAMP"}}, True),
-        ("DECIMAL(5,2)", {"widen": {"v": "DECIMAL(9,4)"}}, True),
-    ],
-)
+@pytest.mark.parametrize(("kind", "what", "waits"), CHANGES_OF_COLUMNS)
 def test_a_change_of_columns_that_readers_do_not_see_in_parts_holds_the_mirror(
     world: World, kind: str, what: dict[str, Any], waits: bool
 ) -> None:
