@@ -116,7 +116,7 @@ def _check_lag(
     table: Table, found: Findings, key: str, position: Position, snapshot: Snapshot
 ) -> None:
     now, grace = table.clock.now_ms(), table.settings.cleanup.grace
-    if position.seq < snapshot.seq and now - _lacks_since(position, snapshot) > grace:
+    if position.seq < snapshot.seq and now - _lacks_since(position, snapshot) >= grace:
         lag = about_duration(now - position.at)
         found.add(
             "warning",
