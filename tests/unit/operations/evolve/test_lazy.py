@@ -99,7 +99,8 @@ def test_one_small_transaction_changes_what_readers_see_and_touches_no_part() ->
 @pytest.mark.parametrize("name", ["delta", "iceberg"])
 def test_a_change_that_would_hold_a_mirror_is_refused(name: str) -> None:
     world = world_of(mirror=[name])
-    for asked in ({"rename": {"note": "remark"}}, {"drop": ("gone",)}):
+    changes: list[dict[str, Any]] = [{"rename": {"note": "remark"}}, {"drop": ("gone",)}]
+    for asked in changes:
         with pytest.raises(UsageError, match=rf"has a mirror \({name}\), which would stand still"):
             lazily(world, **asked)
     assert lazily(world, widen=CHANGED["widen"]).transaction == 1
