@@ -29,9 +29,9 @@ def _table_before_catalog() -> None:
 
 
 def _never_waits() -> None:
-    from firnline.mirror.iceberg import publish
+    from firnline.mirror.iceberg import hold
 
-    put(publish, "find_hold", lambda *_: None)
+    put(hold, "find_hold", lambda *_: None)
 
 
 def _record_before_commit() -> None:

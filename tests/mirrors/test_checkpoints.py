@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -16,7 +17,7 @@ from firnline.operations.options import MirrorOptions
 from tests.mirrors.conftest import Mirrored
 from tests.support.log_tables import do_merge, put_append
 from tests.support.mirrors import mirrored_world
-from tests.support.world import World
+from tests.support.world import SetClock, World
 
 RUN = RunIdentity(run_id="r")
 
@@ -104,3 +105,43 @@ def test_a_checkpoint_that_fails_is_a_warning(often: None, monkeypatch: pytest.M
         warnings += mirror(world).warnings
     assert warnings == ["it is broken; mend it"]
     assert numbers(world) == ([0, 1, 2, 3], [])
+
+
+def test_a_checkpoint_is_not_made_over_a_version_that_is_missing(often: None) -> None:
+    world = mirrored_world()
+    for _ in range(6):
+        put_append(world)
+        mirror(world)
+    del world.store.objects[world.table.paths.delta_version(4)]
+    put_append(world)
+    (warning,) = mirror(world).warnings
+    assert "lacks versions between 3 and 6" in warning
+
+
+def test_a_failure_of_the_library_is_a_warning_too(
+    often: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fails(*_: Any, **__: Any) -> None:
+        raise OSError("no space left\nand more")
+
+    monkeypatch.setattr("deltalake.DeltaTable", fails)
+    world = mirrored_world()
+    for _ in range(4):
+        put_append(world)
+        report = mirror(world)
+    assert report.delta is not None
+    assert report.delta.written
+    (warning,) = report.warnings
+    assert "makes no checkpoint of version 3 of the mirror: OSError: no space left;" in warning
+
+
+def test_who_publishes_with_a_clock_that_is_ahead_lets_nothing_expire(often: None) -> None:
+    world = mirrored_world()
+    for _ in range(6):
+        put_append(world)
+        mirror(world)
+    put_append(world)
+    ahead = SetClock(world.clock.now + 30 * 86_400_000, world.clock.elapsed)
+    report = run_mirror(replace(world.table, clock=ahead), MirrorOptions(), RUN)
+    assert (report.checkpoint, report.expired) == (6, 0)
+    assert numbers(world) == ([0, 1, 2, 3, 4, 5, 6], [3, 6])

@@ -207,6 +207,8 @@ def _act(
             failed.append(f"{each.table}: {each.message}")
         else:
             _LOG.info("%s", sentence(each.to_json()))
+            for warning in each.warnings:
+                _LOG.warning("%s: %s", each.table, warning)
             published.append(each.table)
     return _Done(started, refused, published, failed)
 

@@ -21,6 +21,8 @@ class MirrorOutcome(Shown):
     """What the publication failed of; None if it did not, also where a mirror waits."""
     requests: dict[str, int]
     """Store requests and bytes of the publication by kind (``store.base.Counters``)."""
+    warnings: tuple[str, ...] = ()
+    """Failures that cost time or space only, and what readers do not cope with."""
 
     def _title(self) -> str:
         """Return of which table it is."""
@@ -28,4 +30,5 @@ class MirrorOutcome(Shown):
 
     def _facts(self) -> Mapping[str, str]:
         """Return what there is to know."""
-        return {"published": "yes" if self.published else "no", "said": self.said}
+        warnings = {"warnings": "; ".join(self.warnings)} if self.warnings else {}
+        return {"published": "yes" if self.published else "no", "said": self.said, **warnings}

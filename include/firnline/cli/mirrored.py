@@ -40,7 +40,7 @@ def publish_written(*, silent: bool) -> None:
     settings name no mirror.
 
     Args:
-        silent: say nothing but failures.
+        silent: say nothing but failures and warnings.
     """
     if _Begun.run is None:
         return
@@ -59,3 +59,5 @@ def publish(table: Table, run: RunIdentity, *, silent: bool) -> None:
         sys.stderr.write(f"firnline: {printable(outcome.said)}\n")
     elif not silent:
         output.line(outcome.said)
+    for warning in outcome.warnings:
+        sys.stderr.write(f"firnline: warning: {printable(warning)}\n")

@@ -108,7 +108,7 @@ def find_difference(
         spell: returns a part's path in the mirror.
         told_ms: first and last time, unix ms, of which the log tells all transactions and appends
             since; see ``told_since``.
-        queried: merges of this table run a query, which may change rows.
+        queried: merges run a query, which may change rows, where the log does not say if one did.
         hidden: rows that deletes hide.
     """
     if position is None:
@@ -163,7 +163,8 @@ def _by_log(
     moved: frozenset[str] = frozenset()
     same = REARRANGING.issuperset(kinds.values()) and len(removed) == len(dead)
     made = [m for m in adds if m.t in gone]
-    same = same and not queried and hidden.pending.isdisjoint(m.p for m in made)
+    same = same and not _is_queried(snapshot, kinds, unsaid=queried)
+    same = same and hidden.pending.isdisjoint(m.p for m in made)
     left_out = sum(hidden.rows.get(spell(m.p), 0) for m in removed) if same else 0
     if same and _as_many(removed, made, left_out):
         moved = frozenset([*(m.p for m in made), *(spell(m.p) for m in removed)])
@@ -230,6 +231,19 @@ def _kinds(snapshot: Snapshot, dates: Mapping[int, int], ops: Ops) -> dict[int, 
     found = {seq: known[seq] for seq in dates if seq in known}
     folded = [seq for seq in dates if seq not in known]
     return {**found, **ops(folded)} if folded else found
+
+
+def _is_queried(snapshot: Snapshot, kinds: Mapping[int, str], *, unsaid: bool) -> bool:
+    """Return True if a merge among some transactions ran a query of the user, who may change rows.
+
+    Args:
+        snapshot: the newest state.
+        kinds: number -> ``op``.
+        unsaid: of a merge of which the log does not say it, or not any more.
+    """
+    said = {c.x.seq: c.x.query for c in snapshot.contents.values() if c.x is not None}
+    found = [said.get(seq) for seq, op in kinds.items() if op == "merge"]
+    return any(unsaid if query is None else query for query in found)
 
 
 def _as_many(before: Iterable[Marker], after: Iterable[Marker], hidden: int) -> bool:

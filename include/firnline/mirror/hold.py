@@ -36,8 +36,8 @@ class Hold(msgspec.Struct, frozen=True, kw_only=True):
         return plain
 
 
-WidensInPlace = Callable[[str, str], bool]
-"""Returns True if every reader of the mirror reads a column of the first type as the second."""
+ReadsNarrower = Callable[[str], bool]
+"""Returns True if every reader of the mirror reads a column of any narrower type as this type."""
 
 
 class Hiding(msgspec.Struct, frozen=True, kw_only=True):
@@ -66,17 +66,17 @@ def parts_with_deletes(snapshot: Snapshot) -> list[Hiding]:
 
 
 def find_hold(
-    snapshot: Snapshot, widens: WidensInPlace, hiding: Sequence[Hiding], *, why: str = ""
+    snapshot: Snapshot, reads: ReadsNarrower, hiding: Sequence[Hiding], *, why: str = ""
 ) -> Hold | None:
     """Return why the state cannot be mirrored; None if it can.
 
     Args:
         snapshot: the newest state.
-        widens: types that readers of the mirror widen by themselves.
+        reads: the types to which readers of the mirror widen by themselves.
         hiding: parts whose hidden rows the mirror cannot leave out.
         why: a clause about them, for the reason.
     """
-    return _of_deletes(snapshot, hiding, why) or _of_changes(snapshot, widens)
+    return _of_deletes(snapshot, hiding, why) or _of_changes(snapshot, reads)
 
 
 def _of_deletes(snapshot: Snapshot, hiding: Sequence[Hiding], why: str) -> Hold | None:
@@ -112,13 +112,13 @@ def _unapplied(snapshot: Snapshot) -> Iterator[Marker]:
                 yield marker
 
 
-def _of_changes(snapshot: Snapshot, widens: WidensInPlace) -> Hold | None:
+def _of_changes(snapshot: Snapshot, reads: ReadsNarrower) -> Hold | None:
     if not snapshot.changes:
         return None
     held: list[Marker] = []
     since: list[int] = []
     for marker in _older(snapshot, snapshot.changes[-1].seq):
-        found = [c for c in snapshot.pending_changes(marker) if not _is_read(c, snapshot, widens)]
+        found = [c for c in snapshot.pending_changes(marker) if not _is_read(c, reads)]
         if found:
             held.append(marker)
             since += [c.t for c in found]
@@ -137,9 +137,12 @@ def _older(snapshot: Snapshot, seq: int) -> Iterator[Marker]:
     return (m for m in snapshot.live.values() if m.q is None or m.q < seq)
 
 
-def _is_read(change: SchemaChange, snapshot: Snapshot, widens: WidensInPlace) -> bool:
-    """Return True if readers need no rewritten part to see the change."""
+def _is_read(change: SchemaChange, reads: ReadsNarrower) -> bool:
+    """Return True if readers need no rewritten part to see the change.
+
+    A change states the wider type only: the part may have any type that is narrower.
+    """
     what = change.what
     if what.rename or what.drop:
         return False
-    return all(widens(snapshot.schema.get(c, kind), kind) for c, kind in what.widen.items())
+    return all(map(reads, what.widen.values()))

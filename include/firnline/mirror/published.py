@@ -31,7 +31,8 @@ class Published(msgspec.Struct, frozen=True, kw_only=True):
     replayed: bool = False
     """The mirror itself was read, since the table's log did not tell what had changed."""
     vectors: int = 0
-    """Parts of which the version hides rows; in a format without deletion vectors none."""
+    """Parts of which the version hides rows (dry run: may hide); in a format without deletion
+    vectors none."""
     vectors_made: int = 0
     """Parts among them that were looked through for it (dry run: would be)."""
     hold: Hold | None = None

@@ -168,6 +168,12 @@ def widens(kind: str, wanted: str) -> bool:
     return other_scale >= scale and other - other_scale >= precision - scale
 
 
+def narrower(wanted: str) -> tuple[str, ...]:
+    """Return the types that ``widens`` to a type; none of a DECIMAL, which has too many."""
+    wanted = normalise(wanted)
+    return tuple(kind for kind, wider in WIDER.items() if wanted in wider)
+
+
 def as_known(columns: Mapping[str, str], known: Mapping[str, str]) -> dict[str, str]:
     """Return the columns with the types of ``known`` where those are wider; column -> type."""
     return {

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from dataclasses import replace
 from typing import Any
 
 import msgspec
@@ -18,7 +19,7 @@ from firnline.mirror.delta.publish import publish
 from firnline.operations.drop.run import run_drop
 from firnline.operations.options import DropOptions
 from tests.support.effort import FULL
-from tests.support.log_tables import SCHEMA, do_merge, part_key, put_append, snapshot
+from tests.support.log_tables import SCHEMA, do_merge, merge_change, part_key, put_append, snapshot
 from tests.support.mirrors import RUN, mirrored_world, states, versions
 from tests.support.world import World
 
@@ -215,6 +216,19 @@ def test_a_merge_with_a_query_of_the_user_is_a_change_of_data() -> None:
     do_merge(world, keys)
     publish(world.table)
     assert data_changes(world) == {("add", True), ("remove", True)}
+
+
+@pytest.mark.parametrize("ran", [True, False])
+def test_the_log_says_if_a_merge_ran_a_query_whatever_the_settings_of_the_publisher(
+    ran: bool,
+) -> None:
+    world = mirrored_world(**({} if ran else {"merge": {"sql": "select * from _rows"}}))
+    keys = put_append(world)
+    publish(world.table)
+    base = take_base(world.table)
+    commit(world.table, base, replace(merge_change(world, keys, base), query=ran), RUN)
+    publish(world.table)
+    assert data_changes(world) == {("add", ran), ("remove", ran)}
 
 
 def test_a_position_has_the_form_of_docs_format() -> None:

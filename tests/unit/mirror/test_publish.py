@@ -117,20 +117,23 @@ def test_an_append_that_lands_late_under_a_delete_holds_the_mirror() -> None:
     assert done.hold.parts == 1
 
 
-@pytest.mark.parametrize(
-    ("what", "waits"),
-    [
-        ({"rename": {"v": "w"}}, True),
-        ({"drop": ("v",)}, True),
-        ({"widen": {"v": "BIGINT"}}, False),
-        ({"widen": {"v": "DOUBLE"}}, True),
-    ],
-)
+CHANGES_OF_COLUMNS = [
+    ("INTEGER", {"rename": {"v": "w"}}, True),
+    ("INTEGER", {"drop": ("v",)}, True),
+    ("INTEGER", {"widen": {"v": "BIGINT"}}, False),
+    ("FLOAT", {"widen": {"v": "DOUBLE"}}, False),
+    ("DATE", {"widen": {"v": "TIMESTAMP"}}, True),
+    ("DECIMAL(5,2)", {"widen": {"v": "DECIMAL(9,4)"}}, True),
+]
+"""Type of a column, a lazy change of it, and if a mirror waits for that in any format."""
+
+
+@pytest.mark.parametrize(("kind", "what", "waits"), CHANGES_OF_COLUMNS)
 def test_a_change_of_columns_that_readers_do_not_see_in_parts_holds_the_mirror(
-    what: dict[str, Any], waits: bool
+    kind: str, what: dict[str, Any], waits: bool
 ) -> None:
     world = mirrored_world()
-    put_append(world)
+    put_append(world, schema={**SCHEMA, "v": kind})
     publish(world.table)
     evolve(world, **what)
     done = publish(world.table)

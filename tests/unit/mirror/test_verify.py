@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from dataclasses import replace
 
 import pytest
 
 from firnline.mirror.delta.publish import publish
 from firnline.operations.options import VerifyOptions
 from firnline.operations.verify.run import run_verify
+from firnline.store.base import ObjectMeta
 from tests.support.cleanups import GRACE
 from tests.support.log_tables import do_merge, put_append
 from tests.support.mirrors import mirrored_world
-from tests.support.world import World
+from tests.support.world import FaultyStore, World
 
 
 def found(world: World) -> set[str]:
@@ -78,3 +80,33 @@ def test_a_part_that_was_dead_in_the_state_that_is_stated_is_a_finding() -> None
     lines = [line for line in data.split(b"\n") if b'"remove"' not in line]
     world.store.objects[world.table.paths.delta_version(1)] = (b"\n".join(lines), at)
     assert found(world) == {"mirror-dead-part"}
+
+
+def test_a_quiet_table_whose_newest_transaction_is_young_has_no_mirror_behind() -> None:
+    world = mirrored_world()
+    keys = put_append(world)
+    publish(world.table)
+    world.clock.advance(3 * GRACE)
+    do_merge(world, keys)
+    assert found(world) == set()
+    world.clock.advance(GRACE + 1)
+    assert found(world) == {"mirror-behind"}
+
+
+def test_what_was_appended_and_published_while_the_table_was_verified_is_no_finding() -> None:
+    world = mirrored_world()
+    put_append(world)
+    publish(world.table)
+
+    class Beside(FaultyStore):
+        def list(self, prefix: str, start_after: str | None = None) -> Iterator[ObjectMeta]:
+            if prefix == world.table.paths.delta_dir and "met" not in self.calls:
+                self.calls.append("met")
+                put_append(world)
+                publish(world.table)
+            return super().list(prefix, start_after)
+
+    store = Beside(world.store)
+    report = run_verify(replace(world.table, store=store), VerifyOptions())
+    assert "met" in store.calls
+    assert not [each for each in report.findings if each.kind.startswith("mirror")]

@@ -68,7 +68,9 @@ def keep_short(table: Table, version: int, grace: int) -> Kept:
             )
         write_checkpoint(store, paths, version, listing)
         written = version
-    limit = table.clock.now_ms() - grace
+    # Who publishes may have any clock; the version that was just put has the store's.
+    newest = max((v.modified_ms for v in listing.versions), default=0)
+    limit = min(table.clock.now_ms(), newest) - grace
     old = [c.number for c in listing.checkpoints if c.modified_ms <= limit]
     expired, failed = expire(store, listing, max(old, default=0))
     vectors = expire_vectors(store, paths, newest_of(listing, limit))
@@ -94,12 +96,13 @@ def expire(store: Store, listing: Listing, before: int) -> tuple[int, int]:
 def write_checkpoint(store: Store, paths: TablePaths, version: int, listing: Listing) -> None:
     """Write the checkpoint of a version. Requests: see ``keep_short``.
 
-    Raises MirrorDamagedError: a version is missing.
+    Raises MirrorDamagedError: a version is missing, or the library cannot read one.
     """
     last = max((c for c in listing.checkpoints if c.number < version), default=None, key=_number)
     first = 0 if last is None else last.number
     wanted = [v for v in listing.versions if first <= v.number <= version]
-    if {v.number for v in wanted} < set(range(first if last is None else first + 1, version + 1)):
+    needed = range(first if last is None else first + 1, version + 1)
+    if not {v.number for v in wanted}.issuperset(needed):
         raise MirrorDamagedError(
             f"{paths.delta_dir} lacks versions between {first} and {version}",
             next_step="delete the folder _delta_log and run `firnline mirror` again: the table's "
@@ -115,8 +118,9 @@ def write_checkpoint(store: Store, paths: TablePaths, version: int, listing: Lis
         made = log / f"{version:020d}.checkpoint.parquet"
         store.put_file(f"{paths.delta_dir}{made.name}", made)
         hint = (log / "_last_checkpoint").read_bytes()
-    # Only a hint: readers that find an older one list more.
-    overwrite(store, paths.delta_last_checkpoint, hint)
+    if all(c.number < version for c in listing.checkpoints):
+        # Only a hint: readers that find an older one list more.
+        overwrite(store, paths.delta_last_checkpoint, hint)
 
 
 def _copy(store: Store, paths: TablePaths, wanted: list[Version], log: Path) -> None:
@@ -132,7 +136,16 @@ def _copy(store: Store, paths: TablePaths, wanted: list[Version], log: Path) -> 
 def _make(folder: Path, version: int) -> None:
     from deltalake import DeltaTable
 
-    DeltaTable(str(folder), version=version).create_checkpoint()
+    try:
+        DeltaTable(str(folder), version=version).create_checkpoint()
+    except Exception as error:
+        said = (str(error).strip().splitlines() or [""])[0]
+        raise MirrorDamagedError(
+            f"the library deltalake makes no checkpoint of version {version} of the mirror: "
+            f"{type(error).__name__}: {said}",
+            next_step="see what `firnline mirror --check` says: if the mirror reads, only its "
+            "readers fetch more",
+        ) from error
 
 
 def _number(version: Version) -> int:

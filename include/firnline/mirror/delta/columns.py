@@ -11,7 +11,7 @@ import msgspec
 
 from firnline.errors import MirrorRefusedError
 from firnline.mirror.delta.actions import TIMESTAMP_NTZ
-from firnline.types.schema import normalise
+from firnline.types.schema import narrower, normalise
 from firnline.types.sql import SqlType, parse_sql_type
 
 _PLAIN: Mapping[str, str] = {
@@ -112,3 +112,9 @@ def widens_in_place(kind: str, wanted: str) -> bool:
     """
     kind, wanted = normalise(kind), normalise(wanted)
     return {kind, wanted} <= _WHOLE or (kind, wanted) in {("FLOAT", "DOUBLE"), (wanted, wanted)}
+
+
+def reads_narrower(wanted: str) -> bool:
+    """Return True if readers take a column of any narrower type in a part for one of this type."""
+    found = narrower(wanted)
+    return bool(found) and all(widens_in_place(kind, wanted) for kind in found)

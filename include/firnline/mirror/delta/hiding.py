@@ -45,11 +45,11 @@ def hold_of(base: Base, hiding: Sequence[Hiding]) -> Hold | None:
     """
     delta = base.table.settings.delta
     if delta is None or delta.deletes == "wait":
-        return find_hold(base.snapshot, columns.widens_in_place, hiding)
+        return find_hold(base.snapshot, columns.reads_narrower, hiding)
     root = Root.parse(base.table.settings.root)
     plain = is_plain(f"{root.bucket}/{root.prefix}")
     unfound = [each for each in hiding if not (plain and is_plain(each.marker.p))]
-    return find_hold(base.snapshot, columns.widens_in_place, unfound, why=NOT_FOUND)
+    return find_hold(base.snapshot, columns.reads_narrower, unfound, why=NOT_FOUND)
 
 
 def wrongly_hidden(

@@ -38,7 +38,7 @@ def behind_since(table: Table, snapshot: Snapshot) -> int | None:
 
 
 def _unseen(snapshot: Snapshot, position: Position) -> Iterator[int]:
-    """Yield when each transaction and append landed that a version does not show."""
+    """Yield when each transaction, append and merge of version 1 landed that a version lacks."""
     for t, seq in snapshot.times:
         if seq > position.seq:
             yield snapshot.effective(t)
@@ -47,3 +47,7 @@ def _unseen(snapshot: Snapshot, position: Position) -> Iterator[int]:
     for key in unfolded(snapshot):
         if paths.append_name(key) not in seen:
             yield snapshot.listing[key].modified_ms
+    for item in snapshot.listing.values():
+        # It hides the appends that it has folded from the loop above.
+        if item.name.kind == "foreign-merge" and item.modified_ms >= position.at:
+            yield item.modified_ms

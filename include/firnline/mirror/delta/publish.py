@@ -135,10 +135,10 @@ def publish(
         for lost in range(ATTEMPTS):
             found = plan_next(table)
             if dry_run or not found.due:
-                return _published(found, written=found.due, lost=lost, dry_run=dry_run)
+                return _published(found, made, written=found.due, lost=lost, dry_run=dry_run)
             look_through(found.base, found.hidden, made, look or in_parts, _looking(progress))
             if _put(table, found, made, progress):
-                return _published(found, written=True, lost=lost)
+                return _published(found, made, written=True, lost=lost)
     raise SnapshotUnstableError(
         f"other processes published {ATTEMPTS} versions of the mirror of "
         f"{table.settings.name} meanwhile",
@@ -333,12 +333,15 @@ def _engine() -> str:
     return f"firnline/{version('firnline')}"
 
 
-def _published(found: Next, *, written: bool, lost: int, dry_run: bool = False) -> Published:
-    done = written and not dry_run
+def _published(
+    found: Next, made: Collected, *, written: bool, lost: int, dry_run: bool = False
+) -> Published:
+    done, hidden = written and not dry_run, found.hidden
     newest = found.version if done else found.version - 1
     return msgspec.structs.replace(
         found.result(newest if newest >= 0 else None, written=written, done=done, lost=lost),
-        vectors=len(found.hidden.kept) + len(found.hidden.make),
-        vectors_made=len(found.hidden.make),
+        vectors=sum(vector.rows > 0 for vector in hidden.kept.values())
+        + sum(made.may_hide(each.path, each.ids) for each in hidden.make),
+        vectors_made=len(hidden.make),
         grace=waits(found.base.snapshot.properties, found.base.table.settings, found.now_ms).grace,
     )

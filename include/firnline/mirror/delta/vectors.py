@@ -138,6 +138,11 @@ class Collected:
         """Return True if the vector of a part by these deletes is known."""
         return (path, deletes) in self._known
 
+    def may_hide(self, path: str, deletes: tuple[str, ...]) -> bool:
+        """Return False if it is known that these deletes hide no row of a part."""
+        known = self._known.get((path, deletes))
+        return known is None or known.rows > 0
+
     def add(self, path: str, deletes: tuple[str, ...], rows: Rows, count: int | None) -> None:
         """Take a vector.
 

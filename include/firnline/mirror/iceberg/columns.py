@@ -40,7 +40,6 @@ from pyiceberg.types import (
 )
 
 from firnline.errors import MirrorRefusedError
-from firnline.types.schema import normalise
 from firnline.types.sql import SqlType, parse_sql_type
 
 _PLAIN: Mapping[str, Callable[[], PrimitiveType]] = {
@@ -174,19 +173,6 @@ def _widens(old: IcebergType, new: IcebergType) -> bool:
     if isinstance(old, DecimalType) and isinstance(new, DecimalType):
         return old.scale == new.scale and old.precision <= new.precision
     return (type(old), type(new)) in {(IntegerType, LongType), (FloatType, DoubleType)}
-
-
-def widens_in_place(kind: str, wanted: str) -> bool:
-    """Return True if readers take a column of type ``kind`` for one of type ``wanted``."""
-    if normalise(kind) == normalise(wanted):
-        return True
-    old, new = (parse_sql_type(text) for text in (kind, wanted))
-    if old is None or new is None:
-        return False
-    have, want = (iceberg_type(each, lambda: 1) for each in (old, new))
-    if not isinstance(have, PrimitiveType) or not isinstance(want, PrimitiveType):
-        return False
-    return have == want or _widens(have, want)
 
 
 def digest(wanted: Mapping[str, SqlType]) -> str:

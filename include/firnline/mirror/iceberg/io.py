@@ -57,10 +57,13 @@ class Place:
 
     def put(self, key: str, data: bytes) -> None:
         """Create a file. Raises StateTooOldError, FileExistsError."""
-        if self._in_time is not None and not self._in_time():
+        if not self._may_put():
             raise StateTooOldError(key)
-        if create(self.store, key, data) is not None:
+        if create(self.store, key, data, may_put=self._may_put) is not None:
             raise FileExistsError(key)
+
+    def _may_put(self) -> bool:
+        return self._in_time is None or self._in_time()
 
 
 _PLACES: WeakValueDictionary[str, Place] = WeakValueDictionary()

@@ -21,12 +21,13 @@ from firnline.commit.base import Base, read_base
 from firnline.errors import MirrorRefusedError, SnapshotUnstableError
 from firnline.log.records import Marker
 from firnline.mirror.changes import Difference, State, find_difference, state_of, told_since
-from firnline.mirror.hold import Hold, find_hold, parts_with_deletes
+from firnline.mirror.hold import Hold
 from firnline.mirror.iceberg import columns
 from firnline.mirror.iceberg.catalog import Opened, asked, open_catalog
 from firnline.mirror.iceberg.commit import Commit, commit
 from firnline.mirror.iceberg.files import data_file
 from firnline.mirror.iceberg.head import Head, read_head, replay
+from firnline.mirror.iceberg.hold import hold_of
 from firnline.mirror.iceberg.produce import Wanted
 from firnline.mirror.iceberg.shown import list_records, put_record
 from firnline.mirror.planned import Planned
@@ -154,9 +155,7 @@ def plan_next(table: Table, opened: Opened) -> Next:
     snapshot, settings = base.snapshot, base.table.settings
     _refuse_many(snapshot, settings.name)
     wanted = columns.kinds_of(settings.name, snapshot.schema)
-    hold = _of_rows(snapshot) or find_hold(
-        snapshot, columns.widens_in_place, parts_with_deletes(snapshot)
-    )
+    hold = hold_of(snapshot)
     difference = Difference((), ())
     if hold is None:
         with asked(opened.name):
@@ -200,20 +199,6 @@ def _refuse_many(snapshot: Snapshot, name: str) -> None:
             f"{MOST_FILES}",
             next_step="merge the table, or take iceberg out of mirror",
         )
-
-
-def _of_rows(snapshot: Snapshot) -> Hold | None:
-    """Return a hold for parts whose number of rows, which Iceberg requires, nobody wrote down."""
-    found = [marker for marker in snapshot.live.values() if marker.n is None]
-    if not found:
-        return None
-    return Hold(
-        parts=len(found),
-        first=found[0].p,
-        reason=f"the log does not know the rows of {len(found)} of its parts until a merge or "
-        "`firnline analyze`",
-        since_ms=min(marker.t for marker in found),
-    )
 
 
 def _position(table: Table, found: Next) -> Position:

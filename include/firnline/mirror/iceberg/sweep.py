@@ -55,12 +55,14 @@ def keep_short(table: Table, version: int, grace: int) -> Swept:
         head = read_head(opened)
         if head is None:
             return Swept()
-        return sweep(table, opened, head, grace)
+        return sweep(table, opened, head, grace, after_put=True)
     except FirnlineError as error:
         return Swept(warning=str(error))
 
 
-def sweep(table: Table, opened: Opened, head: Head, grace: int) -> Swept:
+def sweep(
+    table: Table, opened: Opened, head: Head, grace: int, *, after_put: bool = False
+) -> Swept:
     """Delete what nothing leads to. Parts and what is younger than the grace stay.
 
     Requests: a LIST per 1,000 objects of the metadata and of the records of what is shown, 1 GET
@@ -71,10 +73,14 @@ def sweep(table: Table, opened: Opened, head: Head, grace: int) -> Swept:
         opened: its catalog.
         head: of the mirror.
         grace: how long a reader may use a snapshot after a newer one, ms.
+        after_put: metadata was just written, and has the store's time: who publishes may have any
+            clock.
     """
     store, paths, now = table.store, table.paths, table.clock.now_ms()
-    limit = now - kept_ms(grace)
     listing = list(store.list(paths.iceberg_metadata_dir))
+    if after_put:
+        now = min(now, max((meta.modified_ms for meta in listing), default=0))
+    limit = now - kept_ms(grace)
     with asked(opened.name):
         used = frozenset(_used(opened.root, head, listing, limit))
     free = [meta for meta in listing if meta.key not in used]

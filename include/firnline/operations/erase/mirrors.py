@@ -1,8 +1,8 @@
 """An erase and the mirrors of a table: parts that they still show, and bounds in older versions.
 
 A version of the Delta mirror states the bounds of the parts that it adds, which are values of rows.
-So the versions from before the erase go, and the checkpoints of them: once a version that shows the
-erase is as old as the grace, behind a checkpoint of a version that is not older.
+So the versions from before the erase go, and the checkpoints of them: once the first version that
+shows the erase is as old as the grace, behind a checkpoint of it. Later versions stay.
 """
 
 from __future__ import annotations
@@ -11,7 +11,9 @@ from bisect import bisect_left
 from importlib.util import find_spec
 
 from firnline.errors import MirrorCatalogError, MirrorDamagedError, MirrorRefusedError
+from firnline.mirror.delta.actions import DELETION_VECTORS
 from firnline.mirror.delta.checkpoint import EXTRA, expire, write_checkpoint
+from firnline.mirror.delta.expiry import newest_of
 from firnline.mirror.delta.head import Listing, list_versions, position_of
 from firnline.mirror.iceberg.where import where_is
 from firnline.mirror.readers import readers_of
@@ -52,7 +54,7 @@ def clear_versions(inventory: Inventory, seq: int) -> tuple[Remaining, ...]:
     Also of a table that has no mirror any more: its versions are there.
 
     Requests: a LIST per 1,000 versions; where there are any, a ranged GET per step of a binary
-    search, and those of ``write_checkpoint`` and the deletes.
+    search and one more, and those of ``write_checkpoint`` and the deletes.
 
     Args:
         inventory: the table.
@@ -63,26 +65,45 @@ def clear_versions(inventory: Inventory, seq: int) -> tuple[Remaining, ...]:
     listing = list_versions(store, paths, whole=True)
     versions = listing.versions
     at = bisect_left(versions, seq, key=lambda v: position_of(store, v.key).seq)
-    old = _before(listing, versions[at].number) if at < len(versions) else _all(listing)
-    if not old:
-        return ()
     if at == len(versions):
         step = f"run `firnline mirror {name}`, or delete the folder _delta_log if it is not used"
-        return remaining("mirror", old, _WHY, step)
+        return remaining("mirror", _all(listing), _WHY, step)
+    last = _first_kept(inventory, listing, versions[at].number)
+    old = _before(listing, last)
+    if not old:
+        return ()
     until = versions[at].modified_ms + _grace(inventory)
     again = f"run `firnline certificate {name}` then"
     if until > inventory.now_ms:
         return remaining("mirror", old, _WHY, again, until)
-    last = max((c.number for c in listing.checkpoints), default=-1)
-    if last < versions[at].number:
+    if not any(c.number == last for c in listing.checkpoints):
+        # Not of a newer version: readers may use those between for the grace.
         if find_spec("deltalake") is None:
             return remaining("mirror", old, _WHY, f"install {EXTRA} and run this again")
-        last = versions[-1].number
         write_checkpoint(store, paths, last, listing)
     _, failed = expire(store, listing, last)
     return remaining("mirror", old, f"the store did not delete {failed} {_WHY}", again) * bool(
         failed
     )
+
+
+def _first_kept(inventory: Inventory, listing: Listing, first: int) -> int:
+    """Return the version before which all go.
+
+    A mirror with deletion vectors shows parts that land late under the erase, with their bounds.
+    Once they are gone, as for a complete certificate, no version shows them that is as young as the
+    newest one of a grace ago.
+
+    Args:
+        inventory: the table.
+        listing: of its versions.
+        first: number of the first version that shows the erase.
+    """
+    old = newest_of(listing, inventory.now_ms - _grace(inventory))
+    if old is None or old.number <= first:
+        return first
+    newest = position_of(inventory.table.store, listing.versions[-1].key)
+    return old.number if DELETION_VECTORS in newest.features else first
 
 
 def clear_snapshots(inventory: Inventory, seq: int) -> tuple[Remaining, ...]:

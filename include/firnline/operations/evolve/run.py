@@ -13,12 +13,16 @@ from firnline.commit.transaction import commit
 from firnline.errors import CommitConflictError, UsageError
 from firnline.log.schema_changes import Evolved, record
 from firnline.log.txn_file import Counts, RunIdentity
-from firnline.mirror.delta.columns import widens_in_place
+from firnline.mirror.delta import columns as delta
+from firnline.mirror.iceberg import hold as iceberg
 from firnline.operations.evolve.plan import LazyPlan, plan_lazily
 from firnline.operations.options import Evolution, LazyOptions
 from firnline.operations.runner import Runner, TransactionReport
 from firnline.state.snapshot import Snapshot
 from firnline.table import Table
+
+_WIDENS = {"delta": delta.widens_in_place, "iceberg": iceberg.widens_in_place}
+"""Format of a mirror -> which types its readers widen by themselves."""
 
 
 def preview(table: Table, options: LazyOptions) -> LazyPlan:
@@ -70,21 +74,27 @@ def run_lazily(table: Table, options: LazyOptions, run: RunIdentity) -> Transact
 
 
 def refuse_to_hold(table: Table, snapshot: Snapshot, what: Evolved) -> None:
-    """Raise UsageError for a change that would hold the table's Delta mirror until a merge.
+    """Raise UsageError for a change that would hold a mirror of the table until a merge.
 
     Args:
         table: with the settings in force.
         snapshot: the newest state.
         what: the change.
     """
-    if table.settings.delta is None or not snapshot.live:
+    names = table.settings.mirrors
+    if not names or not snapshot.live:
         return
     held = [*what.rename, *what.drop]
-    held += [c for c, kind in what.widen.items() if not widens_in_place(snapshot.schema[c], kind)]
+    held += [
+        column
+        for column, kind in what.widen.items()
+        if not all(_WIDENS[name](snapshot.schema[column], kind) for name in names)
+    ]
     if held:
         raise UsageError(
-            f"table {table.settings.name} has a Delta mirror, which would stand still until merges "
-            f"have rewritten every part because of a lazy change of {', '.join(held)}",
+            f"table {table.settings.name} has a mirror ({', '.join(names)}), which would stand "
+            "still until merges have rewritten every part because of a lazy change of "
+            f"{', '.join(held)}",
             next_step="leave --lazy out: then the parts are rewritten at once",
         )
 

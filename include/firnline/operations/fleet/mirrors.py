@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -18,13 +19,16 @@ if TYPE_CHECKING:
     from firnline.operations.fleet.run import Member
     from firnline.operations.mirror.run import MirrorReport
 
-
+_LOG = logging.getLogger(__name__)
 AT_ONCE = 4
 """Mirrors that are published at the same time at most; one with deletion vectors may take 1 GiB."""
 
 
 def is_overdue(base: Base, settings: TableSettings) -> bool:
-    """Return True if the mirror lacks a change that is as old as ``mirror.every``.
+    """Return True if the Delta mirror lacks a change that is as old as ``mirror.every``.
+
+    An Iceberg mirror is published with it. What that lacks is known to its catalog alone, which is
+    not asked for each table: one without a Delta mirror is left to those who commit.
 
     A mirror that waits for a merge is published all the same, since the log of that run says why.
     One of a table without properties is not: its first merge gives them to it, or a person, and
@@ -78,5 +82,8 @@ def publish_mirrors(
             return run_mirror(member.open(), MirrorOptions(), run)
         except FirnlineError as error:
             return NotPublished(member.name, str(error))
+        except Exception as error:  # noqa: BLE001 - logged, and told as the table's state
+            _LOG.exception("the mirror of %s could not be published", member.name)
+            return NotPublished(member.name, f"{type(error).__name__}: {error}")
 
     return at_once(tables, one, min(concurrency, AT_ONCE))

@@ -13,10 +13,11 @@ from firnline.append.append import AppendResult
 from firnline.append.mirrored import MirrorOutcome
 from firnline.errors import FirnlineError, UsageError
 from firnline.log.txn_file import RunIdentity
-from firnline.operations.mirror.run import run_mirror
+from firnline.operations.mirror.run import MirrorReport, run_mirror
 from firnline.operations.mirror.words import sentence
 from firnline.operations.options import MirrorOptions
 from firnline.settings.load import TableSettings
+from firnline.settings.mirrors import FORMATS
 from firnline.table import Table
 
 _LOG = logging.getLogger(__name__)
@@ -40,6 +41,7 @@ def publish_after(table: Table, run: RunIdentity) -> MirrorOutcome:
     """Publish every mirror of the table. Requests: those of ``run_mirror``. Raises nothing."""
     before = table.store.counters.as_dict()
     name, error, published = table.settings.name, None, False
+    warnings: tuple[str, ...] = ()
     try:
         report = run_mirror(table, MirrorOptions(), run)
     except Exception as found:  # noqa: BLE001 - whatever it is, what was committed stands
@@ -49,12 +51,18 @@ def publish_after(table: Table, run: RunIdentity) -> MirrorOutcome:
             f"and the next publication shows it; `firnline mirror {name}` publishes it now"
         )
     else:
-        said = sentence(report.to_json())
-        done = [each for each in (report.delta, report.iceberg) if each is not None]
-        published = all(each.hold is None for each in done)
+        said, warnings = sentence(report.to_json()), report.warnings
+        published = _is_shown(report)
     after = table.store.counters.as_dict()
     requests = {kind: after[kind] - before[kind] for kind in after}
-    return MirrorOutcome(name, published, said, error, requests)
+    return MirrorOutcome(name, published, said, error, requests, warnings)
+
+
+def _is_shown(report: MirrorReport) -> bool:
+    """Return True if every mirror that the table states shows its newest state."""
+    done = {name: found for name in FORMATS if (found := getattr(report, name)) is not None}
+    stated = {name for each in done.values() for name in each.stated}
+    return stated <= done.keys() and all(each.hold is None for each in done.values())
 
 
 def after_append(table: Table, result: AppendResult, run: RunIdentity) -> AppendResult:
@@ -83,7 +91,12 @@ def after_append(table: Table, result: AppendResult, run: RunIdentity) -> Append
 
 
 def warn(outcome: MirrorOutcome) -> None:
-    """Log a failed publication; one that is none of firnline's errors with its traceback."""
+    """Log a failed publication; one that is none of firnline's errors with its traceback.
+
+    So are the warnings of one that did not fail.
+    """
+    for warning in outcome.warnings:
+        _LOG.warning("the mirror of %s is published, and %s", outcome.table, warning)
     if outcome.error is not None:
         known = isinstance(outcome.error, FirnlineError)
         _LOG.warning("%s", outcome.said, exc_info=None if known else outcome.error)

@@ -14,7 +14,8 @@ from firnline.mirror.delta.hiding import hold_of, wrongly_hidden
 from firnline.mirror.delta.publish import NAME
 from firnline.mirror.delta.replay import Shown, replay
 from firnline.mirror.delta.vectors import index_of
-from firnline.mirror.hold import Hold, find_hold, parts_with_deletes
+from firnline.mirror.hold import Hold, parts_with_deletes
+from firnline.mirror.iceberg import hold as iceberg
 from firnline.mirror.iceberg.where import where_is
 from firnline.mirror.stated import refuse_unstated
 from firnline.operations.runner import Report, RunMetrics
@@ -158,7 +159,6 @@ def check_iceberg(table: Table) -> CheckReport:
         MirrorCatalogError: the catalog does not answer.
     """
     where_is(table)
-    from firnline.mirror.iceberg.columns import widens_in_place
     from firnline.mirror.iceberg.view import read_view
 
     metrics = RunMetrics(table)
@@ -182,7 +182,7 @@ def check_iceberg(table: Table) -> CheckReport:
         unhidden=0,
         unhidden_keys=(),
         columns_differ=view is not None and view.differs(table.settings.name, snapshot.schema),
-        hold=find_hold(snapshot, widens_in_place, parts_with_deletes(snapshot)),
+        hold=iceberg.hold_of(snapshot),
         requests=metrics.requests,
         seconds=metrics.seconds,
     )

@@ -78,13 +78,13 @@ def run_mirror(
     """
     metrics = RunMetrics(table)
     done = _Formats(table, run, on_progress, dry_run=options.dry_run)
-    asked = (table.wanted or table.settings).mirrors
-    errors = [error for name in asked or _stated(table) if (error := done.publish(name))]
+    asked = (table.wanted or table.settings).mirrors or _stated(table)
+    errors = [error for name in asked if (error := done.publish(name))]
+    others = dict.fromkeys(name for each in done.found.values() for name in each.stated)
+    left = {name: done.publish(name) for name in others if name not in asked}
+    kept = Kept() if options.dry_run else _keep_short(table, done.found)
     if errors:
         raise errors[0]
-    others = dict.fromkeys(name for each in done.found.values() for name in each.stated)
-    left = {name: done.publish(name) for name in others if name not in done.found}
-    kept = Kept() if options.dry_run else _keep_short(table, done.found)
     warnings = [_left_out(table, name, error) for name, error in left.items() if error]
     return MirrorReport(
         table=table.settings.name,

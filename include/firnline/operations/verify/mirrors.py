@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Container
+
 from firnline.commit.base import stated
 from firnline.errors import MirrorCatalogError, MirrorDamagedError, MirrorRefusedError
 from firnline.mirror.changes import state_of
@@ -13,7 +15,7 @@ from firnline.mirror.hold import parts_with_deletes
 from firnline.mirror.iceberg.where import where_is
 from firnline.mirror.position import Position
 from firnline.operations.verify.plan import Findings
-from firnline.state.snapshot import Snapshot
+from firnline.state.snapshot import Snapshot, read_snapshot
 from firnline.table import Table
 from firnline.units import about_duration
 
@@ -32,6 +34,7 @@ def check_mirrors(table: Table, found: Findings, snapshot: Snapshot | None) -> N
     Requests: 1 GET for a table whose log states no properties and whose settings name a mirror;
     those of ``read_head`` and ``replay`` of a Delta mirror, and 1 LIST and 1 GET if it
     has deletion vectors; of ``read_view`` of an Iceberg mirror; none for a table without a mirror.
+    Those of ``read_snapshot`` where a mirror shows a part that the state does not name.
 
     Args:
         table: the table, under its own properties.
@@ -85,7 +88,7 @@ def _check_iceberg(table: Table, found: Findings, snapshot: Snapshot) -> None:
         )  # fmt: skip
         return
     _check_lag(table, found, folder, view.position, snapshot)
-    _check_files(found, view.position, view.keys, snapshot, _AGAIN_IN_CATALOG)
+    _check_files(table, found, view.position, view.keys, snapshot, _AGAIN_IN_CATALOG)
 
 
 def _check_delta(table: Table, found: Findings, snapshot: Snapshot) -> None:
@@ -105,30 +108,51 @@ def _check_delta(table: Table, found: Findings, snapshot: Snapshot) -> None:
     key = table.paths.delta_version(head.version)
     _check_lag(table, found, key, head.position, snapshot)
     keys = frozenset(map(table.paths.delta_key, shown.files))
-    _check_files(found, head.position, keys, snapshot, _AGAIN)
+    _check_files(table, found, head.position, keys, snapshot, _AGAIN)
     _check_vectors(table, found, head, shown, snapshot)
 
 
 def _check_lag(
     table: Table, found: Findings, key: str, position: Position, snapshot: Snapshot
 ) -> None:
-    lag = table.clock.now_ms() - position.at
-    if position.seq < snapshot.seq and lag > table.settings.cleanup.grace:
+    now, grace = table.clock.now_ms(), table.settings.cleanup.grace
+    if position.seq < snapshot.seq and now - _lacks_since(position, snapshot) >= grace:
+        lag = about_duration(now - position.at)
         found.add(
             "warning",
             "mirror-behind",
             key,
-            f"shows transaction {position.seq}, read {about_duration(lag)} ago, and the newest is "
+            f"shows transaction {position.seq}, read {lag} ago, and the newest is "
             f"{snapshot.seq}; clean-up keeps parts for it",
             "run `firnline mirror`, and see what it says",
         )
 
 
+def _lacks_since(position: Position, snapshot: Snapshot) -> int:
+    """Return when the first transaction took effect that a version does not show, unix ms.
+
+    Where the log does not know all of them any more: when the version's state was read.
+    """
+    since = [snapshot.effective(t) for t, seq in snapshot.times if seq > position.seq]
+    return min(since) if len(since) == snapshot.seq - position.seq else position.at
+
+
 def _check_files(
-    found: Findings, position: Position, shown: frozenset[str], snapshot: Snapshot, again: str
+    table: Table,
+    found: Findings,
+    position: Position,
+    shown: frozenset[str],
+    snapshot: Snapshot,
+    again: str,
 ) -> None:
+    # The mirror was read after the log: it may show what has landed in between.
+    later: Container[str] = ()
+    if not shown <= snapshot.parts.keys():
+        later = read_snapshot(table.store, table.paths, tolerant=True).parts
     for key in sorted(shown):
         marker = snapshot.parts.get(key)
+        if marker is None and key in later:
+            continue
         if marker is None:
             found.add(
                 "warning", "mirror-unknown-part", key,

@@ -17,12 +17,16 @@ from firnline.errors import (
     MirrorRefusedError,
     NotMirroredError,
 )
+from firnline.mirror.delta.checkpoint import Kept
 from firnline.mirror.iceberg import commit as commits
 from firnline.mirror.iceberg import publish as publishing
+from firnline.mirror.iceberg import sweep as sweeping
 from firnline.mirror.iceberg import where as wheres
 from firnline.mirror.iceberg.commit import MAPPING
 from firnline.mirror.iceberg.publish import publish
 from firnline.mirror.published import Published
+from firnline.operations.mirror import run as running
+from firnline.operations.mirror.after import publish_after
 from firnline.operations.mirror.check import MirrorDiffersError, refuse_differences, run_checks
 from firnline.operations.mirror.run import run_mirror
 from firnline.operations.options import MirrorOptions
@@ -32,9 +36,9 @@ from tests.support.effort import FULL, sample
 from tests.support.in_catalog import ROOT, catalog_world, drop, loaded, shown, where
 from tests.support.log_tables import SCHEMA, do_merge, put_append, snapshot
 from tests.support.mirrors import RUN
-from tests.support.world import Crashed, Fault, FaultyStore, World, make_world
+from tests.support.world import Crashed, Fault, FaultyStore, SetClock, World, make_world
 from tests.unit.mirror.test_changes import step
-from tests.unit.mirror.test_publish import delete, evolve
+from tests.unit.mirror.test_publish import CHANGES_OF_COLUMNS, delete, evolve
 
 
 @pytest.fixture
@@ -109,19 +113,11 @@ def test_while_a_delete_may_hide_rows_the_mirror_waits(world: World) -> None:
     assert shown(world) == live(world)
 
 
-@pytest.mark.parametrize(
-    ("what", "waits"),
-    [
-        ({"rename": {"v": "w"}}, True),
-        ({"drop": ("v",)}, True),
-        ({"widen": {"v": "BIGINT"}}, False),
-        ({"widen": {"v": "DOUBLE"}}, True),
-    ],
-)
+@pytest.mark.parametrize(("kind", "what", "waits"), CHANGES_OF_COLUMNS)
 def test_a_change_of_columns_that_readers_do_not_see_in_parts_holds_the_mirror(
-    world: World, what: dict[str, Any], waits: bool
+    world: World, kind: str, what: dict[str, Any], waits: bool
 ) -> None:
-    put_append(world)
+    put_append(world, schema={**SCHEMA, "v": kind})
     publish(world.table)
     evolve(world, **what)
     done = publish(world.table)
@@ -134,6 +130,8 @@ def test_a_part_whose_rows_nobody_wrote_down_holds_the_mirror(world: World) -> N
     done = publish(world.table)
     assert done.hold is not None
     assert "does not know the rows of 1 of its parts" in done.hold.reason
+    (report,) = run_checks(world.table)
+    assert report.hold == done.hold, "a check says why, too"
 
 
 def fields(world: World) -> dict[str, tuple[int, str]]:
@@ -223,13 +221,39 @@ def test_a_catalog_that_does_not_answer_is_one_sentence_and_nothing_begins(tmp_p
     assert not [key for key in world.store.objects if "/_iceberg/" in key]
 
 
-def test_one_format_that_fails_does_not_keep_the_other_from_its_state(tmp_path: Path) -> None:
+def test_one_format_that_fails_does_not_keep_the_other_from_its_state(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shortened: list[int] = []
+
+    def keep_short(_: Any, version: int, __: int) -> Kept:
+        shortened.append(version)
+        return Kept()
+
+    monkeypatch.setattr(running, "keep_short", keep_short)
     both = ["delta", {"iceberg": where(tmp_path / "missing")}]
     world = catalog_world(tmp_path, mirror=both)
     put_append(world)
     with pytest.raises(MirrorCatalogError):
         run_mirror(world.table, MirrorOptions(), RUN)
     assert world.table.paths.delta_version(0) in world.store.objects
+    assert shortened == [0], "or its versions would never expire"
+
+
+def test_who_publishes_with_a_clock_that_is_ahead_sweeps_nothing(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sweeping, "EVERY", 1)
+    for _ in range(2):
+        put_append(world)
+        run_mirror(world.table, MirrorOptions(), RUN)
+    before = set(world.store.objects)
+    put_append(world)
+    ahead = SetClock(world.clock.now + 30 * 86_400_000, world.clock.elapsed)
+    done = run_mirror(replace(world.table, clock=ahead), MirrorOptions(), RUN)
+    assert done.iceberg is not None
+    assert (done.iceberg.written, done.expired) == (True, 0)
+    assert before <= world.store.objects.keys()
 
 
 def test_both_formats_are_published_and_compared(tmp_path: Path) -> None:
@@ -269,6 +293,8 @@ def test_a_mirror_that_only_the_table_states_is_published_and_goes_on(tmp_path: 
     assert "states mirror: [iceberg], which the settings do not name" in done.warnings[0]
     assert "do not say where its Iceberg mirror is" in done.warnings[0]
     assert read_base(world.table).table.settings.mirrors == ("iceberg", "delta")
+    outcome = publish_after(replace(world.table, settings=delta, wanted=None), RUN)
+    assert (outcome.published, outcome.warnings) == (False, done.warnings)
     only = replace(world.table, settings=world.settings, wanted=None)
     again = run_mirror(only, MirrorOptions(), RUN)
     assert again.delta is not None, "which these settings do not name"

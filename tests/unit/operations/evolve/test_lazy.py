@@ -96,6 +96,16 @@ def test_one_small_transaction_changes_what_readers_see_and_touches_no_part() ->
     assert not run_verify(world.table, VerifyOptions(deep=True)).findings
 
 
+@pytest.mark.parametrize("name", ["delta", "iceberg"])
+def test_a_change_that_would_hold_a_mirror_is_refused(name: str) -> None:
+    world = world_of(mirror=[name])
+    changes: list[dict[str, Any]] = [{"rename": {"note": "remark"}}, {"drop": ("gone",)}]
+    for asked in changes:
+        with pytest.raises(UsageError, match=rf"has a mirror \({name}\), which would stand still"):
+            lazily(world, **asked)
+    assert lazily(world, widen=CHANGED["widen"]).transaction == 1
+
+
 def test_merges_write_the_new_form_and_the_record_goes_by_rule(tmp_path: Path) -> None:
     world = world_of()
     lazily(world, **CHANGED)

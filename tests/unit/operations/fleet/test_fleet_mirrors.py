@@ -7,6 +7,8 @@ from dataclasses import replace
 from typing import Any
 
 from firnline.errors import FirnlineError
+from firnline.log import codec
+from firnline.log.records import LogContent, LogTombstone, Marker
 from firnline.log.txn_file import RunIdentity
 from firnline.mirror.delta.publish import publish
 from firnline.operations.fleet.mirrors import NotPublished, publish_mirrors
@@ -14,7 +16,7 @@ from firnline.operations.fleet.run import Member, need_of
 from firnline.operations.options import VerifyOptions
 from firnline.operations.verify.run import run_verify
 from firnline.table import Table
-from tests.support.log_tables import do_merge, put_append
+from tests.support.log_tables import SCHEMA, do_merge, put_append
 from tests.support.mirrors import mirrored_world
 from tests.support.world import World, make_world
 
@@ -80,6 +82,30 @@ def test_a_merge_counts_from_its_commit() -> None:
     assert overdue(world)[0]
 
 
+def test_an_append_counts_though_a_client_of_version_1_has_folded_it() -> None:
+    world = mirrored()
+    put_append(world)
+    publish(world.table)
+    (key,) = put_append(world)
+    log = max(k for k in world.store.objects if k.startswith(world.table.paths.log_dir))
+    world.clock.advance(10)
+    t = world.clock.now
+    content = LogContent(
+        t=t,
+        schema=SCHEMA,
+        markers=[Marker(p=key, b=100, t=t - 10)],
+        tombstones=[LogTombstone(log, t)],
+    )
+    name = f"{world.table.paths.log_dir}{t:013d}_m_host-{world.ids.uuid7(t)}.jsonl"
+    world.store.put_new(name, codec.encode(content))
+    assert not overdue(world)[0]
+    world.clock.advance(EVERY)
+    assert overdue(world)[0]
+    world.clock.advance(1)
+    assert publish(world.table).written
+    assert not overdue(world)[0]
+
+
 def test_of_a_quiet_table_the_newest_version_is_not_read() -> None:
     world = mirrored()
     put_append(world)
@@ -121,12 +147,17 @@ def test_one_that_fails_holds_up_no_other() -> None:
     def broken() -> Any:
         raise FirnlineError("no access", next_step="get it")
 
+    def defect() -> Any:
+        raise ZeroDivisionError("by nothing")
+
     members = [
+        Member("bug", defect),
         Member("x", broken),
         Member("empty", lambda: bare.table),
         Member("t", lambda: world.table),
     ]
-    first, second, third = publish_mirrors(members, RUN, 2)
+    bug, first, second, third = publish_mirrors(members, RUN, 2)
+    assert bug == NotPublished("bug", "ZeroDivisionError: by nothing")
     assert first == NotPublished("x", "no access; get it")
     assert isinstance(second, NotPublished)
     assert not isinstance(third, NotPublished)

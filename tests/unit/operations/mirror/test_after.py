@@ -13,7 +13,7 @@ import pytest
 import firnline
 from firnline.commit.base import read_base
 from firnline.errors import MirrorDamagedError, UsageError
-from firnline.operations.mirror import after
+from firnline.operations.mirror import after, run
 from firnline.operations.mirror.check import run_check
 from tests.support.mirrored_folder import damage, mirrored, versions
 
@@ -141,3 +141,19 @@ def test_neither_deltalake_nor_pyiceberg_is_needed_for_a_version(
     result = firnline.append_rows(mirrored(tmp_path), [{"n": 1}], mirror=True)
     assert result.mirror is not None
     assert result.mirror.published
+
+
+def test_what_readers_do_not_cope_with_is_in_the_result_and_the_log(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(run, "MOST_VECTORS", 0)
+    table = mirrored(tmp_path, mirror=[{"delta": {"deletes": "vectors"}}], deletes="lazy")
+    firnline.append_rows(table, [{"n": 1}, {"n": 2}], mirror=True)
+    firnline.delete(table, firnline.DeleteOptions(where="n = 1"))
+    with caplog.at_level(logging.WARNING):
+        found = firnline.append_rows(table, [{"n": 3}], mirror=True).mirror
+    assert found is not None
+    assert found.published
+    (warning,) = found.warnings
+    assert "1 parts have deletion vectors" in warning
+    assert warning in caplog.text
