@@ -303,4 +303,4 @@ def test_a_root_without_a_log_is_no_table(tmp_path: Path) -> None:
 
 def test_the_package_offers_scan_and_nothing_else() -> None:
     with pytest.raises(AttributeError, match="no attribute 'nope'"):
-        _ = firnline.nope
+        _ = firnline.nope  # type: ignore[attr-defined]  # type checkers know the names too

@@ -336,7 +336,7 @@ def find_table(target: str, path: Path | str | None = None) -> TableSettings:
 def _refuse_path(target: object) -> None:
     """Refuse what cannot be a table: a value that is no text, and the path of a folder."""
     if isinstance(target, os.PathLike):
-        target = os.fspath(target)
+        path = str(os.fspath(target))
     elif not isinstance(target, str):
         raise UsageError(
             f"a value of type {type(target).__name__} names no table",
@@ -344,9 +344,11 @@ def _refuse_path(target: object) -> None:
         )
     elif "://" in target or not ("/" in target or target.startswith(".")):
         return
+    else:
+        path = target
     raise UsageError(
-        f"{target!r} is a path, and a table is named by its root URL",
-        next_step=f"write file://{Path(target).absolute()}",
+        f"{path!r} is a path, and a table is named by its root URL",
+        next_step=f"write file://{Path(path).absolute()}",
     )
 
 
