@@ -8,7 +8,7 @@ end. What DuckDB has written is read by another library than its own.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Sequence
 from contextlib import closing
 from itertools import groupby
 from pathlib import Path
@@ -91,7 +91,7 @@ def _batches(
     metadata: pq.FileMetaData,
     readings: Sequence[_Reading],
     wanted: list[str],
-) -> Iterator[pa.RecordBatch]:
+) -> Generator[pa.RecordBatch]:
     # Several readings differ in ``read_dictionary``, which a file is opened with.
     for groups, texts in readings:
         form = {**_FORM, "metadata": metadata, "read_dictionary": texts}
@@ -108,8 +108,9 @@ def _rows_at_once(metadata: pq.FileMetaData, groups: Sequence[int]) -> int:
         max(chunk.total_uncompressed_size, chunk.num_values * _VALUE_BYTES)
         for chunk in _chunks(metadata, groups)
     )
-    mean = int(size) // max(1, sum(metadata.row_group(number).num_rows for number in groups))
-    return max(_LEAST_ROWS, min(BATCH_ROWS, _BATCH_BYTES // max(1, mean)))
+    count = sum(metadata.row_group(number).num_rows for number in groups)
+    mean = max(1, int(size) // max(1, int(count)))
+    return max(_LEAST_ROWS, min(BATCH_ROWS, _BATCH_BYTES // mean))
 
 
 def _readings(file: pq.ParquetFile) -> Iterator[_Reading]:
