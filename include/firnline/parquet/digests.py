@@ -104,13 +104,13 @@ def _batches(
 
 
 def _rows_at_once(metadata: pq.FileMetaData, groups: Sequence[int]) -> int:
-    size: int = sum(
+    size = sum(
         max(chunk.total_uncompressed_size, chunk.num_values * _VALUE_BYTES)
         for chunk in _chunks(metadata, groups)
     )
-    rows: int = sum(metadata.row_group(number).num_rows for number in groups)
-    mean = size // max(1, rows)
-    return max(_LEAST_ROWS, min(BATCH_ROWS, _BATCH_BYTES // max(1, mean)))
+    count = sum(metadata.row_group(number).num_rows for number in groups)
+    mean = max(1, int(size) // max(1, int(count)))
+    return max(_LEAST_ROWS, min(BATCH_ROWS, _BATCH_BYTES // mean))
 
 
 def _readings(file: pq.ParquetFile) -> Iterator[_Reading]:
