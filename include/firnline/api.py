@@ -111,25 +111,16 @@ def append_rows(
     """
     import pyarrow as pa
 
-    from firnline.append.intake import as_table
-
     opened = open_table(table)
     if mirror:
         _refuse_unmirrored(opened)
-
-    writer = Appender(opened)
-    if isinstance(rows, list):
-        rows = as_table(rows, writer.columns.read().columns)
-    elif isinstance(rows, pa.RecordBatch):
-        rows = pa.Table.from_batches([rows])
-    elif hasattr(rows, "__arrow_c_stream__") and not isinstance(rows, pa.Table):
-        rows = pa.RecordBatchReader.from_stream(rows)
-    elif not isinstance(rows, pa.Table):
+    known = isinstance(rows, list | pa.Table | pa.RecordBatch)
+    if not known and not hasattr(rows, "__arrow_c_stream__"):
         raise UsageError(
             f"rows are of type {type(rows).__name__}",
             next_step="give a list of dictionaries, an Arrow table, or a frame of Polars or pandas",
         )
-    return _then_mirror(opened, writer.append(rows, partition), mirror=mirror)
+    return _then_mirror(opened, Appender(opened).append(rows, partition), mirror=mirror)
 
 
 def append_files(

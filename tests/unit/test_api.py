@@ -102,7 +102,7 @@ def test_values_of_dictionaries_take_the_types_of_the_table(root: str) -> None:
 @pytest.mark.parametrize(
     ("rows", "said"),
     [
-        (["a"], "a row is of type str"),
+        (["a"], "a str holds no rows that can be appended"),
         ([{"id": 1}, 7], "a row is of type int"),
         ([{"id": 1}, {"id": "x"}], "column 'id' holds a value that does not fit BIGINT"),
         ([{"id": 1.5}], "part of it would be lost"),

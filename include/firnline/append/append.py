@@ -28,6 +28,7 @@ from firnline.parquet.part import WrittenPart
 from firnline.properties.in_force import from_settings
 from firnline.properties.record import Properties
 from firnline.rows.agree import refuse_strays
+from firnline.rows.dictionaries import are_dictionaries, as_table
 from firnline.rows.source import Checked, Rows, check_files, gather, read_files, tables_of
 from firnline.settings.load import TableSettings
 from firnline.shown import Shown
@@ -145,7 +146,8 @@ class Appender:
         Memory: ``append.buffer`` for rows, and twice the part that is being sorted.
 
         Args:
-            data: rows; columns in any order, new ones are added, missing ones are null.
+            data: rows; columns in any order, new ones are added, missing ones are null. Of a list
+                of dictionaries the values are cast to the table's types.
             partition: path of all rows, only for a table without ``partition_by``.
             metadata: more key-value pairs for the footers of the parts.
             agree: refuse rows whose values are not those that the partition states for columns of
@@ -170,6 +172,8 @@ class Appender:
         table = self._table.under(origin.properties)
         where = check_partition(table, partition)
         read_again = partial(self.columns.look_again, origin.q)
+        if are_dictionaries(data):
+            data = as_table(data, known.columns)
         with scratch_folder(self._scratch) as folder:
             run = AppendRun(table, origin, known, where, folder, extra, read_again)
             if agree and where:

@@ -32,6 +32,7 @@ _OTHERS = {
     *("--master", "--conf", "--py-files", "--jars", "--archives"),  # spark-submit
     *("--conn-type", "--conn-host", "--conn-port", "--conn-extra"),  # airflow
     *("--conn-login", "--conn-password", "--subdir", "--dag-run-conf", "--from-date", "--to-date"),
+    *("--force-reinstall", "--no-deps"),  # pip
     *("--max-active-runs", "--reprocess-behavior", "--run-backwards", "--remote"),
     *(
         "--approved-by",
