@@ -309,7 +309,11 @@ def history(table: Table | str, limit: int = 20) -> list[TxnHeader]:
     """Return the newest transactions, the newest first; a notebook shows them as one table.
 
     Requests: 1 LIST, and a ranged GET each.
+
+    Raises UsageError: ``limit`` is below 1; errors of ``open_table`` and of the store.
     """
+    if limit < 1:
+        raise UsageError(f"limit is {limit}, and the least is 1", next_step="give a larger limit")
     return ShownList(read_history(open_table(table), limit))
 
 

@@ -103,7 +103,7 @@ def test_a_merge_reports_and_a_second_finds_nothing_to_do(firnline: Firnline, ro
     table = dict(line.split(maxsplit=1) for line in shown.out.splitlines())
     assert (table["merged"], table["rows"]) == ("4 parts → 1", "12")
     assert (table["groups"], table["transactions"]) == ("1 of 1 committed", "1")
-    assert shown.err.splitlines()[-1] == ("merging events: 4 of 4 parts, 1 of 1 groups committed")
+    assert shown.err.splitlines()[-1] == ("merging events: 4 of 4 parts, 1 of 1 group committed")
     again = firnline("merge", root)
     assert (again.code, again.err) == (0, "")
     assert again.out == f"Nothing to merge in events: `firnline plan merge {root}` says why.\n"

@@ -291,3 +291,8 @@ def test_a_dry_run_is_never_carried_out(root: str, function: str, options: Any) 
         getattr(firnline, function)(root, options)
     assert ids(root) == list(range(10))
     assert firnline.history(root) == []
+
+
+def test_a_history_of_no_transactions_is_refused(root: str) -> None:
+    with pytest.raises(UsageError, match="limit is -1, and the least is 1"):
+        firnline.history(root, -1)

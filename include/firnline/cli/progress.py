@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from firnline.cli.shown import Done, shown
 from firnline.clock import Clock
+from firnline.units import counted
 
 if TYPE_CHECKING:
     from firnline.append.append import AppendProgress
@@ -30,10 +31,10 @@ def merging(
     """Return the callback of a merge, which always shows the first and the last state."""
 
     def of(state: Progress) -> Done:
-        parts = f"{state.parts_merged:,} of {state.parts_in:,} parts"
-        groups = f"{state.groups_done:,} of {state.groups:,} groups committed"
+        parts = f"{state.parts_merged:,} of {counted(state.parts_in, 'part')}"
+        groups = f"{state.groups_done:,} of {counted(state.groups, 'group')} committed"
         if state.tasks > state.groups:
-            groups += f", {state.tasks_done:,} of {state.tasks:,} tasks done"
+            groups += f", {state.tasks_done:,} of {counted(state.tasks, 'task')} done"
         return Done(state.parts_merged, state.parts_in, "part", f"{parts}, {groups}")
 
     def ends(state: Progress) -> bool:
