@@ -28,7 +28,8 @@ def settings(tmp_path: Path) -> Path:
 
 def test_a_column_that_only_the_settings_name_is_told(firnline: Firnline, settings: Path) -> None:
     told = firnline("analyze", "events", "--settings", settings).out
-    assert "`firnline properties apply events` makes the table keep their bounds" in told
+    advice = f"`firnline properties apply events --settings {settings}`"
+    assert f"{advice} makes the table keep their bounds" in told
     assert "The log has the statistics of events that footers can have." in told
 
 

@@ -233,4 +233,4 @@ def test_commands_in_messages_name_the_table_as_the_command_line_did(
     assert f"`firnline plan merge {root}` says why" in firnline("merge", root).out
     file = settings_file(tmp_path, f"tables: {{events: {{root: '{root}'}}}}")
     named = firnline("merge", "events", "--settings", file)
-    assert "`firnline plan merge events` says why" in named.out
+    assert f"`firnline plan merge events --settings {file}` says why" in named.out

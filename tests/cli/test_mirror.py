@@ -134,7 +134,7 @@ def test_what_was_committed_stands_though_its_mirror_cannot_be_published(
     done = firnline("delete", "events", "--where", "x = 1", "--yes", *asked)
     assert done.code == 0
     assert "the mirror of events was not published: " in done.err
-    assert "`firnline mirror events` publishes it" in done.err
+    assert f"`firnline mirror events --settings {settings}` publishes it" in done.err
 
 
 def test_a_table_in_a_catalog_is_published_and_compared(

@@ -43,8 +43,8 @@ def test_a_column_that_wraps_is_never_narrower_than_a_word(
     output.table([*WRAPPED[:2], Column("bytes")], SENTENCES)
     assert capsys.readouterr().out.splitlines()[2:] == [
         "1    merge of a        4.2 KiB → 1.1 KiB",
-        "     partition and",
-        "     of three more",
+        "     partition and of",
+        "     three more",
     ]
 
 

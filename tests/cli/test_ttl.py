@@ -54,9 +54,8 @@ def test_ttl_drops_what_is_past_and_a_second_run_finds_nothing(
     parts = firnline("parts", table.root, "--json").data["partitions"]
     assert [p["partition"] for p in parts] == ["d=2999-01-01", "d=soon"]
     again = firnline("ttl", "events", "--settings", settings)
-    assert again.out.splitlines()[-1] == (
-        "Nothing to drop in events: `firnline ttl events --dry-run` says why."
-    )
+    dry = f"firnline ttl events --settings {settings} --dry-run"
+    assert again.out.splitlines()[-1] == f"Nothing to drop in events: `{dry}` says why."
     nothing = firnline("ttl", "events", "--dry-run", "--settings", settings).out
     assert "Nothing in events is wholly before " in nothing
     data = firnline("ttl", "events", "--json", "--settings", settings).data

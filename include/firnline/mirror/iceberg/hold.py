@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from firnline.mirror.hold import Hold, find_hold, parts_with_deletes
 from firnline.state.snapshot import Snapshot
-from firnline.types.schema import narrower, normalise, widens
-from firnline.types.sql import parse_sql_type
+from firnline.types.schema import narrower
 
 _WIDENED = frozenset({"TINYINT", "SMALLINT", "INTEGER", "FLOAT"})
 """Types that readers widen to each wider one. None without a sign: readers in Java refuse them."""
@@ -30,22 +29,10 @@ def _of_rows(snapshot: Snapshot) -> Hold | None:
     )
 
 
-def widens_in_place(kind: str, wanted: str) -> bool:
-    """Return True if readers take a column of a type in a part for one of type ``wanted``."""
-    kind, wanted = normalise(kind), normalise(wanted)
-    if kind == wanted or not widens(kind, wanted):
-        return kind == wanted
-    return kind in _WIDENED or (_scale(kind) is not None and _scale(kind) == _scale(wanted))
-
-
-def _scale(kind: str) -> int | None:
-    found = parse_sql_type(kind)
-    return found.numbers[1] if found is not None and found.name == "DECIMAL" else None
-
-
 def reads_narrower(wanted: str) -> bool:
     """Return True if readers take a column of any narrower type in a part for one of this type.
 
-    Types without a sign do not count: a mirror has no such column.
+    Types without a sign do not count: a mirror has no such column. Readers take more digits of a
+    DECIMAL for the same column, but not another scale, and a change states the new type only.
     """
     return not _WIDENED.isdisjoint(narrower(wanted))

@@ -21,8 +21,8 @@ from firnline.operations.runner import Runner, TransactionReport
 from firnline.state.snapshot import Snapshot
 from firnline.table import Table
 
-_WIDENS = {"delta": delta.widens_in_place, "iceberg": iceberg.widens_in_place}
-"""Format of a mirror -> which types its readers widen by themselves."""
+_READS = {"delta": delta.reads_narrower, "iceberg": iceberg.reads_narrower}
+"""Format of a mirror -> types as which its readers take columns of narrower ones in parts."""
 
 
 def preview(table: Table, options: LazyOptions) -> LazyPlan:
@@ -88,7 +88,7 @@ def refuse_to_hold(table: Table, snapshot: Snapshot, what: Evolved) -> None:
     held += [
         column
         for column, kind in what.widen.items()
-        if not all(_WIDENS[name](snapshot.schema[column], kind) for name in names)
+        if not all(_READS[name](kind) for name in names)
     ]
     if held:
         raise UsageError(
