@@ -110,3 +110,15 @@ def test_what_was_appended_and_published_while_the_table_was_verified_is_no_find
     report = run_verify(replace(world.table, store=store), VerifyOptions())
     assert "met" in store.calls
     assert not [each for each in report.findings if each.kind.startswith("mirror")]
+
+
+def test_a_lost_log_is_a_finding_where_the_mirror_shows_parts_that_it_named() -> None:
+    world = mirrored_world()
+    keys = put_append(world)
+    do_merge(world, keys)
+    world.clock.advance(GRACE)  # so long that it must have been published
+    publish(world.table)
+    for key in [key for key in world.store.objects if "/_log/" in key and "_m_" in key]:
+        del world.store.objects[key]
+    report = run_verify(world.table, VerifyOptions())
+    assert {"log-lost", "mirror-unknown-part"} <= {finding.kind for finding in report.findings}

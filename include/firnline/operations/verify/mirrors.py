@@ -5,7 +5,12 @@ from __future__ import annotations
 from collections.abc import Container
 
 from firnline.commit.base import stated
-from firnline.errors import MirrorCatalogError, MirrorDamagedError, MirrorRefusedError
+from firnline.errors import (
+    LogLostError,
+    MirrorCatalogError,
+    MirrorDamagedError,
+    MirrorRefusedError,
+)
 from firnline.mirror.changes import state_of
 from firnline.mirror.delta.head import Head, read_head
 from firnline.mirror.delta.hiding import wrongly_hidden
@@ -146,9 +151,7 @@ def _check_files(
     again: str,
 ) -> None:
     # The mirror was read after the log: it may show what has landed in between.
-    later: Container[str] = ()
-    if not shown <= snapshot.parts.keys():
-        later = read_snapshot(table.store, table.paths, tolerant=True).parts
+    later = _named_since(table) if not shown <= snapshot.parts.keys() else ()
     for key in sorted(shown):
         marker = snapshot.parts.get(key)
         if marker is None and key in later:
@@ -173,6 +176,14 @@ def _check_files(
                 f"is live, and the mirror of transaction {position.seq} does not show it",
                 again,
             )  # fmt: skip
+
+
+def _named_since(table: Table) -> Container[str]:
+    """Return the parts that the log names by now; none of a log that is lost."""
+    try:
+        return read_snapshot(table.store, table.paths, tolerant=True).parts
+    except LogLostError:
+        return ()  # a finding of the log's own check; parts that only a mirror shows are told too
 
 
 def _check_vectors(
