@@ -21,6 +21,7 @@ from tools.airflow_api import HUNG_SECONDS, wait_until
 from tools.airflow_home import StackOptions
 from tools.airflow_stack import AirflowStack
 from tools.bootstrap import REPO
+from tools.databases import temporary_server
 
 _USERS = {"root": "admin", "ana": "viewer", "bo": "viewer"}
 
@@ -109,7 +110,8 @@ def serving(
         more: name -> root of further tables.
         dags: with a DAG processor, and the DAGs of each table: ``merge__TABLE``, and of those in
             ``more`` all.
-        runs: with a scheduler.
+        runs: with a scheduler, and PostgreSQL where it is to be had: with SQLite, a request that
+            writes while the scheduler does fails.
     """
     settings, passwords = home / "tables.yaml", home / "passwords.json"
     roots = {name: f"file://{home}/{name}" for name in ("ana", "bo")}
@@ -152,7 +154,8 @@ def serving(
             },
         },
     )
-    with silent, statsd, AirflowStack(home / "airflow", options) as stack:
+    server = temporary_server() if runs else None
+    with silent, statsd, AirflowStack(home / "airflow", options, server) as stack:
         found = Server(stack.url, roots, statsd)
         if runs:
             found.make_pools(load_settings(settings))
