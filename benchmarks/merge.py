@@ -9,13 +9,12 @@ from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
-import pyarrow.parquet as pq
-
 from benchmarks import contenders, data
 from benchmarks.measure import Figures, environment, watched
 from firnline.ids import format_uuid7
 from firnline.log import codec
 from firnline.log.records import LogContent, Marker
+from firnline.parquet.digests import digest_file
 from firnline.paths import Root, TablePaths
 from firnline.store.access import StoreAccess
 from firnline.store.client import open_store
@@ -26,15 +25,21 @@ _NAMES_MS = 1_700_000_000_000
 
 
 def lay_out(root: str, access: StoreAccess | None, files: list[Path], groups: int) -> None:
-    """A firnline table of one append: these files in ``groups`` partitions."""
+    """A firnline table of one append: these files in ``groups`` partitions.
+
+    The parts state the digests of their rows, as those of firnline's own writers do.
+    """
     store, paths = open_store(root, access), TablePaths(Root.parse(root).prefix)
     markers = []
     for number, path in enumerate(files):
         partition = f"p={number * groups // len(files)}"
         key = paths.data_part(partition, format_uuid7(_NAMES_MS, number))
         store.put_file(key, path)
-        rows = pq.read_metadata(path).num_rows
-        markers.append(Marker(p=key, b=path.stat().st_size, t=_NAMES_MS, n=rows))
+        found = digest_file(path)
+        assert found is not None
+        digest, rows = found
+        size = path.stat().st_size
+        markers.append(Marker(p=key, b=size, t=_NAMES_MS, n=rows, g=str(digest)))
     log = LogContent(t=_NAMES_MS, schema=dict(data.COLUMNS), markers=markers)
     key = paths.append_log(_NAMES_MS, f"bench-{format_uuid7(_NAMES_MS, 1 << 70)}")
     store.put_new(key, codec.encode(log))

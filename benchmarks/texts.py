@@ -8,7 +8,7 @@ level 3, row groups of 1,048,576 rows. Inputs are fetched from and outputs uploa
 server (versitygw) where a row says S3; both count. A process of its own each, warm: one round
 before those that count. firnline does all that a merge is: probe of the store, plan, merge, commit,
 publication. It also reads its outputs back and compares all rows with those of the inputs, which
-state no digest here, as those of another writer: no other contender does that, so it stands there
+state their digests, as those of its own writers: no other contender does that, so it stands there
 once more without (`merge.proof: counts`).
 """
 TEXTS: dict[str, tuple[str, str]] = {
