@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping
@@ -72,6 +73,8 @@ class Player:
 
     def round(self, *, counts: bool) -> None:
         self.say("prepare")
+        # What the one before has left for the disk is not this one's.
+        os.sync()
         with watched(self._process.pid) as usage:
             notes = self.say("run")
         if counts:
@@ -92,7 +95,7 @@ def server(folder: Path) -> Iterator[S3Server]:
 
 
 def compare(kind: str, cache: Path, work: Path, rounds: int) -> list[Figures]:
-    """One warm-up each, then ``rounds`` in turn."""
+    """One warm-up each, then ``rounds`` in turn, every other one backwards."""
     files = data.make(cache / "merge")
     known = {"sorted": contenders.SORTED, "unsorted": contenders.UNSORTED}[kind]
     with ExitStack() as stack:
@@ -111,7 +114,7 @@ def compare(kind: str, cache: Path, work: Path, rounds: int) -> list[Figures]:
             stack.callback(player.close)
             players.append(player)
         for done in range(rounds + 1):
-            for player in players:
+            for player in players[:: 1 if done % 2 else -1]:
                 player.round(counts=done > 0)
                 if done:
                     last = player.figures.rounds[-1]

@@ -6,10 +6,11 @@ _MERGE = """
 100 snappy files, 10 M rows, 364 MB, in four groups of 25; each group becomes one part, {sorted}zstd
 level 3, row groups of 1,048,576 rows. Inputs are fetched from and outputs uploaded to a local S3
 server (versitygw) where a row says S3; both count. A process of its own each, warm: one round
-before those that count. firnline does all that a merge is: probe of the store, plan, merge, commit,
-publication. It also reads its outputs back and compares all rows with those of the inputs, which
-state their digests, as those of its own writers: no other contender does that, so it stands there
-once more without (`merge.proof: counts`).
+before those that count; every other round in reverse order, and between two contenders the disk
+gets what the first one left for it. firnline does all that a merge is: probe of the store, plan,
+merge, commit, publication. It also reads its outputs back and compares all rows with those of the
+inputs, which state their digests, as those of its own writers: no other contender does that, so it
+stands there once more without (`merge.proof: counts`).
 """
 TEXTS: dict[str, tuple[str, str]] = {
     "sorted": ("Sorted merge", _MERGE.format(sorted="sorted by (event, ts), ")),
@@ -35,8 +36,9 @@ commit too.
     "memory": (
         "Memory of a kernel",
         """
-One group several times as large as `kernel_memory`; peak is the growth of the process since before
-the task.
+One group several times as large as `kernel_memory`, whose parts state no digest, so that a proof
+reads them too; peak is the growth of the process since before the task, and the process that parses
+footers of such parts (76 MiB, most of it pages of libraries that both share).
 """,
     ),
     "snapshot": (
