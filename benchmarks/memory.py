@@ -18,6 +18,8 @@ KERNEL_MEMORY = 512 * MIB
 OUTPUTS = 6
 _ROWS = 1_000_000
 """Rows per file; 36 MB."""
+_DIGESTS = "digests.json"
+"""In the scratch folder: the digest of the rows of each file."""
 
 
 def measure(
@@ -47,6 +49,7 @@ def measure(
     what = f"{total / 2**30:.2f} GiB, kernel_memory {memory // MIB} MiB, 1 thread"
     name = f"{cluster}, {OUTPUTS} outputs" if cluster else "sorted" if sort else "unsorted"
     figures = Figures(name, what)
+    (work / _DIGESTS).write_text(json.dumps({path.name: _digest(path) for path in files}))
     asked = [str(cache / "memory"), str(work), str(sort), cluster, str(len(files)), str(memory)]
     process = subprocess.Popen(
         [sys.executable, "-m", "benchmarks.memory", *asked],
@@ -74,6 +77,15 @@ def measure(
     return figures
 
 
+def _digest(path: Path) -> str:
+    """Return what the marker of the part would state, had firnline written it."""
+    from firnline.parquet.digests import digest_file
+
+    found = digest_file(path)
+    assert found is not None
+    return str(found[0])
+
+
 def main(folder: Path, work: Path, *, sort: bool, cluster: str, files: int, memory: int) -> None:
     """The measured process: says what it has, waits, merges, says what came of it."""
     from benchmarks.measure import _resident
@@ -84,11 +96,17 @@ def main(folder: Path, work: Path, *, sort: bool, cluster: str, files: int, memo
     from firnline.store.client import open_store
 
     prefix = folder.name
+    digests: dict[str, str] = json.loads((work / _DIGESTS).read_text())
     task = KernelTask(
         group=0,
         partition="",
         inputs=tuple(
-            KernelInput(key=f"{prefix}/{path.name}", bytes=path.stat().st_size, rows=_ROWS)
+            KernelInput(
+                key=f"{prefix}/{path.name}",
+                bytes=path.stat().st_size,
+                rows=_ROWS,
+                digest=digests[path.name],
+            )
             for path in sorted(folder.glob("*.parquet"))[:files]
         ),
         columns=data.COLUMNS,

@@ -36,9 +36,8 @@ commit too.
     "memory": (
         "Memory of a kernel",
         """
-One group several times as large as `kernel_memory`, whose parts state no digest, so that a proof
-reads them too; peak is the growth of the process since before the task, and the process that parses
-footers of such parts (76 MiB, most of it pages of libraries that both share).
+One group several times as large as `kernel_memory`, whose parts state their digests; peak is the
+growth of the process since before the task. The proof reads the outputs back.
 """,
     ),
     "snapshot": (
