@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from firnline.units import about_duration
+from firnline.state.snapshot import Snapshot
+from firnline.units import about_duration, counted
 
 LONGEST_WAIT_MS = 7 * 86_400_000
 """Longest time after the grace that a dead part is kept for readers of the mirror. Without a bound,
@@ -42,21 +43,40 @@ class Readers:
         """
         return tmb > self.until and now_ms < due_ms + LONGEST_WAIT_MS
 
-    def warning(self, seq: int, now_ms: int, grace: int, forced: int) -> str | None:
+    def warning(self, snapshot: Snapshot, now_ms: int, grace: int, forced: int) -> str | None:
         """Return a sentence about a mirror that lags behind; None if it does not.
 
         Args:
-            seq: newest transaction of the table.
+            snapshot: newest state of the table.
             now_ms: wall clock.
             grace: of the table, ms.
             forced: parts that this run deletes although the mirror shows them.
         """
-        lag = now_ms - self.at
-        if self.seq >= seq or lag <= grace:
+        since = lacks_since(snapshot, self.seq, self.at)
+        if since is None or now_ms - since < grace:
             return None
         text = (
-            f"the {self.format} mirror shows transaction {self.seq}, read {about_duration(lag)} "
-            f"ago, and the newest is {seq}: parts wait for it; run `firnline mirror`, and see what "
-            "it says"
+            f"the {self.format} mirror shows transaction {self.seq}, read "
+            f"{about_duration(now_ms - self.at)} ago, and the newest is {snapshot.seq}: parts wait "
+            "for it; run `firnline mirror`, and see what it says"
         )
-        return f"{text}; {forced} parts that it shows go all the same" if forced else text
+        if not forced:
+            return text
+        goes = "goes" if forced == 1 else "go"
+        return f"{text}; {counted(forced, 'part')} that it shows {goes} all the same"
+
+
+def lacks_since(snapshot: Snapshot, seq: int, at: int) -> int | None:
+    """Return when the first transaction took effect that a mirror does not show, unix ms.
+
+    None if it shows all of them; ``at`` where the log does not know all of them any more.
+
+    Args:
+        snapshot: newest state of the table.
+        seq: newest transaction that the mirror shows.
+        at: when that was read from the table, unix ms.
+    """
+    if seq >= snapshot.seq:
+        return None
+    since = [snapshot.effective(t) for t, each in snapshot.times if each > seq]
+    return min(since) if len(since) == snapshot.seq - seq else at

@@ -127,9 +127,8 @@ def run_cleanup(
         CommitUnknownError and others: see ``transaction.commit``; the next run goes on.
     """
     runner = Runner(table, run)
-    begun = _Run(runner, options)
     base = runner.take_base(everything=True)
-    begun.mirrors = _mirrors(base)
+    begun = _Run(runner, options, base.snapshot, _mirrors(base))
     table, plan = base.table, _plan(base, options, begun.mirrors)
     if options.dry_run or plan.nothing_to_do:
         everything = frozenset(d.key for d in (*plan.parts, *plan.logs, *plan.transactions))
@@ -250,13 +249,14 @@ def _commit(
     return horizon, (committed.header.seq,), state
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class _Run:
     """The inputs of one run."""
 
     runner: Runner
     options: CleanupOptions
-    mirrors: Sequence[Readers] = ()
+    snapshot: Snapshot
+    mirrors: Sequence[Readers]
 
     def report(
         self,
@@ -294,5 +294,5 @@ class _Run:
         found = [] if written is None else [written.warning]
         now, grace = table.clock.now_ms(), table.settings.cleanup.grace
         for mirror, forced in zip(self.mirrors, plan.forced, strict=True):
-            found.append(mirror.warning(plan.seq, now, grace, forced) or "")
+            found.append(mirror.warning(self.snapshot, now, grace, forced) or "")
         return tuple(filter(None, found))

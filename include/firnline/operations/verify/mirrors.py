@@ -19,6 +19,7 @@ from firnline.mirror.delta.vectors import index_of
 from firnline.mirror.hold import parts_with_deletes
 from firnline.mirror.iceberg.where import where_is
 from firnline.mirror.position import Position
+from firnline.mirror.retention import lacks_since
 from firnline.operations.verify.plan import Findings
 from firnline.state.snapshot import Snapshot, read_snapshot
 from firnline.table import Table
@@ -121,7 +122,8 @@ def _check_lag(
     table: Table, found: Findings, key: str, position: Position, snapshot: Snapshot
 ) -> None:
     now, grace = table.clock.now_ms(), table.settings.cleanup.grace
-    if position.seq < snapshot.seq and now - _lacks_since(position, snapshot) >= grace:
+    since = lacks_since(snapshot, position.seq, position.at)
+    if since is not None and now - since >= grace:
         lag = about_duration(now - position.at)
         found.add(
             "warning",
@@ -131,15 +133,6 @@ def _check_lag(
             f"{snapshot.seq}; clean-up keeps parts for it",
             "run `firnline mirror`, and see what it says",
         )
-
-
-def _lacks_since(position: Position, snapshot: Snapshot) -> int:
-    """Return when the first transaction took effect that a version does not show, unix ms.
-
-    Where the log does not know all of them any more: when the version's state was read.
-    """
-    since = [snapshot.effective(t) for t, seq in snapshot.times if seq > position.seq]
-    return min(since) if len(since) == snapshot.seq - position.seq else position.at
 
 
 def _check_files(

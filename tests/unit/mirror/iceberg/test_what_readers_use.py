@@ -123,7 +123,7 @@ def test_nothing_waits_for_ever_for_a_mirror_that_nobody_publishes(world: World)
     world.clock.advance(LONGEST_WAIT_MS)
     report = clean_up(world)
     assert report.parts == 1
-    assert "1 parts that it shows go all the same" in report.warnings[0]
+    assert "1 part that it shows goes all the same" in report.warnings[0]
 
 
 def test_a_record_that_lands_late_takes_nothing_back(world: World) -> None:
