@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+from pyiceberg.manifest import clear_manifest_cache
 from pyiceberg.table import Table as IcebergTable
 
 from firnline.commit.base import take_base
@@ -28,6 +29,7 @@ def where(folder: Path) -> dict[str, Any]:
 
 def catalog_world(folder: Path, **settings: Any) -> World:
     """A table whose properties say that it has an Iceberg mirror."""
+    clear_manifest_cache()  # other worlds have had the same names
     settings = {"root": ROOT, "mirror": [{"iceberg": where(folder)}], **settings}
     world = make_world(**settings)
     change = Change(
