@@ -6,6 +6,7 @@ import json
 import os
 import pickle
 import subprocess
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ import pytest
 import firnline
 from firnline.errors import MirrorDamagedError
 from firnline.log.txn_file import RunIdentity
+from firnline.mirror.delta.head import list_versions
 from firnline.operations.delete.run import run_delete
 from firnline.operations.evolve.run import run_lazily
 from firnline.operations.merge.run import run_merge
@@ -28,13 +30,37 @@ from firnline.operations.options import (
 )
 from tests.mirrors.conftest import Mirrored, Rows, in_order
 from tests.mirrors.in_catalog import CATALOG, InCatalog, in_rest_catalog
-from tests.mirrors.steps import ROWS, claimed
+from tests.mirrors.lazily import Lazily, delete_of_many
+from tests.mirrors.steps import ROWS, STEPS, VECTORS, claimed, play
 from tools import sparkreaders
 from tools.restcatalog import RestCatalog
 from tools.s3server import StoreRoot
 
 RUN = RunIdentity(run_id="r")
+IN_DELTA = {
+    "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
+    "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
+    "spark.databricks.delta.retentionDurationCheck.enabled": "false",
+}
 LAKE = f"spark.sql.catalog.{CATALOG}"
+
+
+def in_iceberg(catalog: dict[str, str]) -> dict[str, str]:
+    """The settings of a Spark with this catalog."""
+    return {
+        "spark.sql.extensions": "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions",
+        LAKE: "org.apache.iceberg.spark.SparkCatalog",
+        **{f"{LAKE}.{key}": value for key, value in catalog.items()},
+    }
+
+
+def in_sqlite(folder: Path) -> dict[str, str]:
+    """The catalog that ``InCatalog`` has in a folder."""
+    return {
+        "catalog-impl": "org.apache.iceberg.jdbc.JdbcCatalog",
+        "uri": f"jdbc:sqlite:{folder}/catalog.db",
+        "warehouse": f"file://{folder}/warehouse",
+    }
 
 
 def ask(scratch: Path, conf: dict[str, str], *statements: str) -> list[Any]:
@@ -62,13 +88,34 @@ def ask(scratch: Path, conf: dict[str, str], *statements: str) -> list[Any]:
     return found
 
 
-PLAYED = {"append", "merge", "delete", "new column", "wider type"}
-"""Operations of ``history``, as the table of docs/mirrors.md names them."""
+PLAYED = {step.name for step in STEPS}
+"""Operations of which Spark reads the version that came after each."""
 
 
 def test_the_page_says_of_spark_what_is_played_here() -> None:
-    for reader in ("Spark, Delta", "Spark, Iceberg"):
-        assert {name for name, cells in claimed().items() if cells[reader] == ROWS} == PLAYED
+    for reader, played in (("Spark, Delta", PLAYED | {VECTORS}), ("Spark, Iceberg", PLAYED)):
+        assert {name for name, cells in claimed().items() if cells[reader] == ROWS} == played
+
+
+def versions(mirrored: Mirrored, newest: Callable[[], object]) -> dict[str, tuple[object, Rows]]:
+    """Play and publish every operation: its name -> the mirror's version after it, and the rows."""
+    found = {}
+    for operation, keys in play(mirrored):
+        assert mirrored.publish().written
+        found[operation] = newest(), ours(mirrored)
+        assert [row["k"] for row in found[operation][1]] == keys
+    return found
+
+
+def reads_every_version(
+    scratch: Path, conf: dict[str, str], name: str, played: dict[str, tuple[object, Rows]]
+) -> None:
+    asked = [f"SELECT * FROM {name} VERSION AS OF {version}" for version, _ in played.values()]
+    for (operation, (_, rows)), seen in zip(
+        played.items(), ask(scratch, conf, *asked), strict=True
+    ):
+        assert isinstance(seen, list), (operation, seen)
+        assert in_order(seen) == rows, operation
 
 
 def history(mirrored: Mirrored) -> None:
@@ -107,11 +154,6 @@ def test_spark_reads_the_delta_mirror_and_does_not_write_to_it(
     mirrored = Mirrored(folder, tmp_path)
     history(mirrored)
     before, name = parts(mirrored), f"delta.`{mirrored.url}`"
-    conf = {
-        "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
-        "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
-        "spark.databricks.delta.retentionDurationCheck.enabled": "false",
-    }
     writes = [
         f"INSERT INTO {name} SELECT * FROM {name}",
         f"DELETE FROM {name} WHERE k = 2",
@@ -122,7 +164,7 @@ def test_spark_reads_the_delta_mirror_and_does_not_write_to_it(
     vacuum = f"VACUUM {name} RETAIN 0 HOURS"
     rows, some, *answers, again = ask(
         tmp_path,
-        conf,
+        IN_DELTA,
         f"SELECT * FROM {name}",
         f"SELECT k FROM {name} WHERE price > 2 AND k < 13",
         *writes,
@@ -139,17 +181,57 @@ def test_spark_reads_the_delta_mirror_and_does_not_write_to_it(
 
 
 @pytest.mark.full("it downloads another Spark, and starts it")
+def test_spark_reads_the_version_of_every_operation(folder: StoreRoot, tmp_path: Path) -> None:
+    mirrored = Mirrored(folder, tmp_path)
+    store, paths = mirrored.table().store, mirrored.table().paths
+    played = versions(mirrored, lambda: list_versions(store, paths).versions[-1].number)
+    reads_every_version(tmp_path, IN_DELTA, f"delta.`{mirrored.url}`", played)
+
+
+@pytest.mark.full("it downloads another Spark, and starts it")
+def test_spark_reads_the_snapshot_of_every_operation(folder: StoreRoot, tmp_path: Path) -> None:
+    mirrored = InCatalog(folder, tmp_path)
+    newest = lambda: mirrored.shown().metadata.current_snapshot_id  # noqa: E731
+    played = versions(mirrored, newest)
+    reads_every_version(
+        tmp_path, in_iceberg(in_sqlite(tmp_path)), f"{CATALOG}.{mirrored.name}", played
+    )
+
+
+@pytest.mark.full("it downloads another Spark, and starts it")
+def test_spark_sees_no_row_that_a_deletion_vector_hides(tmp_path: Path) -> None:
+    few, many = (
+        Lazily(StoreRoot("file", f"file://{tmp_path}/{name}"), tmp_path) for name in ("a", "b")
+    )
+    few.append(0)
+    few.delete("k in (1, 4)")
+    few.publish()
+    few.append(6)
+    few.delete("k = 2 or k = 7")
+    few.append(12, 3, later=2.5)
+    run_lazily(few.table(), LazyOptions(evolution=Evolution(widen={"k": "BIGINT"})), RUN)
+    few.delete("later is null and k = 9")
+    assert few.publish().vectors
+    delete_of_many(many)
+    assert many.publish().vectors == 1
+    older, rows, keys = ask(
+        tmp_path,
+        IN_DELTA,
+        f"SELECT k FROM delta.`{few.url}` VERSION AS OF 0",
+        f"SELECT * FROM delta.`{few.url}`",
+        f"SELECT k FROM delta.`{many.url}`",
+    )
+    assert sorted(row["k"] for row in older) == [0, 2, 3, 5]
+    assert in_order(rows) == ours(few)
+    assert [row["k"] for row in rows if row["k"] in {1, 2, 4, 7, 9}] == []
+    assert in_order(keys) == many.ours_of("k")
+
+
+@pytest.mark.full("it downloads another Spark, and starts it")
 def test_spark_reads_the_iceberg_mirror_and_deletes_no_file_of_it(
     folder: StoreRoot, tmp_path: Path
 ) -> None:
-    reads_and_deletes_nothing(
-        InCatalog(folder, tmp_path),
-        {
-            "catalog-impl": "org.apache.iceberg.jdbc.JdbcCatalog",
-            "uri": f"jdbc:sqlite:{tmp_path}/catalog.db",
-            "warehouse": f"file://{tmp_path}/warehouse",
-        },
-    )
+    reads_and_deletes_nothing(InCatalog(folder, tmp_path), in_sqlite(tmp_path))
 
 
 @pytest.mark.full("it downloads another Spark, and starts it")
@@ -164,11 +246,7 @@ def reads_and_deletes_nothing(mirrored: InCatalog, catalog: dict[str, str]) -> N
     """Check it, in a Spark with this configuration of the catalog."""
     history(mirrored)
     before, name, scratch = parts(mirrored), f"{CATALOG}.{mirrored.name}", mirrored.scratch
-    conf = {
-        "spark.sql.extensions": "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions",
-        LAKE: "org.apache.iceberg.spark.SparkCatalog",
-        **{f"{LAKE}.{key}": value for key, value in catalog.items()},
-    }
+    conf = in_iceberg(catalog)
     system, table = f"CALL {CATALOG}.system", mirrored.name
     refused = [
         f"{system}.expire_snapshots(table => '{table}', older_than => TIMESTAMP '2100-01-01')",

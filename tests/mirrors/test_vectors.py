@@ -2,11 +2,6 @@
 
 from __future__ import annotations
 
-import datetime as dt
-from typing import Any
-
-import numpy as np
-import pyarrow as pa
 import pytest
 
 import firnline
@@ -16,16 +11,11 @@ from firnline.mirror.delta import checkpoint
 from firnline.mirror.delta.head import list_versions
 from firnline.mirror.delta.publish import publish
 from firnline.mirror.delta.replay import replay
-from firnline.operations.delete.run import run_delete
 from firnline.operations.evolve.run import run_lazily
-from firnline.operations.merge.run import run_merge
-from firnline.operations.mirror.check import run_check
 from firnline.operations.mirror.run import run_mirror
 from firnline.operations.options import (
-    DeleteOptions,
     Evolution,
     LazyOptions,
-    MergeOptions,
     MirrorOptions,
 )
 from tests.mirrors.conftest import (
@@ -33,44 +23,22 @@ from tests.mirrors.conftest import (
     by_datafusion,
     by_deltalake,
     by_polars,
-    in_order,
     rows,
 )
+from tests.mirrors.lazily import Lazily, delete_of_many
 from tests.mirrors.steps import NOT_TESTED, REFUSED, ROWS, VECTORS, claimed
 
 RUN = RunIdentity(run_id="r")
-LAZY = {
-    "mirror": [{"delta": {"deletes": "vectors"}}],
-    "deletes": "lazy",
-    "partition_by": ["day(ts)"],
-}
-
-
-class Lazily(Mirrored):
-    """A table whose deletes wait for merges, and whose mirror has vectors for them."""
-
-    def table(self, **settings: Any) -> Any:
-        return super().table(**{**LAZY, **settings})
-
-    def delete(self, where: str) -> None:
-        run_delete(self.table(), self.engine, DeleteOptions(where=where), RUN)
-
-    def merge(self) -> None:
-        run_merge(self.table(), self.engine, MergeOptions(full=True), RUN)
-
-    def shown(self) -> list[int]:
-        """The keys that every reader of vectors sees, after one publication."""
-        assert self.publish().written
-        ours = in_order(firnline.scan(self.table()).to_arrow().to_pylist())
-        for read in (by_datafusion, by_polars):
-            assert in_order(read(self.url, self.options)) == ours, read.__name__
-        assert run_check(self.table()).same
-        return [row["k"] for row in ours]
 
 
 def test_the_page_says_of_vectors_what_is_played_here() -> None:
     said = {reader: cell for reader, cell in claimed()[VECTORS].items() if cell != NOT_TESTED}
-    assert said == {"deltalake": REFUSED, "DataFusion": ROWS, "Polars": ROWS}
+    assert said == {
+        "deltalake": REFUSED,
+        "DataFusion": ROWS,
+        "Polars": ROWS,
+        "Spark, Delta": ROWS,  # by ``test_spark``
+    }
 
 
 @pytest.fixture
@@ -117,15 +85,7 @@ def test_parts_by_whose_paths_polars_finds_no_vector_hold_the_mirror(lazily: Laz
 
 
 def test_vectors_of_large_parts_hide_the_rows_that_reads_hide(lazily: Lazily) -> None:
-    """Several containers of both kinds, row groups that statistics exclude, NaN and null."""
-    count = 90_000
-    ids = np.arange(count)
-    ratio = np.where(ids % 1_000 == 7, np.nan, ids / 2)
-    given = {"k": ids, "ts": [dt.datetime(2024, 3, 5)] * count, "ratio": ratio}  # noqa: DTZ001
-    Appender(lazily.table(statistics=["ratio"])).append(pa.table(given))
-    lazily.delete("k between 20000 and 75000 and k != 70000")
-    lazily.delete("ratio > 44990 and k < 89990")
-    lazily.delete("k in (3, 65535, 65536, 80001)")
+    delete_of_many(lazily)
     assert lazily.publish().vectors == 1
     ours = sorted(firnline.scan(lazily.table()).to_arrow()["k"].to_pylist())
     for read in (by_datafusion, by_polars):
