@@ -8,6 +8,7 @@ tested with. So they get a Spark of their own under .cache: pinned versions, jar
 
 from __future__ import annotations
 
+import fcntl
 import os
 import subprocess
 import sys
@@ -44,17 +45,23 @@ def ensure() -> Path:
     Raises EnvironmentFaultError: a jar is not what it was.
     """
     python = HOME / "venv" / "bin" / "python"
-    if not _DONE.exists():
-        HOME.mkdir(parents=True, exist_ok=True)
-        uv, venv = str(ensure_uv()), str(HOME / "venv")
-        subprocess.run([uv, "venv", "-q", "--clear", "--python", sys.executable, venv], check=True)
-        wanted = ["--python", str(python), f"pyspark=={PYSPARK}"]
-        subprocess.run([uv, "pip", "install", "-q", *wanted], check=True)
-        _fetch()
-        for package, digest in PACKAGES.items():
-            check(_path(package), package, digest)
-        _DONE.touch()
+    HOME.mkdir(parents=True, exist_ok=True)
+    with (HOME / "lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)  # tests that run at once want it at once
+        if not _DONE.exists():
+            _make(python)
     return python
+
+
+def _make(python: Path) -> None:
+    uv, venv = str(ensure_uv()), str(HOME / "venv")
+    subprocess.run([uv, "venv", "-q", "--clear", "--python", sys.executable, venv], check=True)
+    wanted = ["--python", str(python), f"pyspark=={PYSPARK}"]
+    subprocess.run([uv, "pip", "install", "-q", *wanted], check=True)
+    _fetch(python)
+    for package, digest in PACKAGES.items():
+        check(_path(package), package, digest)
+    _DONE.touch()
 
 
 def jars() -> str:
@@ -66,7 +73,7 @@ def _path(package: str) -> Path:
     return HOME / "ivy" / "jars" / jar_name(package)
 
 
-def _fetch() -> None:
+def _fetch(python: Path) -> None:
     """Let Spark resolve the packages, as it does for its users."""
     with tempfile.TemporaryDirectory() as folder:
         nothing = Path(folder) / "nothing.py"
@@ -75,6 +82,8 @@ def _fetch() -> None:
         settings += ["--conf", f"spark.jars.ivy={HOME / 'ivy'}"]
         submit = str(HOME / "venv" / "bin" / "spark-submit")
         clean = {k: v for k, v in os.environ.items() if k not in ("SPARK_HOME", "PYTHONPATH")}
+        # By which spark-submit finds its Spark; else by the first `python3` of the path.
+        clean |= dict.fromkeys(("PYSPARK_PYTHON", "PYSPARK_DRIVER_PYTHON"), str(python))
         subprocess.run(
             [submit, *settings, str(nothing)], check=True, capture_output=True, env=clean
         )
