@@ -27,7 +27,7 @@ def copies_of(task: KernelTask, inputs: Inputs, schema: Callable[[], bytes]) -> 
         schema: returns the schema of files that the task writes, see ``Footer.schema``. Other
             writers have other schemas for the same columns; one file has one.
     """
-    if not _is_plain(task):
+    if not task.is_plain:
         return []
     found: list[Footer] = []
     for group in inputs.staged:
@@ -42,13 +42,6 @@ def copies_of(task: KernelTask, inputs: Inputs, schema: Callable[[], bytes]) -> 
         return []
     wanted = schema()
     return sorted((f for f in found if f.schema == wanted), key=lambda footer: footer.path)
-
-
-def _is_plain(task: KernelTask) -> bool:
-    """Return True if every row of the inputs is a row of the only output, in any order."""
-    changes = (task.query, task.keep, task.keys, task.cluster, task.layout, task.intake)
-    plain = all(each is None for each in changes)
-    return plain and not (task.sort_by or task.primary_key or task.only_touched)
 
 
 def _is_large(task: KernelTask, path: Path, rows: int) -> bool:

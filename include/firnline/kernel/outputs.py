@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import cache
 from itertools import compress
 from pathlib import Path
 
@@ -20,6 +21,7 @@ from firnline.kernel.copies import copies_of, others
 from firnline.kernel.duckdb import Try, tries
 from firnline.kernel.faults import scratch_full
 from firnline.kernel.inputs import Inputs, scan
+from firnline.kernel.moves import move
 from firnline.kernel.pieces import sort_in_pieces
 from firnline.kernel.proof import Proof
 from firnline.kernel.query.check import failed, in_brackets
@@ -152,12 +154,9 @@ class Producer:
             rows, made = self._query(sql.rows, paths)
             removed, count = removed + count - made, made
         taken = [path for path in paths if path in inputs.rows_of]
-        if copies := copies_of(self.task, inputs, lambda: self._schema(types)):
-            rest = others(inputs, copies)
-            rows = statements(self.task, rest, types, keys).rows if rest.rows else ""
-            copied = self._with_copies(copies, rows, count, metadata)
-            self.proof.end()
-            return Produced(inputs.rows, deleted, 0, 0, (copied,), hidden)
+        if (moved := self._moved(inputs, types, count, metadata)) is not None:
+            digest = self.proof.end()
+            return Produced(inputs.rows, deleted, 0, 0, (moved,), hidden, digest=digest)
         values = sql.all_rows if self.task.query is None else rows
         codes = sort_codes(self.task, self.connection, types, values)
         outputs = self._outputs(rows, count, codes, metadata, taken) if count else ()
@@ -220,30 +219,37 @@ class Producer:
         join([read_footer(each) for each in paths], path, pairs, self._order(), used_up=paths)
         return self._finished(path, count)
 
-    def _with_copies(
-        self, copies: Sequence[Footer], rows: str, count: int, metadata: dict[str, str]
-    ) -> Written:
-        """Join files as they are with one that is written from the other rows."""
-        path, parts = self.folder / "output0.parquet", list(copies)
-        if rows:
-            rest = self.folder / "rest.parquet"
-            self._copy(rest, in_order(self.task, rows, {}), {"firnline.piece": "0"})
-            parts.append(read_footer(rest))
+    def _moved(
+        self, inputs: Inputs, types: dict[str, str], count: int, metadata: dict[str, str]
+    ) -> Written | None:
+        """Write rows that only move: as bytes, or by Arrow; None if DuckDB has to write them."""
+        task, path = self.task, self.folder / "output0.parquet"
+        pairs = {**metadata, "firnline.rows": str(count)}
+        like = cache(lambda: self._like(types))
+        parts = copies_of(task, inputs, lambda: like().schema)
+        if not parts:
+            moved = move(task, inputs, path, pairs, like, self.stop_if_asked)
+            return self._finished(path, count) if moved else None
+        if (rest := others(inputs, parts)).rows:
+            piece, own = self.folder / "rest.parquet", {"firnline.piece": "0"}
+            if not move(task, rest, piece, own, like, self.stop_if_asked):
+                rows = statements(task, rest, types, None).rows
+                self._copy(piece, in_order(task, rows, {}), own)
+            parts.append(read_footer(piece))
         self.stop_if_asked()
-        used_up = [footer.path for footer in parts]
-        join(parts, path, {**metadata, "firnline.rows": str(count)}, used_up=used_up)
+        join(parts, path, pairs, used_up=[footer.path for footer in parts])
         return self._finished(path, count)
 
-    def _schema(self, types: Mapping[str, str]) -> bytes:
-        """Return the schema of the files that this task writes."""
+    def _like(self, types: Mapping[str, str]) -> Footer:
+        """Return the footer of a file that DuckDB writes for this task, without rows."""
         path = self.folder / "schema.parquet"
         nulls = ", ".join(
             f"CAST(NULL AS {types[name]}) AS {quote_name(name)}" for name, _ in self.task.columns
         )
         self._copy(path, in_order(self.task, f"SELECT {nulls} WHERE false", {}), {})
-        schema = read_footer(path).schema
+        footer = read_footer(path)
         path.unlink()
-        return schema
+        return footer
 
     def _order(self) -> list[tuple[str, bool]]:
         return [(key.column, key.descending) for key in self.task.sort_by]

@@ -257,6 +257,13 @@ class KernelTask(msgspec.Struct, frozen=True, kw_only=True):
     ``sort_by``, ``stats_columns``, the key, ``metadata``, ``memory`` and the form of the parts."""
 
     @property
+    def is_plain(self) -> bool:
+        """True if all rows that no delete hides are rows of the only output, in any order."""
+        changes = (self.query, self.keep, self.keys, self.cluster, self.layout, self.intake)
+        plain = all(each is None for each in changes)
+        return plain and not (self.sort_by or self.primary_key or self.only_touched)
+
+    @property
     def has_digests(self) -> bool:
         """True unless a column has a type without digests; then rows are only counted."""
         return all(_has_digests(kind) for _, kind in self.columns)

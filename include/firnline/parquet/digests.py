@@ -8,7 +8,7 @@ end. What DuckDB has written is read by another library than its own.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Generator, Iterator, Sequence
 from contextlib import closing
 from itertools import groupby
 from pathlib import Path
@@ -17,7 +17,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from firnline.parquet.io import UNREADABLE, unreadable
+from firnline.parquet.io import UNREADABLE, chunks_of, rows_at_once, unreadable
 from firnline.types.digests import Digest
 from firnline.types.rowhash import BATCH_ROWS, RowDigest, can_digest
 from firnline.types.sql import fold_name
@@ -29,14 +29,10 @@ _FORM: dict[str, Any] = {
 }
 """A row group of any size is read one buffer at a time; old timestamps are in microseconds, as
 DuckDB reads them."""
-_BATCH_BYTES = 8 * 2**20
-_LEAST_ROWS = 64
 _CODE_BYTES = 4
 """Bytes of a code of a dictionary at most, in pages."""
 _DICTIONARY_BYTES = 2**20
 """Bytes of a dictionary at most: writers do without one that would be larger."""
-_VALUE_BYTES = 8
-"""Bytes of a value in memory at least, however few it takes in pages."""
 _Reading = tuple[list[int], list[str]]
 """Row groups that follow each other, and the texts that are read as codes in all of them."""
 
@@ -98,19 +94,9 @@ def _batches(
         with pq.ParquetFile(path, **form) as file:
             # A name in ``columns`` may be the beginning of others.
             columns = None if len(wanted) == len(file.schema_arrow) else wanted
-            rows = _rows_at_once(metadata, groups)
+            rows = rows_at_once(metadata, groups, BATCH_ROWS)
             for batch in file.iter_batches(rows, groups, columns, use_threads=False):
                 yield batch if columns is None else batch.select(wanted)
-
-
-def _rows_at_once(metadata: pq.FileMetaData, groups: Sequence[int]) -> int:
-    size = sum(
-        max(chunk.total_uncompressed_size, chunk.num_values * _VALUE_BYTES)
-        for chunk in _chunks(metadata, groups)
-    )
-    count = sum(metadata.row_group(number).num_rows for number in groups)
-    mean = max(1, int(size) // max(1, int(count)))
-    return max(_LEAST_ROWS, min(BATCH_ROWS, _BATCH_BYTES // mean))
 
 
 def _readings(file: pq.ParquetFile) -> Iterator[_Reading]:
@@ -123,7 +109,7 @@ def _readings(file: pq.ParquetFile) -> Iterator[_Reading]:
     texts = {c.path for c in schema if c.path == c.name and c.physical_type == "BYTE_ARRAY"}
 
     def coded(number: int) -> list[str]:
-        chunks = _chunks(file.metadata, [number])
+        chunks = chunks_of(file.metadata, [number])
         return [c.path_in_schema for c in chunks if c.path_in_schema in texts and _is_coded(c)]
 
     for names, groups in groupby(range(file.metadata.num_row_groups), coded):
@@ -134,8 +120,3 @@ def _is_coded(chunk: pq.ColumnChunkMetaData) -> bool:
     """Return True if a chunk is not larger than a dictionary and a code for each value."""
     most = _DICTIONARY_BYTES + chunk.num_values * _CODE_BYTES
     return bool(chunk.has_dictionary_page and chunk.total_uncompressed_size <= most)
-
-
-def _chunks(metadata: pq.FileMetaData, groups: Iterable[int]) -> Iterator[pq.ColumnChunkMetaData]:
-    for group in map(metadata.row_group, groups):
-        yield from map(group.column, range(group.num_columns))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import errno
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Protocol
 
@@ -23,6 +23,10 @@ _MAGIC = b"PAR1"
 _MAGIC_ENCRYPTED = b"PARE"
 UNREADABLE = (pa.ArrowException, OSError, UnicodeDecodeError)
 """Exceptions of pyarrow for a damaged file; the last one is for column names."""
+_BATCH_BYTES = 8 * 2**20
+_LEAST_ROWS = 64
+_VALUE_BYTES = 8
+"""Bytes of a value in memory at least, however few it takes in pages."""
 _FOOTER_END = 8
 """Bytes after the footer: its length and the magic."""
 
@@ -138,6 +142,23 @@ def _with_bounds(rows: pa.Table) -> list[str]:
         if not pa.types.is_nested(field.type)
         and not (pa.types.is_floating(field.type) and pc.any(pc.is_nan(column)).as_py())
     ]
+
+
+def rows_at_once(metadata: pq.FileMetaData, groups: Sequence[int], most: int) -> int:
+    """Return how many rows of these row groups are a batch of about 8 MiB, at most ``most``."""
+    size = sum(
+        max(chunk.total_uncompressed_size, chunk.num_values * _VALUE_BYTES)
+        for chunk in chunks_of(metadata, groups)
+    )
+    count = sum(metadata.row_group(number).num_rows for number in groups)
+    mean = max(1, int(size) // max(1, int(count)))
+    return max(_LEAST_ROWS, min(most, _BATCH_BYTES // mean))
+
+
+def chunks_of(metadata: pq.FileMetaData, groups: Iterable[int]) -> Iterator[pq.ColumnChunkMetaData]:
+    """Yield the column chunks of row groups."""
+    for group in map(metadata.row_group, groups):
+        yield from map(group.column, range(group.num_columns))
 
 
 def read_local_footer(path: Path) -> pq.FileMetaData:

@@ -38,6 +38,11 @@ _VERSION, _SCHEMA, _NUM_ROWS, _ROW_GROUPS, _PAIRS, _CREATED_BY, _ORDERS, _ENCRYP
 _ELEMENT_NAME, _CHILDREN = 4, 5
 _COLUMNS, _BYTES, _ROWS, _SORTING, _GROUP_START, _ORDINAL = 1, 2, 3, 4, 5, 7
 _PATH, _CHUNK_START, _META = 1, 2, 3
+_FORM_OF_ELEMENT: Final = (1, 2, 3, 4, 5)
+"""Of an element of the schema: physical type and its length, repetition, name and children."""
+_STATISTICS = 12
+_BOUNDS: Final = (1, 2, 5, 6, 7, 8)
+"""Smallest and largest value in statistics, in their former and present form."""
 _OFFSET_INDEX: Final = (4, 5)
 _COLUMN_INDEX: Final = (6, 7)
 _CRYPTO: Final = (8, 9)
@@ -287,6 +292,48 @@ def state(
         known = plain.structs(_PAIRS) if _PAIRS in plain.fields else []
         added = [_pair(key, value) for key, value in pairs.items()]
         plain.put(_PAIRS, LIST, Items(STRUCT, [*known, *added]))
+    _replace_footer(path, plain)
+
+
+def adopt(path: Path, like: Footer, without_bounds: Collection[str] = ()) -> bool:
+    """Give a file the schema of another one; return False if its pages are of other columns.
+
+    What a logical type is called differs between writers; only files whose schemas are equal byte
+    by byte are joined.
+
+    Args:
+        path: a local file whose columns have the logical types of ``like``.
+        like: footer with the schema to state.
+        without_bounds: columns whose smallest and largest value have to go.
+
+    Raises:
+        PartUnreadableError: see ``read_footer``.
+        OSError: the disk.
+    """
+    footer = read_footer(path)
+    plain = footer.plain
+    if _forms(footer) != _forms(like):
+        return False
+    for number in (_SCHEMA, _ORDERS):
+        if number in like.plain.fields:
+            plain.fields[number] = like.plain.fields[number]
+    named = {name.encode() for name in without_bounds}
+    for group in footer.row_groups:
+        for chunk in group.chunks():
+            meta = chunk.struct(_META)
+            if _only(meta.get(_LEAF)) in named and _STATISTICS in meta.fields:
+                meta.struct(_STATISTICS).drop(*_BOUNDS)
+    _replace_footer(path, plain)
+    return True
+
+
+def _forms(footer: Footer) -> list[tuple[object, ...]]:
+    """Return what the pages of each column depend on; the root's name says nothing."""
+    elements = footer.plain.structs(_SCHEMA)[1:]
+    return [tuple(each.get(number) for number in _FORM_OF_ELEMENT) for each in elements]
+
+
+def _replace_footer(path: Path, plain: Struct) -> None:
     with path.open("r+b") as file:
         file.seek(-8, 2)
         length = int.from_bytes(file.read(4), "little")
