@@ -305,3 +305,10 @@ def test_the_rows_are_those_of_the_inputs_whatever_they_are(
         wanted
     )
     assert found.num_rows == 2 * ROWS
+
+
+def test_a_table_of_many_columns_is_left_to_duckdb_where_memory_is_small(group: Group) -> None:
+    """Each column of a file is read through a buffer of its own."""
+    wide = pa.table({f"c{n}": list(range(ROWS)) for n in range(130)})
+    assert not by_arrow(moved(group, wide, memory=128 * 2**20))
+    assert by_arrow(moved(group, wide, memory=256 * 2**20))

@@ -6,8 +6,8 @@ dictionaries on the way. The file is one that DuckDB could have written: its sch
 groups, dictionaries and filters, so later merges copy its row groups (``kernel.copies``).
 
 Memory: one row group in memory (``Try.row_group_bytes``), twice while it is put together, its
-encoded columns, and buffers of 1 MiB for each column of the file that is read. Whatever Arrow
-cannot do is left to DuckDB, errors of damaged inputs included: it says which one.
+encoded columns, and a buffer for each column of the file that is read. Whatever Arrow cannot do is
+left to DuckDB, errors of damaged inputs included: it says which one.
 """
 
 from __future__ import annotations
@@ -15,7 +15,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -37,8 +36,9 @@ _TYPES = frozenset({
     "UTINYINT", "VARCHAR",
 })  # fmt: skip
 """Types that Arrow and DuckDB write as the same values; ``adopt`` compares the columns."""
-_FORM: dict[str, Any] = {"pre_buffer": False, "buffer_size": 2**20}
-"""A row group of any size is read one buffer at a time."""
+_MOST_BUFFER, _LEAST_BUFFER = 2**20, 2**16
+"""Bytes of the buffer through which a column of a file is read, whatever size its row groups have;
+all buffers together take as much as a row group in memory."""
 _BATCH_ROWS = 65_536
 _LEAST_ROWS = 8_192
 """Mean rows of a file from which Arrow is quicker: opening one takes it longer than DuckDB."""
@@ -80,7 +80,7 @@ def move(
     try:
         files = _files(task, inputs)
         with _Output(task, how, path, metadata) as output:
-            for batch in _batches(files):
+            for batch in _batches(files, _buffer(task, how)):
                 stop_if_asked()
                 output.add(batch)
             without_bounds = output.end()
@@ -99,6 +99,8 @@ def _is_simple(task: KernelTask, inputs: Inputs) -> bool:
     filters = task.bloom_filters
     as_usual = task.threads == 1 and (filters is None or filters.max_distinct is None)
     if not as_usual or not task.is_plain or not inputs.staged:
+        return False
+    if _buffer(task, tries(task.memory, 1)[0]) < _LEAST_BUFFER:
         return False
     if inputs.rows < _LEAST_ROWS * len(inputs.rows_of):
         return False
@@ -158,10 +160,19 @@ def _has_codes(chunk: pq.ColumnChunkMetaData) -> bool:
     return bool(chunk.has_dictionary_page and chunk.total_uncompressed_size < 4 * chunk.num_values)
 
 
-def _batches(files: Sequence[_File]) -> Iterator[pa.RecordBatch]:
+def _buffer(task: KernelTask, how: Try) -> int:
+    return min(how.row_group_bytes // max(len(task.columns), 1), _MOST_BUFFER)
+
+
+def _batches(files: Sequence[_File], buffer: int) -> Iterator[pa.RecordBatch]:
     for each in files:
-        form = {**_FORM, "metadata": each.metadata, "read_dictionary": list(each.coded)}
-        with pq.ParquetFile(each.path, **form) as file:
+        with pq.ParquetFile(
+            each.path,
+            metadata=each.metadata,
+            read_dictionary=list(each.coded),
+            pre_buffer=False,
+            buffer_size=buffer,
+        ) as file:
             groups = range(each.metadata.num_row_groups)
             rows = rows_at_once(each.metadata, groups, _BATCH_ROWS)
             yield from file.iter_batches(rows, use_threads=False)

@@ -6,6 +6,42 @@ from tests.mutations.model import Mutation
 
 KERNEL = (
     Mutation(
+        name="texts that only move are not looked at",
+        file="include/firnline/kernel/moves.py",
+        old="                values.validate(full=True)",
+        new="                values.validate()",
+        breaks="A text that is not UTF-8 gets into a part that no reader of DuckDB can read.",
+        caught_by=("tests/kernel/test_moves.py",),
+        unit=None,
+    ),
+    Mutation(
+        name="bounds leave NaN out in rows that only move",
+        file="include/firnline/kernel/moves.py",
+        old="        self.with_nan |= {name for name in group.column_names if _has_nan(group[name])}\n",
+        new="",
+        breaks="Readers skip row groups with NaN when they look for large numbers.",
+        caught_by=("tests/kernel/test_moves.py",),
+        unit=None,
+    ),
+    Mutation(
+        name="rows behind a full row group are forgotten",
+        file="include/firnline/kernel/moves.py",
+        old="            self._wait(whole.slice(count))",
+        new="            pass",
+        breaks="Merges of more rows than a row group holds fail, instead of losing them.",
+        caught_by=("tests/kernel/test_moves.py",),
+        unit=None,
+    ),
+    Mutation(
+        name="a schema is stated over pages of another form",
+        file="include/firnline/parquet/join.py",
+        old="    if _forms(footer) != _forms(like):\n        return False\n",
+        new="",
+        breaks="A part with a wide decimal cannot be read, or has other values.",
+        caught_by=("tests/kernel/test_moves.py",),
+        unit=None,
+    ),
+    Mutation(
         name="the last range of a cluster is not written",
         file="include/firnline/kernel/ranges.py",
         old="""        found: list[Range] = []
