@@ -113,6 +113,7 @@ def _drop(_work: Path, rounds: int) -> list[Figures]:
 
 SECTIONS: dict[str, Callable[[Path, int], list[Figures]]] = {
     "sorted": lambda work, rounds: merge.compare("sorted", CACHE, work, rounds),
+    "sorted parts": lambda work, rounds: merge.compare("sorted parts", CACHE, work, rounds),
     "unsorted": lambda work, rounds: merge.compare("unsorted", CACHE, work, rounds),
     "cold": lambda work, rounds: cold.compare(CACHE, work, rounds),
     "small": lambda work, rounds: small.compare(CACHE, work, rounds),

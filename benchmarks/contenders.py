@@ -126,6 +126,23 @@ def _polars(*, sort: bool) -> Contender:
     return Staged(merge)
 
 
+def _polars_merging() -> Contender:
+    """Merge of sorted runs: two streams at a time, until one is left."""
+    import polars as pl
+
+    def merge(paths: list[str], out: str) -> None:
+        runs = [pl.scan_parquet(path, hive_partitioning=False) for path in paths]
+        while len(runs) > 1:
+            pairs = zip(runs[::2], runs[1::2], strict=False)
+            left = runs[-1:] if len(runs) % 2 else []
+            runs = [one.merge_sorted(other, list(SORT)) for one, other in pairs] + left
+        runs[0].sink_parquet(
+            out, compression="zstd", compression_level=LEVEL, row_group_size=ROW_GROUP
+        )
+
+    return Staged(merge)
+
+
 class Firnline:
     """The product: plan, merge on a warm session of Spark local[2], commit, publish."""
 
@@ -291,12 +308,24 @@ UNSORTED: dict[str, tuple[str, Callable[[], Contender]]] = {
     "delta-rs compact": ("local disk", lambda: DeltaRs(sort=False)),
 }
 
+LOCAL = "firnline, local disk"
+"""The contender whose table is on local disk, as that of delta-rs."""
+UNSORTED[LOCAL] = (
+    "rows counted, the table on local disk as that of delta-rs",
+    lambda: Firnline(sort=False, proof="counts"),
+)
+SORTED_PARTS: dict[str, tuple[str, Callable[[], Contender]]] = {
+    **{name: SORTED[name] for name in ("firnline", "firnline, rows counted", "DuckDB", "Polars")},
+    "Polars merge_sorted": ("2 threads, S3, runs merged in pairs", _polars_merging),
+}
+KINDS = {"sorted": SORTED, "sorted parts": SORTED_PARTS, "unsorted": UNSORTED}
+
 
 def main(kind: str, name: str) -> None:
     """Serve rounds until standard input ends."""
     answers = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)  # whatever libraries print
-    contender = {"sorted": SORTED, "unsorted": UNSORTED}[kind][name][1]()
+    contender = KINDS[kind][name][1]()
     for line in sys.stdin:
         said: object = None
         if line.strip() == "prepare":

@@ -1,7 +1,7 @@
 """What a large fleet costs: requests, dollars, bytes of log and memory, and what breaks first.
 
     python -m benchmarks.cost [--parts 100000000] [--appends 10000] [--tables 1000] [--reads 1000]
-        [--put 5e-6] [--get 4e-7] [--sizes 100000,300000,1000000,3000000]
+        [--put 5e-6] [--get 4e-7] [--sizes 100000,300000,1000000,3000000,5000000]
 
 Two fleets with the same parts and appends: all in one table, and spread evenly over many tables.
 Nothing is guessed but the prices, which are arguments:
@@ -48,7 +48,7 @@ from firnline.units import about_size
 from tools.bootstrap import REPO
 
 CACHE = REPO / ".cache" / "bench" / "cost"
-SIZES = (100_000, 300_000, 1_000_000, 3_000_000)
+SIZES = (100_000, 300_000, 1_000_000, 3_000_000, 5_000_000)
 HOURS_A_MONTH = 730
 DRIVER = 16 * 2**30
 """Memory of a driver that is easily had: the limit for the question what breaks first."""

@@ -54,14 +54,27 @@ def _props(rng: np.random.Generator, rows: int) -> pa.Array:
     return pa.StringArray.from_buffers(rows, offsets, pa.py_buffer(text.tobytes()))
 
 
-def make(folder: Path, files: int = 100, rows: int = 100_000) -> list[Path]:
-    """The files of the data set under ``folder``, written where they are missing."""
+def make(
+    folder: Path, files: int = 100, rows: int = 100_000, *, in_order: bool = False
+) -> list[Path]:
+    """The files of the data set under ``folder``, written where they are missing.
+
+    Args:
+        folder: created if missing.
+        files: number of them.
+        rows: of each.
+        in_order: each file is sorted by SORT, and says so.
+    """
     folder.mkdir(parents=True, exist_ok=True)
+    order = [pq.SortingColumn(column) for column in (1, 0)] if in_order else None
     paths = [folder / f"part-{file:05d}.parquet" for file in range(files)]
     for file, path in enumerate(paths):
         if path.exists():
             continue
         half = path.with_suffix(".tmp")
-        pq.write_table(make_table(file, rows), half, compression="snappy")
+        table = make_table(file, rows)
+        if in_order:
+            table = table.sort_by([(column, "ascending") for column in SORT])
+        pq.write_table(table, half, compression="snappy", sorting_columns=order)
         half.rename(path)
     return paths

@@ -96,18 +96,21 @@ def server(folder: Path) -> Iterator[S3Server]:
 
 def compare(kind: str, cache: Path, work: Path, rounds: int) -> list[Figures]:
     """One warm-up each, then ``rounds`` in turn, every other one backwards."""
-    files = data.make(cache / "merge")
-    known = {"sorted": contenders.SORTED, "unsorted": contenders.UNSORTED}[kind]
+    in_order = kind == "sorted parts"
+    folder = cache / ("merge-sorted" if in_order else "merge")
+    files, known = data.make(folder, in_order=in_order), contenders.KINDS[kind]
     with ExitStack() as stack:
         s3 = stack.enter_context(server(work))
         access = StoreAccess.from_env(s3.env())
         players = []
         for number, (name, (what, _)) in enumerate(known.items()):
             root = s3.url(f"table{number}")
+            if name == contenders.LOCAL:
+                root = f"file://{work}/{kind}-local/table{number}"
             lay_out(root, access, files, contenders.GROUPS)
             places = {
                 "BENCH_ROOT": root,
-                "BENCH_DATA": str(cache / "merge"),
+                "BENCH_DATA": str(folder),
                 "BENCH_WORK": str(work / f"{kind}-{number}"),
             }
             player = Player(kind, name, what, {**s3.env(), **places})

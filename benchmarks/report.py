@@ -171,7 +171,7 @@ def _extra(name: str, found: Sequence[Mapping[str, Any]]) -> list[str]:
     """Return what the figures of a section tell besides."""
     if name in _OWN_NOTES:
         return [key for key in found[0] if key not in _OF_ALL]
-    if name in {"sorted", "unsorted", "cold"}:
+    if name in {"sorted", "sorted parts", "unsorted", "cold"}:
         return ["requests", "files_out", "bytes_out"]
     if name == "memory":
         return ["of_kernel_memory"]
@@ -203,7 +203,7 @@ def _picture(sections: Mapping[str, Mapping[str, Any]]) -> str:
     """Bars of medians, whiskers from the fastest to the slowest round."""
     bars = [
         (name, one)
-        for name in ("sorted", "unsorted", "small")
+        for name in ("sorted", "sorted parts", "unsorted", "small")
         if name in sections
         for one in sections[name]["figures"]
     ]

@@ -14,11 +14,18 @@ stands there once more without (`merge.proof: counts`).
 """
 TEXTS: dict[str, tuple[str, str]] = {
     "sorted": ("Sorted merge", _MERGE.format(sorted="sorted by (event, ts), ")),
+    "sorted parts": (
+        "Sorted merge of sorted parts",
+        _MERGE.format(sorted="sorted by (event, ts), ").rstrip("\n")
+        + """ Each input is sorted already and says so in its
+footer, as all parts that firnline writes.
+""",
+    ),
     "unsorted": (
         "Unsorted merge",
         _MERGE.format(sorted="").rstrip("\n")
         + """ delta-rs reads and writes local disk, and writes no Bloom
-filters.
+filters; so firnline stands there with a table on local disk, too.
 """,
     ),
     "cold": (
