@@ -282,7 +282,7 @@ def test_an_approved_rewrite_shows_its_rows_and_commits_exactly_the_parts_that_w
     # Nobody sees it, and nobody holds the lock while a person thinks.
     assert rows_by_day(table) == before
     assert rewritten.stack.api.pools()["rewritten.merge"]["occupied_slots"] == 0
-    assert run.tasks["mirror"] is None
+    assert not run.tasks["mirror"]
     rewritten.answer(run, "approve", "Approve")
     assert run.ended().state == "success", run.log("commit")
     (header, *_) = history(table)
