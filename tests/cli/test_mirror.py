@@ -124,6 +124,19 @@ def test_a_mirror_that_only_the_table_states_is_published_too(
     assert (published(tmp_path), "mirror" in after.out + after.err) == (2, False)
 
 
+def test_an_import_publishes(firnline: Firnline, settings: Path, tmp_path: Path) -> None:
+    asked = ("--settings", settings)
+    firnline("mirror", "events", *asked)
+    old = tmp_path / "old"
+    old.mkdir()
+    pq.write_table(pa.table({"x": [7]}), old / "one.parquet")
+    planned = firnline("import", "events", f"file://{old}", "--dry-run", *asked)
+    assert (planned.code, published(tmp_path)) == (0, 1)
+    imported = firnline("import", "events", f"file://{old}", *asked)
+    assert "The Delta mirror of events has a new version: 1 file more, 0 files" in imported.out
+    assert firnline("mirror", "events", "--check", *asked).code == 0
+
+
 def test_an_append_publishes_when_it_is_asked_to(
     firnline: Firnline, settings: Path, tmp_path: Path
 ) -> None:
