@@ -87,7 +87,7 @@ def run_mirror(
     others = dict.fromkeys(name for each in done.found.values() for name in each.stated)
     left = {n: error for n in others if n not in asked and (error := done.publish(n))}
     if not named and done.found:
-        left, failed = failed, {}
+        left, failed = left | failed, {}
     kept = Kept() if options.dry_run else _keep_short(table, done.found)
     for error in failed.values():
         raise error
