@@ -124,6 +124,24 @@ def test_a_mirror_that_only_the_table_states_is_published_too(
     assert (published(tmp_path), "mirror" in after.out + after.err) == (2, False)
 
 
+def test_settings_that_leave_the_mirror_out_do_not_end_it_and_the_answer_says_what_does(
+    firnline: Firnline, settings: Path, tmp_path: Path
+) -> None:
+    firnline("mirror", "events", "--settings", settings)
+    root = f"file://{tmp_path}/events"
+    silent = settings_file(tmp_path, f"tables: {{events: {{root: '{root}'}}}}")
+    answer = firnline("properties", "apply", "events", "--yes", "--settings", silent)
+    assert answer.code == 0
+    assert "events says what the settings say: nothing to do." in answer.out
+    assert "events states mirror: [delta], and the settings do not name it: it goes" in answer.out
+    assert "write mirror without delta into the settings file ([] if none is left; " in answer.out
+    ends = settings_file(tmp_path, f"tables: {{events: {{root: '{root}', mirror: []}}}}")
+    ended = firnline("properties", "apply", "events", "--yes", "--settings", ends)
+    assert "goes on" not in ended.out
+    again = firnline("properties", "apply", "events", "--yes", "--settings", silent)
+    assert "mirror" not in again.out
+
+
 def test_an_import_publishes(firnline: Firnline, settings: Path, tmp_path: Path) -> None:
     asked = ("--settings", settings)
     firnline("mirror", "events", *asked)
