@@ -65,7 +65,6 @@ for table in tables_of(REWRITE.operation):
         start_date=BEGINNING,
     ):
         first = PlanRewrite(task_id="plan", work=REWRITE, table=table, execution_timeout=READING)
-        _, job, report = submit_then_report(REWRITE, table, JOBS, first)
         approve = ApprovePrepared(task_id="approve", work=REWRITE, table=table)
         commit = CommitPrepared(
             task_id="commit",
@@ -74,4 +73,5 @@ for table in tables_of(REWRITE.operation):
             execution_timeout=READING,
             **table.lock(REWRITE.operation),
         )
+        _, job, report = submit_then_report(REWRITE, table, JOBS, first, commit)
         job >> approve >> commit >> report

@@ -5,6 +5,7 @@ settings file, as a root URL, or as an open ``Table``; credentials come from the
 usual chain of the store's cloud, unless the table was opened with others. Kernels run in this
 process, as many at once as its cores and 60 % of its memory allow. Each function does what the
 command of its name does, with the same guarantees, and returns its report; ``plan_…`` only plans.
+What commits publishes the mirrors of the table, too; if that fails, it is a warning in the log.
 All errors are ``FirnlineError``.
 """
 
@@ -26,6 +27,7 @@ from firnline.operations.options import (
     DropOptions,
     EraseOptions,
     MergeOptions,
+    MirrorOptions,
     RestoreOptions,
     RewriteOptions,
     TtlOptions,
@@ -40,7 +42,8 @@ from firnline.table import Table
 from firnline.table import open_table as open_with
 
 if TYPE_CHECKING:
-    from firnline.log.txn_file import TxnHeader
+    from firnline.log.txn_file import RunIdentity, TxnHeader
+    from firnline.mirror.progress import MirrorProgress
     from firnline.operations.cleanup.plan import CleanupPlan
     from firnline.operations.cleanup.run import CleanupReport
     from firnline.operations.delete.plan import DeletePlan, ErasePlan
@@ -50,6 +53,7 @@ if TYPE_CHECKING:
     from firnline.operations.erase.run import EraseReport
     from firnline.operations.merge.groups import MergePlan
     from firnline.operations.merge.run import MergeReport
+    from firnline.operations.mirror.run import MirrorReport
     from firnline.operations.restore.plan import RestorePlan
     from firnline.operations.rewrite.plan import RewritePlan
     from firnline.operations.rewrite.report import RewriteReport
@@ -58,6 +62,7 @@ if TYPE_CHECKING:
 
 OnProgress = Callable[[Progress], None]
 OptionsT = TypeVar("OptionsT", bound=msgspec.Struct)
+ReportT = TypeVar("ReportT")
 
 
 def open_table(
@@ -162,8 +167,10 @@ def merge(
         open_table(table),
         _to_run(options or MergeOptions(), MergeOptions, "plan_merge"),
     )
-    run = identity_here(opened, _BY)
-    return run_merge(opened, lambda: local_engine(opened), given, run, on_progress)
+    return _then_publish(
+        opened,
+        lambda run: run_merge(opened, lambda: local_engine(opened), given, run, on_progress),
+    )
 
 
 def plan_merge(table: Table | str, options: MergeOptions | None = None) -> MergePlan:
@@ -184,8 +191,10 @@ def delete(
 
     given = DeleteOptions(where=options) if isinstance(options, str) else options
     opened, given = open_table(table), _to_run(given, DeleteOptions, "plan_delete")
-    run = identity_here(opened, _BY)
-    return run_delete(opened, lambda: local_engine(opened), given, run, on_progress)
+    return _then_publish(
+        opened,
+        lambda run: run_delete(opened, lambda: local_engine(opened), given, run, on_progress),
+    )
 
 
 def plan_delete(table: Table | str, options: DeleteOptions | str) -> DeletePlan:
@@ -203,8 +212,10 @@ def erase(
     from firnline.operations.erase.run import run_erase
 
     opened, given = open_table(table), _to_run(options, EraseOptions, "plan_erase")
-    run = identity_here(opened, _BY)
-    return run_erase(opened, lambda: local_engine(opened), given, run, on_progress)
+    return _then_publish(
+        opened,
+        lambda run: run_erase(opened, lambda: local_engine(opened), given, run, on_progress),
+    )
 
 
 def plan_erase(table: Table | str, options: EraseOptions) -> ErasePlan:
@@ -221,8 +232,10 @@ def rewrite(
     from firnline.operations.rewrite.run import run_rewrite
 
     opened, given = open_table(table), _to_run(options, RewriteOptions, "plan_rewrite")
-    run = identity_here(opened, _BY)
-    return run_rewrite(opened, lambda: local_engine(opened), given, run, on_progress)
+    return _then_publish(
+        opened,
+        lambda run: run_rewrite(opened, lambda: local_engine(opened), given, run, on_progress),
+    )
 
 
 def plan_rewrite(table: Table | str, options: RewriteOptions) -> RewritePlan:
@@ -237,7 +250,7 @@ def drop(table: Table | str, options: DropOptions) -> DropReport:
     from firnline.operations.drop.run import run_drop
 
     opened, given = open_table(table), _to_run(options, DropOptions, "plan_drop")
-    return run_drop(opened, given, identity_here(opened, _BY))
+    return _then_publish(opened, lambda run: run_drop(opened, given, run))
 
 
 def plan_drop(table: Table | str, options: DropOptions) -> DropPlan:
@@ -252,7 +265,7 @@ def ttl(table: Table | str, options: TtlOptions | None = None) -> DropReport:
     from firnline.operations.ttl.run import run_ttl
 
     opened, given = open_table(table), _to_run(options or TtlOptions(), TtlOptions, "plan_ttl")
-    return run_ttl(opened, given, identity_here(opened, _BY))
+    return _then_publish(opened, lambda run: run_ttl(opened, given, run))
 
 
 def plan_ttl(table: Table | str, options: TtlOptions | None = None) -> TtlPlan:
@@ -267,7 +280,7 @@ def restore(table: Table | str, options: RestoreOptions) -> TransactionReport:
     from firnline.operations.restore.run import run_restore
 
     opened, given = open_table(table), _to_run(options, RestoreOptions, "plan_restore")
-    return run_restore(opened, given, identity_here(opened, _BY))
+    return _then_publish(opened, lambda run: run_restore(opened, given, run))
 
 
 def plan_restore(table: Table | str, options: RestoreOptions) -> RestorePlan:
@@ -285,7 +298,7 @@ def cleanup(table: Table | str, options: CleanupOptions | None = None) -> Cleanu
         open_table(table),
         _to_run(options or CleanupOptions(), CleanupOptions, "plan_cleanup"),
     )
-    return run_cleanup(opened, given, identity_here(opened, _BY))
+    return _then_publish(opened, lambda run: run_cleanup(opened, given, run))
 
 
 def plan_cleanup(table: Table | str, options: CleanupOptions | None = None) -> CleanupPlan:
@@ -293,6 +306,18 @@ def plan_cleanup(table: Table | str, options: CleanupOptions | None = None) -> C
     from firnline.operations.cleanup.run import preview
 
     return preview(open_table(table), checked(options or CleanupOptions(), CleanupOptions))
+
+
+def publish_mirrors(
+    table: Table | str, *, on_progress: Callable[[MirrorProgress], None] | None = None
+) -> MirrorReport:
+    """Publish the newest state in the mirrors of a table, as ``firnline mirror`` does."""
+    from firnline.mirror.progress import silent
+    from firnline.operations.mirror.run import run_mirror
+
+    opened = open_table(table)
+    run = identity_here(opened, _BY)
+    return run_mirror(opened, MirrorOptions(), run, on_progress or silent)
 
 
 def verify(table: Table | str, options: VerifyOptions | None = None) -> VerifyReport:
@@ -325,6 +350,22 @@ def _refuse_unmirrored(table: Table) -> None:
     from firnline.operations.mirror.after import refuse_unmirrored
 
     refuse_unmirrored(table.settings, "mirror=True")
+
+
+def _then_publish(table: Table, act: Callable[[RunIdentity], ReportT]) -> ReportT:
+    """Do what may commit, publish the mirrors of the table, and return the report.
+
+    What was committed stands, whatever comes of the publication: its failure is a warning in the
+    log.
+    """
+    from firnline.operations.mirror.after import publish_committed, warn
+
+    run, puts = identity_here(table, _BY), table.store.counters.put
+    report = act(run)
+    outcome = publish_committed(table, run, puts)
+    if outcome is not None:
+        warn(outcome)
+    return report
 
 
 def _then_mirror(table: Table, result: AppendResult, *, mirror: bool) -> AppendResult:

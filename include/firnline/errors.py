@@ -148,6 +148,10 @@ class MirrorRefusedError(UsageError):
     """The table, or a state of it, has no place in the format of a mirror."""
 
 
+class MirrorPlaceError(MirrorRefusedError):
+    """The settings do not say where a mirror is that the table states; others may."""
+
+
 class NotMirroredError(MirrorRefusedError):
     """The table does not state that it has a mirror, so clean-up would not wait for one."""
 

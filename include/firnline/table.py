@@ -21,6 +21,19 @@ from firnline.store.base import Store
 from firnline.store.client import open_store
 
 
+class Stated:
+    """What a table says of itself, as all copies of one ``Table`` have last read it."""
+
+    def __init__(self) -> None:
+        self.properties: Properties | None = None
+        """None: it was not read yet, or the table states none."""
+
+    @property
+    def mirrors(self) -> tuple[str, ...]:
+        """Names of the formats in which it says to be mirrored."""
+        return () if self.properties is None else self.properties.mirrors
+
+
 @dataclass(frozen=True, slots=True, repr=False)
 class Table(Shown):
     """An open table, the first argument of every operation."""
@@ -36,12 +49,15 @@ class Table(Shown):
     """The caller's own settings, where ``settings`` are those in force; None: the same."""
     interrupts: Interrupts = field(default_factory=Interrupts, compare=False, repr=False)
     """The run's, which wait for the end of a commit."""
+    stated: Stated = field(default_factory=Stated, compare=False, repr=False)
+    """For who has to know it after an operation without another request."""
 
     def under(self, properties: Properties | None) -> Table:
-        """Return the table with the settings in force under its own properties.
+        """Return the table with the settings in force under its own properties, and note these.
 
         Raises PropertiesDifferError, SettingsError: see ``properties.in_force``.
         """
+        self.stated.properties = properties
         wanted = self.wanted or self.settings
         return replace(self, settings=in_force(wanted, properties), wanted=wanted)
 

@@ -108,6 +108,53 @@ def test_a_command_that_commits_publishes_and_one_that_only_looks_does_not(
     assert firnline("mirror", "events", "--check", *asked).code == 0
 
 
+def test_a_mirror_that_only_the_table_states_is_published_too(
+    firnline: Firnline, settings: Path, tmp_path: Path
+) -> None:
+    """A command that is given the root has no settings file that would name it."""
+    firnline("mirror", "events", "--settings", settings)
+    root = f"file://{tmp_path}/events"
+    deleted = firnline("delete", root, "--where", "x = 1", "--yes")
+    assert "The Delta mirror of events has a new version: 1 file more, 1 file less." in deleted.out
+    assert firnline("mirror", root, "--check").code == 0
+    ended = settings_file(tmp_path, f"tables: {{events: {{root: '{root}', mirror: []}}}}")
+    end = firnline("properties", "apply", "events", "--yes", "--settings", ended)
+    assert (end.code, end.err) == (0, "")
+    after = firnline("delete", root, "--where", "x = 0", "--yes")
+    assert (published(tmp_path), "mirror" in after.out + after.err) == (2, False)
+
+
+def test_settings_that_leave_the_mirror_out_do_not_end_it_and_the_answer_says_what_does(
+    firnline: Firnline, settings: Path, tmp_path: Path
+) -> None:
+    firnline("mirror", "events", "--settings", settings)
+    root = f"file://{tmp_path}/events"
+    silent = settings_file(tmp_path, f"tables: {{events: {{root: '{root}'}}}}")
+    answer = firnline("properties", "apply", "events", "--yes", "--settings", silent)
+    assert answer.code == 0
+    assert "events says what the settings say: nothing to do." in answer.out
+    assert "events states mirror: [delta], and the settings do not name it: it goes" in answer.out
+    assert "write mirror without delta into the settings file ([] if none is left; " in answer.out
+    ends = settings_file(tmp_path, f"tables: {{events: {{root: '{root}', mirror: []}}}}")
+    ended = firnline("properties", "apply", "events", "--yes", "--settings", ends)
+    assert "goes on" not in ended.out
+    again = firnline("properties", "apply", "events", "--yes", "--settings", silent)
+    assert "mirror" not in again.out
+
+
+def test_an_import_publishes(firnline: Firnline, settings: Path, tmp_path: Path) -> None:
+    asked = ("--settings", settings)
+    firnline("mirror", "events", *asked)
+    old = tmp_path / "old"
+    old.mkdir()
+    pq.write_table(pa.table({"x": [7]}), old / "one.parquet")
+    planned = firnline("import", "events", f"file://{old}", "--dry-run", *asked)
+    assert (planned.code, published(tmp_path)) == (0, 1)
+    imported = firnline("import", "events", f"file://{old}", *asked)
+    assert "The Delta mirror of events has a new version: 1 file more, 0 files" in imported.out
+    assert firnline("mirror", "events", "--check", *asked).code == 0
+
+
 def test_an_append_publishes_when_it_is_asked_to(
     firnline: Firnline, settings: Path, tmp_path: Path
 ) -> None:
@@ -154,3 +201,31 @@ def test_a_table_in_a_catalog_is_published_and_compared(
     assert behind.code == 1
     found = [behind.data[name]["missing"] for name in ("delta", "iceberg")]
     assert (behind.data["same"], found) == (False, [1, 1])
+
+
+def test_a_command_without_the_catalog_says_what_was_not_published_and_how_to(
+    firnline: Firnline, tmp_path: Path
+) -> None:
+    append(tmp_path, 0)
+    root = f"file://{tmp_path}/events"
+    where = f"catalog: lake, name: 'ns.{{table}}', properties: {{uri: 'sqlite:///{tmp_path}/c.db'}}"
+    alone = settings_file(
+        tmp_path, f"tables: {{events: {{root: '{root}', mirror: [{{iceberg: {{{where}}}}}]}}}}"
+    )
+    assert firnline("mirror", "events", "--settings", alone).code == 0
+    done = firnline("delete", root, "--where", "x = 1", "--yes")
+    assert done.code == 0
+    assert done.err == (
+        "firnline: the Iceberg mirror of events was not published: these settings do not say where "
+        f"it is; what was committed stands, and `firnline mirror {root}` with the settings file "
+        "that names its catalog publishes it\n"
+    )
+    both = settings_file(
+        tmp_path,
+        f"tables: {{events: {{root: '{root}', mirror: [delta, {{iceberg: {{{where}}}}}]}}}}",
+    )
+    assert firnline("mirror", "events", "--settings", both).code == 0
+    done = firnline("delete", root, "--where", "x = 0", "--yes")
+    assert "The Delta mirror of events has a new version" in done.out
+    assert done.err.startswith("firnline: warning: the Iceberg mirror of events was not published:")
+    assert "with the settings file that names its catalog publishes it\n" in done.err

@@ -100,7 +100,11 @@ tables:
     operations: [remove_partitions]
     partition_by: [day(ts)]
     approvers: [bo, cy]
-  rewritten: {{root: 'file://{folder}/rewritten', operations: [rewrite_partitions], {by_day}}}
+  rewritten:
+    root: 'file://{folder}/rewritten'
+    operations: [rewrite_partitions]
+    mirror: [delta]
+    partition_by: [day(ts)]
   erased: {{root: 'file://{folder}/erased', operations: [erase, delete_where], {by_day}}}
   swept: {{root: 'file://{folder}/swept', operations: [orphan_sweep], {by_day}}}
 """

@@ -10,6 +10,7 @@ import pytest
 
 from firnline.errors import EnvironmentFaultError, PreparedChangeError, UsageError
 from firnline.log.txn_file import RunIdentity
+from firnline.mirror.delta.head import read_head
 from firnline.operations.prepared.run import commit_prepared, waiting
 from firnline.state.history import history
 from firnline.state.snapshot import read_snapshot
@@ -21,7 +22,7 @@ from tools.airflow_api import wait_until
 from tools.airflow_backfill import create_backfill
 
 DAG_ID = "rewrite_partitions__rewritten"
-AFTER_PLAN = ("rewrite_partitions", "approve", "commit", "report")
+AFTER_PLAN = ("rewrite_partitions", "approve", "commit", "report", "mirror")
 SPAN = DAYS[1:6] if FULL else DAYS[1:3]
 """The days of the first backfill; each of them starts a JVM."""
 AGAIN = DAYS[1:3] if FULL else DAYS[1:2]
@@ -86,6 +87,12 @@ def rewrites(maintained: Maintained) -> list[tuple[str, str]]:
     return [(h.run.run_id, p) for h in headers if h.op == "rewrite" for p in h.partitions]
 
 
+def mirrored(table: Table) -> int | None:
+    """The newest transaction that the Delta mirror shows."""
+    head = read_head(table.store, table.paths)
+    return None if head is None else head.position.seq
+
+
 def test_a_backfill_rewrites_exactly_the_partitions_of_its_days_in_order(
     rewritten: Maintained,
 ) -> None:
@@ -106,6 +113,10 @@ def test_a_backfill_rewrites_exactly_the_partitions_of_its_days_in_order(
     report = runs[0].xcom("report")
     assert report["counts"]["rows_removed"] == 5
     assert runs[0].task("rewrite_partitions")["pool"] == "rewritten.merge"
+    # Without a question the job has committed, and the mirror does not wait for `commit`.
+    assert {run.tasks["commit"] for run in runs} == {"skipped"}
+    assert {run.tasks["mirror"] for run in runs} == {"success"}
+    assert mirrored(table) == history(table)[0].seq
 
 
 def test_the_form_over_all_runs_redoes_nothing_that_is_done(rewritten: Maintained) -> None:
@@ -271,9 +282,11 @@ def test_an_approved_rewrite_shows_its_rows_and_commits_exactly_the_parts_that_w
     # Nobody sees it, and nobody holds the lock while a person thinks.
     assert rows_by_day(table) == before
     assert rewritten.stack.api.pools()["rewritten.merge"]["occupied_slots"] == 0
+    assert not run.tasks["mirror"]
     rewritten.answer(run, "approve", "Approve")
     assert run.ended().state == "success", run.log("commit")
     (header, *_) = history(table)
+    assert (run.tasks["mirror"], mirrored(table)) == ("success", header.seq)
     shown = run.xcom("approve")["prepared"]
     assert header.why == f"as prepared: {shown}"
     assert header.run.approved_by == run.xcom("approve")["by"]
@@ -305,7 +318,7 @@ def test_a_rejected_rewrite_leaves_the_table_as_it_was_to_the_object(
     assert len(prepared) == 2
     rewritten.answer(run, "approve", "Reject")
     assert run.ended().state == "success", run.log("approve")
-    assert run.tasks["commit"] == run.tasks["report"] == "skipped"
+    assert {run.tasks[name] for name in ("commit", "report", "mirror")} == {"skipped"}
     assert "1 prepared part deleted: rejected by" in run.log("approve")
     # What stays says who decided; a sweep takes it when nobody can ask for it any more.
     after = {meta.key: meta.size for meta in table.store.list(table.paths.prefix)}

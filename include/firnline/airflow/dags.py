@@ -18,6 +18,7 @@ from airflow.sdk.definitions.param import ParamsDict
 
 from firnline.airflow.alerts import TableAlert, failure_alert, merge_deadline
 from firnline.airflow.mirror import then_mirror
+from firnline.airflow.prepared import CommitPrepared
 from firnline.airflow.submit import SubmitJob
 from firnline.airflow.tables import DagTable
 from firnline.airflow.tasks import PlanOperation, ReportRun, RunInTask
@@ -120,6 +121,7 @@ def submit_then_report(
     table: DagTable,
     jobs: Path,
     plan: PlanOperation | None = None,
+    commit: CommitPrepared | None = None,
 ) -> tuple[PlanOperation, SubmitJob, ReportRun]:
     """Create ``plan`` outside the pool, the Spark job in the pool, ``report`` and ``mirror``.
 
@@ -128,6 +130,7 @@ def submit_then_report(
         table: the table that they work on.
         jobs: the folder ``spark_jobs``.
         plan: the first task, if it is not a plain PlanOperation.
+        commit: the task that commits what the job may prepare; ``mirror`` waits for it too.
     """
     plan = plan or PlanOperation(task_id="plan", work=work, table=table, execution_timeout=READING)
     job = SubmitJob(
@@ -142,5 +145,5 @@ def submit_then_report(
     # Set-up and tear-down: the report also runs after a failed job, without making the run a
     # success; and clearing the job clears its plan too.
     plan >> job >> report.as_teardown(setups=plan)
-    then_mirror(table, job)
+    then_mirror(table, *filter(None, (job, commit)))
     return plan, job, report

@@ -318,7 +318,8 @@ def _row_text(row: Mapping[str, Any]) -> str:
     saved = row["score"]
     score = "nothing rewritten" if saved is None else f"{saved:,.0f} requests per GiB"
     parts = f"{row['parts_in']:,} parts become {row['parts_out']:,}"
-    return f"{row['table']}: {parts}, {about_size(row['bytes'])}, {score}"
+    first = ", its mirror waits for it" if row["ends_wait"] else ""
+    return f"{row['table']}: {parts}, {about_size(row['bytes'])}, {score}{first}"
 
 
 def _bound_text(row: Mapping[str, Any]) -> str:

@@ -69,12 +69,17 @@ def _publish(settings: TableSettings, context: Context) -> dict[str, Any]:
     return {**plain, "said": sentence(plain).removesuffix(".")}
 
 
-def then_mirror(table: DagTable, committing: BaseOperator) -> None:
-    """Create the task after the one that commits; none where no table has a mirror.
+def then_mirror(table: DagTable, *committing: BaseOperator) -> None:
+    """Create the task after those that commit; none where no table has a mirror.
 
-    It runs if that task succeeded: one that was skipped has committed nothing, and after one that
-    failed half-way the next run publishes.
+    It runs once all of them have ended, if one succeeded and none failed: those that were skipped
+    have committed nothing, and after one that failed half-way the next run publishes.
     """
     if table.mirrored:
-        publish = PublishMirror(task_id=MIRROR, table=table, execution_timeout=LONGEST)
-        committing >> publish
+        publish = PublishMirror(
+            task_id=MIRROR,
+            table=table,
+            execution_timeout=LONGEST,
+            trigger_rule="none_failed_min_one_success",
+        )
+        list(committing) >> publish

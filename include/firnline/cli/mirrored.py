@@ -1,8 +1,8 @@
 """The one rule of the command line for mirrors: who has committed publishes.
 
 A command that takes part in the table's history and has written something publishes the table's
-newest state in its mirrors, if the settings name one. An append does it when it is asked to. What
-was committed stands, whatever becomes of the publication.
+newest state in its mirrors (``operations.mirror.after.publish_committed``). An append does it when
+it is asked to. What was committed stands, whatever becomes of the publication.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from firnline.cli.failures import printable
 
 if TYPE_CHECKING:
+    from firnline.append.mirrored import MirrorOutcome
     from firnline.log.txn_file import RunIdentity
     from firnline.table import Table
 
@@ -36,25 +37,31 @@ def may_commit(table: Table, run: RunIdentity) -> None:
 def publish_written(*, silent: bool) -> None:
     """Publish the mirrors of the table that the command has written to.
 
-    Requests: those of ``operations.mirror.run.run_mirror``; none where nothing was written, or the
-    settings name no mirror.
+    Requests: those of ``operations.mirror.run.run_mirror``; none where nothing was written, or
+    neither the table states a mirror nor the settings name one.
 
     Args:
         silent: say nothing but failures and warnings.
     """
     if _Begun.run is None:
         return
-    table, run = _Begun.run
-    if table.settings.mirrors and table.store.counters.put:
-        publish(table, run, silent=silent)
+    from firnline.operations.mirror.after import publish_committed
+
+    outcome = publish_committed(*_Begun.run)
+    if outcome is not None:
+        _tell(outcome, silent=silent)
 
 
 def publish(table: Table, run: RunIdentity, *, silent: bool) -> None:
     """Publish, and say so; a failure is a warning: what was committed stands."""
-    from firnline.cli import output
     from firnline.operations.mirror.after import publish_after
 
-    outcome = publish_after(table, run)
+    _tell(publish_after(table, run), silent=silent)
+
+
+def _tell(outcome: MirrorOutcome, *, silent: bool) -> None:
+    from firnline.cli import output
+
     if outcome.error is not None:
         sys.stderr.write(f"firnline: {printable(outcome.said)}\n")
     elif not silent:

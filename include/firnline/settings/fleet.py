@@ -73,7 +73,9 @@ class FleetSettings(Section):
     schedule: Schedule | None = Field(
         default="@hourly",
         description="Schedule of the DAG `fleet__merge`, which reads the logs of these tables and "
-        "starts `merge__TABLE` where there is something to do. null: only by hand.",
+        "starts `merge__TABLE` where there is something to do. It publishes mirrors, too: with the "
+        "default a mirror shows an append an hour later at most, whatever its `every` says. null: "
+        "only by hand.",
     )
     budget: Budget | None = Field(
         default=None,

@@ -80,8 +80,8 @@ SPARK = (
     Mutation(
         name="the last batch of a stream is written twice after a restart",
         file="include/firnline/spark/format/sink.py",
-        old="        if batchId <= done:",
-        new="        if batchId < done:",
+        old="        if number <= done:",
+        new="        if number < done:",
         breaks="Rows of a batch whose driver died are there twice.",
         caught_by=("tests/unit/spark/format/test_sink.py",),
     ),

@@ -178,6 +178,20 @@ def test_mirrors_that_lack_something_are_published_in_quiet_hours_too(
     assert execute(dry_run=True)["mirrors"] == []
 
 
+def test_where_tables_have_schedules_of_their_own_the_planner_only_publishes(
+    runs: type[Runs], tables: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """So that it can run each minute (docs/mirrors.md, "How late a mirror is")."""
+    own = ", merge: {schedule: '@hourly'}"
+    settings(tables, monkeypatch, "{schedule: '* * * * *'}", f"{own}, mirror: [delta]")
+    for path in tables.glob("*/_log/*"):
+        os.utime(path, (0, 0))
+    figures = PlanFleet(task_id="plan").execute(with_dag())
+    assert (figures["published"], figures["started"]) == (["a", "b", "c"], [])
+    settings(tables, monkeypatch, "{schedule: '* * * * *'}", own)
+    assert execute()["tables"] == 0, "no log is read"
+
+
 def test_a_mirror_that_cannot_be_published_fails_the_run_once_all_others_were(
     runs: type[Runs], tables: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -72,12 +72,24 @@ def test_every_dag_that_commits_publishes_afterwards_where_a_table_has_a_mirror(
     assert {name.partition("__")[0] for name in found} == PUBLISHING
     for name, dag in found.items():
         task = dag.task_dict["mirror"]
-        (committing,) = task.upstream_list
-        assert committing.task_id == name.partition("__")[0]
+        committing = name.partition("__")[0]
+        # What a person is asked about is committed by a task of its own.
+        later = ("commit",) if dag.has_task("commit") else ()
+        assert {each.task_id for each in task.upstream_list} == {committing, *later}
         assert (task.pool, list(task.outlets)) == ("default_pool", [])
         # The run fails with it: a tear-down's failure would not be seen.
         assert not task.is_teardown
         assert task.downstream_list == []
+
+
+def test_the_mirror_of_a_rewrite_waits_for_the_answer_and_the_commit() -> None:
+    dag = load_dags(("t",), ", mirror: [delta]")["rewrite_partitions__t"]
+    task = task_of(dag)
+    assert dag.task_dict["approve"] in task.get_flat_relatives(upstream=True)
+    # A job that was not to ask has committed, and `commit` is skipped; a rejection skips all that
+    # is downstream of `approve`, `mirror` included.
+    assert task.trigger_rule == "none_failed_min_one_success"
+    assert task in dag.task_dict["approve"].get_flat_relatives(upstream=False)
 
 
 def publish(settings: TableSettings) -> PublishMirror:

@@ -35,7 +35,8 @@ def fleet(
 ) -> None:
     """Plan the merges of all tables with merge.schedule: fleet, in their order.
 
-    Most requests of a scan saved per byte rewritten comes first. Also names the tables whose
+    Most requests of a scan saved per byte rewritten comes first, and before all others what a
+    mirror waits for. Also names the tables whose
     mirror lacks something for longer than mirror.every. Reads logs only and writes nothing.
     Whether a merge is under way is known to Airflow, and not taken into account here.
     """
@@ -91,7 +92,7 @@ def _render(data: dict[str, Any]) -> None:
         output.Column("saved per GiB", number=True),
         output.Column("now", wrap=True),
     ]
-    rows = [_row(row, _bound(row["max_bytes"])) for row in data["starts"]]
+    rows = [_row(row, _now(row)) for row in data["starts"]]
     rows += [_row(row, f"no: {row['reason']}") for row in data["waiting"]]
     for row in data["unreadable"]:
         reason = f"cannot be read: {row['message']}; {row['next_step']}"
@@ -122,7 +123,8 @@ def _row(row: dict[str, Any], now: str) -> list[str]:
     return [row["table"], parts, number(row["saved"]), about_size(row["bytes"]), score, now]
 
 
-def _bound(max_bytes: int | None) -> str:
+def _now(row: dict[str, Any]) -> str:
     from firnline.units import about_size
 
-    return "yes" if max_bytes is None else f"yes, at most {about_size(max_bytes)} (budget)"
+    most, first = row["max_bytes"], ", its mirror waits for it" if row["ends_wait"] else ""
+    return f"yes{first}" if most is None else f"yes{first}, at most {about_size(most)} (budget)"

@@ -10,7 +10,14 @@ import typer
 from firnline.cli import output
 from firnline.cli.engine import EngineKind, EngineOption, MasterOption, ScratchOption, engine_for
 from firnline.cli.failures import when_stopped
-from firnline.cli.options import JsonOption, SettingsOption, TableArgument, command, open_target
+from firnline.cli.options import (
+    JsonOption,
+    SettingsOption,
+    TableArgument,
+    command,
+    identity,
+    open_target,
+)
 from firnline.cli.output import requests_text
 from firnline.cli.progress import importing
 from firnline.operations.options import ImportOptions
@@ -75,6 +82,7 @@ def _import(
     from firnline.operations.import_files.run import run_import
 
     name = table.settings.name
+    identity(table)  # who publishes its mirrors: an import is an append, and no transaction
     stopped = f"stopped; the files are in {name} all together or not at all"
     with (
         when_stopped(stopped, next_step=f"see `firnline parts {name}`, then run it again"),

@@ -119,6 +119,17 @@ def _render(data: dict[str, Any]) -> None:
 
 
 def _render_applied(data: dict[str, Any]) -> None:
+    _render_changes(data)
+    if left := data["unnamed_mirrors"]:
+        from firnline.mirror.stated import ending
+
+        output.line(
+            f"{data['table']} states mirror: [{', '.join(left)}], and the settings do not name it: "
+            f"it goes on. To end it, {ending(data['table'], left)}."
+        )
+
+
+def _render_changes(data: dict[str, Any]) -> None:
     if not data["changes"]:
         output.line(f"{data['table']} says what the settings say: nothing to do.")
         return

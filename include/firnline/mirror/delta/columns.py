@@ -11,6 +11,7 @@ import msgspec
 
 from firnline.errors import MirrorRefusedError
 from firnline.mirror.delta.actions import TIMESTAMP_NTZ
+from firnline.mirror.stated import ending
 from firnline.types.schema import narrower, normalise
 from firnline.types.sql import SqlType, parse_sql_type
 
@@ -81,7 +82,7 @@ def schema_string(table: str, columns: Mapping[str, str]) -> str:
             raise MirrorRefusedError(
                 f"table {table} has a column {name!r}, and names in a Delta table have no blank "
                 "and none of , ; { } ( ) =",
-                next_step="rename it with `firnline evolve`, or take delta out of mirror",
+                next_step=f"rename it with `firnline evolve`, or {ending(table, ['delta'])}",
             )
         kind = parse_sql_type(text)
         found = None if kind is None else delta_type(kind)

@@ -15,6 +15,7 @@ from pyiceberg.utils.config import Config, merge_config
 from firnline.errors import FirnlineError, MirrorCatalogError, MirrorRefusedError
 from firnline.mirror.iceberg.io import IMPLEMENTATION, PLACE, Place, register
 from firnline.mirror.iceberg.where import where_is
+from firnline.mirror.stated import ending
 from firnline.paths import Root
 from firnline.table import Table
 
@@ -56,7 +57,7 @@ def open_catalog(table: Table) -> Opened:
         raise MirrorRefusedError(
             f"engines that read Iceberg do not read {root.scheme}:// as firnline does, where "
             f"table {table.settings.name} lies",
-            next_step="take iceberg out of mirror",
+            next_step=ending(table.settings.name, ["iceberg"]),
         )
     place = Place(table.store, root)
     with asked(where.catalog):

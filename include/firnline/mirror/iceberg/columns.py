@@ -40,6 +40,7 @@ from pyiceberg.types import (
 )
 
 from firnline.errors import MirrorRefusedError
+from firnline.mirror.stated import ending
 from firnline.types.sql import SqlType, parse_sql_type
 
 _PLAIN: Mapping[str, Callable[[], PrimitiveType]] = {
@@ -116,7 +117,7 @@ def kinds_of(table: str, columns: Mapping[str, str]) -> dict[str, SqlType]:
             raise MirrorRefusedError(
                 f"table {table} has a column {name!r}, and names in an Iceberg mirror have no "
                 "point and no control character",
-                next_step="rename it with `firnline evolve`, or take iceberg out of mirror",
+                next_step=f"rename it with `firnline evolve`, or {ending(table, ['iceberg'])}",
             )
         kind = parse_sql_type(text)
         if kind is None or iceberg_type(kind, lambda: 1) is None:

@@ -34,7 +34,7 @@ from firnline.mirror.planned import Planned
 from firnline.mirror.position import Position
 from firnline.mirror.progress import OnProgress, silent, told
 from firnline.mirror.published import ATTEMPTS, Published
-from firnline.mirror.stated import ops_of, refuse_unstated
+from firnline.mirror.stated import ending, ops_of, refuse_unstated
 from firnline.properties.in_force import put_within, waits
 from firnline.state.snapshot import Snapshot
 from firnline.table import Table
@@ -197,7 +197,7 @@ def _refuse_many(snapshot: Snapshot, name: str) -> None:
         raise MirrorRefusedError(
             f"table {name} has {len(snapshot.live)} live parts, and an Iceberg mirror at most "
             f"{MOST_FILES}",
-            next_step="merge the table, or take iceberg out of mirror",
+            next_step=f"merge the table, or {ending(name, ['iceberg'])}",
         )
 
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib.util import find_spec
 
-from firnline.errors import MirrorCatalogError, MirrorRefusedError
+from firnline.errors import MirrorCatalogError, MirrorPlaceError
 from firnline.table import Table
 
 EXTRA = "firnline[iceberg]"
@@ -26,14 +26,14 @@ def where_is(table: Table) -> Where:
     """Return where the mirror of a table is.
 
     Raises:
-        MirrorRefusedError: the settings do not say it.
+        MirrorPlaceError: the settings do not say it.
         MirrorCatalogError: pyiceberg is missing.
     """
     name = table.settings.name
     wanted = None if table.wanted is None else table.wanted.iceberg
     found = table.settings.iceberg or wanted
     if found is None or found.catalog is None or found.name is None:
-        raise MirrorRefusedError(
+        raise MirrorPlaceError(
             f"the settings of table {name} do not say where its Iceberg mirror is",
             next_step="write mirror: [{iceberg: {catalog: NAME, name: namespace.table}}] into the "
             "settings file; clean-up goes on without it",

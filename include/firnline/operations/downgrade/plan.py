@@ -10,6 +10,7 @@ from firnline.commit import fold, keys
 from firnline.errors import UsageError
 from firnline.log import dated
 from firnline.log.records import LogContent
+from firnline.mirror.stated import ending
 from firnline.operations.merge.groups import PlannedGroup
 from firnline.operations.selection import group_of
 from firnline.properties.in_force import Waits, waits
@@ -102,8 +103,7 @@ def _refuse_mirror(settings: TableSettings) -> None:
         raise UsageError(
             f"table {settings.name} has a mirror, and clients of version 1 delete parts without "
             "waiting for its readers",
-            next_step=f"take {' and '.join(settings.mirrors)} out of mirror, run `firnline "
-            f"properties apply {settings.name}`, and {_ends(settings.mirrors)}",
+            next_step=f"{ending(settings.name, settings.mirrors)}, then {_ends(settings.mirrors)}",
         )
 
 

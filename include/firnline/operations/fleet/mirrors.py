@@ -9,7 +9,10 @@ from typing import TYPE_CHECKING
 
 from firnline.commit.base import Base
 from firnline.errors import FirnlineError, MirrorDamagedError
+from firnline.mirror.delta.hiding import hold_of
 from firnline.mirror.delta.lag import behind_since
+from firnline.mirror.hold import parts_with_deletes
+from firnline.mirror.iceberg import hold as iceberg
 from firnline.operations.at_once import at_once
 from firnline.operations.options import MirrorOptions
 from firnline.settings.load import TableSettings
@@ -17,6 +20,7 @@ from firnline.settings.load import TableSettings
 if TYPE_CHECKING:
     from firnline.log.txn_file import RunIdentity
     from firnline.operations.fleet.run import Member
+    from firnline.operations.merge.groups import MergePlan
     from firnline.operations.mirror.run import MirrorReport
 
 _LOG = logging.getLogger(__name__)
@@ -53,6 +57,33 @@ def is_overdue(base: Base, settings: TableSettings) -> bool:
     except MirrorDamagedError:
         return True  # its publication fails and says why; the table itself is merged all the same
     return since is not None and since <= limit
+
+
+def ends_wait(base: Base, plan: MergePlan) -> bool:
+    """Return True if a merge rewrites or drops parts for which a mirror of the table waits.
+
+    Until then the mirror shows nothing newer. Requests: none.
+
+    Args:
+        base: the table, read before.
+        plan: of the merge.
+    """
+    stated = () if base.properties is None else base.properties.mirrors
+    if not stated:
+        return False
+    snapshot, hiding = base.snapshot, parts_with_deletes(base.snapshot)
+    holds = (
+        hold_of(base, hiding) if "delta" in stated else None,
+        iceberg.hold_of(snapshot) if "iceberg" in stated else None,
+    )
+    if not any(holds):
+        return False
+    held = {each.marker.p for each in hiding}
+    return any(
+        marker.p in held or marker.n is None or snapshot.pending_changes(marker)
+        for group in (*plan.groups, *plan.hidden)
+        for marker in group.parts
+    )
 
 
 @dataclass(frozen=True, slots=True)

@@ -35,9 +35,19 @@ class Need:
     """Bytes that merges which the planner started have read of the table in the last 24 hours."""
     mirror: bool = False
     """Its mirror lacks something for longer than ``mirror.every``."""
+    ends_wait: bool = False
+    """A mirror waits for parts that the merge rewrites, and shows nothing newer until then."""
 
     @classmethod
-    def of(cls, table: str, plan: MergePlan, spent: int, *, mirror: bool = False) -> Need:
+    def of(
+        cls,
+        table: str,
+        plan: MergePlan,
+        spent: int,
+        *,
+        mirror: bool = False,
+        ends_wait: bool = False,
+    ) -> Need:
         """Return the need of a table with this plan."""
         sizes = [group.bytes for group in plan.groups]
         return cls(
@@ -51,6 +61,7 @@ class Need:
             requests=plan.requests,
             spent=spent,
             mirror=mirror,
+            ends_wait=ends_wait,
         )
 
     @property
@@ -62,6 +73,11 @@ class Need:
     def saved(self) -> int:
         """Return the requests that every scan of the whole table saves after the merge."""
         return self.parts_in - self.parts_out
+
+    @property
+    def rank(self) -> tuple[bool, float, str]:
+        """Return the place among others, the least first: waiting mirrors, then by the score."""
+        return not self.ends_wait, -self.score, self.table
 
     @property
     def score(self) -> float:
@@ -81,6 +97,7 @@ class Need:
             "bytes": self.bytes,
             "score": round(self.score, 3) if self.bytes else None,
             "requests": self.requests,
+            "ends_wait": self.ends_wait,
         }
 
 

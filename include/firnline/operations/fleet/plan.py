@@ -104,7 +104,7 @@ def plan_fleet(
     now_ms: int,
     held: Mapping[str, Held] | None = None,
 ) -> FleetPlan:
-    """Decide which merges to start: most requests saved per byte rewritten first.
+    """Decide which merges to start: by ``Need.rank``.
 
     What does not fit into the rest of the budget is started with this rest as its limit, if its
     smallest group fits.
@@ -122,7 +122,7 @@ def plan_fleet(
             unreadable.append(each)
         else:
             needs.append(each)
-    ranked = sorted((n for n in needs if not n.idle), key=lambda n: (-n.score, n.table))
+    ranked = sorted((need for need in needs if not need.idle), key=lambda need: need.rank)
     held = held or {}
     under_way = sum(n.bytes for n in ranked if n.table in held and held[n.table].under_way)
     spent = sum(need.spent for need in needs)

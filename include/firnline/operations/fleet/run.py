@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from firnline.commit.base import read_base
 from firnline.errors import FirnlineError
 from firnline.operations.at_once import at_once
-from firnline.operations.fleet.mirrors import is_overdue
+from firnline.operations.fleet.mirrors import ends_wait, is_overdue
 from firnline.operations.fleet.need import Need, Unreadable
 from firnline.operations.merge.plan import plan_merge
 from firnline.settings.fleet import FleetSettings
@@ -61,7 +61,7 @@ def need_of(table: Table, *, budgeted: bool, merges: bool = True) -> Need:
         return Need(table.settings.name, base.seq, mirror=mirror)
     plan = plan_merge(base.snapshot, base.table.settings, now_ms)
     spent = bytes_spent(table, now_ms) if budgeted and base.seq else 0
-    return Need.of(table.settings.name, plan, spent, mirror=mirror)
+    return Need.of(table.settings.name, plan, spent, mirror=mirror, ends_wait=ends_wait(base, plan))
 
 
 def bytes_spent(table: Table, now_ms: int) -> int:

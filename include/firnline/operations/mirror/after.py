@@ -11,10 +11,10 @@ from dataclasses import replace
 
 from firnline.append.append import AppendResult
 from firnline.append.mirrored import MirrorOutcome
-from firnline.errors import FirnlineError, UsageError
+from firnline.errors import FirnlineError, MirrorPlaceError, UsageError
 from firnline.log.txn_file import RunIdentity
 from firnline.operations.mirror.run import MirrorReport, run_mirror
-from firnline.operations.mirror.words import sentence
+from firnline.operations.mirror.words import sentence, unplaced
 from firnline.operations.options import MirrorOptions
 from firnline.settings.load import TableSettings
 from firnline.settings.mirrors import FORMATS
@@ -45,17 +45,39 @@ def publish_after(table: Table, run: RunIdentity) -> MirrorOutcome:
     try:
         report = run_mirror(table, MirrorOptions(), run)
     except Exception as found:  # noqa: BLE001 - whatever it is, what was committed stands
-        error = found
-        said = (
-            f"the mirror of {name} was not published: {_reason(found)}; what was committed stands, "
-            f"and the next publication shows it; `firnline mirror {name}` publishes it now"
-        )
+        error, said = found, _failure(name, found)
     else:
         said, warnings = sentence(report.to_json()), report.warnings
         published = _is_shown(report)
     after = table.store.counters.as_dict()
     requests = {kind: after[kind] - before[kind] for kind in after}
     return MirrorOutcome(name, published, said, error, requests, warnings)
+
+
+def publish_committed(table: Table, run: RunIdentity, puts: int = 0) -> MirrorOutcome | None:
+    """Publish every mirror after a run that may have committed; None if there is nothing to do.
+
+    The table decides: it has the mirrors that it states, as the run has just read it, and those
+    that its settings begin. A run that has put nothing has committed nothing. An interrupt is
+    raised, with a note that what was committed stands.
+
+    Requests: those of ``run_mirror``; none if there is nothing to do.
+
+    Args:
+        table: the table that the run was given.
+        run: who ran, for the history, if the table gets its property now.
+        puts: PUT requests of the table's store before the run.
+    """
+    named = (table.wanted or table.settings).mirrors
+    if table.store.counters.put == puts or not (named or table.stated.mirrors):
+        return None
+    try:
+        return publish_after(table, run)
+    except BaseException as stopped:
+        stopped.add_note(
+            "what was committed stands, and the next publication of the mirror shows it"
+        )
+        raise
 
 
 def _is_shown(report: MirrorReport) -> bool:
@@ -96,10 +118,20 @@ def warn(outcome: MirrorOutcome) -> None:
     So are the warnings of one that did not fail.
     """
     for warning in outcome.warnings:
-        _LOG.warning("the mirror of %s is published, and %s", outcome.table, warning)
+        _LOG.warning("a publication of the mirror of %s warns: %s", outcome.table, warning)
     if outcome.error is not None:
         known = isinstance(outcome.error, FirnlineError)
         _LOG.warning("%s", outcome.said, exc_info=None if known else outcome.error)
+
+
+def _failure(name: str, error: Exception) -> str:
+    if isinstance(error, MirrorPlaceError):
+        what, how = unplaced(name)
+        return f"{what}; what was committed stands, and {how}"
+    return (
+        f"the mirror of {name} was not published: {_reason(error)}; what was committed stands, "
+        f"and the next publication shows it; `firnline mirror {name}` publishes it now"
+    )
 
 
 def _reason(error: Exception) -> str:

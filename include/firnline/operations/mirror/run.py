@@ -11,7 +11,7 @@ import logging
 from dataclasses import KW_ONLY, dataclass, field
 
 from firnline.commit.base import read_base
-from firnline.errors import FirnlineError, NotMirroredError
+from firnline.errors import FirnlineError, MirrorPlaceError, NotMirroredError
 from firnline.log.txn_file import RunIdentity
 from firnline.mirror.delta import publish as delta
 from firnline.mirror.delta.checkpoint import Kept, keep_short
@@ -19,6 +19,7 @@ from firnline.mirror.iceberg.where import where_is
 from firnline.mirror.progress import OnProgress, silent
 from firnline.mirror.published import Published
 from firnline.mirror.stated import refuse_unstated
+from firnline.operations.mirror.words import unplaced
 from firnline.operations.options import MirrorOptions
 from firnline.operations.properties.run import run_apply
 from firnline.operations.runner import Report, RunMetrics
@@ -60,12 +61,14 @@ def run_mirror(
     """Publish the newest state in each format that the settings name or the table states.
 
     One format after another: where one fails, the others are published all the same, and the first
-    error is raised in the end. That of a format which only the table states is a warning, if the
-    settings name another: they may not say where it is, and clean-up waits for its readers anyway.
+    error is raised in the end. That of a format which only the table states is a warning, if
+    another one is published: the settings may not say where it is, and clean-up waits for its
+    readers anyway.
 
     Requests: those of ``publish`` of each format; where the table does not say yet that it has a
     mirror, and the settings do, those of ``properties.run_apply``, and the others twice. Where the
-    settings name no mirror, those of ``read_base`` once more.
+    settings name no mirror, and what the table states was not read before, those of ``read_base``
+    once more.
 
     Args:
         table: the table.
@@ -78,14 +81,17 @@ def run_mirror(
     """
     metrics = RunMetrics(table)
     done = _Formats(table, run, on_progress, dry_run=options.dry_run)
-    asked = (table.wanted or table.settings).mirrors or _stated(table)
-    errors = [error for name in asked if (error := done.publish(name))]
+    named = (table.wanted or table.settings).mirrors
+    asked = named or table.stated.mirrors or _stated(table)
+    failed = {name: error for name in asked if (error := done.publish(name))}
     others = dict.fromkeys(name for each in done.found.values() for name in each.stated)
-    left = {name: done.publish(name) for name in others if name not in asked}
+    left = {n: error for n in others if n not in asked and (error := done.publish(n))}
+    if not named and done.found:
+        left, failed = left | failed, {}
     kept = Kept() if options.dry_run else _keep_short(table, done.found)
-    if errors:
-        raise errors[0]
-    warnings = [_left_out(table, name, error) for name, error in left.items() if error]
+    for error in failed.values():
+        raise error
+    warnings = [_left_out(table, name, error) for name, error in left.items()]
     return MirrorReport(
         table=table.settings.name,
         dry_run=options.dry_run,
@@ -136,10 +142,13 @@ class _Formats:
 
 
 def _left_out(table: Table, name: str, error: FirnlineError) -> str:
+    """Return the warning about a format that only the table states, and that failed."""
+    known = table.settings.name
+    if isinstance(error, MirrorPlaceError):
+        return "; ".join(unplaced(known))
     return (
-        f"table {table.settings.name} states mirror: [{name}], which the settings do not name, and "
-        f"it was not published: {error}; write it into the settings, or end it by `firnline "
-        f"properties apply {table.settings.name}`"
+        f"table {known} states mirror: [{name}], which the settings do not name, and it was not "
+        f"published: {error}"
     )
 
 

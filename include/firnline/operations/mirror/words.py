@@ -12,6 +12,14 @@ VERSION = {"delta": "version", "iceberg": "snapshot"}
 """Format -> the word for one of its states."""
 
 
+def unplaced(table: str) -> tuple[str, str]:
+    """Return that an Iceberg mirror was not published for want of its place, and what does it."""
+    return (
+        f"the Iceberg mirror of {table} was not published: these settings do not say where it is",
+        f"`firnline mirror {table}` with the settings file that names its catalog publishes it",
+    )
+
+
 def sentence(data: Mapping[str, Any]) -> str:
     """Return what a publication did to each mirror, one sentence for each.
 

@@ -69,6 +69,8 @@ class AppliedReport(Report, frozen=True, kw_only=True):
     dry_run: bool
     changes: tuple[Property, ...]
     """Before (``table``) and after (``settings``)."""
+    unnamed_mirrors: tuple[str, ...] = ()
+    """Those that the table states and the settings do not name: they go on."""
     transaction: int | None
     requests: dict[str, int]
     seconds: float
@@ -199,6 +201,7 @@ def run_apply(
         changes=tuple(
             Property(name=d.name, table=d.table, settings=d.wanted) for d in plan.changes
         ),
+        unnamed_mirrors=tuple(n for n in plan.after.mirrors if n not in _wanted(table).mirrors),
         transaction=seq,
         requests=runner.requests,
         seconds=runner.seconds,

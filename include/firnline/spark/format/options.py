@@ -24,6 +24,7 @@ KNOWN = {
     *("path", "table", "settings", "columns", "where", "at", "dedup", "partitions"),
     *("bytespertask", "memory", "partition", "queryid", "checkpointlocation"),
     *("replacecolumn", "replacestart", "replaceend", "replaceequal", "mode", "pushfilters"),
+    "mirror",
     *("startingat", "maxpartsperbatch", "maxbytesperbatch", "changes", "since", "until"),
 }
 """In lower case: Spark does not preserve the case of option names."""

@@ -21,11 +21,21 @@ from pyspark.sql.datasource import DataSourceStreamArrowWriter, WriterCommitMess
 from firnline.commit.outputs import Outputs
 from firnline.errors import ObjectNotFoundError, UsageError
 from firnline.log.sinks import newest_batches, sink_record
+from firnline.log.txn_file import RunIdentity
+from firnline.operations.mirror.after import publish_after, warn
 from firnline.spark.format.options import Opened
-from firnline.spark.format.write import PartWriter, Written, begin, publish, withdraw
+from firnline.spark.format.write import (
+    PartWriter,
+    Written,
+    begin,
+    mirror_option,
+    publish,
+    withdraw,
+)
 from firnline.state.snapshot import read_snapshot
 from firnline.store.access import StoreAccess
 from firnline.store.client import open_store
+from firnline.table import Table
 
 
 class StreamWriter(DataSourceStreamArrowWriter):
@@ -35,23 +45,38 @@ class StreamWriter(DataSourceStreamArrowWriter):
         self._table = table
         self._options = {name.lower(): value for name, value in options.items()}
         self._parts = PartWriter(table, self._options.get("partition"))
+        self._mirror = mirror_option(table, self._options)
 
     def write(self, iterator: Iterator[RecordBatch]) -> Written:
         """Write the parts of a task. It reads its own base: a writer may outlive its batch."""
         return self._parts.write(iterator, begin(self._table.table()))
 
     def commit(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803 -- Spark's
-        """Publish a batch, unless it was before. Requests: a read of the log and one PUT."""
+        """Publish a batch, unless it was before, and the mirrors if that is asked for.
+
+        Requests: a read of the log and one PUT; those of ``run_mirror`` besides.
+        """
         table = self._table.table()
         query = query_of(self._options, self._table)
+        self._publish(table, query, messages, batchId)
+        if self._mirror:  # a repetition too: the driver may have died before it did
+            warn(publish_after(table, RunIdentity(run_id=f"spark-{query}-{batchId}")))
+
+    def _publish(
+        self,
+        table: Table,
+        query: str,
+        messages: Sequence[WriterCommitMessage | None],
+        number: int,
+    ) -> None:
         written = [message for message in messages if isinstance(message, Written)]
         done = newest_batches(read_snapshot(table.store, table.paths).other).get(query, -1)
-        if batchId <= done:
+        if number <= done:
             keys = (part.key for message in written for part in message.decoded())
             Outputs(table, keys).delete()
             return
         if any(message.decoded() for message in written):
-            publish(table, written, (sink_record(query, batchId),))
+            publish(table, written, (sink_record(query, number),))
 
     def abort(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803, ARG002 -- Spark's
         """Clean up after a task or the commit failed."""

@@ -20,6 +20,12 @@ from firnline.commit.outputs import Outputs
 from firnline.errors import CommitExpiredError, UsageError
 from firnline.kernel.local import LocalEngine
 from firnline.log.txn_file import RunIdentity
+from firnline.operations.mirror.after import (
+    publish_after,
+    publish_committed,
+    refuse_unmirrored,
+    warn,
+)
 from firnline.operations.options import ReplaceOptions
 from firnline.operations.replace.plan import span_of
 from firnline.operations.replace.rows import NewParts, NewRows
@@ -27,7 +33,7 @@ from firnline.operations.replace.run import run_replace
 from firnline.parquet.part import WrittenPart
 from firnline.properties.record import Properties
 from firnline.rows.source import CAST, gather, tables_of
-from firnline.spark.format.options import Opened, object_option, scratch
+from firnline.spark.format.options import Opened, flag_option, object_option, scratch
 from firnline.table import Table
 from firnline.types.schema import SchemaUnion
 
@@ -151,6 +157,7 @@ class Writer(DataSourceArrowWriter):
         here = table.table()
         self._table = table
         self._replaces = replaces
+        self._mirror = mirror_option(table, options)
         self._begun = begin(here)
         partition = options.get("partition")
         delete = here.ids.uuid7(here.clock.now_ms())
@@ -163,11 +170,16 @@ class Writer(DataSourceArrowWriter):
     def commit(self, messages: Sequence[WriterCommitMessage | None]) -> None:
         """Publish the parts of all tasks: one log file, or one transaction; on the driver.
 
+        A replace then publishes the mirrors of the table, and so does an append that is asked to;
+        what was written stands, whatever comes of that.
+
         Raises AppendExpiredError, CommitUnknownError and others as an append or a replace.
         """
         table = self._table.table()
         if self._replaces is None:
-            publish(table, [m for m in messages if isinstance(m, Written)])
+            appended = publish(table, [m for m in messages if isinstance(m, Written)])
+            if appended and self._mirror:
+                warn(publish_after(table, self._run))
             return
         table = table.under(self._begun.properties)
         age = table.clock.now_ms() - self._begun.at_ms
@@ -187,13 +199,33 @@ class Writer(DataSourceArrowWriter):
             table,
             lambda: engine,
             options,
-            RunIdentity(run_id=f"spark-{self._begun.id}"),
+            self._run,
             data=new if new.parts else None,
         )
+        published = publish_committed(table, self._run)
+        if published is not None:
+            warn(published)
+
+    @property
+    def _run(self) -> RunIdentity:
+        return RunIdentity(run_id=f"spark-{self._begun.id}")
 
     def abort(self, messages: Sequence[WriterCommitMessage | None]) -> None:
         """Clean up on the driver, after a task or the commit failed."""
         withdraw(self._table, messages)
+
+
+def mirror_option(table: Opened, options: Mapping[str, str]) -> bool:
+    """Return True if an append is to publish the mirrors of the table, as ``append_rows`` does.
+
+    The append stands, whatever comes of that: a failure is a warning in the log of the driver.
+
+    Raises UsageError: it is asked to, and the settings name none.
+    """
+    asked = flag_option(options, "mirror") or False
+    if asked:
+        refuse_unmirrored(table.settings, "the option mirror")
+    return asked
 
 
 def gathered(messages: Sequence[WriterCommitMessage | None]) -> NewRows:

@@ -6,16 +6,20 @@ from collections import Counter
 from dataclasses import replace
 from typing import Any
 
+from firnline.commit.base import read_base
 from firnline.errors import FirnlineError
 from firnline.log import codec
 from firnline.log.records import LogContent, LogTombstone, Marker
 from firnline.log.txn_file import RunIdentity
 from firnline.mirror.delta.publish import publish
-from firnline.operations.fleet.mirrors import NotPublished, publish_mirrors
+from firnline.mirror.hold import parts_with_deletes
+from firnline.operations.fleet.mirrors import NotPublished, ends_wait, publish_mirrors
 from firnline.operations.fleet.run import Member, need_of
-from firnline.operations.options import VerifyOptions
+from firnline.operations.merge.run import preview
+from firnline.operations.options import MergeOptions, VerifyOptions
 from firnline.operations.verify.run import run_verify
 from firnline.table import Table
+from tests.support.histories import delete_lazily, filled
 from tests.support.log_tables import SCHEMA, do_merge, put_append
 from tests.support.mirrors import mirrored_world
 from tests.support.world import World, make_world
@@ -134,6 +138,28 @@ def test_a_table_without_properties_is_left_to_its_first_commit_and_verify_says_
     assert "mirror-unstated" not in findings(world)
     (done,) = publish_mirrors([Member("t", lambda: world.table)], RUN, 1)
     assert not isinstance(done, NotPublished)
+
+
+def test_a_merge_that_ends_the_wait_of_a_mirror_is_known_without_a_request() -> None:
+    for formats in (["delta"], [{"iceberg": {"catalog": "lake", "name": "ns.t"}}], []):
+        world = filled(2, mirror=formats)
+        assert not need_of(world.table, budgeted=False).ends_wait
+        delete_lazily(world, below=3)
+        found = need_of(world.table, budgeted=False)
+        assert found.parts_in
+        assert found.ends_wait == bool(formats)
+        plain = replace(world.table, settings=world.settings.model_copy(update={"mirror": ()}))
+        assert requests(world, plain, merges=True) == requests(world, plain, merges=False)
+
+
+def test_a_merge_of_other_parts_than_those_that_a_mirror_waits_for_does_not_go_first() -> None:
+    world = filled(2, mirror=["delta"])
+    delete_lazily(world, below=1)
+    base, plan = read_base(world.table), preview(world.table, MergeOptions())
+    assert ends_wait(base, plan)
+    held = {each.marker.p for each in parts_with_deletes(base.snapshot)}
+    others = [replace(g, parts=tuple(m for m in g.parts if m.p not in held)) for g in plan.groups]
+    assert not ends_wait(base, replace(plan, groups=tuple(others), hidden=()))
 
 
 def findings(world: World) -> dict[str, int]:

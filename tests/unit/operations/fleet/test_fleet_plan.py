@@ -49,6 +49,17 @@ def test_most_requests_saved_per_byte_rewritten_comes_first() -> None:
     assert plan.starts[1].need.score == 98
 
 
+def test_a_merge_that_a_mirror_waits_for_goes_first_however_little_it_saves() -> None:
+    plan = planned(
+        need("best", parts=1_000),
+        need("waited", parts=2, gib=5, ends_wait=True),
+        need("waited too", parts=3, gib=5, ends_wait=True),
+        max_runs=2,
+    )
+    assert started(plan) == ["waited too", "waited"]
+    assert plan.to_json()["starts"][0]["ends_wait"]
+
+
 def test_the_budget_takes_the_best_and_gives_its_rest_to_the_next_as_a_limit() -> None:
     plan = planned(
         need("first", parts=100, gib=6),

@@ -1,9 +1,11 @@
-"""An append that publishes: at once, for few requests, and never at the expense of the append."""
+"""Who commits publishes: for few requests, and never at the expense of what was committed."""
 
 from __future__ import annotations
 
 import logging
 import sys
+from collections.abc import Callable
+from datetime import datetime
 from pathlib import Path
 
 import pyarrow as pa
@@ -15,6 +17,7 @@ from firnline.commit.base import read_base
 from firnline.errors import MirrorDamagedError, UsageError
 from firnline.operations.mirror import after, run
 from firnline.operations.mirror.check import run_check
+from firnline.table import Table
 from tests.support.mirrored_folder import damage, mirrored, versions
 
 KINDS = ("get", "put", "list", "head", "delete", "retries")
@@ -103,6 +106,87 @@ def test_an_interrupt_of_a_publication_says_that_the_append_stands(
     (note,) = caught.value.__notes__
     assert note.startswith("the append stands: its log file t/_log/")
     assert firnline.scan(table).to_arrow().num_rows == 1
+
+
+CHANGES: dict[str, Callable[[Table], object]] = {
+    "merge": lambda table: firnline.merge(table, firnline.MergeOptions(full=True)),
+    "delete": lambda table: firnline.delete(table, "n = 1"),
+    "rewrite": lambda table: firnline.rewrite(
+        table, firnline.RewriteOptions(partitions=("*",), where="n > 1")
+    ),
+    "erase": lambda table: firnline.erase(
+        table, firnline.EraseOptions(columns=("n",), keys=((1,),))
+    ),
+    "drop": lambda table: firnline.drop(
+        table, firnline.DropOptions(partitions=("t_day=2020-01-01",))
+    ),
+    "ttl": firnline.ttl,
+    "restore": lambda table: firnline.restore(table, firnline.RestoreOptions(to=0)),
+}
+
+
+@pytest.mark.parametrize("change", CHANGES)
+def test_a_function_that_commits_publishes_and_its_plan_does_not(
+    tmp_path: Path, change: str
+) -> None:
+    table = mirrored(tmp_path, partition_by=["day(t)"], ttl={"keep": "1d"})
+    row = {"t": datetime(2020, 1, 1), "n": 1}  # noqa: DTZ001 - a column without a zone
+    firnline.append_rows(table, [row, {**row, "n": 2}], mirror=True)
+    firnline.append_rows(table, [{**row, "n": 3}], mirror=True)
+    if change == "restore":
+        firnline.delete(table, "n = 3")
+    before = versions(tmp_path)
+    firnline.plan_merge(table, firnline.MergeOptions(full=True))
+    assert versions(tmp_path) == before
+    CHANGES[change](table)
+    assert versions(tmp_path) == before + 1
+    assert run_check(table).same
+
+
+def test_a_change_that_only_the_table_says_to_mirror_is_published_and_a_plain_one_is_not(
+    tmp_path: Path,
+) -> None:
+    firnline.append_rows(mirrored(tmp_path), [{"n": 1}, {"n": 2}], mirror=True)
+    firnline.delete(f"file://{tmp_path}/t", "n = 1")
+    assert versions(tmp_path) == 2
+    plain = f"file://{tmp_path}/plain"
+    firnline.append_rows(plain, [{"n": 1}, {"n": 2}])
+    firnline.delete(plain, "n = 1")
+    assert not (tmp_path / "plain/_delta_log").exists()
+
+
+def test_a_change_stands_though_its_mirror_cannot_be_published_and_the_log_says_so(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    table = mirrored(tmp_path)
+    firnline.append_rows(table, [{"n": 1}, {"n": 2}], mirror=True)
+    was = damage(tmp_path)
+    with caplog.at_level(logging.WARNING):
+        report = firnline.delete(table, "n = 1")
+    assert report.transaction == 1
+    (record,) = caplog.records
+    assert "the mirror of t was not published: " in record.getMessage()
+    (tmp_path / "t/_delta_log" / f"{0:020d}.json").write_text(was)
+    done = firnline.publish_mirrors(table)
+    assert done.delta is not None
+    assert (done.delta.adds, done.delta.removes) == (1, 1)
+    assert not firnline.publish_mirrors(table).delta.written  # type: ignore[union-attr]
+
+
+def test_an_interrupt_of_a_publication_says_that_the_commit_stands(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupted(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    table = mirrored(tmp_path)
+    firnline.append_rows(table, [{"n": 1}, {"n": 2}])
+    monkeypatch.setattr(after, "run_mirror", interrupted)
+    with pytest.raises(KeyboardInterrupt) as caught:
+        firnline.delete(table, "n = 1")
+    assert caught.value.__notes__ == [
+        "what was committed stands, and the next publication of the mirror shows it"
+    ]
 
 
 def test_a_mirror_that_waits_is_no_failure_and_not_published(tmp_path: Path) -> None:

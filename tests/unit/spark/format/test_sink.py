@@ -6,7 +6,7 @@ from pathlib import Path
 
 from firnline.spark.format.sink import StreamWriter
 from firnline.spark.format.write import Written, withdraw
-from tests.unit.spark.format.test_write import make, parts, rows, seen
+from tests.unit.spark.format.test_write import make, mirrored, parts, rows, seen, shown
 
 QUERY = {"queryId": "q"}
 
@@ -21,6 +21,22 @@ def test_a_batch_that_is_there_is_not_appended_again_and_leaves_no_part(tmp_path
     again = StreamWriter(target, QUERY)
     again.commit([again.write(rows(3))], 1)
     assert (seen(table, "x"), parts(table)) == ([0, 1, 2, 3], before)
+
+
+def test_a_batch_publishes_the_mirror_if_it_is_asked_to_and_its_repetition_does_too(
+    tmp_path: Path,
+) -> None:
+    """The driver may have died between the two."""
+    _, target = make(tmp_path)
+    target = mirrored(target)
+    sink = StreamWriter(target, QUERY)
+    sink.commit([sink.write(rows(2))], 0)
+    assert shown(tmp_path) == 0
+    again = StreamWriter(target, {**QUERY, "mirror": "true"})
+    again.commit([again.write(rows(2))], 0)
+    assert shown(tmp_path) == 1
+    again.commit([again.write(rows(3))], 1)
+    assert shown(tmp_path) == 2
 
 
 def test_parts_are_deleted_when_a_task_failed_and_stay_when_only_the_commit_did(

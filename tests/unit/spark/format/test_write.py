@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import logging
 import pickle
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -16,10 +18,12 @@ import pytest
 import firnline
 from firnline.append.append import Appender
 from firnline.commit.base import take_base
-from firnline.errors import CommitExpiredError, FirnlineError, SchemaConflictError
+from firnline.errors import CommitExpiredError, FirnlineError, SchemaConflictError, UsageError
 from firnline.operations.evolve.run import run_lazily
+from firnline.operations.mirror.check import run_check
 from firnline.operations.options import Evolution, LazyOptions, SchemaFixOptions
 from firnline.operations.schema_fix.run import run_schema_fix
+from firnline.settings.mirrors import Mirror
 from firnline.spark.format.options import Opened, opened
 from firnline.spark.format.sink import StreamWriter
 from firnline.spark.format.write import Writer, Written, begin, interval_of
@@ -33,6 +37,7 @@ from tests.support.world import INTERRUPTED, INTERRUPTS, Fault, FaultyStore
 from tools.s3server import StoreRoot
 
 NARROW, WIDE = pa.int32(), pa.int64()
+MIRROR = (Mirror.model_validate("delta"),)
 
 
 def make(folder: Path, kind: pa.DataType = WIDE) -> tuple[Table, Opened]:
@@ -92,6 +97,56 @@ def test_a_change_of_columns_that_contradicts_the_parts_ends_the_write(tmp_path:
     again = Writer(target, {}, replaces=None)
     again.commit([sent(again).write(rows(2))])
     assert seen(table, "x") == [0, 1, 2]
+
+
+def mirrored(target: Opened) -> Opened:
+    """The table with settings that name a mirror."""
+    return replace(target, settings=target.settings.model_copy(update={"mirror": MIRROR}))
+
+
+def shown(folder: Path) -> int:
+    """Versions of the mirror of ``make``'s table."""
+    return len(list(folder.glob("tables/**/_delta_log/*.json")))
+
+
+def test_an_overwrite_publishes_the_mirror_and_an_append_does_if_it_is_asked_to(
+    tmp_path: Path,
+) -> None:
+    table, target = make(tmp_path)
+    target = mirrored(target)
+    interval = {"replacecolumn": "x", "replacestart": "0", "replaceend": "10"}
+    over = Writer(target, interval, replaces=interval_of(interval))
+    over.commit([sent(over).write(rows(2))])
+    assert (seen(table, "x"), shown(tmp_path)) == ([2], 1)
+    plain = Writer(target, {}, replaces=None)
+    plain.commit([sent(plain).write(rows(3))])
+    assert shown(tmp_path) == 1
+    asked = Writer(target, {"mirror": "true"}, replaces=None)
+    asked.commit([sent(asked).write(rows(4))])
+    assert (seen(table, "x"), shown(tmp_path)) == ([2, 3, 4], 2)
+    assert run_check(table).same
+
+
+def test_a_write_stands_though_the_mirror_cannot_be_published(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    table, target = make(tmp_path)
+    target = mirrored(target)
+    for number in (2, 3):
+        writer = Writer(target, {"mirror": "true"}, replaces=None)
+        with caplog.at_level(logging.WARNING, "firnline.operations.mirror.after"):
+            writer.commit([sent(writer).write(rows(number))])
+        for version in tmp_path.glob("tables/**/_delta_log/*.json"):
+            version.write_text("{}\n")
+    assert seen(table, "x") == [0, 1, 2, 3]
+    assert "was not published: " in caplog.text
+
+
+def test_a_write_without_a_mirror_to_publish_is_refused_before_it_begins(tmp_path: Path) -> None:
+    _, target = make(tmp_path)
+    for make_writer in (partial(Writer, replaces=None), StreamWriter):
+        with pytest.raises(UsageError, match="name no mirror, and the option mirror would"):
+            make_writer(target, {"mirror": "true"})
 
 
 def test_a_column_that_somebody_else_brought_meanwhile_is_looked_at_before_the_commit(
