@@ -87,7 +87,7 @@ class SparkEngine:
         A task whose process dies is retried alone, and then reported as a KernelError of its
         group. Closing the iterator cancels the jobs.
 
-        Raises EnvironmentFaultError: executors lack a Python package, see ``preflight.check``.
+        Raises EnvironmentFaultError: the executors' Python is of no use, see ``preflight.check``.
         """
         self.prepare(needed(tasks))
         tag = f"firnline-{self.ids.uuid7(self.clock.now_ms())}"
@@ -118,7 +118,7 @@ class SparkEngine:
     def comparison(self) -> Compare:
         """Return what compares the rows of a prepared change in the executors' tasks.
 
-        Raises EnvironmentFaultError: executors lack a Python package, see ``preflight.check``.
+        Raises EnvironmentFaultError: the executors' Python is of no use, see ``preflight.check``.
         """
         # Executors load this module for other work, too, and need not have what this one imports.
         from firnline.spark.comparison import comparison_by
@@ -180,7 +180,7 @@ def _outcome(
 ) -> tuple[list[KernelResult], list[Batch]]:
     """Return the results of a job, and jobs to run again.
 
-    Raises EnvironmentFaultError if an executor lacks a module: no part is at fault.
+    Raises EnvironmentFaultError if an executor's Python is of no use: no part is at fault.
     """
     error = future.exception()
     if error is None:
@@ -191,7 +191,7 @@ def _outcome(
         error = RuntimeError(f"{len(missing)} of {len(batch.tasks)} results did not come back")
     if not isinstance(error, Exception):
         raise error
-    fault = preflight.missing_module(str(error))
+    fault = preflight.fault_of(str(error))
     if fault is not None:
         # An executor that started later: every other group would fail too.
         raise fault from error
