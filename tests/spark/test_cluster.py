@@ -109,6 +109,18 @@ session = open_session("cluster", conf, more[0])
     assert "firnline.zip" in said[1]
 
 
+@pytest.mark.turn("executors of another process")
+def test_a_local_master_whose_python_is_another_one_runs_our_version(
+    cluster: SparkCluster, file_parts: Parts, tmp_path: Path
+) -> None:
+    body = """
+session = open_session("local", {"spark.log.level": "OFF"}, "local[2]")
+"""
+    said = client(tmp_path, environment(cluster.python), body + _GROUPS, file_parts)
+    assert said[0] == "[0, 1, 2] PartUnreadableError [1, 3] [1, 3]"
+    assert "firnline.zip" in said[1]
+
+
 _OPERATIONS = """
 from firnline.operations.merge.run import run_merge
 from firnline.operations.options import MergeOptions, RewriteOptions, VerifyOptions

@@ -220,19 +220,16 @@ _folders: list[tempfile.TemporaryDirectory[str]] = []
 
 
 def distribute(session: SparkSession) -> None:
-    """Send the package, once per session, unless its tasks run in this machine's own Python.
+    """Send the package, once per session, unless tasks run in this very Python, which has it.
 
     The packages of ``firnline.spark.executors`` must be on the executors already.
     """
     if session in _distributed:
         return
-    master = str(session.conf.get("spark.master", "") or "")
-    wanted = str(session.conf.get(OPT_OUT, "true") or "true").lower()
-    # The local master of a Connect server is local to the server, not to us.
-    is_here = master.startswith("local") and not is_connect(session)
-    if is_here:
+    if preflight.is_local(session):
         use_this_python(session)
-    if not is_here and wanted != "false":
+    wanted = str(session.conf.get(OPT_OUT, "true") or "true").lower()
+    if wanted != "false" and not preflight.is_this_python(session):
         folder = tempfile.TemporaryDirectory(prefix="firnline-")
         # Executors that start later fetch it from here; the folder is deleted with this process.
         _folders.append(folder)

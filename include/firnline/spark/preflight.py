@@ -10,10 +10,12 @@ from __future__ import annotations
 import importlib
 import os
 import re
+import shutil
 import sys
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, requires, version
+from pathlib import Path
 from typing import TYPE_CHECKING
 from weakref import WeakKeyDictionary
 
@@ -69,7 +71,7 @@ def check(
             version.
     """
     wanted = frozenset(ALWAYS).union(more)
-    if wanted <= _asked.get(session, frozenset()) or _is_this_python(session):
+    if wanted <= _asked.get(session, frozenset()) or is_this_python(session):
         return
     function = Ask(tuple(sorted(wanted)), boto3_unless_keys=_may_need_chain(root, access))
     tasks = max(1, min(slots, _TASKS))
@@ -85,13 +87,25 @@ def check(
     _asked[session] = wanted | _asked.get(session, frozenset())
 
 
-def _is_this_python(session: SparkSession) -> bool:
-    """Return True if tasks run in the driver's own Python: a local master that is not remote."""
+def is_local(session: SparkSession) -> bool:
+    """Return True if tasks run on the driver's machine: a local master that is not remote."""
+    # The local master of a Connect server is local to the server, not to us.
     if type(session).__module__.startswith("pyspark.sql.connect"):
         return False
-    master = str(session.conf.get("spark.master", "") or "")
-    worker = session.conf.get("spark.pyspark.python", None) or os.environ.get("PYSPARK_PYTHON")
-    return master.startswith("local") and worker == sys.executable
+    return str(session.conf.get("spark.master", "") or "").startswith("local")
+
+
+def is_this_python(session: SparkSession) -> bool:
+    """Return True if tasks run in the driver's own Python, which has firnline and its packages."""
+    if not is_local(session):
+        return False
+    chosen = session.conf.get("spark.sql.execution.pyspark.python", None)
+    found = shutil.which(chosen or session.sparkContext.pythonExec)
+    if found is None:
+        return False
+    # A link of another environment to the same program has other packages.
+    here, there = Path(sys.executable), Path(found).absolute()
+    return there.parent == here.parent and there.samefile(here)
 
 
 def _may_need_chain(root: str, access: StoreAccess | None) -> bool:

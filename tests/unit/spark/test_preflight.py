@@ -20,7 +20,7 @@ from firnline.spark import preflight
 from firnline.spark.batches import Batch
 from firnline.spark.engine import _outcome
 from firnline.spark.executors import ALWAYS
-from firnline.spark.preflight import Ask, check, fault_of
+from firnline.spark.preflight import Ask, check, fault_of, is_this_python
 from firnline.store.access import StoreAccess
 from tests.kernel.conftest import Group
 from tests.unit.spark.test_batches import tasks
@@ -40,7 +40,12 @@ class Session:
     conf: Conf = field(default_factory=lambda: Conf({"spark.master": "spark://host:7077"}))
     error: Exception | None = None
     jobs: list[int] = field(default_factory=list)
+    pythonExec: str = "python3"  # noqa: N815 -- Spark's
     _function: Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]] | None = None
+
+    @property
+    def sparkContext(self) -> Session:  # noqa: N802 -- Spark's
+        return self
 
     def range(self, start: int, end: int, step: int, *, numPartitions: int) -> Session:  # noqa: N803
         self.jobs.append(numPartitions)
@@ -212,14 +217,37 @@ def test_a_python_that_finds_no_memory_may_start_at_the_next_attempt(text: str) 
     assert fault_of(text) is None
 
 
-def test_a_local_master_with_this_very_python_is_not_asked(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("PYSPARK_PYTHON", sys.executable)
-    session = Session(Conf({"spark.master": "local[2]"}))
+@pytest.mark.parametrize(
+    ("python", "sql_python", "is_this"),
+    [
+        (sys.executable, None, True),
+        ("/another/bin/python", None, False),
+        (sys.executable, "/another/bin/python", False),
+        ("/another/bin/python", sys.executable, True),
+    ],
+)
+def test_a_local_master_with_this_very_python_is_not_asked(
+    python: str, sql_python: str | None, *, is_this: bool
+) -> None:
+    conf = Conf({"spark.master": "local[2]"})
+    if sql_python is not None:
+        conf["spark.sql.execution.pyspark.python"] = sql_python
+    session = Session(conf, pythonExec=python)
     asked(session)
-    assert session.jobs == []
-    monkeypatch.setenv("PYSPARK_PYTHON", "/another/python")
-    asked(session)
-    assert session.jobs == [2]
+    assert session.jobs == ([] if is_this else [2])
+
+
+def test_a_python_is_this_one_by_any_name_of_its_environment(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    for name in ("python", "python3"):
+        (tmp_path / name).symlink_to(Path(sys.executable).resolve())
+    session = Session(Conf({"spark.master": "local[2]"}), pythonExec="python3")
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert not is_this_python(session)  # type: ignore[arg-type] # another environment of it
+    monkeypatch.setattr(sys, "executable", str(tmp_path / "python"))
+    assert is_this_python(session)  # type: ignore[arg-type] # a fake
+    assert not is_this_python(Session(pythonExec="python3"))  # type: ignore[arg-type] # a cluster
 
 
 def test_work_that_needs_another_package_asks_once_more() -> None:
