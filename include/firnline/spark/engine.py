@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import sys
 import tempfile
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
 
     from firnline.operations.prepared.pieces import Compare
 
+_LOG = logging.getLogger(__name__)
 # Created before there are threads, as in ``footer_process``.
 _RESULT = msgspec.json.Decoder(KernelResult).decode
 
@@ -90,6 +92,7 @@ class SparkEngine:
         Raises EnvironmentFaultError: the executors' Python is of no use, see ``preflight.check``.
         """
         self.prepare(needed(tasks))
+        warn_of_cores(self.session, tasks)
         tag = f"firnline-{self.ids.uuid7(self.clock.now_ms())}"
         jobs = UnderWay(tasks, self._capacity(), lambda batch: self._job(batch, tag))
         try:
@@ -165,6 +168,30 @@ class SparkEngine:
 def needed(tasks: Sequence[KernelTask]) -> frozenset[str]:
     """Return the packages that tasks need besides those of every kernel."""
     return frozenset({SPLITTING} if any(map(_splits, tasks)) else ())
+
+
+def warn_of_cores(session: SparkSession, tasks: Sequence[KernelTask]) -> None:
+    """Log, once, that a Connect server gives a task fewer cores than a kernel has threads.
+
+    A server that runs already does not take settings of a session.
+    """
+    if not is_connect(session) or session in _warned:
+        return
+    threads = max((task.threads for task in tasks), default=1)
+    cores = int(session.conf.get("spark.task.cpus", "1") or "1")
+    if threads > cores:
+        _warned.add(session)
+        _LOG.warning(
+            "merge.kernel_threads is %d, and a task of this Spark Connect server takes %d of its "
+            "cores, so that tasks compete for them; start the server with --conf "
+            "spark.task.cpus=%d",
+            threads,
+            cores,
+            threads,
+        )
+
+
+_warned: WeakSet[SparkSession] = WeakSet()
 
 
 def _splits(task: KernelTask) -> bool:

@@ -1,11 +1,14 @@
 from __future__ import annotations
 
+import logging
 import sys
 
 import pytest
+from msgspec.structs import replace
 
-from firnline.spark.engine import OPT_OUT, distribute, use_this_python
+from firnline.spark.engine import OPT_OUT, distribute, use_this_python, warn_of_cores
 from firnline.spark.reasons import reason
+from tests.unit.spark.test_batches import tasks
 
 
 @pytest.mark.parametrize(
@@ -90,3 +93,36 @@ def test_firnline_is_sent_unless_tasks_run_in_this_very_python(
         for _ in range(2):
             distribute(session)  # type: ignore[arg-type] # a fake
         assert session.sent == (sent if choice == "true" else [])
+
+
+class Remote(Session):
+    """A session on a Connect server."""
+
+    __module__ = "pyspark.sql.connect.session"
+
+
+@pytest.mark.parametrize(
+    ("kind", "conf", "threads", "warns"),
+    [
+        (Remote, {}, 2, True),
+        (Remote, {"spark_task_cpus": "2"}, 2, False),
+        (Remote, {}, 1, False),
+        (Session, {}, 2, False),
+    ],
+)
+def test_a_connect_server_that_gives_a_task_fewer_cores_than_threads_is_warned_of_once(
+    caplog: pytest.LogCaptureFixture,
+    kind: type[Session],
+    conf: dict[str, str],
+    threads: int,
+    *,
+    warns: bool,
+) -> None:
+    session, group = kind(**conf), replace(tasks(10)[0], threads=threads)
+    with caplog.at_level(logging.WARNING):
+        for _ in range(2):
+            warn_of_cores(session, [group])  # type: ignore[arg-type] # a fake
+    assert len(caplog.messages) == warns
+    if warns:
+        assert "merge.kernel_threads is 2" in caplog.messages[0]
+        assert "--conf spark.task.cpus=2" in caplog.messages[0]
