@@ -25,7 +25,7 @@ from packaging.requirements import Requirement
 
 from firnline.errors import EnvironmentFaultError
 from firnline.settings.spark_conf import LIGHT_JVM
-from firnline.spark.executors import ALWAYS, READING, SPLITTING
+from firnline.spark.executors import ALWAYS, READING, SOURCE, SPLITTING
 from firnline.spark.session import check_java
 from tools.airflow_api import HUNG_SECONDS, NEARBY_SECONDS, wait_until
 from tools.bootstrap import JAVA_HOME_FILE
@@ -38,7 +38,7 @@ CORES = 2
 """Of each worker; more than this machine has is allowed."""
 _MASTER_HOST = "127.0.0.1"
 _DEPLOY = "org.apache.spark.deploy"
-SOURCE_PACKAGES = (*ALWAYS, READING, SPLITTING, "pydantic", "pyyaml")
+SOURCE_PACKAGES = (*ALWAYS, READING, SPLITTING, *SOURCE)
 """What reads and writes of ``format("firnline")`` need besides."""
 _OF_SPARK = ("bin", "jars", "python")
 """Folders of Spark's installation that a worker needs."""

@@ -33,6 +33,15 @@ def test_a_column_that_only_the_settings_name_is_told(firnline: Firnline, settin
     assert "The log has the statistics of events that footers can have." in told
 
 
+def test_a_column_that_the_table_does_not_have_is_told_as_that(
+    firnline: Firnline, settings: Path
+) -> None:
+    settings.write_text(settings.read_text().replace("[x, f]", "[y]"))
+    told = firnline("analyze", "events", "--settings", settings).out
+    assert "events has no column y, which the setting statistics names: correct it there" in told
+    assert "properties apply" not in told
+
+
 def test_the_plan_counts_the_footers_and_the_report_what_was_stated(
     firnline: Firnline, settings: Path
 ) -> None:

@@ -118,6 +118,24 @@ def test_settings_of_a_named_table_hold_for_its_root_too(
         assert (data["table"], data["small_below"]) == ("mine", 3 * 2**20)
 
 
+def test_a_part_that_is_full_by_rows_is_not_small(firnline: Firnline, table: LogOnlyTable) -> None:
+    table.append({"d=1": [5_000]}, rows=1_600)
+    table.append({"d=1": [6_000]}, rows=1_200)
+    path = settings_file(
+        table.folder.parent,
+        f"tables: {{mine: {{root: '{table.root}', merge: {{target_rows: 2048}}}}}}",
+    )
+    data = firnline("parts", "mine", "--settings", path, "--json").data
+    assert [found["small"] for found in data["partitions"]] == [3, 1]
+    assert (data["small_below"], data["small_below_rows"]) == (384 * 2**20, 1_536)
+    health = firnline("health", "mine", "--settings", path, "--json").data["tables"][0]
+    assert health["figures"]["small_parts"] == data["total"]["small"] == 4
+    assert firnline("parts", "mine", "--settings", path).out.splitlines()[-1] == (
+        "Small is below 384MiB, 3/4 of merge.target_size, and 1,536 rows, 3/4 of "
+        "merge.target_rows. No partition has enough small parts to merge."
+    )
+
+
 @pytest.mark.parametrize(
     ("size", "place"), [(0, 0), (4095, 0), (4096, 1), (2**30 - 1, 9), (2**30, 10), (2**60, 10)]
 )

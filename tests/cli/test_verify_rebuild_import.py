@@ -43,6 +43,14 @@ def test_a_healthy_table_is_told_so_and_is_not_changed(
     assert content_of(folder) == before
 
 
+def test_rows_without_a_sample_are_those_of_every_part(firnline: Firnline, root: str) -> None:
+    shown = firnline("verify", root, "--rows")
+    assert (shown.code, shown.err) == (0, "")
+    assert "4 with 12 rows read" in shown.out
+    checked = firnline("verify", root, "--rows", "--sample", "1", "--json").data["checked"]
+    assert (checked["read_parts"], checked["read_rows"]) == (4, 12)
+
+
 def test_a_finding_is_shown_and_ends_with_1(firnline: Firnline, root: str, folder: Path) -> None:
     part = min((folder / "_data").rglob("*.parquet"))
     part.unlink()

@@ -6,6 +6,8 @@ this process.
 
 from __future__ import annotations
 
+import json
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -37,6 +39,45 @@ def test_a_merge_by_spark_prints_what_a_local_one_does_and_nothing_of_spark(
     assert spark_logs(tmp_path / "tmp") == []
     again = program("merge", place.root, *master, env={**env, "JAVA_HOME": "/nowhere"})
     assert (again.code, again.err) == (0, ""), "nothing to do starts no JVM"
+
+
+OTHER_VERSION = """
+import collections, sys
+Version = collections.namedtuple("Version", "major minor micro releaselevel serial")
+sys.version_info = Version(3, 99, 0, "final", 0)
+"""
+
+
+def other_python(folder: Path) -> Path:
+    """This Python, but for the version that it states."""
+    (folder / "sitecustomize.py").write_text(OTHER_VERSION)
+    found = folder / "python3"
+    found.write_text(f'#!/bin/sh\nPYTHONPATH="{folder}:$PYTHONPATH" exec {sys.executable} "$@"\n')
+    found.chmod(0o755)
+    return found
+
+
+@pytest.mark.turn
+@pytest.mark.parametrize(
+    ("has", "said"),
+    [
+        (False, "executors cannot be started: {python}: No such file or directory; let spark"),
+        (True, f"executors run Python 3.99 and this driver Python 3.{sys.version_info.minor}, "),
+    ],
+)
+def test_a_python_of_the_executors_that_is_of_no_use_is_named(
+    place: Place, tmp_path: Path, *, has: bool, said: str
+) -> None:
+    python = other_python(tmp_path) if has else tmp_path / "nowhere" / "python3"
+    place.configure(f"spark: {{conf: {{spark.pyspark.python: {python}, spark.log.level: 'OFF'}}}}")
+    before = place.content()
+    options = ("--engine", "spark", "--master", "local[1]", "--full", "--json")
+    shown = program("merge", "events", *options, "--settings", place.settings)
+    assert (shown.code, shown.out) == (2, "")
+    error = json.loads(shown.err.splitlines()[-1])["error"]
+    assert error["type"] == "EnvironmentFaultError"
+    assert said.format(python=python) in f"{error['message']}; {error['next_step']}"
+    assert place.content() == before
 
 
 def fake_java(folder: Path, version: str) -> Path:

@@ -12,7 +12,7 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from importlib import metadata
 from pathlib import Path
@@ -34,8 +34,10 @@ from demo.writers import AppendsFailedError, append_all
 from firnline.append.append import Appender
 from firnline.errors import EnvironmentFaultError, UsageError
 from firnline.flights import cut_hours, flights_file, read_flights
+from firnline.settings.load import load_settings
 from tests.support.effort import sample
-from tools.processes import MARK
+from tools.processes import MARK, Programs
+from tools.spark_cluster import SparkCluster
 
 
 @pytest.fixture(scope="module")
@@ -100,6 +102,41 @@ def small(tmp_path_factory: pytest.TempPathFactory, ten: pa.Table) -> State:
     with prepared(tmp_path_factory.mktemp("small") / "demo", "file", fresh=True) as place:
         append_here(place, ten)
         return measure(place.open)
+
+
+# --- the place ------------------------------------------------------------------------------------
+
+
+def test_a_demo_on_a_cluster_has_settings_with_the_clusters_own_python_and_folders(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """All but its processes, which tests of the cluster start."""
+    started: dict[str, Mapping[str, str]] = {}
+
+    def start(_: Programs, name: str, __: Sequence[str], env: Mapping[str, str]) -> None:
+        started[name] = env
+
+    monkeypatch.setattr(Programs, "start", start)
+    monkeypatch.setattr(SparkCluster, "_wait_registered", lambda _: None)
+    own = tmp_path / "demo" / "spark"
+    with prepared(tmp_path / "demo", "file", fresh=True, spark="cluster") as place:
+        assert place.cluster is not None
+        conf = load_settings(place.settings).table("flights").spark.conf
+        assert conf == place.cluster.conf()
+        python = Path(conf["spark.pyspark.python"])
+        code = "import duckdb, obstore, sys; print(sys.prefix)"
+        said = subprocess.run([python, "-c", code], capture_output=True, text=True, check=True)
+        assert Path(said.stdout.strip()) == own / "python"
+        assert started.keys() == {"master", *place.cluster.hosts}
+        for host in place.cluster.hosts:
+            env = started[host]
+            assert env["SPARK_HOME"] == str(own / "spark")
+            for folder in ("SPARK_LOCAL_DIRS", "SPARK_WORKER_DIR"):
+                assert Path(env[folder]).is_relative_to(own / host)
+    with prepared(tmp_path / "demo", "file", fresh=False) as place:
+        assert load_settings(place.settings).table("flights").spark.conf == {}, (
+            "a local Spark again"
+        )
 
 
 # --- the flights ----------------------------------------------------------------------------------

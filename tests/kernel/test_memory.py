@@ -6,7 +6,11 @@ import subprocess
 import sys
 from pathlib import Path
 
+import duckdb
+import pyarrow as pa
 import pytest
+
+from firnline.kernel.faults import kernel_fault
 
 _STAGE = """
 import sys
@@ -83,3 +87,25 @@ def test_the_proof_of_the_inputs_leaves_no_memory_behind_beside_duckdb(tmp_path:
     )
     # Arrow's allocator kept 60 MiB of a file of 36, of which it needed 17 at a time.
     assert int(done.stdout) < 24
+
+
+@pytest.mark.parametrize(
+    ("error", "said"),
+    [
+        (
+            duckdb.OutOfMemoryException("Out of Memory Error: could not allocate 8 MiB (1/1 used)"),
+            "the memory of its kernel (could not allocate 8 MiB (1/1 used)); raise merge.kernel_me",
+        ),
+        (
+            duckdb.OutOfMemoryException(
+                "Out of Memory Error: Failed to allocate block of 1101824 bytes (bad allocation)"
+            ),
+            "by the system (Failed to allocate block of 1101824 bytes (bad allocation)); give its ",
+        ),
+        (pa.ArrowMemoryError("malloc of size 64 failed"), "(malloc of size 64 failed); give its"),
+    ],
+)
+def test_memory_that_the_system_refuses_is_told_from_the_kernels_own_bound(
+    error: Exception, said: str
+) -> None:
+    assert said in str(kernel_fault("group 1", error))

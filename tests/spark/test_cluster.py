@@ -109,6 +109,18 @@ session = open_session("cluster", conf, more[0])
     assert "firnline.zip" in said[1]
 
 
+@pytest.mark.turn("executors of another process")
+def test_a_local_master_whose_python_is_another_one_runs_our_version(
+    cluster: SparkCluster, file_parts: Parts, tmp_path: Path
+) -> None:
+    body = """
+session = open_session("local", {"spark.log.level": "OFF"}, "local[2]")
+"""
+    said = client(tmp_path, environment(cluster.python), body + _GROUPS, file_parts)
+    assert said[0] == "[0, 1, 2] PartUnreadableError [1, 3] [1, 3]"
+    assert "firnline.zip" in said[1]
+
+
 _OPERATIONS = """
 from firnline.operations.merge.run import run_merge
 from firnline.operations.options import MergeOptions, RewriteOptions, VerifyOptions
@@ -351,3 +363,50 @@ def test_a_table_is_merged_through_a_connect_server(
     }
     (header,) = history(table)
     assert header.op == "merge"
+
+
+@pytest.mark.turn("executors of another process")
+def test_a_rewrite_through_a_connect_server_warns_of_cores_that_the_server_does_not_give(
+    connect_server: str, tmp_path: Path
+) -> None:
+    table = filled(opened(StoreRoot("file", f"file://{tmp_path}/store")), 4)
+    about = {"root": table.settings.root, "partition_by": ["day"], "merge": {"kernel_threads": 2}}
+    settings = tmp_path / "tables.json"
+    settings.write_text(json.dumps({"tables": {"t": about}}))
+    options = (f"--settings={settings}", f"--remote={connect_server}")
+    done = run_job("rewrite", "t", '--options={"where": "id <> 5"}', *options, env=NO_JVM)
+    assert done.report["counts"]["rows_removed"] == 1
+    assert "start the server with --conf spark.task.cpus=2" in done.err
+    rows = visible_by_partition(table)
+    left = sorted(row["id"] for found in rows.values() for row in found)
+    assert left == [number for number in range(16) if number != 5]
+    assert history(table)[0].op == "rewrite"
+
+
+@pytest.mark.turn("executors of another process")
+def test_a_frame_through_a_connect_server_reads_rows_and_names_a_part_that_is_gone(
+    connect_server: str, file_parts: Parts, tmp_path: Path
+) -> None:
+    filled(opened(StoreRoot("file", file_parts.root)), 2)
+    body = """
+from firnline.errors import PartGoneError
+from firnline.spark.frame import frame
+from firnline.state.snapshot import read_snapshot
+from tests.support.on_store import opened
+from tools.s3server import StoreRoot
+
+session = open_session("frame", {}, remote=more[0])
+table = opened(StoreRoot("file", root))
+rows = frame(session, table, ["id"], where="id > 1", access=None)
+print(sorted(row["id"] for row in rows.collect()))
+gone = sorted(read_snapshot(table.store, table.paths).live)[0]
+list(table.store.delete_many([gone]))
+try:
+    frame(session, table, ["id"])
+except PartGoneError as error:
+    print(gone in str(error))
+session.stop()
+"""
+    env = {**environment(), **NO_JVM}
+    said = client(tmp_path, env, body, file_parts, connect_server)
+    assert said == [str(list(range(2, 8))), "True"]

@@ -6,6 +6,7 @@ test can kill what it waits in, and knows that the group was under way.
 
 from __future__ import annotations
 
+import io
 import json
 import os
 from collections.abc import Iterator
@@ -15,6 +16,7 @@ from pathlib import Path
 
 import psutil
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from firnline.append.append import Appender
@@ -26,7 +28,6 @@ from tests.spark.test_run import POLL_SECONDS, Pipe, holders
 from tests.support.jobs import Done, run_job
 from tests.support.on_store import opened
 from tests.support.programs import HUNG_SECONDS
-from tests.support.reading import visible_by_partition
 from tools.airflow_api import wait_until
 from tools.s3server import StoreRoot
 from tools.spark_cluster import SparkCluster
@@ -36,8 +37,11 @@ PARTS = 4
 """Of each day."""
 
 
-def numbers(day: int) -> list[int]:
-    return [10 * day + part for part in range(PARTS)]
+LARGE_ROWS = 1_000_000
+LARGE_MEMORY = "2GiB"
+"""What a kernel takes for a day of four parts with so many rows each, where it may."""
+LESS_MEMORY = "2400m"
+"""Of the address space of an executor's Python, whose libraries alone reserve most of it."""
 
 
 @dataclass
@@ -46,6 +50,8 @@ class Merge:
 
     cluster: SparkCluster
     folder: Path
+    rows: int = 1
+    """Of each part of the first day; parts of the others have one."""
     table: Table = field(init=False)
     held: Pipe = field(init=False)
     pool: ThreadPoolExecutor = field(init=False)
@@ -55,14 +61,18 @@ class Merge:
         self.table = opened(StoreRoot("file", f"file://{self.folder}/store"))
         appender = Appender(self.table)
         for part in range(PARTS):
-            rows = [(10 * day + part, f"d{day}") for day in range(DAYS)]
-            ids, days = zip(*rows, strict=True)
-            appender.append(pa.table({"id": ids, "day": days}))
+            for day in range(DAYS):
+                ids = self.numbers(day)[part::PARTS]
+                appender.append(pa.table({"id": ids, "day": [f"d{day}"] * len(ids)}))
         live = read_snapshot(self.table.store, self.table.paths).live
         key = next(key for key in live if "day=d0" in key)
         self.held = Pipe(self.folder / "store" / key, key)
         self.held.path.rename(self.aside)
         os.mkfifo(self.held.path)
+
+    def numbers(self, day: int) -> range:
+        """Return the rows of a day, in their order."""
+        return range(10 * day, 10 * day + PARTS * (1 if day else self.rows))
 
     @property
     def aside(self) -> Path:
@@ -80,7 +90,10 @@ class Merge:
             "root": self.table.settings.root,
             "partition_by": ["day"],
             "sort_by": ["id"],
-            "merge": {"min_inputs": 2, "kernel_memory": "256MiB"},
+            "merge": {
+                "min_inputs": 2,
+                "kernel_memory": "256MiB" if self.rows == 1 else LARGE_MEMORY,
+            },
             "spark": {"conf": {**self.cluster.conf(), "spark.log.level": "OFF", **about}},
         }
         settings.write_text(json.dumps({"tables": {"t": one}}))
@@ -116,12 +129,15 @@ class Merge:
 
     def right(self, missing: frozenset[int] = frozenset()) -> None:
         """Every row is there once, each day in one part but those that were not merged."""
-        rows = visible_by_partition(self.table)
-        assert {d: sorted(r["id"] for r in found) for d, found in rows.items()} == {
-            f"day=d{day}": numbers(day) for day in range(DAYS)
-        }
         live = read_snapshot(self.table.store, self.table.paths).live
-        assert len(live) == DAYS - len(missing) + PARTS * len(missing)
+        for day in range(DAYS):
+            found = [self._read(key) for key in live if f"day=d{day}/" in key]
+            assert len(found) == (PARTS if day in missing else 1)
+            ids = pa.concat_tables(found)["id"].combine_chunks().sort()
+            assert ids.equals(pa.array(self.numbers(day)))
+
+    def _read(self, key: str) -> pa.Table:
+        return pq.read_table(io.BytesIO(self.table.store.get(key)), columns=["id"])
 
     def orphans(self) -> int:
         """Return the number of objects that nothing names, however young."""
@@ -129,8 +145,9 @@ class Merge:
 
 
 @pytest.fixture
-def merge(cluster: SparkCluster, tmp_path: Path) -> Iterator[Merge]:
-    found = Merge(cluster, tmp_path)
+def merge(cluster: SparkCluster, tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Merge]:
+    """A parameter is the number of rows of a part of the first day."""
+    found = Merge(cluster, tmp_path, getattr(request, "param", 1))
     try:
         yield found
     finally:
@@ -142,7 +159,7 @@ def gone(pid: int) -> bool:
     return wait_until(lambda: not psutil.pid_exists(pid), HUNG_SECONDS, POLL_SECONDS)
 
 
-@pytest.mark.full("a further application, with two workers")
+@pytest.mark.turn("tasks that die on a cluster")
 def test_a_worker_killed_in_the_middle_costs_no_row_and_leaves_no_orphan(merge: Merge) -> None:
     cluster = merge.cluster
     done = merge.start()
@@ -162,7 +179,7 @@ def test_a_worker_killed_in_the_middle_costs_no_row_and_leaves_no_orphan(merge: 
     assert merge.orphans() == 0
 
 
-@pytest.mark.full("a further application for each of them")
+@pytest.mark.turn("tasks that die on a cluster")
 def test_a_task_that_fails_twice_is_done_by_its_third_attempt(merge: Merge) -> None:
     done = merge.start()
     first = merge.waiting()
@@ -176,7 +193,7 @@ def test_a_task_that_fails_twice_is_done_by_its_third_attempt(merge: Merge) -> N
     assert merge.orphans() == 0
 
 
-@pytest.mark.full("a further application for each of them")
+@pytest.mark.turn("tasks that die on a cluster")
 def test_a_group_that_kills_every_attempt_is_reported_and_the_others_are_merged(
     merge: Merge,
 ) -> None:
@@ -202,7 +219,29 @@ def test_a_group_that_kills_every_attempt_is_reported_and_the_others_are_merged(
     merge.right()
 
 
-@pytest.mark.full("a further application for each of them")
+@pytest.mark.turn("tasks that die on a cluster")
+@pytest.mark.parametrize("merge", [LARGE_ROWS], indirect=True)
+def test_a_group_that_exceeds_an_executors_memory_is_reported_and_merged_with_more(
+    merge: Merge,
+) -> None:
+    merge.put_back()
+    less = {"executor_cores": "1", "executor_pyspark_memory": LESS_MEMORY}
+    result = merge.start(**less, task_maxFailures="1").result()
+    assert result.code == 1
+    report = result.printed
+    assert report["groups_done"] == DAYS - 1
+    (failure,) = report["failures"]
+    assert failure["partition"] == "day=d0"
+    assert failure["error"] == "KernelError"
+    assert "1.3 x merge.kernel_memory" in failure["message"]
+    merge.right(missing=frozenset({0}))
+    assert merge.orphans() == 0
+    assert merge.start(executor_cores="1").result().report["groups_done"] == 1
+    merge.right()
+    assert merge.orphans() == 0
+
+
+@pytest.mark.turn("tasks that die on a cluster")
 def test_a_speculative_attempt_ends_a_group_whose_first_one_hangs(merge: Merge) -> None:
     done = merge.start(
         speculation="true",

@@ -8,17 +8,19 @@ import os
 import subprocess
 import sys
 import tarfile
-from importlib.metadata import version
+from importlib.metadata import Distribution, version
 from pathlib import Path
 
 import msgspec
 import pyarrow as pa
+import pyspark
 import pytest
 
 from firnline.errors import EnvironmentFaultError, UsageError
 from firnline.kernel.task import KernelResult
 from firnline.spark import pack as packing
 from firnline.spark.engine import zip_package
+from firnline.spark.executors import ALWAYS, CHAIN, READING, SOURCE, SPLITTING
 from firnline.spark.pack import Packed, pack
 from tests.kernel.conftest import Group
 from tests.support.cli import inside
@@ -111,6 +113,32 @@ def test_it_holds_these_packages_and_no_more(packed: Packed, unpacked: Path) -> 
     assert not endings & {".pyc", ".pyi", ".h", ".a", ".c"}
 
 
+def test_with_the_source_executors_can_load_it(
+    unpacked: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole = packing.closure
+    asked: list[str] = []
+
+    def besides(names: list[str]) -> dict[str, Distribution]:
+        asked[:] = names
+        return whole([name for name in names if name in SOURCE])
+
+    monkeypatch.setattr(packing, "closure", besides)
+    target = tmp_path / "source.tar.gz"
+    pack(target)
+    assert not {*SOURCE} & {*asked}
+    made = pack(target, source=True)
+    assert asked == [*ALWAYS, READING, SPLITTING, CHAIN, *SOURCE]
+    with tarfile.open(made.path) as archive:
+        archive.extractall(tmp_path / "source", filter="data")
+    spark = sorted((Path(pyspark.__file__).parent / "python" / "lib").glob("*.zip"))
+    code = """
+import firnline.spark.format.read, firnline.spark.format.stream, firnline.spark.format.changes
+import firnline.spark.format.write, firnline.spark.format.sink
+"""
+    bare(code, zip_package(tmp_path), unpacked, tmp_path / "source", *spark)
+
+
 def test_without_aws_nothing_of_boto3_is_in_it() -> None:
     names = set(packing.closure(["duckdb", "obstore"]))
     assert names <= {"duckdb", "obstore", "typing-extensions"}
@@ -142,8 +170,16 @@ def test_the_command_says_what_to_put_into_the_settings(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     made = Packed(tmp_path / "x.tar.gz", 2**20, {"duckdb": "2.0.0"}, "3.11", "linux-x86_64")
-    monkeypatch.setattr(packing, "pack", lambda _file, *, aws: made)
+    asked: list[dict[str, bool]] = []
+
+    def pack_it(_: Path, **given: bool) -> Packed:
+        asked.append(given)
+        return made
+
+    monkeypatch.setattr(packing, "pack", pack_it)
+    assert inside(capsys)("spark", "pack", "--without-aws", "--with-source").code == 0
     said = inside(capsys)("spark", "pack").out
+    assert asked == [{"aws": False, "source": True}, {"aws": True, "source": False}]
     assert "1.0 MiB" in said
     assert "Python 3.11 on linux-x86_64" in said
     assert f"spark.archives: file://{tmp_path}/x.tar.gz#firnline" in said

@@ -48,6 +48,13 @@ def unreadable(key: str, error: BaseException) -> PartUnreadableError:
 
 def kernel_fault(what: str, error: BaseException) -> FirnlineError:
     """Return the error for a fault of neither input nor disk; names the cause."""
+    if isinstance(error, MemoryError) or "bad allocation" in str(error):
+        # Within the kernel's own bound: raising that would not help.
+        return KernelError(
+            f"{what} was refused memory by the system ({first_line(error)})",
+            next_step="give its process 1.3 x merge.kernel_memory (of an executor's task: outside "
+            "the JVM, spark.executor.memoryOverhead), or lower merge.kernel_memory",
+        )
     if isinstance(error, duckdb.OutOfMemoryException):
         return KernelError(
             f"{what} does not fit into the memory of its kernel ({first_line(error)})",

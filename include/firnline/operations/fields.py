@@ -82,8 +82,8 @@ class OptionField:
     option: Option
     kind: Kind
     required: bool
-    nullable: bool
-    """None stands for no value; a list that is not nullable is empty then."""
+    default: Any
+    """Value of a field that was not given; None if it is required."""
     choices: tuple[str, ...] = ()
 
     @property
@@ -94,15 +94,17 @@ class OptionField:
     def value(self, given: Any) -> Any:  # noqa: ANN401 - of any kind
         """Return the field's value for what a command line, a form or JSON gave.
 
-        None, an empty list, and an empty text of a unit stand for a value that was not given.
+        None, an empty list, and an empty text of a unit stand for a value that was not given: it is
+        the default then, unless the field is required.
 
         Raises:
             UsageError: the value has another shape, is not of the unit, or is out of bounds.
         """
+        absent = given in (None, [], ()) or (given == "" and bool(self.option.unit))
+        if absent and not self.required:
+            return self.default
         if self.kind == "flag":
             return bool(given)
-        if self.nullable and (given in (None, [], ()) or (given == "" and self.option.unit)):
-            return None
         if self.kind == "texts":
             return self._texts(given)
         if self.kind == "pairs":
@@ -189,9 +191,16 @@ def option_fields(options: type[msgspec.Struct]) -> tuple[OptionField, ...]:
         if words:
             members = _members(get_args(field.type)[0])
             kind, choices = _kind([one for one in members if one is not type(None)])
-            nullable = type(None) in members
-            found.append(OptionField(field.name, words[0], kind, field.required, nullable, choices))
+            found.append(
+                OptionField(field.name, words[0], kind, field.required, _default(field), choices)
+            )
     return tuple(found)
+
+
+def _default(field: msgspec.structs.FieldInfo) -> object:
+    if field.default_factory is not msgspec.NODEFAULT:
+        return field.default_factory()
+    return None if field.required else field.default
 
 
 def checked(options: object, kind: type[OptionsT]) -> OptionsT:

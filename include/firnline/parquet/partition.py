@@ -175,7 +175,7 @@ def _segments(table: pa.Table, field: PartitionLevel) -> tuple[Codes, list[str]]
             raise UsageError(
                 f"partition field {field} would make a directory name of {len(segment)} bytes "
                 f"({segment[:40]}...), and the limit is {_MAX_SEGMENT}",
-                next_step=f"partition by bucket(16, {field.column}) instead",
+                next_step=f'partition by "bucket(16, {field.column})" instead',
             )
     return codes, segments
 

@@ -25,6 +25,9 @@ Transform = Literal["identity", "year", "month", "day", "hour", "bucket"]
 TIME_TRANSFORMS: tuple[Transform, ...] = ("year", "month", "day", "hour")
 
 _CALL = re.compile(r"(?P<name>[A-Za-z]+)\((?:(?P<n>[^,()]+),)?(?P<column>[^()]+)\)")
+BUCKET = '"bucket(16, column)"'
+"""A field of buckets as it stands in a list of YAML, which would be split at its comma."""
+_HALF = re.compile(r"bucket\([^)]*|[^(]*\)", re.IGNORECASE)
 _ORDER = re.compile(r"(?P<column>.*\S)\s+(?P<order>asc|desc)", re.IGNORECASE)
 _CONTROL = re.compile(r"[\x00-\x1f\x7f]")
 
@@ -61,7 +64,7 @@ class PartitionField(BaseModel):
     def _check(self) -> PartitionField:
         check_column(self.column)
         if (self.transform == "bucket") != (self.buckets is not None):
-            raise ValueError("write bucket(16, column) for buckets, and a number for nothing else")
+            raise ValueError(f"write {BUCKET} for buckets, and a number for nothing else")
         return self
 
     @property
@@ -98,21 +101,24 @@ def parse_partition_field(text: str) -> dict[str, object]:
     """
     if "(" not in text and ")" not in text:
         return {"column": text.strip()}
+    if _HALF.fullmatch(text.strip()):
+        raise ValueError(
+            f"{text!r} is half of a partition field: YAML splits a list at commas; write {BUCKET} "
+            "with these quotes"
+        )
     match = _CALL.fullmatch(text.strip())
     if match is None:
-        raise ValueError(
-            f"{text!r} is not a partition field; write column, month(ts), bucket(16, c)"
-        )
+        raise ValueError(f"{text!r} is not a partition field; write column, month(ts) or {BUCKET}")
     name, number = match["name"].lower(), match["n"]
     allowed = ("identity", *TIME_TRANSFORMS, "bucket")
     if name not in allowed:
         raise ValueError(f"{match['name']!r} is not a transform; allowed are {', '.join(allowed)}")
     if (name == "bucket") != (number is not None):
-        raise ValueError(f"{text!r} is not allowed; write bucket(16, column), and month(column)")
+        raise ValueError(f"{text!r} is not allowed; write {BUCKET}, and month(column)")
     field: dict[str, object] = {"transform": name, "column": match["column"].strip()}
     if number is not None:
         if not number.strip().isdecimal():
-            raise ValueError(f"{text!r} needs a whole number of buckets; write bucket(16, column)")
+            raise ValueError(f"{text!r} needs a whole number of buckets; write {BUCKET}")
         field["buckets"] = int(number)
     return field
 

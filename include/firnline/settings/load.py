@@ -223,11 +223,23 @@ def _describe(
         return f"{path}: is not a setting{_suggestion(mistake['loc'], model)}"
     if kind == "missing":
         return f"{path}: is missing"
-    value = mistake["input"]
-    if kind == "string_type" and isinstance(value, bool | int | float):
+    value, shape = mistake["input"], _SHAPES.get(kind)
+    # Items of lists may be texts: mappings are their longer form.
+    is_text = kind == "string_type" or (shape == "a mapping" and path.endswith("]"))
+    if is_text and isinstance(value, bool | int | float):
         return f"{path}: YAML reads this as {value!r}; put it in quotes"
     shown = f", not {value!r}" if isinstance(value, str | int | float | None) else ""
-    return f"{path}: {message.replace('Input should', 'must')}{shown}"
+    must = f"must be {shape}" if shape else message.replace("Input should", "must")
+    return f"{path}: {must}{shown}"
+
+
+_SHAPES = {
+    "tuple_type": "a list",
+    "list_type": "a list",
+    "dict_type": "a mapping",
+    "model_type": "a mapping",
+}
+"""What YAML calls the types of pydantic."""
 
 
 def _suggestion(loc: tuple[int | str, ...], model: Any) -> str:  # noqa: ANN401 - walks down

@@ -80,7 +80,8 @@ class TableSettings(Section):
     partition_by: tuple[PartitionField, ...] = Field(
         default=(),
         description="Levels of the partition path: `column`, `year(ts)`, `month(ts)`, `day(ts)`, "
-        "`hour(ts)` or `bucket(16, column)`. A condition `column = value` reads one bucket.",
+        '`hour(ts)` or `"bucket(16, column)"`, which a list of YAML splits without its quotes. A '
+        "condition `column = value` reads one bucket.",
     )
     partition: str | None = Field(
         default=None,

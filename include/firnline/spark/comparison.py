@@ -21,7 +21,7 @@ from firnline.operations.prepared.comparing import compare_pieces
 from firnline.operations.prepared.evidence import Evidence, added
 from firnline.operations.prepared.pieces import Compare, Compared, Piece, Wanted
 from firnline.read.duckdb import Limits
-from firnline.spark.preflight import missing_module
+from firnline.spark.preflight import fault_of
 from firnline.spark.reasons import TASK_MEMORY, reason
 from firnline.spark.worker import scratch_of
 from firnline.store.access import StoreAccess
@@ -124,9 +124,9 @@ def _run(session: SparkSession, function: CompareFunction) -> Iterator[Compared]
 
 def _fault(error: Exception, tasks: int) -> FirnlineError:
     """Return the error for a job that Spark gave up."""
-    missing = missing_module(str(error))  # on an executor that started after the check
-    if missing is not None:
-        return missing
+    fault = fault_of(str(error))  # of an executor that started after the check
+    if fault is not None:
+        return fault
     return KernelError(
         f"the comparison of the rows before and after, in {counted(tasks, 'Spark task')}, died: "
         f"{reason(str(error) or type(error).__name__)}",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import sys
 import tempfile
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
 
     from firnline.operations.prepared.pieces import Compare
 
+_LOG = logging.getLogger(__name__)
 # Created before there are threads, as in ``footer_process``.
 _RESULT = msgspec.json.Decoder(KernelResult).decode
 
@@ -87,9 +89,10 @@ class SparkEngine:
         A task whose process dies is retried alone, and then reported as a KernelError of its
         group. Closing the iterator cancels the jobs.
 
-        Raises EnvironmentFaultError: executors lack a Python package, see ``preflight.check``.
+        Raises EnvironmentFaultError: the executors' Python is of no use, see ``preflight.check``.
         """
         self.prepare(needed(tasks))
+        warn_of_cores(self.session, tasks)
         tag = f"firnline-{self.ids.uuid7(self.clock.now_ms())}"
         jobs = UnderWay(tasks, self._capacity(), lambda batch: self._job(batch, tag))
         try:
@@ -118,7 +121,7 @@ class SparkEngine:
     def comparison(self) -> Compare:
         """Return what compares the rows of a prepared change in the executors' tasks.
 
-        Raises EnvironmentFaultError: executors lack a Python package, see ``preflight.check``.
+        Raises EnvironmentFaultError: the executors' Python is of no use, see ``preflight.check``.
         """
         # Executors load this module for other work, too, and need not have what this one imports.
         from firnline.spark.comparison import comparison_by
@@ -167,6 +170,30 @@ def needed(tasks: Sequence[KernelTask]) -> frozenset[str]:
     return frozenset({SPLITTING} if any(map(_splits, tasks)) else ())
 
 
+def warn_of_cores(session: SparkSession, tasks: Sequence[KernelTask]) -> None:
+    """Log, once, that a Connect server gives a task fewer cores than a kernel has threads.
+
+    A server that runs already does not take settings of a session.
+    """
+    if not is_connect(session) or session in _warned:
+        return
+    threads = max((task.threads for task in tasks), default=1)
+    cores = int(session.conf.get("spark.task.cpus", "1") or "1")
+    if threads > cores:
+        _warned.add(session)
+        _LOG.warning(
+            "merge.kernel_threads is %d, and a task of this Spark Connect server takes %d of its "
+            "cores, so that tasks compete for them; start the server with --conf "
+            "spark.task.cpus=%d",
+            threads,
+            cores,
+            threads,
+        )
+
+
+_warned: WeakSet[SparkSession] = WeakSet()
+
+
 def _splits(task: KernelTask) -> bool:
     """Return True if the task splits rows by partition, or hashes them for a proof or clusters."""
     if task.intake is not None:
@@ -180,7 +207,7 @@ def _outcome(
 ) -> tuple[list[KernelResult], list[Batch]]:
     """Return the results of a job, and jobs to run again.
 
-    Raises EnvironmentFaultError if an executor lacks a module: no part is at fault.
+    Raises EnvironmentFaultError if an executor's Python is of no use: no part is at fault.
     """
     error = future.exception()
     if error is None:
@@ -191,7 +218,7 @@ def _outcome(
         error = RuntimeError(f"{len(missing)} of {len(batch.tasks)} results did not come back")
     if not isinstance(error, Exception):
         raise error
-    fault = preflight.missing_module(str(error))
+    fault = preflight.fault_of(str(error))
     if fault is not None:
         # An executor that started later: every other group would fail too.
         raise fault from error
@@ -220,19 +247,16 @@ _folders: list[tempfile.TemporaryDirectory[str]] = []
 
 
 def distribute(session: SparkSession) -> None:
-    """Send the package, once per session, unless its tasks run in this machine's own Python.
+    """Send the package, once per session, unless tasks run in this very Python, which has it.
 
     The packages of ``firnline.spark.executors`` must be on the executors already.
     """
     if session in _distributed:
         return
-    master = str(session.conf.get("spark.master", "") or "")
-    wanted = str(session.conf.get(OPT_OUT, "true") or "true").lower()
-    # The local master of a Connect server is local to the server, not to us.
-    is_here = master.startswith("local") and not is_connect(session)
-    if is_here:
+    if preflight.is_local(session):
         use_this_python(session)
-    if not is_here and wanted != "false":
+    wanted = str(session.conf.get(OPT_OUT, "true") or "true").lower()
+    if wanted != "false" and not preflight.is_this_python(session):
         folder = tempfile.TemporaryDirectory(prefix="firnline-")
         # Executors that start later fetch it from here; the folder is deleted with this process.
         _folders.append(folder)

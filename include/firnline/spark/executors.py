@@ -14,3 +14,5 @@ SPLITTING = "numpy"
 """Package by which rows are split by partition, or hashed: also for the proof of a merge."""
 READING = "fsspec"
 """Package by which DuckDB reads parts in ranges: for comparisons of rows."""
+SOURCE = ("pydantic", "pyyaml")
+"""Packages that the data source ``format("firnline")`` needs there besides all of these."""

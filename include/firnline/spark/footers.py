@@ -13,7 +13,7 @@ from firnline.clock import SystemClock
 from firnline.kernel.engine import Engine
 from firnline.parquet.footers import FooterFacts, FooterTask, FooterWanted, many_facts
 from firnline.spark.engine import SparkEngine
-from firnline.spark.preflight import missing_module
+from firnline.spark.preflight import fault_of
 from firnline.store.access import StoreAccess
 from firnline.store.client import open_store
 
@@ -61,7 +61,7 @@ def _job(
     try:
         found = numbers.mapInArrow(function, _SCHEMA).toArrow()
     except Exception as error:
-        fault = missing_module(str(error))
+        fault = fault_of(str(error))
         if fault is None:
             raise
         raise fault from error  # an executor that started after the check

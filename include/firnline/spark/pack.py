@@ -18,7 +18,7 @@ from importlib.metadata import Distribution, PackageNotFoundError, PackagePath, 
 from pathlib import Path
 
 from firnline.errors import EnvironmentFaultError, UsageError
-from firnline.spark.executors import ALWAYS, CHAIN, READING, SPLITTING
+from firnline.spark.executors import ALWAYS, CHAIN, READING, SOURCE, SPLITTING
 
 _LEFT_OUT = {"__pycache__", "tests", "include", ".."}
 """Folders of a package that nothing imports at run time."""
@@ -41,12 +41,13 @@ class Packed:
     """System and processor that they are for, such as ``linux-x86_64``."""
 
 
-def pack(target: Path, *, aws: bool = True) -> Packed:
+def pack(target: Path, *, aws: bool = True, source: bool = False) -> Packed:
     """Write the archive; an existing file is replaced once the new one is complete.
 
     Args:
         target: file to write, ending in ``.tar.gz`` or ``.tgz``: Spark goes by the ending.
         aws: include what gets credentials from the AWS chain.
+        source: include what the data source ``format("firnline")`` needs.
 
     Raises:
         UsageError: another ending, or a folder that does not exist.
@@ -60,7 +61,8 @@ def pack(target: Path, *, aws: bool = True) -> Packed:
         )
     if not target.parent.is_dir():
         raise UsageError(f"there is no folder {target.parent}", next_step="create it first")
-    found = closure([*ALWAYS, READING, SPLITTING, *([CHAIN] if aws else [])])
+    more = [*([CHAIN] if aws else []), *(SOURCE if source else [])]
+    found = closure([*ALWAYS, READING, SPLITTING, *more])
     half = target.with_name(f".{target.name}.half")
     try:
         with (

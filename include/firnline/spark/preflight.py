@@ -1,4 +1,4 @@
-"""Check, before the first group, that the executors have the Python packages of a kernel.
+"""Check, before the first group, that the executors have a Python with the packages of a kernel.
 
 Without them every group would fail in turn, each as if its parts were at fault. One job of a few
 tasks checks it, once per application. Only this module and the list of packages are loaded on the
@@ -10,10 +10,12 @@ from __future__ import annotations
 import importlib
 import os
 import re
+import shutil
 import sys
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, requires, version
+from pathlib import Path
 from typing import TYPE_CHECKING
 from weakref import WeakKeyDictionary
 
@@ -29,6 +31,16 @@ if TYPE_CHECKING:
 _KEYS = "AWS_ACCESS_KEY_ID"
 _MISSING = re.compile(r"ModuleNotFoundError: No module named '([\w.]+)'")
 _BROKEN = re.compile(r"(?:^|\s)ImportError: (.+)")
+_NO_PROGRAM = re.compile(
+    # Not for want of memory or processes (errors 12 and 11), which a later attempt may have.
+    r'Cannot run program "(?P<path>[^"\n]+)".*?\berror(?:=|: )(?!1[12]\b)\d+\W+(?P<why>[\w ]+)'
+)
+_NO_PYTHON = re.compile(r"^ *(?P<path>\S+) -m \S*daemon\b", re.MULTILINE)
+"""The command that Spark names where a program has answered as no Python does."""
+_ENDED = re.compile(r"Error from python worker:\n(?P<said>.*?)\nPYTHONPATH was:", re.DOTALL)
+_VERSIONS = re.compile(
+    r"has different version: (?P<theirs>[\d.]+) than that in driver: (?P<own>[\d.]+),"
+)
 _TASKS = 8
 """Maximum number of tasks that check: executors usually share an image."""
 _asked: WeakKeyDictionary[SparkSession, frozenset[str]] = WeakKeyDictionary()
@@ -55,10 +67,11 @@ def check(
 
     Raises:
         EnvironmentFaultError: names what is missing, or is of a version that firnline does not
-            work with, and how to install it.
+            work with, and how to install it; or a Python that cannot be started, or is of another
+            version.
     """
     wanted = frozenset(ALWAYS).union(more)
-    if wanted <= _asked.get(session, frozenset()) or _is_this_python(session):
+    if wanted <= _asked.get(session, frozenset()) or is_this_python(session):
         return
     function = Ask(tuple(sorted(wanted)), boto3_unless_keys=_may_need_chain(root, access))
     tasks = max(1, min(slots, _TASKS))
@@ -66,7 +79,7 @@ def check(
         numbers = session.range(0, tasks, 1, numPartitions=tasks)
         found = numbers.mapInArrow(function, "package string, version string").toArrow()
     except Exception as error:
-        fault = missing_module(str(error), function.packages)
+        fault = fault_of(str(error), function.packages)
         if fault is None:
             raise
         raise fault from error
@@ -74,13 +87,25 @@ def check(
     _asked[session] = wanted | _asked.get(session, frozenset())
 
 
-def _is_this_python(session: SparkSession) -> bool:
-    """Return True if tasks run in the driver's own Python: a local master that is not remote."""
+def is_local(session: SparkSession) -> bool:
+    """Return True if tasks run on the driver's machine: a local master that is not remote."""
+    # The local master of a Connect server is local to the server, not to us.
     if type(session).__module__.startswith("pyspark.sql.connect"):
         return False
-    master = str(session.conf.get("spark.master", "") or "")
-    worker = session.conf.get("spark.pyspark.python", None) or os.environ.get("PYSPARK_PYTHON")
-    return master.startswith("local") and worker == sys.executable
+    return str(session.conf.get("spark.master", "") or "").startswith("local")
+
+
+def is_this_python(session: SparkSession) -> bool:
+    """Return True if tasks run in the driver's own Python, which has firnline and its packages."""
+    if not is_local(session):
+        return False
+    chosen = session.conf.get("spark.sql.execution.pyspark.python", None)
+    found = shutil.which(chosen or session.sparkContext.pythonExec)
+    if found is None:
+        return False
+    # A link of another environment to the same program has other packages.
+    here, there = Path(sys.executable), Path(found).absolute()
+    return there.parent == here.parent and there.samefile(here)
 
 
 def _may_need_chain(root: str, access: StoreAccess | None) -> bool:
@@ -133,8 +158,8 @@ def _look(name: str) -> tuple[str, str | None]:
         return name, str(getattr(module, "__version__", ""))
 
 
-def missing_module(text: str, all_of: Sequence[str] = ()) -> EnvironmentFaultError | None:
-    """Return the error for a task that failed because of a missing module; else None.
+def fault_of(text: str, all_of: Sequence[str] = ()) -> EnvironmentFaultError | None:
+    """Return the error for a task that failed because of the Python of its executor; else None.
 
     Args:
         text: of the error.
@@ -143,12 +168,44 @@ def missing_module(text: str, all_of: Sequence[str] = ()) -> EnvironmentFaultErr
     found = _MISSING.findall(text)
     if found:
         return _lacking(sorted({name.partition(".")[0] for name in found}), all_of)
+    if versions := _VERSIONS.search(text):
+        return EnvironmentFaultError(
+            f"the Spark executors run Python {versions['theirs']} and this driver Python "
+            f"{versions['own']}, and Spark needs the same minor version in both",
+            next_step=_choose(versions["own"]),
+        )
+    if why := _unable_to_start(text):
+        return EnvironmentFaultError(
+            f"the Python of the Spark executors cannot be started: {why}",
+            next_step=_choose(f"{sys.version_info.major}.{sys.version_info.minor}"),
+        )
     broken = _BROKEN.search(text)
     if broken is None:
         return None
     return EnvironmentFaultError(
         f"a Python module cannot be loaded on the executors: {broken[1].strip()[:200]}",
         next_step="install the same versions there as on the driver",
+    )
+
+
+def _unable_to_start(text: str) -> str | None:
+    """Return why no Python process came up on an executor; None if one did."""
+    if program := _NO_PROGRAM.search(text):
+        return f"{program['path']}: {program['why'].strip()}"
+    if "Bad data in pyspark.daemon's standard output" in text and (
+        other := _NO_PYTHON.search(text)
+    ):
+        return f"{other['path']} does not answer as a Python"
+    said = _ENDED.search(text)
+    if said is None or not said["said"].strip() or "emory" in said["said"]:
+        return None
+    return said["said"].strip().splitlines()[-1].strip()[:200]
+
+
+def _choose(version: str) -> str:
+    return (
+        f"let spark.pyspark.python (or PYSPARK_PYTHON) name a Python {version} that every executor "
+        "has; no part is at fault"
     )
 
 

@@ -8,6 +8,7 @@ import pytest
 from firnline.errors import UsageError
 from firnline.operations.common_options import Mode
 from firnline.operations.fields import Option, OptionField, option_fields, parse_moment
+from firnline.operations.operation import Operation
 from firnline.operations.options import ReplaceOptions, RewriteOptions, SweepOptions
 from firnline.operations.registry import OPERATIONS
 
@@ -60,6 +61,16 @@ def test_nothing_given_is_none_only_where_none_means_something() -> None:
     approved, files = field(SweepOptions, "approved"), field(ReplaceOptions, "files")
     assert [approved.value(given) for given in (None, [], ["k"])] == [None, None, ("k",)]
     assert [files.value(given) for given in (None, [], ["k"])] == [(), (), ("k",)]
+
+
+@pytest.mark.parametrize("operation", OPERATIONS, ids=lambda operation: operation.name)
+def test_what_was_not_given_is_the_default_of_the_field(operation: Operation[Any]) -> None:
+    options: type[msgspec.Struct] = operation.options
+    required: dict[str, Any] = {
+        one.name: "x" for one in msgspec.structs.fields(options) if one.required
+    }
+    given = {one.name: one.value(None) for one in option_fields(options) if not one.required}
+    assert options(**required | given) == options(**required)
 
 
 @pytest.mark.parametrize(

@@ -63,6 +63,15 @@ def test_what_is_no_partition_field_is_refused(text: str) -> None:
         PartitionField.model_validate(text)
 
 
+@pytest.mark.parametrize("text", ["bucket(64", "id)"])
+def test_halves_of_a_bucket_field_that_yaml_has_split_are_told_to_need_quotes(text: str) -> None:
+    said = (
+        r'half of a partition field: YAML splits .* write "bucket\(16, column\)" with these quotes'
+    )
+    with pytest.raises(ValidationError, match=said):
+        PartitionField.model_validate(text)
+
+
 @pytest.mark.parametrize(
     ("text", "column", "descending"),
     [

@@ -1,11 +1,14 @@
 from __future__ import annotations
 
+import logging
 import sys
 
 import pytest
+from msgspec.structs import replace
 
-from firnline.spark.engine import use_this_python
+from firnline.spark.engine import OPT_OUT, distribute, use_this_python, warn_of_cores
 from firnline.spark.reasons import reason
+from tests.unit.spark.test_batches import tasks
 
 
 @pytest.mark.parametrize(
@@ -55,3 +58,71 @@ def test_a_python_that_somebody_chose_stays(monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setenv("PYSPARK_PYTHON", "./env/python")
     use_this_python(by_environment := Context())  # type: ignore[arg-type]
     assert {stated.pythonExec, by_environment.pythonExec} == {"python3"}
+
+
+class Session:
+    """As much of a session as knows the Python of its workers and takes what is sent to them."""
+
+    def __init__(self, **conf: str) -> None:
+        self.conf = {k.replace("_", "."): conf[k] for k in conf}
+        self.sparkContext, self.sent = Context(**conf), list[str]()
+
+    def addArtifacts(self, *paths: str, pyfile: bool) -> None:  # noqa: N802 -- Spark's
+        assert pyfile
+        self.sent += [path.rpartition("/")[2] for path in paths]
+
+
+@pytest.mark.parametrize(
+    ("master", "python", "sent"),
+    [
+        ("spark://host:7077", "", ["firnline.zip"]),
+        ("spark://host:7077", sys.executable, ["firnline.zip"]),
+        ("local[2]", "", []),
+        ("local[2]", "/another/bin/python", ["firnline.zip"]),
+    ],
+)
+def test_firnline_is_sent_unless_tasks_run_in_this_very_python(
+    monkeypatch: pytest.MonkeyPatch, master: str, python: str, sent: list[str]
+) -> None:
+    monkeypatch.delenv("PYSPARK_PYTHON", raising=False)
+    for choice in ("true", "false"):
+        session = Session(spark_master=master, **{OPT_OUT.replace(".", "_"): choice})
+        if python:
+            monkeypatch.setenv("PYSPARK_PYTHON", python)
+            session.sparkContext.pythonExec = python
+        for _ in range(2):
+            distribute(session)  # type: ignore[arg-type] # a fake
+        assert session.sent == (sent if choice == "true" else [])
+
+
+class Remote(Session):
+    """A session on a Connect server."""
+
+    __module__ = "pyspark.sql.connect.session"
+
+
+@pytest.mark.parametrize(
+    ("kind", "conf", "threads", "warns"),
+    [
+        (Remote, {}, 2, True),
+        (Remote, {"spark_task_cpus": "2"}, 2, False),
+        (Remote, {}, 1, False),
+        (Session, {}, 2, False),
+    ],
+)
+def test_a_connect_server_that_gives_a_task_fewer_cores_than_threads_is_warned_of_once(
+    caplog: pytest.LogCaptureFixture,
+    kind: type[Session],
+    conf: dict[str, str],
+    threads: int,
+    *,
+    warns: bool,
+) -> None:
+    session, group = kind(**conf), replace(tasks(10)[0], threads=threads)
+    with caplog.at_level(logging.WARNING):
+        for _ in range(2):
+            warn_of_cores(session, [group])  # type: ignore[arg-type] # a fake
+    assert len(caplog.messages) == warns
+    if warns:
+        assert "merge.kernel_threads is 2" in caplog.messages[0]
+        assert "--conf spark.task.cpus=2" in caplog.messages[0]

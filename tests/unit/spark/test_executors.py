@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from firnline.spark.executors import ALWAYS, CHAIN, READING, SPLITTING
+from firnline.spark.executors import ALWAYS, CHAIN, READING, SOURCE, SPLITTING
 
 ON_EXECUTORS = (
     "firnline.spark.worker",
@@ -81,3 +81,12 @@ def test_every_package_of_the_list_is_one_that_executors_import() -> None:
 
 def test_comparisons_need_one_package_more_and_no_settings() -> None:
     assert reached(COMPARES) - {*ALWAYS} == {READING}
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("module", ["read", "stream", "changes", "write", "sink"])
+def test_the_data_source_needs_those_of_its_own_besides(module: str) -> None:
+    named = {"pyyaml": "yaml"}  # the module of the package
+    own = {named.get(name, name) for name in SOURCE}
+    found = reached(f"firnline.spark.format.{module}") - {"pyspark"}
+    assert own <= found <= {*ALWAYS, READING, SPLITTING, *own}

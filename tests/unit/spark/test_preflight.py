@@ -20,7 +20,7 @@ from firnline.spark import preflight
 from firnline.spark.batches import Batch
 from firnline.spark.engine import _outcome
 from firnline.spark.executors import ALWAYS
-from firnline.spark.preflight import Ask, check, missing_module
+from firnline.spark.preflight import Ask, check, fault_of, is_this_python
 from firnline.store.access import StoreAccess
 from tests.kernel.conftest import Group
 from tests.unit.spark.test_batches import tasks
@@ -40,7 +40,12 @@ class Session:
     conf: Conf = field(default_factory=lambda: Conf({"spark.master": "spark://host:7077"}))
     error: Exception | None = None
     jobs: list[int] = field(default_factory=list)
+    pythonExec: str = "python3"  # noqa: N815 -- Spark's
     _function: Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]] | None = None
+
+    @property
+    def sparkContext(self) -> Session:  # noqa: N802 -- Spark's
+        return self
 
     def range(self, start: int, end: int, step: int, *, numPartitions: int) -> Session:  # noqa: N803
         self.jobs.append(numPartitions)
@@ -136,14 +141,113 @@ def test_a_task_that_cannot_even_begin_is_the_same_sentence() -> None:
         asked(Session(error=RuntimeError("the cluster is gone")))
 
 
-def test_a_local_master_with_this_very_python_is_not_asked(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("PYSPARK_PYTHON", sys.executable)
-    session = Session(Conf({"spark.master": "local[2]"}))
+NO_PROGRAM = """: org.apache.spark.SparkException: Exception thrown in awaitResult:
+Caused by: org.apache.spark.SparkException: Job aborted due to stage failure: Lost task 1.0 in \
+stage 0.0 (TID 1) (10.0.0.2 executor 3): java.io.IOException: Cannot run program "/no/python3"{}
+\tat java.base/java.lang.ProcessBuilder.start(ProcessBuilder.java:1143)
+"""
+VERSIONS = """An exception was thrown from the Python worker:
+Traceback (most recent call last):
+  File "pyspark.zip/pyspark/worker_util.py", line 93, in check_python_version
+    raise PySparkRuntimeError(
+pyspark.errors.exceptions.base.PySparkRuntimeError: [PYTHON_VERSION_MISMATCH] Python in worker has \
+different version: 3.12 than that in driver: 3.11, PySpark cannot run with different minor versions.
+"""
+NO_PYTHON = """Lost task 1.0 in stage 0.0: org.apache.spark.SparkException:
+Bad data in pyspark.daemon's standard output. Invalid port number/socket path:
+  762126448 (0x2d6d2070)
+Python command to execute the daemon was:
+  /bin/echo -m pyspark.daemon pyspark.worker
+Check that you don't have any unexpected modules or libraries in
+"""
+ENDED = """Lost task 1.0 in stage 0.0: org.apache.spark.SparkException:
+Error from python worker:
+  {}
+PYTHONPATH was:
+  /spark/python/lib/pyspark.zip
+org.apache.spark.SparkException: EOFException occurred while reading the port number
+"""
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        (
+            NO_PROGRAM.format(": error=2, No such file or directory"),
+            "cannot be started: /no/python3: No such file or directory; let spark.pyspark.python",
+        ),
+        (
+            NO_PROGRAM.format(": Exec failed, error: 13 (Permission denied) "),
+            "cannot be started: /no/python3: Permission denied; let spark.pyspark.python",
+        ),
+        (NO_PYTHON, "cannot be started: /bin/echo does not answer as a Python; let "),
+        (ENDED.format("python3: No module named pyspark"), ": python3: No module named pyspark; "),
+        (
+            VERSIONS,
+            (
+                "the Spark executors run Python 3.12 and this driver Python 3.11, and Spark needs "
+                "the same minor version in both; let spark.pyspark.python (or PYSPARK_PYTHON) name "
+                "a Python 3.11 that every executor has; no part is at fault"
+            ),
+        ),
+    ],
+)
+def test_a_python_that_is_of_no_use_is_named_at_the_start_and_on_an_executor_that_comes_later(
+    text: str, said: str
+) -> None:
+    with pytest.raises(EnvironmentFaultError) as caught:
+        asked(Session(error=RuntimeError(text)))
+    assert said in str(caught.value)
+    future: Future[list[KernelResult]] = Future()
+    future.set_exception(RuntimeError(text))
+    with pytest.raises(EnvironmentFaultError, match="let spark"):
+        _outcome(future, Batch(tuple(tasks(10))))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        NO_PROGRAM.format(": error=12, Cannot allocate memory"),
+        NO_PROGRAM.format(": error=11, Resource temporarily unavailable"),
+        ENDED.format("MemoryError"),
+        ENDED.format(""),
+    ],
+)
+def test_a_python_that_finds_no_memory_may_start_at_the_next_attempt(text: str) -> None:
+    assert fault_of(text) is None
+
+
+@pytest.mark.parametrize(
+    ("python", "sql_python", "is_this"),
+    [
+        (sys.executable, None, True),
+        ("/another/bin/python", None, False),
+        (sys.executable, "/another/bin/python", False),
+        ("/another/bin/python", sys.executable, True),
+    ],
+)
+def test_a_local_master_with_this_very_python_is_not_asked(
+    python: str, sql_python: str | None, *, is_this: bool
+) -> None:
+    conf = Conf({"spark.master": "local[2]"})
+    if sql_python is not None:
+        conf["spark.sql.execution.pyspark.python"] = sql_python
+    session = Session(conf, pythonExec=python)
     asked(session)
-    assert session.jobs == []
-    monkeypatch.setenv("PYSPARK_PYTHON", "/another/python")
-    asked(session)
-    assert session.jobs == [2]
+    assert session.jobs == ([] if is_this else [2])
+
+
+def test_a_python_is_this_one_by_any_name_of_its_environment(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    for name in ("python", "python3"):
+        (tmp_path / name).symlink_to(Path(sys.executable).resolve())
+    session = Session(Conf({"spark.master": "local[2]"}), pythonExec="python3")
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert not is_this_python(session)  # type: ignore[arg-type] # another environment of it
+    monkeypatch.setattr(sys, "executable", str(tmp_path / "python"))
+    assert is_this_python(session)  # type: ignore[arg-type] # a fake
+    assert not is_this_python(Session(pythonExec="python3"))  # type: ignore[arg-type] # a cluster
 
 
 def test_work_that_needs_another_package_asks_once_more() -> None:
@@ -197,9 +301,9 @@ def test_a_module_that_a_later_executor_lacks_ends_the_run_and_blames_no_part() 
     for tries in (0, 1):
         with pytest.raises(EnvironmentFaultError, match="lack the Python package boto3"):
             _outcome(future, Batch(tuple(tasks(10, 10)), tries))
-    broken = missing_module("ImportError: libduck.so: cannot open shared object file\n")
+    broken = fault_of("ImportError: libduck.so: cannot open shared object file\n")
     assert "libduck.so" in str(broken)
-    assert missing_module("ValueError: no") is None
+    assert fault_of("ValueError: no") is None
 
 
 def test_a_kernel_that_lacks_a_module_gives_no_result_of_its_group(

@@ -117,6 +117,12 @@ def _render_without(table: str, plan: dict[str, Any]) -> None:
             f"Only the settings name {', '.join(names)}: `firnline properties apply {table}` makes "
             "the table keep their bounds; then run this again."
         )
+    names = plan["columns_unknown"]
+    if names:
+        output.line(
+            f"{table} has no column {', '.join(names)}, which the setting statistics names: "
+            "correct it there, unless rows to come bring it."
+        )
 
 
 def _render_report(data: dict[str, Any]) -> None:

@@ -21,7 +21,7 @@ from firnline.cli.options import (
 from firnline.operations.health.histogram import histogram
 
 if TYPE_CHECKING:
-    from firnline.settings.load import TableSettings
+    from firnline.settings.load import MergeSettings, TableSettings
     from firnline.state.snapshot import Snapshot
 
 PartitionOption = Annotated[
@@ -53,7 +53,7 @@ def parts(
 ) -> None:
     """Live parts by partition: how many, rows, bytes, sizes.
 
-    Small parts, below 3/4 of merge.target_size, are what a merge is for.
+    Small parts, below 3/4 of merge.target_size and of merge.target_rows, are what a merge is for.
     """
     opened = open_target(table, settings)
     snapshot = read_state(opened, at)
@@ -68,11 +68,12 @@ def describe(settings: TableSettings, snapshot: Snapshot, glob: str | None) -> d
     Raises UsageError if no partition matches ``glob``.
     """
     from firnline.log.parts_view import figures
+    from firnline.operations.merge.tiers import full_from
     from firnline.state.partitions import choose
 
     globs = [] if glob is None else [glob]
     chosen = frozenset(choose(snapshot.partitions, globs, of=settings.name))
-    small = settings.merge.target_size * 3 // 4
+    policy = settings.merge
     found = [one for one in figures(snapshot.partitions) if one.partition in chosen]
     sizes = [size for one in found for size in one.sizes]
     rows = [count for one in found for count in one.rows]
@@ -80,18 +81,21 @@ def describe(settings: TableSettings, snapshot: Snapshot, glob: str | None) -> d
         "table": settings.name,
         "root": settings.root,
         "seq": snapshot.seq,
-        "small_below": small,
-        "min_inputs": settings.merge.min_inputs,
+        "small_below": full_from(policy.target_size),
+        "small_below_rows": None if policy.target_rows is None else full_from(policy.target_rows),
+        "min_inputs": policy.min_inputs,
         "partitions": [
-            {"partition": one.partition, **_figures(one.sizes, one.rows, small)} for one in found
+            {"partition": one.partition, **_figures(one.sizes, one.rows, policy)} for one in found
         ],
-        "total": _figures(sizes, rows, small),
+        "total": _figures(sizes, rows, policy),
     }
 
 
 def _figures(
-    unsorted: Sequence[int], rows: Sequence[int | None], small_below: int
+    unsorted: Sequence[int], rows: Sequence[int | None], policy: MergeSettings
 ) -> dict[str, Any]:
+    from firnline.operations.merge.tiers import is_small
+
     sizes = sorted(unsorted)
     known = [count for count in rows if count is not None]
     return {
@@ -101,7 +105,7 @@ def _figures(
         "smallest": sizes[0] if sizes else None,
         "median": median_low(sizes) if sizes else None,
         "largest": sizes[-1] if sizes else None,
-        "small": sum(size < small_below for size in sizes),
+        "small": sum(is_small(b, n, policy) for b, n in zip(unsorted, rows, strict=True)),
         "sizes": histogram(sizes),
     }
 
@@ -155,6 +159,8 @@ def _summary(data: dict[str, Any]) -> str:
     if not total["parts"]:
         return f"{name} has no live part."
     small = f"small is below {format_size(data['small_below'])}, 3/4 of merge.target_size"
+    if data["small_below_rows"] is not None:
+        small += f", and {number(data['small_below_rows'])} rows, 3/4 of merge.target_rows"
     if all(found["small"] < data["min_inputs"] for found in data["partitions"]):
         return f"{small[:1].upper()}{small[1:]}. No partition has enough small parts to merge."
     return (

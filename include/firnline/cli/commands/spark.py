@@ -23,6 +23,7 @@ _FILE = Path("firnline-executors.tar.gz")
     [
         "firnline spark pack",
         "firnline spark pack /srv/envs/firnline-executors.tar.gz --without-aws",
+        "firnline spark pack --with-source",
     ],
 )
 def pack(
@@ -35,6 +36,13 @@ def pack(
             "only keys in the table's connection or the executors' environment work on S3.",
         ),
     ] = False,
+    with_source: Annotated[
+        bool,
+        typer.Option(
+            "--with-source",
+            help='Add what executors need for spark.read.format("firnline") and writes by it.',
+        ),
+    ] = False,
     as_json: JsonOption = False,
 ) -> None:
     """Pack the Python packages that executors need into an archive for spark.archives.
@@ -45,7 +53,7 @@ def pack(
     """
     from firnline.spark.pack import pack as make
 
-    made = make(file, aws=not without_aws)
+    made = make(file, aws=not without_aws, source=with_source)
     data: dict[str, Any] = {
         "file": str(made.path),
         "bytes": made.bytes,

@@ -56,6 +56,8 @@ class AnalyzePlan:
     """Such columns of types that have no bounds in a footer: only appends and merges state them."""
     not_kept: tuple[str, ...]
     """Columns that only the settings name, and the table's own properties do not yet."""
+    unknown: tuple[str, ...]
+    """Columns that the setting ``statistics`` names, and the table does not have."""
     lacking: tuple[Lacking, ...]
     """In the order of partitions and names."""
     complete: int
@@ -74,6 +76,7 @@ class AnalyzePlan:
             "columns": list(self.columns),
             "columns_without_bounds": list(self.without),
             "columns_not_kept": list(self.not_kept),
+            "columns_unknown": list(self.unknown),
             "parts": len(self.lacking),
             "parts_complete": self.complete,
             "requests": len(self.lacking),
@@ -100,6 +103,7 @@ def plan_analyze(
     Raises UsageError: a glob matches no partition.
     """
     wanted = [name for name in settings.statistics_columns if name in snapshot.schema]
+    named = (stated or settings).statistics
     columns = tuple(name for name in wanted if _in_footers(snapshot.schema[name]))
     lacking: list[Lacking] = []
     complete = 0
@@ -116,9 +120,10 @@ def plan_analyze(
         without=tuple(name for name in wanted if name not in columns),
         not_kept=tuple(
             name
-            for name in (stated or settings).statistics
-            if name not in settings.statistics_columns
+            for name in named
+            if name in snapshot.schema and name not in settings.statistics_columns
         ),
+        unknown=tuple(name for name in named if name not in snapshot.schema),
         lacking=tuple(lacking),
         complete=complete,
     )

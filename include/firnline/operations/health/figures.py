@@ -17,13 +17,10 @@ from firnline.log.txn_file import TxnHeader
 from firnline.operations.cleanup.plan import CleanupPlan
 from firnline.operations.health.reading import Reading
 from firnline.operations.merge.groups import MergePlan
-from firnline.operations.merge.tiers import size_of
+from firnline.operations.merge.tiers import is_small
 from firnline.operations.runner import Report
 from firnline.operations.ttl.plan import TtlPlan
 from firnline.properties.in_force import differences
-
-SMALL = 3, 4
-"""A part below this share of ``merge.target_size`` is small: a merge leaves larger ones alone."""
 
 
 class Last(msgspec.Struct, frozen=True, kw_only=True):
@@ -100,7 +97,6 @@ def figures_of(reading: Reading) -> Figures:
     found = totals(snapshot.live)
     listed = snapshot.listing
     policy = reading.settings.merge
-    least = policy.target_size * SMALL[0] // SMALL[1]
     own = reading.properties
     differing = () if own is None else differences(reading.wanted, own)
     return Figures(
@@ -111,7 +107,7 @@ def figures_of(reading: Reading) -> Figures:
         rows=found.rows,
         bytes=found.bytes,
         small_parts=sum(
-            size_of(b, n, policy) < least
+            is_small(b, n, policy)
             for one in figures(snapshot.partitions)
             for b, n in zip(one.sizes, one.rows, strict=True)
         ),

@@ -116,7 +116,7 @@ class _Planner:
         unsettled = self._unsettled(parts)
         # Of clustered tables, runs are large enough or not, not parts.
         sized = self.settings.cluster_by is None and not finish
-        full = policy.target_size * 3 // 4 if sized else None
+        full = tiers.full_from(policy.target_size) if sized else None
         ready: list[Marker] = []
         for marker in parts:
             if marker.p in self.excluded:

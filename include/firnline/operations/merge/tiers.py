@@ -44,8 +44,18 @@ class Tier:
 
     @property
     def full(self) -> int:
-        """Parts of this many bytes or more are left as they are: 3/4 of the target."""
-        return self.target * 3 // 4
+        """Parts of this many bytes or more are left as they are."""
+        return full_from(self.target)
+
+
+def full_from(target: int) -> int:
+    """Return the size from which on a part is not small any more: 3/4 of the target."""
+    return target * 3 // 4
+
+
+def is_small(size: int, rows: int | None, policy: MergeSettings) -> bool:
+    """Return True if a part is small by bytes and by rows; see ``size_of``."""
+    return size_of(size, rows, policy) < full_from(policy.target_size)
 
 
 def size_of(size: int, rows: int | None, policy: MergeSettings) -> int:

@@ -21,8 +21,13 @@ SCHEMA = {"id": "BIGINT", "name": "VARCHAR", "ratio": "DOUBLE", "key": "UUID", "
 BOUNDS = (1, 2, 0)
 
 
-def plan(*parts: tuple[str, Stats], partitions: tuple[str, ...] = (), **given: Any) -> AnalyzePlan:
-    """The plan for live parts of (partition, statistics)."""
+def plan(
+    *parts: tuple[str, Stats],
+    partitions: tuple[str, ...] = (),
+    stated: list[str] | None = None,
+    **given: Any,
+) -> AnalyzePlan:
+    """The plan for live parts of (partition, statistics); ``stated`` are those of a file alone."""
     markers = [
         Marker(
             p=PATHS.data_part(partition, f"018bcfe5-6800-7000-8000-{number:012x}"),
@@ -35,8 +40,10 @@ def plan(*parts: tuple[str, Stats], partitions: tuple[str, ...] = (), **given: A
     key = PATHS.append_log(1, "w-018bcfe5-6800-7000-8000-00000000ffff")
     content = LogContent(t=1, schema=SCHEMA, markers=markers)
     read = LogRead({key: LogObject(PATHS.parse_log(key), 10, 1)}, {key: content})
-    settings = TableSettings.model_validate({"name": "t", "root": "memory://b/t", **given})
-    return plan_analyze(build(PATHS, read), settings, partitions=partitions)
+    base = {"name": "t", "root": "memory://b/t"}
+    settings = TableSettings.model_validate({**base, **given})
+    own = None if stated is None else TableSettings.model_validate({**base, "statistics": stated})
+    return plan_analyze(build(PATHS, read), settings, stated=own, partitions=partitions)
 
 
 def test_a_part_that_lacks_bounds_of_a_column_of_the_settings_is_read() -> None:
@@ -68,12 +75,18 @@ def test_columns_of_which_no_footer_has_bounds_are_not_looked_for() -> None:
 def test_columns_that_only_the_settings_name_are_told_and_not_looked_for() -> None:
     found = plan(("d=1", {}), sort_by=["id"])
     assert found.not_kept == ()
-    given = {"name": "t", "root": "memory://b/t"}
-    stated = TableSettings.model_validate({**given, "statistics": ["id", "name"]})
-    kept = TableSettings.model_validate({**given, "sort_by": ["id"]})
-    again = plan_analyze(build(PATHS, LogRead({}, {})), kept, stated=stated)
+    again = plan(("d=1", {}), sort_by=["id"], stated=["id", "name"])
     assert again.not_kept == ("name",)
     assert again.to_json()["columns_not_kept"] == ["name"]
+
+
+def test_a_column_that_the_table_does_not_have_is_told_as_that() -> None:
+    for found in (
+        plan(("d=1", {}), statistics=["id", "nmae"]),
+        plan(("d=1", {}), stated=["id", "nmae"], sort_by=["id"]),
+    ):
+        assert (found.unknown, found.not_kept) == (("nmae",), ())
+        assert found.to_json()["columns_unknown"] == ["nmae"]
 
 
 def test_globs_choose_partitions() -> None:
