@@ -23,7 +23,7 @@ from firnline.mirror.retention import lacks_since
 from firnline.operations.verify.plan import Findings
 from firnline.state.snapshot import Snapshot, read_snapshot
 from firnline.table import Table
-from firnline.units import about_duration
+from firnline.units import about_duration, counted
 
 _AGAIN_IN_CATALOG = (
     "drop the table in the Iceberg catalog without its files and run `firnline mirror`: the "
@@ -94,7 +94,7 @@ def _check_iceberg(table: Table, found: Findings, snapshot: Snapshot) -> None:
         )  # fmt: skip
         return
     _check_lag(table, found, folder, view.position, snapshot)
-    _check_files(table, found, view.position, view.keys, snapshot, _AGAIN_IN_CATALOG)
+    _check_files(table, found, folder, view.position, view.keys, snapshot, _AGAIN_IN_CATALOG)
 
 
 def _check_delta(table: Table, found: Findings, snapshot: Snapshot) -> None:
@@ -113,8 +113,11 @@ def _check_delta(table: Table, found: Findings, snapshot: Snapshot) -> None:
         return
     key = table.paths.delta_version(head.version)
     _check_lag(table, found, key, head.position, snapshot)
+    damage = shown.damage(head.position)
+    if damage is not None:
+        found.add("warning", "mirror-damaged", key, damage, _AGAIN)
     keys = frozenset(map(table.paths.delta_key, shown.files))
-    _check_files(table, found, head.position, keys, snapshot, _AGAIN)
+    _check_files(table, found, key, head.position, keys, snapshot, _AGAIN)
     _check_vectors(table, found, head, shown, snapshot)
 
 
@@ -138,6 +141,34 @@ def _check_lag(
 def _check_files(
     table: Table,
     found: Findings,
+    key: str,
+    position: Position,
+    shown: frozenset[str],
+    snapshot: Snapshot,
+    again: str,
+) -> None:
+    """Compare the files of the newest version, whose own key it is, with the log."""
+    before = found.counts.total()
+    _check_shown(table, found, position, shown, snapshot, again)
+    state = state_of(snapshot)
+    if (position.seq, position.seen) == (state.seq, state.seen):
+        for part in sorted(snapshot.live.keys() - shown):
+            found.add(
+                "warning", "mirror-missing-part", part,
+                f"is live, and the mirror of transaction {position.seq} does not show it",
+                again,
+            )  # fmt: skip
+    if found.counts.total() == before and len(shown) != position.files:
+        found.add(
+            "warning", "mirror-damaged", key,
+            f"shows {counted(len(shown), 'file')}, and states {position.files}",
+            again,
+        )  # fmt: skip
+
+
+def _check_shown(
+    table: Table,
+    found: Findings,
     position: Position,
     shown: frozenset[str],
     snapshot: Snapshot,
@@ -159,14 +190,6 @@ def _check_files(
             found.add(
                 "warning", "mirror-dead-part", key,
                 f"is shown by the mirror, and was dead in the state {position.seq} that it states",
-                again,
-            )  # fmt: skip
-    state = state_of(snapshot)
-    if (position.seq, position.seen) == (state.seq, state.seen):
-        for key in sorted(snapshot.live.keys() - shown):
-            found.add(
-                "warning", "mirror-missing-part", key,
-                f"is live, and the mirror of transaction {position.seq} does not show it",
                 again,
             )  # fmt: skip
 
