@@ -47,7 +47,7 @@ def test_the_first_run_records_the_property_and_later_ones_publish(
     append(tmp_path, 10)
     behind = firnline("mirror", "events", "--check", *asked)
     assert behind.code == 1
-    assert "1 live parts are missing" in behind.err
+    assert "1 live part is missing" in behind.err
     planned = firnline("mirror", "events", "--dry-run", *asked).out
     assert "The Delta mirror of events would get a new version: 1 file more" in planned
     data = firnline("mirror", "events", "--json", *asked).data

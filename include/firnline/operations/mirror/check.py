@@ -21,6 +21,7 @@ from firnline.mirror.stated import refuse_unstated
 from firnline.operations.runner import Report, RunMetrics
 from firnline.state.snapshot import Snapshot
 from firnline.table import Table
+from firnline.units import counted
 
 _NAMED = 100
 """Maximum parts that a report names of each kind."""
@@ -86,16 +87,20 @@ class MirrorDiffersError(FindingsError):
 def _difference(report: CheckReport) -> str:
     said = []
     if report.missing:
-        said.append(f"{report.missing} live parts are missing")
+        said.append(f"{counted(report.missing, 'live part')} {_are(report.missing)} missing")
     if report.dead:
-        said.append(f"{report.dead} parts are shown and dead")
+        said.append(f"{counted(report.dead, 'part')} {_are(report.dead)} shown and dead")
     if report.unhidden:
-        said.append(f"deletes hide other rows of {report.unhidden} parts")
+        said.append(f"deletes hide other rows of {counted(report.unhidden, 'part')}")
     if report.columns_differ:
         said.append("the columns are others")
     if report.hold is not None:
         said.append(report.hold.reason)
     return ", ".join(said)
+
+
+def _are(count: int) -> str:
+    return "is" if count == 1 else "are"
 
 
 def run_check(table: Table) -> CheckReport:
