@@ -154,3 +154,25 @@ def test_a_table_in_a_catalog_is_published_and_compared(
     assert behind.code == 1
     found = [behind.data[name]["missing"] for name in ("delta", "iceberg")]
     assert (behind.data["same"], found) == (False, [1, 1])
+
+
+def test_a_check_shows_one_mirror_where_the_catalog_of_the_other_fails(
+    firnline: Firnline, settings: Path, tmp_path: Path
+) -> None:
+    where = (
+        "catalog: lake, name: 'ns.{table}', "
+        f"properties: {{uri: 'sqlite:///{tmp_path}/missing/c.db'}}"
+    )
+    root = f"file://{tmp_path}/events"
+    text = f"tables: {{events: {{root: '{root}', mirror: [delta, {{iceberg: {{{where}}}}}]}}}}"
+    asked = ("--settings", settings_file(tmp_path, text))
+    assert firnline("mirror", "events", *asked).code == 1
+    told = firnline("mirror", "events", "--check", *asked)
+    assert told.code == 1
+    assert "The Delta mirror of events shows the newest state." in told.out
+    assert "The Iceberg mirror of events was not compared." in told.out
+    assert "the Iceberg catalog lake does not answer" in told.err
+    data = firnline("mirror", "events", "--check", "--json", *asked).data
+    assert (data["same"], data["delta"]["same"], list(data["errors"])) == (False, True, ["iceberg"])
+    append(tmp_path, 10)
+    assert "1 live part is missing" in firnline("mirror", "events", "--check", *asked).err

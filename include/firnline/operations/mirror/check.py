@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import dataclass
 
 import msgspec
 
 from firnline.commit.base import read_base
-from firnline.errors import FindingsError
+from firnline.errors import FindingsError, FirnlineError
 from firnline.mirror.delta import columns
 from firnline.mirror.delta.head import read_head
 from firnline.mirror.delta.hiding import hold_of, wrongly_hidden
@@ -196,18 +197,47 @@ def check_iceberg(table: Table) -> CheckReport:
 _CHECKS = {"delta": run_check, "iceberg": check_iceberg}
 
 
-def run_checks(table: Table) -> tuple[CheckReport, ...]:
+@dataclass(frozen=True)
+class Checks:
+    """The comparison of each format that a table states."""
+
+    reports: tuple[CheckReport, ...]
+    errors: dict[str, FirnlineError]
+    """Why a format could not be compared, by its name."""
+
+    @property
+    def same(self) -> bool:
+        """Return True if each was compared and shows the newest state."""
+        return not self.errors and all(report.same for report in self.reports)
+
+    def refuse(self) -> None:
+        """Raise MirrorDiffersError for the first that does not; else the first error."""
+        for report in self.reports:
+            refuse_differences(report)
+        for error in self.errors.values():
+            raise error
+
+
+def run_checks(table: Table) -> Checks:
     """Compare the mirror in each format that the table states with the log.
 
-    Requests: those of ``read_base``, and of the check of each format.
+    One that fails does not keep the others back. Requests: those of ``read_base``, and of the check
+    of each format.
 
-    Raises NotMirroredError: it states none; and as the checks.
+    Raises NotMirroredError: it states none.
     """
     base = read_base(table)
     names = () if base.properties is None else base.properties.mirrors
     if not names:
         refuse_unstated(base, NAME)
-    return tuple(_CHECKS[name](table) for name in names)
+    reports: list[CheckReport] = []
+    errors: dict[str, FirnlineError] = {}
+    for name in names:
+        try:
+            reports.append(_CHECKS[name](table))
+        except FirnlineError as error:
+            errors[name] = error
+    return Checks(tuple(reports), errors)
 
 
 def title(name: str) -> str:
