@@ -176,3 +176,22 @@ def test_a_check_shows_one_mirror_where_the_catalog_of_the_other_fails(
     assert (data["same"], data["delta"]["same"], list(data["errors"])) == (False, True, ["iceberg"])
     append(tmp_path, 10)
     assert "1 live part is missing" in firnline("mirror", "events", "--check", *asked).err
+
+
+def test_the_next_step_of_a_check_is_a_command_that_helps(
+    firnline: Firnline, settings: Path, tmp_path: Path
+) -> None:
+    asked = ("--settings", settings)
+    firnline("mirror", "events", *asked)
+    version = tmp_path / "events" / "_delta_log" / f"{0:020d}.json"
+    lines = version.read_text().splitlines(keepends=True)
+    version.write_text("".join(line for line in lines if '"add"' not in line))
+    told = firnline("mirror", "events", "--check", *asked)
+    assert told.code == 1
+    assert "1 live part is missing" in told.err
+    assert f"run `firnline mirror events --settings {settings} --repair`" in told.err
+    done = firnline("mirror", "events", "--repair", *asked)
+    assert "The Delta mirror of events is repaired by a new version: 1 file more" in done.out
+    assert firnline("mirror", "events", "--check", *asked).code == 0
+    again = firnline("mirror", "events", "--repair", *asked)
+    assert "The Delta mirror of events shows its newest state." in again.out

@@ -28,6 +28,8 @@ class Published(msgspec.Struct, frozen=True, kw_only=True):
     rearranged: int = 0
     """Files among those that come and go whose rows are the same as before."""
     columns_changed: bool = False
+    repaired: bool = False
+    """The mirror was damaged, and this version states everything again that readers need."""
     replayed: bool = False
     """The mirror itself was read, since the table's log did not tell what had changed."""
     vectors: int = 0

@@ -150,7 +150,21 @@ def plan_next(table: Table, opened: Opened) -> Next:
     """Read the head, then the table, and plan the next snapshot. Requests: see ``publish``."""
     head = read_head(opened)
     now = table.clock.now_ms()
-    base = read_base(table)
+    return plan_on(table, opened, head, now, read_base(table))
+
+
+def plan_on(table: Table, opened: Opened, head: Head | None, now: int, base: Base) -> Next:
+    """Plan the next snapshot.
+
+    Args:
+        table: the table.
+        opened: its catalog.
+        head: of the mirror.
+        now: wall clock when the table was read, unix ms.
+        base: the table as it was read after the head.
+
+    Raises NotMirroredError, MirrorRefusedError, MirrorCatalogError, UsageError.
+    """
     refuse_unstated(base, NAME)
     snapshot, settings = base.snapshot, base.table.settings
     _refuse_many(snapshot, settings.name)

@@ -10,6 +10,11 @@ from firnline.errors import MirrorCatalogError, MirrorRefusedError
 from firnline.table import Table
 
 EXTRA = "firnline[iceberg]"
+AGAIN = (
+    "drop the table in the Iceberg catalog without its files and run `firnline mirror`: the "
+    "table's own log is not concerned"
+)
+"""How a damaged mirror is made again."""
 
 
 @dataclass(frozen=True)
