@@ -46,6 +46,9 @@ def _check_name(value: str) -> str:
     words = value.split(".")
     if len(words) < 2 or not all(words):
         raise ValueError("must be a namespace and a name, such as lake.flights or lake.{table}")
+    strays = value.replace("{table}", "")
+    if "{" in strays or "}" in strays:
+        raise ValueError(f"has braces, {value!r}, and of these only {{table}} stands for something")
     return value
 
 

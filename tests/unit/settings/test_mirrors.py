@@ -58,6 +58,8 @@ def test_an_iceberg_mirror_names_its_place_in_a_catalog() -> None:
         ({"delta": {"deletes": "show"}}, "mirror.0.delta.deletes"),
         ({"iceberg": {"name": "flights"}}, "a namespace and a name"),
         ({"iceberg": {"name": "ns."}}, "a namespace and a name"),
+        ({"iceberg": {"name": "ns.{tabel}"}}, "only {table} stands for something"),
+        ({"iceberg": {"name": "ns.{table}}"}}, "only {table} stands for something"),
         ({"iceberg": {"properties": {"token": "x"}}}, "may hold a credential"),
         (
             {"iceberg": {"properties": {"header.Authorization": "Bearer x"}}},
