@@ -4,7 +4,14 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, Field, field_validator, model_serializer, model_validator
+from pydantic import (
+    AfterValidator,
+    BeforeValidator,
+    Field,
+    field_validator,
+    model_serializer,
+    model_validator,
+)
 
 from firnline.settings.fields import Duration, duration_between
 from firnline.settings.sections import Section
@@ -73,6 +80,11 @@ class IcebergMirror(Section):
         "pyiceberg's configuration. No credentials.",
     )
 
+    @property
+    def place(self) -> tuple[str, str] | None:
+        """Catalog and name; None if these settings do not say both, which a publication needs."""
+        return None if self.catalog is None or self.name is None else (self.catalog, self.name)
+
     @field_validator("properties")
     @classmethod
     def _refuse_credentials(cls, value: dict[str, str]) -> dict[str, str]:
@@ -114,3 +126,12 @@ class Mirror(Section):
         given = getattr(self, self.name)
         plain = given.model_dump(mode="json", exclude_unset=True)
         return {self.name: plain} if given.model_fields_set else self.name
+
+
+def _check_list(value: Any) -> Any:  # noqa: ANN401 - pydantic gives what the file holds
+    if isinstance(value, str | dict):
+        raise ValueError("must be a list, such as [delta]")  # noqa: TRY004 - pydantic wants it so
+    return value
+
+
+Mirrors = Annotated[tuple[Mirror, ...], BeforeValidator(_check_list)]
