@@ -24,6 +24,7 @@ from firnline.operations.mirror.words import again
 from firnline.operations.verify.plan import Findings
 from firnline.state.snapshot import Snapshot, read_snapshot
 from firnline.table import Table
+from firnline.types.formats import refusals
 from firnline.units import about_duration, counted
 
 
@@ -43,6 +44,7 @@ def check_mirrors(table: Table, found: Findings, snapshot: Snapshot | None) -> N
     if snapshot is None:
         return
     _check_stated(table, found, snapshot)
+    _check_columns(table, found, snapshot)
     if table.settings.delta is not None:
         _check_delta(table, found, snapshot)
     if table.settings.iceberg is not None:
@@ -65,6 +67,14 @@ def _check_stated(table: Table, found: Findings, snapshot: Snapshot) -> None:
             "property, so the planner does not publish it and clean-up keeps no part for it",
             f"run `firnline properties apply {name}`; the first merge does it too",
         )  # fmt: skip
+
+
+def _check_columns(table: Table, found: Findings, snapshot: Snapshot) -> None:
+    """Report columns by which a mirror stays where it is, without a wait for it to lag."""
+    folders = {"delta": table.paths.delta_dir, "iceberg": table.paths.iceberg_dir}
+    for name in table.settings.mirrors:
+        for error in refusals([name], table.settings.name, snapshot.schema):
+            found.add("warning", "mirror-refused", folders[name], error.message, error.next_step)
 
 
 def _check_iceberg(table: Table, found: Findings, snapshot: Snapshot) -> None:
