@@ -44,3 +44,5 @@ class Published(msgspec.Struct, frozen=True, kw_only=True):
     """Formats of all mirrors that the table states."""
     grace: int = 0
     """The longest that a reader of the table may have, ms."""
+    warnings: tuple[str, ...] = ()
+    """What is to be looked after elsewhere."""

@@ -26,7 +26,7 @@ from firnline.mirror.iceberg import columns
 from firnline.mirror.iceberg.catalog import Opened, asked, open_catalog
 from firnline.mirror.iceberg.commit import Commit, commit
 from firnline.mirror.iceberg.files import data_file
-from firnline.mirror.iceberg.head import Head, read_head, replay
+from firnline.mirror.iceberg.head import Head, read_head, refuse_second, replay
 from firnline.mirror.iceberg.hold import hold_of
 from firnline.mirror.iceberg.produce import Wanted
 from firnline.mirror.iceberg.shown import list_records, put_record
@@ -60,6 +60,8 @@ class Next(Planned):
     """Digest of the columns."""
     schema: Schema
     hold: Hold | None
+    warning: str = ""
+    """Of what may be left of the mirror elsewhere."""
 
     @property
     def position(self) -> Position | None:
@@ -87,9 +89,10 @@ def publish(table: Table, *, dry_run: bool = False, progress: OnProgress = silen
     """Publish the newest state, if the mirror does not show it yet and may show it.
 
     Requests besides those of ``read_base`` and of the catalog: 1 LIST and 1 PUT for the records of
-    what is shown, and those of ``produce``; before the first snapshot ``read_base`` and 1 PUT more.
-    Most catalogs let the client read and write the metadata: 2 GET and 1 PUT. After a lost race all
-    of it again. Where the log does not tell what changed since the head, a GET per manifest.
+    what is shown, and those of ``produce``; before the first snapshot ``read_base``, 1 LIST and 1
+    PUT more. Most catalogs let the client read and write the metadata: 2 GET and 1 PUT. After a
+    lost race all of it again. Where the log does not tell what changed since the head, a GET per
+    manifest.
 
     Args:
         table: the table.
@@ -110,11 +113,11 @@ def publish(table: Table, *, dry_run: bool = False, progress: OnProgress = silen
         found = plan_next(table, opened)
         if dry_run or not found.due:
             if not dry_run and found.position is not None:
-                _tell(table, known, found.position)
+                _tell(table, opened, known, found.position)
             return _published(found, written=found.due, lost=lost, dry_run=dry_run)
         position = _position(table, found)
         if _commit(table, found, position, progress):
-            put_record(table.store, table.paths, position.seq, position.t)
+            _put(table, opened, position)
             return _published(found, written=True, lost=lost)
     raise SnapshotUnstableError(
         f"other processes published {ATTEMPTS} snapshots of the mirror of "
@@ -136,14 +139,20 @@ def _begin(table: Table, opened: Opened, *, dry_run: bool) -> frozenset[str]:
         read_head(opened)  # a catalog that does not answer begins nothing for which parts wait
         if not dry_run:
             state = state_of(base.snapshot)
-            put_record(table.store, table.paths, state.seq, state.t, begun=True)
+            put_record(
+                table.store, table.paths, state.seq, state.t, begun=True, target=opened.target
+            )
     return frozenset(record.key for record in records.shown)
 
 
-def _tell(table: Table, known: frozenset[str], position: Position) -> None:
+def _tell(table: Table, opened: Opened, known: frozenset[str], position: Position) -> None:
     """Write down what a process showed that died before it could do so."""
     if table.paths.iceberg_shown(position.seq, position.t) not in known:
-        put_record(table.store, table.paths, position.seq, position.t)
+        _put(table, opened, position)
+
+
+def _put(table: Table, opened: Opened, position: Position) -> None:
+    put_record(table.store, table.paths, position.seq, position.t, target=opened.target)
 
 
 def plan_next(table: Table, opened: Opened) -> Next:
@@ -166,6 +175,7 @@ def plan_on(table: Table, opened: Opened, head: Head | None, now: int, base: Bas
     Raises NotMirroredError, MirrorRefusedError, MirrorCatalogError, UsageError.
     """
     refuse_unstated(base, NAME)
+    warning = refuse_second(table, opened) if head is None else ""
     snapshot, settings = base.snapshot, base.table.settings
     _refuse_many(snapshot, settings.name)
     wanted = columns.kinds_of(settings.name, snapshot.schema)
@@ -192,6 +202,7 @@ def plan_on(table: Table, opened: Opened, head: Head | None, now: int, base: Bas
         columns=columns.digest(wanted),
         schema=_schema(head, wanted),
         hold=hold,
+        warning=warning,
     )
 
 
@@ -296,4 +307,6 @@ def _published(found: Next, *, written: bool, lost: int, dry_run: bool = False) 
     done = written and not dry_run
     newest = found.version if done else (None if found.head is None else found.head.version)
     result = found.result(newest, written=written, done=done, lost=lost)
-    return msgspec.structs.replace(result, grace=found.grace)
+    return msgspec.structs.replace(
+        result, grace=found.grace, warnings=(found.warning,) if found.warning else ()
+    )

@@ -102,6 +102,7 @@ def run_mirror(
         expired=kept.expired,
         warnings=(
             *warnings,
+            *(warning for each in done.found.values() for warning in each.warnings),
             *filter(None, (kept.warning, _too_many_vectors(done.found.get("delta")))),
         ),
         requests=metrics.requests,

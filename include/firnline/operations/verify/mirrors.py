@@ -91,13 +91,29 @@ def _check_iceberg(table: Table, found: Findings, snapshot: Snapshot) -> None:
         found.add("warning", "mirror-damaged", folder, error.message, error.next_step)
         return
     if view is None:
-        found.add(
-            "note", "mirror-missing", folder, "has no table in the Iceberg catalog yet",
-            "run `firnline mirror`",
-        )  # fmt: skip
+        _check_second(table, found, folder)
         return
     _check_lag(table, found, folder, view.position, snapshot)
     _check_files(table, found, folder, view.position, view.keys, snapshot, AGAIN)
+
+
+def _check_second(table: Table, found: Findings, folder: str) -> None:
+    """Report a mirror without a table of its name, and one that has another name in the catalog."""
+    from firnline.mirror.iceberg.catalog import open_catalog
+    from firnline.mirror.iceberg.head import refuse_second
+
+    try:
+        warning = refuse_second(table, open_catalog(table))
+    except MirrorRefusedError as error:
+        found.add("warning", "mirror-renamed", folder, error.message, error.next_step)
+        return
+    except MirrorCatalogError as error:
+        found.add("note", "mirror-unchecked", folder, error.message, error.next_step)
+        return
+    found.add(
+        "note", "mirror-missing", folder, warning or "has no table in the Iceberg catalog yet",
+        "run `firnline mirror`",
+    )  # fmt: skip
 
 
 def _check_delta(table: Table, found: Findings, snapshot: Snapshot) -> None:
