@@ -25,16 +25,16 @@ def _no_wait_for_readers() -> None:
 def _table_before_head() -> None:
     real, plan = publish.__dict__["read_base"], publish.__dict__["plan_next"]
 
-    def plan_next(table: Any) -> Any:
+    def plan_next(table: Any, **options: Any) -> Any:
         base = real(table)
-        found = plan(table)
+        found = plan(table, **options)
         state = changes.state_of(base.snapshot)
         if state == found.state:
             return found
         difference = changes.find_difference(
             base.snapshot,
             found.position,
-            lambda: publish._Shown(table, found.head).replayed.files,  # noqa: SLF001 - the point
+            lambda: publish.Seen(table, found.head).replayed.files,
             lambda _: {},
             table.paths.delta_path,
             told_ms=(1, 0),

@@ -47,7 +47,7 @@ def test_the_first_run_records_the_property_and_later_ones_publish(
     append(tmp_path, 10)
     behind = firnline("mirror", "events", "--check", *asked)
     assert behind.code == 1
-    assert "1 live parts are missing" in behind.err
+    assert "1 live part is missing" in behind.err
     planned = firnline("mirror", "events", "--dry-run", *asked).out
     assert "The Delta mirror of events would get a new version: 1 file more" in planned
     data = firnline("mirror", "events", "--json", *asked).data
@@ -229,3 +229,44 @@ def test_a_command_without_the_catalog_says_what_was_not_published_and_how_to(
     assert "The Delta mirror of events has a new version" in done.out
     assert done.err.startswith("firnline: warning: the Iceberg mirror of events was not published:")
     assert "with the settings file that names its catalog publishes it\n" in done.err
+
+
+def test_a_check_shows_one_mirror_where_the_catalog_of_the_other_fails(
+    firnline: Firnline, settings: Path, tmp_path: Path
+) -> None:
+    where = (
+        "catalog: lake, name: 'ns.{table}', "
+        f"properties: {{uri: 'sqlite:///{tmp_path}/missing/c.db'}}"
+    )
+    root = f"file://{tmp_path}/events"
+    text = f"tables: {{events: {{root: '{root}', mirror: [delta, {{iceberg: {{{where}}}}}]}}}}"
+    asked = ("--settings", settings_file(tmp_path, text))
+    assert firnline("mirror", "events", *asked).code == 1
+    told = firnline("mirror", "events", "--check", *asked)
+    assert told.code == 1
+    assert "The Delta mirror of events shows the newest state." in told.out
+    assert "The Iceberg mirror of events was not compared." in told.out
+    assert "the Iceberg catalog lake does not answer" in told.err
+    data = firnline("mirror", "events", "--check", "--json", *asked).data
+    assert (data["same"], data["delta"]["same"], list(data["errors"])) == (False, True, ["iceberg"])
+    append(tmp_path, 10)
+    assert "1 live part is missing" in firnline("mirror", "events", "--check", *asked).err
+
+
+def test_the_next_step_of_a_check_is_a_command_that_helps(
+    firnline: Firnline, settings: Path, tmp_path: Path
+) -> None:
+    asked = ("--settings", settings)
+    firnline("mirror", "events", *asked)
+    version = tmp_path / "events" / "_delta_log" / f"{0:020d}.json"
+    lines = version.read_text().splitlines(keepends=True)
+    version.write_text("".join(line for line in lines if '"add"' not in line))
+    told = firnline("mirror", "events", "--check", *asked)
+    assert told.code == 1
+    assert "1 live part is missing" in told.err
+    assert f"run `firnline mirror events --settings {settings} --repair`" in told.err
+    done = firnline("mirror", "events", "--repair", *asked)
+    assert "The Delta mirror of events is repaired by a new version: 1 file more" in done.out
+    assert firnline("mirror", "events", "--check", *asked).code == 0
+    again = firnline("mirror", "events", "--repair", *asked)
+    assert "The Delta mirror of events shows its newest state." in again.out

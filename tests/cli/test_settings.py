@@ -36,6 +36,20 @@ def test_a_settings_file_without_mistake_lists_its_tables(
     assert firnline("settings", "check", "--settings", path, "--json").data["path"] == str(path)
 
 
+def test_a_mirror_whose_settings_do_not_say_where_it_is_gets_a_note(
+    firnline: Firnline, tmp_path: Path
+) -> None:
+    placed = "{root: s3://lake/a, mirror: [{iceberg: {catalog: lake, name: 'ns.{table}'}}]}"
+    path = settings_file(
+        tmp_path, f"tables: {{a: {placed}, b: {{root: s3://lake/b, mirror: [iceberg]}}}}"
+    )
+    shown = firnline("settings", "check", "--settings", path)
+    assert shown.code == 0
+    (note,) = firnline("settings", "check", "--settings", path, "--json").data["notes"]
+    assert note.startswith("b: its Iceberg mirror has no catalog and no name here")
+    assert "pyiceberg's configuration" in " ".join(shown.out.split())
+
+
 def test_several_mistakes_are_told_at_once(firnline: Firnline, tmp_path: Path) -> None:
     path = settings_file(
         tmp_path, "tables: {a: {root: s3://b/a, merge: {min_inputs: 1}}, b: {rot: s3://b/b}}"

@@ -10,7 +10,7 @@ import json
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from firnline.errors import UsageError
+from firnline.errors import EnvironmentFaultError, UsageError
 from firnline.state.witness import Witness
 
 if TYPE_CHECKING:
@@ -37,11 +37,14 @@ def of_context(context: Context, settings: TableSettings) -> tuple[str, ...]:
 def of_database(settings: TableSettings) -> tuple[str, ...]:
     """Return the witnesses in the newest events on the table's asset, from Airflow's database.
 
-    Raises UsageError where Airflow is not installed, or where no event has a digest.
+    Raises:
+        UsageError: Airflow is not installed, or no event has a digest.
+        EnvironmentFaultError: its database does not answer, or has no tables yet.
     """
     try:
         from airflow import settings as airflow
         from sqlalchemy import column, select, table
+        from sqlalchemy.exc import DBAPIError
     except ImportError:
         raise UsageError(
             "`airflow` as a witness needs Airflow and its configuration in this environment",
@@ -60,8 +63,17 @@ def of_database(settings: TableSettings) -> tuple[str, ...]:
     )
     configured: Any = airflow
     configured.initialize()
-    with configured.engine.connect() as connection:
-        found = _lines(settings.name, (extra for (extra,) in connection.execute(query)))
+    try:
+        with configured.engine.connect() as connection:
+            found = _lines(settings.name, (extra for (extra,) in connection.execute(query)))
+    except DBAPIError as error:
+        why = (str(error.orig).strip().splitlines() or [""])[0]
+        raise EnvironmentFaultError(
+            f"Airflow's database does not tell the events on the asset of table {settings.name}: "
+            f"{why}",
+            next_step="see that it runs and was made by `airflow db migrate`, and that Airflow's "
+            "configuration in this environment names it, or give a line of `firnline witness`",
+        ) from error
     if not found:
         raise UsageError(
             f"no event on the asset of table {settings.name} in Airflow's database has a digest",

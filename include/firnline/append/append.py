@@ -6,6 +6,7 @@ it nothing of an append is visible, after it everything is.
 
 from __future__ import annotations
 
+import logging
 import re
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -33,9 +34,11 @@ from firnline.rows.source import Checked, Rows, check_files, gather, read_files,
 from firnline.settings.load import TableSettings
 from firnline.shown import Shown
 from firnline.table import Table
+from firnline.types.formats import refusals
 from firnline.types.schema import SchemaUnion
 from firnline.units import about_size
 
+_LOG = logging.getLogger(__name__)
 _NAMED = 5
 """New columns that an error names."""
 
@@ -143,6 +146,8 @@ class Appender:
     ) -> AppendResult:
         """Append rows, atomically over all their partitions.
 
+        A new column that a mirror of the table cannot have is a warning in the log.
+
         Memory: ``append.buffer`` for rows, and twice the part that is being sorted.
 
         Args:
@@ -181,6 +186,7 @@ class Appender:
             log_key, t = self._execute(run, data)
         if log_key is not None:
             self.columns.published(log_key, run.columns)
+            _warn_of_refused(table, run.new_columns if known.columns else run.columns)
         after = self._table.store.counters.as_dict()
         return AppendResult(
             append_id=origin.id,
@@ -323,6 +329,12 @@ class Appender:
         if self._said is None:
             self._begin()
         return self._table.under(self._properties()).settings
+
+
+def _warn_of_refused(table: Table, columns: Mapping[str, str]) -> None:
+    """Warn of new columns that stop a mirror: whoever appends is the first to know them."""
+    for error in refusals(table.settings.mirrors, table.settings.name, columns):
+        _LOG.warning("the mirror stays where it is: %s", error)
 
 
 def check_partition(table: Table, partition: str | None) -> str:

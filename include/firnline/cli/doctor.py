@@ -57,7 +57,8 @@ def examine(
 ) -> Iterator[Check]:
     """Yield the checks one by one, the quick ones first.
 
-    Requests per table: 1 LIST (for a root without a table those of ``require_table``); with
+    Requests per table: 1 LIST (for a root without a table those of ``require_table``); for one
+    whose settings name a mirror those of ``read_snapshot``; with
     ``write`` besides 4 for the probe of the store, and 1 PUT, 1 HEAD and 1 DELETE for its clock.
 
     Args:
@@ -185,6 +186,8 @@ def examine_store(table: Table, *, write: bool) -> Iterator[Check]:
         yield Check(name, state, error.message, error.next_step)
         if state == "wrong":
             return
+    else:
+        yield from _mirrored(table)
     if not write:
         return
     for what, check in (("conditional puts", _conditional), ("clock", _clock)):
@@ -192,6 +195,25 @@ def examine_store(table: Table, *, write: bool) -> Iterator[Check]:
             yield Check(f"{name}, {what}", *check(table))
         except FirnlineError as error:
             yield Check(f"{name}, {what}", "wrong", error.message, error.next_step)
+
+
+def _mirrored(table: Table) -> Iterator[Check]:
+    """Yield whether the mirrors that the settings name can have the columns of the table."""
+    from firnline.state.snapshot import read_snapshot
+    from firnline.types.formats import refusals
+
+    name, mirrors = table.settings.name, table.settings.mirrors
+    if not mirrors:
+        return
+    what = f"{name}, mirror"
+    try:
+        schema = read_snapshot(table.store, table.paths).schema
+        for error in refusals(mirrors, name, schema):
+            raise error
+    except FirnlineError as error:
+        yield Check(what, "wrong", error.message, error.next_step)
+    else:
+        yield Check(what, "ok", f"{counted(len(schema), 'column')}, each of which it can have")
 
 
 def _conditional(table: Table) -> tuple[State, str]:

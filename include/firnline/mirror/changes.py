@@ -126,10 +126,11 @@ def find_difference(
         found = _by_log(snapshot, position, ops, spell, hidden, queried=queried)
         if found is not None:
             return found
-    return _by_replay(snapshot, frozenset(replayed()), spell)
+    return by_replay(snapshot, frozenset(replayed()), spell)
 
 
-def _by_replay(snapshot: Snapshot, shown: frozenset[str], spell: Spell) -> Difference:
+def by_replay(snapshot: Snapshot, shown: frozenset[str], spell: Spell) -> Difference:
+    """Return what changes, by the paths that the mirror shows."""
     wanted = {spell(key): marker for key, marker in snapshot.live.items()}
     adds = _sorted(marker for path, marker in wanted.items() if path not in shown)
     sizes = {spell(m.p): m.b for m in snapshot.parts.values() if m.tmb is not None}

@@ -28,6 +28,8 @@ class Published(msgspec.Struct, frozen=True, kw_only=True):
     rearranged: int = 0
     """Files among those that come and go whose rows are the same as before."""
     columns_changed: bool = False
+    repaired: bool = False
+    """The mirror was damaged, and this version states everything again that readers need."""
     replayed: bool = False
     """The mirror itself was read, since the table's log did not tell what had changed."""
     vectors: int = 0
@@ -42,3 +44,5 @@ class Published(msgspec.Struct, frozen=True, kw_only=True):
     """Formats of all mirrors that the table states."""
     grace: int = 0
     """The longest that a reader of the table may have, ms."""
+    warnings: tuple[str, ...] = ()
+    """What is to be looked after elsewhere."""

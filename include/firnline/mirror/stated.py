@@ -32,14 +32,6 @@ def refuse_unstated(base: Base, name: str) -> None:
         )
 
 
-def ending(table: str, names: Iterable[str]) -> str:
-    """Return how a person ends mirrors, in the imperative: a file without the key ends none."""
-    return (
-        f"write mirror without {' and '.join(names)} into the settings file ([] if none is left; "
-        f"a file without this key ends nothing), and run `firnline properties apply {table}`"
-    )
-
-
 def ops_of(table: Table, numbers: Iterable[int]) -> Mapping[int, str]:
     """Return number -> ``op`` of transactions that are there still. Requests: a GET for each."""
     return {header.seq: header.op for header in headers_of(table, numbers)}

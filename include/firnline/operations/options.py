@@ -50,6 +50,14 @@ class AnalyzeOptions(msgspec.Struct, frozen=True, kw_only=True):
 class MirrorOptions(msgspec.Struct, frozen=True, kw_only=True):
     """Options of a publication of a mirror."""
 
+    repair: Annotated[
+        bool,
+        Option(
+            "Repair",
+            "Look for damage in the Delta mirror too; where there is some, a new version states "
+            "again what readers need.",
+        ),
+    ] = False
     dry_run: DryRun = False
 
 

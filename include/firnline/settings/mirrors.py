@@ -4,7 +4,14 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, Field, field_validator, model_serializer, model_validator
+from pydantic import (
+    AfterValidator,
+    BeforeValidator,
+    Field,
+    field_validator,
+    model_serializer,
+    model_validator,
+)
 
 from firnline.settings.fields import Duration, duration_between
 from firnline.settings.sections import Section
@@ -46,6 +53,9 @@ def _check_name(value: str) -> str:
     words = value.split(".")
     if len(words) < 2 or not all(words):
         raise ValueError("must be a namespace and a name, such as lake.flights or lake.{table}")
+    strays = value.replace("{table}", "")
+    if "{" in strays or "}" in strays:
+        raise ValueError(f"has braces, {value!r}, and of these only {{table}} stands for something")
     return value
 
 
@@ -69,6 +79,11 @@ class IcebergMirror(Section):
         description="Further properties of the catalog, such as `type` and `uri`, over those of "
         "pyiceberg's configuration. No credentials.",
     )
+
+    @property
+    def place(self) -> tuple[str, str] | None:
+        """Catalog and name; None if these settings do not say both, which a publication needs."""
+        return None if self.catalog is None or self.name is None else (self.catalog, self.name)
 
     @field_validator("properties")
     @classmethod
@@ -111,3 +126,12 @@ class Mirror(Section):
         given = getattr(self, self.name)
         plain = given.model_dump(mode="json", exclude_unset=True)
         return {self.name: plain} if given.model_fields_set else self.name
+
+
+def _check_list(value: Any) -> Any:  # noqa: ANN401 - pydantic gives what the file holds
+    if isinstance(value, str | dict):
+        raise ValueError("must be a list, such as [delta]")  # noqa: TRY004 - pydantic wants it so
+    return value
+
+
+Mirrors = Annotated[tuple[Mirror, ...], BeforeValidator(_check_list)]

@@ -13,7 +13,7 @@ from pydantic import AfterValidator, Field, model_validator
 from firnline.errors import UsageError
 from firnline.paths import Root
 from firnline.settings.fields import Duration, PartitionField, SortField, duration_between
-from firnline.settings.mirrors import DeltaMirror, IcebergMirror, Mirror
+from firnline.settings.mirrors import DeltaMirror, IcebergMirror, Mirrors
 from firnline.settings.sections import (
     ALL_OPERATIONS,
     AlertSettings,
@@ -150,7 +150,7 @@ class TableSettings(Section):
         "partition, order, key and `ttl`: parts that a condition on them excludes are not read. "
         "`firnline analyze` fills them in for parts that are there already.",
     )
-    mirror: tuple[Mirror, ...] = Field(
+    mirror: Mirrors = Field(
         default=(),
         description="Formats in which other engines read the table: `delta`, `iceberg`."
         " Not with `primary_key`.",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime
 import re
 from dataclasses import dataclass
+from numbers import Integral
 
 from firnline.errors import UsageError
 from firnline.state.health import no_table
@@ -38,8 +39,8 @@ def parse_moment(at: At, now_ms: int) -> Moment:
         found = _number(number) if number is not None else Moment(ms=_of_text(text, at))
     elif isinstance(at, datetime.datetime):
         found = Moment(ms=_of_datetime(at, at))
-    elif isinstance(at, bool) or at < 0:
-        raise UsageError(f"{at} is not a time", next_step=_STEP)
+    elif isinstance(at, bool) or not isinstance(at, Integral) or at < 0:
+        raise UsageError(f"{at!r} is not a time", next_step=_STEP)
     else:
         found = _number(at)
     if found.ms is not None and found.ms > now_ms:

@@ -13,7 +13,7 @@ from sqlalchemy.pool import StaticPool
 
 from firnline.airflow import witness
 from firnline.airflow.works import VerifyWork
-from firnline.errors import UsageError
+from firnline.errors import EnvironmentFaultError, UsageError
 from firnline.settings.load import TableSettings
 from tests.support.airflow_context import run_context
 from tests.support.tables import loaded
@@ -88,3 +88,15 @@ def test_the_command_line_reads_airflows_database(
         connection.execute(text("delete from asset_event"))
     with pytest.raises(UsageError, match="no event on the asset of table t"):
         witness.of_database(settings)
+
+
+def test_a_database_that_airflow_has_not_made_yet_is_one_sentence(
+    settings: TableSettings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import airflow.settings
+
+    monkeypatch.setattr(airflow.settings, "initialize", lambda: None)
+    monkeypatch.setattr(airflow.settings, "engine", create_engine("sqlite://"))
+    with pytest.raises(EnvironmentFaultError, match="no such table: asset_event") as caught:
+        witness.of_database(settings)
+    assert "`airflow db migrate`" in caught.value.next_step

@@ -337,5 +337,5 @@ def test_a_check_names_what_differs() -> None:
     put_append(world, schema={**SCHEMA, "new": "DOUBLE"})
     found = run_check(world.table)
     assert (found.missing, found.dead_keys, found.columns_differ) == (2, tuple(keys), True)
-    with pytest.raises(MirrorDiffersError, match="2 live parts are missing, 1 parts are shown"):
+    with pytest.raises(MirrorDiffersError, match="2 live parts are missing, 1 part is shown"):
         refuse_differences(found)

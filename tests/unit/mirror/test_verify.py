@@ -70,6 +70,69 @@ def test_a_mirror_that_somebody_edited_is_a_finding(
     assert kind in found(world)
 
 
+@pytest.mark.parametrize("lags", [False, True])
+@pytest.mark.parametrize(
+    ("gone", "said"),
+    [
+        (b'"protocol"', "has no protocol, without which no engine reads it"),
+        (b'"metaData"', "has no columns, without which no engine reads it"),
+        (b'"add"', "shows 1 file, and states 2"),
+    ],
+)
+def test_a_mirror_whose_version_lost_a_line_is_a_finding_also_while_it_lags(
+    gone: bytes, said: str, lags: bool
+) -> None:
+    world = mirrored_world()
+    put_append(world, "d=1", "d=2")
+    publish(world.table)
+    if lags:
+        put_append(world)
+
+    def without(data: bytes) -> bytes:
+        lines = data.splitlines(keepends=True)
+        del lines[next(number for number, line in enumerate(lines) if gone in line)]
+        return b"".join(lines)
+
+    edit(world, without)
+    report = run_verify(world.table, VerifyOptions())
+    ours = [each for each in report.findings if each.kind.startswith("mirror")]
+    if gone == b'"add"' and not lags:
+        assert [each.kind for each in ours] == ["mirror-missing-part"]
+    else:
+        assert [(each.kind, each.sentence) for each in ours] == [("mirror-damaged", said)]
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "said"),
+    [
+        (b'"appendOnly","firnline"', b'"appendOnly"', "does not ask for the feature firnline"),
+        (b'"readerFeatures":["t', b'"readerFeatures":["o', "the features timestampNtz, which"),
+        (b'\\"nullable\\":true', b'\\"nullable\\":false', "has other columns than it states"),
+    ],
+)
+def test_a_mirror_with_an_edited_protocol_or_other_columns_is_a_finding(
+    old: bytes, new: bytes, said: str
+) -> None:
+    world = mirrored_world()
+    put_append(world)
+    publish(world.table)
+    edit(world, lambda data: data.replace(old, new, 1))
+    report = run_verify(world.table, VerifyOptions())
+    (finding,) = [each for each in report.findings if each.kind == "mirror-damaged"]
+    assert said in finding.sentence
+
+
+def test_a_mirror_whose_first_version_was_emptied_is_a_finding_whatever_happened_since() -> None:
+    world = mirrored_world()
+    keys = put_append(world)
+    publish(world.table)
+    do_merge(world, keys)
+    publish(world.table)
+    put_append(world)
+    edit(world, lambda _: b"{}\n")
+    assert found(world) == {"mirror-damaged"}
+
+
 def test_a_part_that_was_dead_in_the_state_that_is_stated_is_a_finding() -> None:
     world = mirrored_world()
     keys = put_append(world)

@@ -58,6 +58,8 @@ def test_an_iceberg_mirror_names_its_place_in_a_catalog() -> None:
         ({"delta": {"deletes": "show"}}, "mirror.0.delta.deletes"),
         ({"iceberg": {"name": "flights"}}, "a namespace and a name"),
         ({"iceberg": {"name": "ns."}}, "a namespace and a name"),
+        ({"iceberg": {"name": "ns.{tabel}"}}, "only {table} stands for something"),
+        ({"iceberg": {"name": "ns.{table}}"}}, "only {table} stands for something"),
         ({"iceberg": {"properties": {"token": "x"}}}, "may hold a credential"),
         (
             {"iceberg": {"properties": {"header.Authorization": "Bearer x"}}},
@@ -84,3 +86,9 @@ def test_lazy_deletes_need_a_mirror_with_vectors() -> None:
     bare = TableSettings.model_validate({"name": "t", "root": "file:///t"})
     stated = from_settings(TableSettings.model_validate({**lazy, "mirror": vectors}))
     assert in_force(bare, stated).deletes == "lazy"
+
+
+@pytest.mark.parametrize("given", ["delta", {"delta": {"every": "10m"}}])
+def test_one_format_without_a_list_is_told_to_be_one(given: object) -> None:
+    with pytest.raises(ValidationError, match=r"must be a list, such as \[delta\]"):
+        settings(given)

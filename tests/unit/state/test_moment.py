@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import datetime
+from typing import Any
 
 import pytest
 
@@ -36,12 +37,15 @@ def test_a_moment_is_a_time_or_a_transaction(at: At, means: Moment) -> None:
         ("yesterday", "is not a time"),
         (-1, "is not a time"),
         (True, "is not a time"),
+        (1.5, "is not a time"),
+        (b"1", "is not a time"),
+        (object(), "is not a time"),
         ("2026-01-31T12:00:00", "has no zone"),
         (NOON.replace(tzinfo=None), "has no zone"),
         (NOON_MS + 1, "lies in the future"),
     ],
 )
-def test_what_is_neither_is_refused(at: At, said: str) -> None:
+def test_what_is_neither_is_refused(at: Any, said: str) -> None:
     with pytest.raises(UsageError, match=said):
         parse_moment(at, NOON_MS)
 

@@ -85,16 +85,16 @@ def _publish(table: Table, options: MirrorOptions, as_json: bool) -> None:
 
 
 def _check(table: Table, as_json: bool) -> None:
-    from firnline.operations.mirror.check import refuse_differences, run_checks
+    from firnline.operations.mirror.check import run_checks
 
     with when_stopped("stopped; a check changes nothing", next_step="run it again"):
-        reports = run_checks(table)
+        checks = run_checks(table)
     data: dict[str, Any] = {"table": table.settings.name, "delta": None, "iceberg": None}
-    data |= {report.format: report.to_json() for report in reports}
-    data["same"] = all(report.same for report in reports)
+    data |= {report.format: report.to_json() for report in checks.reports}
+    data["errors"] = {name: str(error) for name, error in checks.errors.items()}
+    data["same"] = checks.same
     output.show(data, as_json, _render_checks)
-    for report in reports:
-        refuse_differences(report)
+    checks.refuse()
 
 
 def _render(data: dict[str, Any]) -> None:
@@ -139,6 +139,9 @@ def _render_checks(data: dict[str, Any]) -> None:
     for name in FORMATS:
         if data[name] is not None:
             _render_check(data[name])
+        if name in data["errors"]:
+            output.line(f"The {name.capitalize()} mirror of {data['table']} was not compared.")
+            output.pairs([("error", data["errors"][name])])
 
 
 def _render_check(data: dict[str, Any]) -> None:

@@ -121,7 +121,7 @@ def _render(data: dict[str, Any]) -> None:
 def _render_applied(data: dict[str, Any]) -> None:
     _render_changes(data)
     if left := data["unnamed_mirrors"]:
-        from firnline.mirror.stated import ending
+        from firnline.types.formats import ending
 
         output.line(
             f"{data['table']} states mirror: [{', '.join(left)}], and the settings do not name it: "

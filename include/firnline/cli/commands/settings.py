@@ -12,6 +12,8 @@ from firnline.cli.options import JsonOption, SettingsOption, TableArgument, comm
 if TYPE_CHECKING:
     from pydantic import BaseModel
 
+    from firnline.settings.load import TableSettings
+
 commands = typer.Typer()
 group = typer.Typer(no_args_is_help=True, rich_markup_mode=None)
 commands.add_typer(group, name="settings", help="Check the settings file, show a table's settings.")
@@ -42,7 +44,23 @@ def check(
         }
         for table in loaded.tables.values()
     ]
-    output.show({"path": str(loaded.path), "tables": tables}, as_json, _render_check)
+    notes = [note for table in loaded.tables.values() if (note := _note(table))]
+    data = {"path": str(loaded.path), "tables": tables, "notes": notes}
+    output.show(data, as_json, _render_check)
+
+
+def _note(table: TableSettings) -> str | None:
+    """Return a sentence about what is no mistake, and keeps something from being done."""
+    mirror = table.iceberg
+    if mirror is None or mirror.place is not None:
+        return None
+    lacks = [name for name in ("catalog", "name") if getattr(mirror, name) is None]
+    return (
+        f"{table.name}: its Iceberg mirror has no {' and no '.join(lacks)} here, so these settings "
+        "publish nothing, and clean-up goes by them all the same; where it is to be published, "
+        "write iceberg: {catalog: NAME, name: namespace.table}, with a catalog of pyiceberg's "
+        "configuration"
+    )
 
 
 def _render_check(data: dict[str, Any]) -> None:
@@ -57,6 +75,8 @@ def _render_check(data: dict[str, Any]) -> None:
             ),
         )
         output.line()
+    if data["notes"]:
+        output.pairs([("note", note) for note in data["notes"]])
     count = f"{len(tables)} table{'' if len(tables) == 1 else 's'}"
     output.line(f"{data['path']}: {count}, no mistake.")
 

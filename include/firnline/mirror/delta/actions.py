@@ -146,11 +146,12 @@ class _Named(msgspec.Struct, frozen=True, gc=False):
 
 
 class Named(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """A line of a version as a replay needs it: which file comes or goes, and the columns."""
+    """A line of a version as a replay needs it: which file comes or goes, columns and protocol."""
 
     add: _Named | None = None
     remove: _Named | None = None
     meta_data: dict[str, Any] | None = msgspec.field(name="metaData", default=None)
+    protocol: Protocol | None = None
 
 
 _LINES = msgspec.json.Decoder(Named)

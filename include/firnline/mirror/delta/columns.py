@@ -1,66 +1,38 @@
-"""The columns of a table as a Delta schema, and the types that have no place in one."""
+"""The columns of a table as a Delta schema."""
 
 from __future__ import annotations
 
 import hashlib
-import re
 from collections.abc import Mapping
 from typing import Any
 
 import msgspec
 
-from firnline.errors import MirrorRefusedError
 from firnline.mirror.delta.actions import TIMESTAMP_NTZ
-from firnline.mirror.stated import ending
+from firnline.types.formats import FORMATS, refuse_column
 from firnline.types.schema import narrower, normalise
-from firnline.types.sql import SqlType, parse_sql_type
+from firnline.types.sql import SqlType
 
-_PLAIN: Mapping[str, str] = {
-    "BOOLEAN": "boolean",
-    "TINYINT": "byte",
-    "SMALLINT": "short",
-    "INTEGER": "integer",
-    "BIGINT": "long",
-    # Unsigned ones in the next wider type: each reader widens them as it reads.
-    "UTINYINT": "short",
-    "USMALLINT": "integer",
-    "UINTEGER": "long",
-    "FLOAT": "float",
-    "DOUBLE": "double",
-    "VARCHAR": "string",
-    "BLOB": "binary",
-    "DATE": "date",
-    "TIMESTAMP_S": "timestamp_ntz",
-    "TIMESTAMP_MS": "timestamp_ntz",
-    "TIMESTAMP": "timestamp_ntz",
-    "TIMESTAMP WITH TIME ZONE": "timestamp",
-}
 _WHOLE = frozenset(
     {"TINYINT", "SMALLINT", "INTEGER", "BIGINT", "UTINYINT", "USMALLINT", "UINTEGER"}
 )
-MAX_PRECISION = 38
-_NO_NAME = re.compile(r"[ ,;{}()\n\t=]")
-"""Characters that no column's name has without column mapping, which not every reader knows."""
 
 
-def delta_type(kind: SqlType) -> Any | None:  # noqa: ANN401 - a text, or a nested object
-    """Return a type as a Delta schema spells it; None if Delta has no such type."""
+def delta_type(kind: SqlType) -> Any:  # noqa: ANN401 - a text, or a nested object
+    """Return a type that Delta has as its schemas spell it."""
     if kind.name == "DECIMAL":
         precision, scale = kind.numbers
-        return f"decimal({precision},{scale})" if precision <= MAX_PRECISION else None
+        return f"decimal({precision},{scale})"
     if kind.name in ("LIST", "ARRAY"):
         element = delta_type(kind.element)
-        return element and {"type": "array", "elementType": element, "containsNull": True}
+        return {"type": "array", "elementType": element, "containsNull": True}
     if kind.name == "MAP":
         key, value = (delta_type(child) for _, child in kind.fields)
-        if key is None or value is None:
-            return None
         return {"type": "map", "keyType": key, "valueType": value, "valueContainsNull": True}
     if kind.name == "STRUCT":
         fields = [_field(name, delta_type(child)) for name, child in kind.fields]
-        whole = fields and all(field["type"] is not None for field in fields)
-        return {"type": "struct", "fields": fields} if whole else None
-    return _PLAIN.get(kind.name)
+        return {"type": "struct", "fields": fields}
+    return FORMATS["delta"].plain[kind.name]
 
 
 def _field(name: str, kind: Any) -> dict[str, Any]:  # noqa: ANN401 - see delta_type
@@ -76,23 +48,10 @@ def schema_string(table: str, columns: Mapping[str, str]) -> str:
 
     Raises MirrorRefusedError: names the first column that Delta cannot hold.
     """
-    fields: list[dict[str, Any]] = []
-    for name, text in columns.items():
-        if _NO_NAME.search(name) is not None:
-            raise MirrorRefusedError(
-                f"table {table} has a column {name!r}, and names in a Delta table have no blank "
-                "and none of , ; { } ( ) =",
-                next_step=f"rename it with `firnline evolve`, or {ending(table, ['delta'])}",
-            )
-        kind = parse_sql_type(text)
-        found = None if kind is None else delta_type(kind)
-        if found is None:
-            raise MirrorRefusedError(
-                f"column {name!r} of table {table} is {text}, a type that Delta does not have",
-                next_step="change or drop the column with `firnline evolve`, or take delta out "
-                "of mirror",
-            )
-        fields.append(_field(name, found))
+    fields = [
+        _field(name, delta_type(refuse_column("delta", table, name, text)))
+        for name, text in columns.items()
+    ]
     return msgspec.json.encode({"type": "struct", "fields": fields}).decode()
 
 

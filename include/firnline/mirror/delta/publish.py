@@ -9,7 +9,7 @@ before the version that names them.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache, cached_property
 
@@ -18,7 +18,15 @@ import msgspec
 from firnline.commit.base import Base, read_base
 from firnline.errors import SnapshotUnstableError
 from firnline.log.records import Marker
-from firnline.mirror.changes import Difference, Hidden, State, find_difference, state_of, told_since
+from firnline.mirror.changes import (
+    Difference,
+    Hidden,
+    State,
+    by_replay,
+    find_difference,
+    state_of,
+    told_since,
+)
 from firnline.mirror.delta import columns
 from firnline.mirror.delta.actions import (
     DELETION_VECTORS,
@@ -41,17 +49,25 @@ from firnline.mirror.delta.hiding import (
     in_parts,
     look_through,
     plan_hidden_rows,
+    wrongly_hidden,
 )
 from firnline.mirror.delta.replay import Shown, replay
 from firnline.mirror.delta.stats import file_stats
-from firnline.mirror.delta.vectors import Collected, Vector, Vectors, index_of
-from firnline.mirror.hold import Hold, parts_with_deletes
+from firnline.mirror.delta.vectors import (
+    Collected,
+    Vector,
+    Vectors,
+    index_of,
+    missing_vectors,
+)
+from firnline.mirror.hold import Hiding, Hold, parts_with_deletes
 from firnline.mirror.planned import Planned
 from firnline.mirror.position import Position
 from firnline.mirror.progress import MirrorProgress, OnProgress, silent, told
 from firnline.mirror.published import ATTEMPTS, Published
 from firnline.mirror.stated import ops_of, refuse_unstated
 from firnline.properties.in_force import put_within, waits
+from firnline.state.snapshot import Snapshot
 from firnline.store.create import create
 from firnline.table import Table
 
@@ -72,6 +88,8 @@ class Next(Planned):
     schema: str
     hold: Hold | None
     hidden: HiddenPlan = NOTHING_HIDDEN
+    again: bool = False
+    """It states protocol and columns again, since those of the mirror are damaged."""
 
     @property
     def position(self) -> Position | None:
@@ -98,13 +116,14 @@ class Next(Planned):
     @property
     def due(self) -> bool:
         """Return True if there is something to publish, and it may be shown."""
-        return super().due or (self.hold is None and self.hidden.changed)
+        return super().due or (self.hold is None and (self.again or self.hidden.changed))
 
 
 def publish(
     table: Table,
     *,
     dry_run: bool = False,
+    repair: bool = False,
     look: Look | None = None,
     progress: OnProgress = silent,
 ) -> Published:
@@ -119,6 +138,9 @@ def publish(
     Args:
         table: the table.
         dry_run: plan only; no part is read.
+        repair: look for damage, and where there is some, state everything again that readers need:
+            protocol, columns, the files that are wrong, and every vector. Requests more: those of
+            ``replay``, and of a mirror with vectors 1 LIST.
         look: finds the hidden rows of parts; None: in the parts (``read.hidden``).
         progress: called with the parts that are looked through for hidden rows, and with the files
             that are written.
@@ -133,7 +155,7 @@ def publish(
     """
     with Collected() as made:
         for lost in range(ATTEMPTS):
-            found = plan_next(table)
+            found = plan_next(table, repair=repair)
             if dry_run or not found.due:
                 return _published(found, made, written=found.due, lost=lost, dry_run=dry_run)
             look_through(found.base, found.hidden, made, look or in_parts, _looking(progress))
@@ -182,11 +204,26 @@ def _in_time(found: Next) -> Callable[[], bool]:
     return lambda: table.clock.elapsed_ms() - began <= put_within(table.settings)
 
 
-def plan_next(table: Table) -> Next:
+def plan_next(table: Table, *, repair: bool = False) -> Next:
     """Read the head, then the table, and plan the next version. Requests: see ``publish``."""
     head = read_head(table.store, table.paths)
     now = table.clock.now_ms()
-    base = read_base(table)
+    return plan_on(table, Seen(table, head), now, read_base(table), repair=repair)
+
+
+def plan_on(table: Table, seen: Seen, now: int, base: Base, *, repair: bool = False) -> Next:
+    """Plan the next version.
+
+    Args:
+        table: the table.
+        seen: the mirror.
+        now: wall clock when the table was read, unix ms.
+        base: the table as it was read after the head of the mirror.
+        repair: state everything again if the mirror is damaged.
+
+    Raises NotMirroredError, MirrorRefusedError, MirrorDamagedError, UsageError.
+    """
+    head = seen.head
     refuse_unstated(base, NAME)
     snapshot, settings = base.snapshot, base.table.settings
     schema = columns.schema_string(settings.name, snapshot.schema)
@@ -194,26 +231,31 @@ def plan_next(table: Table) -> Next:
     hold = hold_of(base, hiding)
     if hold is not None:
         return Next(base, head, now, Difference((), ()), state_of(snapshot), schema, hold)
-    shown = _Shown(table, head)
-    difference = find_difference(
-        snapshot,
-        None if head is None else head.position,
-        lambda: shown.replayed.files,
-        lambda numbers: ops_of(table, numbers),
-        table.paths.delta_path,
-        told_ms=told_since(settings.cleanup.grace, now),
-        queried=settings.merge.sql is not None,
-        hidden=Hidden(
-            {path: vector.rows for path, vector in shown.vectors.items()},
-            frozenset(each.marker.p for each in hiding),
-        ),
-    )
-    hidden = plan_hidden_rows(snapshot, hiding, shown.vectors, difference)
-    return Next(base, head, now, difference, state_of(snapshot), schema, None, hidden)
+    again = repair and seen.is_damaged(snapshot, hiding)
+    vectors = seen.replayed.vectors if again else seen.vectors
+    if again:
+        difference = by_replay(snapshot, frozenset(seen.replayed.files), table.paths.delta_path)
+    else:
+        difference = find_difference(
+            snapshot,
+            None if head is None else head.position,
+            lambda: seen.replayed.files,
+            lambda numbers: ops_of(table, numbers),
+            table.paths.delta_path,
+            told_ms=told_since(settings.cleanup.grace, now),
+            queried=settings.merge.sql is not None,
+            hidden=Hidden(
+                {path: vector.rows for path, vector in vectors.items()},
+                frozenset(each.marker.p for each in hiding),
+            ),
+        )
+    again = again or (difference.replayed and seen.damage is not None)
+    hidden = plan_hidden_rows(snapshot, hiding, vectors, difference)
+    return Next(base, head, now, difference, state_of(snapshot), schema, None, hidden, again)
 
 
 @dataclass
-class _Shown:
+class Seen:
     """The state of the mirror at its head, as far as it is asked for."""
 
     table: Table
@@ -232,8 +274,37 @@ class _Shown:
         """Its vectors: by their index, else as its actions name them."""
         if self.head is None:
             return {}
-        found = index_of(self.table.store, self.table.paths, self.head.position)
+        found = self.index
         return self.replayed.vectors if found is None else found
+
+    @cached_property
+    def index(self) -> Vectors | None:
+        """The index of its vectors; None where that cannot be used."""
+        if self.head is None:
+            return {}
+        return index_of(self.table.store, self.table.paths, self.head.position)
+
+    @property
+    def damage(self) -> str | None:
+        """Why engines do not read it as the table, by ``Shown.damage``."""
+        return None if self.head is None else self.replayed.damage(self.head.position)
+
+    def is_damaged(self, snapshot: Snapshot, hiding: Sequence[Hiding]) -> bool:
+        """Return True if something in it is wrong, for a mirror that states the newest state.
+
+        Args:
+            snapshot: the newest state.
+            hiding: its parts of which deletes may hide rows.
+        """
+        if self.head is None:
+            return False
+        shown, paths = self.replayed, self.table.paths
+        return (
+            self.damage is not None
+            or shown.files != set(map(paths.delta_path, snapshot.live))
+            or bool(wrongly_hidden(snapshot, hiding, shown, self.index))
+            or bool(missing_vectors(self.table.store, paths, shown.vectors))
+        )
 
 
 def _lines(
@@ -266,9 +337,9 @@ def _lines(
         )
     )
     yield Line(txn=Txn(version=state.seq, last_updated=now))
-    if at is None or at.features != features:
+    if found.again or at is None or at.features != features:
         yield Line(protocol=protocol(features))
-    if found.new_columns:
+    if found.again or found.new_columns:
         yield Line(
             meta_data=MetaData(
                 id=position.table, schema_string=found.schema, created_time=position.created
@@ -343,5 +414,6 @@ def _published(
         vectors=sum(vector.rows > 0 for vector in hidden.kept.values())
         + sum(made.may_hide(each.path, each.ids) for each in hidden.make),
         vectors_made=len(hidden.make),
+        repaired=written and found.again,
         grace=waits(found.base.snapshot.properties, found.base.table.settings, found.now_ms).grace,
     )

@@ -9,9 +9,11 @@ from dataclasses import dataclass, field
 import msgspec
 
 from firnline.errors import MirrorDamagedError
-from firnline.mirror.delta.actions import DeletionVector, decode
+from firnline.mirror.delta import columns
+from firnline.mirror.delta.actions import GUARD, DeletionVector, Named, Protocol, decode
 from firnline.mirror.delta.head import Listing, Version, list_versions
 from firnline.mirror.delta.vectors import Vector
+from firnline.mirror.position import Position
 from firnline.paths import TablePaths
 from firnline.store.base import Store
 
@@ -27,6 +29,28 @@ class Shown:
     """Schema string of the newest metadata."""
     vectors: dict[str, Vector] = field(default_factory=dict)
     """Deletion vectors by path of the file."""
+    protocol: Protocol | None = None
+    """The newest one; None where no version states one."""
+
+    def damage(self, position: Position) -> str | None:
+        """Return why engines do not read it as the table, or would write to it; None if they do.
+
+        Whether the files are the right ones only the table knows.
+
+        Args:
+            position: that the version states.
+        """
+        if self.protocol is None:
+            return "has no protocol, without which no engine reads it"
+        if not self.schema:
+            return "has no columns, without which no engine reads it"
+        if GUARD not in self.protocol.writer_features:
+            return f"does not ask for the feature {GUARD}, so other engines may write to it"
+        if not {*position.features} <= {*self.protocol.reader_features}:
+            return f"does not ask for the features {', '.join(position.features)}, which it needs"
+        if columns.digest(self.schema) != position.columns:
+            return "has other columns than it states"
+        return None
 
 
 def replay(store: Store, paths: TablePaths, upto: int, listing: Listing | None = None) -> Shown:
@@ -43,7 +67,7 @@ def replay(store: Store, paths: TablePaths, upto: int, listing: Listing | None =
     first = 0
     if start is not None:
         first = start.number + 1
-        shown.files, shown.schema, shown.vectors = _read_checkpoint(store.get(start.key))
+        _read_checkpoint(shown, store.get(start.key))
     wanted = [v for v in listing.versions if first <= v.number <= upto]
     if [v.number for v in wanted] != list(range(first, upto + 1)):
         raise MirrorDamagedError(
@@ -53,16 +77,22 @@ def replay(store: Store, paths: TablePaths, upto: int, listing: Listing | None =
         )
     for key, data in _in_order(store, wanted):
         for line in decode(key, data):
-            if line.add is not None:
-                shown.files.add(line.add.path)
-                if line.add.vector is not None:
-                    shown.vectors[line.add.path] = Vector.of_action(line.add.vector)
-            elif line.remove is not None:
-                shown.files.discard(line.remove.path)
-                shown.vectors.pop(line.remove.path, None)
-            elif line.meta_data is not None:
-                shown.schema = line.meta_data["schemaString"]
+            _take(shown, line)
     return shown
+
+
+def _take(shown: Shown, line: Named) -> None:
+    if line.add is not None:
+        shown.files.add(line.add.path)
+        if line.add.vector is not None:
+            shown.vectors[line.add.path] = Vector.of_action(line.add.vector)
+    elif line.remove is not None:
+        shown.files.discard(line.remove.path)
+        shown.vectors.pop(line.remove.path, None)
+    elif line.meta_data is not None:
+        shown.schema = line.meta_data.get("schemaString", "")
+    elif line.protocol is not None:
+        shown.protocol = line.protocol
 
 
 def _number(version: Version) -> int:
@@ -81,24 +111,27 @@ def _in_order(store: Store, wanted: list[Version]) -> Iterator[tuple[str, bytes]
         yield version.key, data
 
 
-def _read_checkpoint(data: bytes) -> tuple[set[str], str, dict[str, Vector]]:
-    """Return the paths, the schema string and the vectors that a checkpoint holds."""
+def _read_checkpoint(shown: Shown, data: bytes) -> None:
+    """Take the paths, the columns, the protocol and the vectors that a checkpoint holds."""
     import pyarrow.compute as pc
     import pyarrow.parquet as pq
 
     file = pq.ParquetFile(io.BytesIO(data))
     adds = file.schema_arrow.field("add").type
     has_vectors = adds.get_field_index("deletionVector") >= 0
-    names = ["add.path", "metaData.schemaString", *["add.deletionVector"] * has_vectors]
-    table = file.read(columns=names)
+    names = ["add.path", "metaData.schemaString", "protocol"]
+    table = file.read(columns=[*names, *["add.deletionVector"] * has_vectors])
     paths = pc.struct_field(table["add"], "path")
+    shown.files = set(paths.drop_null().to_pylist())
     schemas = pc.struct_field(table["metaData"], "schemaString").drop_null().to_pylist()
-    vectors: dict[str, Vector] = {}
+    shown.schema = (schemas or [""])[-1]
+    for found in table["protocol"].drop_null().to_pylist():
+        known = {name: value for name, value in found.items() if value is not None}
+        shown.protocol = msgspec.convert(known, Protocol)
     if has_vectors:
         found = pc.struct_field(table["add"], "deletionVector")
         valid = found.is_valid()
         for path, vector in zip(
             paths.filter(valid).to_pylist(), found.filter(valid).to_pylist(), strict=True
         ):
-            vectors[path] = Vector.of_action(msgspec.convert(vector, DeletionVector))
-    return set(paths.drop_null().to_pylist()), (schemas or [""])[-1], vectors
+            shown.vectors[path] = Vector.of_action(msgspec.convert(vector, DeletionVector))

@@ -101,6 +101,21 @@ def index_of(store: Store, paths: TablePaths, position: Position) -> dict[str, V
     return found.parts if found.v == 1 else None
 
 
+def missing_vectors(store: Store, paths: TablePaths, vectors: Vectors) -> dict[str, Vector]:
+    """Return those, by path of their part, of which the store lacks the bytes.
+
+    Requests: 1 LIST per 1,000 objects; none without vectors.
+    """
+    if not vectors:
+        return {}
+    sizes = {meta.key: meta.size for meta in store.list(paths.vectors_dir)}
+    return {
+        path: vector
+        for path, vector in sorted(vectors.items())
+        if sizes.get(paths.vectors(vector.file), 0) < vector.offset + vector.size
+    }
+
+
 @dataclass
 class Collected:
     """Vectors that one publication makes, kept in a local file until a version is written.

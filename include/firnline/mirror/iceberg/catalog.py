@@ -14,10 +14,11 @@ from pyiceberg.utils.config import Config, merge_config
 
 from firnline.errors import FirnlineError, MirrorCatalogError, MirrorRefusedError
 from firnline.mirror.iceberg.io import IMPLEMENTATION, PLACE, Place, register
+from firnline.mirror.iceberg.shown import Target
 from firnline.mirror.iceberg.where import where_is
-from firnline.mirror.stated import ending
 from firnline.paths import Root
 from firnline.table import Table
+from firnline.types.formats import ending
 
 SCHEMES = frozenset({"s3", "gs", "file"})
 """Stores whose URLs other engines read as ours."""
@@ -40,8 +41,13 @@ class Opened:
     place: Place
     """Held for pyiceberg."""
 
+    @property
+    def target(self) -> Target:
+        """The mirror's table, as records of what it shows name it."""
+        return Target(self.name, self.identifier)
+
     def __str__(self) -> str:
-        return f"{'.'.join(self.identifier)} of the Iceberg catalog {self.name}"
+        return str(self.target)
 
 
 def open_catalog(table: Table) -> Opened:

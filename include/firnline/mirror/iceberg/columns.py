@@ -9,7 +9,6 @@ another column has their name now: such snapshots have to go.
 from __future__ import annotations
 
 import hashlib
-import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import count
 
@@ -39,66 +38,52 @@ from pyiceberg.types import (
     TimestamptzType,
 )
 
-from firnline.errors import MirrorRefusedError
-from firnline.mirror.stated import ending
-from firnline.types.sql import SqlType, parse_sql_type
+from firnline.types.formats import FORMATS, refuse_column
+from firnline.types.sql import SqlType
 
-_PLAIN: Mapping[str, Callable[[], PrimitiveType]] = {
-    "BOOLEAN": BooleanType,
-    "TINYINT": IntegerType,
-    "SMALLINT": IntegerType,
-    "INTEGER": IntegerType,
-    "BIGINT": LongType,
-    # No unsigned ones: readers in Java refuse such columns of Parquet files.
-    "FLOAT": FloatType,
-    "DOUBLE": DoubleType,
-    "VARCHAR": StringType,
-    "BLOB": BinaryType,
-    "DATE": DateType,
-    "TIMESTAMP": TimestampType,
-    "TIMESTAMP WITH TIME ZONE": TimestamptzType,
-}
-MAX_PRECISION = 38
-_NO_NAME = re.compile(r"[.\x00-\x1f\x7f]")
-"""A point separates the names of nested fields."""
+_KINDS: tuple[Callable[[], PrimitiveType], ...] = (
+    BinaryType,
+    BooleanType,
+    DateType,
+    DoubleType,
+    FloatType,
+    IntegerType,
+    LongType,
+    StringType,
+    TimestampType,
+    TimestamptzType,
+)
+_PLAIN = {str(kind()): kind for kind in _KINDS}
+"""Types without parts, by their names in Iceberg."""
 
 NextId = Callable[[], int]
 
 
-def iceberg_type(kind: SqlType, next_id: NextId) -> IcebergType | None:
-    """Return a type as Iceberg has it, with fresh ids; None if Iceberg has no such type."""
+def iceberg_type(kind: SqlType, next_id: NextId) -> IcebergType:
+    """Return a type that Iceberg has, with fresh ids."""
     if kind.name == "DECIMAL":
         precision, scale = kind.numbers
-        return DecimalType(precision, scale) if precision <= MAX_PRECISION else None
+        return DecimalType(precision, scale)
     if kind.name in ("LIST", "ARRAY"):
         number, element = next_id(), iceberg_type(kind.element, next_id)
-        if element is None:
-            return None
         return ListType(element_id=number, element=element, element_required=False)
     if kind.name == "MAP":
         return _map(kind, next_id)
     if kind.name == "STRUCT":
-        fields = [_field(name, child, next_id) for name, child in kind.fields]
-        whole = [field for field in fields if field is not None]
-        return StructType(*whole) if whole and len(whole) == len(fields) else None
-    plain = _PLAIN.get(kind.name)
-    return None if plain is None else plain()
+        return StructType(*(_field(name, child, next_id) for name, child in kind.fields))
+    return _PLAIN[FORMATS["iceberg"].plain[kind.name]]()
 
 
-def _map(kind: SqlType, next_id: NextId) -> MapType | None:
+def _map(kind: SqlType, next_id: NextId) -> MapType:
     numbers = next_id(), next_id()
     key, value = (iceberg_type(child, next_id) for _, child in kind.fields)
-    if key is None or value is None:
-        return None
     return MapType(
         key_id=numbers[0], key_type=key, value_id=numbers[1], value_type=value, value_required=False
     )
 
 
-def _field(name: str, kind: SqlType, next_id: NextId) -> NestedField | None:
+def _field(name: str, kind: SqlType, next_id: NextId) -> NestedField:
     number, found = next_id(), iceberg_type(kind, next_id)
-    if found is None or _NO_NAME.search(name) is not None:
-        return None
     return NestedField(field_id=number, name=name, field_type=found, required=False)
 
 
@@ -111,24 +96,7 @@ def kinds_of(table: str, columns: Mapping[str, str]) -> dict[str, SqlType]:
 
     Raises MirrorRefusedError: names the first column that Iceberg cannot hold.
     """
-    found: dict[str, SqlType] = {}
-    for name, text in columns.items():
-        if _NO_NAME.search(name) is not None:
-            raise MirrorRefusedError(
-                f"table {table} has a column {name!r}, and names in an Iceberg mirror have no "
-                "point and no control character",
-                next_step=f"rename it with `firnline evolve`, or {ending(table, ['iceberg'])}",
-            )
-        kind = parse_sql_type(text)
-        if kind is None or iceberg_type(kind, lambda: 1) is None:
-            raise MirrorRefusedError(
-                f"column {name!r} of table {table} is {text}, a type that every reader of Iceberg "
-                "tables takes for something else or not at all",
-                next_step="change or drop the column with `firnline evolve`, or take iceberg out "
-                "of mirror",
-            )
-        found[name] = kind
-    return found
+    return {name: refuse_column("iceberg", table, name, text) for name, text in columns.items()}
 
 
 def evolve(
@@ -147,7 +115,6 @@ def evolve(
     fields: list[NestedField] = []
     for name, kind in wanted.items():
         field, old = _field(name, kind, lambda: next(numbers)), had.get(name)
-        assert field is not None, "see kinds_of"
         if old is not None and old.optional and spell(old.field_type) == spell(field.field_type):
             field = old
         elif old is not None and old.optional and _widens(old.field_type, field.field_type):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -14,10 +14,13 @@ from pyiceberg.table.snapshots import Snapshot
 
 from firnline.errors import ForeignPathError, MirrorDamagedError, MirrorRefusedError
 from firnline.mirror.iceberg.catalog import Opened, asked
+from firnline.mirror.iceberg.shown import list_records, target_of
 from firnline.mirror.position import Position
 
 if TYPE_CHECKING:
     from pyiceberg.table import Table
+
+    from firnline import table as firnline
 
 SUMMARY = "firnline"
 """Key of a snapshot's summary under which the state stands that it shows."""
@@ -79,6 +82,56 @@ def _other(opened: Opened, why: str) -> MirrorRefusedError:
         next_step="give another name in the settings, or drop that table in the catalog, without "
         "its files",
     )
+
+
+def refuse_second(table: firnline.Table, opened: Opened) -> str:
+    """Refuse to make a table in the catalog beside one that mirrors the same table.
+
+    Settings that name another table than before end nothing: readers of the former one would see
+    its last state for ever, of which clean-up keeps no part for them. For a mirror without a head.
+
+    Requests: 1 LIST; if the mirror was published before, 1 GET, and those of ``read_head`` if that
+    was under another name.
+
+    Returns a warning where the catalog does not tell; empty if there is nothing to warn of.
+
+    Raises MirrorRefusedError, MirrorCatalogError.
+    """
+    records = list_records(table.store, table.paths)
+    told = records.shown or records.begun  # whoever began may have died before it told
+    if not told:
+        return ""
+    former = target_of(table.store, max(told, key=lambda record: (record.modified_ms, record.seq)))
+    if former == opened.target:
+        return ""  # somebody dropped it, to have it made again
+    name = table.settings.name
+    if former is None and not records.shown:
+        return ""
+    if former is None or former.catalog != opened.name:
+        which = "under a name that is not known" if former is None else f"as {former}"
+        return (
+            f"the Iceberg mirror of table {name} was published before {which}, and not as "
+            f"{opened}: if the former one is still there, drop it without its files, since it "
+            "shows its last state for ever and clean-up keeps no part for its readers"
+        )
+    if _is_there(replace(opened, identifier=former.table)):
+        raise MirrorRefusedError(
+            f"table {name} is mirrored by {former}, and the settings name another table, "
+            f"{'.'.join(opened.identifier)}: readers of the former one would be left behind",
+            next_step=f"write {'.'.join(former.table)} into the settings again, or drop that table "
+            "in the catalog without its files and run `firnline mirror`",
+        )
+    return ""
+
+
+def _is_there(opened: Opened) -> bool:
+    """Return True if a catalog has a table that mirrors the same root."""
+    try:
+        return read_head(opened) is not None
+    except MirrorRefusedError:
+        return False
+    except MirrorDamagedError:
+        return True
 
 
 def position_of(snapshot: Snapshot) -> Position | None:

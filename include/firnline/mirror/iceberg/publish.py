@@ -26,7 +26,7 @@ from firnline.mirror.iceberg import columns
 from firnline.mirror.iceberg.catalog import Opened, asked, open_catalog
 from firnline.mirror.iceberg.commit import Commit, commit
 from firnline.mirror.iceberg.files import data_file
-from firnline.mirror.iceberg.head import Head, read_head, replay
+from firnline.mirror.iceberg.head import Head, read_head, refuse_second, replay
 from firnline.mirror.iceberg.hold import hold_of
 from firnline.mirror.iceberg.produce import Wanted
 from firnline.mirror.iceberg.shown import list_records, put_record
@@ -34,10 +34,11 @@ from firnline.mirror.planned import Planned
 from firnline.mirror.position import Position
 from firnline.mirror.progress import OnProgress, silent, told
 from firnline.mirror.published import ATTEMPTS, Published
-from firnline.mirror.stated import ending, ops_of, refuse_unstated
+from firnline.mirror.stated import ops_of, refuse_unstated
 from firnline.properties.in_force import put_within, waits
 from firnline.state.snapshot import Snapshot
 from firnline.table import Table
+from firnline.types.formats import ending
 from firnline.types.sql import SqlType
 
 NAME = "iceberg"
@@ -60,6 +61,8 @@ class Next(Planned):
     """Digest of the columns."""
     schema: Schema
     hold: Hold | None
+    warning: str = ""
+    """Of what may be left of the mirror elsewhere."""
 
     @property
     def position(self) -> Position | None:
@@ -87,9 +90,10 @@ def publish(table: Table, *, dry_run: bool = False, progress: OnProgress = silen
     """Publish the newest state, if the mirror does not show it yet and may show it.
 
     Requests besides those of ``read_base`` and of the catalog: 1 LIST and 1 PUT for the records of
-    what is shown, and those of ``produce``; before the first snapshot ``read_base`` and 1 PUT more.
-    Most catalogs let the client read and write the metadata: 2 GET and 1 PUT. After a lost race all
-    of it again. Where the log does not tell what changed since the head, a GET per manifest.
+    what is shown, and those of ``produce``; before the first snapshot ``read_base``, 1 LIST and 1
+    PUT more. Most catalogs let the client read and write the metadata: 2 GET and 1 PUT. After a
+    lost race all of it again. Where the log does not tell what changed since the head, a GET per
+    manifest.
 
     Args:
         table: the table.
@@ -110,11 +114,11 @@ def publish(table: Table, *, dry_run: bool = False, progress: OnProgress = silen
         found = plan_next(table, opened)
         if dry_run or not found.due:
             if not dry_run and found.position is not None:
-                _tell(table, known, found.position)
+                _tell(table, opened, known, found.position)
             return _published(found, written=found.due, lost=lost, dry_run=dry_run)
         position = _position(table, found)
         if _commit(table, found, position, progress):
-            put_record(table.store, table.paths, position.seq, position.t)
+            _put(table, opened, position)
             return _published(found, written=True, lost=lost)
     raise SnapshotUnstableError(
         f"other processes published {ATTEMPTS} snapshots of the mirror of "
@@ -136,22 +140,43 @@ def _begin(table: Table, opened: Opened, *, dry_run: bool) -> frozenset[str]:
         read_head(opened)  # a catalog that does not answer begins nothing for which parts wait
         if not dry_run:
             state = state_of(base.snapshot)
-            put_record(table.store, table.paths, state.seq, state.t, begun=True)
+            put_record(
+                table.store, table.paths, state.seq, state.t, begun=True, target=opened.target
+            )
     return frozenset(record.key for record in records.shown)
 
 
-def _tell(table: Table, known: frozenset[str], position: Position) -> None:
+def _tell(table: Table, opened: Opened, known: frozenset[str], position: Position) -> None:
     """Write down what a process showed that died before it could do so."""
     if table.paths.iceberg_shown(position.seq, position.t) not in known:
-        put_record(table.store, table.paths, position.seq, position.t)
+        _put(table, opened, position)
+
+
+def _put(table: Table, opened: Opened, position: Position) -> None:
+    put_record(table.store, table.paths, position.seq, position.t, target=opened.target)
 
 
 def plan_next(table: Table, opened: Opened) -> Next:
     """Read the head, then the table, and plan the next snapshot. Requests: see ``publish``."""
     head = read_head(opened)
     now = table.clock.now_ms()
-    base = read_base(table)
+    return plan_on(table, opened, head, now, read_base(table))
+
+
+def plan_on(table: Table, opened: Opened, head: Head | None, now: int, base: Base) -> Next:
+    """Plan the next snapshot.
+
+    Args:
+        table: the table.
+        opened: its catalog.
+        head: of the mirror.
+        now: wall clock when the table was read, unix ms.
+        base: the table as it was read after the head.
+
+    Raises NotMirroredError, MirrorRefusedError, MirrorCatalogError, UsageError.
+    """
     refuse_unstated(base, NAME)
+    warning = refuse_second(table, opened) if head is None else ""
     snapshot, settings = base.snapshot, base.table.settings
     _refuse_many(snapshot, settings.name)
     wanted = columns.kinds_of(settings.name, snapshot.schema)
@@ -178,6 +203,7 @@ def plan_next(table: Table, opened: Opened) -> Next:
         columns=columns.digest(wanted),
         schema=_schema(head, wanted),
         hold=hold,
+        warning=warning,
     )
 
 
@@ -282,4 +308,6 @@ def _published(found: Next, *, written: bool, lost: int, dry_run: bool = False) 
     done = written and not dry_run
     newest = found.version if done else (None if found.head is None else found.head.version)
     result = found.result(newest, written=written, done=done, lost=lost)
-    return msgspec.structs.replace(result, grace=found.grace)
+    return msgspec.structs.replace(
+        result, grace=found.grace, warnings=(found.warning,) if found.warning else ()
+    )

@@ -3,21 +3,36 @@
 Only the catalog knows which snapshot is the newest, and clean-up must not depend on a catalog. So a
 publication writes down, after its commit, the state from which on every new reader sees the mirror.
 The states of snapshots only grow, so such a record holds whatever the catalog did since. Before the
-first snapshot it writes down that one is about to begin: what died before was never shown. The
-name says everything; no record is read.
+first snapshot it writes down that one is about to begin: what died before was never shown. For
+clean-up the name of a record says everything. Its content says which table of which catalog shows
+the state: read only where the catalog has no table of the name that the settings give.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-from firnline.errors import ObjectExistsError
+import msgspec
+
+from firnline.errors import ObjectExistsError, ObjectNotFoundError
 from firnline.mirror.retention import NONE, Readers
 from firnline.paths import TablePaths
 from firnline.store.base import Store
 
 _MOST = 100
 """Records behind the one that clean-up needs, at which they are deleted."""
+
+
+class Target(msgspec.Struct, frozen=True):
+    """The table of a catalog that shows a state."""
+
+    catalog: str
+    """Its name in pyiceberg's configuration."""
+    table: tuple[str, ...]
+    """Namespace and name."""
+
+    def __str__(self) -> str:
+        return f"{'.'.join(self.table)} of the Iceberg catalog {self.catalog}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,12 +73,32 @@ def list_records(store: Store, paths: TablePaths) -> Records:
     return Records(tuple(shown), tuple(begun))
 
 
-def put_record(store: Store, paths: TablePaths, seq: int, t: int, *, begun: bool = False) -> None:
+def put_record(
+    store: Store,
+    paths: TablePaths,
+    seq: int,
+    t: int,
+    *,
+    begun: bool = False,
+    target: Target | None = None,
+) -> None:
     """Write down a state. Requests: 1 PUT. One that is there already stays, with its date."""
+    content = b"{}" if target is None else msgspec.json.encode(target)
     try:
-        store.put_new(paths.iceberg_shown(seq, t, begun=begun), b"{}\n")
+        store.put_new(paths.iceberg_shown(seq, t, begun=begun), content + b"\n")
     except ObjectExistsError:
         return
+
+
+def target_of(store: Store, record: Record) -> Target | None:
+    """Return the table that a record names; None if it names none, or is gone.
+
+    Requests: 1 GET.
+    """
+    try:
+        return msgspec.json.decode(store.get(record.key), type=Target)
+    except (ObjectNotFoundError, msgspec.MsgspecError, UnicodeDecodeError):
+        return None
 
 
 def readers_of(store: Store, paths: TablePaths, grace: int, now_ms: int) -> Readers | None:

@@ -1,15 +1,11 @@
-"""The mirror as its readers see it: files and columns of the newest snapshot."""
+"""The mirror as its readers see it: the files of the newest snapshot."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 
-from pyiceberg.schema import Schema
-
-from firnline.mirror.iceberg import columns
-from firnline.mirror.iceberg.catalog import asked, open_catalog
-from firnline.mirror.iceberg.head import read_head, replay
+from firnline.mirror.iceberg.catalog import Opened, asked, open_catalog
+from firnline.mirror.iceberg.head import Head, read_head, replay
 from firnline.mirror.position import Position
 from firnline.table import Table
 
@@ -18,25 +14,9 @@ from firnline.table import Table
 class View:
     """The newest snapshot."""
 
-    name: str
-    """Of the Iceberg table, as messages name it."""
-    version: int
     position: Position
     keys: frozenset[str]
     """Keys of the parts that it shows."""
-    schema: Schema
-
-    def differs(self, table: str, wanted: Mapping[str, str]) -> bool:
-        """Return True if the columns are others.
-
-        Args:
-            table: name of the table, for the error.
-            wanted: column -> SQL type.
-
-        Raises MirrorRefusedError: a column has no place in Iceberg.
-        """
-        kinds = columns.kinds_of(table, wanted)
-        return columns.evolve(self.schema, self.schema.highest_field_id, 0, kinds) != self.schema
 
 
 def read_view(table: Table) -> View | None:
@@ -48,8 +28,10 @@ def read_view(table: Table) -> View | None:
     """
     opened = open_catalog(table)
     head = read_head(opened)
-    if head is None:
-        return None
+    return None if head is None else view_of(opened, head)
+
+
+def view_of(opened: Opened, head: Head) -> View:
+    """Return what readers of a head see; requests and errors as ``read_view`` behind the head."""
     with asked(opened.name):
-        keys = frozenset(opened.root.key_of(url) for url in replay(head))
-        return View(str(opened), head.version, head.position, keys, head.table.schema())
+        return View(head.position, frozenset(opened.root.key_of(url) for url in replay(head)))

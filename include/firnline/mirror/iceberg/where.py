@@ -10,6 +10,11 @@ from firnline.errors import MirrorCatalogError, MirrorPlaceError
 from firnline.table import Table
 
 EXTRA = "firnline[iceberg]"
+AGAIN = (
+    "drop the table in the Iceberg catalog without its files and run `firnline mirror`: the "
+    "table's own log is not concerned"
+)
+"""How a damaged mirror is made again."""
 
 
 @dataclass(frozen=True)
@@ -32,7 +37,7 @@ def where_is(table: Table) -> Where:
     name = table.settings.name
     wanted = None if table.wanted is None else table.wanted.iceberg
     found = table.settings.iceberg or wanted
-    if found is None or found.catalog is None or found.name is None:
+    if found is None or found.place is None:
         raise MirrorPlaceError(
             f"the settings of table {name} do not say where its Iceberg mirror is",
             next_step="write mirror: [{iceberg: {catalog: NAME, name: namespace.table}}] into the "
@@ -43,5 +48,6 @@ def where_is(table: Table) -> Where:
             f"the Iceberg mirror of table {name} needs the library pyiceberg",
             next_step=f"install {EXTRA}",
         )
-    identifier = tuple(found.name.replace("{table}", name).split("."))
-    return Where(found.catalog, identifier, found.properties)
+    catalog, pattern = found.place
+    identifier = tuple(pattern.replace("{table}", name).split("."))
+    return Where(catalog, identifier, found.properties)

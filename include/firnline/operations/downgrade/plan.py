@@ -10,13 +10,13 @@ from firnline.commit import fold, keys
 from firnline.errors import UsageError
 from firnline.log import dated
 from firnline.log.records import LogContent
-from firnline.mirror.stated import ending
 from firnline.operations.merge.groups import PlannedGroup
 from firnline.operations.selection import group_of
 from firnline.properties.in_force import Waits, waits
 from firnline.settings.load import TableSettings
 from firnline.state import v1_view
 from firnline.state.snapshot import Snapshot
+from firnline.types.formats import ending
 from firnline.units import about_duration
 
 

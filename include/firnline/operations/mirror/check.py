@@ -2,25 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 
 import msgspec
 
-from firnline.commit.base import read_base
-from firnline.errors import FindingsError
-from firnline.mirror.delta import columns
+from firnline.commit.base import Base, read_base
+from firnline.errors import FindingsError, FirnlineError, MirrorRefusedError
+from firnline.mirror.delta import publish as delta
 from firnline.mirror.delta.head import read_head
 from firnline.mirror.delta.hiding import hold_of, wrongly_hidden
-from firnline.mirror.delta.publish import NAME
-from firnline.mirror.delta.replay import Shown, replay
-from firnline.mirror.delta.vectors import index_of
 from firnline.mirror.hold import Hold, parts_with_deletes
-from firnline.mirror.iceberg import hold as iceberg
-from firnline.mirror.iceberg.where import where_is
+from firnline.mirror.iceberg.hold import hold_of as hold_of_iceberg
+from firnline.mirror.iceberg.where import AGAIN, where_is
+from firnline.mirror.planned import Planned
+from firnline.mirror.position import Position
 from firnline.mirror.stated import refuse_unstated
+from firnline.operations.mirror.words import again
 from firnline.operations.runner import Report, RunMetrics
 from firnline.state.snapshot import Snapshot
 from firnline.table import Table
+from firnline.units import counted
 
 _NAMED = 100
 """Maximum parts that a report names of each kind."""
@@ -51,14 +53,19 @@ class CheckReport(Report, frozen=True, kw_only=True):
     """Live parts of which the mirror does not hide what deletes hide."""
     unhidden_keys: tuple[str, ...]
     hold: Hold | None
+    damage: str | None
+    """What no publication alone makes good; None if nothing is damaged."""
+    refused: str | None
+    """Why the table as it is has no place in the format; None if it has."""
+    next_step: str | None
+    """What makes the mirror show the newest state; None if it does."""
     requests: dict[str, int]
     seconds: float
 
     @property
     def same(self) -> bool:
         """Return True if an engine that reads the mirror sees the table as it is."""
-        other = self.missing or self.dead or self.columns_differ or self.unhidden
-        return not other and self.hold is None and self.version is not None
+        return self.next_step is None
 
     def to_json(self) -> dict[str, object]:
         """Plain data."""
@@ -70,32 +77,104 @@ class MirrorDiffersError(FindingsError):
     """The mirror does not show the newest state of the table; carries the report."""
 
     def __init__(self, report: CheckReport) -> None:
-        reason = "it has no version yet" if report.version is None else _difference(report)
         super().__init__(
             f"the {title(report.format)} mirror of table {report.table} differs from its log: "
-            f"{reason}",
-            next_step=(
-                "merge the table, then run `firnline mirror`"
-                if report.hold is not None
-                else "run `firnline mirror`, which publishes the newest state"
-            ),
+            f"{_difference(report)}",
+            next_step=report.next_step or "",
         )
         self.report = report
 
 
 def _difference(report: CheckReport) -> str:
     said = []
-    if report.missing:
-        said.append(f"{report.missing} live parts are missing")
+    if report.version is None:
+        said.append("it has no version yet")
+    elif report.missing:
+        said.append(f"{counted(report.missing, 'live part')} {_are(report.missing)} missing")
     if report.dead:
-        said.append(f"{report.dead} parts are shown and dead")
+        said.append(f"{counted(report.dead, 'part')} {_are(report.dead)} shown and dead")
     if report.unhidden:
-        said.append(f"deletes hide other rows of {report.unhidden} parts")
+        said.append(f"deletes hide other rows of {counted(report.unhidden, 'part')}")
     if report.columns_differ:
         said.append("the columns are others")
+    said += [each for each in (report.damage, report.refused) if each is not None]
     if report.hold is not None:
         said.append(report.hold.reason)
     return ", ".join(said)
+
+
+def _are(count: int) -> str:
+    return "is" if count == 1 else "are"
+
+
+@dataclass(frozen=True)
+class _Compared:
+    """What the mirror of a table shows, beside what it should."""
+
+    base: Base
+    head: int | None
+    """Its newest version; None for a table without a mirror."""
+    position: Position | None
+    keys: frozenset[str]
+    """Keys of the parts that it shows."""
+    planned: Planned | MirrorRefusedError
+    """The next version, or why there can be none."""
+    hold: Hold | None
+    columns_differ: bool
+    again: str
+    """How the mirror is made again."""
+    unhidden: Sequence[str] = ()
+    damage: str | None = None
+
+    def report(self, name: str, metrics: RunMetrics) -> CheckReport:
+        snapshot, position = self.base.snapshot, self.position
+        missing, dead = compare(snapshot, self.keys)
+        other = bool(missing or dead or self.unhidden or self.columns_differ)
+        damage = self._damage(other=other)
+        return CheckReport(
+            table=self.base.table.settings.name,
+            format=name,
+            version=self.head,
+            shown=None if position is None else position.seq,
+            seq=self.base.seq,
+            files=len(self.keys),
+            parts=len(snapshot.live),
+            missing=len(missing),
+            missing_keys=tuple(missing[:_NAMED]),
+            dead=len(dead),
+            dead_keys=tuple(dead[:_NAMED]),
+            columns_differ=self.columns_differ,
+            unhidden=len(self.unhidden),
+            unhidden_keys=tuple(self.unhidden[:_NAMED]),
+            hold=self.hold,
+            damage=damage,
+            refused=None if isinstance(self.planned, Planned) else self.planned.message,
+            next_step=self._next_step(damage, other=other),
+            requests=metrics.requests,
+            seconds=metrics.seconds,
+        )
+
+    def _damage(self, *, other: bool) -> str | None:
+        """Return what is damaged: a mirror that differs with nothing left to publish is, too."""
+        if self.position is None:
+            return None
+        if self.damage is not None:
+            return f"it {self.damage}"
+        if len(self.keys) != self.position.files:
+            return f"it shows {counted(len(self.keys), 'file')} and states {self.position.files}"
+        done = isinstance(self.planned, Planned) and self.hold is None and not self.planned.due
+        return "and nothing is left to publish" if other and done else None
+
+    def _next_step(self, damage: str | None, *, other: bool) -> str | None:
+        if not isinstance(self.planned, Planned):
+            return self.planned.next_step
+        if self.hold is not None:
+            return "merge the table, then run `firnline mirror`"
+        if damage is not None:
+            return self.again
+        if other or self.head is None:
+            return "run `firnline mirror`, which publishes the newest state"
+        return None
 
 
 def run_check(table: Table) -> CheckReport:
@@ -105,43 +184,37 @@ def run_check(table: Table) -> CheckReport:
     with deletion vectors.
 
     Raises:
-        MirrorRefusedError: the table is not to be mirrored, or a column has no place in Delta.
+        NotMirroredError: the table states no such mirror.
         MirrorDamagedError: the mirror does not read.
     """
     metrics = RunMetrics(table)
     head = read_head(table.store, table.paths)
-    shown = Shown(-1)
-    if head is not None:
-        shown = replay(table.store, table.paths, head.version, head.listing)
+    seen = delta.Seen(table, head)
+    shown, now = seen.replayed, table.clock.now_ms()
     base = read_base(table)
-    refuse_unstated(base, NAME)
-    snapshot, name = base.snapshot, base.table.settings.name
-    missing, dead = compare(snapshot, map(table.paths.delta_key, shown.files))
+    refuse_unstated(base, delta.NAME)
+    snapshot = base.snapshot
     hiding = parts_with_deletes(snapshot)
     hold = hold_of(base, hiding)
-    unhidden = []
-    if hold is None:
-        index = None if head is None else index_of(table.store, table.paths, head.position)
-        unhidden = wrongly_hidden(snapshot, hiding, shown, index)
-    schema = columns.schema_string(name, snapshot.schema)
-    return CheckReport(
-        table=name,
-        version=None if head is None else head.version,
-        shown=None if head is None else head.position.seq,
-        seq=base.seq,
-        files=len(shown.files),
-        parts=len(snapshot.live),
-        missing=len(missing),
-        missing_keys=tuple(missing[:_NAMED]),
-        dead=len(dead),
-        dead_keys=tuple(dead[:_NAMED]),
-        columns_differ=head is not None and shown.schema != schema,
-        unhidden=len(unhidden),
-        unhidden_keys=tuple(unhidden[:_NAMED]),
+    found: delta.Next | MirrorRefusedError
+    try:
+        found = delta.plan_on(table, seen, now, base)
+    except MirrorRefusedError as error:
+        found = error
+    other = isinstance(found, MirrorRefusedError) or shown.schema != found.schema
+    hidden = () if hold is not None else wrongly_hidden(snapshot, hiding, shown, seen.index)
+    return _Compared(
+        base=base,
+        head=None if head is None else head.version,
+        position=None if head is None else head.position,
+        keys=frozenset(map(table.paths.delta_key, shown.files)),
+        planned=found,
         hold=hold,
-        requests=metrics.requests,
-        seconds=metrics.seconds,
-    )
+        columns_differ=head is not None and other,
+        again=again(table.settings.name),
+        unhidden=hidden,
+        damage=seen.damage,
+    ).report(delta.NAME, metrics)
 
 
 def compare(snapshot: Snapshot, shown: Iterable[str]) -> tuple[list[str], list[str]]:
@@ -153,56 +226,88 @@ def compare(snapshot: Snapshot, shown: Iterable[str]) -> tuple[list[str], list[s
 def check_iceberg(table: Table) -> CheckReport:
     """Compare. Requests: those of the catalog, a GET per manifest, and those of ``read_base``.
 
+    Where the log does not tell what changed since the mirror, a GET per manifest again.
+
     Raises:
-        MirrorRefusedError: the table is not to be mirrored, or a column has no place in Iceberg.
+        NotMirroredError: the table states no such mirror.
+        MirrorRefusedError: the settings do not say where it is, or it is another table's.
         MirrorDamagedError: somebody else wrote to the mirror.
         MirrorCatalogError: the catalog does not answer.
     """
     where_is(table)
-    from firnline.mirror.iceberg.view import read_view
+    from firnline.mirror.iceberg import publish as iceberg
+    from firnline.mirror.iceberg.catalog import open_catalog
+    from firnline.mirror.iceberg.head import read_head as read_snapshot_head
+    from firnline.mirror.iceberg.view import view_of
 
     metrics = RunMetrics(table)
-    view = read_view(table)
+    opened = open_catalog(table)
+    head, now = read_snapshot_head(opened), table.clock.now_ms()
+    view = None if head is None else view_of(opened, head)
     base = read_base(table)
-    refuse_unstated(base, "iceberg")
-    snapshot = base.snapshot
-    missing, dead = compare(snapshot, () if view is None else view.keys)
-    return CheckReport(
-        table=base.table.settings.name,
-        format="iceberg",
-        version=None if view is None else view.version,
-        shown=None if view is None else view.position.seq,
-        seq=base.seq,
-        files=0 if view is None else len(view.keys),
-        parts=len(snapshot.live),
-        missing=len(missing),
-        missing_keys=tuple(missing[:_NAMED]),
-        dead=len(dead),
-        dead_keys=tuple(dead[:_NAMED]),
-        unhidden=0,
-        unhidden_keys=(),
-        columns_differ=view is not None and view.differs(table.settings.name, snapshot.schema),
-        hold=iceberg.hold_of(snapshot),
-        requests=metrics.requests,
-        seconds=metrics.seconds,
-    )
+    refuse_unstated(base, iceberg.NAME)
+    found: iceberg.Next | MirrorRefusedError
+    try:
+        found = iceberg.plan_on(table, opened, head, now, base)
+    except MirrorRefusedError as error:
+        found = error
+    other = isinstance(found, MirrorRefusedError) or found.new_columns
+    return _Compared(
+        base=base,
+        head=None if head is None else head.version,
+        position=None if head is None else head.position,
+        keys=frozenset() if view is None else view.keys,
+        planned=found,
+        hold=hold_of_iceberg(base.snapshot),
+        columns_differ=head is not None and other,
+        again=AGAIN,
+    ).report(iceberg.NAME, metrics)
 
 
 _CHECKS = {"delta": run_check, "iceberg": check_iceberg}
 
 
-def run_checks(table: Table) -> tuple[CheckReport, ...]:
+@dataclass(frozen=True)
+class Checks:
+    """The comparison of each format that a table states."""
+
+    reports: tuple[CheckReport, ...]
+    errors: dict[str, FirnlineError]
+    """Why a format could not be compared, by its name."""
+
+    @property
+    def same(self) -> bool:
+        """Return True if each was compared and shows the newest state."""
+        return not self.errors and all(report.same for report in self.reports)
+
+    def refuse(self) -> None:
+        """Raise MirrorDiffersError for the first that does not; else the first error."""
+        for report in self.reports:
+            refuse_differences(report)
+        for error in self.errors.values():
+            raise error
+
+
+def run_checks(table: Table) -> Checks:
     """Compare the mirror in each format that the table states with the log.
 
-    Requests: those of ``read_base``, and of the check of each format.
+    One that fails does not keep the others back. Requests: those of ``read_base``, and of the check
+    of each format.
 
-    Raises NotMirroredError: it states none; and as the checks.
+    Raises NotMirroredError: it states none.
     """
     base = read_base(table)
     names = () if base.properties is None else base.properties.mirrors
     if not names:
-        refuse_unstated(base, NAME)
-    return tuple(_CHECKS[name](table) for name in names)
+        refuse_unstated(base, delta.NAME)
+    reports: list[CheckReport] = []
+    errors: dict[str, FirnlineError] = {}
+    for name in names:
+        try:
+            reports.append(_CHECKS[name](table))
+        except FirnlineError as error:
+            errors[name] = error
+    return Checks(tuple(reports), errors)
 
 
 def title(name: str) -> str:

@@ -11,11 +11,11 @@ import logging
 from dataclasses import KW_ONLY, dataclass, field
 
 from firnline.commit.base import read_base
-from firnline.errors import FirnlineError, MirrorPlaceError, NotMirroredError
+from firnline.errors import FirnlineError, MirrorPlaceError, NotMirroredError, UsageError
 from firnline.log.txn_file import RunIdentity
 from firnline.mirror.delta import publish as delta
 from firnline.mirror.delta.checkpoint import Kept, keep_short
-from firnline.mirror.iceberg.where import where_is
+from firnline.mirror.iceberg.where import AGAIN, where_is
 from firnline.mirror.progress import OnProgress, silent
 from firnline.mirror.published import Published
 from firnline.mirror.stated import refuse_unstated
@@ -72,17 +72,23 @@ def run_mirror(
 
     Args:
         table: the table.
-        options: whether to plan only.
+        options: whether to plan only, and whether to look for damage.
         run: who runs it, for the history, if the table gets its property now.
         on_progress: called with the parts that are looked through for rows which deletes hide, and
             with the files that are written, format after format.
 
-    Raises: as ``publish`` of each format and ``properties.run_apply``.
+    Raises UsageError for a repair without a Delta mirror; others as ``publish`` of each format and
+    ``properties.run_apply``.
     """
     metrics = RunMetrics(table)
-    done = _Formats(table, run, on_progress, dry_run=options.dry_run)
+    done = _Formats(table, run, on_progress, dry_run=options.dry_run, repair=options.repair)
     named = (table.wanted or table.settings).mirrors
     asked = named or table.stated.mirrors or _stated(table)
+    if options.repair and delta.NAME not in asked:
+        raise UsageError(
+            f"--repair is for a Delta mirror, and table {table.settings.name} has none",
+            next_step=AGAIN,
+        )
     failed = {name: error for name in asked if (error := done.publish(name))}
     others = dict.fromkeys(name for each in done.found.values() for name in each.stated)
     left = {n: error for n in others if n not in asked and (error := done.publish(n))}
@@ -102,6 +108,7 @@ def run_mirror(
         expired=kept.expired,
         warnings=(
             *warnings,
+            *(warning for each in done.found.values() for warning in each.warnings),
             *filter(None, (kept.warning, _too_many_vectors(done.found.get("delta")))),
         ),
         requests=metrics.requests,
@@ -118,6 +125,7 @@ class _Formats:
     on_progress: OnProgress
     _: KW_ONLY
     dry_run: bool
+    repair: bool
     found: dict[str, Published] = field(default_factory=dict)
     """Those that succeeded, by format."""
     applied: int | None = None
@@ -133,12 +141,22 @@ class _Formats:
 
     def _publish(self, name: str) -> Published:
         try:
-            return _publish(self.table, name, self.on_progress, dry_run=self.dry_run)
+            done = _publish(self.table, name, self.on_progress, dry_run=self.dry_run)
         except NotMirroredError:
             if self.dry_run:
                 raise
             self.applied = run_apply(self.table, self.run, harmless=True).transaction
-            return _publish(self.table, name, self.on_progress)
+            done = _publish(self.table, name, self.on_progress)
+        return self._repaired(done) if self.repair and name == delta.NAME else done
+
+    def _repaired(self, done: Published) -> Published:
+        """Repair a Delta mirror that shows the newest state; a dry run has not published that."""
+        if done.hold is not None or (self.dry_run and done.written):
+            return done
+        again = delta.publish(
+            self.table, dry_run=self.dry_run, repair=True, progress=self.on_progress
+        )
+        return again if again.written else done
 
 
 def _left_out(table: Table, name: str, error: FirnlineError) -> str:

@@ -37,6 +37,8 @@ def sentence_of(data: Mapping[str, Any], name: str) -> str:
     if not done["written"]:
         return f"{what} shows its newest state."
     verb = "would get" if data["dry_run"] else "has"
+    if done["repaired"]:
+        verb = "would be repaired by" if data["dry_run"] else "is repaired by"
     columns = ", other columns" if done["columns_changed"] and done["version"] else ""
     made = done["vectors_made"]
     hidden = f", deleted rows looked up in {counted(made, 'file')}" if made else ""
@@ -44,3 +46,8 @@ def sentence_of(data: Mapping[str, Any], name: str) -> str:
         f"{what} {verb} a new {VERSION[name]}: {counted(done['adds'], 'file')} more, "
         f"{counted(done['removes'], 'file')} less{columns}{hidden}."
     )
+
+
+def again(table: str) -> str:
+    """Return how a damaged Delta mirror is made good, for whoever finds the damage."""
+    return f"run `firnline mirror {table} --repair`: the table's own log is not concerned"

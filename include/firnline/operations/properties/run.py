@@ -6,7 +6,7 @@ properties may go on with them: see ``properties.needed``.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -31,6 +31,7 @@ from firnline.properties.record import Properties
 from firnline.settings.load import TableSettings, settings_for_root
 from firnline.state.snapshot import Snapshot
 from firnline.table import Table
+from firnline.types.formats import refusals
 from firnline.types.sql import fold_name
 
 OP = "properties"
@@ -123,13 +124,16 @@ def plan_changes(table: Table, base: Base, *, harmless: bool = False) -> Applied
         base: the newest state.
         harmless: leave out what only a person may apply.
 
-    Raises UsageError: what cannot be changed on this table.
+    Raises UsageError: what cannot be changed on this table; MirrorRefusedError: a mirror that its
+    columns keep from beginning, unless ``harmless``.
     """
     wanted, now = _wanted(table), base.properties
     if now is None:
         after = from_settings(wanted)
         has = after.plain()
         first = tuple(Difference(n, as_text(n, has[n]), "-") for n in FIELDS)
+        if not harmless:
+            _refuse_mirrors(table, base.snapshot, after.mirrors)
         return Applied(() if harmless else first, after)
     changes = tuple(d for d in _differences(table, now) if d.harmless or not harmless)
     names = {d.name for d in changes}
@@ -140,7 +144,19 @@ def plan_changes(table: Table, base: Base, *, harmless: bool = False) -> Applied
     after = msgspec.structs.replace(after, statistics=_statistics(table, after))
     in_force(_wanted(table) if not harmless else _neutral(table).settings, after)
     _refuse(table, base.snapshot, now, after)
+    if not harmless:
+        begun = [name for name in after.mirrors if name not in now.mirrors]
+        _refuse_mirrors(table, base.snapshot, begun)
     return Applied(changes, after)
+
+
+def _refuse_mirrors(table: Table, snapshot: Snapshot, mirrors: Iterable[str]) -> None:
+    """Raise MirrorRefusedError for a mirror that would show nothing, by a column of the table.
+
+    A scheduled run goes on all the same: its mirror says it.
+    """
+    for error in refusals(mirrors, table.settings.name, snapshot.schema):
+        raise error
 
 
 def _begin_mirrors(

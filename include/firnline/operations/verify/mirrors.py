@@ -15,23 +15,17 @@ from firnline.mirror.changes import state_of
 from firnline.mirror.delta.head import Head, read_head
 from firnline.mirror.delta.hiding import wrongly_hidden
 from firnline.mirror.delta.replay import Shown, replay
-from firnline.mirror.delta.vectors import index_of
+from firnline.mirror.delta.vectors import index_of, missing_vectors
 from firnline.mirror.hold import parts_with_deletes
-from firnline.mirror.iceberg.where import where_is
+from firnline.mirror.iceberg.where import AGAIN, where_is
 from firnline.mirror.position import Position
 from firnline.mirror.retention import lacks_since
+from firnline.operations.mirror.words import again
 from firnline.operations.verify.plan import Findings
 from firnline.state.snapshot import Snapshot, read_snapshot
 from firnline.table import Table
-from firnline.units import about_duration
-
-_AGAIN_IN_CATALOG = (
-    "drop the table in the Iceberg catalog without its files and run `firnline mirror`: the "
-    "table's own log is not concerned"
-)
-_AGAIN = (
-    "delete the folder _delta_log and run `firnline mirror`: the table's own log is not concerned"
-)
+from firnline.types.formats import refusals
+from firnline.units import about_duration, counted
 
 
 def check_mirrors(table: Table, found: Findings, snapshot: Snapshot | None) -> None:
@@ -50,6 +44,7 @@ def check_mirrors(table: Table, found: Findings, snapshot: Snapshot | None) -> N
     if snapshot is None:
         return
     _check_stated(table, found, snapshot)
+    _check_columns(table, found, snapshot)
     if table.settings.delta is not None:
         _check_delta(table, found, snapshot)
     if table.settings.iceberg is not None:
@@ -74,6 +69,14 @@ def _check_stated(table: Table, found: Findings, snapshot: Snapshot) -> None:
         )  # fmt: skip
 
 
+def _check_columns(table: Table, found: Findings, snapshot: Snapshot) -> None:
+    """Report columns by which a mirror stays where it is, without a wait for it to lag."""
+    folders = {"delta": table.paths.delta_dir, "iceberg": table.paths.iceberg_dir}
+    for name in table.settings.mirrors:
+        for error in refusals([name], table.settings.name, snapshot.schema):
+            found.add("warning", "mirror-refused", folders[name], error.message, error.next_step)
+
+
 def _check_iceberg(table: Table, found: Findings, snapshot: Snapshot) -> None:
     folder = table.paths.iceberg_dir
     try:
@@ -88,13 +91,29 @@ def _check_iceberg(table: Table, found: Findings, snapshot: Snapshot) -> None:
         found.add("warning", "mirror-damaged", folder, error.message, error.next_step)
         return
     if view is None:
-        found.add(
-            "note", "mirror-missing", folder, "has no table in the Iceberg catalog yet",
-            "run `firnline mirror`",
-        )  # fmt: skip
+        _check_second(table, found, folder)
         return
     _check_lag(table, found, folder, view.position, snapshot)
-    _check_files(table, found, view.position, view.keys, snapshot, _AGAIN_IN_CATALOG)
+    _check_files(table, found, folder, view.position, view.keys, snapshot, AGAIN)
+
+
+def _check_second(table: Table, found: Findings, folder: str) -> None:
+    """Report a mirror without a table of its name, and one that has another name in the catalog."""
+    from firnline.mirror.iceberg.catalog import open_catalog
+    from firnline.mirror.iceberg.head import refuse_second
+
+    try:
+        warning = refuse_second(table, open_catalog(table))
+    except MirrorRefusedError as error:
+        found.add("warning", "mirror-renamed", folder, error.message, error.next_step)
+        return
+    except MirrorCatalogError as error:
+        found.add("note", "mirror-unchecked", folder, error.message, error.next_step)
+        return
+    found.add(
+        "note", "mirror-missing", folder, warning or "has no table in the Iceberg catalog yet",
+        "run `firnline mirror`",
+    )  # fmt: skip
 
 
 def _check_delta(table: Table, found: Findings, snapshot: Snapshot) -> None:
@@ -113,8 +132,11 @@ def _check_delta(table: Table, found: Findings, snapshot: Snapshot) -> None:
         return
     key = table.paths.delta_version(head.version)
     _check_lag(table, found, key, head.position, snapshot)
+    damage = shown.damage(head.position)
+    if damage is not None:
+        found.add("warning", "mirror-damaged", key, damage, again(table.settings.name))
     keys = frozenset(map(table.paths.delta_key, shown.files))
-    _check_files(table, found, head.position, keys, snapshot, _AGAIN)
+    _check_files(table, found, key, head.position, keys, snapshot, again(table.settings.name))
     _check_vectors(table, found, head, shown, snapshot)
 
 
@@ -138,10 +160,38 @@ def _check_lag(
 def _check_files(
     table: Table,
     found: Findings,
+    key: str,
     position: Position,
     shown: frozenset[str],
     snapshot: Snapshot,
-    again: str,
+    remedy: str,
+) -> None:
+    """Compare the files of the newest version, whose own key it is, with the log."""
+    before = found.counts.total()
+    _check_shown(table, found, position, shown, snapshot, remedy)
+    state = state_of(snapshot)
+    if (position.seq, position.seen) == (state.seq, state.seen):
+        for part in sorted(snapshot.live.keys() - shown):
+            found.add(
+                "warning", "mirror-missing-part", part,
+                f"is live, and the mirror of transaction {position.seq} does not show it",
+                remedy,
+            )  # fmt: skip
+    if found.counts.total() == before and len(shown) != position.files:
+        found.add(
+            "warning", "mirror-damaged", key,
+            f"shows {counted(len(shown), 'file')}, and states {position.files}",
+            remedy,
+        )  # fmt: skip
+
+
+def _check_shown(
+    table: Table,
+    found: Findings,
+    position: Position,
+    shown: frozenset[str],
+    snapshot: Snapshot,
+    remedy: str,
 ) -> None:
     # The mirror was read after the log: it may show what has landed in between.
     later = _named_since(table) if not shown <= snapshot.parts.keys() else ()
@@ -153,21 +203,13 @@ def _check_files(
             found.add(
                 "warning", "mirror-unknown-part", key,
                 "is shown by the mirror, and no log file names it",
-                again if position.seq == snapshot.seq else "run `firnline mirror`",
+                remedy if position.seq == snapshot.seq else "run `firnline mirror`",
             )  # fmt: skip
         elif marker.tmb is not None and marker.tmb <= position.t:
             found.add(
                 "warning", "mirror-dead-part", key,
                 f"is shown by the mirror, and was dead in the state {position.seq} that it states",
-                again,
-            )  # fmt: skip
-    state = state_of(snapshot)
-    if (position.seq, position.seen) == (state.seq, state.seen):
-        for key in sorted(snapshot.live.keys() - shown):
-            found.add(
-                "warning", "mirror-missing-part", key,
-                f"is live, and the mirror of transaction {position.seq} does not show it",
-                again,
+                remedy,
             )  # fmt: skip
 
 
@@ -184,17 +226,13 @@ def _check_vectors(
 ) -> None:
     """Compare the deletion vectors with their files, and with the deletes that hide rows."""
     store, paths, position = table.store, table.paths, head.position
-    if shown.vectors:
-        sizes = {meta.key: meta.size for meta in store.list(paths.vectors_dir)}
-        for path, vector in sorted(shown.vectors.items()):
-            key = paths.vectors(vector.file)
-            if sizes.get(key, 0) < vector.offset + vector.size:
-                found.add(
-                    "warning", "mirror-vector-missing", key,
-                    f"has no deletion vector at {vector.offset}, which the mirror names for "
-                    f"{paths.delta_key(path)}",
-                    _AGAIN,
-                )  # fmt: skip
+    for path, vector in missing_vectors(store, paths, shown.vectors).items():
+        found.add(
+            "warning", "mirror-vector-missing", paths.vectors(vector.file),
+            f"has no deletion vector at {vector.offset}, which the mirror names for "
+            f"{paths.delta_key(path)}",
+            again(table.settings.name),
+        )  # fmt: skip
     state = state_of(snapshot)
     if (position.seq, position.seen) != (state.seq, state.seen):
         return
@@ -204,5 +242,5 @@ def _check_vectors(
             "warning", "mirror-hidden-rows", key,
             f"has rows that deletes hide, and the mirror of transaction {position.seq} hides "
             "others",
-            _AGAIN,
+            again(table.settings.name),
         )  # fmt: skip

@@ -27,7 +27,7 @@ from firnline.mirror.iceberg.publish import publish
 from firnline.mirror.published import Published
 from firnline.operations.mirror import run as running
 from firnline.operations.mirror.after import publish_after
-from firnline.operations.mirror.check import MirrorDiffersError, refuse_differences, run_checks
+from firnline.operations.mirror.check import MirrorDiffersError, run_checks
 from firnline.operations.mirror.run import run_mirror
 from firnline.operations.options import MirrorOptions
 from firnline.properties.in_force import in_force
@@ -51,7 +51,7 @@ def live(world: World) -> set[str]:
 
 
 def same(world: World) -> bool:
-    return all(report.same for report in run_checks(world.table))
+    return run_checks(world.table).same
 
 
 @pytest.mark.long
@@ -107,7 +107,7 @@ def test_while_a_delete_may_hide_rows_the_mirror_waits(world: World) -> None:
     assert (done.written, done.shown, shown(world)) == (False, 1, set(keys))
     assert done.hold is not None
     with pytest.raises(MirrorDiffersError, match="the Iceberg mirror of table t differs"):
-        refuse_differences(run_checks(world.table)[0])
+        run_checks(world.table).refuse()
     do_merge(world, keys)
     assert publish(world.table).written
     assert shown(world) == live(world)
@@ -130,7 +130,7 @@ def test_a_part_whose_rows_nobody_wrote_down_holds_the_mirror(world: World) -> N
     done = publish(world.table)
     assert done.hold is not None
     assert "does not know the rows of 1 of its parts" in done.hold.reason
-    (report,) = run_checks(world.table)
+    (report,) = run_checks(world.table).reports
     assert report.hold == done.hold, "a check says why, too"
 
 
@@ -263,7 +263,7 @@ def test_both_formats_are_published_and_compared(tmp_path: Path) -> None:
     assert done.delta is not None
     assert done.iceberg is not None
     assert (done.delta.version, done.iceberg.version) == (0, 1)
-    assert [report.format for report in run_checks(world.table)] == ["delta", "iceberg"]
+    assert [report.format for report in run_checks(world.table).reports] == ["delta", "iceberg"]
     assert same(world)
 
 
