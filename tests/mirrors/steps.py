@@ -70,7 +70,8 @@ from tools.bootstrap import REPO
 RUN = RunIdentity(run_id="r")
 DELTA = ("deltalake", "DataFusion", "Polars", "DuckDB, Delta")
 ICEBERG = ("pyiceberg", "Polars, Iceberg", "DuckDB, Iceberg")
-"""Without Spark, whose columns ``test_spark`` plays."""
+SPARK = ("Spark, Delta", "Spark, Iceberg")
+"""Columns that ``test_spark`` plays."""
 VECTORS = ("lazy delete, by vectors", "lazy replace, by vectors")
 """Rows of the table that ``test_vectors`` plays."""
 ROWS, REFUSED, NOT_TESTED = "rows", "refused", "-"

@@ -32,7 +32,18 @@ from tests.mirrors.conftest import (
     in_order,
     rows,
 )
-from tests.mirrors.steps import DELTA, HISTORIES, Step, check_every_cell
+from tests.mirrors.steps import (
+    DELTA,
+    HISTORIES,
+    ICEBERG,
+    NOT_TESTED,
+    ROWS,
+    SPARK,
+    VECTORS,
+    Step,
+    check_every_cell,
+    claimed,
+)
 
 RUN = RunIdentity(run_id="r")
 
@@ -43,6 +54,15 @@ def shown(mirrored: Mirrored) -> list[int]:
     assert done.written
     assert not done.replayed
     return [row["k"] for row in mirrored.same()]
+
+
+def test_the_page_names_the_operations_and_readers_that_tests_play() -> None:
+    table = claimed()
+    played = {step.name for steps in HISTORIES for step in steps}
+    assert table.keys() == played.union(VECTORS)
+    for operation in played:
+        assert table[operation].keys() == {*DELTA, *ICEBERG, *SPARK}
+        assert set(table[operation].values()) <= {ROWS, NOT_TESTED}, operation
 
 
 @pytest.mark.parametrize("steps", HISTORIES, ids=["rows", "places"])
