@@ -108,10 +108,11 @@ _NOTES = {
 """What a figure may tell besides -> its heading."""
 _OF_ALL = ("name", "what", "median_s", "min_s", "max_s", "cpu_s", "peak_mib", "rounds_s")
 """What every figure tells."""
-_OWN_NOTES = ("cluster", "bloom", "read", "mirror", "policy")
+_OWN_NOTES = ("proof", "cluster", "bloom", "read", "mirror", "policy")
 """Sections whose figures have headings of their own."""
 _FIRST = {
     "memory": "merge",
+    "proof": "kernel",
     "snapshot": "reader",
     "drop": "run",
     "lazy": "delete",

@@ -37,13 +37,8 @@ def main(arguments: list[str]) -> int:
         return 1
     seeds = sum(map(len, chunks))
     print(f"{seeds:,} seeds without a violation, {seeds / took:.1f} a second")
-    done: Counter[str] = Counter()
-    refused: Counter[str] = Counter()
-    for name, count in found.items():
-        what, _, error = name.partition(": ")
-        (refused if error else done)[error or what] += count
-    print("  done:", _listed(done))
-    print("  refused, as it must be:", _listed(refused))
+    for line in summary_of(found):
+        print(line)
     return 0
 
 
@@ -85,6 +80,26 @@ def chunks_of(first: int, seeds: int, *, corpus: bool, broken: str | None = None
         *(range(seed, seed + 1) for seed in [*own, *sorted(others)]),
         *(row[start : start + _CHUNK] for start in range(0, seeds, _CHUNK)),
     ]
+
+
+def summary_of(found: Mapping[str, int]) -> list[str]:
+    """Return in lines what was done and looked at, what was refused, and which mistakes were found.
+
+    Args:
+        found: counts by name; what follows a colon is the error, or the mistake of a kernel.
+    """
+    done: Counter[str] = Counter()
+    refused: Counter[str] = Counter()
+    mistakes: Counter[str] = Counter()
+    for name, count in found.items():
+        what, _, error = name.partition(": ")
+        into = mistakes if what == "mistake" else refused if error else done
+        into[error or what] += count
+    lines = [f"  done: {_listed(done)}", f"  refused, as it must be: {_listed(refused)}"]
+    if mistakes:
+        made = f"{mistakes.total():,} mistakes of kernels, all found"
+        lines.append(f"  {made}: {_listed(mistakes)}")
+    return lines
 
 
 def _listed(counts: Mapping[str, int]) -> str:

@@ -207,6 +207,7 @@ class DeltaPublishers(Publishers):
             if "add" in action:
                 files[self._key(action["add"]["path"])] = self._hidden(action["add"])
         self.versions.append(Version(files, self.world.now))
+        self.oracle.stats["Delta version checked"] += 1
         seen = [
             k
             for path, hidden in files.items()

@@ -100,7 +100,7 @@ class CatalogPublishers(Publishers):
             self._clear(stage, stage.r.choice(erases).log)
             return
         done = run_mirror(stage.table, MirrorOptions(), stage.run)
-        self.oracle.stats["mirror: metadata expired"] += done.expired
+        self.oracle.stats["mirror metadata expired"] += done.expired
         if done.iceberg is not None:
             self._published(stage, done.iceberg, check_iceberg)
 
@@ -115,7 +115,9 @@ class CatalogPublishers(Publishers):
         grace = waits(base.snapshot.properties, table.settings, table.clock.now_ms()).grace
         rest = clear(table, header.seq, grace, keys)
         stage.actor.tell(f"is done with the erase {header.seq}: {rest}")
-        self.oracle.stats["mirror: erases waiting" if rest else "mirror: erases complete"] += 1
+        self.oracle.stats[
+            "erases that wait for the mirror" if rest else "erases that the mirror completes"
+        ] += 1
         if rest is None:
             self.erased |= {m.p for m in content.markers if m.tmb == header.t}
             self._check_erased()
@@ -145,6 +147,7 @@ class CatalogPublishers(Publishers):
         leading |= {key}
         version = Version(snapshot.snapshot_id, position, parts, leading, at, shown_since)
         if not same:
+            self.oracle.stats["Iceberg snapshot checked"] += 1
             self._check_order(snapshot, position)
             seen = [k for part in parts for k, _, _ in self.oracle.part_rows[part]]
             skew = self.lake.skews[snapshot.snapshot_id]

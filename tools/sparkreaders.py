@@ -8,14 +8,12 @@ tested with. So they get a Spark of their own under .cache: pinned versions, jar
 
 from __future__ import annotations
 
-import fcntl
 import os
 import subprocess
-import sys
 import tempfile
 from pathlib import Path
 
-from tools.bootstrap import CACHE, ensure_uv
+from tools import environments
 from tools.maven import check, jar_name
 
 PYSPARK = "4.1.4"
@@ -35,33 +33,22 @@ PACKAGES = {
     ),
 }
 """Package of Maven Central -> SHA-256 of its jar."""
-HOME = CACHE / f"sparkreaders-{PYSPARK}"
-_DONE = HOME / "complete"
+_NAME = f"sparkreaders-{PYSPARK}"
+_HOME = environments.home_of(_NAME)
 
 
 def ensure() -> Path:
     """Return the Python of the environment, made on first use (600 MB).
 
-    Raises EnvironmentFaultError: a jar is not what it was.
+    Raises EnvironmentFaultError: it cannot be made here, or a jar is not what it was.
     """
-    python = HOME / "venv" / "bin" / "python"
-    HOME.mkdir(parents=True, exist_ok=True)
-    with (HOME / "lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)  # tests that run at once want it at once
-        if not _DONE.exists():
-            _make(python)
-    return python
+    return environments.ensure(_NAME, [f"pyspark=={PYSPARK}"], _complete)
 
 
-def _make(python: Path) -> None:
-    uv, venv = str(ensure_uv()), str(HOME / "venv")
-    subprocess.run([uv, "venv", "-q", "--clear", "--python", sys.executable, venv], check=True)
-    wanted = ["--python", str(python), f"pyspark=={PYSPARK}"]
-    subprocess.run([uv, "pip", "install", "-q", *wanted], check=True)
+def _complete(python: Path) -> None:
     _fetch(python)
     for package, digest in PACKAGES.items():
         check(_path(package), package, digest)
-    _DONE.touch()
 
 
 def jars() -> str:
@@ -70,7 +57,7 @@ def jars() -> str:
 
 
 def _path(package: str) -> Path:
-    return HOME / "ivy" / "jars" / jar_name(package)
+    return _HOME / "ivy" / "jars" / jar_name(package)
 
 
 def _fetch(python: Path) -> None:
@@ -79,8 +66,8 @@ def _fetch(python: Path) -> None:
         nothing = Path(folder) / "nothing.py"
         nothing.write_text("", encoding="utf-8")
         settings = ["--master", "local[1]", "--packages", ",".join(PACKAGES)]
-        settings += ["--conf", f"spark.jars.ivy={HOME / 'ivy'}"]
-        submit = str(HOME / "venv" / "bin" / "spark-submit")
+        settings += ["--conf", f"spark.jars.ivy={_HOME / 'ivy'}"]
+        submit = str(python.with_name("spark-submit"))
         clean = {k: v for k, v in os.environ.items() if k not in ("SPARK_HOME", "PYTHONPATH")}
         # By which spark-submit finds its Spark; else by the first `python3` of the path.
         clean |= dict.fromkeys(("PYSPARK_PYTHON", "PYSPARK_DRIVER_PYTHON"), str(python))

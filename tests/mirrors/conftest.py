@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Set as AbstractSet
+from dataclasses import KW_ONLY, dataclass, field, replace
 from decimal import Decimal
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import pyarrow as pa
 import pytest
@@ -21,6 +22,7 @@ from firnline.mirror.published import Published
 from firnline.settings.load import TableSettings
 from firnline.store.access import StoreAccess
 from firnline.table import Table, open_table
+from tests.mirrors import in_duckdb
 from tests.store.faultproxy import FaultProxy
 from tools.restcatalog import RestCatalog
 from tools.s3server import StoreRoot
@@ -51,12 +53,17 @@ def by_polars(url: str, options: dict[str, str]) -> Rows:
     return found
 
 
+def by_duckdb(url: str, options: dict[str, str]) -> Rows:
+    return in_duckdb.ask(f"select * from delta_scan('{url}')", options)
+
+
+READERS = (by_deltalake, by_datafusion, by_polars)
 NAMED: dict[str, Callable[[str, dict[str, str]], Rows]] = {
     "deltalake": by_deltalake,
     "DataFusion": by_datafusion,
     "Polars": by_polars,
+    "DuckDB, Delta": by_duckdb,
 }
-READERS = tuple(NAMED.values())
 
 
 @dataclass(frozen=True)
@@ -65,10 +72,22 @@ class Mirrored:
 
     root: StoreRoot
     scratch: Path
+    _: KW_ONLY
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    """Those that differ from the ones below."""
+    folder: str = "t"
+    """Of the table, in that store."""
+
+    def with_settings(self, **settings: Any) -> Self:
+        return replace(self, settings={**self.settings, **settings})
+
+    def at(self, folder: str) -> Self:
+        """The place of another table of the same settings in the same store."""
+        return replace(self, folder=folder)
 
     @property
     def url(self) -> str:
-        return f"{self.root.url}/t"
+        return f"{self.root.url}/{self.folder}"
 
     @property
     def options(self) -> dict[str, str]:
@@ -82,6 +101,7 @@ class Mirrored:
             "partition_by": ["day(ts)", "p"],
             "sort_by": ["k"],
             "statistics": ["price", "at", "s"],
+            **self.settings,
             **settings,
         }
         declared = TableSettings.model_validate({"name": "t", "root": self.url, **given})
@@ -105,9 +125,10 @@ class Mirrored:
         """The rows that ``firnline read`` shows."""
         return in_order(firnline.scan(self.table()).to_arrow().to_pylist())
 
-    def seen(self, readers: set[str]) -> dict[str, Rows]:
+    def seen(self, readers: AbstractSet[str]) -> dict[str, Rows]:
         """The rows that some engines see, by the names that docs/mirrors.md gives them."""
-        found = {name: read for name, read in NAMED.items() if name in readers}
+        here = readers - in_duckdb.absent()
+        found = {name: read for name, read in NAMED.items() if name in here}
         return {name: in_order(read(self.url, self.options)) for name, read in found.items()}
 
     def same(self) -> Rows:

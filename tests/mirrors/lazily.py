@@ -14,10 +14,13 @@ from firnline.log.txn_file import RunIdentity
 from firnline.operations.delete.run import run_delete
 from firnline.operations.merge.run import run_merge
 from firnline.operations.mirror.check import run_check
-from firnline.operations.options import DeleteOptions, MergeOptions
-from tests.mirrors.conftest import Mirrored, Rows, by_datafusion, by_polars, in_order
+from firnline.operations.options import DeleteOptions, MergeOptions, ReplaceOptions
+from firnline.operations.replace.run import run_replace
+from tests.mirrors.conftest import Mirrored, Rows, in_order
 
 RUN = RunIdentity(run_id="r")
+READERS = frozenset({"DataFusion", "Polars", "DuckDB, Delta"})
+"""Those that know vectors, without Spark; as the table of docs/mirrors.md names them."""
 LAZY = {
     "mirror": [{"delta": {"deletes": "vectors"}}],
     "deletes": "lazy",
@@ -34,6 +37,12 @@ class Lazily(Mirrored):
     def delete(self, where: str) -> None:
         run_delete(self.table(), self.engine, DeleteOptions(where=where), RUN)
 
+    def replace(self, start: int, end: int, *ids: int) -> None:
+        """Only these of the interval's rows are there afterwards, as new ones."""
+        rows = pa.concat_tables([self.made(each, 1) for each in ids], promote_options="default")
+        interval = ReplaceOptions(column="k", start=start, end=end)
+        run_replace(self.table(), self.engine, interval, RUN, data=rows)
+
     def merge(self) -> None:
         run_merge(self.table(), self.engine, MergeOptions(full=True), RUN)
 
@@ -41,8 +50,8 @@ class Lazily(Mirrored):
         """The keys that every reader of vectors sees, after one publication."""
         assert self.publish().written
         ours = in_order(firnline.scan(self.table()).to_arrow().to_pylist())
-        for read in (by_datafusion, by_polars):
-            assert in_order(read(self.url, self.options)) == ours, read.__name__
+        for reader, seen in self.seen(READERS).items():
+            assert seen == ours, reader
         assert run_check(self.table()).same
         return [row["k"] for row in ours]
 

@@ -6,44 +6,74 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+import json
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
 
+import pyarrow as pa
+import pytest
+
+from firnline.append.append import Appender
+from firnline.clock import SystemClock
+from firnline.errors import SchemaConflictError
 from firnline.log.txn_file import RunIdentity
+from firnline.operations.cleanup.run import run_cleanup
+from firnline.operations.clone.run import run_clone
 from firnline.operations.delete.run import run_delete
 from firnline.operations.drop.run import run_drop
 from firnline.operations.erase.run import run_erase
 from firnline.operations.evolve.run import run_lazily
+from firnline.operations.import_files.run import run_import
 from firnline.operations.merge.run import run_merge
+from firnline.operations.mirror.check import run_checks
 from firnline.operations.mirror.run import run_mirror
 from firnline.operations.options import (
+    CleanupOptions,
+    CloneOptions,
+    ColumnFix,
     DeleteOptions,
     DropOptions,
     EraseOptions,
     Evolution,
+    ImportOptions,
     LazyOptions,
     MergeOptions,
     MirrorOptions,
+    RebuildOptions,
+    RelocateOptions,
+    RepartitionOptions,
     ReplaceOptions,
     RestoreOptions,
     RewriteOptions,
     SchemaFixOptions,
     TtlOptions,
 )
+from firnline.operations.prepared.run import commit_prepared
+from firnline.operations.properties.run import run_apply
+from firnline.operations.rebuild.run import run_rebuild
+from firnline.operations.relocate.run import run_relocate
+from firnline.operations.repartition.run import run_repartition
 from firnline.operations.replace.run import run_replace
 from firnline.operations.restore.run import run_restore
+from firnline.operations.rewrite.prepare import run_prepare
 from firnline.operations.rewrite.run import run_rewrite
 from firnline.operations.schema_fix.run import run_schema_fix
 from firnline.operations.ttl.run import run_ttl
 from firnline.state.snapshot import read_snapshot
+from firnline.table import Table
+from firnline.types.arrow import from_arrow
+from tests.mirrors import in_duckdb
 from tests.mirrors.conftest import Mirrored
+from tests.support.histories import parquet_bytes
 from tools.bootstrap import REPO
 
 RUN = RunIdentity(run_id="r")
-DELTA = ("deltalake", "DataFusion", "Polars", "Spark, Delta")
-ICEBERG = ("pyiceberg", "Polars, Iceberg", "Spark, Iceberg")
-VECTORS = "lazy delete, by vectors"
-"""Row of the table that ``test_vectors`` plays; ``test_spark`` plays the columns of Spark."""
+DELTA = ("deltalake", "DataFusion", "Polars", "DuckDB, Delta")
+ICEBERG = ("pyiceberg", "Polars, Iceberg", "DuckDB, Iceberg")
+SPARK = ("Spark, Delta", "Spark, Iceberg")
+"""Columns that ``test_spark`` plays."""
+VECTORS = ("lazy delete, by vectors", "lazy replace, by vectors")
+"""Rows of the table that ``test_vectors`` plays."""
 ROWS, REFUSED, NOT_TESTED = "rows", "refused", "-"
 
 
@@ -82,7 +112,7 @@ def rewrite(mirrored: Mirrored) -> None:
     run_rewrite(mirrored.table(), mirrored.engine, RewriteOptions(where="k <> 8", force=True), RUN)
 
 
-def replace(mirrored: Mirrored) -> None:
+def replace_(mirrored: Mirrored) -> None:
     interval = ReplaceOptions(column="k", start=2, end=4)
     run_replace(mirrored.table(), mirrored.engine, interval, RUN, data=mirrored.made(2, 1))
 
@@ -119,8 +149,115 @@ def restore(mirrored: Mirrored) -> None:
     run_restore(mirrored.table(), RestoreOptions(to=before), RUN)
 
 
+def prepared_rewrite(mirrored: Mirrored) -> None:
+    table = mirrored.table()
+    options = RewriteOptions(where="k <> 9", force=True, prepare=True)
+    change = run_prepare(table, mirrored.engine, options, RUN).id
+    assert change is not None
+    commit_prepared(table, change, RUN)
+
+
+def lazy_replace(mirrored: Mirrored) -> None:
+    """The mirror waits for the merge: the old rows lie in parts that live on."""
+    interval = ReplaceOptions(column="k", start=10, end=13, mode="lazy")
+    run_replace(mirrored.table(), mirrored.engine, interval, RUN, data=mirrored.made(11, 1))
+    assert mirrored.publish().hold is not None
+    merge(mirrored)
+
+
+def merge_with_a_query(mirrored: Mirrored) -> None:
+    """Rows are other ones after it."""
+    Appender(mirrored.table()).append(mirrored.made(21, 6))
+    query = "select * replace (concat(s, '!') as s) from source_files"
+    table = mirrored.table(merge={"sql": query})
+    run_merge(table, mirrored.engine, MergeOptions(full=True), RUN)
+    assert any(row["s"].endswith("!") for row in mirrored.ours())
+
+
 def ttl(mirrored: Mirrored) -> None:
     run_ttl(mirrored.table(ttl={"keep": "30d"}), TtlOptions(), RUN)
+
+
+def import_(mirrored: Mirrored) -> None:
+    """A file that is copied, and one that spans partitions."""
+    table = mirrored.table()
+    parent = table.paths.prefix.rpartition("/")[0]
+    for name, rows in (("one", mirrored.made(30, 1)), ("span", mirrored.made(31, 5))):
+        table.store.put_new(f"{parent}/in/{name}.parquet".lstrip("/"), parquet_bytes(rows))
+    folder = ImportOptions(source=f"{mirrored.root.url}/in", split=True)
+    run_import(table, folder, engine=mirrored.engine)
+
+
+def repartition(mirrored: Mirrored) -> Mirrored:
+    by_day = mirrored.with_settings(partition_by=["day(ts)"])
+    run_apply(by_day.table(), RUN)
+    run_repartition(by_day.table(), by_day.engine, RepartitionOptions(), RUN)
+    return by_day
+
+
+def fix_of_a_type(mirrored: Mirrored) -> None:
+    """A client of version 1 has appended texts to a column of numbers."""
+    rows = mirrored.made(42, 1)
+    texts = rows.set_column(rows.column_names.index("ratio"), "ratio", pa.array(["2.5"]))
+    append_as_version_1(mirrored.table(), texts, "ts_day=2024-03-13")
+    fix = SchemaFixOptions(fixes=(ColumnFix(column="ratio", type="DOUBLE"),))
+    with pytest.raises(SchemaConflictError):
+        mirrored.publish()
+    run_schema_fix(mirrored.table(), mirrored.engine, fix, RUN)
+
+
+def rebuild(mirrored: Mirrored) -> None:
+    run_delete(mirrored.table(), mirrored.engine, DeleteOptions(where="k = 31"), RUN)
+    table = mirrored.table()
+    logs = [meta.key for meta in table.store.list(table.paths.log_dir)]
+    assert all(gone.error is None for gone in table.store.delete_many(logs))
+    run_rebuild(mirrored.table(), RebuildOptions(), RUN)
+
+
+def clone(mirrored: Mirrored) -> Mirrored:
+    cloned = mirrored.at("cloned")
+    run_clone(mirrored.table(), cloned.table(), CloneOptions(), RUN)
+    return cloned
+
+
+def relocation(mirrored: Mirrored) -> Mirrored:
+    """Of a copy that another tool has made, its mirror included."""
+    Appender(mirrored.table()).append(mirrored.made(50, 1))
+    copy = mirrored.at("copied")
+    old, new = mirrored.table(), copy.table()
+    for meta in old.store.list(f"{old.paths.prefix}/"):
+        old.store.copy(meta.key, new.paths.prefix + meta.key.removeprefix(old.paths.prefix))
+    run_relocate(new, RelocateOptions())
+    return copy
+
+
+class Later(SystemClock):
+    """The clock of a month later."""
+
+    def now_ms(self) -> int:
+        return super().now_ms() + 30 * 86_400_000
+
+
+def clean_up(mirrored: Mirrored) -> None:
+    """The parts that only former versions show are gone."""
+    run_delete(mirrored.table(), mirrored.engine, DeleteOptions(where="k = 34"), RUN)
+    assert mirrored.publish().written
+    done = run_cleanup(replace(mirrored.table(), clock=Later()), CleanupOptions(), RUN)
+    assert done.parts
+
+
+def append_as_version_1(table: Table, rows: pa.Table, partition: str) -> None:
+    """A part, and the log file of a client that looks at no other one."""
+    t, data = table.clock.now_ms(), parquet_bytes(rows)
+    key = table.paths.data_part(partition, table.ids.uuid7(t))
+    table.store.put_new(key, data)
+    lines = [
+        {"v": "1", "t": t, "sch": 1, "f": 2},
+        from_arrow(rows.schema),
+        {"p": key, "b": len(data), "t": t},
+    ]
+    log_file = "\n".join(map(json.dumps, lines)).encode()
+    table.store.put_new(f"{table.paths.log_dir}{t}_other.jsonl", log_file)
 
 
 @dataclass(frozen=True)
@@ -128,31 +265,78 @@ class Step:
     """One operation, and the keys that are there after it."""
 
     name: str
-    play: Callable[[Mirrored], None]
+    play: Callable[[Mirrored], Mirrored | None]
+    """Returns the table to go on with, if it is another one."""
     gone: tuple[int, ...] = ()
     come: tuple[int, ...] = ()
+    replayed: bool = False
+    """The publication after it reads the mirror, as the log no longer tells the difference."""
 
 
-STEPS = (
-    Step("append", append, come=tuple(range(18))),
-    Step("merge", merge),
-    Step("delete", delete, gone=(1, 7)),
-    Step("rewrite", rewrite, gone=(8,)),
-    Step("replace", replace, gone=(3,)),
-    Step("drop of partitions", drop, gone=(0,)),
-    Step("erase", erase, gone=(5,)),
-    Step("new column", new_column, come=(18, 19, 20)),
-    Step("wider type", widen),
-    Step("rename and drop of columns", rename),
-    Step("restore", restore),
-    Step("TTL", ttl, gone=tuple(range(21))),
+APPEND = Step("append", append, come=tuple(range(18)))
+CLEAN_UP = Step("clean-up, newest version", clean_up, gone=(34,))
+HISTORIES = (
+    (
+        APPEND,
+        Step("merge", merge),
+        Step("delete", delete, gone=(1, 7)),
+        Step("rewrite", rewrite, gone=(8,)),
+        Step("replace", replace_, gone=(3,)),
+        Step("drop of partitions", drop, gone=(0,)),
+        Step("erase", erase, gone=(5,)),
+        Step("new column", new_column, come=(18, 19, 20)),
+        Step("wider type", widen),
+        Step("rename and drop of columns", rename),
+        Step("restore", restore),
+        Step("TTL", ttl, gone=tuple(range(21))),
+    ),
+    (
+        APPEND,
+        Step("prepared rewrite, committed", prepared_rewrite, gone=(9,)),
+        Step("merge with a query (`merge.sql`)", merge_with_a_query, come=tuple(range(21, 27))),
+        Step("lazy replace, and its merge", lazy_replace, gone=(10, 12)),
+        Step("import", import_, come=tuple(range(30, 36))),
+        Step("repartition", repartition),
+        Step("repair of a type (`schema fix`)", fix_of_a_type, come=(42,)),
+        Step("rebuild", rebuild, gone=(31,), replayed=True),
+        Step("clone", clone),
+        Step("relocation", relocation, come=(50,)),
+        CLEAN_UP,
+    ),
 )
+"""Each is played on a table of its own."""
 
 
-def play(mirrored: Mirrored) -> Iterator[tuple[str, list[int]]]:
-    """Play all of them, one after the other; yields each name and the keys after it."""
+@dataclass(frozen=True)
+class Played:
+    """What one step has left behind."""
+
+    step: Step
+    keys: list[int]
+    mirrored: Mirrored
+    """The table and its mirror after it."""
+
+
+def play(mirrored: Mirrored, steps: Sequence[Step]) -> Iterator[Played]:
+    """Play them, one after the other, and publish after each."""
     keys: set[int] = set()
-    for step in STEPS:
-        step.play(mirrored)
+    for step in steps:
+        mirrored = step.play(mirrored) or mirrored
         keys = keys.difference(step.gone).union(step.come)
-        yield step.name, sorted(keys)
+        done = mirrored.publish()
+        assert (done.written, done.replayed) == (True, step.replayed), step.name
+        yield Played(step, sorted(keys), mirrored)
+
+
+def check_every_cell(mirrored: Mirrored, steps: Sequence[Step], columns: Sequence[str]) -> None:
+    """Play the operations: what the page says of these columns is so."""
+    for played in play(mirrored, steps):
+        operation, ours = played.step.name, played.mirrored.ours()
+        assert [row["k"] for row in ours] == played.keys, operation
+        assert all(report.same for report in run_checks(played.mirrored.table())), operation
+        readers = readers_of(operation).intersection(columns)
+        seen = played.mirrored.seen(readers)
+        assert {name.split(", by_")[0] for name in seen} == readers - in_duckdb.absent(), operation
+        for reader, rows_seen in seen.items():
+            assert rows_seen == ours, (operation, reader)
+    in_duckdb.skip_if_absent()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -19,7 +20,7 @@ from firnline.operations.options import (
 from firnline.operations.schema_fix.run import run_schema_fix
 from firnline.operations.ttl.run import run_ttl
 from tests.mirrors.in_catalog import InCatalog
-from tests.mirrors.steps import ICEBERG, NOT_TESTED, ROWS, VECTORS, claimed, play, readers_of
+from tests.mirrors.steps import HISTORIES, ICEBERG, Step, check_every_cell
 from tools.s3server import StoreRoot
 
 RUN = RunIdentity(run_id="r")
@@ -40,25 +41,13 @@ def shown(mirrored: InCatalog) -> list[int]:
     return [row["k"] for row in mirrored.same()]
 
 
+@pytest.mark.parametrize("steps", HISTORIES, ids=["rows", "places"])
 @pytest.mark.turn
-def test_engines_see_the_rows_of_the_table_after_every_operation(mirrored: InCatalog) -> None:
+def test_engines_see_the_rows_of_the_table_after_every_operation(
+    mirrored: InCatalog, steps: Sequence[Step]
+) -> None:
     """As docs/mirrors.md says: a cell of its table is true because it is played here."""
-    table = claimed()
-    for operation, keys in play(mirrored):
-        done = mirrored.publish()
-        assert done.written
-        assert not done.replayed
-        assert check_iceberg(mirrored.table()).same
-        ours, readers = mirrored.ours(), readers_of(operation)
-        assert [row["k"] for row in ours] == keys, operation
-        seen = mirrored.seen(readers)
-        assert {name.split(", by_")[0] for name in seen} == {
-            name for name in readers if name in ICEBERG and "Spark" not in name
-        }
-        for reader, rows_seen in seen.items():
-            assert rows_seen == ours, (operation, reader)
-        assert set(table.pop(operation).values()) <= {ROWS, NOT_TESTED}
-    assert [*table] == [VECTORS]
+    check_every_cell(mirrored, steps, ICEBERG)
 
 
 @pytest.mark.turn

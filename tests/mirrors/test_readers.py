@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -31,7 +32,18 @@ from tests.mirrors.conftest import (
     in_order,
     rows,
 )
-from tests.mirrors.steps import DELTA, NOT_TESTED, ROWS, VECTORS, claimed, play, readers_of
+from tests.mirrors.steps import (
+    DELTA,
+    HISTORIES,
+    ICEBERG,
+    NOT_TESTED,
+    ROWS,
+    SPARK,
+    VECTORS,
+    Step,
+    check_every_cell,
+    claimed,
+)
 
 RUN = RunIdentity(run_id="r")
 
@@ -44,24 +56,22 @@ def shown(mirrored: Mirrored) -> list[int]:
     return [row["k"] for row in mirrored.same()]
 
 
-@pytest.mark.turn
-def test_engines_see_the_rows_of_the_table_after_every_operation(mirrored: Mirrored) -> None:
-    """As docs/mirrors.md says: a cell of its table is true because it is played here."""
+def test_the_page_names_the_operations_and_readers_that_tests_play() -> None:
     table = claimed()
-    for operation, keys in play(mirrored):
-        done = mirrored.publish()
-        assert done.written
-        assert not done.replayed
-        ours, readers = mirrored.ours(), readers_of(operation)
-        assert [row["k"] for row in ours] == keys, operation
-        seen = mirrored.seen(readers)
-        assert {name.split(", by_")[0] for name in seen} == {
-            name for name in readers if name in DELTA and "Spark" not in name
-        }
-        for reader, rows_seen in seen.items():
-            assert rows_seen == ours, (operation, reader)
-        assert set(table.pop(operation).values()) <= {ROWS, NOT_TESTED}
-    assert [*table] == [VECTORS]
+    played = {step.name for steps in HISTORIES for step in steps}
+    assert table.keys() == played.union(VECTORS)
+    for operation in played:
+        assert table[operation].keys() == {*DELTA, *ICEBERG, *SPARK}
+        assert set(table[operation].values()) <= {ROWS, NOT_TESTED}, operation
+
+
+@pytest.mark.parametrize("steps", HISTORIES, ids=["rows", "places"])
+@pytest.mark.turn
+def test_engines_see_the_rows_of_the_table_after_every_operation(
+    mirrored: Mirrored, steps: Sequence[Step]
+) -> None:
+    """As docs/mirrors.md says: a cell of its table is true because it is played here."""
+    check_every_cell(mirrored, steps, DELTA)
 
 
 def test_engines_see_that_a_ttl_has_taken_every_row(mirrored: Mirrored) -> None:

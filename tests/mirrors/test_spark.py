@@ -31,7 +31,7 @@ from firnline.operations.options import (
 from tests.mirrors.conftest import Mirrored, Rows, in_order
 from tests.mirrors.in_catalog import CATALOG, InCatalog, in_rest_catalog
 from tests.mirrors.lazily import Lazily, delete_of_many
-from tests.mirrors.steps import ROWS, STEPS, VECTORS, claimed, play
+from tests.mirrors.steps import CLEAN_UP, HISTORIES, ROWS, VECTORS, claimed, play
 from tools import sparkreaders
 from tools.restcatalog import RestCatalog
 from tools.s3server import StoreRoot
@@ -88,34 +88,38 @@ def ask(scratch: Path, conf: dict[str, str], *statements: str) -> list[Any]:
     return found
 
 
-PLAYED = {step.name for step in STEPS}
-"""Operations of which Spark reads the version that came after each."""
-
-
 def test_the_page_says_of_spark_what_is_played_here() -> None:
-    for reader, played in (("Spark, Delta", PLAYED | {VECTORS}), ("Spark, Iceberg", PLAYED)):
-        assert {name for name, cells in claimed().items() if cells[reader] == ROWS} == played
-
-
-def versions(mirrored: Mirrored, newest: Callable[[], object]) -> dict[str, tuple[object, Rows]]:
-    """Play and publish every operation: its name -> the mirror's version after it, and the rows."""
-    found = {}
-    for operation, keys in play(mirrored):
-        assert mirrored.publish().written
-        found[operation] = newest(), ours(mirrored)
-        assert [row["k"] for row in found[operation][1]] == keys
-    return found
+    played = {step.name for steps in HISTORIES for step in steps}
+    for reader, rows in (("Spark, Delta", played.union(VECTORS)), ("Spark, Iceberg", played)):
+        assert {name for name, cells in claimed().items() if cells[reader] == ROWS} == rows
 
 
 def reads_every_version(
-    scratch: Path, conf: dict[str, str], name: str, played: dict[str, tuple[object, Rows]]
+    mirrored: Mirrored, conf: dict[str, str], newest: Callable[[Any], tuple[str, object]]
 ) -> None:
-    asked = [f"SELECT * FROM {name} VERSION AS OF {version}" for version, _ in played.values()]
-    for (operation, (_, rows)), seen in zip(
-        played.items(), ask(scratch, conf, *asked), strict=True
-    ):
-        assert isinstance(seen, list), (operation, seen)
-        assert in_order(seen) == rows, operation
+    """Play all operations, then read the version after each, and what a clean-up leaves.
+
+    Args:
+        mirrored: where; each history is played beside it.
+        conf: of Spark.
+        newest: the name of a mirrored table in Spark, and its newest version.
+    """
+    played = [
+        (done, newest(done.mirrored), ours(done.mirrored))
+        for number, steps in enumerate(HISTORIES)
+        for done in play(mirrored.at(f"t{number}"), [step for step in steps if step != CLEAN_UP])
+    ]
+    asked = [f"SELECT * FROM {name} VERSION AS OF {version}" for _, (name, version), _ in played]
+    answers = ask(mirrored.scratch, conf, *asked)
+    for (done, _, rows), seen in zip(played, answers, strict=True):
+        assert isinstance(seen, list), (done.step.name, seen)
+        assert in_order(seen) == rows, done.step.name
+        assert [row["k"] for row in rows] == done.keys
+    last = played[-1][0].mirrored
+    CLEAN_UP.play(last)
+    assert last.publish().written
+    (seen,) = ask(mirrored.scratch, conf, f"SELECT * FROM {newest(last)[0]}")
+    assert in_order(seen) == ours(last)
 
 
 def history(mirrored: Mirrored) -> None:
@@ -161,19 +165,19 @@ def test_spark_reads_the_delta_mirror_and_does_not_write_to_it(
         f"OPTIMIZE {name}",
         f"ALTER TABLE {name} ADD COLUMN other INT",
     ]
-    vacuum = f"VACUUM {name} RETAIN 0 HOURS"
+    vacuums = [f"VACUUM {name} RETAIN 0 HOURS", f"VACUUM {name} LITE RETAIN 0 HOURS"]
     rows, some, *answers, again = ask(
         tmp_path,
         IN_DELTA,
         f"SELECT * FROM {name}",
         f"SELECT k FROM {name} WHERE price > 2 AND k < 13",
         *writes,
-        vacuum,
+        *vacuums,
         f"SELECT * FROM {name}",
     )
     assert in_order(rows) == ours(mirrored) == in_order(again)
     assert {row["k"] for row in some} == {9, 10, 11, 12}
-    for statement, answer in zip(writes, answers[:-1], strict=True):
+    for statement, answer in zip([*writes, *vacuums], answers, strict=True):
         assert isinstance(answer, str), statement
         assert "firnline" in answer, (statement, answer)
     assert parts(mirrored) == before
@@ -182,20 +186,20 @@ def test_spark_reads_the_delta_mirror_and_does_not_write_to_it(
 
 @pytest.mark.full("it downloads another Spark, and starts it")
 def test_spark_reads_the_version_of_every_operation(folder: StoreRoot, tmp_path: Path) -> None:
-    mirrored = Mirrored(folder, tmp_path)
-    store, paths = mirrored.table().store, mirrored.table().paths
-    played = versions(mirrored, lambda: list_versions(store, paths).versions[-1].number)
-    reads_every_version(tmp_path, IN_DELTA, f"delta.`{mirrored.url}`", played)
+    def newest(mirrored: Mirrored) -> tuple[str, int]:
+        listing = list_versions(mirrored.table().store, mirrored.table().paths)
+        return f"delta.`{mirrored.url}`", listing.versions[-1].number
+
+    reads_every_version(Mirrored(folder, tmp_path), IN_DELTA, newest)
 
 
 @pytest.mark.full("it downloads another Spark, and starts it")
 def test_spark_reads_the_snapshot_of_every_operation(folder: StoreRoot, tmp_path: Path) -> None:
-    mirrored = InCatalog(folder, tmp_path)
-    newest = lambda: mirrored.shown().metadata.current_snapshot_id  # noqa: E731
-    played = versions(mirrored, newest)
-    reads_every_version(
-        tmp_path, in_iceberg(in_sqlite(tmp_path)), f"{CATALOG}.{mirrored.name}", played
-    )
+    def newest(mirrored: InCatalog) -> tuple[str, int | None]:
+        shown = mirrored.shown().metadata
+        return f"{CATALOG}.{mirrored.name}", shown.current_snapshot_id
+
+    reads_every_version(InCatalog(folder, tmp_path), in_iceberg(in_sqlite(tmp_path)), newest)
 
 
 @pytest.mark.full("it downloads another Spark, and starts it")
@@ -211,6 +215,7 @@ def test_spark_sees_no_row_that_a_deletion_vector_hides(tmp_path: Path) -> None:
     few.append(12, 3, later=2.5)
     run_lazily(few.table(), LazyOptions(evolution=Evolution(widen={"k": "BIGINT"})), RUN)
     few.delete("later is null and k = 9")
+    few.replace(10, 12, 11)
     assert few.publish().vectors
     delete_of_many(many)
     assert many.publish().vectors == 1
@@ -223,7 +228,7 @@ def test_spark_sees_no_row_that_a_deletion_vector_hides(tmp_path: Path) -> None:
     )
     assert sorted(row["k"] for row in older) == [0, 2, 3, 5]
     assert in_order(rows) == ours(few)
-    assert [row["k"] for row in rows if row["k"] in {1, 2, 4, 7, 9}] == []
+    assert [row["k"] for row in rows if row["k"] in {1, 2, 4, 7, 9, 10}] == []
     assert in_order(keys) == many.ours_of("k")
 
 

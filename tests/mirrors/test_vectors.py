@@ -18,25 +18,24 @@ from firnline.operations.options import (
     LazyOptions,
     MirrorOptions,
 )
+from tests.mirrors import in_duckdb
 from tests.mirrors.conftest import (
     Mirrored,
-    by_datafusion,
     by_deltalake,
-    by_polars,
     rows,
 )
-from tests.mirrors.lazily import Lazily, delete_of_many
+from tests.mirrors.lazily import READERS, Lazily, delete_of_many
 from tests.mirrors.steps import NOT_TESTED, REFUSED, ROWS, VECTORS, claimed
 
 RUN = RunIdentity(run_id="r")
 
 
-def test_the_page_says_of_vectors_what_is_played_here() -> None:
-    said = {reader: cell for reader, cell in claimed()[VECTORS].items() if cell != NOT_TESTED}
+@pytest.mark.parametrize("operation", VECTORS)
+def test_the_page_says_of_vectors_what_is_played_here(operation: str) -> None:
+    said = {reader: cell for reader, cell in claimed()[operation].items() if cell != NOT_TESTED}
     assert said == {
         "deltalake": REFUSED,
-        "DataFusion": ROWS,
-        "Polars": ROWS,
+        **dict.fromkeys(READERS, ROWS),
         "Spark, Delta": ROWS,  # by ``test_spark``
     }
 
@@ -59,6 +58,20 @@ def test_engines_see_no_row_that_a_pending_delete_hides(lazily: Lazily) -> None:
     lazily.merge()
     assert lazily.shown() == [3, 5, 9, 11]
     assert lazily.publish().vectors == 0
+    in_duckdb.skip_if_absent()
+
+
+def test_engines_see_no_row_that_a_pending_replace_hides(lazily: Lazily) -> None:
+    lazily.append(0)
+    lazily.replace(1, 4, 2)
+    assert lazily.shown() == [0, 2, 4, 5]
+    lazily.append(6)
+    lazily.replace(2, 8, 3, 6)
+    assert lazily.shown() == [0, 3, 6, 8, 9, 10, 11]
+    assert lazily.publish().vectors
+    lazily.merge()
+    assert lazily.shown() == [0, 3, 6, 8, 9, 10, 11]
+    in_duckdb.skip_if_absent()
 
 
 def test_a_reader_that_does_not_know_vectors_is_refused(lazily: Lazily) -> None:
@@ -88,8 +101,8 @@ def test_vectors_of_large_parts_hide_the_rows_that_reads_hide(lazily: Lazily) ->
     delete_of_many(lazily)
     assert lazily.publish().vectors == 1
     ours = sorted(firnline.scan(lazily.table()).to_arrow()["k"].to_pylist())
-    for read in (by_datafusion, by_polars):
-        assert sorted(row["k"] for row in read(lazily.url, lazily.options)) == ours
+    for reader, seen in lazily.seen(READERS).items():
+        assert [row["k"] for row in seen] == ours, reader
 
 
 def test_deletes_by_columns_that_parts_hold_otherwise_or_not_at_all(lazily: Lazily) -> None:

@@ -5,7 +5,7 @@ import sys
 
 import pytest
 
-from simulation.__main__ import chunks_of
+from simulation.__main__ import chunks_of, summary_of
 from simulation.rules.catalogue import MUTATIONS
 from simulation.run import play_seed, play_seeds
 
@@ -40,6 +40,21 @@ def test_the_seed_of_the_rule_that_is_broken_comes_first() -> None:
     rule = "nobody looks for late appends"
     first, *_ = chunks_of(0, 500, corpus=True, broken=rule)
     assert first == range(MUTATIONS[rule].seed, MUTATIONS[rule].seed + 1)
+
+
+def test_the_last_lines_tell_what_was_played_refused_and_found() -> None:
+    counts = {
+        "merge": 2000,
+        "merge: MergeFailedError": 3,
+        "Delta version checked": 7,
+        "mistake: a value is lost": 4,
+        "mistake: a null is filled": 1,
+    }
+    assert summary_of(counts) == [
+        "  done: Delta version checked 7, merge 2,000",
+        "  refused, as it must be: MergeFailedError 3",
+        "  5 mistakes of kernels, all found: a null is filled 1, a value is lost 4",
+    ]
 
 
 BREAK_EACH = """
