@@ -113,7 +113,7 @@ def simulate() -> None:
     for name, parts in _groups().items():
         total = sum(part.bytes for part in parts)
         for wanted in (2, 4, 8, 16):
-            found = cut_into_slices(parts, "BIGINT", wanted)
+            found = cut_into_slices(parts, ("BIGINT",), wanted)
             if not found:
                 print(f"  {name:44s} {wanted:3d} -> 1")
                 continue
@@ -138,7 +138,7 @@ def _sorted(groups: int, size: int, shift: int) -> PartGroups:
     """A part over the whole range; its row groups follow each other."""
     step = WHOLE // groups
     bounds = [(number * step + shift, (number + 1) * step + shift) for number in range(groups)]
-    facts = tuple(RowGroupFacts(1_000_000, size, (low, high, 0)) for low, high in bounds)
+    facts = tuple(RowGroupFacts(1_000_000, size, ((low, high, 0),)) for low, high in bounds)
     return PartGroups(size * groups, facts)
 
 
@@ -148,7 +148,7 @@ def _apart(at: int, count: int, run: int, wide: float = 1.0) -> PartGroups:
     first = WHOLE * at / count + run * WHOLE / count / 3
     size = 10 * GIB // (10 * count * (1 if wide > 1 else 3))
     bounds = [(int(first + width * n / 10), int(first + width * (n + 1) / 10)) for n in range(10)]
-    facts = tuple(RowGroupFacts(100_000, size, (low, high, 0)) for low, high in bounds)
+    facts = tuple(RowGroupFacts(100_000, size, ((low, high, 0),)) for low, high in bounds)
     return PartGroups(10 * size, facts)
 
 
