@@ -101,6 +101,15 @@ def cut_into_slices(
     return best
 
 
+def halvings_of(outputs: int, columns: int) -> int:
+    """Return how often the outputs of a z-order halve the values of each of its columns, at most.
+
+    Slices that halve none more often leave as many outputs to the other columns: of 8 by 2 columns,
+    4 slices by one of them have 2 outputs each, by the other.
+    """
+    return math.ceil(math.log2(outputs) / columns)
+
+
 def share_outputs(slices: Sequence[SlicePlan], outputs: int) -> list[int]:
     """Return for each slice its number of the outputs of a group: by its rows, at least one."""
     found = [1] * len(slices)

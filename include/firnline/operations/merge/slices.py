@@ -8,7 +8,6 @@ cut is one task.
 from __future__ import annotations
 
 import logging
-import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
@@ -23,6 +22,7 @@ from firnline.operations.merge.cutting import (
     PartGroups,
     SlicePlan,
     cut_into_slices,
+    halvings_of,
     is_small,
     share_outputs,
 )
@@ -90,7 +90,7 @@ def _sliced(
         return None  # the task will say which part cannot be read
     task, digest = _with_digests(task)
     kinds = {column: normalise(snapshot.schema[column]) for column in group.sliced_by}
-    slices = cut_into_slices(parts, tuple(kinds.values()), group.slices, _most_halvings(task))
+    slices = cut_into_slices(parts, tuple(kinds.values()), group.slices, _halvings(task))
     if not slices:
         _LOG.info(
             "partition %s: a group of %d parts is one task, because the row groups of its parts "
@@ -124,16 +124,12 @@ def _with_digests(task: KernelTask) -> tuple[KernelTask, Digest | None]:
     return structs.replace(task, inputs=inputs), None
 
 
-def _most_halvings(task: KernelTask) -> int | None:
-    """Return how often slices may halve the values of a column; None: as often as they need.
-
-    The outputs of a z-order narrow each of its columns about as often. Slices leave as much to the
-    other columns: of 8 outputs by 2 columns, 4 by the first column alone and then 2 by the other.
-    """
+def _halvings(task: KernelTask) -> int | None:
+    """Return how often slices may halve the values of a column; None: as often as they need."""
     cluster = task.cluster
     if cluster is None or cluster.method != "zorder":
         return None
-    return math.ceil(math.log2(cluster.outputs) / len(cluster.columns))
+    return halvings_of(cluster.outputs, len(cluster.columns))
 
 
 def _slice_of(plan: SlicePlan, kinds: Mapping[str, str]) -> Slice:

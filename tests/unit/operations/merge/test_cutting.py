@@ -243,6 +243,13 @@ def test_a_row_group_without_bounds_is_read_by_every_slice() -> None:
     assert read_by(plans, 10, 0) == [0, 1]
 
 
+def test_a_row_group_that_ends_at_a_cut_point_is_read_on_both_sides() -> None:
+    parts = [*sorted_parts(10, 20), part((900, 999), (900, 1_000), (1_000, 1_000))]
+    first, last = cut_into_slices(parts, ("BIGINT",), 2)
+    assert (first.high, last.low) == ((1_000,), (1_000,))
+    assert [read_by((first, last), 10, number) for number in range(3)] == [[0], [0, 1], [1]]
+
+
 def test_nulls_are_in_the_last_slice() -> None:
     parts = [*sorted_parts(10, 20), part((0, 5, 3), (None, None, 100))]
     plans = cut_into_slices(parts, ("BIGINT",), 2)
