@@ -223,7 +223,7 @@ def test_outputs_of_a_z_order_in_slices_narrow_all_columns_as_those_of_one_task(
 
     def read(found: list[Any], column: str) -> int:
         """The most outputs that may have a value."""
-        bounds = [each[column][:2] for each in found]
+        bounds: list[tuple[int, int]] = [each[column][:2] for each in found]
         return max(sum(low <= at <= high for low, high in bounds) for at in range(64))
 
     for column in ("a", "b"):

@@ -33,7 +33,7 @@ SETTINGS: dict[str, dict[str, Any]] = {
     "sorted": {"sort_by": ["id"], "merge": {**MERGE, "target_size": "64MiB"}},
     "zorder": {
         "sort_by": ["id"],
-        "cluster_by": {"columns": ["noise", "id"], "method": "zorder", "run_size": "64MiB"},
+        "cluster_by": {"columns": ["number", "id"], "method": "zorder", "run_size": "64MiB"},
         "merge": {**MERGE, "target_size": "1MiB"},
     },
 }
@@ -63,7 +63,8 @@ def test_the_slices_of_a_group_are_jobs_of_their_own_and_one_transaction(
     for number in range(PARTS):
         ids = pa.array(range(number, ROWS * PARTS, PARTS), pa.int64())
         noise = pa.array([chance.randbytes(200) for _ in range(ROWS)], pa.binary())
-        appender.append(pa.table({"id": ids, "noise": noise}))
+        numbers = pa.array([chance.randrange(1_000) for _ in range(ROWS)], pa.int64())
+        appender.append(pa.table({"id": ids, "noise": noise, "number": numbers}))
     engine = Recorded(spark, settings.root, None, str(tmp_path / "scratch"))
     report = run_merge(table, lambda: engine, MergeOptions(), RunIdentity(run_id="r"))
     assert (report.groups, report.tasks, len(report.transactions)) == (1, 3, 1)

@@ -27,7 +27,7 @@ MERGE = {"row_group_rows": ROWS // GROUPS, "split_above": "4MiB"}
 SETTINGS: dict[str, dict[str, Any]] = {
     "sorted": {"sort_by": ["id"], "merge": {**MERGE, "target_size": "64MiB"}},
     "zorder": {
-        "cluster_by": {"columns": ["noise_number", "id"], "method": "zorder", "run_size": "64MiB"},
+        "cluster_by": {"columns": ["number", "id"], "method": "zorder", "run_size": "64MiB"},
         "merge": {**MERGE, "target_size": "1MiB"},
     },
 }
@@ -72,7 +72,7 @@ def test_a_slice_is_a_get_for_each_footer_and_each_stretch_of_row_groups_that_it
         ids = pa.array(range(number, ROWS * PARTS, PARTS), pa.int64())
         noise = pa.array([chance.randbytes(200) for _ in range(ROWS)], pa.binary())
         numbers = pa.array([chance.randrange(1_000) for _ in range(ROWS)], pa.int64())
-        appender.append(pa.table({"id": ids, "noise": noise, "noise_number": numbers}))
+        appender.append(pa.table({"id": ids, "noise": noise, "number": numbers}))
     forget()  # the probe is part of what a run costs
     table = opened(store_root, **settings)
     engine = Recorded(store_root, tmp_path / "scratch", settings)
