@@ -194,7 +194,7 @@ def try_to_rebuild(stage: Stage, live: frozenset[str], done: list[bool]) -> None
 def read_footers(
     store: Store,
     tasks: Iterable[FooterTask],
-    wanted: FooterWanted,  # noqa: ARG001 - all of it lies in one place here
+    wanted: FooterWanted,
 ) -> Iterator[FooterFacts]:
     """Replace ``footers.many_facts``, which uses threads; see ``rows.encode``."""
     for task in tasks:
@@ -205,6 +205,6 @@ def read_footers(
             bytes=task.bytes,
             rows=len(part["rows"]),
             columns=part["columns"],
-            bounds=(RowGroupFacts(len(part["rows"]), task.bytes, None),),
+            bounds=(RowGroupFacts(len(part["rows"]), task.bytes, (None,) * len(wanted.groups_by)),),
             part=read_pairs(task.key, pairs),
         )

@@ -259,18 +259,17 @@ class RowEngine:
 
 
 def _in_slice(task: KernelTask, rows: list[Row]) -> list[Row]:
-    """Return the rows of the task's key range; no column of a table here has nulls."""
-    wanted = task.slice
-    if wanted is None:
-        return rows
-    read: Callable[[str], Any] = int if dict(task.columns)[wanted.column] == "BIGINT" else str
-    low, high = (None if end is None else read(end) for end in (wanted.low, wanted.high))
-    return [
-        row
-        for row in rows
-        if (low is None or row[wanted.column] >= low)
-        and (high is None or row[wanted.column] < high)
-    ]
+    """Return the rows of the task's key ranges; no column of a table here has nulls."""
+    for wanted in () if task.slice is None else task.slice.ranges:
+        read: Callable[[str], Any] = int if dict(task.columns)[wanted.column] == "BIGINT" else str
+        low, high = (None if end is None else read(end) for end in (wanted.low, wanted.high))
+        rows = [
+            row
+            for row in rows
+            if (low is None or row[wanted.column] >= low)
+            and (high is None or row[wanted.column] < high)
+        ]
+    return rows
 
 
 def _by_partition(task: KernelTask, rows: list[Row]) -> dict[str, list[Row]]:

@@ -20,6 +20,7 @@ from firnline.kernel.task import (
     Conversion,
     KernelInput,
     KernelTask,
+    KeyRange,
     Layout,
     Level,
     Slice,
@@ -84,6 +85,12 @@ FAULTS: dict[str, Callable[[pa.Table], pa.Table]] = {
 LAYOUT = Layout(
     prefix="table", levels=(Level(column="d", transform="identity", label="d", text="d"),)
 )
+
+
+def slice_of(low: str | None, high: str | None) -> Slice:
+    return Slice(ranges=(KeyRange(column="k", low=low, high=high),))
+
+
 WAYS: dict[str, dict[str, Any]] = {
     "unsorted": {},
     "sorted": {"sort": ["t", "k"]},
@@ -95,7 +102,7 @@ WAYS: dict[str, dict[str, Any]] = {
     "with a filter": {"keep": "k % 10 <> 3"},
     "by partition": {"layout": LAYOUT},
     "by a query": {"query": "SELECT k * 2 AS k, a, b, t, d FROM _rows"},
-    "a slice": {"slice": Slice(column="k", low="10", high=None)},
+    "a slice": {"slice": slice_of("10", None)},
 }
 
 
@@ -223,7 +230,7 @@ def test_slices_of_a_group_add_up_to_what_its_inputs_state(group: Group) -> None
     ends = [(None, "17"), ("17", "50"), ("50", None)]
     found = Digest()
     for low, high in ends:
-        result = group.run(structs.replace(task, slice=Slice(column="k", low=low, high=high)))
+        result = group.run(structs.replace(task, slice=slice_of(low, high)))
         digest = parse_digest(result.digest)
         assert digest is not None
         found = found.plus(digest)
@@ -233,17 +240,17 @@ def test_slices_of_a_group_add_up_to_what_its_inputs_state(group: Group) -> None
     assert found == whole
 
 
-@pytest.mark.parametrize("part", [{"low": "1000", "high": None}, {"low": None, "high": "5"}])
+@pytest.mark.parametrize("ends", [("1000", None), (None, "5")])
 def test_a_slice_of_which_no_row_stays_says_which_rows_have_gone(
-    group: Group, part: dict[str, str | None]
+    group: Group, ends: tuple[str | None, str | None]
 ) -> None:
     keys = group.put(rows(0))
     task = group.task(keys, COLUMNS, sort=["k"], hidden={keys[0]: "k < 5"})
-    result = group.run(structs.replace(stated(group, task), slice=Slice(column="k", **part)))
+    result = group.run(structs.replace(stated(group, task), slice=slice_of(*ends)))
     assert result.error is None
     gone = digest_of(rows(0).slice(0, result.rows_deleted))
     assert (result.parts, result.digest) == ((), str(gone))
-    assert result.rows_in == result.rows_deleted == (5 if part["high"] else 0)
+    assert result.rows_in == result.rows_deleted == (5 if ends[1] else 0)
 
 
 def test_renamed_widened_dropped_and_added_columns_raise_no_false_alarm(group: Group) -> None:

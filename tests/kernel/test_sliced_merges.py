@@ -37,9 +37,25 @@ ROWS = 16_384
 
 @pytest.fixture(autouse=True)
 def small(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Parts of a few row groups of 2,048 rows count as large; a group is three tasks."""
+    """Parts of a few row groups of 2,048 rows count as large; a group is three tasks.
+
+    Those of a clustered table have six outputs.
+    """
+    monkeypatch.setattr(clusters, "outputs_of", lambda *_: 6)
     monkeypatch.setattr(cutting, "_SMALL_BYTES", 0)
     monkeypatch.setattr(splits, "slices_of", lambda _, parts: 3 if len(parts) > 1 else 1)
+
+
+ORDERS: dict[str, dict[str, Any]] = {
+    "sorted": {},
+    "zorder": {"sort_by": [], "cluster_by": {"columns": ["other", "id"], "method": "zorder"}},
+}
+
+
+@pytest.fixture(params=list(ORDERS))
+def order(request: pytest.FixtureRequest) -> dict[str, Any]:
+    """Settings by which a group is sliced: by ``id`` in both, of which alone row groups tell."""
+    return ORDERS[str(request.param)]
 
 
 def world_of(appends: int = 4, **settings: Any) -> World:
@@ -49,7 +65,8 @@ def world_of(appends: int = 4, **settings: Any) -> World:
     for number in range(appends):
         world.clock.advance(10)
         ids = pa.array(range(number, ROWS * appends, appends), pa.int64())
-        table = pa.table({"id": ids, "d": pa.array([1] * len(ids), pa.int64())})
+        other = pa.array([at * 7 % 100 if at % 9 else None for at in range(len(ids))], pa.int64())
+        table = pa.table({"id": ids, "d": pa.array([1] * len(ids), pa.int64()), "other": other})
         Appender(world.table).append(table)
     return world
 
@@ -105,11 +122,8 @@ def test_the_outputs_of_a_group_hold_its_rows_in_ranges_that_do_not_overlap(
     assert not run_verify(world.table, VerifyOptions()).findings
 
 
-def test_the_slices_of_a_clustered_group_are_one_run(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_slices_of_a_clustered_group_are_one_run(tmp_path: Path) -> None:
     """Each makes its share of the outputs."""
-    monkeypatch.setattr(clusters, "outputs_of", lambda *_: 6)
     world = world_of(cluster_by=["id"], sort_by=[])
     before = visible_ids(world.table)
     report, tasks = merge(world, tmp_path)
@@ -122,8 +136,51 @@ def test_the_slices_of_a_clustered_group_are_one_run(
     assert preview(world.table, MergeOptions()).nothing_to_do
 
 
-def test_each_task_reads_the_row_groups_that_it_needs(tmp_path: Path) -> None:
-    world = world_of()
+def test_the_slices_of_a_z_order_are_one_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By boxes of both columns, where parts tell them apart; nulls are above every value."""
+    monkeypatch.setattr(splits, "slices_of", lambda *_: 4)
+    world = make_world(partition_by=["d"], merge={"row_group_rows": 2_048}, **ORDERS["zorder"])
+    for number in range(8):
+        world.clock.advance(10)
+        ids = range(number % 2 * 1_000, number % 2 * 1_000 + 500)
+        others = [None if i % 50 == 49 and number > 3 else number // 4 * 100 + i % 50 for i in ids]
+        columns = {"id": list(ids), "other": others, "d": [1] * len(ids)}
+        Appender(world.table).append(pa.table(columns))
+    before = visible_ids(world.table)
+    report, tasks = merge(world, tmp_path)
+    assert [len(task.slice.ranges) for task in tasks if task.slice is not None] == [2] * 4
+    assert [task.cluster.narrowed for task in tasks if task.cluster is not None] == [(1, 1)] * 4
+    assert [len(task.inputs) for task in tasks] == [2] * 4
+    assert (report.tasks, report.counts.parts_out, len(report.transactions)) == (4, 6, 1)
+    assert report.counts.rows_in == report.counts.rows_out == 8 * 500
+    assert len({m.c for m in live(world)}) == 1
+    assert visible_ids(world.table) == before
+    assert preview(world.table, MergeOptions()).nothing_to_do
+    assert not run_verify(world.table, VerifyOptions()).findings
+
+
+def test_a_z_order_is_sliced_by_the_columns_that_have_bounds(tmp_path: Path) -> None:
+    """NaN is above every number, and no footer tells of it."""
+    zorder = {"columns": ["x", "id"], "method": "zorder"}
+    world = make_world(cluster_by=zorder, merge={"row_group_rows": 2_048})
+    for number in range(4):
+        world.clock.advance(10)
+        ids = range(number, ROWS * 4, 4)
+        x = [float("nan") if i % 3 else i / 2 for i in ids]
+        Appender(world.table).append(pa.table({"id": list(ids), "x": x}))
+    before = visible_ids(world.table)
+    _, tasks = merge(world, tmp_path)
+    assert [{r.column for r in task.slice.ranges} for task in tasks if task.slice] == [{"id"}] * 3
+    assert all(task.cluster.narrowed[0] == 0 for task in tasks if task.cluster is not None)
+    assert visible_ids(world.table) == before
+
+
+def test_each_task_reads_the_row_groups_that_it_needs(
+    tmp_path: Path, order: dict[str, Any]
+) -> None:
+    world = world_of(**order)
     _, tasks = merge(world, tmp_path)
     read = [[source.row_groups for source in task.inputs] for task in tasks]
     assert all(groups is not None for each in read for groups in each)
@@ -131,15 +188,17 @@ def test_each_task_reads_the_row_groups_that_it_needs(tmp_path: Path) -> None:
     assert sum(counts) <= 32 + 2 * 4  # two cuts through four parts
 
 
-def test_a_group_whose_row_groups_all_hold_the_whole_range_is_one_task(tmp_path: Path) -> None:
-    world = world_of(merge={"row_group_rows": 1_048_576})
+def test_a_group_whose_row_groups_all_hold_the_whole_range_is_one_task(
+    tmp_path: Path, order: dict[str, Any]
+) -> None:
+    world = world_of(**order, merge={"row_group_rows": 1_048_576})
     report, tasks = merge(world, tmp_path)
     assert [task.slice for task in tasks] == [None]
-    assert report.counts.parts_out == 1
+    assert report.counts.parts_out == (6 if "cluster_by" in order else 1)
 
 
-def test_pending_deletes_are_applied_in_every_slice(tmp_path: Path) -> None:
-    world = world_of()
+def test_pending_deletes_are_applied_in_every_slice(tmp_path: Path, order: dict[str, Any]) -> None:
+    world = world_of(**order)
     before = visible_ids(world.table)
     options = DeleteOptions(where="id < 20000 AND id >= 10000", mode="lazy")
     run_delete(world.table, lambda: Recorded(world, tmp_path), options, RUN)
@@ -177,17 +236,17 @@ def test_keys_keep_their_newest_row_in_every_slice(tmp_path: Path) -> None:
 
 
 def test_a_row_group_that_no_slice_reads_is_found_before_the_commit(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, order: dict[str, Any]
 ) -> None:
     """A planted fault: statistics that are wrong would look the same."""
-    real = cutting._Chunk.slices
+    real = cutting._Chunk.halves
 
-    def without_one(self: cutting._Chunk, cuts: Sequence[Any]) -> Any:
+    def without_one(self: cutting._Chunk, cut: Any) -> Any:
         lost = (self.part, self.number) == (2, 1)
-        return () if lost else real(self, cuts)
+        return (None, None) if lost else real(self, cut)
 
-    monkeypatch.setattr(cutting._Chunk, "slices", without_one)
-    world = world_of()
+    monkeypatch.setattr(cutting._Chunk, "halves", without_one)
+    world = world_of(**order)
     before, there = visible_ids(world.table), objects(world)
     with pytest.raises(MergeFailedError) as failed:
         merge(world, tmp_path)
@@ -209,8 +268,10 @@ class Failing(Recorded):
         return [tasks[0], replace(tasks[1], inputs=(bad, *tasks[1].inputs[1:])), *tasks[2:]]
 
 
-def test_where_one_slice_fails_nothing_of_its_group_stays(tmp_path: Path) -> None:
-    world = world_of()
+def test_where_one_slice_fails_nothing_of_its_group_stays(
+    tmp_path: Path, order: dict[str, Any]
+) -> None:
+    world = world_of(**order)
     before, there = visible_ids(world.table), objects(world)
     with pytest.raises(MergeFailedError) as failed:
         run_merge(world.table, lambda: Failing(world, tmp_path), MergeOptions(), RUN)
@@ -261,15 +322,17 @@ def test_a_rebuild_takes_no_slices_whose_run_never_committed_for_parts(
     assert visible_ids(world.table) == before
 
 
-def test_a_rebuild_knows_all_slices_of_a_run_that_committed(tmp_path: Path) -> None:
-    world = world_of()
+def test_a_rebuild_knows_all_slices_of_a_run_that_committed(
+    tmp_path: Path, order: dict[str, Any]
+) -> None:
+    world = world_of(**order)
     before = visible_ids(world.table)
     merge(world, tmp_path)
     for key in keys_under(world, "_log"):
         del world.store.objects[key]
     run_rebuild(world.table, RebuildOptions(), RUN)
     assert visible_ids(world.table) == before
-    assert len(live(world)) == 3
+    assert len(live(world)) == (6 if order else 3)
 
 
 class _Tampered(Recorded):
@@ -284,8 +347,10 @@ class _Tampered(Recorded):
                 yield result
 
 
-def test_slices_that_do_not_add_up_to_their_parts_are_not_committed(tmp_path: Path) -> None:
-    world = world_of()
+def test_slices_that_do_not_add_up_to_their_parts_are_not_committed(
+    tmp_path: Path, order: dict[str, Any]
+) -> None:
+    world = world_of(**order)
     before, there = visible_ids(world.table), objects(world)
     engine = _Tampered(world, tmp_path)
     with pytest.raises(MergeFailedError, match="3 slices of a group of 4 parts failed their proof"):

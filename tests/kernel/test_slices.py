@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from itertools import pairwise
+from collections.abc import Sequence
+from itertools import pairwise, product
 from typing import Any
 
 import pyarrow as pa
@@ -12,7 +13,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import structs
 
-from firnline.kernel.task import Cluster, KernelInput, KernelResult, KernelTask, Slice, SortKey
+from firnline.kernel.task import (
+    Cluster,
+    KernelInput,
+    KernelResult,
+    KernelTask,
+    KeyRange,
+    Slice,
+    SortKey,
+)
 from firnline.parquet.part import PartMetadata
 from firnline.types.arrow import from_arrow
 from firnline.types.schema import union
@@ -21,9 +30,18 @@ from tests.kernel.test_ranges import bag, numbers, tables
 from tests.support.effort import examples
 
 
-def slices(column: str, cuts: list[str]) -> list[Slice]:
+def ranges(column: str, cuts: Sequence[str]) -> list[KeyRange]:
     ends = [None, *cuts, None]
-    return [Slice(column=column, low=low, high=high) for low, high in pairwise(ends)]
+    return [KeyRange(column=column, low=low, high=high) for low, high in pairwise(ends)]
+
+
+def slices(column: str, cuts: Sequence[str]) -> list[Slice]:
+    return [Slice(ranges=(each,)) for each in ranges(column, cuts)]
+
+
+def boxes(**cuts: Sequence[str]) -> list[Slice]:
+    """A slice for each box between cut points of several columns."""
+    return [Slice(ranges=found) for found in product(*(ranges(n, at) for n, at in cuts.items()))]
 
 
 def run_slices(
@@ -52,20 +70,54 @@ def test_every_row_is_in_exactly_one_slice_whatever_the_cut_points_are(
     folder = tmp_path_factory.mktemp("slices")
     group = Group(folder / "store", folder / "scratch")
     wanted = pa.concat_tables(parts)
-    values = [str(v) for v in wanted["a"].to_pylist() if v is not None]
-    cuts = data.draw(st.lists(st.sampled_from(values), max_size=3, unique=True)) if values else []
     task = task_of(group, parts, sort_by=(SortKey("a", descending),))
-    cuts = _in_order(task, cuts)
+    cuts = _drawn_cuts(data, task, wanted, "a", 3)
     results, found = run_slices(group, task, slices("a", cuts))
+    _have_every_row_once(results, found, wanted)
+
+
+@examples(10, 200)
+@given(parts=tables(), data=st.data(), outputs=st.integers(1, 3))
+def test_every_row_is_in_exactly_one_slice_of_several_columns(
+    tmp_path_factory: pytest.TempPathFactory,
+    parts: list[pa.Table],
+    data: st.DataObject,
+    outputs: int,
+) -> None:
+    """Nulls and NaN come after every cut point of their column, whatever the other has."""
+    folder = tmp_path_factory.mktemp("slices")
+    group = Group(folder / "store", folder / "scratch")
+    wanted = pa.concat_tables(parts)
+    narrowed = data.draw(st.tuples(st.floats(0, 3), st.floats(0, 3)))
+    cluster = Cluster(method="zorder", columns=("a", "b"), outputs=outputs, narrowed=narrowed)
+    task = task_of(group, parts, cluster=cluster)
+    cuts = {name: _drawn_cuts(data, task, wanted, name, 2) for name in ("a", "b")}
+    results, found = run_slices(group, task, boxes(**cuts))
+    _have_every_row_once(results, found, wanted)
+
+
+def _have_every_row_once(
+    results: list[KernelResult], found: list[pa.Table], wanted: pa.Table
+) -> None:
     assert sum(result.rows_in for result in results) == wanted.num_rows
     rows = [row for table in found for row in table.to_pylist()]
     assert bag(rows) == bag(wanted.to_pylist())
 
 
-def _in_order(task: KernelTask, cuts: list[str]) -> list[str]:
+def _drawn_cuts(
+    data: st.DataObject, task: KernelTask, rows: pa.Table, column: str, most: int
+) -> list[str]:
+    values = [str(v) for v in rows[column].to_pylist() if v is not None]
+    if not values:
+        return []
+    drawn = data.draw(st.lists(st.sampled_from(values), max_size=most, unique=True))
+    return _in_order(task, column, drawn)
+
+
+def _in_order(task: KernelTask, column: str, cuts: list[str]) -> list[str]:
     import duckdb
 
-    kind = dict(task.columns)["a"]
+    kind = dict(task.columns)[column]
     with duckdb.connect() as connection:
         rows = connection.execute(
             f"SELECT DISTINCT ON (CAST(t AS {kind})) t FROM (SELECT unnest(?) AS t)"
@@ -99,7 +151,7 @@ def test_only_the_row_groups_named_are_read_and_the_rest_is_found_missing(group:
 
     def slice_of(groups: tuple[int, ...]) -> KernelResult:
         source = KernelInput(key=key, bytes=size, rows=None, row_groups=groups)
-        wanted = Slice(column="a", low="1500", high="2500")
+        wanted = slices("a", ["1500", "2500"])[1]
         return group.run(structs.replace(task, inputs=(source,), slice=wanted))
 
     result = slice_of((1, 2))
@@ -152,6 +204,30 @@ def test_each_slice_of_a_clustered_group_makes_its_share_of_outputs(group: Group
     assert [len(result.parts) for result in results] == [2, 2]
     inside = [table["a"].to_pylist() for table in found]
     assert all(max(before) < min(after) for before, after in pairwise(inside))
+
+
+def test_outputs_of_a_z_order_in_slices_narrow_all_columns_as_those_of_one_task(
+    group: Group,
+) -> None:
+    """Four slices by one column have used its bits of 16 outputs: theirs are cut by the other."""
+    count = 4_096
+    table = pa.table({"a": [i % 64 for i in range(count)], "b": [i // 64 for i in range(count)]})
+    cluster = Cluster(method="zorder", columns=("a", "b"), outputs=16)
+    task = task_of(group, [table], cluster=cluster, stats_columns=("a", "b"))
+    whole = [part.stats for part in group.run(task).parts]
+    cluster = structs.replace(cluster, outputs=4, narrowed=(2.0, 0.0))
+    one = structs.replace(task, cluster=cluster)
+    results, _ = run_slices(group, one, slices("a", ["16", "32", "48"]))
+    sliced = [part.stats for result in results for part in result.parts]
+    assert len(whole) == len(sliced) == 16
+
+    def read(found: list[Any], column: str) -> int:
+        """The most outputs that may have a value."""
+        bounds: list[tuple[int, int]] = [each[column][:2] for each in found]
+        return max(sum(low <= at <= high for low, high in bounds) for at in range(64))
+
+    for column in ("a", "b"):
+        assert read(sliced, column) == 4 <= read(whole, column)
 
 
 def test_a_slice_larger_than_memory_is_sorted_in_pieces(

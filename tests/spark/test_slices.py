@@ -7,10 +7,11 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+import pytest
 
 from firnline.append.append import Appender
 from firnline.kernel.task import KernelResult, KernelTask
@@ -27,9 +28,14 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 PARTS, ROWS = 4, 16_384
-SETTINGS = {
-    "sort_by": ["id"],
-    "merge": {"row_group_rows": 2_048, "target_size": "64MiB", "split_above": "6MiB"},
+MERGE = {"row_group_rows": 2_048, "split_above": "6MiB"}
+SETTINGS: dict[str, dict[str, Any]] = {
+    "sorted": {"sort_by": ["id"], "merge": {**MERGE, "target_size": "64MiB"}},
+    "zorder": {
+        "sort_by": ["id"],
+        "cluster_by": {"columns": ["number", "id"], "method": "zorder", "run_size": "64MiB"},
+        "merge": {**MERGE, "target_size": "1MiB"},
+    },
 }
 
 
@@ -44,28 +50,29 @@ class Recorded(SparkEngine):
 tasks_of: dict[int, list[KernelTask]] = {}
 
 
+@pytest.mark.parametrize("order", SETTINGS)
 def test_the_slices_of_a_group_are_jobs_of_their_own_and_one_transaction(
-    spark: SparkSession, tmp_path: Path
+    spark: SparkSession, tmp_path: Path, order: str
 ) -> None:
     (tmp_path / "store").mkdir()
     settings = TableSettings.model_validate(
-        {"name": "t", "root": f"file://{tmp_path}/store/t", **SETTINGS}
+        {"name": "t", "root": f"file://{tmp_path}/store/t", **SETTINGS[order]}
     )
     table = open_table(settings, None)
     appender, chance = Appender(table), random.Random(1)
     for number in range(PARTS):
         ids = pa.array(range(number, ROWS * PARTS, PARTS), pa.int64())
         noise = pa.array([chance.randbytes(200) for _ in range(ROWS)], pa.binary())
-        appender.append(pa.table({"id": ids, "noise": noise}))
+        numbers = pa.array([chance.randrange(1_000) for _ in range(ROWS)], pa.int64())
+        appender.append(pa.table({"id": ids, "noise": noise, "number": numbers}))
     engine = Recorded(spark, settings.root, None, str(tmp_path / "scratch"))
     report = run_merge(table, lambda: engine, MergeOptions(), RunIdentity(run_id="r"))
     assert (report.groups, report.tasks, len(report.transactions)) == (1, 3, 1)
     assert len(batches(tasks_of[id(engine)], slots=2)) == 3
     live = read_snapshot(table.store, table.paths).live.values()
-    found = sorted(
-        (pq.read_table(tmp_path / "store" / m.p)["id"].to_pylist() for m in live),
-        key=lambda ids: int(ids[0]),
-    )
+    parts = [pq.read_table(tmp_path / "store" / m.p)["id"].to_pylist() for m in live]
+    found = sorted(parts, key=lambda ids: int(ids[0]))
     assert all(ids == sorted(ids) for ids in found)
-    assert all(before[-1] < after[0] for before, after in pairwise(found))
+    if order == "sorted":
+        assert all(before[-1] < after[0] for before, after in pairwise(found))
     assert Counter(i for ids in found for i in ids) == Counter(range(PARTS * ROWS))

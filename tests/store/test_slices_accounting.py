@@ -6,8 +6,10 @@ import random
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
+import pytest
 
 from firnline.append.append import Appender
 from firnline.clock import SystemClock
@@ -21,9 +23,13 @@ from tests.store.test_merge_accounting import RUN, opened, read
 from tools.s3server import StoreRoot
 
 PARTS, ROWS, GROUPS = 4, 16_384, 8
-SETTINGS = {
-    "sort_by": ["id"],
-    "merge": {"row_group_rows": ROWS // GROUPS, "target_size": "64MiB", "split_above": "4MiB"},
+MERGE = {"row_group_rows": ROWS // GROUPS, "split_above": "4MiB"}
+SETTINGS: dict[str, dict[str, Any]] = {
+    "sorted": {"sort_by": ["id"], "merge": {**MERGE, "target_size": "64MiB"}},
+    "zorder": {
+        "cluster_by": {"columns": ["number", "id"], "method": "zorder", "run_size": "64MiB"},
+        "merge": {**MERGE, "target_size": "1MiB"},
+    },
 }
 
 
@@ -32,11 +38,11 @@ class Recorded:
 
     application_id = ""
 
-    def __init__(self, root: StoreRoot, scratch: Path) -> None:
+    def __init__(self, root: StoreRoot, scratch: Path, settings: dict[str, Any]) -> None:
         self.tasks: list[KernelTask] = []
         self.results: list[KernelResult] = []
         self._inner = LocalEngine(
-            lambda: opened(root, **SETTINGS).store, scratch, SystemIds(), SystemClock()
+            lambda: opened(root, **settings).store, scratch, SystemIds(), SystemClock()
         )
 
     def run(self, tasks: Sequence[KernelTask]) -> Iterator[KernelResult | None]:
@@ -55,17 +61,21 @@ def gets(source: KernelInput) -> int:
     return 1 + stretches
 
 
+@pytest.mark.parametrize("order", SETTINGS)
 def test_a_slice_is_a_get_for_each_footer_and_each_stretch_of_row_groups_that_it_needs(
-    store_root: StoreRoot, tmp_path: Path
+    store_root: StoreRoot, tmp_path: Path, order: str
 ) -> None:
-    appender = Appender(opened(store_root, **SETTINGS))
+    settings = SETTINGS[order]
+    appender = Appender(opened(store_root, **settings))
     chance = random.Random(1)
     for number in range(PARTS):
         ids = pa.array(range(number, ROWS * PARTS, PARTS), pa.int64())
         noise = pa.array([chance.randbytes(200) for _ in range(ROWS)], pa.binary())
-        appender.append(pa.table({"id": ids, "noise": noise}))
+        numbers = pa.array([chance.randrange(1_000) for _ in range(ROWS)], pa.int64())
+        appender.append(pa.table({"id": ids, "noise": noise, "number": numbers}))
     forget()  # the probe is part of what a run costs
-    table, engine = opened(store_root, **SETTINGS), Recorded(store_root, tmp_path / "scratch")
+    table = opened(store_root, **settings)
+    engine = Recorded(store_root, tmp_path / "scratch", settings)
     report = run_merge(table, lambda: engine, MergeOptions(), RUN)
     assert report.tasks == len(engine.tasks) == 4
     assert report.counts.rows_in == report.counts.rows_out == PARTS * ROWS

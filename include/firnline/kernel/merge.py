@@ -202,7 +202,7 @@ def _check_task(task: KernelTask) -> None:
     named += task.keys.columns if task.keys else ()
     named += task.cluster.columns if task.cluster else ()
     named += [level.column for level in task.layout.levels] if task.layout else []
-    named += [task.slice.column] if task.slice else []
+    named += [each.column for each in task.slice.ranges] if task.slice else []
     for column in named:
         if fold_name(column) not in known:
             raise PartSchemaError(

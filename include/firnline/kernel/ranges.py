@@ -155,7 +155,7 @@ class Spreader:
             self._cuts(Keys((column,), ()), f"SELECT * FROM {SAMPLE}", ranks)
             for column, _ in columns
         ]
-        return Keys((name,), ("BIGINT",), z_order(columns, cuts))
+        return Keys((name,), ("BIGINT",), z_order(columns, cuts, cluster.narrowed))
 
     def _cuts(self, keys: Keys, rows: str, count: int) -> list[Cut]:
         return distinct(self._fetch(cut_points(keys, rows, count)))
@@ -294,30 +294,49 @@ def cut_points(keys: Keys, rows: str, count: int) -> str:
     )
 
 
-def z_order(columns: Sequence[tuple[str, str]], cuts: Sequence[Sequence[Cut]]) -> str:
-    """Return an expression that interleaves the bits of the columns' ranks, the first on top.
+def z_order(
+    columns: Sequence[tuple[str, str]],
+    cuts: Sequence[Sequence[Cut]],
+    narrowed: Sequence[float] = (),
+) -> str:
+    """Return an expression that interleaves the bits of the columns' ranks.
+
+    The next bit is always of the column whose values have been halved least, the first of several.
 
     Args:
         columns: (name, type) of each.
         cuts: for each the cut points between its ranks.
+        narrowed: how often the values of each have been halved already; empty: never.
     """
-    count = len(columns)
     pieces = [
-        _rank(name, kind, [cut[0] for cut in points if cut[0] is not None], count, place)
-        for place, ((name, kind), points) in enumerate(zip(columns, cuts, strict=True))
+        _rank(name, kind, [cut[0] for cut in points if cut[0] is not None], weights)
+        for (name, kind), points, weights in zip(
+            columns, cuts, _weights(narrowed or [0] * len(columns)), strict=True
+        )
     ]
     return f"CAST({' + '.join(pieces)} AS BIGINT)"
 
 
-def _rank(name: str, kind: str, cuts: Sequence[str], count: int, place: int) -> str:
+def _weights(narrowed: Sequence[float]) -> list[list[int]]:
+    """Return for each column the values of the bits of its rank in a z-order, the top one first."""
+    halvings = sorted(
+        (before + level, place)
+        for place, before in enumerate(narrowed)
+        for level in range(RANK_BITS)
+    )
+    weights: list[list[int]] = [[] for _ in narrowed]
+    for bit, (_, place) in enumerate(halvings, 1):
+        weights[place].append(1 << (len(halvings) - bit))
+    return weights
+
+
+def _rank(name: str, kind: str, cuts: Sequence[str], weights: Sequence[int]) -> str:
     """Return an expression for the spread bits of a rank: a binary search in the cut points."""
     top = (1 << RANK_BITS) - 1
 
     def leaf(rank: int) -> int:
         scaled = rank * top // len(cuts) if cuts else 0
-        return sum(
-            (scaled >> bit & 1) << (bit * count + count - 1 - place) for bit in range(RANK_BITS)
-        )
+        return sum(weight for bit, weight in enumerate(reversed(weights)) if scaled >> bit & 1)
 
     def search(low: int, high: int) -> str:
         if low == high:
@@ -327,8 +346,9 @@ def _rank(name: str, kind: str, cuts: Sequence[str], count: int, place: int) -> 
         bound = literal(cuts[middle - 1], kind)
         return f"CASE WHEN {quote_name(name)} >= {bound} THEN {above} ELSE {below} END"
 
-    nulls = sum(1 << (bit * count + count - 1 - place) for bit in range(RANK_BITS))
-    return f"CASE WHEN {quote_name(name)} IS NULL THEN {nulls} ELSE {search(0, len(cuts))} END"
+    return (
+        f"CASE WHEN {quote_name(name)} IS NULL THEN {sum(weights)} ELSE {search(0, len(cuts))} END"
+    )
 
 
 def row_group_overlaps(keys: Keys, ascending: Sequence[Cut], paths: Sequence[Path]) -> str:

@@ -1,8 +1,8 @@
-"""One slice of a group: the rows of a key range, of which other tasks merge the rest.
+"""One slice of a group: the rows of its key ranges; other tasks merge the rest.
 
 A task reads the row groups that may hold its rows. They hold others too, so every scan has the
-condition of the range (``kernel.cuts``), and rows are counted by it: the slices of a group together
-have each row once, whatever the statistics of its inputs say.
+condition of the ranges (``kernel.cuts``), and rows are counted by it: the slices of a group
+together have each row once, whatever the statistics of its inputs say.
 """
 
 from __future__ import annotations
@@ -25,7 +25,9 @@ def rows_within(rows: str, wanted: Slice | None, types: Mapping[str, str]) -> st
     if wanted is None:
         return rows
     kinds = {fold_name(name): (name, kind) for name, kind in types.items()}
-    column, kind = kinds[fold_name(wanted.column)]
-    low, high = (None if end is None else (end,) for end in (wanted.low, wanted.high))
-    condition = band(Keys((column,), (kind,)), low, high)
-    return f"SELECT * FROM ({rows}) WHERE {condition}"  # noqa: S608 -- quoted by ``band``
+    conditions: list[str] = []
+    for each in wanted.ranges:
+        column, kind = kinds[fold_name(each.column)]
+        low, high = (None if end is None else (end,) for end in (each.low, each.high))
+        conditions.append(band(Keys((column,), (kind,)), low, high))
+    return f"SELECT * FROM ({rows}) WHERE {' AND '.join(conditions)}"  # noqa: S608 -- quoted by ``band``

@@ -87,20 +87,30 @@ class Cluster(msgspec.Struct, frozen=True, kw_only=True):
     columns: tuple[str, ...]
     outputs: int
     """Maximum number of outputs; fewer if there are too few distinct values to separate them."""
+    narrowed: tuple[float, ...] = ()
+    """With ``zorder``, in a slice: for each column how often its values have been halved by the
+    cuts between slices. The outputs of all slices then narrow all columns alike. Empty: never."""
 
 
-class Slice(msgspec.Struct, frozen=True, kw_only=True):
-    """A key range of a group's rows; other tasks have the other ranges.
-
-    The row groups that are left out of the task's inputs, and the inputs that are left out of it,
-    have no row of the slice.
-    """
+class KeyRange(msgspec.Struct, frozen=True, kw_only=True):
+    """A range of the values of one column."""
 
     column: str
     low: str | None
     """Rows at or after this value, as text that DuckDB casts to the column's type; None: all."""
     high: str | None
     """Rows before this value; None: all, nulls included, which come after every value."""
+
+
+class Slice(msgspec.Struct, frozen=True, kw_only=True):
+    """The rows of a group that are in a key range, or in several of different columns.
+
+    Other tasks have the other rows. The row groups that are left out of the task's inputs, and the
+    inputs that are left out of it, have no row of the slice.
+    """
+
+    ranges: tuple[KeyRange, ...]
+    """A row of the slice is in all of them."""
 
 
 class Bucket(msgspec.Struct, frozen=True, kw_only=True):

@@ -24,7 +24,7 @@ from firnline.errors import FirnlineError, ObjectNotFoundError, PartUnreadableEr
 from firnline.parquet.part import PartMetadata
 from firnline.store.base import Store
 from firnline.store.transfer import each
-from firnline.types.values import Scalar, Stats
+from firnline.types.values import Bounds, Stats
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -47,8 +47,8 @@ class FooterWanted(msgspec.Struct, frozen=True, kw_only=True):
     """Types that the table has already; see ``types.arrow.from_arrow``."""
     stats: tuple[str, ...] = ()
     """Columns whose bounds are to be extracted."""
-    groups_by: str | None = None
-    """Column whose bounds are to be extracted for each row group; None: no row groups."""
+    groups_by: tuple[str, ...] = ()
+    """Columns whose bounds are to be extracted for each row group; empty: no row groups."""
     row_groups: bool = False
     """Extract the sizes of the row groups."""
 
@@ -59,9 +59,8 @@ class RowGroupFacts(msgspec.Struct, frozen=True, array_like=True):
     rows: int
     bytes: int
     """Bytes of its pages in the object."""
-    bounds: tuple[Scalar, Scalar, int] | None
-    """Smallest and largest value of ``FooterWanted.groups_by`` and its nulls, as in statistics of
-    parts; None: any."""
+    bounds: tuple[Bounds | None, ...]
+    """Of each column of ``FooterWanted.groups_by``, as in statistics of parts; None: any value."""
 
 
 class FooterFacts(msgspec.Struct, frozen=True, kw_only=True):
@@ -160,12 +159,14 @@ def facts_of(task: FooterTask, footer: pq.FileMetaData, wanted: FooterWanted) ->
     )
 
 
-def _bounds_of_groups(footer: pq.FileMetaData, column: str | None) -> tuple[RowGroupFacts, ...]:
+def _bounds_of_groups(
+    footer: pq.FileMetaData, columns: tuple[str, ...]
+) -> tuple[RowGroupFacts, ...]:
     from firnline.parquet.stats import of_row_groups
 
-    if column is None:
+    if not columns:
         return ()
-    bounds = of_row_groups(footer, column)
+    bounds = of_row_groups(footer, columns)
     groups = [footer.row_group(number) for number in range(footer.num_row_groups)]
     return tuple(
         RowGroupFacts(group.num_rows, _page_bytes(group), each)

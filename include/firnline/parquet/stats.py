@@ -19,7 +19,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from firnline.types.calendar import date_text, days_from_civil, timestamp_text
-from firnline.types.values import Scalar, Stats, bound_key
+from firnline.types.values import Bounds, Scalar, Stats, bound_key
 
 TEXT_BYTES = 64
 """Longest text bound, in bytes of UTF-8."""
@@ -80,17 +80,18 @@ def from_footer(metadata: pq.FileMetaData, columns: Iterable[str]) -> Stats:
 
 
 def of_row_groups(
-    metadata: pq.FileMetaData, column: str
-) -> list[tuple[Scalar, Scalar, int] | None]:
-    """Return smallest and largest value of a column and its nulls, for each row group.
+    metadata: pq.FileMetaData, columns: Sequence[str]
+) -> list[tuple[Bounds | None, ...]]:
+    """Return for each row group the bounds of some columns.
 
-    None for a row group that may hold any value: see the head of this module.
+    None for a column that may hold any value in it: see the head of this module.
     """
-    index = _leaves(metadata).get(column)
-    count = metadata.num_row_groups
-    if index is None:
-        return [None] * count
-    return [_footer_column(metadata, index, [number]) for number in range(count)]
+    leaves = _leaves(metadata)
+    places = [leaves.get(column) for column in columns]
+    return [
+        tuple(None if at is None else _footer_column(metadata, at, [number]) for at in places)
+        for number in range(metadata.num_row_groups)
+    ]
 
 
 def union(one: Stats, other: Stats, schema: Mapping[str, str]) -> Stats:
@@ -214,7 +215,7 @@ def _leaves(metadata: pq.FileMetaData) -> dict[str, int]:
 
 def _footer_column(
     metadata: pq.FileMetaData, index: int, groups: Sequence[int] | None = None
-) -> tuple[Scalar, Scalar, int] | None:
+) -> Bounds | None:
     """Return the bounds of a column chunk; ``groups``: of some row groups, None for all."""
     ranges: list[_Range] = []
     nulls = 0

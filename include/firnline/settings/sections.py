@@ -298,10 +298,11 @@ class MergeSettings(Section):
     split_above: Annotated[Size, size_between("1MiB")] | None = Field(
         default=None,
         description="Size of a group above which several tasks merge it, each about this much: key "
-        "ranges of the first column of `cluster_by` (method `range`) or `sort_by`, where the "
-        "statistics of row groups tell them apart. Set below `merge.target_size`, a sorted group "
-        "becomes several parts that count as one in later plans. null: 2 x `merge.target_size`, so "
-        "that only clustered groups are split.",
+        "ranges of the first column of `cluster_by` (method `range`) or `sort_by`, or of the "
+        "columns of a z-order, where the statistics of row groups tell them apart. Groups of hash "
+        "clusters are one task. Set below `merge.target_size`, a sorted group becomes several "
+        "parts that count as one in later plans. null: 2 x `merge.target_size`, so that only "
+        "clustered groups are split.",
     )
     order: Literal["fragmented", "recent", "oldest"] = Field(
         default="fragmented",

@@ -32,8 +32,11 @@ from firnline.types.sql import SqlType, parse_sql_type
 Scalar = str | int | float | bool | None
 """A bound of statistics in JSON form; see docs/format.md for the form of each column type."""
 
-Stats = dict[str, tuple[Scalar, Scalar, int]]
-"""Column -> (min, max, nulls). Both bounds are None when all values are null (nulls == rows)."""
+Bounds = tuple[Scalar, Scalar, int]
+"""(min, max, nulls) of a column. Both bounds are None when all values are null (nulls == rows)."""
+
+Stats = dict[str, Bounds]
+"""Bounds by column."""
 
 _BITS = {"TINYINT": 8, "SMALLINT": 16, "INTEGER": 32, "BIGINT": 64, "HUGEINT": 128}
 _RANGES = {name: (-(1 << bits - 1), (1 << bits - 1) - 1) for name, bits in _BITS.items()}

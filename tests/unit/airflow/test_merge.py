@@ -95,7 +95,7 @@ def test_the_plan_of_a_large_table_stays_short_in_xcom_and_log() -> None:
 
 def test_a_group_of_several_tasks_says_so() -> None:
     parts = tuple(Marker(p=f"{n}", b=2**30, t=1) for n in range(4))
-    group = PlannedGroup("d=1", parts, outputs=4, slices=4, sliced_by="id")
+    group = PlannedGroup("d=1", parts, outputs=4, slices=4, sliced_by=("id",))
     figures = shortened(MERGE.plan_figures(MergePlan(seq=7, groups=(group,), left_alone=())))
     assert figures["tasks"] == 4
     assert MERGE.plan_lines(figures)[1] == "partition d=1: 4 parts, 4.0 GiB, up to 4 tasks"

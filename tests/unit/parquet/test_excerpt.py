@@ -135,13 +135,13 @@ def test_facts_of_row_groups_are_their_rows_bytes_and_bounds(tmp_path: Path) -> 
     path = tmp_path / "whole.parquet"
     _, size = stored(path)
     task = FooterTask("key", size)
-    found = parse_here(task, FooterWanted(groups_by="a"), path.read_bytes())
+    found = parse_here(task, FooterWanted(groups_by=("a", "x")), path.read_bytes())
     assert [each.bounds for each in found.bounds] == [
-        (n * ROWS, n * ROWS + ROWS - 1, 0) for n in range(GROUPS)
+        ((n * ROWS, n * ROWS + ROWS - 1, 0), None) for n in range(GROUPS)
     ]
     assert {each.rows for each in found.bounds} == {ROWS}
     assert 0 < sum(each.bytes for each in found.bounds) < size
     for without in ("x", "l", "nothing"):  # NaN, no order, no column
-        facts = parse_here(task, FooterWanted(groups_by=without), path.read_bytes())
-        assert [each.bounds for each in facts.bounds] == [None] * GROUPS
+        facts = parse_here(task, FooterWanted(groups_by=(without,)), path.read_bytes())
+        assert [each.bounds for each in facts.bounds] == [(None,)] * GROUPS
     assert not parse_here(task, FooterWanted(), path.read_bytes()).bounds

@@ -127,8 +127,8 @@ def _group(
     # same.
     size = sum(map(tiers.sizer(policy), parts))
     outputs = 1 if len(parts) == 1 else outputs_of(size, policy.target_size)
-    column = splits.slicing_column(settings, snapshot.schema)
-    slices = 1 if column is None else min(outputs, splits.slices_of(settings, parts))
+    columns = splits.slicing_columns(settings, snapshot.schema)
+    slices = min(outputs, splits.slices_of(settings, parts)) if columns else 1
     return PlannedGroup(
         partition=partition,
         parts=ordered,
@@ -136,7 +136,7 @@ def _group(
         outputs=outputs,
         cluster=cluster.mark,
         slices=slices,
-        sliced_by=column if slices > 1 else None,
+        sliced_by=columns if slices > 1 else (),
     )
 
 

@@ -1,26 +1,32 @@
 """Cut a group into slices by the statistics of row groups: pure, from footers that were read.
 
-Cut points are quantiles of the rows by one column. A slice reads every row group that may have a
-row of it, so row groups that lie across a cut point are read twice. Slices that would read much
-more than the group has are not made: sorted inputs of many row groups can be cut anywhere, and
-inputs whose row groups all hold the whole range cannot be cut at all.
+A group is cut in two, and each half again, until there are as many slices as wanted. Cut points are
+quantiles of the rows by one column; of several columns each cut takes that by which the halves read
+least. A slice reads every row group that may have a row of it, so row groups that lie across a cut
+point are read twice. Slices that would read much more than the group has are not made: sorted
+inputs of many row groups can be cut anywhere, and inputs whose row groups all hold the whole range
+of every column cannot be cut at all.
 """
 
 from __future__ import annotations
 
-from bisect import bisect_left, bisect_right
+import math
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple, TypeVar
 
 from firnline.parquet.footers import RowGroupFacts
-from firnline.types.values import Scalar, bound_key, canonical
+from firnline.types.values import Bounds, Scalar, bound_key, canonical
 
 MOST_READS = 1.5
 """Bytes that a slice reads at most, as a multiple of an equal share of the group's bytes: so two
 tasks need at most three quarters of the time of one, and all together read half as much again."""
 _SMALL_BYTES = 2**20
+_STEPS = 8
+"""Numbers of slices are tried downwards, each less by such a part."""
+_ROUNDING = 1e-9
+_T = TypeVar("_T")
 
 
 def is_small(size: int) -> bool:
@@ -50,15 +56,17 @@ class Reads:
 
 @dataclass(frozen=True, slots=True)
 class SlicePlan:
-    """One slice of a group."""
+    """One slice of a group; of each column the rows in a range."""
 
-    low: Scalar
-    """Rows at or after this value, in canonical form; None: from the beginning."""
-    high: Scalar
-    """Rows before this value; None: to the end, nulls included."""
+    low: tuple[Scalar, ...]
+    """Rows at or after these values, in canonical form; None: from the beginning."""
+    high: tuple[Scalar, ...]
+    """Rows before these values; None: to the end, nulls included."""
     share: float
     """Estimate of its share of the rows, 0 to 1."""
     reads: tuple[Reads, ...]
+    narrowed: tuple[float, ...]
+    """How often the cuts around it have halved the values of each column, by their shares."""
 
     @property
     def bytes(self) -> int:
@@ -66,25 +74,40 @@ class SlicePlan:
         return sum(each.bytes for each in self.reads)
 
 
-def cut_into_slices(parts: Sequence[PartGroups], kind: str, most: int) -> tuple[SlicePlan, ...]:
-    """Return the slices of a group, in the order of their values; none if it is not worth it.
+def cut_into_slices(
+    parts: Sequence[PartGroups], kinds: Sequence[str], most: int, halvings: int | None = None
+) -> tuple[SlicePlan, ...]:
+    """Return the slices of a group; none if it is not worth it.
+
+    Those of one column are in the order of their values.
 
     Args:
         parts: its inputs.
-        kind: SQL type of the column, in canonical form.
+        kinds: SQL types of the columns that ``RowGroupFacts.bounds`` are of, in canonical form.
         most: number of slices that is wanted.
+        halvings: how often the values of one column may be halved; None: as often as needed.
     """
-    chunks = list(_chunks(parts, kind))
     total = sum(part.bytes for part in parts)
-    points = _Quantiles(chunks)
-    for count in range(most, 1, -1):
-        cuts = points.cuts(count)
-        if not cuts:
-            return ()
-        found = _slices(parts, chunks, cuts)
-        if max(each.bytes for each in found) * len(found) <= MOST_READS * total:
-            return found
-    return ()
+    whole = _Box.around(list(_chunks(parts, kinds)), len(kinds))
+    best: tuple[SlicePlan, ...] = ()
+    count = most
+    while count > max(len(best), 1):
+        boxes = _Cutter(halvings, MOST_READS * total / count).boxes(whole, count)
+        if len(boxes) > max(len(best), 1):
+            found = tuple(_slice(parts, box) for box in boxes)
+            if max(each.bytes for each in found) * len(found) <= MOST_READS * total:
+                best = found
+        count -= max(count // _STEPS, 1)  # a group of 10,000 row groups takes seconds
+    return best
+
+
+def halvings_of(outputs: int, columns: int) -> int:
+    """Return how often the outputs of a z-order halve the values of each of its columns, at most.
+
+    Slices that halve none more often leave as many outputs to the other columns: of 8 by 2 columns,
+    4 slices by one of them have 2 outputs each, by the other.
+    """
+    return math.ceil(math.log2(outputs) / columns)
 
 
 def share_outputs(slices: Sequence[SlicePlan], outputs: int) -> list[int]:
@@ -97,63 +120,11 @@ def share_outputs(slices: Sequence[SlicePlan], outputs: int) -> list[int]:
 
 
 @dataclass(frozen=True, slots=True)
-class _Chunk:
-    """A row group with comparable bounds."""
-
-    part: int
-    number: int
-    rows: int
-    bytes: int
-    low: Any = None
-    """None: no value, or unknown."""
-    high: Any = None
-    """None: no value, unknown, or no upper bound."""
-    first: Scalar = None
-    """``low`` in canonical form."""
-    nulls: bool = False
-    known: bool = False
-
-    def slices(self, cuts: Sequence[Any]) -> Iterable[int]:
-        """Return the numbers of the slices that may have a row of it."""
-        last = len(cuts)
-        if not self.known:
-            return range(last + 1)
-        if self.low is None:
-            return (last,)
-        end = last if self.high is None else bisect_right(cuts, self.high)
-        found = range(bisect_right(cuts, self.low), end + 1)
-        return (*found, last) if self.nulls and end < last else found
-
-
-def _chunks(parts: Sequence[PartGroups], kind: str) -> Iterator[_Chunk]:
-    for place, part in enumerate(parts):
-        for number, group in enumerate(part.row_groups):
-            yield _chunk(place, number, group, kind)
-
-
-def _chunk(part: int, number: int, group: RowGroupFacts, kind: str) -> _Chunk:
-    unknown = _Chunk(part, number, group.rows, group.bytes)
-    key = bound_key(kind)
-    if group.bounds is None or key is None:
-        return unknown
-    low, high, nulls = group.bounds
-    try:
-        first = None if low is None else canonical(kind, low)
-        least = None if first is None else key(first)
-        most = None if high is None else key(canonical(kind, high))
-    except (ValueError, TypeError):
-        return unknown  # bounds of another type, as of a column that had one
-    if least is None and nulls < group.rows:
-        return unknown
-    if least is not None and most is not None and most < least:
-        return unknown
-    return _Chunk(part, number, group.rows, group.bytes, least, most, first, nulls > 0, True)
-
-
-@dataclass(frozen=True, slots=True)
 class _Cut:
-    """A value to cut at."""
+    """A value of a column to cut at."""
 
+    place: int
+    """Of the column."""
     key: Any
     """Its comparable form."""
     value: Scalar
@@ -162,65 +133,226 @@ class _Cut:
     """Estimate of the share of the rows that are below it, 0 to 1."""
 
 
-class _Quantiles:
-    """Values below which a share of the rows is, by estimate.
+class _Ends(NamedTuple):
+    """Comparable bounds of the rows of a row group, in one column."""
 
-    Of a row group that lies across a value, half of the rows are taken to be below it.
-    """
+    low: Any = None
+    """None: no value, or unknown."""
+    high: Any = None
+    """None: no value, unknown, or no upper bound."""
+    first: Scalar = None
+    """``low`` in canonical form."""
+    nulls: float = 0.0
+    """Share of the rows that have none, 0 to 1."""
+    known: bool = False
 
-    def __init__(self, chunks: Sequence[_Chunk]) -> None:
+    def below(self, cut: _Cut) -> _Ends | None:
+        """Return the bounds of the rows below a cut; None if there can be none."""
+        if not self.known:
+            return self
+        if self.low is None or self.low >= cut.key:
+            return None
+        across = self.high is None or self.high >= cut.key
+        return _Ends(self.low, cut.key if across else self.high, self.first, 0.0, True)
+
+    def above(self, cut: _Cut) -> _Ends | None:
+        """Return the bounds of the rows at or after a cut, nulls included; None if none can be."""
+        if not self.known or (self.low is not None and self.low >= cut.key):
+            return self
+        if self.low is not None and (self.high is None or self.high >= cut.key):
+            nulls = self.nulls / (1 - self.share_below(cut))
+            return _Ends(cut.key, self.high, cut.value, nulls, known=True)
+        return _Ends(nulls=1.0, known=True) if self.nulls or self.low is None else None
+
+    def share_below(self, cut: _Cut) -> float:
+        """Return an estimate of the share of the rows that are below a cut.
+
+        Of a row group that lies across a cut, half of the values are taken to be below it.
+        """
+        if not self.known:
+            return 0.5
+        if self.low is None or self.low >= cut.key:
+            return 0.0
+        across = self.high is None or self.high >= cut.key
+        return (1 - self.nulls) * (0.5 if across else 1.0)
+
+
+class _Chunk(NamedTuple):
+    """The rows of a row group that are in a box."""
+
+    part: int
+    number: int
+    bytes: int
+    """Of the whole row group."""
+    rows: float
+    """Estimate of their number."""
+    ends: tuple[_Ends, ...]
+    """Of each column."""
+
+    def halves(self, cut: _Cut) -> tuple[_Chunk | None, _Chunk | None]:
+        """Return its rows below a cut and those at or after it; None where there can be none."""
+        ends = self.ends[cut.place]
+        below = self.rows * ends.share_below(cut)
+        return (
+            self._with(cut.place, ends.below(cut), below),
+            self._with(cut.place, ends.above(cut), self.rows - below),
+        )
+
+    def _with(self, place: int, ends: _Ends | None, rows: float) -> _Chunk | None:
+        if ends is None:
+            return None
+        if ends is self.ends[place] and rows == self.rows:
+            return self
+        return _Chunk(self.part, self.number, self.bytes, rows, _put(self.ends, place, ends))
+
+
+@dataclass(frozen=True, slots=True)
+class _Box:
+    """A range of every column, and what may have rows in it."""
+
+    chunks: list[_Chunk]
+    low: tuple[Scalar, ...]
+    high: tuple[Scalar, ...]
+    narrowed: tuple[float, ...]
+    share: float
+
+    @classmethod
+    def around(cls, chunks: list[_Chunk], columns: int) -> _Box:
+        """Return the box of all rows."""
+        return cls(chunks, (None,) * columns, (None,) * columns, (0.0,) * columns, 1.0)
+
+    @property
+    def bytes(self) -> int:
+        """Bytes of the row groups that may have rows in it."""
+        return sum(chunk.bytes for chunk in self.chunks)
+
+    def halves(self, cut: _Cut, few: int, many: int) -> tuple[_Box, _Box]:
+        """Return the boxes below a cut and at or after it, for ``few`` and ``many`` slices."""
+        found = [chunk.halves(cut) for chunk in self.chunks]
+        lower = [below for below, _ in found if below is not None]
+        upper = [above for _, above in found if above is not None]
+        at = cut.place
+        both = math.log2(few + many)
+        return (
+            _Box(
+                lower,
+                self.low,
+                _put(self.high, at, cut.value),
+                _put(self.narrowed, at, self.narrowed[at] + both - math.log2(few)),
+                self.share * cut.below,
+            ),
+            _Box(
+                upper,
+                _put(self.low, at, cut.value),
+                self.high,
+                _put(self.narrowed, at, self.narrowed[at] + both - math.log2(many)),
+                self.share * (1 - cut.below),
+            ),
+        )
+
+    def cut(self, place: int, wanted: float) -> _Cut | None:
+        """Return the value of a column nearest to a share of the rows; None if none divides it."""
         passed: dict[Any, float] = defaultdict(float)
         values: dict[Any, Scalar] = {}
-        self.total = 0
-        for chunk in chunks:
-            if chunk.low is not None:
-                self.total += chunk.rows
-                values[chunk.low] = chunk.first
+        total = 0.0
         # Half of a row group is below a value that is above its least, and half above its greatest.
-        for chunk in chunks:
-            if chunk.low is not None:
-                passed[chunk.low] += chunk.rows / 2
-                if chunk.high is not None:
-                    passed[chunk.high] += chunk.rows / 2
-        self._cuts: list[_Cut] = []
+        for chunk in self.chunks:
+            ends = chunk.ends[place]
+            if not ends.known:
+                continue
+            total += chunk.rows
+            if ends.low is not None:
+                values[ends.low] = ends.first
+                half = chunk.rows * (1 - ends.nulls) / 2
+                passed[ends.low] += half
+                if ends.high is not None:
+                    passed[ends.high] += half
+        found: list[_Cut] = []
         below = 0.0
         for at in sorted(passed):
             if at in values and below:
-                self._cuts.append(_Cut(at, values[at], below / self.total))
+                found.append(_Cut(place, at, values[at], below / total))
             below += passed[at]
-
-    def cuts(self, count: int) -> list[_Cut]:
-        """Return the cut points between ``count`` equal shares, or fewer, in their order."""
-        found: dict[Any, _Cut] = {}
-        for number in range(1, count) if self._cuts else ():
-            wanted = number / count
-            place = bisect_left(self._cuts, wanted, key=lambda cut: cut.below)
-            near = self._cuts[max(place - 1, 0) : place + 1]
-            best = min(near, key=lambda cut: abs(cut.below - wanted))
-            found[best.key] = best
-        return list(found.values())
+        return min(found, key=lambda cut: abs(cut.below - wanted), default=None)
 
 
-def _slices(
-    parts: Sequence[PartGroups],
-    chunks: Sequence[_Chunk],
-    cuts: Sequence[_Cut],
-) -> tuple[SlicePlan, ...]:
-    keys = [cut.key for cut in cuts]
-    needed: list[dict[int, list[_Chunk]]] = [defaultdict(list) for _ in range(len(cuts) + 1)]
-    for chunk in chunks:
-        for number in chunk.slices(keys):
-            needed[number][chunk.part].append(chunk)
-    ends: list[Scalar] = [None, *(cut.value for cut in cuts), None]
-    below = [0.0, *(cut.below for cut in cuts), 1.0]
-    return tuple(
-        SlicePlan(
-            low=ends[number],
-            high=ends[number + 1],
-            share=below[number + 1] - below[number],
-            reads=tuple(_reads(parts[place], of_part) for place, of_part in sorted(each.items())),
-        )
-        for number, each in enumerate(needed)
+@dataclass(frozen=True, slots=True)
+class _Cutter:
+    """Cuts boxes in two until each is one slice."""
+
+    halvings: int | None
+    most: float
+    """Bytes that a slice may read."""
+
+    def boxes(self, box: _Box, count: int) -> list[_Box]:
+        """Return a box in ``count`` boxes, or fewer where no cut divides it.
+
+        There are none if one of them would read too much.
+        """
+        if box.bytes > self.most * count:
+            return []
+        few, many = count // 2, count - count // 2
+        halves = self._halves(box, few, many) if few else None
+        if halves is None:
+            return [box]
+        lower = self.boxes(halves[0], few)
+        upper = self.boxes(halves[1], many) if lower else []
+        return [*lower, *upper] if upper else []
+
+    def _halves(self, box: _Box, few: int, many: int) -> tuple[_Box, _Box] | None:
+        """Return the halves that read least, of several alike by the column halved least."""
+        found: list[tuple[float, float, tuple[_Box, _Box]]] = []
+        for place, before in enumerate(box.narrowed):
+            deepest = before + math.log2((few + many) / few)
+            if self.halvings is not None and deepest > self.halvings + _ROUNDING:
+                continue
+            cut = box.cut(place, few / (few + many))
+            if cut is not None:
+                lower, upper = box.halves(cut, few, many)
+                reads = max(lower.bytes / few, upper.bytes / many)
+                found.append((reads, before, (lower, upper)))
+        return min(found, key=lambda each: each[:2])[2] if found else None
+
+
+def _chunks(parts: Sequence[PartGroups], kinds: Sequence[str]) -> Iterator[_Chunk]:
+    for place, part in enumerate(parts):
+        for number, group in enumerate(part.row_groups):
+            ends = map(_ends, group.bounds, kinds, [group.rows] * len(kinds))
+            yield _Chunk(place, number, group.bytes, group.rows, tuple(ends))
+
+
+def _put(values: tuple[_T, ...], place: int, value: _T) -> tuple[_T, ...]:
+    return (*values[:place], value, *values[place + 1 :])
+
+
+def _ends(bounds: Bounds | None, kind: str, rows: int) -> _Ends:
+    key = bound_key(kind)
+    if bounds is None or key is None:
+        return _Ends()
+    low, high, nulls = bounds
+    try:
+        first = None if low is None else canonical(kind, low)
+        least = None if first is None else key(first)
+        most = None if high is None else key(canonical(kind, high))
+    except (ValueError, TypeError):
+        return _Ends()  # bounds of another type, as of a column that had one
+    if least is None and nulls < rows:
+        return _Ends()
+    if least is not None and most is not None and most < least:
+        return _Ends()
+    return _Ends(least, most, first, min(nulls / rows, 1.0) if rows else 0.0, known=True)
+
+
+def _slice(parts: Sequence[PartGroups], box: _Box) -> SlicePlan:
+    needed: dict[int, list[_Chunk]] = defaultdict(list)
+    for chunk in box.chunks:
+        needed[chunk.part].append(chunk)
+    return SlicePlan(
+        low=box.low,
+        high=box.high,
+        share=box.share,
+        reads=tuple(_reads(parts[place], of_part) for place, of_part in sorted(needed.items())),
+        narrowed=box.narrowed,
     )
 
 

@@ -41,10 +41,10 @@ class PlannedGroup:
     """``ClusterSettings.mark`` of the clustering of the outputs; None if they are not clustered."""
 
     slices: int = 1
-    """Tasks that merge it, each a key range; fewer where the footers of its parts do not tell
+    """Tasks that merge it, each with key ranges; fewer where the footers of its parts do not tell
     ranges apart."""
-    sliced_by: str | None = None
-    """Column of the key ranges; None for one task."""
+    sliced_by: tuple[str, ...] = ()
+    """Columns of the key ranges; empty for one task."""
 
     @property
     def bytes(self) -> int:

@@ -210,7 +210,7 @@ def _group(
     tier = tiers.Tier(policy.target_size, policy.min_inputs, policy.max_parts_per_group)
     reason = FEWEST if finish else waits_for("parts", policy)
     size = tiers.sizer(policy)
-    column = splits.slicing_column(settings, snapshot.schema)
+    columns = splits.slicing_columns(settings, snapshot.schema)
     groups: list[PlannedGroup] = []
     left: list[LeftAlone] = []
     for run in _runs(snapshot, settings, partition, ready, tier, finish=finish):
@@ -219,9 +219,10 @@ def _group(
         pays = tiers.shrinks if finish else tiers.worthwhile
         if deletes or pays(splits.count(run), total, tier) or _old_form(snapshot, run):
             ordered = sorted(run, key=lambda m: (*m.order(), m.p))
-            slices = 1 if column is None else splits.slices_of(settings, run)
+            slices = splits.slices_of(settings, run) if columns else 1
             group = PlannedGroup(partition, tuple(ordered), tuple(deletes.values()), slices)
-            groups.append(replace(group, slices=slices, sliced_by=column if slices > 1 else None))
+            sliced_by = columns if slices > 1 else ()
+            groups.append(replace(group, slices=slices, sliced_by=sliced_by))
             continue
         left += [LeftAlone(m.p, partition, m.b, reason) for m in run]
     return groups, left

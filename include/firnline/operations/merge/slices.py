@@ -15,13 +15,14 @@ from itertools import chain
 from msgspec import structs
 
 from firnline.commit.outputs import Outputs
-from firnline.kernel.task import KernelResult, KernelTask, Slice
+from firnline.kernel.task import KernelResult, KernelTask, KeyRange, Slice
 from firnline.log.records import Marker
 from firnline.operations.kernel_tasks import kernel_task
 from firnline.operations.merge.cutting import (
     PartGroups,
     SlicePlan,
     cut_into_slices,
+    halvings_of,
     is_small,
     share_outputs,
 )
@@ -82,26 +83,25 @@ def _sliced(
     table: Table, snapshot: Snapshot, group: PlannedGroup, task: KernelTask
 ) -> GroupTasks | None:
     """Return the slices of a group; None if it is one task."""
-    column = group.sliced_by
-    if column is None:
+    if not group.sliced_by:
         return None
-    parts = _parts(table, snapshot, group, column)
+    parts = _parts(table, snapshot, group)
     if parts is None:
         return None  # the task will say which part cannot be read
     task, digest = _with_digests(task)
-    kind = normalise(snapshot.schema[column])
-    slices = cut_into_slices(parts, kind, group.slices)
+    kinds = {column: normalise(snapshot.schema[column]) for column in group.sliced_by}
+    slices = cut_into_slices(parts, tuple(kinds.values()), group.slices, _halvings(task))
     if not slices:
         _LOG.info(
             "partition %s: a group of %d parts is one task, because the row groups of its parts "
             "overlap in %s too much to give several tasks a share of them",
             group.partition,
             len(group.parts),
-            column,
+            " and ".join(kinds),
         )
         return None
     tasks = (
-        _slice_task(task, number, each, outputs, Slice(column=column, **_ends(kind, each)))
+        _slice_task(task, number, each, outputs, kinds)
         for number, (each, outputs) in enumerate(
             zip(slices, share_outputs(slices, group.outputs), strict=True), task.group
         )
@@ -124,62 +124,94 @@ def _with_digests(task: KernelTask) -> tuple[KernelTask, Digest | None]:
     return structs.replace(task, inputs=inputs), None
 
 
-def _ends(kind: str, plan: SlicePlan) -> dict[str, str | None]:
-    ends = {"low": plan.low, "high": plan.high}
-    return {name: None if end is None else text_of(kind, end) for name, end in ends.items()}
+def _halvings(task: KernelTask) -> int | None:
+    """Return how often slices may halve the values of a column; None: as often as they need."""
+    cluster = task.cluster
+    if cluster is None or cluster.method != "zorder":
+        return None
+    return halvings_of(cluster.outputs, len(cluster.columns))
 
 
-def _parts(
-    table: Table, snapshot: Snapshot, group: PlannedGroup, column: str
-) -> list[PartGroups] | None:
+def _slice_of(plan: SlicePlan, kinds: Mapping[str, str]) -> Slice:
+    ranges = (
+        KeyRange(
+            column=column,
+            low=None if low is None else text_of(kind, low),
+            high=None if high is None else text_of(kind, high),
+        )
+        for (column, kind), low, high in zip(kinds.items(), plan.low, plan.high, strict=True)
+    )
+    return Slice(ranges=tuple(each for each in ranges if (each.low, each.high) != (None, None)))
+
+
+def _parts(table: Table, snapshot: Snapshot, group: PlannedGroup) -> list[PartGroups] | None:
     """Return the row groups of the parts of a group; None if a part cannot be read."""
-    alone = {m.p: _as_one(table, snapshot, m, column) for m in group.parts}
+    columns = group.sliced_by
+    alone = {m.p: _as_one(table, snapshot, m, columns) for m in group.parts}
     tasks = [FooterTask(m.p, m.b) for m in group.parts if alone[m.p] is None]
-    wanted = FooterWanted(columns=dict(snapshot.schema), groups_by=column)
+    wanted = FooterWanted(columns=dict(snapshot.schema), groups_by=columns)
     footers = {facts.key: facts for facts in many_facts(table.store, tasks, wanted)}
     if any(facts.error is not None for facts in footers.values()):
         return None
     found: list[PartGroups] = []
     for marker in group.parts:
         one = alone[marker.p]
-        groups = _row_groups(snapshot, marker, column, footers) if one is None else (one,)
+        groups = _row_groups(snapshot, marker, columns, footers) if one is None else (one,)
         found.append(PartGroups(marker.b, groups))
     return found
 
 
-def _as_one(table: Table, snapshot: Snapshot, marker: Marker, column: str) -> RowGroupFacts | None:
+def _as_one(
+    table: Table, snapshot: Snapshot, marker: Marker, columns: Sequence[str]
+) -> RowGroupFacts | None:
     """Return a part that is read as a whole or not at all, from its marker; None for others.
 
     Their footers would say nothing more: they have one row group, or are small.
     """
-    bounds = snapshot.stats_of(marker).get(column)
-    if marker.n is None or bounds is None:
+    stats = snapshot.stats_of(marker)
+    if marker.n is None or any(column not in stats for column in columns):
         return None
     if not is_small(marker.b) and marker.n > table.settings.merge.row_group_rows:
         return None
-    return RowGroupFacts(marker.n, marker.b, bounds)
+    return RowGroupFacts(marker.n, marker.b, tuple(stats[column] for column in columns))
 
 
 def _row_groups(
-    snapshot: Snapshot, marker: Marker, column: str, footers: Mapping[str, FooterFacts]
+    snapshot: Snapshot,
+    marker: Marker,
+    columns: Sequence[str],
+    footers: Mapping[str, FooterFacts],
 ) -> tuple[RowGroupFacts, ...]:
-    """Return the row groups of a part, without bounds if it has the column by another name."""
-    groups = footers[marker.p].bounds
+    """Return the row groups of a part, without bounds of columns that it has by another name."""
     made = {fold_name(name) for name, _ in snapshot.columns_of(marker).made_of.values()}
-    if fold_name(column) not in made:
-        return groups
-    return tuple(structs.replace(group, bounds=None) for group in groups)
+    usable = [fold_name(column) not in made for column in columns]
+    return tuple(
+        structs.replace(
+            group,
+            bounds=tuple(
+                each if usable[place] else None for place, each in enumerate(group.bounds)
+            ),
+        )
+        for group in footers[marker.p].bounds
+    )
 
 
 def _slice_task(
-    task: KernelTask, number: int, plan: SlicePlan, outputs: int, wanted: Slice
+    task: KernelTask, number: int, plan: SlicePlan, outputs: int, kinds: Mapping[str, str]
 ) -> KernelTask:
     cluster = task.cluster
     if cluster is not None:
-        cluster = structs.replace(cluster, outputs=outputs)
+        narrowed = dict(zip(kinds, plan.narrowed, strict=True))
+        by_column = tuple(narrowed.get(column, 0.0) for column in cluster.columns)
+        cluster = structs.replace(
+            cluster,
+            outputs=outputs,
+            narrowed=by_column if cluster.method == "zorder" else (),
+        )
     inputs = tuple(
         structs.replace(task.inputs[each.part], row_groups=each.row_groups) for each in plan.reads
     )
+    wanted = _slice_of(plan, kinds)
     return structs.replace(task, group=number, inputs=inputs, slice=wanted, cluster=cluster)
 
 

@@ -1,7 +1,8 @@
 """Large groups are merged by several tasks: which groups, and how plans see their outputs.
 
-A group above ``merge.split_above`` is cut into slices, key ranges of the leading column of its
-order. Each task reads what its slice needs and writes its own outputs.
+A group above ``merge.split_above`` is cut into slices: key ranges of the leading column of its
+order, or of several columns of a z-order. Each task reads what its slice needs and writes its own
+outputs.
 
 The outputs of a clustered group are a run, as always. Those of a sorted group, which would be one
 part, name a run of their own: in plans its parts count as one of their size, or else a group that
@@ -26,24 +27,30 @@ MOST_TASKS = 64
 """Maximum tasks of one group."""
 
 
-def slicing_column(settings: TableSettings, schema: Mapping[str, str]) -> str | None:
-    """Return the column by whose values a group may be cut; None if it cannot be.
+def slicing_columns(settings: TableSettings, schema: Mapping[str, str]) -> tuple[str, ...]:
+    """Return the columns by whose values a group may be cut; none if it cannot be.
 
-    Rows of one primary key have to be in one slice, and a query may look at all rows of its group.
-    Ranks of a z-order and hashes have no bounds in footers.
+    Of a z-order all of them, else the leading one. Rows of one primary key have to be in one slice,
+    and a query may look at all rows of its group. Hashes have no bounds in footers.
     """
     cluster = settings.cluster_by
-    if settings.merge.sql is not None or (cluster is not None and cluster.method != "range"):
-        return None
-    order = [key.column for key in settings.sort_by]
-    column = next(iter(order if cluster is None else cluster.columns), None)
-    if column is None or column not in schema:
-        return None
+    if settings.merge.sql is not None or (cluster is not None and cluster.method == "hash"):
+        return ()
+    order = [key.column for key in settings.sort_by] if cluster is None else cluster.columns
+    leading = order if cluster is not None and cluster.method == "zorder" else order[:1]
     key = {fold_name(name) for name in settings.primary_key}
-    if key and fold_name(column) not in key:
-        return None
-    kind = normalise(schema[column])
-    return None if bound_key(kind) is None or kind in WITHOUT_BOUNDS else column
+    return tuple(
+        column
+        for column in leading
+        if (not key or fold_name(column) in key) and _has_bounds(schema.get(column))
+    )
+
+
+def _has_bounds(kind: str | None) -> bool:
+    """Return True for the type of a column that has bounds in footers."""
+    if kind is None:
+        return False
+    return bound_key(normalise(kind)) is not None and normalise(kind) not in WITHOUT_BOUNDS
 
 
 def slices_of(settings: TableSettings, parts: Sequence[Marker]) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import replace
 from types import SimpleNamespace
@@ -10,7 +11,7 @@ from typing import Any
 import pytest
 from msgspec import structs
 
-from firnline.kernel.task import KernelResult
+from firnline.kernel.task import KernelResult, KeyRange, Slice
 from firnline.log.records import stats_json
 from firnline.operations.merge import slices
 from firnline.operations.merge.groups import PlannedGroup
@@ -28,11 +29,12 @@ def group_of(world: World, spans: Sequence[tuple[int, int] | None], **changed: A
     for _ in spans:
         put_append(world, "d=1", schema=SCHEMA)
     state = snapshot(world)
+    d = {"d": (1, 1, 0)}
     parts = [
-        marker if span is None else structs.replace(marker, s=stats_json({"id": (*span, 0)}))
+        marker if span is None else structs.replace(marker, s=stats_json({"id": (*span, 0), **d}))
         for marker, span in zip(state.partitions["d=1"], spans, strict=True)
     ]
-    return PlannedGroup("d=1", tuple(parts), **{"slices": 2, "sliced_by": "id", **changed})
+    return PlannedGroup("d=1", tuple(parts), **{"slices": 2, "sliced_by": ("id",), **changed})
 
 
 def found(world: World, group: PlannedGroup) -> GroupTasks:
@@ -55,15 +57,29 @@ def test_small_parts_are_cut_by_their_markers_without_a_request() -> None:
     work = found(world, group)
     assert world.store.counters.get - before == 2 * of_reading
     assert state.live.keys() == {m.p for m in group.parts}
-    assert [(t.slice.low, t.slice.high) for t in work.tasks if t.slice] == [
-        (None, "20"),
-        ("20", None),
+    assert [t.slice for t in work.tasks] == [
+        Slice(ranges=(KeyRange(column="id", low=low, high=high),))
+        for low, high in ((None, "20"), ("20", None))
     ]
     assert [[s.key for s in t.inputs] for t in work.tasks] == [
         [m.p for m in group.parts[:2]],
         [m.p for m in group.parts[2:]],
     ]
     assert work.rows == 40
+
+
+@pytest.mark.parametrize(("outputs", "made"), [(16, 4), (9, 4), (4, 2), (3, 2)])
+def test_slices_leave_as_many_outputs_of_a_z_order_to_each_column(outputs: int, made: int) -> None:
+    """Only ``id`` tells the parts apart, and it gets half of the bits of the outputs."""
+    zorder = {"columns": ["d", "id"], "method": "zorder"}
+    world = make_world(partition_by=["d"], cluster_by=zorder)
+    spans = [(n * 10, n * 10 + 9) for n in range(16)]
+    changes = {"slices": min(8, outputs), "outputs": outputs, "cluster": "0"}
+    work = found(world, group_of(world, spans, sliced_by=("d", "id"), **changes))
+    assert len(work.tasks) == made
+    clusters = [task.cluster for task in work.tasks]
+    assert [each.narrowed for each in clusters if each] == [(0, math.log2(made))] * made
+    assert sum(each.outputs for each in clusters if each) == outputs
 
 
 def test_a_group_with_a_part_that_cannot_be_read_is_one_task() -> None:
@@ -89,12 +105,13 @@ def test_bounds_of_a_column_that_a_part_has_by_another_name_count_for_nothing() 
     """After a rename the footer may have bounds of another column of that name."""
     world = make()
     (marker,) = group_of(world, [None]).parts
-    facts = FooterFacts(key=marker.p, bytes=1, bounds=(RowGroupFacts(10, 100, (0, 9, 0)),))
-    for made_of, bounds in (({}, (0, 9, 0)), ({"old": ("ID", ("old",))}, None)):
+    both = ((0, 9, 0), (5, 6, 0))
+    facts = FooterFacts(key=marker.p, bytes=1, bounds=(RowGroupFacts(10, 100, both),))
+    for made_of, bounds in (({}, both), ({"old": ("ID", ("old",))}, (None, (5, 6, 0)))):
         state: Any = SimpleNamespace(
             columns_of=lambda _, made=made_of: SimpleNamespace(made_of=made)
         )
-        (group,) = slices._row_groups(state, marker, "id", {marker.p: facts})
+        (group,) = slices._row_groups(state, marker, ("id", "d"), {marker.p: facts})
         assert group.bounds == bounds
 
 

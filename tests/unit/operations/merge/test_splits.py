@@ -14,7 +14,7 @@ from firnline.log.records import Marker
 from firnline.operations.kernel_tasks import change_of
 from firnline.operations.merge.groups import MergePlan, PlannedGroup
 from firnline.operations.merge.plan import plan_merge
-from firnline.operations.merge.splits import MARK, MOST_TASKS, slicing_column
+from firnline.operations.merge.splits import MARK, MOST_TASKS, slicing_columns
 from firnline.parquet.part import WrittenPart
 from firnline.settings.load import TableSettings
 from tests.support.log_tables import put_append, snapshot
@@ -22,6 +22,10 @@ from tests.support.world import make_world
 
 MIB = 2**20
 SCHEMA = {"id": "BIGINT", "other": "BIGINT", "x": "DOUBLE", "t": "VARCHAR", "d": "INTEGER"}
+
+
+def zorder(*columns: str) -> dict[str, Any]:
+    return {"columns": list(columns), "method": "zorder"}
 
 
 @dataclass
@@ -77,7 +81,7 @@ def test_a_group_above_the_limit_is_as_many_tasks_as_it_has_shares_of_it() -> No
     model.append(*[10 * MIB] * 5)
     plan = model.plan()
     (group,) = plan.groups
-    assert (group.slices, group.sliced_by, group.outputs) == (4, "id", 4)
+    assert (group.slices, group.sliced_by, group.outputs) == (4, ("id",), 4)
     assert (plan.tasks, plan.parts_out) == (4, 4)
     assert plan.to_json()["groups"][0]["tasks"] == 4
 
@@ -86,7 +90,7 @@ def test_a_group_at_the_limit_is_one_task() -> None:
     model = Model()
     model.append(*[4 * MIB] * 4)
     (group,) = model.plan().groups
-    assert (group.slices, group.sliced_by, group.outputs) == (1, None, 1)
+    assert (group.slices, group.sliced_by, group.outputs) == (1, (), 1)
 
 
 def test_by_default_a_sorted_group_is_one_task_and_a_clustered_one_is_two_targets_each() -> None:
@@ -150,30 +154,35 @@ def test_what_is_merged_by_one_task_belongs_to_no_split_group() -> None:
     model = Model()
     model.append(*[10 * MIB] * 2)
     parts = tuple(model.parts.values())
-    group = PlannedGroup("d=1", parts, outputs=2, slices=2, sliced_by="id")
+    group = PlannedGroup("d=1", parts, outputs=2, slices=2, sliced_by=("id",))
     one = WrittenPart(key=model.name(), partition="d=1", bytes=1, rows=1, stats={})
     change = change_of(model.state, [(group, KernelResult(group=0, parts=(one,)))])
     assert [m.c for m in change.adds] == [None]
 
 
 @pytest.mark.parametrize(
-    ("settings", "column"),
+    ("settings", "columns"),
     [
-        ({"sort_by": ["t", "id"]}, "t"),
-        ({"sort_by": ["id desc"]}, "id"),
-        ({}, None),
-        ({"sort_by": ["x"]}, None),
-        ({"sort_by": ["id"], "cluster_by": ["other"]}, "other"),
-        ({"cluster_by": {"columns": ["id", "t"], "method": "zorder"}}, None),
-        ({"cluster_by": {"columns": ["id"], "method": "hash"}}, None),
-        ({"sort_by": ["id"], "primary_key": ["t", "id"]}, "id"),
-        ({"sort_by": ["other"], "primary_key": ["id"]}, None),
-        ({"sort_by": ["id"], "merge": {"sql": "FROM source_files"}}, None),
+        ({"sort_by": ["t", "id"]}, ("t",)),
+        ({"sort_by": ["id desc"]}, ("id",)),
+        ({}, ()),
+        ({"sort_by": ["x", "id"]}, ()),
+        ({"sort_by": ["id"], "cluster_by": ["other", "t"]}, ("other",)),
+        ({"sort_by": ["other"], "cluster_by": zorder("id", "t")}, ("id", "t")),
+        ({"cluster_by": zorder("x", "t", "gone")}, ("t",)),
+        ({"cluster_by": zorder("id", "t"), "merge": {"sql": "FROM source_files"}}, ()),
+        ({"cluster_by": {"columns": ["id"], "method": "hash"}}, ()),
+        ({"sort_by": ["id"], "primary_key": ["t", "id"]}, ("id",)),
+        ({"sort_by": ["other"], "primary_key": ["id"]}, ()),
+        ({"sort_by": ["id"], "merge": {"sql": "FROM source_files"}}, ()),
     ],
 )
-def test_a_group_is_cut_by_the_first_column_of_its_order_where_that_keeps_rows_right(
-    settings: dict[str, Any], column: str | None
+def test_a_group_is_cut_by_the_columns_of_its_order_that_keep_rows_right(
+    settings: dict[str, Any], columns: tuple[str, ...]
 ) -> None:
-    """No bounds hold for NaN; rows of one key stay together; a query may look at all rows."""
+    """By the first, or of a z-order by all.
+
+    No bounds hold for NaN; rows of one key stay together; a query may look at all rows.
+    """
     given = TableSettings.model_validate({"name": "t", "root": "memory://b/t", **settings})
-    assert slicing_column(given, SCHEMA) == column
+    assert slicing_columns(given, SCHEMA) == columns
