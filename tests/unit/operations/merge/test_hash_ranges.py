@@ -33,10 +33,13 @@ from firnline.operations.options import (
     Evolution,
     LazyOptions,
     MergeOptions,
+    ReplaceOptions,
     RewriteOptions,
     SchemaFixOptions,
 )
 from firnline.operations.properties.run import run_apply
+from firnline.operations.replace.run import preview as preview_replace
+from firnline.operations.replace.run import run_replace
 from firnline.operations.rewrite.run import preview as preview_rewrite
 from firnline.operations.schema_fix.run import run_schema_fix
 from firnline.predicate.sql import parse_sql
@@ -227,6 +230,18 @@ def test_a_lazy_delete_is_pending_in_one_bucket() -> None:
         for marker in markers
     ]
     assert Counter(pending) == {1: 1, 0: PARTS - 1}
+
+
+def test_a_replace_of_equal_rows_reads_the_part_of_their_bucket_alone(tmp_path: Path) -> None:
+    world = bucketed()
+    options = ReplaceOptions(column="x", start=0, end=100, equal={"id": 320}, mode="eager")
+    plan = preview_replace(world.table, options)
+    assert (sum(len(group.parts) for group in plan.groups), plan.dropped) == (1, ())
+    rows = pa.table({"id": pa.array([320], pa.int32()), "x": [7]})
+    report = run_replace(world.table, lambda: engine(world, tmp_path), options, RUN, data=rows)
+    assert (report.parts_read, report.parts_excluded) == (1, PARTS - 1)
+    assert found(world, "id = 320") == [320]
+    assert len(found(world, "id >= 0")) == 640
 
 
 @pytest.mark.long
