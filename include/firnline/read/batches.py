@@ -11,7 +11,7 @@ import re
 from collections import deque
 from collections.abc import Callable, Generator, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
-from contextlib import closing
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 
 import msgspec
@@ -146,25 +146,11 @@ class _Decoder:
         self.store = store
         self._schema = schema
         self._files = PartFiles(keep_failure=False)
-        self._number = self._files.add(store)
 
     def batches(self, part: ReadPart) -> Generator[pa.RecordBatch]:
         """Yield the rows of a part. Raises _UnlikeError before the first one."""
-        try:
-            path = self._files.path(self.store, part)
-            source = path or PartFile(self._files, self._files.url(self._number, part))
-            with pq.ParquetFile(source, pre_buffer=path is not None) as file:
-                names = self._held(file.schema_arrow)
-                for number in range(file.num_row_groups):
-                    if isinstance(source, PartFile) and source.size > WHOLE:
-                        source.hold(_spans(file.metadata.row_group(number), names))
-                    yield from map(self._whole, _group(file, number, names))
-        except FirnlineError:
-            raise
-        except FileNotFoundError:
-            raise is_gone(part.key) from None
-        except UNREADABLE as error:
-            raise not_readable(part.key, str(error).split("\n", 1)[0]) from None
+        with opened(part, self.store, self._files) as stored:
+            yield from map(self._whole, stored.batches(self._held(stored.schema)))
 
     def _held(self, found: pa.Schema) -> list[str]:
         """Return the columns that a part has. Raises _UnlikeError."""
@@ -189,12 +175,58 @@ class _Decoder:
         return pa.RecordBatch.from_arrays(columns, schema=self._schema)
 
 
-def _group(file: pq.ParquetFile, number: int, names: list[str]) -> _Batches:
-    """Yield the rows of one row group; without columns, as many as it has."""
-    if names:
-        yield from file.iter_batches(BATCH_ROWS, [number], names, use_threads=False)
-        return
-    rows = file.metadata.row_group(number).num_rows
+@dataclass(frozen=True, slots=True)
+class Stored:
+    """An open part: its columns as they are stored."""
+
+    file: pq.ParquetFile
+    source: str | PartFile
+
+    @property
+    def schema(self) -> pa.Schema:
+        """The columns, with the types that Arrow reads."""
+        return self.file.schema_arrow
+
+    @property
+    def rows(self) -> int:
+        """Number of rows."""
+        return int(self.file.metadata.num_rows)
+
+    def batches(self, names: list[str]) -> _Batches:
+        """Yield columns of all rows; without any, batches of as many rows.
+
+        Requests: one per row group, more for columns that lie apart; none if the part is small.
+        """
+        for number in range(self.file.num_row_groups):
+            if isinstance(self.source, PartFile) and self.source.size > WHOLE:
+                self.source.hold(_spans(self.file.metadata.row_group(number), names))
+            if names:
+                yield from self.file.iter_batches(BATCH_ROWS, [number], names, use_threads=False)
+            else:
+                yield from _nothing(self.file.metadata.row_group(number).num_rows)
+
+
+@contextmanager
+def opened(part: ReadPart, store: Store, files: PartFiles) -> Iterator[Stored]:
+    """Open a part, with one request for its footer; what fails in the block names the part.
+
+    Raises:
+        PartGoneError, PartUnreadableError, StoreError.
+    """
+    try:
+        path = files.path(store, part)
+        source = path or PartFile(files, files.url(files.add(store), part))
+        with pq.ParquetFile(source, pre_buffer=path is not None) as file:
+            yield Stored(file, source)
+    except FirnlineError:
+        raise
+    except FileNotFoundError:
+        raise is_gone(part.key) from None
+    except UNREADABLE as error:
+        raise not_readable(part.key, str(error).split("\n", 1)[0]) from None
+
+
+def _nothing(rows: int) -> _Batches:
     for start in range(0, rows, BATCH_ROWS):
         nothing = pa.nulls(min(BATCH_ROWS, rows - start))
         yield pa.RecordBatch.from_arrays([nothing], names=[""])
