@@ -19,6 +19,9 @@ import pytest
 import firnline
 from firnline.append.append import Appender
 from firnline.errors import PartUnreadableError
+from firnline.log.txn_file import RunIdentity
+from firnline.operations.delete.run import run_delete
+from firnline.operations.options import DeleteOptions
 from firnline.read import duckdb
 from firnline.read.batches import SAME, Ahead
 from firnline.read.duckdb import BATCH_ROWS, Limits
@@ -123,6 +126,13 @@ def test_what_arrow_cannot_decide_is_read_by_duckdb(
         by_arrow(scan, monkeypatch)
 
 
+def test_parts_with_hidden_rows_are_read_by_duckdb_beside_the_others() -> None:
+    world = table_of(pa.table({"a": [1, 2]}), pa.table({"a": [3]}))
+    where = DeleteOptions(where="a = 2", mode="lazy")
+    run_delete(world.table, lambda: pytest.fail("no part is read"), where, RunIdentity(run_id="r"))
+    assert sorted(firnline.scan(world.table).to_arrow()["a"].to_pylist()) == [1, 3]
+
+
 def test_a_part_without_a_column_has_nulls_there(monkeypatch: pytest.MonkeyPatch) -> None:
     world = table_of(pa.table({"a": [1, 2]}), pa.table({"a": [3], "b": ["x"]}))
     rows = by_arrow(firnline.scan(world.table), monkeypatch).sort_by("a").to_pylist()
@@ -131,7 +141,9 @@ def test_a_part_without_a_column_has_nulls_there(monkeypatch: pytest.MonkeyPatch
     assert sorted(alone["b"].to_pylist(), key=str) == [None, None, "x"]
 
 
-def test_a_part_of_another_type_is_converted_by_duckdb_and_not_opened_by_every_thread() -> None:
+def test_a_part_of_another_type_is_converted_by_duckdb_and_not_opened_by_every_thread(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     wide = pa.table({"a": list(range(2_000))})
     world = table_of(*[wide] * 8)
     for number in range(8):
@@ -142,6 +154,8 @@ def test_a_part_of_another_type_is_converted_by_duckdb_and_not_opened_by_every_t
     assert found.schema.field("a").type == pa.int64()
     assert sorted(found["a"].to_pylist()) == list(range(8))
     assert world.store.counters.get - before <= 8 + 2
+    with pytest.raises(pytest.fail.Exception, match="DuckDB reads"):
+        by_arrow(scan, monkeypatch)
 
 
 def test_text_that_is_not_utf8_is_an_error_that_names_the_part() -> None:
