@@ -15,6 +15,7 @@ from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 
 import msgspec
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
@@ -171,7 +172,7 @@ class _Decoder:
                 continue
             columns.append(rows.column(kind.name))
             if pa.types.is_string(kind.type):
-                columns[-1].validate(full=True)
+                _check_text(columns[-1])
         return pa.RecordBatch.from_arrays(columns, schema=self._schema)
 
 
@@ -224,6 +225,13 @@ def opened(part: ReadPart, store: Store, files: PartFiles) -> Iterator[Stored]:
         raise is_gone(part.key) from None
     except UNREADABLE as error:
         raise not_readable(part.key, str(error).split("\n", 1)[0]) from None
+
+
+def _check_text(column: pa.StringArray) -> None:
+    """Raise pa.ArrowInvalid for text that is not UTF-8; one pass over all bytes tells ASCII."""
+    data = column.buffers()[2]
+    if data is not None and np.frombuffer(data, np.int8).min(initial=0) < 0:
+        column.validate(full=True)
 
 
 def _nothing(rows: int) -> _Batches:
