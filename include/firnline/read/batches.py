@@ -1,6 +1,6 @@
 """Give a read as Arrow batches: parts that hold the rows as they are by Arrow, others by DuckDB.
 
-Arrow decodes a part in about three quarters of the CPU time in which DuckDB decodes and converts
+Arrow decodes a part in about four fifths of the CPU time in which DuckDB decodes and converts
 it. DuckDB reads what has a condition (it also skips by Bloom filters) or one row per key, and parts
 in which rows are hidden, or in which a column has another name or type.
 """
