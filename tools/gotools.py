@@ -98,6 +98,15 @@ def caches() -> Iterator[Path]:
     yield CACHE / "bin"
 
 
+def cached(name: str) -> Path:
+    """Return the folder of this name in one of ``caches``, else in the first that can be written.
+
+    Raises EnvironmentFaultError as ``writable_cache``.
+    """
+    found = next((home for each in caches() if (home := each / name).exists()), None)
+    return found or writable_cache() / name
+
+
 def writable_cache() -> Path:
     """Return the first of ``caches`` that can be written. Raises EnvironmentFaultError."""
     for folder in caches():

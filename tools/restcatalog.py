@@ -17,7 +17,7 @@ from py4j.java_gateway import GatewayParameters, JavaGateway, launch_gateway
 from py4j.protocol import Py4JError
 
 from firnline.errors import EnvironmentFaultError
-from tools.gotools import caches, writable_cache
+from tools.gotools import cached
 from tools.maven import ensure_jars, java, read_list, spark_jars
 from tools.processes import Service, end
 from tools.system_packages import run_install
@@ -25,7 +25,6 @@ from tools.system_packages import run_install
 VERSION = "1.11.0"
 """Of Iceberg: 1.12.0 was published without the jar of its tests."""
 JARS = Path(__file__).with_suffix(".sha256")
-_NAME = f"restcatalog-{VERSION}"
 _STOP_SECONDS = 5.0
 _HADOOP = ("hadoop-client-api-*.jar", "hadoop-client-runtime-*.jar")
 
@@ -35,8 +34,7 @@ def ensure() -> list[Path]:
 
     Raises EnvironmentFaultError.
     """
-    found = next((home for each in caches() if (home := each / _NAME).exists()), None)
-    ours = ensure_jars(read_list(JARS), found or writable_cache() / _NAME)
+    ours = ensure_jars(read_list(JARS), cached(f"restcatalog-{VERSION}"))
     return ours + [jar for name in _HADOOP for jar in spark_jars().glob(name)]
 
 

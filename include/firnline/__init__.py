@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     __version__: str
 
+    from firnline import spark as spark
     from firnline.api import (
         append_files,
         append_rows,
@@ -120,6 +121,8 @@ if not TYPE_CHECKING:
     def __getattr__(name: str) -> Any:  # noqa: ANN401 -- whatever the name stands for
         if name == "__version__":
             return import_module("importlib.metadata").version("firnline")
+        if name == "spark":
+            return import_module("firnline.spark")
         if name not in __all__:
             raise AttributeError(f"module 'firnline' has no attribute {name!r}")
         options = "firnline.operations.options" if name.endswith("Options") else "firnline.api"
@@ -127,4 +130,4 @@ if not TYPE_CHECKING:
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__, "__version__"})
+    return sorted({*globals(), *__all__, "__version__", "spark"})

@@ -71,3 +71,26 @@ def test_a_part_that_cannot_be_read_is_an_error_after_the_others(
     assert ended.code == 1
     assert part.name in ended.out
     assert "1 of the parts of table events could not be analyzed, 2 were" in ended.err
+
+
+def test_parts_without_hash_ranges_are_told_and_read_with_hashes(
+    firnline: Firnline, tmp_path: Path
+) -> None:
+    root = f"file://{tmp_path}/users"
+    for number in range(3):
+        rows = pa.table({"id": [number, number + 10]})
+        Appender(open_table(settings_for_root(root))).append(rows)
+    declared = f"tables: {{users: {{root: '{root}', cluster_by: {{columns: [id], method: hash}}}}}}"
+    asked = ("--settings", settings_file(tmp_path, declared))
+    assert firnline("properties", "apply", "users", "--yes", *asked).code == 0
+    told = firnline("analyze", "users", *asked).out
+    assert "3 parts state no hash range of hash(id): with --hashes these columns are read." in told
+    plan = firnline("analyze", "users", "--hashes", "--dry-run", *asked).out
+    assert "hash(id)" in plan
+    assert "and of 3 the columns to hash, of 3 parts of users would be read" in plan
+    done = firnline("analyze", "users", "--hashes", *asked).out
+    assert "hash(id)" in done
+    again = firnline("analyze", "users", "--hashes", *asked).out
+    assert (
+        "The log has the statistics of users that footers can have, and its hash ranges." in again
+    )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pytest
 
@@ -71,3 +72,40 @@ def test_a_footer_of_a_very_wide_table_is_two_gets(store_root: StoreRoot) -> Non
     report = run_analyze(opened(store_root), AnalyzeOptions(), RUN)
     assert report.parts == PARTS
     assert spent(report.requests)["get"] == 1 + 2 * PARTS + PROBE["get"]
+
+
+def test_hash_ranges_are_a_get_for_each_small_part(s3_root: StoreRoot) -> None:
+    appender = Appender(opened(s3_root))
+    for number in range(PARTS):
+        appender.append(pa.table({"id": [number, number + 100], "x": ["a", "b"]}))
+    clustered = {"cluster_by": {"columns": ["id"], "method": "hash"}}
+    run_apply(opened(s3_root, **clustered), RUN)
+    run_analyze(opened(s3_root), AnalyzeOptions(), RUN)  # the bounds
+    forget()
+    report = run_analyze(opened(s3_root), AnalyzeOptions(hashes=True), RUN)
+    assert (report.parts, report.plan["requests"]) == (PARTS, PARTS)
+    assert spent(report.requests) == {
+        "get": 1 + PARTS + PROBE["get"],
+        "put": 2 + PROBE["put"],
+        "list": 2,
+        "delete": PROBE["delete"],
+    }
+    again = run_analyze(opened(s3_root), AnalyzeOptions(hashes=True), RUN)
+    assert (again.transactions, again.plan["parts"]) == ((), 0)
+    assert "put" not in spent(again.requests)
+
+
+def test_of_a_large_part_the_hashed_columns_are_a_get_for_each_row_group(
+    s3_root: StoreRoot,
+) -> None:
+    noise = np.random.default_rng(3)
+    table = opened(s3_root, merge={"row_group_rows": 10_000})
+    rows = {"id": np.arange(40_000), **{f"c{n}": noise.random(40_000) for n in range(8)}}
+    Appender(table).append(pa.table(rows))
+    run_apply(opened(s3_root, cluster_by={"columns": ["id"], "method": "hash"}), RUN)
+    run_analyze(opened(s3_root), AnalyzeOptions(), RUN)
+    forget()
+    report = run_analyze(opened(s3_root), AnalyzeOptions(hashes=True), RUN)
+    assert report.parts == 1
+    assert spent(report.requests)["get"] == 1 + 1 + 4 + PROBE["get"]
+    assert report.requests["bytes_in"] < 40_000 * 8 * 3

@@ -58,6 +58,36 @@ def test_every_name_is_there_and_documented() -> None:
     assert set(firnline.__all__) <= set(dir(firnline))
 
 
+@pytest.mark.parametrize(
+    "written",
+    [
+        "import firnline; read = firnline.spark.frame",
+        "import firnline.spark; read = firnline.spark.frame",
+        "from firnline.spark import frame as read",
+        "from firnline.spark.frame import frame as read",
+        "from firnline.spark.frame import frame; import firnline; read = firnline.spark.frame",
+        "import firnline.spark.frame; read = firnline.spark.frame",
+        "import firnline; firnline.spark.frame; from firnline.spark.frame import frame as read",
+    ],
+)
+def test_a_frame_is_called_by_every_name_whatever_was_imported_first(written: str) -> None:
+    code = f"""
+{written}
+from firnline.errors import NoTableError
+try:
+    read(None, "memory://bucket/t", where="a > 1", at=None)
+except NoTableError:
+    print("called")
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.stdout.strip() == "called", done.stderr
+
+
+def test_what_the_package_for_spark_does_not_have_is_no_attribute() -> None:
+    with pytest.raises(AttributeError, match=r"'firnline\.spark' has no attribute 'farme'"):
+        firnline.spark.farme  # type: ignore[attr-defined]  # noqa: B018 - type checkers know it too
+
+
 def test_importing_the_package_imports_none_of_it() -> None:
     code = (
         "import sys, firnline;"

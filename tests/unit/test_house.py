@@ -13,6 +13,8 @@ from collections.abc import Iterator
 from graphlib import TopologicalSorter
 from pathlib import Path
 
+import pytest
+
 from tools.bootstrap import REPO, UV_VERSION
 
 MAX_FILE_LINES = 600
@@ -108,27 +110,35 @@ def test_no_modules_import_each_other_in_a_circle() -> None:
     assert len(list(graph.static_order())) == len(paths)  # raises CycleError, which names it
 
 
-FRONT_DOOR = REPO / "include" / "firnline" / "__init__.py"
-"""The one package with something in it: the names that users call, imported when asked for."""
+FRONT_DOORS = [
+    REPO / "include" / "firnline" / "__init__.py",
+    REPO / "include" / "firnline" / "spark" / "__init__.py",
+]
+"""The packages with something in them: the names that users call, imported when asked for."""
 
 
 def test_no_package_says_anything_at_import() -> None:
-    packages = [p for p in code_files() if p.name == "__init__.py" and p != FRONT_DOOR]
+    packages = [p for p in code_files() if p.name == "__init__.py" and p not in FRONT_DOORS]
     assert [name(path) for path in packages if path.read_text(encoding="utf-8")] == []
 
 
-def test_the_front_door_imports_nothing_until_a_name_is_asked_for() -> None:
+@pytest.mark.parametrize("package", ["firnline", "firnline.spark"])
+def test_a_front_door_imports_nothing_until_a_name_is_asked_for(package: str) -> None:
     # Airflow parses DAG files again and again, and each of them imports firnline.
-    code = "import sys, firnline; print(sorted(n for n in sys.modules if n.startswith(PREFIXES)))"
-    prefixes = ("firnline.", "duckdb", "pyarrow", "polars", "obstore", "pydantic", "fsspec")
+    code = "import sys, PACKAGE; print([n for n in sys.modules if n.startswith(PREFIXES)])"
+    prefixes = ("firnline.", "duckdb", "pyarrow", "polars", "obstore", "pydantic", "fsspec", "py4j")
     done = subprocess.run(
-        [sys.executable, "-c", code.replace("PREFIXES", repr(prefixes))],
+        [
+            sys.executable,
+            "-c",
+            code.replace("PREFIXES", repr(prefixes)).replace("PACKAGE", package),
+        ],
         check=True,
         capture_output=True,
         text=True,
         env={**os.environ, "PYTHONPATH": str(REPO / "include")},
     )
-    assert done.stdout.strip() == "[]"
+    assert done.stdout.strip() == str([package] if "." in package else [])
 
 
 def test_no_file_names_a_registry_or_this_machine() -> None:

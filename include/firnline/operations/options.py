@@ -44,6 +44,14 @@ class AnalyzeOptions(msgspec.Struct, frozen=True, kw_only=True):
     """Options of an analyze."""
 
     partitions: Partitions = ()
+    hashes: Annotated[
+        bool,
+        Option(
+            "Hash ranges",
+            "Also read the columns of `bucket` fields and of a hash cluster, in the parts that "
+            "state no range of their hashes.",
+        ),
+    ] = False
     dry_run: DryRun = False
 
 

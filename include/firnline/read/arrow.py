@@ -73,16 +73,21 @@ def _check(fragment: dataset.ParquetFileFragment, schema: pa.Schema, files: Part
         found: pa.Schema = fragment.physical_schema
     except UNREADABLE as error:
         raise files.take_failure() or unreadable(key, error) from None
+    problem = misfit(found, schema)
+    if problem is not None:
+        raise UsageError(f"part {key} {problem}: Arrow would not read it", next_step=_INSTEAD)
+
+
+def misfit(found: pa.Schema, schema: pa.Schema) -> str | None:
+    """Return what Arrow would silently read as null in a part, or fail on; None if nothing."""
     spelled = {fold_name(name): name for name in found.names}
     for field in schema:
         name = spelled.get(fold_name(field.name))
         if name is not None and name != field.name:
-            problem = f"has column {name!r}, which the table spells {field.name!r}"
-        elif name is not None and not _fits(found.field(name).type, field.type):
-            problem = f"has column {name!r} as {found.field(name).type}, and not {field.type}"
-        else:
-            continue
-        raise UsageError(f"part {key} {problem}: Arrow would not read it", next_step=_INSTEAD)
+            return f"has column {name!r}, which the table spells {field.name!r}"
+        if name is not None and not _fits(found.field(name).type, field.type):
+            return f"has column {name!r} as {found.field(name).type}, and not {field.type}"
+    return None
 
 
 def _fits(stored: pa.DataType, wanted: pa.DataType) -> bool:

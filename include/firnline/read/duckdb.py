@@ -14,11 +14,11 @@ import duckdb
 import msgspec
 import pyarrow as pa
 
-from firnline.errors import FirnlineError, KernelError, PartUnreadableError, UsageError
+from firnline.errors import FirnlineError, KernelError, UsageError
 from firnline.kernel.duckdb import quote_text
 from firnline.kernel.faults import first_line, scratch_full
 from firnline.kernel.inputs import sql_type
-from firnline.read.files import PartFiles, is_gone
+from firnline.read.files import PartFiles, is_gone, not_readable
 from firnline.read.sql import RESERVED, read_query
 from firnline.read.task import ReadPart, ReadTask
 from firnline.store.base import Store
@@ -31,7 +31,7 @@ BATCH_ROWS = 65_536
 _MISSING = re.compile(r"No such file or directory|No files found that match the pattern")
 _FORMATS = {".parquet": "FORMAT parquet, COMPRESSION zstd", ".csv": "FORMAT csv, HEADER"}
 _files: WeakKeyDictionary[Connection, PartFiles] = WeakKeyDictionary()
-_unfinished: WeakSet[Generator[pa.RecordBatch]] = WeakSet()
+unfinished: WeakSet[Generator[pa.RecordBatch]] = WeakSet()
 """Streams that may hold a connection."""
 
 
@@ -146,7 +146,7 @@ def stream(task: ReadTask, store: Store, limits: Limits) -> pa.RecordBatchReader
             connection.close()
 
     rows = batches()
-    _unfinished.add(rows)
+    unfinished.add(rows)
     return pa.RecordBatchReader.from_batches(source.schema, rows)
 
 
@@ -157,7 +157,7 @@ def close_unfinished() -> None:
     Once Python's shutdown has begun, Arrow no longer releases the iterator of a reader, and its
     connection would never be closed: DuckDB would then report errors on standard error.
     """
-    for rows in list(_unfinished):
+    for rows in list(unfinished):
         with suppress(ValueError):  # another thread is reading from it
             rows.close()
 
@@ -229,11 +229,7 @@ def _translated(error: Exception, files: PartFiles | None, limits: Limits) -> Fi
         name, key = named
         if _MISSING.search(str(error)):
             return is_gone(key)
-        return PartUnreadableError(
-            f"part {key} is not readable: {first_line(error).replace(name, key)}",
-            next_step="inspect it with `firnline verify --deep`; restore the object from a backup "
-            "or drop the part",
-        )
+        return not_readable(key, first_line(error).replace(name, key))
     if isinstance(error, duckdb.OutOfMemoryException):
         return KernelError(
             f"the read does not fit into its memory ({first_line(error)})",

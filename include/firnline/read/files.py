@@ -13,6 +13,7 @@ import itertools
 import re
 import threading
 from collections import OrderedDict
+from collections.abc import Sequence
 from typing import Any
 from urllib.parse import quote, unquote
 
@@ -183,6 +184,7 @@ class PartFile:
         self._files = files
         self._url = url
         self._at = 0
+        self._held: list[tuple[int, bytes]] = []
         self.size = files.locate(url)[2]
         self.closed = False
 
@@ -206,9 +208,25 @@ class PartFile:
 
     def read(self, length: int = -1) -> bytes:
         """Read as from any file; raises as ``PartFiles.read``."""
-        data = self._files.read(self._url, self._at, self.size if length < 0 else length)
+        wanted = self.size - self._at if length < 0 else length
+        data = self._from_held(wanted)
+        if data is None:
+            data = self._files.read(self._url, self._at, wanted)
         self._at += len(data)
         return data
+
+    def hold(self, spans: Sequence[tuple[int, int]]) -> None:
+        """Fetch (start, end) with a request each, and keep them for reads until the next call."""
+        self._held = []
+        self._held = [
+            (start, self._files.read(self._url, start, end - start)) for start, end in spans
+        ]
+
+    def _from_held(self, length: int) -> bytes | None:
+        for start, data in self._held:
+            if start <= self._at and self._at + length <= start + len(data):
+                return data[self._at - start : self._at - start + length]
+        return None
 
     def flush(self) -> None:
         """Do nothing: the file is read-only."""
@@ -224,6 +242,15 @@ def is_gone(key: str) -> PartGoneError:
         f"part {key} has no object any more: this snapshot was held for longer than "
         "cleanup.grace, or the object was deleted",
         next_step="read again; if it persists, `firnline verify` lists what is missing",
+    )
+
+
+def not_readable(key: str, why: str) -> PartUnreadableError:
+    """Return the error for a part whose object is no Parquet file, or a damaged one."""
+    return PartUnreadableError(
+        f"part {key} is not readable: {why}",
+        next_step="inspect it with `firnline verify --deep`; restore the object from a backup "
+        "or drop the part",
     )
 
 

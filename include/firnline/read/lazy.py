@@ -8,7 +8,8 @@ import msgspec
 import polars as pl
 from polars.io.plugins import register_io_source
 
-from firnline.read.duckdb import Limits, stream
+from firnline.read.batches import stream
+from firnline.read.duckdb import Limits
 from firnline.read.task import ReadTask
 from firnline.store.base import Store
 

@@ -118,13 +118,17 @@ class Scan(Shown):
     ) -> pa.RecordBatchReader:
         """Return the rows as a stream of Arrow batches, in no order, read on demand.
 
-        Memory: ``memory`` bytes for DuckDB, a batch (65,536 rows), and per thread the column
-        chunks of one row group. Beyond that, one row per key is chosen on disk.
+        Parts that hold the rows as they are are decoded by Arrow, all others by DuckDB: those with
+        hidden rows or other column types, and every part if there is a ``where`` or a key.
+
+        Memory: ``memory`` bytes for DuckDB or for batches decoded ahead, a batch (65,536 rows), and
+        per thread its first batch and the column chunks of one row group. Beyond that, one row per
+        key is chosen on disk.
 
         Raises, also while it is read:
             PartGoneError, PartUnreadableError, StoreError, ScratchFullError, KernelError.
         """
-        from firnline.read.duckdb import stream
+        from firnline.read.batches import stream
 
         return stream(self.plan.task, self.table.store, self.limits(memory, threads))
 

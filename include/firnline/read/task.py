@@ -23,6 +23,11 @@ class ReadPart(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     sources: int = -1
     """Index into ``ReadTask.sources`` of its column names; -1: all as in the table."""
 
+    @property
+    def as_stored(self) -> bool:
+        """Return True if all of its rows are visible, in columns of the table's names."""
+        return self.hidden < 0 > self.sources
+
 
 class ReadTask(msgspec.Struct, frozen=True, kw_only=True):
     """Parts of one table, and the rows and columns to return."""

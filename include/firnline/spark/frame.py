@@ -1,5 +1,7 @@
 """A table as a data frame that Spark's own Parquet reader fills: ``frame(spark, "events")``.
 
+``firnline.spark.frame`` may be called, too: it is this module as soon as somebody has imported it.
+
 The driver plans from the log, and Spark reads the parts of the plan by their paths, with its own
 file systems and credentials.
 """
@@ -7,9 +9,11 @@ file systems and credentials.
 from __future__ import annotations
 
 import os
+import sys
 from collections import Counter
 from collections.abc import Iterable
 from pathlib import Path
+from types import ModuleType
 from typing import TYPE_CHECKING
 
 from firnline.errors import UsageError
@@ -56,6 +60,15 @@ def frame(  # noqa: PLR0913 -- those of ``scan``
     _check(spark, found.plan)
     base = _base(Root.parse(found.table.settings.root), found.table.access)
     return PartRows.of(spark, found.plan, base).frame()
+
+
+class _Called(ModuleType):
+    """The type of this module, which is called as its function is."""
+
+    __call__ = staticmethod(frame)
+
+
+sys.modules[__name__].__class__ = _Called
 
 
 def _check(spark: SparkSession, plan: ReadPlan) -> None:

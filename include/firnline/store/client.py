@@ -254,11 +254,16 @@ class ObjectClient:
 
     def get_many(self, keys: Sequence[str]) -> Iterator[tuple[str, bytes | None]]:
         """Yield whole objects, prefetched within bounds; None for a missing one."""
-        return transfer.each(keys, lambda key: (key, self._or_none(key, None)))
+        return self._each(keys, None)
 
     def get_heads(self, keys: Sequence[str], length: int) -> Iterator[tuple[str, bytes | None]]:
         """Yield the first ``length`` bytes of each object, as ``get_many``."""
-        return transfer.each(keys, lambda key: (key, self._or_none(key, length)))
+        return self._each(keys, length)
+
+    def _each(self, keys: Sequence[str], length: int | None) -> Iterator[tuple[str, bytes | None]]:
+        in_folder = self._requests.backend.scheme == "file"
+        at_once = transfer.AT_ONCE_IN_FOLDER if in_folder else transfer.CONCURRENCY
+        return transfer.each(keys, lambda key: (key, self._or_none(key, length)), at_once)
 
     def _or_none(self, key: str, length: int | None) -> bytes | None:
         try:

@@ -29,12 +29,15 @@ CONCURRENCY = 32
 """Concurrent requests. Threads, not a private event loop: measured with objects of 1 KB on 2 cores,
 threads read 1.2 (S3) to 2 times (local files) as many a second, and they also work inside a thread
 that runs an event loop."""
+AT_ONCE_IN_FOLDER = 8
+"""The same in a local folder, which answers before a thread has started: measured with 30 files of
+1 KB, 32 threads take 1.6 times the CPU time of 8 and twice the time, with 2,000 files the same."""
 LOOK_AHEAD = 2 * CONCURRENCY
 """Objects that are prefetched at most; bounds the memory."""
 
 
-def each(keys: Sequence[str], one: Callable[[str], T]) -> Generator[T]:
-    """Call ``one`` for every key, concurrently; yields the results in the order of ``keys``.
+def each(keys: Sequence[str], one: Callable[[str], T], at_once: int = CONCURRENCY) -> Generator[T]:
+    """Call ``one`` for every key, ``at_once`` at a time; yields the results in their order.
 
     Nothing is fetched before the first result is taken, and no more than LOOK_AHEAD objects are
     prefetched. The first error ends it.
@@ -43,7 +46,7 @@ def each(keys: Sequence[str], one: Callable[[str], T]) -> Generator[T]:
         yield from map(one, keys)
         return
     todo = iter(keys)
-    pool = ThreadPoolExecutor(min(CONCURRENCY, len(keys)), thread_name_prefix="firnline-store")
+    pool = ThreadPoolExecutor(min(at_once, len(keys)), thread_name_prefix="firnline-store")
     ahead: deque[Future[T]] = deque(pool.submit(one, key) for key in islice(todo, LOOK_AHEAD))
     try:
         while ahead:

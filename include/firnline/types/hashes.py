@@ -74,12 +74,13 @@ def around(parts: Iterable[Hashes]) -> Hashes:
         if common is None:
             common = dict(mine)
         else:
-            common = {a: _hull(common[a], mine[a]) for a in common.keys() & mine.keys()}
+            common = {a: hull(common[a], mine[a]) for a in common.keys() & mine.keys()}
     found = (each for each in (common or {}).values() if not each.is_whole)
     return tuple(sorted(found, key=lambda each: each.about))
 
 
-def _hull(one: HashRange, other: HashRange) -> HashRange:
+def hull(one: HashRange, other: HashRange) -> HashRange:
+    """Return the range that holds for the rows of both."""
     mine, theirs = one.bounds, other.bounds
     if mine is None or theirs is None:
         return other if mine is None else one

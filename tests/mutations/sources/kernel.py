@@ -334,7 +334,7 @@ KERNEL = (
     Mutation(
         name="a hash range that one input states holds for all",
         file="include/firnline/types/hashes.py",
-        old="{a: _hull(common[a], mine[a]) for a in common.keys() & mine.keys()}",
+        old="{a: hull(common[a], mine[a]) for a in common.keys() & mine.keys()}",
         new="{**mine, **common}",
         breaks="After a merge with parts of another client reads of a bucket miss their rows.",
         caught_by=("tests/unit/types/test_hashes.py",),

@@ -32,9 +32,10 @@ def test_every_key_is_fetched_once(count: int) -> None:
     assert list(each(keys, str)) == keys
 
 
-def test_no_more_is_under_way_than_allowed() -> None:
+@pytest.mark.parametrize("allowed", [CONCURRENCY, 3])
+def test_no_more_is_under_way_than_allowed(allowed: int) -> None:
     lock, running, most = threading.Lock(), 0, 0
-    full = threading.Barrier(CONCURRENCY, timeout=HUNG_S)
+    full = threading.Barrier(allowed, timeout=HUNG_S)
 
     def one(key: str) -> None:
         nonlocal running, most
@@ -45,8 +46,8 @@ def test_no_more_is_under_way_than_allowed() -> None:
         with lock:
             running -= 1
 
-    list(each([str(number) for number in range(10 * CONCURRENCY)], one))
-    assert most == CONCURRENCY
+    list(each([str(number) for number in range(10 * allowed)], one, allowed))
+    assert most == allowed
 
 
 class Taken(list[str]):

@@ -1,4 +1,4 @@
-"""``firnline analyze``: state in the log what the footers of parts say of their columns."""
+"""``firnline analyze``: state in the log what parts say of their columns."""
 
 from __future__ import annotations
 
@@ -34,6 +34,7 @@ commands = typer.Typer()
     [
         "firnline analyze flights --dry-run",
         "firnline analyze flights --partitions 'sched_dep_month=2013-*'",
+        "firnline analyze flights --hashes",
     ],
 )
 def analyze(
@@ -45,8 +46,10 @@ def analyze(
     """Fill in the statistics of parts from their footers; no part is rewritten.
 
     Of the columns of partition, order, key and ttl, and those of the setting statistics: use it
-    after a column was added there, or on parts of other clients. Appends and merges state the same
-    by themselves. Safe beside everything else, and to stop at any time: the next run goes on.
+    after a column was added there, or on parts of other clients. With --hashes it also reads the
+    columns of bucket fields and hash clusters, so that conditions on them skip parts of imports and
+    of older versions. Appends and merges state the same by themselves. Safe beside everything else,
+    and to stop at any time: the next run goes on.
     """
     opened = open_target(table, settings)
     require_table(opened)
@@ -69,7 +72,7 @@ def _run(table: Table, options: AnalyzeOptions, as_json: bool) -> None:
             f"stopped; the statistics of {name} that were committed stay",
             next_step="run the same command again: it goes on with the other parts",
         ),
-        counting("analyzing", name, table.clock, silent=as_json, unit="footer") as tell,
+        counting("analyzing", name, table.clock, silent=as_json, unit="part") as tell,
     ):
         try:
             report = run_analyze(table, options, identity(table), tell)
@@ -83,13 +86,14 @@ def _run(table: Table, options: AnalyzeOptions, as_json: bool) -> None:
 def _render_plan(data: dict[str, Any]) -> None:
     _render_without(data["table"], data)
     if not data["parts"]:
-        output.line(f"The log has the statistics of {data['table']} that footers can have.")
+        output.line(_complete(data["table"], data))
         return
     columns = [output.Column("column", wrap=True), output.Column("parts that lack it", number=True)]
-    rows = [[name, output.number(count)] for name, count in data["lacking"].items() if count]
+    lacking = {**data["lacking"], **data["lacking_hashes"]}
+    rows = [[name, output.number(count)] for name, count in lacking.items() if count]
     output.table(columns, rows)
     output.line()
-    columns = [output.Column("partition", wrap=True), output.Column("footers", number=True)]
+    columns = [output.Column("partition", wrap=True), output.Column("parts", number=True)]
     partitions = list(data["partitions"].items())
     output.table(
         columns, ([name or "-", output.number(count)] for name, count in partitions[:SHOWN])
@@ -97,10 +101,19 @@ def _render_plan(data: dict[str, Any]) -> None:
     if len(partitions) > SHOWN:
         output.line(f"… and {output.number(len(partitions) - SHOWN)} more: --json lists them")
     output.line()
+    what = "footers"
+    if data["parts_to_hash"]:
+        what = f"footers, and of {data['parts_to_hash']:,} the columns to hash,"
     output.line(
-        f"The footers of {counted(data['parts'], 'part')} of {data['table']} would be read, with "
+        f"The {what} of {counted(data['parts'], 'part')} of {data['table']} would be read, with "
         f"about {counted(data['requests'], 'request')}."
     )
+
+
+def _complete(table: str, plan: dict[str, Any]) -> str:
+    if plan["lacking_hashes"] and not plan["parts_not_hashed"]:
+        return f"The log has the statistics of {table} that footers can have, and its hash ranges."
+    return f"The log has the statistics of {table} that footers can have."
 
 
 def _render_without(table: str, plan: dict[str, Any]) -> None:
@@ -124,6 +137,12 @@ def _render_without(table: str, plan: dict[str, Any]) -> None:
             "correct it there, unless rows to come bring it."
         )
 
+    if plan["parts_not_hashed"]:
+        output.line(
+            f"{counted(plan['parts_not_hashed'], 'part')} state no hash range of "
+            f"{', '.join(plan['lacking_hashes'])}: with --hashes these columns are read."
+        )
+
 
 def _render_report(data: dict[str, Any]) -> None:
     from firnline.units import about_duration
@@ -131,18 +150,22 @@ def _render_report(data: dict[str, Any]) -> None:
     number = output.number
     _render_without(data["table"], data["plan"])
     if not data["plan"]["parts"]:
-        output.line(f"The log has the statistics of {data['table']} that footers can have.")
+        output.line(_complete(data["table"], data["plan"]))
         return
     if data["failures"]:
         render_failures(data)
     output.pairs(
         [
-            ("columns", ", ".join(data["plan"]["columns"])),
+            ("columns", ", ".join([*data["plan"]["columns"], *_hashed(data["plan"])]) or "-"),
             ("parts that state more", number(data["parts"])),
-            ("footers without them", number(data["parts_without"])),
+            ("parts without them", number(data["parts_without"])),
             ("replaced meanwhile", number(data["parts_gone"])),
             ("transactions", ", ".join(map(number, data["transactions"])) or "-"),
             ("requests", requests_text(data["requests"])),
             ("time", about_duration(round(data["seconds"] * 1000))),
         ]
     )
+
+
+def _hashed(plan: dict[str, Any]) -> list[str]:
+    return [name for name, parts in plan["lacking_hashes"].items() if parts]

@@ -1,13 +1,14 @@
-"""Plan an analyze: the live parts that lack bounds of a column which the table keeps bounds of."""
+"""Plan an analyze: the live parts that lack bounds or hash ranges which the table keeps of them."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from firnline.log.records import Marker
+from firnline.operations.kernel_tasks import buckets
 from firnline.parquet.footers import FooterFacts
 from firnline.settings.load import TableSettings
 from firnline.state.partitions import choose
@@ -22,13 +23,35 @@ _NO_FOOTER = WITHOUT_BOUNDS | {"UUID"}
 
 
 @dataclass(frozen=True, slots=True)
+class Hashed:
+    """What a table keeps hash ranges of: the column of a bucket, or those of a hash cluster."""
+
+    columns: tuple[str, ...]
+    forms: tuple[str, ...]
+    """The bytes that are hashed, by the types of the table; see ``types.murmur3.form_of``."""
+    buckets: int
+    """Number of buckets; 0: the hash itself."""
+
+    def __str__(self) -> str:
+        number = f"{self.buckets}, " if self.buckets else ""
+        return f"{'bucket' if self.buckets else 'hash'}({number}{', '.join(self.columns)})"
+
+
+@dataclass(frozen=True, slots=True)
 class Lacking:
-    """A part that lacks bounds."""
+    """A part that lacks bounds or hash ranges."""
 
     partition: str
     marker: Marker
     columns: Mapping[str, str]
-    """Name in the part, by column of the table."""
+    """Name in the part, by column of the table without bounds."""
+    hashed: Mapping[Hashed, Hashed] = field(default_factory=dict)
+    """With the names in the part, by what the part states no range of."""
+
+    @property
+    def steps(self) -> int:
+        """Return how often it is opened: for its footer, and for columns to hash."""
+        return bool(self.columns) + bool(self.hashed)
 
     def stats_from(self, facts: FooterFacts) -> Stats:
         """Return the bounds that a footer states, by their names in the part.
@@ -47,7 +70,7 @@ class Lacking:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AnalyzePlan:
-    """Footers to read."""
+    """Footers and columns to read."""
 
     seq: int
     columns: tuple[str, ...]
@@ -62,15 +85,33 @@ class AnalyzePlan:
     """In the order of partitions and names."""
     complete: int
     """Number of the other parts of these partitions."""
+    hashed: tuple[Hashed, ...] = ()
+    """What the table keeps hash ranges of."""
+    not_hashed: int = 0
+    """Parts that state no such range, where columns are not to be read."""
 
     @property
     def nothing_to_do(self) -> bool:
-        """Return True if no footer can say more than the log."""
+        """Return True if no part that would be read can say more than the log."""
         return not self.lacking
+
+    @property
+    def steps(self) -> int:
+        """Return the number of footers to read, and of parts with columns to hash."""
+        return sum(part.steps for part in self.lacking)
+
+    @property
+    def named(self) -> str:
+        """Return what is to be stated, in words."""
+        hashed = dict.fromkeys(str(each) for part in self.lacking for each in part.hashed)
+        words = [f"statistics of {', '.join(self.columns)}"] if self.columns else []
+        words += [f"hash ranges of {', '.join(hashed)}"] if hashed else []
+        return " and ".join(words)
 
     def to_json(self) -> dict[str, Any]:
         """Return totals, also by partition and by column."""
         by_column = Counter(column for part in self.lacking for column in part.columns)
+        by_hash = Counter(str(each) for part in self.lacking for each in part.hashed)
         return {
             "seq": self.seq,
             "columns": list(self.columns),
@@ -79,8 +120,11 @@ class AnalyzePlan:
             "columns_unknown": list(self.unknown),
             "parts": len(self.lacking),
             "parts_complete": self.complete,
-            "requests": len(self.lacking),
+            "parts_to_hash": sum(bool(part.hashed) for part in self.lacking),
+            "requests": self.steps,
             "lacking": {column: by_column[column] for column in self.columns},
+            "lacking_hashes": {str(each): by_hash[str(each)] for each in self.hashed},
+            "parts_not_hashed": self.not_hashed,
             "partitions": dict(Counter(part.partition for part in self.lacking)),
         }
 
@@ -91,27 +135,32 @@ def plan_analyze(
     *,
     stated: TableSettings | None = None,
     partitions: Sequence[str] = (),
+    hashes: bool = False,
 ) -> AnalyzePlan:
-    """Find the parts whose markers lack bounds that their footers may have.
+    """Find the parts whose markers lack bounds that their footers may have, or hash ranges.
 
     Args:
         snapshot: the state to plan on.
         settings: in force; ``statistics_columns`` are the columns.
         stated: as the caller has them; None if they are the same.
         partitions: globs over partition paths; empty for all.
+        hashes: also read columns for hash ranges.
 
     Raises UsageError: a glob matches no partition.
     """
     wanted = [name for name in settings.statistics_columns if name in snapshot.schema]
     named = (stated or settings).statistics
     columns = tuple(name for name in wanted if _in_footers(snapshot.schema[name]))
+    kept = hashed_of(settings, snapshot.schema)
     lacking: list[Lacking] = []
-    complete = 0
+    complete = not_hashed = 0
     for partition in choose(snapshot.partitions, partitions):
         for marker in sorted(snapshot.partitions[partition], key=lambda m: m.p):
             missing = _missing(snapshot, marker, columns)
-            if missing:
-                lacking.append(Lacking(partition, marker, missing))
+            ranges = _not_hashed(snapshot, marker, kept)
+            not_hashed += bool(ranges) and not hashes
+            if missing or (ranges and hashes):
+                lacking.append(Lacking(partition, marker, missing, ranges if hashes else {}))
             else:
                 complete += 1
     return AnalyzePlan(
@@ -126,7 +175,41 @@ def plan_analyze(
         unknown=tuple(name for name in named if name not in snapshot.schema),
         lacking=tuple(lacking),
         complete=complete,
+        hashed=kept,
+        not_hashed=not_hashed,
     )
+
+
+def hashed_of(settings: TableSettings, schema: Mapping[str, str]) -> tuple[Hashed, ...]:
+    """Return what a table keeps hash ranges of, as far as its columns have hashes."""
+    from firnline.kernel.hashes import forms_of
+    from firnline.types.murmur3 import form_of_sql
+
+    found: list[Hashed] = []
+    for each in buckets(settings, schema):
+        form = form_of_sql(normalise(schema[each.column]))
+        if form is not None:
+            found.append(Hashed((each.column,), (form,), each.count))
+    cluster = settings.cluster_by
+    if cluster is not None and cluster.method == "hash" and schema.keys() >= {*cluster.columns}:
+        forms = forms_of([normalise(schema[name]) for name in cluster.columns])
+        if forms is not None:
+            found.append(Hashed(tuple(cluster.columns), forms, 0))
+    return tuple(found)
+
+
+def _not_hashed(
+    snapshot: Snapshot, marker: Marker, wanted: Sequence[Hashed]
+) -> Mapping[Hashed, Hashed]:
+    held = snapshot.columns_of(marker)
+    # A range of hashes of other bytes is not counted again: the part would give the same.
+    stated = {(each.columns, each.buckets) for each in snapshot.hashes_of(marker)}
+    found: dict[Hashed, Hashed] = {}
+    for each in wanted:
+        names = [held.names(column) for column in each.columns]
+        if (each.columns, each.buckets) not in stated and all(len(n) == 1 for n in names):
+            found[each] = replace(each, columns=tuple(name for (name,) in names))
+    return found
 
 
 def _in_footers(kind: str) -> bool:

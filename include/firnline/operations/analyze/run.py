@@ -1,6 +1,7 @@
-"""Fill in statistics of parts from their footers: no part is written, only markers are restated.
+"""Fill in what markers of parts lack: no part is written, only markers are restated.
 
-A part never changes, so what its footer says of it is true for ever: a restated marker is united
+Bounds come from footers, hash ranges from the columns that are hashed. A part never changes, so
+what it says of itself is true for ever: a restated marker is united
 with the one that the log has by then, and with nothing if a rival has replaced the part meanwhile.
 Each transaction restates the markers of ``BATCH`` parts, so a run that is stopped has done what it
 has committed, and the next one reads the other footers.
@@ -10,12 +11,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import msgspec
+from msgspec.structs import replace
 
 from firnline.commit.base import Base, take_base
 from firnline.commit.change import Change
 from firnline.commit.transaction import commit
 from firnline.errors import CommitConflictError, RunFailedError
-from firnline.log.records import Marker, stats_json
+from firnline.log.records import NO_STATS, Marker, hashes_json, stats_json
 from firnline.log.txn_file import Counts, RunIdentity
 from firnline.operations.analyze.plan import AnalyzePlan, Lacking, plan_analyze
 from firnline.operations.options import AnalyzeOptions
@@ -25,6 +30,9 @@ from firnline.state.snapshot import Snapshot
 from firnline.table import Table
 from firnline.units import counted
 
+if TYPE_CHECKING:
+    from firnline.operations.analyze.hashes import Counted
+
 OP = "analyze"
 BATCH = 5_000
 """Parts of a transaction: its markers have about 2 MB."""
@@ -33,7 +41,8 @@ _NAMED = 100
 _TELL_EVERY = 10
 
 OnProgress = Callable[[int, int], None]
-"""Callback that takes the number of footers read and their total."""
+"""Callback that takes the number of parts read and their total; one whose footer and columns are
+read counts twice."""
 
 
 class AnalyzeReport(Report, frozen=True, kw_only=True):
@@ -46,18 +55,18 @@ class AnalyzeReport(Report, frozen=True, kw_only=True):
     parts: int
     """Parts whose markers state more now."""
     parts_without: int
-    """Parts whose footers state no bounds of these columns either."""
+    """Parts that say no more: footers without these bounds, columns of types without hashes."""
     parts_gone: int
     """Parts that a rival replaced meanwhile; what replaces them has its own statistics."""
     failed: int
     failures: tuple[Failure, ...]
-    """Parts whose footers could not be read, the first hundred."""
+    """Parts that could not be read, the first hundred."""
     requests: dict[str, int]
     seconds: float
 
 
 class AnalyzeFailedError(RunFailedError):
-    """Some footers could not be read; the others are done."""
+    """Some parts could not be read; the others are done."""
 
     def __init__(self, report: AnalyzeReport) -> None:
         super().__init__(
@@ -83,20 +92,24 @@ def run_analyze(
 ) -> AnalyzeReport:
     """State the bounds of the columns ``statistics_columns`` where a footer has them.
 
-    Requests: those of ``take_base``; per part that lacks bounds one ranged GET, two if its footer
-    has more than 64 KiB; four for the probe of the store, and two PUT per ``BATCH`` parts.
+    With ``hashes`` also the ranges of hashes, of parts that state none.
 
-    Memory: that of a snapshot, and the footers of 64 parts.
+    Requests: those of ``take_base``; per part that lacks bounds one ranged GET, two if its footer
+    has more than 64 KiB; those of ``counted_ranges``; four for the probe of the store, and two PUT
+    per ``BATCH`` parts.
+
+    Memory: that of a snapshot, and the footers of 64 parts; with ``hashes`` 8 times the columns of
+    a row group.
 
     Args:
         table: the table.
         options: which partitions.
         run: who runs it, for the history.
-        on_progress: called every ten footers.
+        on_progress: called every ten parts.
 
     Raises:
         UsageError: a glob matches no partition.
-        AnalyzeFailedError: footers could not be read; all other parts are done.
+        AnalyzeFailedError: parts could not be read; all others are done.
         CommitConflictError, CommitExpiredError, CommitUnknownError: see ``transaction.commit``.
     """
     runner = Runner(table, run)
@@ -127,7 +140,11 @@ def run_analyze(
 def _plan(base: Base, options: AnalyzeOptions) -> AnalyzePlan:
     table = base.table
     return plan_analyze(
-        base.snapshot, table.settings, stated=table.wanted, partitions=options.partitions
+        base.snapshot,
+        table.settings,
+        stated=table.wanted,
+        partitions=options.partitions,
+        hashes=options.hashes,
     )
 
 
@@ -142,22 +159,40 @@ class _Run:
     stated: int = 0
     without: int = 0
     gone: int = 0
-    failed: int = 0
     failures: list[Failure] = field(default_factory=list)
+    _bad: set[str] = field(default_factory=set)
+
+    @property
+    def failed(self) -> int:
+        """Return the number of parts that could not be read."""
+        return len(self._bad)
 
     def execute(self, plan: AnalyzePlan) -> None:
         done = 0
         for start in range(0, len(plan.lacking), BATCH):
             batch = plan.lacking[start : start + BATCH]
-            found: list[tuple[str, Marker]] = []
-            for part, facts in self._footers(batch):
-                marker = self._restated(part, facts)
+            found: dict[str, tuple[str, Marker]] = {}
+            markers = [part.marker for part in batch]
+            for part, marker in self._read(batch):
                 if marker is not None:
-                    found.append((part.partition, marker))
+                    _, bounds = found.get(marker.p, ("", marker))
+                    found[marker.p] = part.partition, replace(bounds, h=marker.h)
                 done += 1
-                if done % _TELL_EVERY == 0 or done == len(plan.lacking):
-                    self.tell(done, len(plan.lacking))
-            self._commit(found, plan.columns)
+                if done % _TELL_EVERY == 0 or done == plan.steps:
+                    self.tell(done, plan.steps)
+            self.without += sum(m.p not in found and m.p not in self._bad for m in markers)
+            self._commit(list(found.values()), plan.named)
+
+    def _read(self, batch: Sequence[Lacking]) -> Iterator[tuple[Lacking, Marker | None]]:
+        """Yield what is to be restated, for every footer and for every part that is hashed."""
+        for part, facts in self._footers([part for part in batch if part.columns]):
+            yield part, self._restated(part, facts)
+        to_hash = [part for part in batch if part.hashed]
+        if to_hash:
+            from firnline.operations.analyze.hashes import counted_ranges
+
+            for part, ranges in counted_ranges(self.base.table.store, to_hash):
+                yield part, self._hashed(part, ranges)
 
     def _footers(self, batch: Sequence[Lacking]) -> Iterator[tuple[Lacking, FooterFacts]]:
         table = self.base.table
@@ -168,25 +203,39 @@ class _Run:
 
     def _restated(self, part: Lacking, facts: FooterFacts) -> Marker | None:
         """Return the marker with what the footer states; None if that is nothing."""
-        marker = part.marker
         if facts.error is not None:
             self._fail(part, facts.error, facts.next_step)
             return None
-        if marker.n is not None and facts.rows != marker.n:
-            self._fail(
-                part,
-                f"{marker.p} has {counted(facts.rows, 'row')}, and the log says {marker.n}",
-                "restore the part from a backup, or drop it",
-            )
-            return None
         stats = part.stats_from(facts)
-        if not stats:
-            self.without += 1
+        if not self._has_rows(part, facts.rows) or not stats:
             return None
-        return Marker(p=marker.p, b=marker.b, t=marker.t, n=facts.rows, s=stats_json(stats))
+        return _marker(part, facts.rows, s=stats_json(stats))
+
+    def _hashed(self, part: Lacking, found: Counted) -> Marker | None:
+        """Return the marker with the ranges that were counted; None if there are none."""
+        if found.error is not None:
+            self._fail(part, found.error.message, found.error.next_step)
+            return None
+        if not self._has_rows(part, found.rows) or not found.ranges:
+            return None
+        return _marker(part, found.rows, h=hashes_json(found.ranges))
+
+    def _has_rows(self, part: Lacking, rows: int) -> bool:
+        """Return True if a part has as many rows as the log says; else it has failed."""
+        marker = part.marker
+        if marker.n in (None, rows):
+            return True
+        self._fail(
+            part,
+            f"{marker.p} has {counted(rows, 'row')}, and the log says {marker.n}",
+            "restore the part from a backup, or drop it",
+        )
+        return False
 
     def _fail(self, part: Lacking, message: str, next_step: str) -> None:
-        self.failed += 1
+        if part.marker.p in self._bad:
+            return  # its footer could not be read, nor could its columns
+        self._bad.add(part.marker.p)
         if len(self.failures) < _NAMED:
             failure = Failure(
                 partition=part.partition,
@@ -196,7 +245,7 @@ class _Run:
             )
             self.failures.append(failure)
 
-    def _commit(self, found: Sequence[tuple[str, Marker]], columns: Sequence[str]) -> None:
+    def _commit(self, found: Sequence[tuple[str, Marker]], named: str) -> None:
         """Restate the markers of the parts that are still live, in one transaction."""
         while found:
             self._renew_base()
@@ -207,7 +256,7 @@ class _Run:
                 return
             try:
                 committed = commit(
-                    self.base.table, self.base, _change(found, columns), self.runner.identity
+                    self.base.table, self.base, _change(found, named), self.runner.identity
                 )
             except CommitConflictError as conflict:
                 self.runner.plan_again(conflict)
@@ -226,7 +275,14 @@ class _Run:
             self.base = self.runner.take_base()
 
 
-def _change(found: Sequence[tuple[str, Marker]], columns: Sequence[str]) -> Change:
+def _marker(
+    part: Lacking, rows: int, s: msgspec.Raw = NO_STATS, h: msgspec.Raw = NO_STATS
+) -> Marker:
+    known = part.marker
+    return Marker(p=known.p, b=known.b, t=known.t, n=rows, s=s, h=h)
+
+
+def _change(found: Sequence[tuple[str, Marker]], named: str) -> Change:
     wanted: Mapping[str, Marker] = {marker.p: marker for _, marker in found}
 
     def refuse(snapshot: Snapshot) -> None:
@@ -244,5 +300,5 @@ def _change(found: Sequence[tuple[str, Marker]], columns: Sequence[str]) -> Chan
         partitions=tuple(sorted({partition for partition, _ in found})),
         states=tuple(wanted.values()),
         refuse=refuse,
-        why=f"statistics of {', '.join(columns)} for {counted(len(wanted), 'part')}",
+        why=f"{named} for {counted(len(wanted), 'part')}",
     )

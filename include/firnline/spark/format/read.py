@@ -15,7 +15,8 @@ from pyspark.sql.types import StructType
 from firnline.errors import UsageError
 from firnline.predicate.sql import parse_sql
 from firnline.predicate.tree import And, Predicate
-from firnline.read.duckdb import Limits, stream
+from firnline.read.batches import stream
+from firnline.read.duckdb import Limits
 from firnline.read.plan import ReadOptions, ReadPlan, plan_read
 from firnline.read.task import ReadTask
 from firnline.spark.format.options import (

@@ -19,6 +19,8 @@ from firnline.kernel.local import LocalEngine
 from firnline.log import codec
 from firnline.log.records import NO_STATS, Marker
 from firnline.log.txn_file import RunIdentity
+from firnline.operations.analyze.run import AnalyzeFailedError, AnalyzeReport, run_analyze
+from firnline.operations.analyze.run import preview as preview_analyze
 from firnline.operations.delete.run import preview as preview_delete
 from firnline.operations.delete.run import run_delete
 from firnline.operations.erase.certificate import list_certificates
@@ -28,15 +30,19 @@ from firnline.operations.erase.run import run_erase
 from firnline.operations.evolve.run import run_lazily
 from firnline.operations.merge.run import run_merge
 from firnline.operations.options import (
+    AnalyzeOptions,
     DeleteOptions,
     EraseOptions,
     Evolution,
     LazyOptions,
     MergeOptions,
+    ReplaceOptions,
     RewriteOptions,
     SchemaFixOptions,
 )
 from firnline.operations.properties.run import run_apply
+from firnline.operations.replace.run import preview as preview_replace
+from firnline.operations.replace.run import run_replace
 from firnline.operations.rewrite.run import preview as preview_rewrite
 from firnline.operations.schema_fix.run import run_schema_fix
 from firnline.predicate.sql import parse_sql
@@ -227,6 +233,110 @@ def test_a_lazy_delete_is_pending_in_one_bucket() -> None:
         for marker in markers
     ]
     assert Counter(pending) == {1: 1, 0: PARTS - 1}
+
+
+def analyze(world: World, **options: Any) -> AnalyzeReport:
+    world.clock.advance(10)
+    return run_analyze(world.table, AnalyzeOptions(hashes=True, **options), RUN)
+
+
+def test_an_analyze_counts_the_buckets_of_parts_that_state_none_and_writes_no_part() -> None:
+    world = bucketed(2)
+    stated = {m.p: m.hashes() for m in live(world)}
+    without_ranges(world)
+    plain = preview_analyze(world.table, AnalyzeOptions())
+    assert (plain.nothing_to_do, plain.not_hashed) == (True, 2 * PARTS)
+    plan = preview_analyze(world.table, AnalyzeOptions(hashes=True)).to_json()
+    assert plan["lacking_hashes"] == {"bucket(8, id)": 2 * PARTS}
+    assert (plan["parts"], plan["requests"]) == (2 * PARTS, 2 * PARTS)
+    assert analyze(world, dry_run=True).transactions == ()
+    assert planned(world, "id = 320") == 8
+    report = analyze(world)
+    assert (report.parts, report.parts_without) == (2 * PARTS, 0)
+    assert {m.p: m.hashes() for m in live(world)} == stated
+    assert planned(world, "id = 320") == 1
+    assert found(world, "id = 320") == [320]
+    again = analyze(world)
+    assert (again.parts, again.plan["parts"], again.transactions) == (0, 0, ())
+
+
+def test_an_analyze_states_the_bucket_of_every_row_and_not_that_of_the_directory() -> None:
+    world = bucketed(1)
+    wrong = next(p for p in snapshot(world).partitions if found_in(world, p, 7))
+    rows = pa.table({"id": pa.array([7], pa.int32()), "x": [1]})
+    V1Client(world).append_rows(wrong, rows, {"id": "INTEGER", "x": "BIGINT"})
+    assert analyze(world).parts == 1
+    assert found(world, "id = 7") == [7, 7]
+    assert planned(world, "id = 7") == 2
+
+
+def test_an_analyze_hashes_rows_that_a_delete_hides_too() -> None:
+    world = bucketed(1)
+    where = DeleteOptions(where="id = 7", mode="lazy")
+    run_delete(world.table, lambda: pytest.fail("no part is read"), where, RUN)
+    stated = {m.p: m.hashes() for m in live(world)}
+    without_ranges(world)
+    analyze(world)
+    assert {m.p: m.hashes() for m in live(world)} == stated
+
+
+def test_an_analyze_of_a_renamed_column_states_the_name_in_the_part() -> None:
+    world = bucketed(1)
+    without_ranges(world)
+    run_lazily(world.table, LazyOptions(evolution=Evolution(rename={"x": "y"})), RUN)
+    assert analyze(world).parts == PARTS
+    assert planned(world, "id = 7") == 1
+    assert found(world, "id = 7") == [7]
+
+
+def test_an_analyze_of_a_widened_column_keeps_what_its_bytes_were() -> None:
+    world = make_world(cluster_by={"columns": ["d"], "method": "hash"})
+    append(world, id=[1], d=pa.array([5], pa.date32()))
+    run_lazily(world.table, LazyOptions(evolution=Evolution(widen={"d": "TIMESTAMP"})), RUN)
+    assert analyze(world).parts == 1
+    ((_, forms, *_),) = ((each.columns, each.forms) for m in live(world) for each in m.hashes())
+    assert forms == ("date",)  # excludes nothing for a timestamp
+    assert found(world, "d = '1970-01-06'") == [1]
+    assert analyze(world).plan["parts"] == 0, "the part would say the same again"
+
+
+def test_an_analyze_states_the_hashes_of_a_cluster_of_several_columns() -> None:
+    world = make_world(cluster_by={"columns": ["id", "d"], "method": "hash"})
+    # Bounds exclude none of them: the first and the last row are the same everywhere.
+    for number in range(20):
+        append(world, id=["a", f"u-{number}", "z", None], d=[0, number, 99, 7])
+    append(world, id=["u-9"])  # lacks a column: none of its rows has a hash
+    where = "id = 'u-2' and d = 2"
+    before = planned(world, where)
+    assert analyze(world).parts == 21
+    assert planned(world, where) < before
+    assert found(world, where) == ["u-2"]
+    ranges = [each for m in live(world) for each in m.hashes()]
+    assert {each.about for each in ranges} == {(("id", "d"), ("text", "long"), 0)}
+    assert [each.bounds for each in ranges].count(None) == 1
+    assert analyze(world).plan["parts"] == 0
+
+
+def test_an_analyze_tells_a_part_that_it_cannot_read_after_the_others() -> None:
+    world = bucketed(1)
+    without_ranges(world)
+    gone = live(world)[3].p
+    world.store.objects.pop(gone)
+    with pytest.raises(AnalyzeFailedError, match=f"(?s){gone}") as caught:
+        analyze(world)
+    assert (caught.value.report.failed, caught.value.report.parts) == (1, PARTS - 1)
+
+
+def test_a_replace_of_equal_rows_reads_the_part_of_their_bucket_alone(tmp_path: Path) -> None:
+    world = bucketed()
+    options = ReplaceOptions(column="x", start=0, end=100, equal={"id": 320}, mode="eager")
+    plan = preview_replace(world.table, options)
+    assert (sum(len(group.parts) for group in plan.groups), plan.dropped) == (1, ())
+    rows = pa.table({"id": pa.array([320], pa.int32()), "x": [7]})
+    report = run_replace(world.table, lambda: engine(world, tmp_path), options, RUN, data=rows)
+    assert (report.parts_read, report.parts_excluded) == (1, PARTS - 1)
+    assert found(world, "id = 320") == [320]
+    assert len(found(world, "id >= 0")) == 640
 
 
 @pytest.mark.long

@@ -1,0 +1,96 @@
+"""Count the hash ranges of parts that state none, by reading the columns that are hashed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+import msgspec
+
+from firnline.errors import FirnlineError, PartGoneError, PartUnreadableError
+from firnline.kernel.hashes import range_of
+from firnline.operations.analyze.plan import Hashed, Lacking
+from firnline.read.batches import Stored, opened
+from firnline.read.files import PartFiles
+from firnline.read.task import ReadPart
+from firnline.store.base import Store
+from firnline.store.transfer import each
+from firnline.types.hashes import Hashes, HashRange, hull
+from firnline.types.murmur3 import form_of
+from firnline.types.sql import fold_name
+
+AT_ONCE = 8
+"""Parts that are read at a time: each holds the columns of one row group."""
+
+
+@dataclass(frozen=True, slots=True)
+class Counted:
+    """What the rows of a part say."""
+
+    rows: int = 0
+    ranges: Hashes = ()
+    """With the names in the part; none of columns whose type in the part has no hash."""
+    error: FirnlineError | None = None
+
+
+def counted_ranges(store: Store, parts: Sequence[Lacking]) -> Iterator[tuple[Lacking, Counted]]:
+    """Yield the ranges of many parts, in their order.
+
+    Requests: one per part of up to 256 KiB, else one for its footer and one per row group, more if
+    the columns lie apart.
+    """
+    files = PartFiles(keep_failure=False)
+    by_key = {part.marker.p: part for part in parts}
+
+    def one(key: str) -> tuple[Lacking, Counted]:
+        part, size = by_key[key], by_key[key].marker.b
+        try:
+            whole = ReadPart(key=key, bytes=size, place=0, partition=0)
+            with opened(whole, store, files) as stored:
+                return part, Counted(stored.rows, _ranges(stored, list(part.hashed.values())))
+        except (PartGoneError, PartUnreadableError) as error:
+            return part, Counted(error=error)
+
+    yield from each(list(by_key), one, AT_ONCE)
+
+
+def _ranges(stored: Stored, wanted: Sequence[Hashed]) -> Hashes:
+    """Return the ranges of all rows of a part, in one pass over its columns."""
+    spelled = {fold_name(name): name for name in stored.schema.names}
+    if len(spelled) < len(stored.schema.names):
+        return ()  # two columns of one name: which of them is the table's is not known
+    found: dict[Hashed, HashRange] = {}
+    for hashed in wanted:
+        nothing = _of_no_row(stored, hashed, spelled)
+        if nothing is not None:
+            found[hashed] = nothing
+    present = {e: c for e in found if (c := _stored_columns(e, spelled))}
+    names = sorted({name for columns in present.values() for name in columns})
+    for batch in stored.batches(names) if names else ():
+        for hashed, columns in present.items():
+            forms = found[hashed].forms
+            more = range_of([batch], columns, forms, hashed.buckets)
+            more = msgspec.structs.replace(more, columns=hashed.columns)
+            found[hashed] = hull(more, found[hashed])
+    return tuple(found.values())
+
+
+def _of_no_row(stored: Stored, wanted: Hashed, spelled: Mapping[str, str]) -> HashRange | None:
+    """Return the range of no row, by the forms of the part; None if a type there has no hash.
+
+    A column that the part lacks is null in all of its rows, so no row has a hash.
+    """
+    forms: list[str] = []
+    for name, form in zip(wanted.columns, wanted.forms, strict=True):
+        held = spelled.get(fold_name(name))
+        found = form if held is None else form_of(stored.schema.field(held).type)
+        if found is None:
+            return None
+        forms.append(found)
+    return HashRange(wanted.columns, tuple(forms), wanted.buckets, None, None)
+
+
+def _stored_columns(wanted: Hashed, spelled: Mapping[str, str]) -> tuple[str, ...]:
+    """Return the columns as the part spells them; none if it lacks one."""
+    columns = tuple(spelled.get(fold_name(name), "") for name in wanted.columns)
+    return columns if all(columns) else ()
