@@ -106,8 +106,10 @@ def append_rows(
             (``mirror`` of the result). If that fails, the append stands: the failure is in the
             result and a warning in the log, and the next publication makes up for it.
 
-    Raises: as ``firnline.append.append.Appender.append``. UsageError: the settings of the table
-        name no mirror, and ``mirror`` is True; nothing was appended.
+    Raises:
+        UsageError: rows that cannot be the table's, or ``mirror`` for a table whose settings name
+            no mirror; nothing was appended.
+        others: as ``firnline.append.append.Appender.append``.
     """
     import pyarrow as pa
 
@@ -138,7 +140,9 @@ def append_files(
         partition: as ``append_rows``.
         mirror: as ``append_rows``.
 
-    Raises: as ``firnline.append.append.Appender.append_files``; UsageError as ``append_rows``.
+    Raises:
+        UsageError: as ``append_rows``.
+        others: as ``firnline.append.append.Appender.append_files``.
     """
     if isinstance(files, str | Path):
         raise UsageError(f"files is one path, {str(files)!r}", next_step="give a list of paths")
