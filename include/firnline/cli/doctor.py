@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from firnline.errors import FirnlineError
-from firnline.extras import EXTRAS, extra_of
+from firnline.extras import EXTRAS, to_install
 from firnline.units import about_duration, counted
 
 if TYPE_CHECKING:
@@ -93,7 +93,7 @@ def _packages() -> Iterator[Check]:
         try:
             found = version(_PACKAGES.get(package, package))
         except PackageNotFoundError:
-            step = f"pip install '{extra_of(package)}', if you need it"
+            step = f"{to_install(package)}, if you need it"
             yield Check(package, "missing", "not installed", step)
         else:
             yield Check(package, "ok", found)

@@ -7,9 +7,8 @@ from dataclasses import dataclass
 from importlib.util import find_spec
 
 from firnline.errors import MirrorCatalogError, MirrorRefusedError
+from firnline.extras import to_install
 from firnline.table import Table
-
-EXTRA = "firnline[iceberg]"
 
 
 @dataclass(frozen=True)
@@ -41,7 +40,7 @@ def where_is(table: Table) -> Where:
     if find_spec("pyiceberg") is None:
         raise MirrorCatalogError(
             f"the Iceberg mirror of table {name} needs the library pyiceberg",
-            next_step=f"install {EXTRA}",
+            next_step=f"run {to_install('pyiceberg')}",
         )
     identifier = tuple(found.name.replace("{table}", name).split("."))
     return Where(found.catalog, identifier, found.properties)
