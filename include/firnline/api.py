@@ -82,6 +82,32 @@ def open_table(
     return open_with(find_table(table, settings), access or StoreAccess.from_env())
 
 
+def append(
+    table: Table | str,
+    rows: Any,  # noqa: ANN401 - see its description
+    *,
+    partition: str | None = None,
+    mirror: bool = False,
+) -> AppendResult:
+    """Append rows or Parquet files, all of them or none, in one append.
+
+    Args:
+        table: see ``open_table``.
+        rows: rows as for ``append_rows``; or files, as for ``append_files``: a path, or a list of
+            paths.
+        partition: as ``append_rows``.
+        mirror: as ``append_rows``.
+
+    Raises:
+        UsageError: as ``append_rows``.
+        others: as ``append_rows`` and ``append_files``.
+    """
+    files = [rows] if isinstance(rows, str | Path) else rows
+    if isinstance(files, list) and files and all(isinstance(each, str | Path) for each in files):
+        return append_files(table, files, partition=partition, mirror=mirror)
+    return append_rows(table, rows, partition=partition, mirror=mirror)
+
+
 def append_rows(
     table: Table | str,
     rows: Any,  # noqa: ANN401 - see its description

@@ -58,6 +58,29 @@ def test_every_name_is_there_and_documented() -> None:
     assert set(firnline.__all__) <= set(dir(firnline))
 
 
+@pytest.mark.parametrize(
+    "first", ["", "firnline.open_table", "firnline.Appender", "import firnline.append.append"]
+)
+def test_append_is_a_function_whatever_was_imported_before(root: str, first: str) -> None:
+    # The package firnline.append has the same name.
+    code = f"import firnline\n{first}\nprint(firnline.append({root!r}, [{{'id': 1}}]).rows)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert (done.stdout, done.stderr) == ("1\n", "")
+
+
+def test_append_takes_rows_or_files(root: str, tmp_path: Path) -> None:
+    file = tmp_path / "more.parquet"
+    pq.write_table(pa.table({"id": [20, 21]}), file)
+    assert firnline.append(root, ROWS).rows == 10
+    assert firnline.append(root, pl.DataFrame(ROWS), mirror=False).rows == 10
+    assert firnline.append(root, [file]).rows == 2
+    assert firnline.append(root, file).rows == 2
+    assert firnline.append(root, str(file)).rows == 2
+    assert firnline.append(root, []).rows == 0
+    with pytest.raises(UsageError, match="rows are of type int"):
+        firnline.append(root, 7)
+
+
 def test_importing_the_package_imports_none_of_it() -> None:
     code = (
         "import sys, firnline;"

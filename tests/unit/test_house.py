@@ -109,11 +109,14 @@ def test_no_modules_import_each_other_in_a_circle() -> None:
 
 
 FRONT_DOOR = REPO / "include" / "firnline" / "__init__.py"
-"""The one package with something in it: the names that users call, imported when asked for."""
+"""The names that users call, imported when asked for."""
+CALLABLE = REPO / "include" / "firnline" / "append" / "__init__.py"
+"""A package with the name of one of them."""
 
 
 def test_no_package_says_anything_at_import() -> None:
-    packages = [p for p in code_files() if p.name == "__init__.py" and p != FRONT_DOOR]
+    packages = [p for p in code_files() if p.name == "__init__.py"]
+    packages = [p for p in packages if p not in (FRONT_DOOR, CALLABLE)]
     assert [name(path) for path in packages if path.read_text(encoding="utf-8")] == []
 
 
