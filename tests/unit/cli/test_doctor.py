@@ -135,6 +135,21 @@ def test_a_settings_file_with_mistakes_ends_what_needs_it() -> None:
     )
 
 
+def test_versions_of_the_core_are_in_one_row(monkeypatch: pytest.MonkeyPatch) -> None:
+    found = checks(make_world())["libraries"]
+    assert found.state == "ok"
+    for name in ("duckdb", "pyarrow", "obstore", "boto3", "pydantic"):
+        assert f"{name} {version(name)}" in found.found
+
+    def known(name: str) -> str:
+        if name == "obstore":
+            raise PackageNotFoundError(name)
+        return version(name)
+
+    monkeypatch.setattr(doctor, "version", known)
+    assert checks(make_world())["libraries"].found == "not installed: obstore"
+
+
 def test_packages_that_are_missing_say_how_to_install_them(monkeypatch: pytest.MonkeyPatch) -> None:
     def known(name: str) -> str:
         if name in ("polars", "apache-airflow"):
