@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import msgspec
 
-from firnline.append.append import Appender, AppendResult
 from firnline.errors import UsageError
 from firnline.operations.fields import checked
 from firnline.operations.local import identity_here, local_engine
@@ -40,6 +39,7 @@ from firnline.table import Table
 from firnline.table import open_table as open_with
 
 if TYPE_CHECKING:
+    from firnline.append.append import AppendResult
     from firnline.log.txn_file import TxnHeader
     from firnline.operations.cleanup.plan import CleanupPlan
     from firnline.operations.cleanup.run import CleanupReport
@@ -139,6 +139,8 @@ def append_rows(
     """
     import pyarrow as pa
 
+    from firnline.append.append import Appender
+
     opened = open_table(table)
     if mirror:
         _refuse_unmirrored(opened)
@@ -172,6 +174,8 @@ def append_files(
     """
     if isinstance(files, str | Path):
         raise UsageError(f"files is one path, {str(files)!r}", next_step="give a list of paths")
+    from firnline.append.append import Appender
+
     opened = open_table(table)
     if mirror:
         _refuse_unmirrored(opened)
