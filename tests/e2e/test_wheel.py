@@ -75,8 +75,9 @@ def test_the_demo_runs_from_the_wheel_as_a_tool_of_uv(wheel: Path, tmp_path: Pat
     shown = run(firnline, "demo", cwd=tmp_path)
     assert (shown.returncode, shown.stderr.count("Traceback")) == (0, 0), shown.stderr
     assert "27,004 flights in 589 appends" in shown.stdout
-    looked = run(firnline, "parts", "flights", cwd=tmp_path / "firnline-demo")
-    assert "2 of 2 parts are small" in looked.stdout, looked.stderr
+    assert "  firnline health flights\n" in shown.stdout, "it can be looked around in"
+    looked = run(firnline, "health", "flights", cwd=tmp_path / "firnline-demo")
+    assert looked.stdout.count("\nflights ") == 1, looked.stderr
 
 
 def test_the_core_brings_neither_airflow_nor_spark(installed: Path, tmp_path: Path) -> None:

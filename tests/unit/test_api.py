@@ -60,7 +60,9 @@ def test_every_name_is_there_and_documented() -> None:
 
 def test_opening_a_table_imports_nothing_that_reads_or_writes_rows() -> None:
     # pyarrow takes a third of a second of the first one.
-    code = "import sys, firnline; firnline.open_table('memory://t'); print('pyarrow' in sys.modules)"
+    code = (
+        "import sys, firnline; firnline.open_table('memory://t'); print('pyarrow' in sys.modules)"
+    )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "False"
 
