@@ -1,13 +1,13 @@
 # Airflow with firnline: its DAGs, plugin, Spark jobs and settings.
 #
-#   docker build -t firnline .
-#   docker build -t firnline --build-arg BASE=<an Astro runtime of Airflow 3.3> \
+#   docker build -t firnline-airflow .
+#   docker build -t firnline-airflow --build-arg BASE=<an Astro runtime of Airflow 3.3> \
 #                --build-arg RUN_AS=astro .
 #
 # The command line alone, without Airflow, Spark and Java:
 #
-#   docker build -t firnline-cli --target cli .
-#   docker run --rm -e AWS_ACCESS_KEY_ID -e AWS_SECRET_ACCESS_KEY firnline-cli health s3://bucket/t
+#   docker build -t firnline --target cli .
+#   docker run --rm -e AWS_ACCESS_KEY_ID -e AWS_SECRET_ACCESS_KEY firnline health s3://bucket/t
 #
 # BASE has to run Python 3.11 or 3.12, which the lock is made for.
 ARG BASE=apache/airflow:3.3.2-python3.11

@@ -42,7 +42,7 @@ export FIRNLINE_CACHE = $(CURDIR)/.cache/firnline
 unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: help setup check lint unit test test-full mutations servers simulate database demo up bench lock format reference \
-	docs clean clean-demo
+	docs image clean clean-demo
 
 help: ## Print this
 	@printf 'firnline: maintenance of log-structured Parquet tables\n\n'
@@ -134,6 +134,11 @@ reference: setup ## Write the generated tables of docs/
 docs: setup ## Build the site of docs/ (look at it: python -m http.server -d .cache/site)
 	@# What it would say is an advertisement.
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
+
+image: ## Build the image of the command line alone, and start it; needs Docker
+	docker build --target cli -t firnline .
+	docker run --rm firnline --version
+	docker run --rm firnline doctor
 
 clean: ## Remove all that make has made here: .venv, caches, the demo's folder
 	rm -rf .venv .cache .firnline .hypothesis .ruff_cache

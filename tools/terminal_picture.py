@@ -20,6 +20,7 @@ import subprocess
 import sys
 import termios
 from collections.abc import Sequence
+from html import escape, unescape
 from pathlib import Path
 
 from rich.console import Console
@@ -66,6 +67,11 @@ _FORMAT = """\
 </svg>
 """
 _BUTTONS = re.compile(r'\s*<g transform="translate\(26,22\)">.*?</g>', re.DOTALL)
+_TEXT = re.compile(
+    r'<text class="([^"]+)" x="([\d.]+)" y="([\d.]+)" textLength="([\d.]+)" ([^>]*)>([^<]*)</text>'
+)
+_CELL = re.compile(r"\S+(?:\s\S+)*")
+"""Text up to two blanks in a row."""
 _SEQUENCE = re.compile(r"\x1b\[([?0-9;]*)([A-Za-z])|([\r\n])|([^\x1b\r\n]+)|\x1b[()].|\x1b.")
 _DOTS = re.compile(r"[.sxX]{40,} *\[ *\d+%\]")
 
@@ -150,7 +156,29 @@ def draw(command: Sequence[str], written: str) -> str:
         console.print(Text.from_ansi(line), soft_wrap=True)
     console.print()  # else the edge cuts what hangs below the last line
     picture = console.export_svg(title="", theme=_THEME, code_format=_FORMAT, unique_id="t")
-    return _BUTTONS.sub("", picture)
+    return in_cells(_BUTTONS.sub("", picture))
+
+
+def in_cells(picture: str) -> str:
+    """The SVG with a place of its own for each cell of a line.
+
+    A renderer that has none of the fonts and does not know ``textLength`` would shift all that
+    stands behind a gap, since its blanks have another width than the characters.
+    """
+    return _TEXT.sub(_cells, picture)
+
+
+def _cells(found: re.Match[str]) -> str:
+    style, left, top, length, rest, escaped = found.groups()
+    text = unescape(escaped)
+    wide = float(length) / max(len(text), 1)
+    cells = []
+    for cell in _CELL.finditer(text):
+        place = f'x="{float(left) + cell.start() * wide:.6g}" y="{top}"'
+        size = f'textLength="{len(cell[0]) * wide:.6g}"'
+        inner = escape(cell[0]).replace("\xa0", "&#160;")
+        cells.append(f'<text class="{style}" {place} {size} {rest}>{inner}</text>')
+    return "".join(cells)
 
 
 def main(arguments: list[str]) -> int:

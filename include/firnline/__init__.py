@@ -3,7 +3,7 @@
     import firnline
 
     flights = "file:///tmp/flights"
-    firnline.append_rows(flights, [{"carrier": "UA", "delay": 90}, {"carrier": "AA", "delay": 5}])
+    firnline.append(flights, [{"carrier": "UA", "delay": 90}, {"carrier": "AA", "delay": 5}])
     firnline.merge(flights)
     firnline.scan(flights, where="delay > 60").to_arrow()
 
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
     from firnline import spark as spark
     from firnline.api import (
+        append,
         append_files,
         append_rows,
         cleanup,
@@ -78,6 +79,7 @@ __all__ = [
     "Table",
     "TtlOptions",
     "VerifyOptions",
+    "append",
     "append_files",
     "append_rows",
     "changes",
@@ -125,6 +127,8 @@ if not TYPE_CHECKING:
             return import_module("firnline.spark")
         if name not in __all__:
             raise AttributeError(f"module 'firnline' has no attribute {name!r}")
+        if name == "append":  # the package of that name, which can be called
+            return import_module("firnline.append")
         options = "firnline.operations.options" if name.endswith("Options") else "firnline.api"
         return getattr(import_module(_FROM.get(name, options)), name)
 

@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import msgspec
 
-from firnline.append.append import Appender, AppendResult
 from firnline.errors import UsageError
 from firnline.operations.fields import checked
 from firnline.operations.local import identity_here, local_engine
@@ -42,6 +41,7 @@ from firnline.table import Table
 from firnline.table import open_table as open_with
 
 if TYPE_CHECKING:
+    from firnline.append.append import AppendResult
     from firnline.log.txn_file import RunIdentity, TxnHeader
     from firnline.mirror.progress import MirrorProgress
     from firnline.operations.cleanup.plan import CleanupPlan
@@ -87,6 +87,32 @@ def open_table(
     return open_with(find_table(table, settings), access or StoreAccess.from_env())
 
 
+def append(
+    table: Table | str,
+    rows: Any,  # noqa: ANN401 - see its description
+    *,
+    partition: str | None = None,
+    mirror: bool = False,
+) -> AppendResult:
+    """Append rows or Parquet files, all of them or none, in one append.
+
+    Args:
+        table: see ``open_table``.
+        rows: rows as for ``append_rows``; or files, as for ``append_files``: a path, or a list of
+            paths.
+        partition: as ``append_rows``.
+        mirror: as ``append_rows``.
+
+    Raises:
+        UsageError: as ``append_rows``.
+        others: as ``append_rows`` and ``append_files``.
+    """
+    files = [rows] if isinstance(rows, str | Path) else rows
+    if isinstance(files, list) and files and all(isinstance(each, str | Path) for each in files):
+        return append_files(table, files, partition=partition, mirror=mirror)
+    return append_rows(table, rows, partition=partition, mirror=mirror)
+
+
 def append_rows(
     table: Table | str,
     rows: Any,  # noqa: ANN401 - see its description
@@ -111,10 +137,14 @@ def append_rows(
             (``mirror`` of the result). If that fails, the append stands: the failure is in the
             result and a warning in the log, and the next publication makes up for it.
 
-    Raises: as ``firnline.append.append.Appender.append``. UsageError: the settings of the table
-        name no mirror, and ``mirror`` is True; nothing was appended.
+    Raises:
+        UsageError: rows that cannot be the table's, or ``mirror`` for a table whose settings name
+            no mirror; nothing was appended.
+        others: as ``firnline.append.append.Appender.append``.
     """
     import pyarrow as pa
+
+    from firnline.append.append import Appender
 
     opened = open_table(table)
     if mirror:
@@ -143,10 +173,14 @@ def append_files(
         partition: as ``append_rows``.
         mirror: as ``append_rows``.
 
-    Raises: as ``firnline.append.append.Appender.append_files``; UsageError as ``append_rows``.
+    Raises:
+        UsageError: as ``append_rows``.
+        others: as ``firnline.append.append.Appender.append_files``.
     """
     if isinstance(files, str | Path):
         raise UsageError(f"files is one path, {str(files)!r}", next_step="give a list of paths")
+    from firnline.append.append import Appender
+
     opened = open_table(table)
     if mirror:
         _refuse_unmirrored(opened)

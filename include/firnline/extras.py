@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shlex
+from importlib.metadata import PackageNotFoundError, requires
 from importlib.util import find_spec
 
 from firnline.errors import EnvironmentFaultError
@@ -17,9 +19,29 @@ EXTRAS = {
 """Package, as it is imported, -> extra of firnline that installs it."""
 
 
-def extra_of(package: str) -> str:
-    """Return what ``pip install`` takes: ``firnline[spark]``."""
-    return f"firnline[{EXTRAS[package]}]"
+def to_install(package: str) -> str:
+    """Return the command that installs what the extra of a package asks for.
+
+    The requirements themselves, because the extra can be asked for only where firnline is found in
+    an index: ``pip install 'polars>=1.35'``.
+    """
+    return shlex.join(["pip", "install", *_required(EXTRAS[package])])
+
+
+def _required(extra: str) -> list[str]:
+    """Return the requirements of an extra, as the metadata of this installation states them."""
+    from packaging.requirements import Requirement
+
+    try:
+        all_of = [Requirement(line) for line in requires("firnline") or ()]
+    except PackageNotFoundError:  # an executor of Spark, which has the modules alone
+        all_of = []
+    found = []
+    for each in all_of:
+        if each.marker is not None and each.marker.evaluate({"extra": extra}):
+            each.marker = None
+            found.append(str(each))
+    return found or [f"firnline[{extra}]"]
 
 
 def require(package: str) -> None:
@@ -32,12 +54,12 @@ def missing(package: str) -> EnvironmentFaultError:
     """Return the error for a package that is not installed."""
     return EnvironmentFaultError(
         f"the Python package {package} is not installed",
-        next_step=f"install it with pip install '{extra_of(package)}'",
+        next_step=f"install it with {to_install(package)}",
     )
 
 
 def explained(error: BaseException) -> BaseException:
-    """Return the error that says which extra is missing; other errors as they are."""
+    """Return the error that says how to install a package of an extra; others as they are."""
     if isinstance(error, ModuleNotFoundError):
         package = (error.name or "").partition(".")[0]
         if package in EXTRAS and find_spec(package) is None:

@@ -58,6 +58,8 @@ def test_the_version_is_that_of_the_package(firnline: Firnline) -> None:
     from importlib.metadata import version
 
     assert firnline("--version").out == f"firnline {version('firnline')}\n"
+    module = [sys.executable, "-m", "firnline", "--version"]
+    assert subprocess.check_output(module, text=True) == f"firnline {version('firnline')}\n"
 
 
 @pytest.mark.parametrize(

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
+import pytest
+
 from tests.support.cli import LogOnlyTable, Outcome, content_of, settings_file
 
 
@@ -20,6 +22,25 @@ def test_one_table_with_a_row_for_each_check(
     assert lines[0].split() == ["check", "state", "found", "next", "step"]
     assert any(line.startswith("events, conditional puts  ok") for line in lines)
     assert content_of(table.folder) == before
+
+
+def test_a_new_installation_without_a_settings_file_is_not_wrong(
+    firnline: Callable[..., Outcome], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from firnline.settings import load
+
+    monkeypatch.setattr(load, "settings_path", lambda: tmp_path / "tables.yaml")
+    env = {"AIRFLOW_HOME": str(tmp_path / "none"), "FIRNLINE_TABLES": None}
+    found = firnline("doctor", env=env)
+    assert (found.code, found.err) == (0, "")
+    (row,) = [line for line in found.out.splitlines() if line.startswith("settings file")]
+    assert row.split()[2] == "missing"
+    assert "firnline init" in found.out
+    # One that somebody named has to be there.
+    for named in ({"FIRNLINE_TABLES": str(tmp_path / "tables.yaml")}, {}):
+        given = () if named else ("--settings", str(tmp_path / "tables.yaml"))
+        assert firnline("doctor", *given, env=env | named).code == 1
+    assert firnline("doctor", "events", env=env).code == 1
 
 
 def test_what_is_wrong_ends_with_an_exit_code_and_the_next_step(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import os
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -11,6 +12,7 @@ import pyarrow as pa
 import pytest
 
 from firnline.append.append import Appender
+from firnline.cli.commands import init
 from firnline.settings.load import TableSettings, load_settings
 from firnline.table import open_table
 from tests.support.cli import Outcome
@@ -47,12 +49,22 @@ def test_a_table_is_written_into_include_of_the_current_folder(
     )
 
 
+@pytest.fixture
+def answering(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
+    """Makes standard input a terminal at which somebody gives these answers."""
+
+    def give(*lines: str) -> None:
+        answers = io.StringIO("".join(f"{line}\n" for line in lines))
+        monkeypatch.setattr(answers, "isatty", lambda: True, raising=False)
+        monkeypatch.setattr(sys, "stdin", answers)
+
+    return give
+
+
 def test_a_person_is_asked_for_what_is_not_given(
-    firnline: Callable[..., Outcome], place: Path, monkeypatch: pytest.MonkeyPatch
+    firnline: Callable[..., Outcome], place: Path, answering: Callable[..., None]
 ) -> None:
-    answers = io.StringIO(f"file://{place}/t\n\nday(ts), bucket(16, id)\n\nyes\n")
-    monkeypatch.setattr(answers, "isatty", lambda: True, raising=False)
-    monkeypatch.setattr(sys, "stdin", answers)
+    answering(f"file://{place}/t", "", "day(ts), bucket(16, id)", "", "yes")
     found = firnline("init")
     assert (found.code, found.err) == (0, "")
     assert "Name of the table [t]: " in found.out
@@ -61,15 +73,102 @@ def test_a_person_is_asked_for_what_is_not_given(
     assert table.sort_by == ()
 
 
-def test_anything_but_yes_changes_nothing(
-    firnline: Callable[..., Outcome], place: Path, monkeypatch: pytest.MonkeyPatch
+def test_a_wrong_answer_is_asked_for_again(
+    firnline: Callable[..., Outcome], place: Path, answering: Callable[..., None]
 ) -> None:
-    answers = io.StringIO("\n\n\ny\n")
-    monkeypatch.setattr(answers, "isatty", lambda: True, raising=False)
-    monkeypatch.setattr(sys, "stdin", answers)
+    (place / "include").mkdir()
+    (place / "include" / "tables.yaml").write_text(f"tables:\n  a: {{root: 'file://{place}/a'}}\n")
+    roots = ("", f"{place}/t", "s4://x/y", f"file://{place}/a/b", f"file://{place}/t")
+    answering(*roots, "a", "no name", "b", "day(", "day(ts)", "ts, ts", "ts desc", "yes")
+    found = firnline("init")
+    assert (found.code, found.err) == (0, "")
+    said = [line for line in found.out.splitlines() if line.endswith("Once more:")]
+    for line, part in zip(
+        said,
+        [
+            "a table needs a root",
+            "no table can be at this root",
+            "no table can be at this root",
+            "inside the root of a",
+            "has a table 'a' already",
+            "no name",
+            "partition_by",
+            "sort_by",
+        ],
+        strict=True,
+    ):
+        assert part in line
+        assert "/tmp/tmp" not in line
+    table = load_settings().table("b")
+    assert (str(table.partition_by[0]), str(table.sort_by[0])) == ("day(ts)", "ts desc")
+
+
+def test_who_stops_answering_is_told_what_was_wrong_last(
+    firnline: Callable[..., Outcome], place: Path, answering: Callable[..., None]
+) -> None:
+    answering("s4://x/y")
+    found = firnline("init")
+    assert (found.code, found.sentence) == (2, "a table needs a root; give --root")
+    assert not (place / "include").exists()
+
+
+def test_anything_but_yes_changes_nothing(
+    firnline: Callable[..., Outcome], place: Path, answering: Callable[..., None]
+) -> None:
+    answering("", "", "", "y")
     found = firnline("init", "--root", f"file://{place}/t")
     assert (found.code, "Nothing was changed." in found.out) == (1, True)
     assert not (place / "include").exists()
+
+
+@pytest.mark.parametrize("how", ["a file", "no right", "a folder"])
+def test_a_file_that_cannot_be_written_is_refused(
+    firnline: Callable[..., Outcome], place: Path, monkeypatch: pytest.MonkeyPatch, how: str
+) -> None:
+    if how == "a file":
+        (place / "no").write_text("")
+    elif how == "a folder":
+        (place / "no" / "x.yaml.new").mkdir(parents=True)
+    else:  # the tests may run as root, whom nothing is forbidden
+        monkeypatch.setattr(os, "access", lambda *_: False)
+    found = firnline("init", "t", "--root", f"file://{place}/t", "--settings", "no/x.yaml", "--yes")
+    assert found.code == 2
+    assert found.sentence.startswith("no/x.yaml cannot be written: ")
+    assert found.sentence.endswith("; give another file with --settings")
+
+
+def test_tables_in_one_line_are_refused_before_a_question(
+    firnline: Callable[..., Outcome], place: Path, answering: Callable[..., None]
+) -> None:
+    (place / "flow.yaml").write_text("tables: {a: {root: 's3://b/a'}}\n")
+    answering()
+    found = firnline("init", "--settings", "flow.yaml")
+    assert found.code == 2
+    assert "\\n" not in found.sentence
+    assert "write each table and each setting on a line of its own" in found.sentence
+
+
+def test_a_new_file_and_a_new_folder_are_said_before_they_are_made(
+    firnline: Callable[..., Outcome], place: Path
+) -> None:
+    given = ("t", "--root", f"file://{place}/t", "--settings", "no/dir/x.yaml")
+    assert (
+        "no/dir/x.yaml, a new file in the new folder no/dir:"
+        in firnline("init", *given, "--dry-run").out
+    )
+    assert not (place / "no").exists()
+    assert firnline("init", *given, "--yes").code == 0
+    given = ("u", "--root", f"file://{place}/u", "--settings", "no/dir/x.yaml")
+    assert "\nno/dir/x.yaml:\n" in firnline("init", *given, "--yes").out
+
+
+@pytest.mark.parametrize("there", [True, False])
+def test_pools_are_advised_only_where_airflow_is(
+    firnline: Callable[..., Outcome], place: Path, monkeypatch: pytest.MonkeyPatch, there: bool
+) -> None:
+    monkeypatch.setattr(init, "find_spec", lambda _: object() if there else None)
+    found = firnline("init", "t", "--root", f"file://{place}/t", "--yes")
+    assert ("airflow pools import" in found.out) == there
 
 
 def test_a_dry_run_shows_the_lines_and_writes_nothing(

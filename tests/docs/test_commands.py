@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import re
 from pathlib import Path
 from typing import Any
 
@@ -50,8 +51,11 @@ def program() -> Any:
     return typer.main.get_command(app)
 
 
-def test_there_are_commands() -> None:
-    assert sum(1 for page in PAGES for _ in called(page)) > 300
+def test_there_are_as_many_commands_as_the_page_of_tests_says() -> None:
+    page = (REPO / "docs" / "testing.md").read_text(encoding="utf-8")
+    (said,) = re.findall(r"at least\s+(\d+) command lines", page)
+    found = sum(1 for page in PAGES for _ in called(page))
+    assert 0 <= found - int(said) < 100, "correct the page"
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import re
 from pathlib import Path
 
 import pytest
@@ -30,9 +31,12 @@ def broken(page: Path, text: str) -> list[str]:
     return found
 
 
-def test_there_are_pages_and_links() -> None:
+def test_there_are_as_many_links_as_the_page_of_tests_says() -> None:
     assert len(PAGES) > 30
-    assert sum(1 for page in PAGES for _ in links(page.read_text(encoding="utf-8"))) > 250
+    page = (REPO / "docs" / "testing.md").read_text(encoding="utf-8")
+    (said,) = re.findall(r"at least (\d+) links", page)
+    found = sum(1 for page in PAGES for _ in links(page.read_text(encoding="utf-8")))
+    assert 0 <= found - int(said) < 100, "correct the page"
 
 
 @pytest.mark.parametrize("page", PAGES, ids=[str(page.relative_to(REPO)) for page in PAGES])

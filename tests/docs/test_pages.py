@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import json
 import re
 import tomllib
 from pathlib import Path
@@ -15,6 +16,7 @@ from tests.support.cli import inside
 from tests.support.markdown import pages
 from tests.support.pages import WRITING, Reader, blocks
 from tools.bootstrap import REPO
+from tools.notebook import FILE, notebook
 
 
 @pytest.fixture
@@ -44,6 +46,18 @@ def test_a_page_prints_what_it_says(reader: Reader, page: str) -> None:
     reader.follow(list(blocks((REPO / page).read_text(encoding="utf-8"))))
     if WRITING:
         reader.write(REPO / page)
+        FILE.write_text(notebook((REPO / "docs/notebook.md").read_text(encoding="utf-8")))
+
+
+def test_the_notebook_for_jupyter_is_that_of_the_page() -> None:
+    page = (REPO / "docs" / "notebook.md").read_text(encoding="utf-8")
+    text = FILE.read_text(encoding="utf-8")
+    assert text == notebook(page), "python -m tools.notebook"
+    cells = json.loads(text)["cells"]
+    code = ["".join(cell["source"]) for cell in cells if cell["cell_type"] == "code"]
+    assert code == [block.body.rstrip() for block in blocks(page) if block.language == "python"]
+    outputs = [output for cell in cells for output in cell.get("outputs", ())]
+    assert len(outputs) == sum(block.language == "text" for block in blocks(page))
 
 
 def test_what_pages_install_are_extras_of_the_package() -> None:

@@ -33,7 +33,6 @@ def test_the_list_of_decisions_is_complete() -> None:
     assert listed == sorted(page.name for page in folder.glob("0*.md"))
 
 
-@pytest.mark.full("ten seconds of CPU")
 def test_the_site_builds_without_a_warning_and_fetches_nothing(tmp_path: Path) -> None:
     beside = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
     mkdocs = shutil.which("mkdocs", path=beside)
@@ -52,6 +51,7 @@ def test_the_site_builds_without_a_warning_and_fetches_nothing(tmp_path: Path) -
     reference = (site / "api.html").read_text(encoding="utf-8")
     missing = [name for name in firnline.__all__ if f'id="firnline.{name}"' not in reference]
     assert missing == []
+    assert "Append rows or Parquet files" in reference, "of firnline.append"
     fetched = {
         f"{page.name}: {address}"
         for page in site.rglob("*.html")

@@ -139,6 +139,12 @@ def objects(group: Group) -> list[Path]:
     return sorted(path for path in group.root.rglob("*") if path.is_file())
 
 
+def test_a_group_of_a_table_without_partitions_is_named_in_words(group: Group) -> None:
+    task = group.task([], COLUMNS)
+    assert structs.replace(task, group=1, partition="").name == "group 1 (the whole table)"
+    assert structs.replace(task, group=1, partition="d=1").name == "group 1 (partition 'd=1')"
+
+
 def refused(group: Group, task: KernelTask) -> str:
     before = objects(group)
     result = group.run(task)

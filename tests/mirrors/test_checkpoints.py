@@ -87,7 +87,7 @@ def test_without_the_library_the_mirror_is_published_and_says_what_it_lacks(
         put_append(world)
         reports.append(mirror(world))
     assert [len(report.warnings) for report in reports] == [0, 0, 0, 1]
-    assert "install firnline[delta]" in reports[3].warnings[0]
+    assert "pip install 'deltalake" in reports[3].warnings[0]
     assert run_check(world.table).same
 
 

@@ -88,6 +88,38 @@ def test_what_the_package_for_spark_does_not_have_is_no_attribute() -> None:
         firnline.spark.farme  # type: ignore[attr-defined]  # noqa: B018 - type checkers know it too
 
 
+def test_opening_a_table_imports_nothing_that_reads_or_writes_rows() -> None:
+    # pyarrow takes a third of a second of the first one.
+    code = (
+        "import sys, firnline; firnline.open_table('memory://t'); print('pyarrow' in sys.modules)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "False"
+
+
+@pytest.mark.parametrize(
+    "first", ["", "firnline.open_table", "firnline.Appender", "import firnline.append.append"]
+)
+def test_append_is_a_function_whatever_was_imported_before(root: str, first: str) -> None:
+    # The package firnline.append has the same name.
+    code = f"import firnline\n{first}\nprint(firnline.append({root!r}, [{{'id': 1}}]).rows)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert (done.stdout, done.stderr) == ("1\n", "")
+
+
+def test_append_takes_rows_or_files(root: str, tmp_path: Path) -> None:
+    file = tmp_path / "more.parquet"
+    pq.write_table(pa.table({"id": [20, 21]}), file)
+    assert firnline.append(root, ROWS).rows == 10
+    assert firnline.append(root, pl.DataFrame(ROWS), mirror=False).rows == 10
+    assert firnline.append(root, [file]).rows == 2
+    assert firnline.append(root, file).rows == 2
+    assert firnline.append(root, str(file)).rows == 2
+    assert firnline.append(root, []).rows == 0
+    with pytest.raises(UsageError, match="rows are of type int"):
+        firnline.append(root, 7)
+
+
 def test_importing_the_package_imports_none_of_it() -> None:
     code = (
         "import sys, firnline;"

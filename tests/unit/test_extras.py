@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import shlex
 import tomllib
+from importlib.metadata import PackageNotFoundError
 from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
+from packaging.requirements import Requirement
 
 from firnline import extras
 from firnline.errors import EnvironmentFaultError
-from firnline.extras import EXTRAS, explained, extra_of, require
+from firnline.extras import EXTRAS, explained, require, to_install
 
 PYPROJECT = Path(__file__).parents[2] / "pyproject.toml"
 
@@ -20,12 +23,29 @@ def test_every_extra_is_one_of_the_package() -> None:
     assert set(EXTRAS.values()) <= set(project["optional-dependencies"])
 
 
+@pytest.mark.parametrize("package", sorted(EXTRAS))
+def test_what_is_printed_installs_what_the_extra_asks_for(package: str) -> None:
+    # Not firnline[polars]: pip would look for firnline in an index.
+    wanted = tomllib.loads(PYPROJECT.read_text())["project"]["optional-dependencies"]
+    pip, install, *requirements = shlex.split(to_install(package))
+    assert (pip, install) == ("pip", "install")
+    assert {*map(Requirement, requirements)} == {*map(Requirement, wanted[EXTRAS[package]])}
+
+
+def test_without_metadata_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    def none(_: str) -> None:
+        raise PackageNotFoundError
+
+    monkeypatch.setattr(extras, "requires", none)
+    assert to_install("polars") == "pip install 'firnline[polars]'"
+
+
 def test_a_package_that_is_there_is_not_complained_of() -> None:
     require("polars")
     assert explained(error := ModuleNotFoundError(name="polars.nothing")) is error
 
 
-def test_a_package_that_is_missing_is_named_with_its_extra(
+def test_a_package_that_is_missing_is_named_with_the_command_that_installs_it(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     gone = {"pyspark", "airflow"}
@@ -33,11 +53,11 @@ def test_a_package_that_is_missing_is_named_with_its_extra(
     with pytest.raises(EnvironmentFaultError) as caught:
         require("pyspark")
     assert str(caught.value) == (
-        "the Python package pyspark is not installed; install it with pip install 'firnline[spark]'"
+        "the Python package pyspark is not installed; install it with " + to_install("pyspark")
     )
     found = explained(ModuleNotFoundError("no", name="airflow.sdk"))
     assert isinstance(found, EnvironmentFaultError)
-    assert extra_of("airflow") in str(found)
+    assert to_install("airflow") in str(found)
 
 
 @pytest.mark.parametrize(

@@ -129,6 +129,7 @@ PLANS: dict[str, Callable[[str], Any]] = {
     "RewritePlan: ": lambda root: firnline.plan_rewrite(root, REWRITTEN),
     "DropPlan: parts 4, ": lambda root: firnline.plan_drop(root, DROPPED),
     "CleanupPlan": firnline.plan_cleanup,
+    "ReadPlan: columns n, page, partitions 1, parts 4, ": lambda root: firnline.scan(root).plan,
 }
 
 

@@ -15,6 +15,7 @@ from firnline.units import (
     SIZE_UNITS,
     about_duration,
     about_size,
+    counted,
     format_duration,
     format_size,
     parse_duration,
@@ -175,3 +176,11 @@ def test_pydantic_reads_units_and_writes_them_in_json() -> None:
     assert TypeAdapter(Duration).dump_json(1_000) == b'"1s"'
     with pytest.raises(ValidationError, match="512MiB"):
         TypeAdapter(Size).validate_python("x")
+
+
+@pytest.mark.parametrize(
+    ("count", "said"),
+    [(0, "0 parts"), (1, "1 part"), (2, "2 parts"), (2000, "2,000 parts"), (None, "? parts")],
+)
+def test_one_of_a_kind_is_no_plural(count: int | None, said: str) -> None:
+    assert counted(count, "part") == said

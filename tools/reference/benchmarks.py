@@ -10,11 +10,12 @@ from tools.bootstrap import REPO
 from tools.reference.markdown import table
 
 RESULTS = REPO / "docs" / "benchmarks.json"
-SECTIONS = ("sorted", "unsorted", "cleanup")
+SECTIONS = ("sorted", "unsorted", "cold", "cleanup")
 """Those in which others do the same work."""
 _TITLES = {
     "sorted": "[sorted merge](benchmarks.md#sorted-merge)",
     "unsorted": "[unsorted merge](benchmarks.md#unsorted-merge)",
+    "cold": "[unsorted merge, cold](benchmarks.md#unsorted-merge-cold)",
     "cleanup": "[deletion of 100,000 dead parts](benchmarks.md#tombstone-clean-up)",
 }
 

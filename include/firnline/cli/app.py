@@ -5,7 +5,8 @@ from __future__ import annotations
 import io
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, redirect_stderr, redirect_stdout
 from typing import Annotated
 
 import typer
@@ -60,7 +61,7 @@ from firnline.cli.failures import (
     tell,
     usage,
 )
-from firnline.errors import FirnlineError
+from firnline.errors import FirnlineError, UsageError
 from firnline.extras import explained
 
 _HELP = """Maintain log-structured Parquet tables.
@@ -87,6 +88,10 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
 )
+
+
+_COMPLETION = frozenset({"--show-completion", "--install-completion"})
+"""Options that typer adds."""
 
 
 def _print_version(wanted: bool) -> None:
@@ -170,13 +175,38 @@ def run(arguments: Sequence[str]) -> int:
         return tell(explained(error), manner)
 
 
+@contextmanager
+def _in_a_known_shell(arguments: Sequence[str]) -> Iterator[None]:
+    """Raise UsageError where typer prints that it has no completion for the shell, and exits."""
+    if not _COMPLETION.intersection(arguments):
+        yield
+        return
+    said = io.StringIO()
+    try:
+        with redirect_stdout(said), redirect_stderr(io.StringIO()):
+            yield
+    except SystemExit:  # done
+        sys.stdout.write(said.getvalue())
+        raise
+    except typer.Exit as done:
+        if done.exit_code == 0:
+            raise
+        raise UsageError(
+            "there is no completion for this shell",
+            next_step="start the command from bash, zsh or fish",
+        ) from None
+
+
 def _invoke(arguments: Sequence[str]) -> int:
     command = typer.main.get_command(app)
     if "_FIRNLINE_COMPLETE" in os.environ:  # the shell asks for completions
         command.main(prog_name="firnline")
     try:
         # Not command.main(): it swallows Ctrl-C and a closed pipe.
-        with command.make_context("firnline", list(arguments)) as context:
+        with (
+            _in_a_known_shell(arguments),
+            command.make_context("firnline", list(arguments)) as context,
+        ):
             command.invoke(context)
     except typer.Exit as done:
         return done.exit_code

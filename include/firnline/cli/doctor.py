@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from firnline.errors import FirnlineError
-from firnline.extras import EXTRAS, extra_of
+from firnline.extras import EXTRAS, to_install
 from firnline.units import about_duration, counted
 
 if TYPE_CHECKING:
@@ -29,6 +29,8 @@ _SKEW_MS = 60_000
 """Difference of clocks from which on it is wrong; those of writers and runs may differ by minutes
 (docs/guarantees.md), so one minute leaves room."""
 _AIRFLOW_S = 120
+_LIBRARIES = ("duckdb", "pyarrow", "obstore", "boto3", "pydantic")
+"""Of the core, those on whose versions most depends."""
 _PACKAGES = {"airflow": "apache-airflow"}
 """Package, as it is imported, -> distribution, where they differ."""
 
@@ -49,7 +51,7 @@ class Check:
 
 
 def examine(
-    load: Callable[[], Settings],
+    load: Callable[[], Settings | None],
     opened: Callable[[TableSettings], Table],
     names: Sequence[str],
     *,
@@ -62,13 +64,14 @@ def examine(
     ``write`` besides 4 for the probe of the store, and 1 PUT, 1 HEAD and 1 DELETE for its clock.
 
     Args:
-        load: loads the settings file.
+        load: loads the settings file; None: there is none, and none was named.
         opened: opens a table.
         names: of the tables to look at; empty for all of the settings.
         write: also try what needs the right to write.
     """
     yield Check("Python", "ok", f"{sys.version.split()[0]}, {sys.executable}")
     yield Check("firnline", "ok", f"{version('firnline')}, {Path(__file__).parents[1]}")
+    yield _libraries()
     yield from _packages()
     yield from _two_pysparks()
     yield _java()
@@ -76,6 +79,10 @@ def examine(
         settings = load()
     except FirnlineError as error:
         yield Check("settings file", "wrong", error.message, error.next_step)
+        return
+    if settings is None:
+        step = "`firnline init` writes one; a table that is given by its root needs none"
+        yield Check("settings file", "missing", "there is none, so no table was looked at", step)
         return
     known = settings.tables
     yield Check("settings file", "ok", f"{settings.path}, {counted(len(known), 'table')}")
@@ -89,12 +96,25 @@ def examine(
         yield from examine_store(table, write=write)
 
 
+def _libraries() -> Check:
+    found, gone = [], []
+    for name in _LIBRARIES:
+        try:
+            found.append(f"{name} {version(name)}")
+        except PackageNotFoundError:
+            gone.append(name)
+    if gone:
+        step = "install firnline again, with its dependencies"
+        return Check("libraries", "wrong", f"not installed: {', '.join(gone)}", step)
+    return Check("libraries", "ok", ", ".join(found))
+
+
 def _packages() -> Iterator[Check]:
     for package in sorted(EXTRAS):
         try:
             found = version(_PACKAGES.get(package, package))
         except PackageNotFoundError:
-            step = f"pip install '{extra_of(package)}', if you need it"
+            step = f"{to_install(package)}, if you need it"
             yield Check(package, "missing", "not installed", step)
         else:
             yield Check(package, "ok", found)

@@ -79,7 +79,7 @@ def merge_group(
     except ImportError:
         raise  # a missing module on this machine is not the fault of a group
     except Exception as error:  # noqa: BLE001 -- named in the result; a group never stops others
-        result = _failed(task, kernel_fault(_name(task), error), None)
+        result = _failed(task, kernel_fault(task.name, error), None)
     return _with_costs(result, before, store.counters.as_dict(), clock.elapsed_ms() - began)
 
 
@@ -194,7 +194,7 @@ def _check_task(task: KernelTask) -> None:
     known = {fold_name(name) for name, _ in task.columns}
     if len(known) != len(task.columns):
         raise PartSchemaError(
-            f"the schema of {_name(task)} has two columns that differ only in the case of letters",
+            f"the schema of {task.name} has two columns that differ only in the case of letters",
             next_step="give them one spelling with `firnline schema fix`",
         )
     named = [*(key.column for key in task.sort_by), *task.primary_key]
@@ -207,7 +207,7 @@ def _check_task(task: KernelTask) -> None:
         if fold_name(column) not in known:
             raise PartSchemaError(
                 f"column {column!r} of partition_by, sort_by, cluster_by, primary_key, version or "
-                f"keys is not in the table of {_name(task)}",
+                f"keys is not in the table of {task.name}",
                 next_step="correct the column in tables.yaml or in the call",
             )
     if task.primary_key and known.intersection(_RESERVED):
@@ -218,12 +218,8 @@ def _check_task(task: KernelTask) -> None:
         )
 
 
-def _name(task: KernelTask) -> str:
-    return f"group {task.group} (partition {task.partition or 'of the whole table'!r})"
-
-
 def _stopped(task: KernelTask) -> KernelError:
-    return KernelError(f"{_name(task)} was stopped", next_step="run the merge again")
+    return KernelError(f"{task.name} was stopped", next_step="run the merge again")
 
 
 def _failed(task: KernelTask, error: FirnlineError, key: str | None) -> KernelResult:

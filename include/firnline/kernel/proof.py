@@ -241,8 +241,7 @@ def _plain(column: pa.Array) -> pa.Array:
 def differ(task: KernelTask, why: str) -> RowsDifferError:
     """Return the error for a group whose outputs do not hold its rows."""
     return RowsDifferError(
-        f"group {task.group} (partition {task.partition or 'of the whole table'!r}) failed its "
-        f"proof: {why}",
+        f"{task.name} failed its proof: {why}",
         next_step="nothing was changed; check the inputs with `firnline verify --rows`, run it "
         "again on another machine, and report this with the log of the run",
     )

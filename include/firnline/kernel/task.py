@@ -274,6 +274,12 @@ class KernelTask(msgspec.Struct, frozen=True, kw_only=True):
         return plain and not (self.sort_by or self.primary_key or self.only_touched)
 
     @property
+    def name(self) -> str:
+        """The group as messages call it."""
+        where = f"partition {self.partition!r}" if self.partition else "the whole table"
+        return f"group {self.group} ({where})"
+
+    @property
     def has_digests(self) -> bool:
         """True unless a column has a type without digests; then rows are only counted."""
         return all(_has_digests(kind) for _, kind in self.columns)

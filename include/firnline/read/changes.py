@@ -57,7 +57,8 @@ def changes(
         where: a condition that returned rows fulfil, as for ``scan``: of an update only the row
             before or only the row after may fulfil it.
         partitions: as for ``scan``, but a glob may match nothing.
-        settings, access: as for ``scan``.
+        settings: as for ``scan``.
+        access: as for ``scan``.
 
     Raises:
         StreamBehindError: parts or log files that are needed are deleted, or it is not known what

@@ -17,6 +17,7 @@ from firnline.predicate.tree import And, Or, Predicate, bind, columns_of, parse_
 from firnline.properties.in_force import current, in_force
 from firnline.read.task import ReadPart, ReadTask, Sources
 from firnline.settings.load import TableSettings
+from firnline.shown import ShownFigures
 from firnline.state import partitions
 from firnline.state.snapshot import Snapshot
 from firnline.types.calendar import timestamp_text
@@ -38,8 +39,8 @@ class ReadOptions:
     """Globs over partition paths; empty for all."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ReadPlan:
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class ReadPlan(ShownFigures):
     """Parts to read, by partition in the order of insertion, and what to do with the rows."""
 
     seq: int

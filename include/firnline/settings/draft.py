@@ -47,10 +47,10 @@ def add_table(text: str, name: str, values: Mapping[str, object]) -> str:
     places = [at for at, line in enumerate(lines) if _TABLES.match(line)]
     if not places:
         if any(line.startswith("tables") for line in lines):
-            shown = "\n".join(lines_of(name, values))
             raise UsageError(
                 "the settings file writes tables in one line or otherwise than as a block",
-                next_step=f"add these lines yourself:\n{shown}",
+                next_step="write each table and each setting on a line of its own, as in "
+                "docs/settings.md",
             )
         return "\n".join([*lines, "", "tables:", *lines_of(name, values)]) + "\n"
     start, end = places[0] + 1, len(lines)

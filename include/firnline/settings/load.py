@@ -100,6 +100,11 @@ def settings_path() -> Path:
     return next((place for place in places if place.is_file()), beside)
 
 
+def no_settings() -> bool:
+    """Return True if the environment names no settings file, and the usual places have none."""
+    return not os.environ.get("FIRNLINE_TABLES") and not settings_path().is_file()
+
+
 def load_settings(path: Path | str | None = None) -> Settings:
     """Load and validate a settings file; ``path`` defaults to ``settings_path()``.
 

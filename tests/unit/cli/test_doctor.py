@@ -14,6 +14,7 @@ import pytest
 from firnline.cli import doctor
 from firnline.cli.doctor import Check, examine
 from firnline.errors import EnvironmentFaultError, SettingsError, StoreAccessError
+from firnline.extras import to_install
 from firnline.operations.pools import pools_json
 from firnline.settings.load import Settings, TableSettings
 from firnline.store.probe import forget
@@ -134,7 +135,22 @@ def test_a_settings_file_with_mistakes_ends_what_needs_it() -> None:
     )
 
 
-def test_packages_that_are_missing_name_their_extra(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_versions_of_the_core_are_in_one_row(monkeypatch: pytest.MonkeyPatch) -> None:
+    found = checks(make_world())["libraries"]
+    assert found.state == "ok"
+    for name in ("duckdb", "pyarrow", "obstore", "boto3", "pydantic"):
+        assert f"{name} {version(name)}" in found.found
+
+    def known(name: str) -> str:
+        if name == "obstore":
+            raise PackageNotFoundError(name)
+        return version(name)
+
+    monkeypatch.setattr(doctor, "version", known)
+    assert checks(make_world())["libraries"].found == "not installed: obstore"
+
+
+def test_packages_that_are_missing_say_how_to_install_them(monkeypatch: pytest.MonkeyPatch) -> None:
     def known(name: str) -> str:
         if name in ("polars", "apache-airflow"):
             raise PackageNotFoundError(name)
@@ -142,7 +158,7 @@ def test_packages_that_are_missing_name_their_extra(monkeypatch: pytest.MonkeyPa
 
     monkeypatch.setattr(doctor, "version", known)
     found = checks(make_world())
-    assert found["polars"].next_step == "pip install 'firnline[polars]', if you need it"
+    assert found["polars"].next_step == f"{to_install('polars')}, if you need it"
     assert (found["airflow"].state, found["airflow"].bad) == ("missing", False)
 
 

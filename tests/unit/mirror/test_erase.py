@@ -94,7 +94,7 @@ def test_without_the_library_for_checkpoints_the_certificate_waits(
     monkeypatch.setattr(mirrors, "find_spec", lambda name: None)
     found = check(world, erase)
     assert found.status == "waiting"
-    assert "install firnline[delta]" in msgspec.json.encode(found).decode()
+    assert "pip install 'deltalake" in msgspec.json.encode(found).decode()
 
 
 def test_versions_that_readers_of_the_mirror_may_still_use_outlive_the_certificate(

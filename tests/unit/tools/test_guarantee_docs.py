@@ -1,4 +1,4 @@
-"""docs/guarantees.md names tests that exist, and every rule that the simulation can break."""
+"""docs/guarantees.md and testing.md name tests that exist, the first every rule to be broken."""
 
 from __future__ import annotations
 
@@ -10,9 +10,10 @@ from simulation.rules.catalogue import MUTATIONS
 from tools.bootstrap import REPO
 
 TEXT = (REPO / "docs" / "guarantees.md").read_text(encoding="utf-8")
+TESTING = (REPO / "docs" / "testing.md").read_text(encoding="utf-8")
 
 
-@pytest.mark.parametrize("named", sorted(set(re.findall(r"`(tests/[\w/.:*]+)`", TEXT))))
+@pytest.mark.parametrize("named", sorted(set(re.findall(r"`(tests/[\w/.:*]+)`", TEXT + TESTING))))
 def test_what_is_named_as_a_proof_exists(named: str) -> None:
     path, _, test = named.partition("::")
     files = list(REPO.glob(path))

@@ -9,7 +9,7 @@ import pytest
 
 from firnline.errors import UsageError
 from tools.bootstrap import REPO
-from tools.terminal_picture import draw, final_lines, main, record, without_dots
+from tools.terminal_picture import draw, final_lines, in_cells, main, record, without_dots
 
 
 def test_progress_that_was_wiped_off_is_not_in_the_picture() -> None:
@@ -38,6 +38,33 @@ def test_the_picture_is_whole_svg_and_fetches_nothing() -> None:
     assert "~/firnline/x" in picture.replace("&#160;", " ")
     assert str(REPO) not in picture
     assert "http" not in picture.replace("http://www.w3.org/2000/svg", "")
+
+
+def test_every_cell_of_a_line_has_its_own_place() -> None:
+    # Else columns shift where a renderer lacks the fonts: its blanks are narrower.
+    picture = draw(["make"], "live parts     6,936      13 \x1b[32m  <1 x\x1b[0m\r\n     x\r\n")
+    texts = {
+        "".join(text.itertext()).replace("\xa0", " "): (text.get("x"), text.get("textLength"))
+        for text in ElementTree.fromstring(picture).iter("{http://www.w3.org/2000/svg}text")  # noqa: S314 - our own
+    }
+    assert texts == {
+        "$": ("0", "12.2"),
+        "make": ("24.4", "48.8"),
+        "live parts": ("0", "122"),
+        "6,936": ("183", "61"),
+        "13": ("317.2", "24.4"),
+        "<1 x": ("378.2", "48.8"),
+        "x": ("61", "12.2"),
+    }
+    assert in_cells(picture) == picture
+
+
+def test_the_pictures_of_the_pages_are_in_cells() -> None:
+    pictures = sorted((REPO / "docs" / "img").glob("demo*.svg"))
+    assert pictures
+    for picture in pictures:
+        text = picture.read_text(encoding="utf-8")
+        assert in_cells(text) == text
 
 
 @pytest.mark.parametrize("private", [str(Path.home() / "x"), f"on {socket.gethostname()}-long"])

@@ -45,14 +45,15 @@ def doctor(
     again, whether it refuses a second create-only put and what time it is there.
     """
     from firnline.cli.doctor import examine
-    from firnline.settings.load import load_settings
+    from firnline.settings.load import load_settings, no_settings
     from firnline.store.access import StoreAccess
     from firnline.table import open_table
 
     access = StoreAccess.from_env()
+    none = settings is None and not tables and no_settings()
     checks = list(
         examine(
-            lambda: load_settings(settings),
+            lambda: None if none else load_settings(settings),
             lambda table: open_table(table, access),
             tables or (),
             write=not read_only,

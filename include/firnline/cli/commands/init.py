@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import os
 import shlex
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import partial
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -13,14 +17,25 @@ import typer
 from firnline.cli import output
 from firnline.cli.confirm import DryRunOption, YesOption, agreed, refuse_silence
 from firnline.cli.options import command
-from firnline.errors import EnvironmentFaultError, SettingsError, UsageError
+from firnline.errors import (
+    EnvironmentFaultError,
+    SettingsError,
+    StoreAccessError,
+    UsageError,
+)
 
 if TYPE_CHECKING:
     from firnline.properties.record import Properties
+    from firnline.settings.load import TableSettings
 
 commands = typer.Typer()
 _FIELDS = ("partition_by", "sort_by", "cluster_by", "primary_key")
 """Properties of a table that is there which its settings repeat."""
+_LAYOUT = {
+    "partition_by": "Partition by, such as day(ts); empty for none",
+    "sort_by": "Sort by, such as customer, ts; empty for none",
+}
+"""Questions for the layout of a new table."""
 
 
 @command(
@@ -81,19 +96,26 @@ def init(
             "a table needs a root, and nobody can be asked for it",
             next_step="give it, as in `firnline init events --root s3://lake/events --yes`",
         )
-    root = root or _ask("Root of the table, such as s3://bucket/prefix")
-    if not root:
-        raise UsageError("a table needs a root", next_step="give --root")
-    name = name or _named(root, asked=asked)
-    values = _values(root, connection, partition_by, sort_by, asked=asked)
-    text = _new_text(path, name, values)
-    added = _added(name, values)
-    _look(path, text, name)
-    output.line()
-    output.plain(f"{path}:")
-    for line in added:
-        output.plain(line)
-    output.line()
+    if not dry_run:
+        _refuse_unwritable(path)
+    file = _File.read(path)
+    root, states = _root(file, root)
+    name = name or _named(file, root, asked=asked)
+    values: dict[str, object] = {"root": root}
+    values |= {"connection_id": connection} if connection else {}
+    if states is None:
+        layout = {"partition_by": partition_by, "sort_by": sort_by}
+        values |= _layout(file, name, root, layout, asked=asked)
+    elif partition_by or sort_by:
+        raise UsageError(
+            f"there is a table at {root}, which states its layout itself",
+            next_step="leave --partition-by and --sort-by out; `firnline properties apply` "
+            "changes the layout later",
+        )
+    else:
+        values |= states
+    _look(file.table(name, values))
+    _show(path, name, values)
     if dry_run:
         return
     if not yes:
@@ -101,60 +123,137 @@ def init(
         if not agreed(f"Write these lines into {path}?"):
             output.line("Nothing was changed.")
             raise typer.Exit(1)
-    _write(path, text)
-    output.line(f"{path} is written. What to do next:")
-    file = f" --settings {shlex.quote(str(settings))}" if settings else ""
-    for step in (f"firnline append {name} *.parquet", f"firnline plan merge {name}"):
-        output.plain(f"  {step}{file}")
-    output.plain(f"  firnline pools{file} > pools.json && airflow pools import pools.json")
+    _write(path, file.with_table(name, values))
+    _advise(path, name, f" --settings {shlex.quote(str(settings))}" if settings else "")
+
+
+@dataclass(frozen=True)
+class _File:
+    """The settings file, which need not be there."""
+
+    path: Path
+    text: str
+    names: frozenset[str]
+
+    @classmethod
+    def read(cls, path: Path) -> _File:
+        """Read the file. Raises SettingsError; UsageError if no table can be added to it."""
+        from firnline.settings.draft import add_table
+        from firnline.settings.load import load_settings
+
+        if not path.exists():
+            return cls(path, "", frozenset())
+        names = frozenset(load_settings(path).tables)
+        text = path.read_text(encoding="utf-8")
+        add_table(text, "any", {})  # before anybody is asked anything
+        return cls(path, text, names)
+
+    def with_table(self, name: str, values: Mapping[str, object]) -> str:
+        """Return the text of the file with one more table. Raises UsageError."""
+        from firnline.settings.draft import add_table
+
+        if name in self.names:
+            raise UsageError(
+                f"{self.path} has a table {name!r} already",
+                next_step="give another name, or edit the file",
+            )
+        return add_table(self.text, name, values)
+
+    def table(self, name: str, values: Mapping[str, object]) -> TableSettings:
+        """Return the settings of the table as they would be read from the new file.
+
+        Raises UsageError, SettingsError: what is wrong with them.
+        """
+        import tempfile
+
+        from firnline.settings.load import load_settings
+
+        text = self.with_table(name, values)
+        with tempfile.NamedTemporaryFile("w", suffix=".yaml", encoding="utf-8") as draft:
+            draft.write(text)
+            draft.flush()
+            try:
+                return load_settings(Path(draft.name)).table(name)
+            except SettingsError as error:
+                # The draft is gone when this is read.
+                raise SettingsError(
+                    error.message.replace(draft.name, f"{self.path} with these lines"),
+                    next_step="correct what was given; nothing was written",
+                ) from None
 
 
 def _place() -> Path:
-    import os
-
     named = os.environ.get("FIRNLINE_TABLES")
     return Path(named) if named else Path("include") / "tables.yaml"
 
 
-def _ask(question: str, default: str = "") -> str:
+def _ask(question: str, check: Callable[[str], object], default: str = "") -> str:
+    """Ask until the answer passes a check, which raises what is wrong with it."""
     shown = f"{question} [{default}]: " if default else f"{question}: "
-    sys.stdout.write(shown)
-    sys.stdout.flush()
-    return sys.stdin.readline().strip() or default
+    while True:
+        sys.stdout.write(shown)
+        sys.stdout.flush()
+        line = sys.stdin.readline()
+        answer = line.strip() or default
+        try:
+            check(answer)
+        except (UsageError, StoreAccessError) as error:
+            if not line:  # nobody answers any more
+                raise
+            output.plain(f"{error.message.rpartition(' with these lines: ')[2]}. Once more:")
+        else:
+            return answer
 
 
-def _named(root: str, *, asked: bool) -> str:
+def _root(file: _File, root: str | None) -> tuple[str, dict[str, object] | None]:
+    """Return the root, which is asked for if it is not given, and the layout of a table there."""
+    if root is not None:
+        return root, _stated(root)
+    found: list[dict[str, object] | None] = []
+
+    def look(answer: str) -> None:
+        if not answer:
+            raise UsageError("a table needs a root", next_step="give --root")
+        states = _stated(answer)
+        file.table(_free(file, answer), {"root": answer})
+        found.append(states)
+
+    answer = _ask("Root of the table, such as s3://bucket/prefix", look)
+    return answer, found[-1]
+
+
+def _named(file: _File, root: str, *, asked: bool) -> str:
     proposed = root.rstrip("/").rpartition("/")[2]
-    return _ask("Name of the table", proposed) if asked else proposed
+    if not asked:
+        return proposed
+    return _ask("Name of the table", lambda answer: file.table(answer, {"root": root}), proposed)
 
 
-def _values(
-    root: str,
-    connection: str | None,
-    partition_by: list[str] | None,
-    sort_by: list[str] | None,
-    *,
-    asked: bool,
+def _free(file: _File, root: str) -> str:
+    """Return a name that no table has, to try a root with."""
+    name = root.rstrip("/").rpartition("/")[2] or "table"
+    while name in file.names:
+        name += "-2"
+    return name
+
+
+def _layout(
+    file: _File, name: str, root: str, given: Mapping[str, list[str] | None], *, asked: bool
 ) -> dict[str, object]:
-    """Return the settings of the table, in the order of the file."""
-    values: dict[str, object] = {"root": root}
-    if connection:
-        values["connection_id"] = connection
-    states = _stated(root)
-    if states is not None:
-        if partition_by or sort_by:
-            raise UsageError(
-                f"there is a table at {root}, which states its layout itself",
-                next_step="leave --partition-by and --sort-by out; `firnline properties apply` "
-                "changes the layout later",
-            )
-        return values | states
-    if asked and partition_by is None:
-        partition_by = _list(_ask("Partition by, such as day(ts); empty for none"))
-    if asked and sort_by is None:
-        sort_by = _list(_ask("Sort by, such as customer, ts; empty for none"))
-    given = {"partition_by": partition_by, "sort_by": sort_by}
-    return values | {key: list(value) for key, value in given.items() if value}
+    """Return what is given of the layout, and what is asked for otherwise."""
+    found: dict[str, object] = {}
+    for key, value in given.items():
+        fields = list(value or ())
+        if value is None and asked:
+            check = partial(_check_field, file, name, root, key)
+            fields = _list(_ask(_LAYOUT[key], check))
+        if fields:
+            found[key] = fields
+    return found
+
+
+def _check_field(file: _File, name: str, root: str, key: str, answer: str) -> None:
+    file.table(name, {"root": root, key: _list(answer)})
 
 
 def _list(text: str) -> list[str]:
@@ -179,59 +278,23 @@ def _stated(root: str) -> dict[str, object] | None:
     base = read_base(open_table(settings_for_root(root), StoreAccess.from_env()))
     if not base.snapshot.listing:
         return None
-    return _layout(base.properties)
+    return _said(base.properties)
 
 
-def _layout(properties: Properties | None) -> dict[str, object]:
+def _said(properties: Properties | None) -> dict[str, object]:
     if properties is None:
         return {}
     plain = properties.plain()
     return {key: plain[key] for key in _FIELDS if plain.get(key)}
 
 
-def _new_text(path: Path, name: str, values: dict[str, object]) -> str:
-    """Return the whole new file; the present one is checked first. Raises UsageError."""
-    from firnline.settings.draft import add_table
-    from firnline.settings.load import load_settings
-
-    present = ""
-    if path.exists():
-        if name in load_settings(path).tables:
-            raise UsageError(
-                f"{path} has a table {name!r} already",
-                next_step="give another name, or edit the file",
-            )
-        present = path.read_text(encoding="utf-8")
-    return add_table(present, name, values)
-
-
-def _added(name: str, values: dict[str, object]) -> Sequence[str]:
-    from firnline.settings.draft import lines_of
-
-    return lines_of(name, values)
-
-
-def _look(path: Path, text: str, name: str) -> None:
-    """Check the new file, then the store of its new table. Raises what is wrong with either."""
-    import tempfile
-
+def _look(table: TableSettings) -> None:
+    """Look at the store of the new table. Raises what is wrong with it."""
     from firnline.cli.doctor import examine_store
-    from firnline.settings.load import load_settings
     from firnline.store.access import StoreAccess
     from firnline.table import open_table
 
-    with tempfile.NamedTemporaryFile("w", suffix=".yaml", encoding="utf-8") as draft:
-        draft.write(text)
-        draft.flush()
-        try:
-            loaded = load_settings(Path(draft.name)).table(name)
-        except SettingsError as error:
-            # The draft is gone when this is read.
-            raise SettingsError(
-                error.message.replace(draft.name, f"{path} with these lines"),
-                next_step="correct what was given; nothing was written",
-            ) from None
-    checks = list(examine_store(open_table(loaded, StoreAccess.from_env()), write=True))
+    checks = list(examine_store(open_table(table, StoreAccess.from_env()), write=True))
     columns = [output.Column("check"), output.Column("state"), output.Column("found", wrap=True)]
     output.table(columns, [[c.what, c.state, c.found] for c in checks])
     wrong = next((check for check in checks if check.bad), None)
@@ -239,9 +302,48 @@ def _look(path: Path, text: str, name: str) -> None:
         raise EnvironmentFaultError(f"{wrong.what}: {wrong.found}", next_step=wrong.next_step)
 
 
+def _show(path: Path, name: str, values: Mapping[str, object]) -> None:
+    from firnline.settings.draft import lines_of
+
+    new = "" if path.exists() else ", a new file"
+    new += "" if path.parent.exists() else f" in the new folder {path.parent}"
+    output.line()
+    output.plain(f"{path}{new}:")
+    for line in lines_of(name, values):
+        output.plain(line)
+    output.line()
+
+
+def _advise(path: Path, name: str, file: str) -> None:
+    """Print what to do next; ``file`` is the option that names the settings file."""
+    output.line(f"{path} is written. What to do next:")
+    for step in (f"firnline append {name} *.parquet", f"firnline plan merge {name}"):
+        output.plain(f"  {step}{file}")
+    if find_spec("airflow") is not None:
+        output.plain(f"  firnline pools{file} > pools.json && airflow pools import pools.json")
+
+
+def _refuse_unwritable(path: Path) -> None:
+    """Raise EnvironmentFaultError before anybody is asked anything."""
+    folder = next(each for each in path.absolute().parents if os.path.exists(each))  # noqa: PTH110 - Path.exists raises where a folder may not be looked into
+    if not folder.is_dir():
+        raise _unwritable(path, f"{folder} is no folder")
+    if not os.access(folder, os.W_OK | os.X_OK):
+        raise _unwritable(path, f"nobody may write into {folder} as this user")
+
+
+def _unwritable(path: Path, why: str) -> EnvironmentFaultError:
+    return EnvironmentFaultError(
+        f"{path} cannot be written: {why}", next_step="give another file with --settings"
+    )
+
+
 def _write(path: Path, text: str) -> None:
     """Replace the file at once: a reader sees the old or the new one."""
-    path.parent.mkdir(parents=True, exist_ok=True)
     new = path.with_name(f"{path.name}.new")
-    new.write_text(text, encoding="utf-8")
-    new.replace(path)
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        new.write_text(text, encoding="utf-8")
+        new.replace(path)
+    except OSError as error:
+        raise _unwritable(path, error.strerror or str(error)) from None

@@ -15,7 +15,7 @@ from pathlib import Path
 import msgspec
 
 from firnline.errors import MirrorDamagedError
-from firnline.extras import extra_of
+from firnline.extras import to_install
 from firnline.mirror.delta.expiry import expire_vectors, newest_of
 from firnline.mirror.delta.head import Listing, Version, list_versions
 from firnline.paths import TablePaths
@@ -25,7 +25,6 @@ from firnline.table import Table
 
 EVERY = 100
 """Versions after which a checkpoint is due."""
-EXTRA = extra_of("deltalake")
 
 
 class Kept(msgspec.Struct, frozen=True, kw_only=True):
@@ -64,7 +63,7 @@ def keep_short(table: Table, version: int, grace: int) -> Kept:
         if find_spec("deltalake") is None:
             return Kept(
                 warning=f"the mirror has {version - last} versions and no checkpoint, which "
-                f"every reader fetches: install {EXTRA}"
+                f"every reader fetches: run {to_install('deltalake')}"
             )
         write_checkpoint(store, paths, version, listing)
         written = version

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from importlib.util import find_spec
 
 from firnline.errors import MirrorCatalogError, MirrorPlaceError
+from firnline.extras import to_install
 from firnline.table import Table
 
-EXTRA = "firnline[iceberg]"
 AGAIN = (
     "drop the table in the Iceberg catalog without its files and run `firnline mirror`: the "
     "table's own log is not concerned"
@@ -46,7 +46,7 @@ def where_is(table: Table) -> Where:
     if find_spec("pyiceberg") is None:
         raise MirrorCatalogError(
             f"the Iceberg mirror of table {name} needs the library pyiceberg",
-            next_step=f"install {EXTRA}",
+            next_step=f"run {to_install('pyiceberg')}",
         )
     catalog, pattern = found.place
     identifier = tuple(pattern.replace("{table}", name).split("."))

@@ -11,8 +11,9 @@ from bisect import bisect_left
 from importlib.util import find_spec
 
 from firnline.errors import MirrorCatalogError, MirrorDamagedError, MirrorRefusedError
+from firnline.extras import to_install
 from firnline.mirror.delta.actions import DELETION_VECTORS
-from firnline.mirror.delta.checkpoint import EXTRA, expire, write_checkpoint
+from firnline.mirror.delta.checkpoint import expire, write_checkpoint
 from firnline.mirror.delta.expiry import newest_of
 from firnline.mirror.delta.head import Listing, list_versions, position_of
 from firnline.mirror.iceberg.where import where_is
@@ -79,7 +80,8 @@ def clear_versions(inventory: Inventory, seq: int) -> tuple[Remaining, ...]:
     if not any(c.number == last for c in listing.checkpoints):
         # Not of a newer version: readers may use those between for the grace.
         if find_spec("deltalake") is None:
-            return remaining("mirror", old, _WHY, f"install {EXTRA} and run this again")
+            step = f"run {to_install('deltalake')}, and this again"
+            return remaining("mirror", old, _WHY, step)
         write_checkpoint(store, paths, last, listing)
     _, failed = expire(store, listing, last)
     return remaining("mirror", old, f"the store did not delete {failed} {_WHY}", again) * bool(
