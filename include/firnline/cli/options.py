@@ -13,7 +13,7 @@ import typer
 from typer.core import TyperGroup
 
 from firnline.cli import mirrored
-from firnline.cli.failures import given
+from firnline.cli.failures import given, settings_given
 from firnline.cli.shown import Mode, chosen
 from firnline.errors import FirnlineError
 from firnline.operations.fields import OptionField, option_fields
@@ -110,6 +110,7 @@ def command(
         def call(**given: Any) -> None:
             given.pop("debug")
             mode = given.pop("progress")
+            settings_given(given.get("settings"))
             for parameter, (options, fields) in structs.items():
                 values = {f.name: _value(f, given.pop(f.name)) for f in fields}
                 given[parameter] = options(**values)

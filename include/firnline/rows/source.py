@@ -103,7 +103,8 @@ def require_file(path: Path, shown: str | None = None) -> None:
     if path.is_dir():
         raise UsageError(
             f"{name} is a folder and not a file",
-            next_step="name the files in it; `firnline import` takes a whole folder",
+            next_step="name the files in it; `firnline import TABLE FOLDER_URL` takes a whole "
+            "folder",
         )
     if not path.exists():
         raise UsageError(f"there is no file {name}", next_step="correct the name")

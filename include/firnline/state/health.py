@@ -361,8 +361,9 @@ def no_table(table: Table) -> NoTableError:
     refuse_objects(table)
     return NoTableError(
         f"there is no table at {table.settings.root}: it has no log file",
-        next_step="correct the name or root, or create the table with `firnline append`; if its "
-        "log was lost just now, `firnline rebuild` writes it again",
+        next_step="correct the name or root, or create the table with "
+        "`firnline append TABLE FILE`; if its log was lost just now, `firnline rebuild` writes it "
+        "again",
     )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import re
+import shlex
 from collections.abc import Mapping
 from typing import Any
 
@@ -81,15 +82,16 @@ def schema_string(table: str, columns: Mapping[str, str]) -> str:
             raise MirrorRefusedError(
                 f"table {table} has a column {name!r}, and names in a Delta table have no blank "
                 "and none of , ; { } ( ) =",
-                next_step="rename it with `firnline evolve`, or take delta out of mirror",
+                next_step="rename it with `firnline evolve TABLE --rename "
+                f"{shlex.quote(f'{name}=NEW')}`, or take delta out of mirror",
             )
         kind = parse_sql_type(text)
         found = None if kind is None else delta_type(kind)
         if found is None:
             raise MirrorRefusedError(
                 f"column {name!r} of table {table} is {text}, a type that Delta does not have",
-                next_step="change or drop the column with `firnline evolve`, or take delta out "
-                "of mirror",
+                next_step="change the column, or drop it with `firnline evolve TABLE --drop "
+                f"{shlex.quote(name)}`, or take delta out of mirror",
             )
         fields.append(_field(name, found))
     return msgspec.json.encode({"type": "struct", "fields": fields}).decode()

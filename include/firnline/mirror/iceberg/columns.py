@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import hashlib
 import re
+import shlex
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import count
 
@@ -116,15 +117,16 @@ def kinds_of(table: str, columns: Mapping[str, str]) -> dict[str, SqlType]:
             raise MirrorRefusedError(
                 f"table {table} has a column {name!r}, and names in an Iceberg mirror have no "
                 "point and no control character",
-                next_step="rename it with `firnline evolve`, or take iceberg out of mirror",
+                next_step="rename it with `firnline evolve TABLE --rename "
+                f"{shlex.quote(f'{name}=NEW')}`, or take iceberg out of mirror",
             )
         kind = parse_sql_type(text)
         if kind is None or iceberg_type(kind, lambda: 1) is None:
             raise MirrorRefusedError(
                 f"column {name!r} of table {table} is {text}, a type that every reader of Iceberg "
                 "tables takes for something else or not at all",
-                next_step="change or drop the column with `firnline evolve`, or take iceberg out "
-                "of mirror",
+                next_step="change the column, or drop it with `firnline evolve TABLE --drop "
+                f"{shlex.quote(name)}`, or take iceberg out of mirror",
             )
         found[name] = kind
     return found

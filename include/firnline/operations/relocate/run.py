@@ -106,7 +106,7 @@ def refuse_unfinished(table: Table) -> None:
         return
     raise UsageError(
         f"{table.settings.root} is being cloned, and not everything is copied yet",
-        next_step="run the same `firnline clone` again",
+        next_step="run the same clone again",
     )
 
 
