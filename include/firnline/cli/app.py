@@ -157,7 +157,7 @@ for group in _GROUPS:
 def run(arguments: Sequence[str]) -> int:
     """Run one command line. Returns the exit code; errors have been printed by then."""
     manner = Manner.of(arguments)
-    nothing_begun()
+    nothing_begun(manner)
     try:
         return _invoke(arguments)
     except FirnlineError as error:

@@ -65,6 +65,7 @@ class _Begun:
     """Name -> the arguments that name it on a command line like this one."""
     settings: Path | None = None
     """Of ``--settings``."""
+    manner: Manner = Manner()
     reached: str | None = None
     """The last that the operation told of its progress."""
 
@@ -86,11 +87,20 @@ def settings_given(settings: Path | None) -> None:
     _Begun.settings = settings
 
 
-def nothing_begun() -> None:
+def nothing_begun(manner: Manner | None = None) -> None:
     """Forget the operation: another command line begins in this process."""
     _Begun.sentence = _Begun.reached = None
+    _Begun.manner = manner or Manner()
     _Begun.settings = None
     _Begun.tables.clear()
+
+
+def settings_read(path: Path | None) -> None:
+    """Let ``--debug`` say which settings file the command reads; None: none has the table."""
+    if _Begun.manner.debug:
+        shown = None if path is None else str(path)
+        as_json, text = json.dumps({"settings": shown}), f"settings: {shown or 'none'}"
+        sys.stderr.write(f"{as_json if _Begun.manner.as_json else text}\n")
 
 
 def reached(detail: str) -> None:
@@ -150,7 +160,7 @@ def sentence(error: BaseException) -> str:
         shown = f"{type(error).__name__}: {what}" if what else type(error).__name__
         return f"unexpected {shown}; {_REPORT}"
     if "\n" in error.message:
-        step = error.next_step
+        step = printable(error.next_step)
         return (
             f"{printable(error.message.rstrip(), keep_lines=True)}\n{step[:1].upper()}{step[1:]}."
         )

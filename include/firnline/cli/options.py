@@ -13,14 +13,14 @@ import typer
 from typer.core import TyperGroup
 
 from firnline.cli import mirrored
-from firnline.cli.failures import given, settings_given
+from firnline.cli.failures import given, settings_given, settings_read
 from firnline.cli.shown import Mode, chosen
 from firnline.errors import FirnlineError
 from firnline.operations.fields import OptionField, option_fields
 
 if TYPE_CHECKING:
     from firnline.log.txn_file import RunIdentity
-    from firnline.settings.load import TableSettings
+    from firnline.settings.load import Settings, TableSettings
     from firnline.state.snapshot import Snapshot
     from firnline.table import Table
 
@@ -67,8 +67,9 @@ SettingsOption = Annotated[
     typer.Option(
         "--settings",
         metavar="PATH",
-        help="Settings file; without it $FIRNLINE_TABLES, else include/tables.yaml of this folder, "
-        "of $AIRFLOW_HOME, or beside the package. `firnline settings check` says which it is.",
+        help="Settings file; without it $FIRNLINE_TABLES, else include/tables.yaml or tables.yaml "
+        "of this folder, else include/tables.yaml of $AIRFLOW_HOME or beside the package. "
+        "--debug says which it is.",
     ),
 ]
 AtOption = Annotated[
@@ -211,11 +212,21 @@ def _help(field: OptionField) -> str:
 
 def settings_of(target: str, path: Path | None) -> TableSettings:
     """Return the settings for a table's name or root. Raises UsageError, SettingsError."""
-    from firnline.settings.load import find_table
+    from firnline.settings.load import find_with_file
 
-    found = find_table(target, path)
+    found, file = find_with_file(target, path)
     given(found.name, target, path)
+    settings_read(file)
     return found
+
+
+def read_settings(path: Path | None) -> Settings:
+    """Return the content of the settings file, for a command without a table."""
+    from firnline.settings.load import load_settings
+
+    loaded = load_settings(path)
+    settings_read(loaded.path)
+    return loaded
 
 
 def open_target(target: str, path: Path | None) -> Table:
