@@ -119,7 +119,7 @@ def test_debug_adds_the_traceback(
 ) -> None:
     fail(monkeypatch, ValueError("boom"))
     lines = firnline("parts", table.root, "--debug").err.splitlines()
-    assert lines[0] == "Traceback (most recent call last):"
+    assert lines[:2] == ["settings: none", "Traceback (most recent call last):"]
     assert lines[-1].startswith("firnline: unexpected ValueError: boom; ")
     error = firnline("parts", table.root, "--debug", "--json").error
     assert error["traceback"][-1] == "ValueError: boom\n"

@@ -136,8 +136,6 @@ def test_debug_says_which_settings_file_has_the_table(
         assert (shown.code, shown.err) == (0, f"settings: {path}\n")
     other = f"file://{tmp_path}/other"
     assert firnline("parts", other, "--debug").err.startswith("settings: none\n")
-    as_json = firnline("parts", "t", "--settings", path, "--debug", "--json")
-    assert json.loads(as_json.err) == {"settings": str(path)}
     for command in (["settings", "check"], ["fleet"], ["health"]):
         assert firnline(*command, "--settings", path, "--debug").err.startswith(
             f"settings: {path}\n"

@@ -97,10 +97,8 @@ def nothing_begun(manner: Manner | None = None) -> None:
 
 def settings_read(path: Path | None) -> None:
     """Let ``--debug`` say which settings file the command reads; None: none has the table."""
-    if _Begun.manner.debug:
-        shown = None if path is None else str(path)
-        as_json, text = json.dumps({"settings": shown}), f"settings: {shown or 'none'}"
-        sys.stderr.write(f"{as_json if _Begun.manner.as_json else text}\n")
+    if _Begun.manner.debug and not _Begun.manner.as_json:
+        sys.stderr.write(f"settings: {path or 'none'}\n")
 
 
 def reached(detail: str) -> None:

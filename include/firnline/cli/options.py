@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, get_args, get_origin
 
@@ -14,6 +15,7 @@ from typer.core import TyperGroup
 
 from firnline.cli import mirrored
 from firnline.cli.failures import given, settings_given, settings_read
+from firnline.cli.progress import working
 from firnline.cli.shown import Mode, chosen
 from firnline.errors import FirnlineError
 from firnline.operations.fields import OptionField, option_fields
@@ -238,8 +240,13 @@ def open_target(target: str, path: Path | None) -> Table:
     return open_table(settings, StoreAccess.from_env())
 
 
-def read_state(table: Table, at: str | None = None) -> Snapshot:
-    """Return the table's newest state or that as of ``at``.
+def looking(table: Table, *, silent: bool) -> AbstractContextManager[None]:
+    """Show that a table is being read, if that takes long; ``silent``: print nothing."""
+    return working("reading", table.settings.name, table.clock, silent=silent)
+
+
+def read_state(table: Table, at: str | None = None, *, silent: bool) -> Snapshot:
+    """Return the table's newest state or that as of ``at``, and show that it is read.
 
     Raises:
         UsageError: ``at`` is neither a time nor a transaction, or the root holds no table.
@@ -247,7 +254,8 @@ def read_state(table: Table, at: str | None = None) -> Snapshot:
     """
     from firnline.state.moment import snapshot_at
 
-    return snapshot_at(table, at)
+    with looking(table, silent=silent):
+        return snapshot_at(table, at)
 
 
 def moment(table: Table, text: str, state: Snapshot) -> int:

@@ -13,6 +13,7 @@ from firnline.cli.options import (
     SettingsOption,
     TableArgument,
     command,
+    looking,
     open_target,
     require_table,
 )
@@ -48,7 +49,8 @@ def history(
     from firnline.state.history import history as read_history
 
     opened = open_target(table, settings)
-    headers = read_history(opened, last)
+    with looking(opened, silent=as_json):
+        headers = read_history(opened, last)
     if not headers:
         require_table(opened)
     rows = [describe(header) for header in reversed(headers)]
