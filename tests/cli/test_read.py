@@ -96,7 +96,8 @@ def test_the_past_is_read_by_transaction_or_time(root: str, firnline: Firnline) 
 @pytest.mark.parametrize(
     ("where", "told"),
     [
-        ('name = "n1"', """"n1" in double quotes is a column, as in SQL; write 'n1'"""),
+        ('name = "n1"', """`"n1"` in double quotes is a column, as in SQL"""),
+        ('"name" = "n1"', "write 'n1' in single quotes if it is a text"),
         ("name = id", "compares `name` with `id`, two columns"),
     ],
 )
