@@ -7,14 +7,14 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Callable, Iterable, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from firnline import shown
 from firnline.cli.failures import printable, when_stopped
-from firnline.errors import FirnlineError
+from firnline.errors import FirnlineError, NothingToDoError
 
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType
@@ -108,6 +108,17 @@ def show_run(
             raise
         raise shorten(partly) from error
     show(report.to_json(), as_json, render)
+
+
+@contextmanager
+def nothing_to_do(table: str, as_json: bool) -> Iterator[None]:
+    """Print that a command has nothing to do, which is no failure."""
+    try:
+        yield
+    except NothingToDoError as error:
+        said = str(error)
+        data = {"table": table, "nothing_to_do": True, "message": error.message}
+        show(data, as_json, lambda _: line(f"{said[:1].upper()}{said[1:]}."))
 
 
 def write(text: str) -> None:
