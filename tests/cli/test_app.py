@@ -251,3 +251,41 @@ def test_the_module_is_the_program_too() -> None:
     assert done.returncode == 0, done.stderr
     assert done.stdout.startswith("firnline ")
     assert callable(app.main)
+
+
+@pytest.mark.parametrize(
+    ("written", "meant"),
+    [
+        ("s3:/lake/x", "s3://lake/x"),
+        ("S3://lake/x", "s3://lake/x"),
+        ("s3a://lake/x", "s3://lake/x"),
+        ("gs:///lake/x", "gs://lake/x"),
+        ("file:/data/x", "file:///data/x"),
+        ("/data/x", "file:///data/x"),
+    ],
+)
+def test_what_is_almost_a_root_is_answered_with_the_root(
+    firnline: Firnline, tmp_path: Path, written: str, meant: str
+) -> None:
+    table = f"file://{tmp_path}/t"
+    for command in (
+        ["parts", written],
+        ["append", written, "f.parquet"],
+        ["import", table, written],
+    ):
+        done = firnline(*command)
+        assert (done.code, f"; write {meant}" in done.sentence) == (2, True), done.err
+
+
+def test_an_append_takes_files_and_says_what_takes_a_bucket(
+    firnline: Firnline, tmp_path: Path
+) -> None:
+    table = f"file://{tmp_path}/t"
+    done = firnline("append", table, "s3://lake/in/x.parquet")
+    assert (done.code, done.sentence) == (
+        2,
+        "only files of this machine are taken here, and s3://lake/in/x.parquet is none; "
+        f"`firnline import {table} s3://lake/in` takes those of a bucket; or copy x.parquet here "
+        "first",
+    )
+    assert "write /data/x.parquet" in firnline("append", table, "file:///data/x.parquet").sentence

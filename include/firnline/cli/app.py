@@ -6,7 +6,7 @@ import io
 import os
 import sys
 from collections.abc import Sequence
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -185,8 +185,20 @@ def _invoke(arguments: Sequence[str]) -> int:
         if where is not None and type(error).__name__ == "NoArgsIsHelpError":
             sys.stdout.write(where.get_help() + "\n")
             return 0
-        raise usage(error.format_message(), where.command_path if where else "firnline") from error
+        called = where.command_path if where else _called(command, arguments)
+        raise usage(error.format_message(), called) from error
     return 0
+
+
+def _called(command: Any, arguments: Sequence[str]) -> str:  # noqa: ANN401 - typer's own
+    """Return the name of the command that a command line calls: ``firnline schema fix``."""
+    names = ["firnline"]
+    for word in arguments:
+        command = getattr(command, "commands", {}).get(word)
+        if command is None:
+            break
+        names.append(word)
+    return " ".join(names)
 
 
 def _leave_pipe() -> int:

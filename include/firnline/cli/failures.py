@@ -134,7 +134,9 @@ def stopped(interrupt: KeyboardInterrupt) -> StoppedError:
 def usage(message: str, command: str) -> FirnlineError:
     """Return the error for a command line that does not parse."""
     message = message.strip().rstrip(".").replace("Input should be", "must be")
-    message = message.replace("Value error, ", "")
+    message = message.replace("Value error, ", "").replace(
+        "must be a valid integer, unable to parse string as an integer", "must be a whole number"
+    )
     return UsageError(message[:1].lower() + message[1:], next_step=f"see `{command} --help`")
 
 

@@ -47,6 +47,8 @@ class ShowsByDefault(TyperGroup):
         return super().parse_args(ctx, args)
 
 
+MOST_ROWS = 2**63 - 2
+"""Of ``--limit``; one row more is asked for, to see whether there is one."""
 TableArgument = Annotated[
     str,
     typer.Argument(

@@ -17,7 +17,7 @@ import yaml
 from pydantic import BaseModel, ValidationError
 
 from firnline.errors import SettingsError, UsageError
-from firnline.paths import Root
+from firnline.paths import Root, meant_url
 from firnline.settings.fields import PartitionField, SortField
 from firnline.settings.fleet import FleetSettings
 from firnline.settings.model import TABLE_NAME, TableSettings
@@ -375,13 +375,15 @@ def _refuse_path(target: object) -> None:
             f"a value of type {type(target).__name__} names no table",
             next_step="give a name of the settings file, or a root URL",
         )
-    elif "://" in target or not ("/" in target or target.startswith(".")):
-        return
     else:
         path = target
+    meant = meant_url(path)
+    if meant is None:
+        return
+    is_path = meant == f"file://{Path(path).absolute()}"
     raise UsageError(
-        f"{path!r} is a path, and a table is named by its root URL",
-        next_step=f"write file://{Path(path).absolute()}",
+        f"{path!r} is {'a path' if is_path else 'no URL'}, and a table is named by its root URL",
+        next_step=f"write {meant}",
     )
 
 

@@ -13,6 +13,7 @@ from firnline.cli import output
 from firnline.cli.failures import when_stopped
 from firnline.cli.files import check_new, written
 from firnline.cli.options import (
+    MOST_ROWS,
     JsonOption,
     SettingsOption,
     TableArgument,
@@ -76,7 +77,7 @@ def changes(  # noqa: PLR0913, PLR0917 - a command's options are its parameters
             "--limit",
             metavar="N",
             min=0,
-            max=2**63 - 1,
+            max=MOST_ROWS,
             help="Maximum number of rows on the screen; without it 20.",
         ),
     ] = None,

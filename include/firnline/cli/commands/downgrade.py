@@ -9,7 +9,7 @@ import typer
 
 from firnline.cli import output
 from firnline.cli.confirm import YesOption, agreed, refuse_silence
-from firnline.cli.engine import EngineKind, MasterOption, engine_for
+from firnline.cli.engine import EngineKind, MasterOption, engine_for, scratch_folder
 from firnline.cli.failures import when_stopped
 from firnline.cli.options import (
     JsonOption,
@@ -43,7 +43,10 @@ def downgrade(
     ] = EngineKind.LOCAL,
     master: MasterOption = None,
     scratch: Annotated[
-        Path | None, typer.Option("--scratch", metavar="FOLDER", help="Local disk to stage on.")
+        Path | None,
+        typer.Option(
+            "--scratch", parser=scratch_folder, metavar="FOLDER", help="Local disk to stage on."
+        ),
     ] = None,
     as_json: JsonOption = False,
     settings: SettingsOption = None,

@@ -93,7 +93,7 @@ def _what(txn: dict[str, Any]) -> str:
     """Return the operation with its description, or with the partitions that changed."""
     if txn["why"]:
         return f"{txn['op']} {txn['why']}"
-    names = [name or "-" for name in txn["partitions"]]
+    names = [name for name in txn["partitions"] if name]
     more = f" and {len(names) - 1:,} more" if len(names) > 1 else ""
     return f"{txn['op']} {names[0]}{more}" if names else str(txn["op"])
 

@@ -15,6 +15,7 @@ from firnline.cli import output
 from firnline.cli.failures import when_stopped
 from firnline.cli.files import check_new, written
 from firnline.cli.options import (
+    MOST_ROWS,
     JsonOption,
     SettingsOption,
     TableArgument,
@@ -32,7 +33,6 @@ SHOWN = 20
 """Default number of rows on the screen."""
 
 commands = typer.Typer()
-_MOST_ROWS = 2**63 - 1
 
 
 @command(
@@ -76,7 +76,7 @@ def read(  # noqa: PLR0913, PLR0917 - a command's options are its parameters
             "--limit",
             metavar="N",
             min=0,
-            max=_MOST_ROWS,
+            max=MOST_ROWS,
             help="Maximum number of rows; without it 20 on the screen, and all in a file.",
         ),
     ] = None,
