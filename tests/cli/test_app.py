@@ -66,7 +66,7 @@ def test_the_version_is_that_of_the_package(firnline: Firnline) -> None:
         (["prats"], "no such command 'prats'"),
         (["parts"], "missing argument 'TABLE'; see `firnline parts --help`"),
         (["parts", "t", "--nope"], "no such option: --nope; see `firnline parts --help`"),
-        (["history", "t", "--last", "many"], "--last': must be a valid integer"),
+        (["history", "t", "--last", "many"], "--last': must be a whole number"),
         (["history", "t", "--last", "0"], "--last': must be greater than or equal to 1"),
         (["merge", "t", "--engine", "flink"], "'--engine': 'flink' is not one of 'local', 'spark'"),
         (["plan", "marge", "t"], "no such command 'marge'"),
@@ -259,7 +259,6 @@ def test_the_module_is_the_program_too() -> None:
         ("s3:/lake/x", "s3://lake/x"),
         ("S3://lake/x", "s3://lake/x"),
         ("s3a://lake/x", "s3://lake/x"),
-        ("gs:///lake/x", "gs://lake/x"),
         ("file:/data/x", "file:///data/x"),
         ("/data/x", "file:///data/x"),
     ],
@@ -282,10 +281,10 @@ def test_an_append_takes_files_and_says_what_takes_a_bucket(
 ) -> None:
     table = f"file://{tmp_path}/t"
     done = firnline("append", table, "s3://lake/in/x.parquet")
-    assert (done.code, done.sentence) == (
-        2,
+    assert done.code == 2
+    assert done.sentence == (
         "only files of this machine are taken here, and s3://lake/in/x.parquet is none; "
         f"`firnline import {table} s3://lake/in` takes those of a bucket; or copy x.parquet here "
-        "first",
+        "first"
     )
     assert "write /data/x.parquet" in firnline("append", table, "file:///data/x.parquet").sentence
