@@ -26,6 +26,8 @@ StateT = TypeVar("StateT")
 
 _PIPE_WIDTH = 4_000
 """Width of output that is not a terminal: wide enough for any row."""
+_PROSE_WIDTH, _LEAST_PROSE = 120, 40
+"""Width of a table with sentences in a pipe, and of each column of them at least."""
 _GAP = 2
 _PIECE = 16 * 1024
 _LEAST = 16
@@ -44,6 +46,8 @@ class Column:
     """Right-aligned, never wrapped."""
     wrap: bool = False
     """Wrapped if the terminal is narrow."""
+    prose: bool = False
+    """Sentences, which are wrapped in a pipe too; nobody looks for them by a line."""
     style: str = ""
     dispensable: int = 0
     """Above 0: left out if the terminal is too narrow, the largest value first."""
@@ -156,12 +160,14 @@ def table(
     lines = [[printable(cell) for cell in row] for row in [*rows, *([footer] if footer else [])]]
     kept = fitting(columns, lines, console().width)
     needed = _needed(columns, lines)
+    prose = _prose_width(columns, needed)
     grid = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False, padding=(0, 1, 0, 0))
     for index in kept:
         column = columns[index]
         grid.add_column(
             column.title,
             min_width=min(needed[index], _LEAST) if column.wrap else None,
+            max_width=prose if column.prose else None,
             justify="right" if column.number else "left",
             no_wrap=not column.wrap,
             overflow="fold" if column.wrap else "ellipsis",
@@ -174,6 +180,16 @@ def table(
             grid.add_section()
         grid.add_row(*(Text(row[place]) for place in kept), style="bold" if last else None)
     _print(grid)
+
+
+def _prose_width(columns: Sequence[Column], needed: Sequence[int]) -> int | None:
+    """Return the maximum width of a column of sentences in a pipe; None on a terminal."""
+    count = sum(column.prose for column in columns)
+    if sys.stdout.isatty() or not count:
+        return None
+    others = [cells for column, cells in zip(columns, needed, strict=True) if not column.prose]
+    spare = _PROSE_WIDTH - sum(others) - _GAP * (len(columns) - 1)
+    return max(_LEAST_PROSE, spare // count)
 
 
 def fitting(columns: Sequence[Column], rows: Sequence[Sequence[str]], width: int) -> list[int]:
