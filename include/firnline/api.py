@@ -311,7 +311,8 @@ def history(table: Table | str, limit: int = 20) -> list[TxnHeader]:
 
     Requests: 1 LIST, and a ranged GET each; another LIST if there is none.
 
-    Raises UsageError: ``limit`` is below 1; NoTableError: there is no table; errors of ``open_table`` and of the store.
+    Raises UsageError: ``limit`` is below 1; NoTableError: there is no table; errors of
+    ``open_table`` and of the store.
     """
     if limit < 1:
         raise UsageError(f"limit is {limit}, and the least is 1", next_step="give a larger limit")

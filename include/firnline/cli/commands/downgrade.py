@@ -17,6 +17,7 @@ from firnline.cli.options import (
     TableArgument,
     command,
     identity,
+    looking,
     open_target,
     require_table,
 )
@@ -83,7 +84,8 @@ def downgrade(
 def _show_plan(table: Table, as_json: bool) -> None:
     from firnline.operations.downgrade.run import preview
 
-    plan = preview(table, DowngradeOptions())
+    with looking(table, silent=as_json):
+        plan = preview(table, DowngradeOptions())
     output.show({"table": table.settings.name, **plan.to_json()}, as_json, _render_plan)
 
 

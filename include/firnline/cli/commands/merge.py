@@ -20,6 +20,7 @@ from firnline.cli.options import (
     Without,
     command,
     identity,
+    looking,
     open_target,
     require_table,
 )
@@ -96,7 +97,9 @@ def merge(
         if options.dry_run:
             from firnline.operations.merge.run import preview
 
-            _show_plan(opened.settings, preview(opened, options), as_json)
+            with looking(opened, silent=as_json):
+                plan = preview(opened, options)
+            _show_plan(opened.settings, plan, as_json)
         else:
             _merge(opened, factory, options, as_json)
 
@@ -123,7 +126,8 @@ def plan_merge(
 
     opened = open_target(table, settings)
     require_table(opened)
-    plan = preview(opened, options)
+    with looking(opened, silent=as_json):
+        plan = preview(opened, options)
     _show_plan(opened.settings, plan, as_json)
 
 
