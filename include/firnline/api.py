@@ -6,7 +6,7 @@ usual chain of the store's cloud, unless the table was opened with others. Kerne
 process, as many at once as its cores and 60 % of its memory allow. Each function does what the
 command of its name does, with the same guarantees, and returns its report; ``plan_…`` only plans.
 What commits publishes the mirrors of the table, too; if that fails, it is a warning in the log.
-All errors are ``FirnlineError``.
+All errors are ``FirnlineError``; a root without a table is a ``NoTableError``.
 """
 
 from __future__ import annotations
@@ -35,6 +35,7 @@ from firnline.operations.options import (
 from firnline.operations.runner import Progress, TransactionReport
 from firnline.settings.load import find_table
 from firnline.shown import ShownList
+from firnline.state.health import require_table
 from firnline.state.history import history as read_history
 from firnline.store.access import StoreAccess
 from firnline.table import Table
@@ -198,7 +199,7 @@ def merge(
     from firnline.operations.merge.run import run_merge
 
     opened, given = (
-        open_table(table),
+        _existing(table),
         _to_run(options or MergeOptions(), MergeOptions, "plan_merge"),
     )
     return _then_publish(
@@ -211,7 +212,7 @@ def plan_merge(table: Table | str, options: MergeOptions | None = None) -> Merge
     """Plan a merge: its groups, and why the other parts are left alone."""
     from firnline.operations.merge.run import preview
 
-    return preview(open_table(table), checked(options or MergeOptions(), MergeOptions))
+    return preview(_existing(table), checked(options or MergeOptions(), MergeOptions))
 
 
 def delete(
@@ -224,7 +225,7 @@ def delete(
     from firnline.operations.delete.run import run_delete
 
     given = DeleteOptions(where=options) if isinstance(options, str) else options
-    opened, given = open_table(table), _to_run(given, DeleteOptions, "plan_delete")
+    opened, given = _existing(table), _to_run(given, DeleteOptions, "plan_delete")
     return _then_publish(
         opened,
         lambda run: run_delete(opened, lambda: local_engine(opened), given, run, on_progress),
@@ -236,7 +237,7 @@ def plan_delete(table: Table | str, options: DeleteOptions | str) -> DeletePlan:
     from firnline.operations.delete.run import preview
 
     given = DeleteOptions(where=options) if isinstance(options, str) else options
-    return preview(open_table(table), checked(given, DeleteOptions))
+    return preview(_existing(table), checked(given, DeleteOptions))
 
 
 def erase(
@@ -245,7 +246,7 @@ def erase(
     """Erase keys from every part. It cannot be undone; nobody is asked."""
     from firnline.operations.erase.run import run_erase
 
-    opened, given = open_table(table), _to_run(options, EraseOptions, "plan_erase")
+    opened, given = _existing(table), _to_run(options, EraseOptions, "plan_erase")
     return _then_publish(
         opened,
         lambda run: run_erase(opened, lambda: local_engine(opened), given, run, on_progress),
@@ -256,7 +257,7 @@ def plan_erase(table: Table | str, options: EraseOptions) -> ErasePlan:
     """Plan an erase: the parts that may hold the keys."""
     from firnline.operations.erase.run import preview
 
-    return preview(open_table(table), checked(options, EraseOptions))
+    return preview(_existing(table), checked(options, EraseOptions))
 
 
 def rewrite(
@@ -265,7 +266,7 @@ def rewrite(
     """Rewrite partitions by a filter or a query."""
     from firnline.operations.rewrite.run import run_rewrite
 
-    opened, given = open_table(table), _to_run(options, RewriteOptions, "plan_rewrite")
+    opened, given = _existing(table), _to_run(options, RewriteOptions, "plan_rewrite")
     return _then_publish(
         opened,
         lambda run: run_rewrite(opened, lambda: local_engine(opened), given, run, on_progress),
@@ -276,14 +277,14 @@ def plan_rewrite(table: Table | str, options: RewriteOptions) -> RewritePlan:
     """Plan a rewrite."""
     from firnline.operations.rewrite.run import preview
 
-    return preview(open_table(table), checked(options, RewriteOptions))
+    return preview(_existing(table), checked(options, RewriteOptions))
 
 
 def drop(table: Table | str, options: DropOptions) -> DropReport:
     """Drop partitions, without reading them."""
     from firnline.operations.drop.run import run_drop
 
-    opened, given = open_table(table), _to_run(options, DropOptions, "plan_drop")
+    opened, given = _existing(table), _to_run(options, DropOptions, "plan_drop")
     return _then_publish(opened, lambda run: run_drop(opened, given, run))
 
 
@@ -291,14 +292,14 @@ def plan_drop(table: Table | str, options: DropOptions) -> DropPlan:
     """Plan a drop of partitions."""
     from firnline.operations.drop.run import preview
 
-    return preview(open_table(table), checked(options, DropOptions))
+    return preview(_existing(table), checked(options, DropOptions))
 
 
 def ttl(table: Table | str, options: TtlOptions | None = None) -> DropReport:
     """Drop what is older than the table's ``ttl.keep``."""
     from firnline.operations.ttl.run import run_ttl
 
-    opened, given = open_table(table), _to_run(options or TtlOptions(), TtlOptions, "plan_ttl")
+    opened, given = _existing(table), _to_run(options or TtlOptions(), TtlOptions, "plan_ttl")
     return _then_publish(opened, lambda run: run_ttl(opened, given, run))
 
 
@@ -306,14 +307,14 @@ def plan_ttl(table: Table | str, options: TtlOptions | None = None) -> TtlPlan:
     """Plan what a TTL would drop."""
     from firnline.operations.ttl.run import preview
 
-    return preview(open_table(table), checked(options or TtlOptions(), TtlOptions))
+    return preview(_existing(table), checked(options or TtlOptions(), TtlOptions))
 
 
 def restore(table: Table | str, options: RestoreOptions) -> TransactionReport:
     """Undo the transactions after a given one."""
     from firnline.operations.restore.run import run_restore
 
-    opened, given = open_table(table), _to_run(options, RestoreOptions, "plan_restore")
+    opened, given = _existing(table), _to_run(options, RestoreOptions, "plan_restore")
     return _then_publish(opened, lambda run: run_restore(opened, given, run))
 
 
@@ -321,7 +322,7 @@ def plan_restore(table: Table | str, options: RestoreOptions) -> RestorePlan:
     """Plan a restore."""
     from firnline.operations.restore.run import preview
 
-    return preview(open_table(table), checked(options, RestoreOptions))
+    return preview(_existing(table), checked(options, RestoreOptions))
 
 
 def cleanup(table: Table | str, options: CleanupOptions | None = None) -> CleanupReport:
@@ -329,7 +330,7 @@ def cleanup(table: Table | str, options: CleanupOptions | None = None) -> Cleanu
     from firnline.operations.cleanup.run import run_cleanup
 
     opened, given = (
-        open_table(table),
+        _existing(table),
         _to_run(options or CleanupOptions(), CleanupOptions, "plan_cleanup"),
     )
     return _then_publish(opened, lambda run: run_cleanup(opened, given, run))
@@ -339,7 +340,7 @@ def plan_cleanup(table: Table | str, options: CleanupOptions | None = None) -> C
     """Plan a clean-up."""
     from firnline.operations.cleanup.run import preview
 
-    return preview(open_table(table), checked(options or CleanupOptions(), CleanupOptions))
+    return preview(_existing(table), checked(options or CleanupOptions(), CleanupOptions))
 
 
 def publish_mirrors(
@@ -367,17 +368,29 @@ def verify(table: Table | str, options: VerifyOptions | None = None) -> VerifyRe
 def history(table: Table | str, limit: int = 20) -> list[TxnHeader]:
     """Return the newest transactions, the newest first; a notebook shows them as one table.
 
-    Requests: 1 LIST, and a ranged GET each.
+    Requests: 1 LIST, and a ranged GET each; another LIST if there is none.
 
-    Raises UsageError: ``limit`` is below 1; errors of ``open_table`` and of the store.
+    Raises UsageError: ``limit`` is below 1; NoTableError: there is no table; errors of
+    ``open_table`` and of the store.
     """
     if limit < 1:
         raise UsageError(f"limit is {limit}, and the least is 1", next_step="give a larger limit")
-    return ShownList(read_history(open_table(table), limit))
+    opened = open_table(table)
+    found = read_history(opened, limit)
+    if not found:
+        require_table(opened)
+    return ShownList(found)
 
 
 _BY = "python"
 """Prefix of the run ids of these functions in the table's history."""
+
+
+def _existing(table: Table | str) -> Table:
+    """Open a table that is there; 1 LIST. Raises NoTableError, LogLostError."""
+    opened = open_table(table)
+    require_table(opened)
+    return opened
 
 
 def _refuse_unmirrored(table: Table) -> None:

@@ -8,7 +8,7 @@ command line.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any, ClassVar
+from typing import Any
 
 
 class FirnlineError(Exception):
@@ -19,7 +19,7 @@ class FirnlineError(Exception):
         next_step: what the user should do about it, in the imperative.
     """
 
-    exit_code: ClassVar[int] = 1
+    exit_code: int = 1
     """Exit code of the command line: 1 failed, 2 wrong usage."""
     retryable: bool = False
     """True if the same call may succeed later without any change."""
@@ -49,6 +49,10 @@ class UsageError(FirnlineError):
 
 class NoTableError(UsageError):
     """There is no table at a root, and never was one."""
+
+
+class NothingToDoError(UsageError):
+    """What a call is for is done already; the command line prints it and exits with 0."""
 
 
 class SettingsError(UsageError):

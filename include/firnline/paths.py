@@ -24,6 +24,7 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
+from pathlib import Path
 from typing import Literal
 from urllib.parse import quote, unquote
 from uuid import UUID
@@ -53,6 +54,7 @@ _FOLDERS = frozenset(
         *("_delta_log", _VECTORS, "_iceberg"),
     }
 )
+_ALMOST_URL = re.compile(r"(?P<scheme>s3[an]?|gs|az|file):/+(?P<rest>[^/].*)", re.IGNORECASE)
 _CONTROL = re.compile(r"[\x00-\x1f\x7f]")
 _WRITER = re.compile(r"[A-Za-z0-9.-]+")
 _LOG_NAME = re.compile(r"(?P<t>[0-9]{1,19})_(?P<rest>.+)\.jsonl", re.DOTALL)
@@ -88,9 +90,12 @@ class Root:
         """Parse a root URL. Raises UsageError, which names the URL."""
         scheme, mark, rest = url.partition("://")
         if not mark or scheme not in {"s3", "gs", "az", "file", "memory"}:
+            meant = meant_url(url)
             raise UsageError(
                 f"{url!r} is not the root of a table",
-                next_step="write s3://bucket/prefix, gs://, az://, file:///folder or memory://name",
+                next_step=f"write {meant}"
+                if meant
+                else "write s3://bucket/prefix, gs://, az://, file:///folder or memory://name",
             )
         path = rest.rstrip("/")
         if scheme == "file":
@@ -132,6 +137,21 @@ class Root:
                 f"{url} is not under {self.url}", next_step="keep all of a table under its root"
             )
         return url.removeprefix(self._outside)
+
+
+def meant_url(text: str) -> str | None:
+    """Return the URL that a text seems to mean: of a folder, or of a scheme in other letters.
+
+    None if it is no path either, or as right as it can be seen to be.
+    """
+    found = _ALMOST_URL.fullmatch(text)
+    if found is None:
+        is_path = "://" not in text and ("/" in text or text.startswith("."))
+        return f"file://{Path(text).absolute()}" if is_path else None
+    scheme = found["scheme"].lower()
+    slashes = ":///" if scheme == "file" else "://"
+    url = ("s3" if scheme in {"s3a", "s3n"} else scheme) + slashes + found["rest"]
+    return None if url == text else url
 
 
 def _split(prefix: str) -> list[str]:

@@ -68,7 +68,7 @@ def test_the_version_is_that_of_the_package(firnline: Firnline) -> None:
         (["prats"], "no such command 'prats'"),
         (["parts"], "missing argument 'TABLE'; see `firnline parts --help`"),
         (["parts", "t", "--nope"], "no such option: --nope; see `firnline parts --help`"),
-        (["history", "t", "--last", "many"], "--last': must be a valid integer"),
+        (["history", "t", "--last", "many"], "--last': must be a whole number"),
         (["history", "t", "--last", "0"], "--last': must be greater than or equal to 1"),
         (["merge", "t", "--engine", "flink"], "'--engine': 'flink' is not one of 'local', 'spark'"),
         (["plan", "marge", "t"], "no such command 'marge'"),
@@ -121,7 +121,7 @@ def test_debug_adds_the_traceback(
 ) -> None:
     fail(monkeypatch, ValueError("boom"))
     lines = firnline("parts", table.root, "--debug").err.splitlines()
-    assert lines[0] == "Traceback (most recent call last):"
+    assert lines[:2] == ["settings: none", "Traceback (most recent call last):"]
     assert lines[-1].startswith("firnline: unexpected ValueError: boom; ")
     error = firnline("parts", table.root, "--debug", "--json").error
     assert error["traceback"][-1] == "ValueError: boom\n"
@@ -253,3 +253,40 @@ def test_the_module_is_the_program_too() -> None:
     assert done.returncode == 0, done.stderr
     assert done.stdout.startswith("firnline ")
     assert callable(app.main)
+
+
+@pytest.mark.parametrize(
+    ("written", "meant"),
+    [
+        ("s3:/lake/x", "s3://lake/x"),
+        ("S3://lake/x", "s3://lake/x"),
+        ("s3a://lake/x", "s3://lake/x"),
+        ("file:/data/x", "file:///data/x"),
+        ("/data/x", "file:///data/x"),
+    ],
+)
+def test_what_is_almost_a_root_is_answered_with_the_root(
+    firnline: Firnline, tmp_path: Path, written: str, meant: str
+) -> None:
+    table = f"file://{tmp_path}/t"
+    for command in (
+        ["parts", written],
+        ["append", written, "f.parquet"],
+        ["import", table, written],
+    ):
+        done = firnline(*command)
+        assert (done.code, f"; write {meant}" in done.sentence) == (2, True), done.err
+
+
+def test_an_append_takes_files_and_says_what_takes_a_bucket(
+    firnline: Firnline, tmp_path: Path
+) -> None:
+    table = f"file://{tmp_path}/t"
+    done = firnline("append", table, "s3://lake/in/x.parquet")
+    assert done.code == 2
+    assert done.sentence == (
+        "only files of this machine are taken here, and s3://lake/in/x.parquet is none; "
+        f"`firnline import {table} s3://lake/in` takes those of a bucket; or copy x.parquet here "
+        "first"
+    )
+    assert "write /data/x.parquet" in firnline("append", table, "file:///data/x.parquet").sentence

@@ -57,11 +57,40 @@ def test_new_columns_can_be_refused(
     shown = firnline("append", root, good, more, "--no-new-columns")
     assert shown.code == 2
     assert shown.sentence == (
-        f"table t has no column idd, and {more} has it; correct the file, or allow new columns; "
-        "nothing was written"
+        f"table t has no column idd, and {more} has it; correct the file, or leave "
+        "--no-new-columns out; nothing was written"
     )
+    two = firnline("append", root, more, write("n", id=[2], n=[1]), "--no-new-columns")
+    assert f"has no columns idd, n, and {more} and {tmp_path}/n.parquet have them" in two.sentence
     assert content_of(tmp_path / "t") == before
     assert firnline("append", root, good, "--no-new-columns").code == 0
+
+
+def test_a_file_that_does_not_fit_is_a_wrong_call_since_nothing_was_begun(
+    firnline: Firnline, root: str, write: Write, tmp_path: Path
+) -> None:
+    before = content_of(tmp_path / "t")
+    text = tmp_path / "text.parquet"
+    text.write_text("id,n")
+    shown = firnline("append", root, text)
+    assert (shown.code, f"{text} is not a Parquet file" in shown.sentence) == (2, True)
+    keys = firnline("erase", root, "--keys", text, "--column", "id", "--yes")
+    assert (keys.code, keys.sentence) == (
+        2,
+        f"{text} is not a Parquet file; write the keys as Parquet or CSV",
+    )
+    other = firnline("append", root, write("other", id=["x"]), "--json")
+    assert (other.code, other.error["exit_code"]) == (2, 2)
+    assert content_of(tmp_path / "t") == before
+
+
+@pytest.mark.parametrize("path", ["id", " ", "_log", "id=../x", "id=1/x", "id="])
+def test_what_is_no_partition_is_refused(
+    firnline: Firnline, tmp_path: Path, write: Write, path: str
+) -> None:
+    shown = firnline("append", f"file://{tmp_path}/new", write("a", n=[1]), "--partition", path)
+    assert (shown.code, "write it like year=2013/month=01" in shown.sentence) == (2, True)
+    assert not (tmp_path / "new").exists()
 
 
 @pytest.mark.parametrize("link", [None, os.link, os.symlink])

@@ -18,7 +18,7 @@ from firnline.operations.erase.run import run_erase
 from firnline.operations.options import EraseOptions
 from firnline.settings.load import settings_for_root
 from firnline.table import open_table
-from tests.support.cli import Outcome, content_of, settings_file
+from tests.support.cli import LogOnlyTable, Outcome, content_of, settings_file
 
 Firnline = Callable[..., Outcome]
 CUT = 9
@@ -56,6 +56,24 @@ def root(tmp_path: Path, firnline: Firnline) -> str:
 def rows_of(firnline: Firnline, root: str) -> int:
     found: int = firnline("parts", root, "--json").data["total"]["rows"]
     return found
+
+
+@pytest.mark.parametrize(
+    ("asked", "said"),
+    [
+        (["erase", "--keys", "/nope.csv", "--column", "id"], "there is no file /nope.csv"),
+        (["rewrite"], "give --where or --sql"),
+        (["evolve"], "name one with --widen, --rename or --drop"),
+        (["delete", "--where", "nope = 1"], "names column 'nope'"),
+        (["schema", "fix", "--column", "nope", "--type", "DATE"], "no log file states a column"),
+    ],
+)
+def test_a_wrong_call_is_told_before_somebody_is_to_be_asked(
+    firnline: Firnline, table: LogOnlyTable, asked: list[str], said: str
+) -> None:
+    words = [*asked[: 2 if asked[0] == "schema" else 1], table.root]
+    done = firnline(*words, *asked[len(words) - 1 :])
+    assert (done.code, said in done.sentence) == (2, True), done.err
 
 
 def test_a_delete_says_what_it_did(firnline: Firnline, root: str) -> None:

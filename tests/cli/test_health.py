@@ -78,9 +78,9 @@ def test_the_settings_are_read_once_for_all_tables(
 ) -> None:
     read: list[Path] = []
 
-    def counted(path: Path) -> dict[Any, Any]:
+    def counted(path: Path, *, next_step: str) -> dict[Any, Any]:
         read.append(path)
-        return read_yaml(path)
+        return read_yaml(path, next_step=next_step)
 
     monkeypatch.setattr("firnline.settings.load.read_yaml", counted)
     assert len(firnline("health", "--json", "--settings", settings).data["tables"]) == 3

@@ -234,3 +234,31 @@ def test_commands_in_messages_name_the_table_as_the_command_line_did(
     file = settings_file(tmp_path, f"tables: {{events: {{root: '{root}'}}}}")
     named = firnline("merge", "events", "--settings", file)
     assert f"`firnline plan merge events --settings {file}` says why" in named.out
+
+
+def test_a_plan_names_its_operation(firnline: Firnline) -> None:
+    done = firnline("plan", "s3://lake/my t")
+    assert (done.code, "run `firnline plan merge 's3://lake/my t'`" in done.sentence) == (2, True)
+
+
+@pytest.mark.parametrize("command", ["merge", "downgrade", "append"])
+def test_an_empty_scratch_is_not_the_current_folder(
+    firnline: Firnline, tmp_path: Path, command: str
+) -> None:
+    more = [tmp_path / "x.parquet"] if command == "append" else []
+    done = firnline(command, f"file://{tmp_path}/t", *more, "--scratch", "")
+    assert (done.code, "--scratch names no folder" in done.sentence) == (2, True)
+
+
+def test_the_history_of_a_table_without_partitions_names_none(
+    firnline: Firnline, tmp_path: Path
+) -> None:
+    rows = tmp_path / "rows.parquet"
+    pq.write_table(pa.table({"id": [1, 2]}), rows)
+    root = f"file://{tmp_path}/plain"
+    for _ in range(4):
+        assert firnline("append", root, rows).code == 0
+    assert firnline("merge", root).code == 0
+    shown = firnline("history", root).out
+    assert "merge" in shown
+    assert "merge -" not in shown

@@ -73,3 +73,17 @@ def test_a_bar_is_as_high_as_its_count(counts: list[int]) -> None:
 @given(st.text())
 def test_what_is_printed_cannot_drive_a_terminal(text: str) -> None:
     assert printable(text).isprintable()
+
+
+def test_sentences_are_wrapped_in_a_pipe_too_and_keys_are_not(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    key = "t/_data/" + "k" * 100
+    columns = [Column("object", wrap=True), Column("finding", wrap=True, prose=True)]
+    output.table(columns, [[key, "is not there, and the log states it; " * 5]])
+    _, _, first, *more = capsys.readouterr().out.splitlines()
+    assert first.startswith(f"{key}  is not there")
+    assert len(more) > 3
+    assert all(len(line) <= len(key) + 42 for line in [first, *more])
+    output.table([Column("seq"), columns[1]], [["1", "word " * 60]])
+    assert max(map(len, capsys.readouterr().out.splitlines())) <= 120

@@ -7,19 +7,27 @@ import json
 import logging
 import sys
 import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from msgspec import structs
 
+from firnline.cli import shown
 from firnline.cli.failures import when_stopped
-from firnline.cli.progress import merging, mirroring
+from firnline.cli.progress import merging, mirroring, sharing, working
 from firnline.cli.shown import Mode, chosen
 from firnline.errors import StoppedError
 from firnline.mirror.progress import MirrorProgress
 from firnline.operations.runner import Progress
+from tests.support.cli import Outcome
 from tests.support.programs import HUNG_SECONDS
 from tests.support.world import SetClock
 
+Firnline = Callable[..., Outcome]
 HALF = Progress(
     groups=4, groups_done=2, parts_in=2_000, parts_merged=1_000, parts_done=500, transactions=1
 )
@@ -180,3 +188,123 @@ def test_a_run_that_tells_nothing_is_shown_to_be_alive(
         assert looked.acquire(timeout=HUNG_SECONDS)
     half = "merging events: 1,000 of 2,000 parts, 2 of 4 groups committed"
     assert capsys.readouterr().err.splitlines() == [half, f"{half}, after 20s"]
+
+
+@pytest.fixture
+def beats(monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
+    """Waits until a display was asked twice to show that its run is alive."""
+    monkeypatch.setattr("firnline.cli.shown._LOOK_SECONDS", 0.001)
+    asked = threading.Semaphore(0)
+    for display in (shown._Lines, shown._Json, shown._LateBar):
+        beat = display.beat
+
+        def counted(self: Any, state: Any, pace: Any, beat: Callable[..., None] = beat) -> None:
+            beat(self, state, pace)
+            asked.release()
+
+        monkeypatch.setattr(display, "beat", counted)
+
+    def wait() -> None:
+        while asked.acquire(blocking=False):
+            pass
+        for _ in range(2):
+            assert asked.acquire(timeout=HUNG_SECONDS)
+
+    return wait
+
+
+def test_a_read_that_is_over_at_once_shows_nothing(
+    capsys: pytest.CaptureFixture[str], beats: Callable[[], None]
+) -> None:
+    clock = SetClock()
+    with working("reading", "events", clock, silent=False):
+        beats()
+    with chosen(Mode.JSON), working("reading", "events", clock, silent=False):
+        beats()
+    assert capsys.readouterr().err == ""
+
+
+def test_a_read_of_a_long_log_says_so_after_five_seconds_and_in_json_after_two(
+    capsys: pytest.CaptureFixture[str], beats: Callable[[], None]
+) -> None:
+    clock = SetClock()
+    with working("reading", "events", clock, silent=False):
+        clock.advance(5_000)
+        beats()
+        clock.advance(10_000)
+        beats()
+    assert capsys.readouterr().err == "reading events: reading the log, after 5.0s\n"
+    with chosen(Mode.JSON), working("reading", "events", clock, silent=True):
+        clock.advance(2_000)
+        beats()
+    (line,) = capsys.readouterr().err.splitlines()
+    told = json.loads(line)["progress"]
+    assert (told["detail"], told["total"], told["elapsed_ms"]) == ("reading the log", None, 2_000)
+
+
+def test_a_bar_of_a_read_is_drawn_after_two_seconds(
+    monkeypatch: pytest.MonkeyPatch, beats: Callable[[], None]
+) -> None:
+    terminal, clock = Terminal(), SetClock()
+    monkeypatch.setattr(sys, "stderr", terminal)
+    monkeypatch.setenv("TERM", "xterm")
+    with sharing("reading", "events", clock, silent=False) as tell:
+        tell(0.25)
+        beats()
+        assert terminal.getvalue() == ""
+        clock.advance(2_000)
+        beats()
+        tell(0.5)
+    assert "reading events" in terminal.getvalue()
+    assert "about 50 % of the rows read" in terminal.getvalue()
+
+
+def test_a_share_has_a_time_that_is_left_and_no_speed(capsys: pytest.CaptureFixture[str]) -> None:
+    clock = SetClock()
+    with sharing("reading", "events", clock, silent=False) as tell:
+        tell(0)
+        clock.advance(6_000)
+        tell(0.5)
+    assert capsys.readouterr().err == (
+        "reading events: about 50 % of the rows read; about 6 seconds left\n"
+    )
+
+
+def test_a_read_into_a_file_and_an_archive_of_packages_tell_of_their_progress(
+    firnline: Firnline, tmp_path: Path
+) -> None:
+    rows = tmp_path / "rows.parquet"
+    pq.write_table(pa.table({"a": range(10)}), rows)
+    root = f"file://{tmp_path}/t"
+    assert firnline("append", root, rows).code == 0
+    for command, last in (
+        (["read", root, "--output", tmp_path / "out.csv"], (100, 100, "percent")),
+        (["changes", root, "--to", tmp_path / "out.parquet"], (10, None, "row")),
+    ):
+        done = firnline(*command, "--progress", "json")
+        assert done.code == 0, done.err
+        told = json.loads(done.err.splitlines()[-1])["progress"]
+        assert (told["done"], told["total"], told["unit"]) == last
+    done = firnline("spark", "pack", tmp_path / "x.tar.gz", "--progress", "json")
+    told = json.loads(done.err.splitlines()[-1])["progress"]
+    assert (told["unit"], told["done"]) == ("file", told["total"])
+
+
+def test_ctrl_c_during_a_read_into_a_file_says_that_there_is_none(
+    firnline: Firnline, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rows, out = tmp_path / "rows.parquet", tmp_path / "out.csv"
+    pq.write_table(pa.table({"a": range(10)}), rows)
+    root = f"file://{tmp_path}/t"
+    firnline("append", root, rows)
+
+    def stop(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("firnline.read.duckdb.write_file", stop)
+    done = firnline("read", root, "--output", out)
+    assert (done.code, done.sentence) == (
+        130,
+        f"stopped; {out} was not written; run the same command again",
+    )
+    assert not out.exists()

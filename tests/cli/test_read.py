@@ -96,7 +96,8 @@ def test_the_past_is_read_by_transaction_or_time(root: str, firnline: Firnline) 
 @pytest.mark.parametrize(
     ("where", "told"),
     [
-        ('name = "n1"', """"n1" in double quotes is a column, as in SQL; write 'n1'"""),
+        ('name = "n1"', """`"n1"` in double quotes is a column, as in SQL"""),
+        ('"name" = "n1"', "write 'n1' in single quotes if it is a text"),
         ("name = id", "compares `name` with `id`, two columns"),
     ],
 )
@@ -110,3 +111,39 @@ def test_a_text_in_the_wrong_quotes_is_not_taken_for_another_mistake(
 def test_a_limit_that_no_table_has_rows_for_is_refused(root: str, firnline: Firnline) -> None:
     done = firnline("read", root, "--limit", "99999999999999999999")
     assert (done.code, "must be less than or equal to" in done.sentence) == (2, True)
+
+
+@pytest.mark.parametrize("command", [("read", "--output"), ("changes", "--to")])
+def test_a_folder_that_cannot_be_written_to_is_said_before_anything_is_read(
+    firnline: Firnline, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: tuple[str, str]
+) -> None:
+    def refuse(self: Path, *_: object, **__: object) -> None:
+        raise PermissionError(13, "Permission denied", str(self))
+
+    monkeypatch.setattr("pathlib.Path.touch", refuse)
+    out = tmp_path / "out.parquet"
+    done = firnline(command[0], f"file://{tmp_path}/none", command[1], out)
+    assert (done.code, done.sentence) == (
+        2,
+        f"{out} cannot be written: Permission denied; choose another folder",
+    )
+
+
+@pytest.mark.parametrize("command", ["read", "changes"])
+def test_a_limit_may_be_any_number_that_leaves_room_for_one_more(
+    firnline: Firnline, root: str, command: str
+) -> None:
+    assert firnline(command, root, "--limit", str(2**63 - 2)).code == 0
+    done = firnline(command, root, "--limit", str(2**63 - 1))
+    assert (done.code, "'--limit'" in done.sentence) == (2, True)
+    assert firnline(command, root, "--limit", "abc").sentence == (
+        f"invalid value for '--limit': must be a whole number; see `firnline {command} --help`"
+    )
+
+
+def test_an_option_without_its_value_leads_to_the_help_of_its_command(
+    firnline: Firnline, root: str
+) -> None:
+    assert "see `firnline read --help`" in firnline("read", root, "--columns").sentence
+    fix = firnline("schema", "fix", root, "--column")
+    assert "see `firnline schema fix --help`" in fix.sentence

@@ -32,7 +32,7 @@ def root(folder: Path, rows_file: Path, firnline: Firnline) -> str:
     """Four appends of 1,000 rows, merged; one more, and a delete that is pending."""
     url = f"file://{folder}"
     for number in range(5):
-        assert firnline("append", url, rows_file, "--partition", "p").code == 0
+        assert firnline("append", url, rows_file, "--partition", "p=1").code == 0
         if number == 3:
             assert firnline("merge", url).code == 0
     done = firnline("delete", url, "--where", "id < 100", "--lazy", "--yes")
@@ -58,7 +58,7 @@ def test_a_table_that_was_moved_or_copied_is_relocated_and_goes_on(
     url = f"file://{place}"
     refused = firnline("parts", url)
     assert refused.code == 1
-    assert "`firnline relocate` writes its log for this place" in refused.sentence
+    assert f"`firnline relocate {url}` writes its log for this place" in refused.sentence
     before = content_of(place)
     plan = firnline("relocate", url, "--dry-run", "--json").data["plan"]
     assert (plan["from"], plan["to"], plan["parts"]) == ("events", "deeper", 2)
@@ -67,11 +67,14 @@ def test_a_table_that_was_moved_or_copied_is_relocated_and_goes_on(
     assert (shown.code, shown.err) == (0, "")
     assert "7 log files, 2 transactions" in shown.out
     assert count(firnline, url) == 4_500
-    assert firnline("append", url, rows_file, "--partition", "p").code == 0
+    assert firnline("append", url, rows_file, "--partition", "p=1").code == 0
     assert firnline("merge", url).code == 0
     assert count(firnline, url) == 5_500
     assert firnline("verify", url, "--deep").code == 0
-    assert "nothing to do" in firnline("relocate", url).sentence
+    again = firnline("relocate", url)
+    assert (again.code, "there is nothing to do" in again.out) == (0, True)
+    assert firnline("relocate", url, "--json").data["nothing_to_do"] is True
+    assert "there is nothing to rebuild" in firnline("rebuild", url, "--yes").out
 
 
 @pytest.mark.parametrize("options", [(), ("--history",)])
@@ -89,7 +92,7 @@ def test_a_table_is_cloned_in_its_folder(
     again = firnline("clone", root, url, *options)
     assert again.code == 2
     assert "there is something at" in again.sentence
-    assert firnline("append", url, rows_file, "--partition", "p").code == 0
+    assert firnline("append", url, rows_file, "--partition", "p=1").code == 0
     assert firnline("merge", url).code == 0
     assert count(firnline, url) == 5_500
     assert firnline("verify", url, "--deep").code == 0
@@ -102,4 +105,4 @@ def test_a_table_is_cloned_in_its_folder(
 def test_a_clone_elsewhere_is_told_the_way(firnline: Firnline, root: str, tmp_path: Path) -> None:
     refused = firnline("clone", root, f"file://{tmp_path}/elsewhere/events")
     assert refused.code == 2
-    assert "`firnline relocate`" in refused.sentence
+    assert f"`firnline relocate file://{tmp_path}/elsewhere/events`" in refused.sentence

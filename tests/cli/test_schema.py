@@ -71,6 +71,22 @@ def test_it_shows_who_states_what_with_the_parts_behind_it(
     assert "firnline schema fix" in shown.out
 
 
+def test_one_command_line_repairs_all_columns_and_can_be_copied(
+    firnline: Firnline, table: LogOnlyTable
+) -> None:
+    table.append({"d=1": [9_000_000]}, schema={"ts": "DATE", "v": "VARCHAR"})
+    given = f"firnline schema fix {table.root} --column ts --type"
+    refused = firnline("merge", table.root)
+    assert "on 2 columns: ts (TIMESTAMP and DATE); v (INTEGER and VARCHAR)" in refused.sentence
+    assert f"`{given} TIMESTAMP --column v --type INTEGER`" in refused.sentence
+    assert f"`firnline schema show {table.root}`" in refused.sentence
+    shown = firnline("schema", table.root)
+    assert f"`{given} TIMESTAMP --column v --type VARCHAR`" in shown.out
+    new = table.folder.parent / "new.parquet"
+    pq.write_table(pa.table({"v": [1]}), new)
+    assert "on 2 columns: ts " in firnline("append", table.root, new).sentence
+
+
 def test_json_has_every_log_file_with_writer_and_time(firnline: Firnline, settings: Path) -> None:
     data = firnline("schema", "show", "t", "--json", "--settings", settings).data
     assert [c["column"] for c in data["columns"]] == ["id"]
@@ -99,7 +115,10 @@ def test_every_other_command_names_the_way_out(firnline: Firnline, settings: Pat
         assert shown.code == 1
         assert "column 'n' is BIGINT in log file t/_log/" in shown.sentence
         assert "but VARCHAR in log file t/_log/" in shown.sentence
-        assert "`firnline schema fix TABLE --column n --type BIGINT`" in shown.sentence
+        assert (
+            f"`firnline schema fix t --settings {settings} --column n --type BIGINT`"
+            in shown.sentence
+        )
     assert content_of(settings.parent / "t") == before
 
 

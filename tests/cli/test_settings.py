@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.cli import Outcome, settings_file
+from tests.support.cli import LogOnlyTable, Outcome, settings_file
 
 Firnline = Callable[..., Outcome]
 
@@ -60,7 +60,7 @@ def test_several_mistakes_are_told_at_once(firnline: Firnline, tmp_path: Path) -
     assert lines[0] == f"firnline: {path} has 3 mistakes:"
     assert lines[1].startswith("  tables.a.merge.min_inputs: must be greater than or equal to 2")
     assert "  tables.b.rot: is not a setting; did you mean root?" in lines
-    assert lines[-1] == "Correct the file and run `firnline settings check`."
+    assert lines[-1] == f"Correct the file and run `firnline settings check --settings {path}`."
 
 
 def test_the_file_of_the_environment_is_read(
@@ -118,11 +118,52 @@ def test_a_character_that_yaml_does_not_allow_is_found_by_its_line(
     assert (done.code, f"{path}, line 3: " in done.sentence) == (2, True)
 
 
-def test_a_settings_file_that_is_not_there_is_answered_with_the_ways_to_name_one(
+def test_a_settings_file_that_is_not_there_is_corrected_where_it_is_named(
+    firnline: Firnline, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    nope = tmp_path / "nope.yaml"
+    missing = f"the settings file {nope} cannot be read: No such file or directory"
+    done = firnline("settings", "check", "--settings", nope)
+    assert (done.code, done.sentence) == (2, f"{missing}; correct --settings")
+    named = firnline("parts", "t", env={"FIRNLINE_TABLES": str(nope)})
+    assert (named.code, named.sentence) == (
+        2,
+        f"{missing}; correct FIRNLINE_TABLES, which names it",
+    )
+    monkeypatch.setattr("firnline.settings.load.settings_path", lambda: nope)
+    neither = firnline("parts", "t", env={"FIRNLINE_TABLES": None})
+    assert (neither.code, neither.sentence) == (
+        2,
+        (
+            "there is no settings file: neither $FIRNLINE_TABLES nor include/tables.yaml here; "
+            "`firnline init` writes one; or give the root URL of a table"
+        ),
+    )
+
+
+def test_debug_says_which_settings_file_has_the_table(
+    firnline: Firnline, table: LogOnlyTable, tmp_path: Path
+) -> None:
+    path = settings_file(tmp_path, f"tables: {{t: {{root: '{table.root}'}}}}")
+    for target in ("t", table.root):
+        shown = firnline("parts", target, "--settings", path, "--debug")
+        assert (shown.code, shown.err) == (0, f"settings: {path}\n")
+    other = f"file://{tmp_path}/other"
+    assert firnline("parts", other, "--debug").err.startswith("settings: none\n")
+    for command in (["settings", "check"], ["fleet"], ["health"]):
+        assert firnline(*command, "--settings", path, "--debug").err.startswith(
+            f"settings: {path}\n"
+        )
+
+
+def test_a_mistake_is_looked_for_in_the_file_that_was_given(
     firnline: Firnline, tmp_path: Path
 ) -> None:
-    done = firnline("settings", "check", "--settings", tmp_path / "nope.yaml")
-    assert (done.code, "by --settings or FIRNLINE_TABLES" in done.sentence) == (2, True)
+    path = settings_file(tmp_path, "tables: {t: {rout: x}}")
+    assert (
+        f"`firnline settings check --settings {path}`"
+        in firnline("parts", "t", "--settings", path).err
+    )
 
 
 def test_a_line_break_in_a_root_is_named(firnline: Firnline, tmp_path: Path) -> None:

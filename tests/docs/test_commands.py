@@ -1,9 +1,11 @@
-"""Every command line of firnline in README and docs/ is one: its command and options exist."""
+"""Every command line in README, docs/ and messages is one: its command and options exist."""
 
 from __future__ import annotations
 
+import ast
 import functools
 import re
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +14,7 @@ import typer
 from typer.exceptions import TyperException
 
 from firnline.cli.app import app
+from firnline.cli.failures import given, nothing_begun, runnable
 from tests.support.markdown import Called, called, pages
 from tools.bootstrap import REPO
 
@@ -39,9 +42,14 @@ def problem(line: Called) -> str | None:
         command, words = inner[name], words[1:]
     try:
         context = command.context_class(command, info_name="firnline")
-        command.make_parser(context).parse_args([*words, *["VALUE"] * line.mention])
+        found, *_ = command.make_parser(context).parse_args([*words, *["VALUE"] * line.mention])
     except TyperException as error:
         return f"{where}: {error}"
+    lacking = [
+        param.name for param in command.params if param.required and not found.get(param.name)
+    ]
+    if lacking and not line.mention and "..." not in line.text and "--help" not in words:
+        return f"{where}: without {', '.join(lacking)}"
     return None
 
 
@@ -75,3 +83,59 @@ def test_what_is_no_command_line_is_found(text: str, said: str) -> None:
 @pytest.mark.parametrize("page", PAGES, ids=[str(page.relative_to(REPO)) for page in PAGES])
 def test_every_command_line_is_one(page: Path) -> None:
     assert [found for line in called(page) if (found := problem(line))] == []
+
+
+def hints(module: Path) -> Iterator[Called]:
+    """Yield the command lines in the texts of a module, as a command line with a table shows them.
+
+    What a text takes from variables is the name of the table.
+    """
+    tree = ast.parse(module.read_text(encoding="utf-8"))
+    documented = {
+        id(node.value)
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
+    }
+    inner = {
+        id(piece)
+        for node in ast.walk(tree)
+        if isinstance(node, ast.JoinedStr)
+        for piece in ast.walk(node)
+        if piece is not node
+    }
+    for node in ast.walk(tree):
+        if id(node) in documented or id(node) in inner:
+            continue
+        if isinstance(node, ast.JoinedStr):
+            pieces = (p.value if isinstance(p, ast.Constant) else "events" for p in node.values)
+            text = "".join(map(str, pieces))
+        elif isinstance(node, ast.Constant) and isinstance(node.value, str):
+            text = node.value
+        else:
+            continue
+        for shown in re.finditer(r"`(firnline [a-z][^`]*)`", runnable(text)):
+            yield Called(str(module.relative_to(REPO)), node.lineno, shown[1])
+
+
+@pytest.fixture
+def with_table() -> Iterator[None]:
+    given("events", "file:///my lake/events", Path("my tables.yaml"))
+    yield
+    nothing_begun()
+
+
+@pytest.mark.usefixtures("with_table")
+def test_every_command_line_of_a_message_runs_when_it_is_copied() -> None:
+    found = [line for path in (REPO / "include/firnline").rglob("*.py") for line in hints(path)]
+    assert len(found) > 100
+    assert [said for line in found if (said := problem(line))] == []
+
+
+@pytest.mark.usefixtures("with_table")
+def test_a_hint_without_its_table_or_an_option_that_it_needs_is_found() -> None:
+    assert "without files" in (problem(Called("page", 1, "firnline append events")) or "")
+    assert "without table" in (problem(Called("page", 1, "firnline read")) or "")
+    assert runnable("`firnline schema fix --all-parts`") == (
+        "`firnline schema fix 'file:///my lake/events' --settings 'my tables.yaml' --all-parts "
+        "--column COLUMN --type TYPE`"
+    )

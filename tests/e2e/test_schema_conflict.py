@@ -74,7 +74,8 @@ def test_a_conflict_is_seen_understood_and_mended_by_the_command_line(
     given = ("--settings", settings)
     refused = program("merge", "t", *given)
     assert refused.code == 1
-    assert "`firnline schema fix TABLE --column v --type BIGINT`" in refused.sentence
+    fix = f"`firnline schema fix t --settings {settings} --column v --type BIGINT`"
+    assert fix in refused.sentence
     shown = firnline("schema", "show", "t", *given)
     assert (shown.code, "old-job" in shown.out) == (0, True)
     before = content_of(settings.parent / "t")

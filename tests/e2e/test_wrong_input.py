@@ -214,7 +214,7 @@ def test_append_refuses_other_types_and_names_both(
     other = parquet(tmp_path / "other.parquet", id=pa.array(["x"]), v=pa.array(["y"]))
     with unchanged(place.folder):
         shown = firnline("append", place.root, rows, other, "--partition", "d=1")
-    refused(shown, 1, "id", "BIGINT", "VARCHAR", str(other), "log file events/_log/")
+    refused(shown, 2, "id", "BIGINT", "VARCHAR", str(other), "log file events/_log/")
 
 
 # --- the log --------------------------------------------------------------------------------------

@@ -30,7 +30,7 @@ from firnline import (
     VerifyOptions,
     api,
 )
-from firnline.errors import FirnlineError, UsageError
+from firnline.errors import FirnlineError, NoTableError, UsageError
 from firnline.settings.load import TableSettings
 from firnline.table import open_table
 
@@ -358,3 +358,22 @@ def test_a_dry_run_is_never_carried_out(root: str, function: str, options: Any) 
 def test_a_history_of_no_transactions_is_refused(root: str) -> None:
     with pytest.raises(UsageError, match="limit is -1, and the least is 1"):
         firnline.history(root, -1)
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        firnline.merge,
+        firnline.plan_merge,
+        firnline.cleanup,
+        firnline.history,
+        firnline.verify,
+        firnline.scan,
+        firnline.ttl,
+        lambda table: firnline.delete(table, "a = 1"),
+        lambda table: firnline.drop(table, DropOptions(partitions=("*",))),
+    ],
+)
+def test_a_root_without_a_table_is_said_to_be_none(root: str, call: Any) -> None:
+    with pytest.raises(NoTableError, match="there is no table at"):
+        call(root)

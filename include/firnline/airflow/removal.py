@@ -159,7 +159,8 @@ def _way_back(table: str, figures: Mapping[str, Any], now_ms: int) -> str:
         "of the clean-up, which then deletes their objects: approved now, until "
         f"{time_text(now_ms + grace)} UTC. The DAG `restore` does it with `table: {table}`, "
         "`partitions` and, as `to`, the number of the transaction before the removal "
-        f"({figures['seq']}, if nothing else is committed until then); so does `firnline restore`."
+        f"({figures['seq']}, if nothing else is committed until then); so does "
+        f"`firnline restore {table} --to {figures['seq']}`."
     )
 
 

@@ -39,6 +39,8 @@ from firnline.types.schema import SchemaUnion
 from firnline.units import about_size
 
 _LOG = logging.getLogger(__name__)
+_LEVELS = re.compile(r"(?:[^=/]+=[^/]+(?:/[^=/]+=[^/]+)*)?")
+"""Partitions of a table whose settings do not say otherwise."""
 _NAMED = 5
 """New columns that an error names."""
 
@@ -245,11 +247,17 @@ class Appender:
         if not checked.new:
             return
         columns = sorted(checked.new)
+        one = len(columns) == 1
+        files = list(dict.fromkeys(map(str, checked.new.values())))
         more = f" and {len(columns) - _NAMED} more" if len(columns) > _NAMED else ""
         raise UsageError(
-            f"table {self._table.settings.name} has no column {', '.join(columns[:_NAMED])}{more}, "
-            f"and {next(iter(checked.new.values()))} has it",
-            next_step="correct the file, or allow new columns; nothing was written",
+            f"table {self._table.settings.name} has no {'column' if one else 'columns'} "
+            f"{', '.join(columns[:_NAMED])}{more}, and {' and '.join(files[:2])}"
+            f"{' and others' if len(files) > 2 else ''} {'has' if len(files) == 1 else 'have'} "
+            f"{'it' if one else 'them'}",
+            next_step="correct the file, or leave --no-new-columns out; nothing was written"
+            if len(files) == 1
+            else "correct the files, or leave --no-new-columns out; nothing was written",
         )
 
     def _execute(self, run: AppendRun, data: Rows) -> tuple[str | None, int]:
@@ -363,6 +371,12 @@ def check_partition(table: Table, partition: str | None) -> str:
             f"partition {path!r} is not a path under the table",
             next_step="write it like year=2013/month=01",
         ) from None
+    if settings.partition is None and not _LEVELS.fullmatch(path):
+        raise UsageError(
+            f"partition {path!r} does not consist of NAME=VALUE",
+            next_step="write it like year=2013/month=01; for another form state partition in the "
+            "table's settings",
+        )
     return path
 
 

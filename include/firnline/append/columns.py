@@ -10,7 +10,7 @@ from firnline.errors import SchemaConflictError
 from firnline.log.heads import Head, read_schemas
 from firnline.log.schema_changes import line_now, split
 from firnline.table import Table
-from firnline.types.schema import SchemaUnion
+from firnline.types.schema import SchemaUnion, union_of
 
 _AGAIN = "run the write again: it takes the current columns; nothing was published"
 
@@ -102,7 +102,6 @@ class KnownColumns:
             self.version += 1
 
     def _read(self, newest: int) -> SchemaUnion:
-        union = SchemaUnion()
         lines = self._lines()
         if newest > self.seq or not self._is_whole():
             # The transaction that a writer states as known (its ``q``) must not be newer than its
@@ -110,9 +109,7 @@ class KnownColumns:
             # published. A writer then publishes it, like the next committer; or the log is lost.
             take_base(self._table, tolerant=True)
             lines = self._lines()
-        for log_file, columns in lines:
-            union.add(f"log file {log_file}", columns)
-        self._union = union
+        self._union = union = union_of(lines)
         self.version += 1
         return union
 

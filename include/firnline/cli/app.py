@@ -7,7 +7,7 @@ import os
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, redirect_stderr, redirect_stdout
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -162,7 +162,7 @@ for group in _GROUPS:
 def run(arguments: Sequence[str]) -> int:
     """Run one command line. Returns the exit code; errors have been printed by then."""
     manner = Manner.of(arguments)
-    nothing_begun()
+    nothing_begun(manner)
     try:
         return _invoke(arguments)
     except FirnlineError as error:
@@ -215,8 +215,20 @@ def _invoke(arguments: Sequence[str]) -> int:
         if where is not None and type(error).__name__ == "NoArgsIsHelpError":
             sys.stdout.write(where.get_help() + "\n")
             return 0
-        raise usage(error.format_message(), where.command_path if where else "firnline") from error
+        called = where.command_path if where else _called(command, arguments)
+        raise usage(error.format_message(), called) from error
     return 0
+
+
+def _called(command: Any, arguments: Sequence[str]) -> str:  # noqa: ANN401 - typer's own
+    """Return the name of the command that a command line calls: ``firnline schema fix``."""
+    names = ["firnline"]
+    for word in arguments:
+        command = getattr(command, "commands", {}).get(word)
+        if command is None:
+            break
+        names.append(word)
+    return " ".join(names)
 
 
 def _leave_pipe() -> int:

@@ -65,16 +65,17 @@ def look_first(
         as_json: print JSON.
 
     Raises:
-        UsageError: nobody can be asked.
+        UsageError: the plan refuses the call; or nobody can be asked.
         typer.Exit: the answer was not yes.
     """
     if yes and not dry_run:
         return True
     name = table.settings.name
-    if not dry_run:
-        refuse_silence(asks or f"rows of {name} may go", as_json)
     with working("looking at", name, table.clock, silent=as_json):
         made = plan()
+    if not dry_run:
+        # After the plan, which says what is wrong with the call.
+        refuse_silence(asks or f"rows of {name} may go", as_json)
     data = {"table": name, **made.to_json()}
     if dry_run or made.nothing_to_do:
         output.show(data, as_json, render)

@@ -63,6 +63,9 @@ class _Begun:
     sentence: tuple[str, str] | None = None
     tables: ClassVar[dict[str, str]] = {}
     """Name -> the arguments that name it on a command line like this one."""
+    settings: Path | None = None
+    """Of ``--settings``."""
+    manner: Manner = Manner()
     reached: str | None = None
     """The last that the operation told of its progress."""
 
@@ -75,16 +78,27 @@ def given(name: str, target: str, settings: Path | None) -> None:
         target: what was typed: the name, or a root, whose name no settings file may have.
         settings: of ``--settings``.
     """
-    typed = shlex.quote(target)
-    if settings is not None:
-        typed += f" --settings {shlex.quote(str(settings))}"
-    _Begun.tables[name] = typed
+    settings_given(settings)
+    _Begun.tables[name] = shlex.quote(target) + _settings()
 
 
-def nothing_begun() -> None:
+def settings_given(settings: Path | None) -> None:
+    """Let commands in messages name the file of ``--settings``, if there is one."""
+    _Begun.settings = settings
+
+
+def nothing_begun(manner: Manner | None = None) -> None:
     """Forget the operation: another command line begins in this process."""
     _Begun.sentence = _Begun.reached = None
+    _Begun.manner = manner or Manner()
+    _Begun.settings = None
     _Begun.tables.clear()
+
+
+def settings_read(path: Path | None) -> None:
+    """Let ``--debug`` say which settings file the command reads; None: none has the table."""
+    if _Begun.manner.debug and not _Begun.manner.as_json:
+        sys.stderr.write(f"settings: {path or 'none'}\n")
 
 
 def reached(detail: str) -> None:
@@ -120,7 +134,9 @@ def stopped(interrupt: KeyboardInterrupt) -> StoppedError:
 def usage(message: str, command: str) -> FirnlineError:
     """Return the error for a command line that does not parse."""
     message = message.strip().rstrip(".").replace("Input should be", "must be")
-    message = message.replace("Value error, ", "")
+    message = message.replace("Value error, ", "").replace(
+        "must be a valid integer, unable to parse string as an integer", "must be a whole number"
+    )
     return UsageError(message[:1].lower() + message[1:], next_step=f"see `{command} --help`")
 
 
@@ -144,7 +160,7 @@ def sentence(error: BaseException) -> str:
         shown = f"{type(error).__name__}: {what}" if what else type(error).__name__
         return f"unexpected {shown}; {_REPORT}"
     if "\n" in error.message:
-        step = error.next_step
+        step = printable(error.next_step)
         return (
             f"{printable(error.message.rstrip(), keep_lines=True)}\n{step[:1].upper()}{step[1:]}."
         )
@@ -192,26 +208,55 @@ def printable(text: str, *, keep_lines: bool = False) -> str:
 
 
 TAKE_A_TABLE = (
-    *("analyze", "cleanup", "downgrade", "history", "merge", "mirror", "parts", "rebuild"),
-    *("sweep", "verify"),
+    *("analyze", "append", "certificate", "changes", "cleanup", "delete", "diff", "downgrade"),
+    *("drop", "erase", "evolve", "history", "import", "merge", "mirror", "parts", "plan merge"),
+    *("properties", "properties apply", "properties show", "read", "rebuild", "relocate"),
+    *("repartition", "replace", "restore", "rewrite", "schema", "schema fix", "schema show"),
+    *("settings show", "snapshot", "sweep", "timeline", "ttl", "verify", "witness"),
 )
-"""Commands that messages name alone, and that need a table and nothing else."""
-_ALONE = re.compile(rf"`{_PROGRAM} ({'|'.join(TAKE_A_TABLE)})`")
+"""Commands whose first argument is a table; not ``clone``, which takes two."""
+TAKE_SETTINGS = ("doctor", "fleet", "health", "init", "pools", "settings check")
+"""Commands without a first argument TABLE that read a settings file."""
+_COMMANDS = "|".join(sorted((*TAKE_A_TABLE, *TAKE_SETTINGS), key=len, reverse=True))
+_SHOWN = re.compile(rf"`{_PROGRAM} (?P<command>{_COMMANDS})(?P<rest>(?: [^`]*)?)`")
+_MORE = {"schema fix": (" --column", " --column COLUMN --type TYPE")}
+"""Command -> the option without which it does not run, and what is added then."""
 
 
 def runnable(text: str) -> str:
-    """Return a text whose commands name the table as this command line did.
+    """Return a text whose commands name the table and the settings file as this command line did.
 
-    A command without a table gets that of the command line, if there is only one.
+    A command without a table, or with the word TABLE, gets that of the command line, if there is
+    only one.
     """
+    return _SHOWN.sub(_completed, text)
+
+
+def _completed(shown: re.Match[str]) -> str:
+    command, rest = shown["command"], shown["rest"]
+    if " --help" in rest:
+        return shown[0]
+    if command in TAKE_SETTINGS:
+        return f"`{_PROGRAM} {command}{_settings() if ' --settings' not in rest else ''}{rest}`"
+    option, added = _MORE.get(command, ("", ""))
+    if option not in rest:
+        rest += added
+    return f"`{_PROGRAM} {command}{_with_table(rest)}`"
+
+
+def _with_table(rest: str) -> str:
+    """Return the words after a command with the table as it was typed."""
+    first = rest[1:].partition(" ")[0]
     for name, typed in _Begun.tables.items():
-        command = re.compile(rf"(`{_PROGRAM} (?:[a-z-]+ )+){re.escape(name)}(?=[ `])")
-        text = command.sub(rf"\g<1>{_literal(typed)}", text)
-    if len(_Begun.tables) == 1:
+        if rest[1:] == name or rest.startswith(f" {name} "):
+            return f" {typed}{rest[1 + len(name) :]}"
+    if len(_Begun.tables) == 1 and (first in ("", "TABLE") or first.startswith("-")):
         (typed,) = _Begun.tables.values()
-        text = _ALONE.sub(rf"`{_PROGRAM} \g<1> {_literal(typed)}`", text)
-    return text
+        return f" {typed}{rest.removeprefix(' TABLE')}"
+    return rest
 
 
-def _literal(text: str) -> str:
-    return text.replace("\\", r"\\")
+def _settings() -> str:
+    """Return the option that names the settings file of this command line, if it names one."""
+    path = _Begun.settings
+    return "" if path is None else f" --settings {shlex.quote(str(path))}"

@@ -17,6 +17,19 @@ def check_new(path: Path, kinds: str, suffixes: tuple[str, ...], next_step: str)
         raise UsageError(f"{path} exists", next_step="move it away or choose another name")
     if not path.absolute().parent.is_dir():
         raise UsageError(f"there is no folder {path.absolute().parent}", next_step="make it")
+    try:
+        # Also where the rights say yes: a file system may be mounted read-only.
+        _part(path).touch()
+        _part(path).unlink()
+    except OSError as error:
+        raise UsageError(
+            f"{path} cannot be written: {error.strerror}", next_step="choose another folder"
+        ) from None
+
+
+def _part(path: Path) -> Path:
+    """Return the name that a file has until it is complete."""
+    return path.with_name(f".{path.stem}.part{path.suffix}")
 
 
 @contextmanager
@@ -25,7 +38,7 @@ def written(path: Path) -> Iterator[Path]:
 
     Raises ScratchFullError.
     """
-    part = path.with_name(f".{path.stem}.part{path.suffix}")
+    part = _part(path)
     try:
         yield part
         part.rename(path)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, get_args, get_origin
 
@@ -13,14 +14,15 @@ import typer
 from typer.core import TyperGroup
 
 from firnline.cli import mirrored
-from firnline.cli.failures import given
+from firnline.cli.failures import given, settings_given, settings_read
+from firnline.cli.progress import working
 from firnline.cli.shown import Mode, chosen
 from firnline.errors import FirnlineError
 from firnline.operations.fields import OptionField, option_fields
 
 if TYPE_CHECKING:
     from firnline.log.txn_file import RunIdentity
-    from firnline.settings.load import TableSettings
+    from firnline.settings.load import Settings, TableSettings
     from firnline.state.snapshot import Snapshot
     from firnline.table import Table
 
@@ -45,6 +47,8 @@ class ShowsByDefault(TyperGroup):
         return super().parse_args(ctx, args)
 
 
+MOST_ROWS = 2**63 - 2
+"""Of ``--limit``; one row more is asked for, to see whether there is one."""
 TableArgument = Annotated[
     str,
     typer.Argument(
@@ -67,8 +71,9 @@ SettingsOption = Annotated[
     typer.Option(
         "--settings",
         metavar="PATH",
-        help="Settings file; without it $FIRNLINE_TABLES, else include/tables.yaml of this folder, "
-        "of $AIRFLOW_HOME, or beside the package. `firnline settings check` says which it is.",
+        help="Settings file; without it $FIRNLINE_TABLES, else include/tables.yaml or tables.yaml "
+        "of this folder, else include/tables.yaml of $AIRFLOW_HOME or beside the package. "
+        "--debug says which it is.",
     ),
 ]
 AtOption = Annotated[
@@ -110,6 +115,7 @@ def command(
         def call(**given: Any) -> None:
             given.pop("debug")
             mode = given.pop("progress")
+            settings_given(given.get("settings"))
             for parameter, (options, fields) in structs.items():
                 values = {f.name: _value(f, given.pop(f.name)) for f in fields}
                 given[parameter] = options(**values)
@@ -210,11 +216,21 @@ def _help(field: OptionField) -> str:
 
 def settings_of(target: str, path: Path | None) -> TableSettings:
     """Return the settings for a table's name or root. Raises UsageError, SettingsError."""
-    from firnline.settings.load import find_table
+    from firnline.settings.load import find_with_file
 
-    found = find_table(target, path)
+    found, file = find_with_file(target, path)
     given(found.name, target, path)
+    settings_read(file)
     return found
+
+
+def read_settings(path: Path | None) -> Settings:
+    """Return the content of the settings file, for a command without a table."""
+    from firnline.settings.load import load_settings
+
+    loaded = load_settings(path)
+    settings_read(loaded.path)
+    return loaded
 
 
 def open_target(target: str, path: Path | None) -> Table:
@@ -226,8 +242,13 @@ def open_target(target: str, path: Path | None) -> Table:
     return open_table(settings, StoreAccess.from_env())
 
 
-def read_state(table: Table, at: str | None = None) -> Snapshot:
-    """Return the table's newest state or that as of ``at``.
+def looking(table: Table, *, silent: bool) -> AbstractContextManager[None]:
+    """Show that a table is being read, if that takes long; ``silent``: print nothing."""
+    return working("reading", table.settings.name, table.clock, silent=silent)
+
+
+def read_state(table: Table, at: str | None = None, *, silent: bool) -> Snapshot:
+    """Return the table's newest state or that as of ``at``, and show that it is read.
 
     Raises:
         UsageError: ``at`` is neither a time nor a transaction, or the root holds no table.
@@ -235,7 +256,8 @@ def read_state(table: Table, at: str | None = None) -> Snapshot:
     """
     from firnline.state.moment import snapshot_at
 
-    return snapshot_at(table, at)
+    with looking(table, silent=silent):
+        return snapshot_at(table, at)
 
 
 def moment(table: Table, text: str, state: Snapshot) -> int:

@@ -7,14 +7,14 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Callable, Iterable, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from firnline import shown
 from firnline.cli.failures import printable, when_stopped
-from firnline.errors import FirnlineError
+from firnline.errors import FirnlineError, NothingToDoError
 
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType
@@ -26,6 +26,8 @@ StateT = TypeVar("StateT")
 
 _PIPE_WIDTH = 4_000
 """Width of output that is not a terminal: wide enough for any row."""
+_PROSE_WIDTH, _LEAST_PROSE = 120, 40
+"""Width of a table with sentences in a pipe, and of each column of them at least."""
 _GAP = 2
 _PIECE = 16 * 1024
 _LEAST = 16
@@ -44,6 +46,8 @@ class Column:
     """Right-aligned, never wrapped."""
     wrap: bool = False
     """Wrapped if the terminal is narrow."""
+    prose: bool = False
+    """Sentences, which are wrapped in a pipe too; nobody looks for them by a line."""
     style: str = ""
     dispensable: int = 0
     """Above 0: left out if the terminal is too narrow, the largest value first."""
@@ -110,6 +114,17 @@ def show_run(
     show(report.to_json(), as_json, render)
 
 
+@contextmanager
+def nothing_to_do(table: str, as_json: bool) -> Iterator[None]:
+    """Print that a command has nothing to do, which is no failure."""
+    try:
+        yield
+    except NothingToDoError as error:
+        said = str(error)
+        data = {"table": table, "nothing_to_do": True, "message": error.message}
+        show(data, as_json, lambda _: line(f"{said[:1].upper()}{said[1:]}."))
+
+
 def write(text: str) -> None:
     """Write text to standard output.
 
@@ -145,12 +160,14 @@ def table(
     lines = [[printable(cell) for cell in row] for row in [*rows, *([footer] if footer else [])]]
     kept = fitting(columns, lines, console().width)
     needed = _needed(columns, lines)
+    prose = _prose_width(columns, needed)
     grid = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False, padding=(0, 1, 0, 0))
     for index in kept:
         column = columns[index]
         grid.add_column(
             column.title,
             min_width=min(needed[index], _LEAST) if column.wrap else None,
+            max_width=prose if column.prose else None,
             justify="right" if column.number else "left",
             no_wrap=not column.wrap,
             overflow="fold" if column.wrap else "ellipsis",
@@ -163,6 +180,16 @@ def table(
             grid.add_section()
         grid.add_row(*(Text(row[place]) for place in kept), style="bold" if last else None)
     _print(grid)
+
+
+def _prose_width(columns: Sequence[Column], needed: Sequence[int]) -> int | None:
+    """Return the maximum width of a column of sentences in a pipe; None on a terminal."""
+    count = sum(column.prose for column in columns)
+    if sys.stdout.isatty() or not count:
+        return None
+    others = [cells for column, cells in zip(columns, needed, strict=True) if not column.prose]
+    spare = _PROSE_WIDTH - sum(others) - _GAP * (len(columns) - 1)
+    return max(_LEAST_PROSE, spare // count)
 
 
 def fitting(columns: Sequence[Column], rows: Sequence[Sequence[str]], width: int) -> list[int]:

@@ -65,9 +65,12 @@ class Pace:
         return round(1000 * max(0, self._total - self._done) / rate)
 
     def speed(self, unit: str) -> str:
-        """Return the speed in words, such as ``40 parts a second``; empty while unknown."""
+        """Return the speed in words, such as ``40 parts a second``; empty while unknown.
+
+        That of a share says nothing beside the time that is left: it is empty too.
+        """
         rate = self.rate
-        if rate is None:
+        if rate is None or unit == "percent":
             return ""
         for factor, each in ((1, "a second"), (60, "a minute"), (3_600, "an hour")):
             if rate * factor >= 1:

@@ -171,7 +171,7 @@ def counting(
             return Done(done, None, unit, f"{done:,} {unit}s")
         return Done(done, total, unit, f"{done:,} of {total:,} {unit}s")
 
-    with shown(verb, what, clock, of, silent=silent) as tell:
+    with shown(verb, what, clock, of, silent=silent, late=True) as tell:
         yield lambda done, total: tell((done, total))
 
 
@@ -182,5 +182,19 @@ def working(verb: str, what: str, clock: Clock, *, silent: bool) -> Iterator[Non
     def of(_: object) -> Done:
         return Done(0, None, "step", "")
 
-    with shown(verb, what, clock, of, silent=silent):
+    with shown(verb, what, clock, of, silent=silent, late=True):
         yield
+
+
+@contextmanager
+def sharing(
+    verb: str, table: str, clock: Clock, *, silent: bool
+) -> Iterator[Callable[[float], None]]:
+    """Yield a callback that takes the share of a read that is done, between 0 and 1."""
+
+    def of(share: float) -> Done:
+        percent = int(100 * share)
+        return Done(percent, 100, "percent", f"about {percent} % of the rows read")
+
+    with shown(verb, table, clock, of, silent=silent, late=True) as tell:
+        yield tell

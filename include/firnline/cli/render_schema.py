@@ -39,8 +39,23 @@ def schema(data: dict[str, Any]) -> None:
     output.line()
     output.line(
         f"Log files of {data['table']} contradict each other, and readers refuse it. "
-        "`firnline schema fix` gives a column one --type, or with --rename two names."
+        f"`{_fix_of(data)}` gives each the type of most of its bytes; with --rename instead of "
+        "--type a column gets two names."
     )
+
+
+def _fix_of(data: dict[str, Any]) -> str:
+    """Return the command line that repairs all conflicts by the types of most bytes."""
+    from firnline.types.schema import repair_command
+
+    most = (_most(found) for found in data["conflicts"])
+    return repair_command(data["table"], [(said["column"], said["type"]) for said in most])
+
+
+def _most(conflict: dict[str, Any]) -> dict[str, Any]:
+    """Return the statement about a column behind which most bytes stand."""
+    found: dict[str, Any] = max(conflict["types"], key=lambda said: said["bytes"])
+    return found
 
 
 def _statements(conflicts: list[dict[str, Any]]) -> None:
@@ -76,7 +91,7 @@ def _minority(conflicts: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """Return each log file once that states another type than most bytes of its column have."""
     found: dict[str, dict[str, Any]] = {}
     for conflict in conflicts:
-        most = max(conflict["types"], key=lambda said: said["bytes"])
+        most = _most(conflict)
         for said in conflict["types"]:
             if said is most:
                 continue

@@ -25,7 +25,9 @@ _LINE_EVERY_MS = 5_000
 _JSON_EVERY_MS = 1_000
 _BEAT_MS = 15_000
 """A run that tells nothing for so long is shown to be alive."""
-_LOOK_SECONDS = 5.0
+_LATE_MS = 2_000
+"""A run that ends sooner needs no progress, unless it tells of some."""
+_LOOK_SECONDS = 0.5
 _NOTHING_YET = "reading the log"
 
 StateT = TypeVar("StateT")
@@ -91,6 +93,7 @@ def shown(
     *,
     silent: bool,
     ends: Callable[[StateT], bool] | None = None,
+    late: bool = False,
 ) -> Iterator[Callable[[StateT], None]]:
     """Yield the callback for a run.
 
@@ -101,10 +104,11 @@ def shown(
         of: a state of the run in numbers and words.
         silent: show nothing unless ``--progress json`` asks for it.
         ends: detects its last state, which also gets a line.
+        late: it is mostly over at once, and gets a bar only after two seconds.
     """
     pace = Pace(clock)
     told: list[Done] = []
-    with _display(verb, what, clock, silent=silent, eager=ends is not None) as display:
+    with _display(verb, what, clock, silent=silent, eager=ends is not None, late=late) as display:
 
         def tell(state: StateT) -> None:
             done = of(state)
@@ -125,7 +129,7 @@ def shown(
 
 @contextmanager
 def _display(
-    verb: str, what: str, clock: Clock, *, silent: bool, eager: bool
+    verb: str, what: str, clock: Clock, *, silent: bool, eager: bool, late: bool
 ) -> Iterator[_Display]:
     mode, title = _Chosen.mode, f"{verb} {what}"
     if mode is Mode.JSON:
@@ -133,8 +137,8 @@ def _display(
     elif silent or mode is Mode.NONE:
         yield _Nothing()
     elif sys.stderr.isatty():
-        bar = _Bar(title)
-        with bar.progress:
+        bar = _LateBar(title, _LATE_MS if late else 0)
+        with bar.drawn():
             yield bar
     else:
         yield _Lines(title, clock, eager=eager)
@@ -160,6 +164,7 @@ class _Lines:
     def __init__(self, title: str, clock: Clock, *, eager: bool) -> None:
         self._title, self._clock = title, clock
         self._last = clock.elapsed_ms() - (_LINE_EVERY_MS if eager else 0)
+        self._said = eager
 
     def state(self, state: Done, pace: Pace, *, last: bool) -> None:
         now = self._clock.elapsed_ms()
@@ -170,9 +175,9 @@ class _Lines:
 
     def beat(self, state: Done | None, pace: Pace) -> None:
         now = self._clock.elapsed_ms()
-        if now - self._last < _BEAT_MS:
+        if now - self._last < (_LINE_EVERY_MS if state is None and not self._said else _BEAT_MS):
             return
-        self._last = now
+        self._last, self._said = now, True
         detail = _NOTHING_YET if state is None else state.detail
         _line(f"{self._title}: {detail}, after {about_duration(pace.elapsed_ms)}")
 
@@ -200,7 +205,8 @@ class _Json:
 
     def beat(self, state: Done | None, pace: Pace) -> None:
         now = self._clock.elapsed_ms()
-        if now - self._last < _BEAT_MS:
+        said = self._written is not None
+        if now - self._last < _BEAT_MS and (said or pace.elapsed_ms < _LATE_MS):
             return
         self._last = now
         self._write(state or Done(0, None, "step", _NOTHING_YET), pace)
@@ -263,6 +269,46 @@ class _Bar(_Nothing):
 
     def warn(self, text: str) -> None:
         self._console.print(f"firnline: {text}")
+
+
+class _LateBar(_Nothing):
+    """Draws a bar from a time on: what is over before leaves the terminal as it was."""
+
+    def __init__(self, title: str, after_ms: int) -> None:
+        self._title, self._after_ms = title, after_ms
+        self._bar: _Bar | None = None
+
+    @contextmanager
+    def drawn(self) -> Iterator[None]:
+        """Draw the bar from its time to the end of this context."""
+        try:
+            if not self._after_ms:
+                self._begin()
+            yield
+        finally:
+            if self._bar is not None:
+                self._bar.progress.stop()
+
+    def _begin(self) -> _Bar:
+        self._bar = _Bar(self._title)
+        self._bar.progress.start()
+        return self._bar
+
+    def state(self, state: Done, pace: Pace, *, last: bool) -> None:
+        if self._bar is not None:
+            self._bar.state(state, pace, last=last)
+
+    def beat(self, state: Done | None, pace: Pace) -> None:
+        if self._bar is None and pace.elapsed_ms >= self._after_ms:
+            bar = self._begin()
+            if state is not None:
+                bar.state(state, pace, last=False)
+
+    def warn(self, text: str) -> None:
+        if self._bar is None:
+            _line(f"firnline: {text}")
+        else:
+            self._bar.warn(text)
 
 
 @contextmanager

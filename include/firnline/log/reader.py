@@ -105,7 +105,8 @@ def time_after(names: Iterable[LogName], now_ms: int, least: int = 0) -> int:
     raise LogCorruptError(
         f"log file {newest.key} is dated {newest.t} ms after 1970, and nothing can come after it, "
         "as every transaction has to",
-        next_step="move it out of _log/, and its parts into the table by `firnline import`",
+        next_step="move it out of _log/, and its parts elsewhere, from where "
+        "`firnline import TABLE FOLDER_URL` takes them",
     )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import re
 from collections.abc import Mapping
 from decimal import Decimal, InvalidOperation
 from typing import TYPE_CHECKING, Any
@@ -22,6 +23,7 @@ from firnline.predicate.tree import (
     parse_json,
     to_json,
 )
+from firnline.types.sql import fold_name
 from firnline.types.values import canonical
 
 if TYPE_CHECKING:
@@ -32,6 +34,7 @@ _ALLOWED = (
 )
 _MAX_LENGTH = 1_000_000
 _MAX_DIGITS = 1_000
+_DATE = re.compile(r"(\d{4}) - (\d{1,2}) - (\d{1,2})")
 _FLIPPED = {"<": ">", "<=": ">=", ">": "<", ">=": "<=", "=": "=", "!=": "!="}
 
 
@@ -50,7 +53,7 @@ def parse_sql(text: str, columns: Mapping[str, str]) -> Predicate:
             literals (names the piece), or ``bind`` refuses it.
     """
     try:
-        tree = bind(_tree(_expression(text)), columns)
+        tree = bind(_tree_of(_expression(text), columns), columns)
     except RecursionError:
         raise UsageError(
             f"the condition {_short(text)} is nested too deeply", next_step=_ALLOWED
@@ -85,6 +88,20 @@ def _expression(text: str) -> exp.Expression:
         raise _refused(text)  # ORDER BY, UNION and the like after the condition
     condition: exp.Expression = where.this
     return condition
+
+
+def _tree_of(condition: exp.Expression, columns: Mapping[str, str]) -> Predicate:
+    try:
+        return _tree(condition)
+    except UsageError:
+        from sqlglot import exp
+
+        known = frozenset(map(fold_name, columns))
+        pieces = condition.find_all(exp.Expression)
+        found = next(filter(None, (_habit(piece, known) for piece in pieces)), None)
+        if found is None:
+            raise
+        raise found from None
 
 
 def _tree(node: exp.Expression) -> Predicate:
@@ -145,23 +162,65 @@ def _comparison(node: exp.Expression) -> Predicate:
 
 
 def _refuse_two_columns(left: exp.Expression, right: exp.Expression) -> None:
-    """Raise UsageError for a comparison of columns: mostly the quotes of a text are wrong."""
     from sqlglot import exp
 
     columns = [each for each in map(_plain, (left, right)) if isinstance(each, exp.Column)]
-    if len(columns) < 2:
-        return
-    quoted = next((str(c.this.this) for c in columns if c.this.args.get("quoted")), None)
-    if quoted is None:
+    if len(columns) == 2:
         raise UsageError(
             f"the condition compares `{_name(columns[0])}` with `{_name(columns[1])}`, two columns",
             next_step="compare a column with a literal; a text stands in single quotes",
         )
-    text = quoted.replace("'", "''")
-    raise UsageError(
-        f'"{quoted}" in double quotes is a column, as in SQL',
+
+
+def _habit(node: exp.Expression, known: frozenset[str]) -> UsageError | None:
+    """Return the error for a piece that is written as elsewhere but not in SQL; None for others.
+
+    Args:
+        node: a piece of a condition that was refused.
+        known: the table's columns, by ``fold_name``.
+    """
+    from sqlglot import exp
+
+    if isinstance(node, exp.ArrayOverlaps | exp.DPipe):
+        sign, word = ("&&", "and") if isinstance(node, exp.ArrayOverlaps) else ("||", "or")
+        return UsageError(f"`{sign}` does not join conditions", next_step=f"write {word}")
+    if isinstance(node, exp.Sub) and (date := _DATE.fullmatch(node.sql(dialect="duckdb"))):
+        around = node.parent or node
+        shown = _DATE.sub(_dated, around.sql(dialect="duckdb"))
+        return UsageError(
+            f"`{_dated(date).strip(chr(39))}` without quotes is a subtraction",
+            next_step=f"a date stands in single quotes: {shown}",
+        )
+    wrong = next((c for c in _for_literals(node) if fold_name(str(c.this.this)) not in known), None)
+    if wrong is None:
+        return None
+    text = str(wrong.this.this).replace("'", "''")
+    how = " in double quotes" if wrong.this.args.get("quoted") else ""
+    return UsageError(
+        f"`{_name(wrong)}`{how} is a column, as in SQL, and the table has none of this name",
         next_step=f"write '{text}' in single quotes if it is a text",
     )
+
+
+def _dated(found: re.Match[str]) -> str:
+    year, month, day = found.groups()
+    return f"'{year}-{month:0>2}-{day:0>2}'"
+
+
+def _for_literals(node: exp.Expression) -> list[exp.Column]:
+    """Return the columns of a comparison that stand where a literal should, the likeliest first."""
+    from sqlglot import exp
+
+    if isinstance(node, exp.In):
+        places = list(node.expressions)
+    elif isinstance(node, exp.Between):
+        places = [node.args["low"], node.args["high"]]
+    elif isinstance(node, exp.Binary) and isinstance(node, exp.Predicate):
+        places = [node.args["expression"], node.args["this"]]
+    else:
+        return []
+    found = [each for each in map(_plain, places) if isinstance(each, exp.Column)]
+    return [] if isinstance(node, exp.Binary) and len(found) < 2 else found
 
 
 def _name(column: exp.Column) -> str:

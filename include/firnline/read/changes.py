@@ -6,6 +6,7 @@ nothing else: parts that are replaced or dropped stay for ``cleanup.grace``.
 
 from __future__ import annotations
 
+import shlex
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -119,7 +120,8 @@ class Request:
         if taken:
             raise UsageError(
                 f"the table has a column {taken[0]}, which is what the feed calls its own",
-                next_step="rename the column with `firnline evolve`",
+                next_step="rename the column with "
+                f"`firnline evolve TABLE --rename {shlex.quote(f'{taken[0]}=NEW')}`",
             )
         names = schema if self.columns is None else [spelled[fold_name(n)] for n in self.columns]
         return {name: schema[name] for name in names}

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import atexit
 import re
-from collections.abc import Generator, Iterator
+import threading
+from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -26,6 +27,7 @@ from firnline.types.sql import fold_name, quote_name
 
 Connection = duckdb.DuckDBPyConnection
 Relation = duckdb.DuckDBPyRelation
+_LOOK_SECONDS = 0.5
 BATCH_ROWS = 65_536
 """Maximum rows of an Arrow batch."""
 _MISSING = re.compile(r"No such file or directory|No files found that match the pattern")
@@ -178,8 +180,24 @@ def texts(
         connection.close()
 
 
-def write_file(task: ReadTask, store: Store, limits: Limits, path: Path, limit: int | None) -> int:
+def write_file(
+    task: ReadTask,
+    store: Store,
+    limits: Limits,
+    path: Path,
+    limit: int | None,
+    on_progress: Callable[[float], None] | None = None,
+) -> int:
     """Write the rows into a new ``.parquet`` or ``.csv`` file; return their number.
+
+    Args:
+        task: the read.
+        store: the table's.
+        limits: of the read.
+        path: of the file.
+        limit: maximum number of rows; None: all.
+        on_progress: takes the share that is done, about twice a second, from another thread, and
+            1 at the end.
 
     Raises:
         UsageError: the file name has another extension.
@@ -196,9 +214,35 @@ def write_file(task: ReadTask, store: Store, limits: Limits, path: Path, limit: 
         with faults(connection, limits):
             rows = _limited(_rows(task, store, connection), limit)
             copy = f"COPY ({rows.sql_query()}) TO {quote_text(str(path))} ({options})"
-            return int(connection.execute(copy).fetchall()[0][0])
+            with _watched(connection, on_progress):
+                return int(connection.execute(copy).fetchall()[0][0])
     finally:
         connection.close()
+
+
+@contextmanager
+def _watched(connection: Connection, on_progress: Callable[[float], None] | None) -> Iterator[None]:
+    """Tell the share of the connection's query that is done, while it runs in this context."""
+    if on_progress is None:
+        yield
+        return
+    connection.execute("SET enable_progress_bar = true; SET enable_progress_bar_print = false")
+    over = threading.Event()
+
+    def look() -> None:
+        while not over.wait(_LOOK_SECONDS):
+            percent = connection.query_progress()
+            if percent >= 0:  # else DuckDB does not know yet
+                on_progress(min(percent, 100) / 100)
+
+    thread = threading.Thread(target=look, name="firnline-read-progress", daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        over.set()
+        thread.join()
+    on_progress(1.0)
 
 
 def _limited(rows: Relation, limit: int | None) -> Relation:

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -13,8 +14,9 @@ from typing import Any, TypeAlias
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from firnline.errors import PartSchemaError, PartUnreadableError, UsageError
+from firnline.errors import PartSchemaError, PartUnreadableError, SchemaConflictError, UsageError
 from firnline.parquet.io import UNREADABLE, read_local_footer, unreadable
+from firnline.paths import meant_url
 from firnline.types.arrow import from_arrow
 from firnline.types.schema import SchemaUnion, as_known
 
@@ -103,13 +105,34 @@ def require_file(path: Path, shown: str | None = None) -> None:
     if path.is_dir():
         raise UsageError(
             f"{name} is a folder and not a file",
-            next_step="name the files in it; `firnline import` takes a whole folder",
+            next_step="name the files in it; `firnline import TABLE FOLDER_URL` takes a whole "
+            "folder",
         )
     if not path.exists():
+        _refuse_url(name)
         raise UsageError(f"there is no file {name}", next_step="correct the name")
     if not os.access(path, os.R_OK):
         raise UsageError(
             f"this user may not read the file {name}", next_step="give it the permission to read"
+        )
+
+
+def _refuse_url(name: str) -> None:
+    """Raise UsageError for a URL that was given as the path of a file."""
+    url = meant_url(name.replace("://", ":/", 1)) or ""
+    folder, _, file = url.rpartition("/")
+    if ":/" not in name:
+        return
+    if url.startswith("file://"):
+        raise UsageError(
+            f"{url} is a URL, and a path is asked for",
+            next_step=f"write {url.removeprefix('file://')}",
+        )
+    if url:
+        raise UsageError(
+            f"only files of this machine are taken here, and {url} is none",
+            next_step=f"`firnline import TABLE {folder}` takes those of a bucket; or copy {file} "
+            "here first",
         )
 
 
@@ -129,17 +152,32 @@ def check_files(paths: Sequence[Path], known: SchemaUnion) -> Checked:
         require_file(path)
     _refuse_twice(paths)
     for path in paths:
-        footer = read_local_footer(path)
-        rows += footer.num_rows
-        try:
-            columns = as_known(from_arrow(_file_schema(path), union.columns), union.columns)
-        except PartSchemaError as error:
-            raise PartSchemaError(f"{path}: {error.message}", next_step=error.next_step) from None
-        union.add(f"file {path}", columns, next_step=CAST)
+        with wrong_usage():
+            rows += read_local_footer(path).num_rows
+            columns = _columns_of(path, union)
+            union.add(f"file {path}", columns, next_step=CAST)
         for name in columns.keys() - known.columns.keys():
             new.setdefault(name, path)
     in_order = {name: new[name] for name in union.columns if name in new}
     return Checked(rows, in_order)
+
+
+@contextmanager
+def wrong_usage() -> Iterator[None]:
+    """Let errors about a file be those of a wrong call: nothing was begun."""
+    try:
+        yield
+    except (PartUnreadableError, PartSchemaError, SchemaConflictError) as error:
+        error.exit_code = 2
+        raise
+
+
+def _columns_of(path: Path, union: SchemaUnion) -> dict[str, str]:
+    """Return the columns of a file, in types of the table that hold them."""
+    try:
+        return as_known(from_arrow(_file_schema(path), union.columns), union.columns)
+    except PartSchemaError as error:
+        raise PartSchemaError(f"{path}: {error.message}", next_step=error.next_step) from None
 
 
 def _refuse_twice(paths: Sequence[Path]) -> None:

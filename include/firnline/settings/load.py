@@ -17,7 +17,7 @@ import yaml
 from pydantic import BaseModel, ValidationError
 
 from firnline.errors import SettingsError, UsageError
-from firnline.paths import Root
+from firnline.paths import Root, meant_url
 from firnline.settings.fields import PartitionField, SortField
 from firnline.settings.fleet import FleetSettings
 from firnline.settings.model import TABLE_NAME, TableSettings
@@ -89,15 +89,22 @@ def _which(name: str, known: Iterable[str]) -> str:
 def settings_path() -> Path:
     """Return the path of the settings file: $FIRNLINE_TABLES, else ``include/tables.yaml``.
 
-    The latter is searched under the current folder, under $AIRFLOW_HOME and beside the package.
+    The latter is searched under the current folder, where ``tables.yaml`` itself comes next, under
+    $AIRFLOW_HOME and beside the package.
     """
     named = os.environ.get("FIRNLINE_TABLES")
     if named:
         return Path(named)
-    beside = Path(__file__).resolve().parents[2] / "tables.yaml"
-    homes = [Path.cwd(), os.environ.get("AIRFLOW_HOME")]
-    places = [*(Path(home, "include", "tables.yaml") for home in homes if home), beside]
-    return next((place for place in places if place.is_file()), beside)
+    home, beside = os.environ.get("AIRFLOW_HOME"), Path(__file__).resolve().parents[2]
+    folders = [*([Path(home, "include")] if home else []), beside]
+    places = [*places_here(), *(folder / "tables.yaml" for folder in folders)]
+    return next((place for place in places if place.is_file()), beside / "tables.yaml")
+
+
+def places_here() -> tuple[Path, ...]:
+    """Return where the settings file is searched under the current folder, in this order."""
+    here = Path.cwd()
+    return here / "include" / "tables.yaml", here / "tables.yaml"
 
 
 def no_settings() -> bool:
@@ -112,7 +119,7 @@ def load_settings(path: Path | str | None = None) -> Settings:
         SettingsError: lists every error with the file and the field's path in it.
     """
     where = settings_path() if path is None else Path(path)
-    content = read_yaml(where)
+    content = read_yaml(where, next_step=_correct_place(path, where))
     problems: list[str] = []
     defaults = _section(content, "defaults", problems)
     tables = _section(content, "tables", problems)
@@ -131,6 +138,23 @@ def load_settings(path: Path | str | None = None) -> Settings:
     if problems:
         raise _as_error(where, problems)
     return Settings(where, loaded, fleet)
+
+
+def _correct_place(path: Path | str | None, where: Path) -> str:
+    """Return the next step if the settings file cannot be read.
+
+    Raises SettingsError if no file was named and none was found.
+    """
+    if path is not None:
+        return "correct --settings"
+    if os.environ.get("FIRNLINE_TABLES"):
+        return "correct FIRNLINE_TABLES, which names it"
+    if not where.exists():
+        raise SettingsError(
+            "there is no settings file: neither $FIRNLINE_TABLES nor include/tables.yaml here",
+            next_step="`firnline init` writes one; or give the root URL of a table",
+        )
+    return _NAME_IT
 
 
 def _load_fleet(content: Mapping[Any, Any], problems: list[str]) -> FleetSettings:
@@ -339,15 +363,24 @@ def find_table(target: str, path: Path | str | None = None) -> TableSettings:
         UsageError: it is neither a name nor a root URL, such as the path of a folder.
         UsageError, SettingsError: as ``load_settings``, ``Settings.table``, ``settings_for_root``.
     """
+    return find_with_file(target, path)[0]
+
+
+def find_with_file(
+    target: str, path: Path | str | None = None
+) -> tuple[TableSettings, Path | None]:
+    """Return as ``find_table``, with the settings file that has the table; None if none has it."""
     _refuse_path(target)
     if "://" not in target:
-        return load_settings(path).table(target)
+        loaded = load_settings(path)
+        return loaded.table(target), loaded.path
     ad_hoc = settings_for_root(target)
-    where = settings_path() if path is None else Path(path)
-    if path is None and not where.is_file():
-        return ad_hoc
-    same = (table for table in load_settings(where).tables.values() if table.root == ad_hoc.root)
-    return next(same, ad_hoc)
+    if path is None and not settings_path().is_file():
+        return ad_hoc, None
+    loaded = load_settings(path)
+    same = (table for table in loaded.tables.values() if table.root == ad_hoc.root)
+    found = next(same, None)
+    return (ad_hoc, None) if found is None else (found, loaded.path)
 
 
 def _refuse_path(target: object) -> None:
@@ -359,13 +392,15 @@ def _refuse_path(target: object) -> None:
             f"a value of type {type(target).__name__} names no table",
             next_step="give a name of the settings file, or a root URL",
         )
-    elif "://" in target or not ("/" in target or target.startswith(".")):
-        return
     else:
         path = target
+    meant = meant_url(path)
+    if meant is None:
+        return
+    is_path = meant == f"file://{Path(path).absolute()}"
     raise UsageError(
-        f"{path!r} is a path, and a table is named by its root URL",
-        next_step=f"write file://{Path(path).absolute()}",
+        f"{path!r} is {'a path' if is_path else 'no URL'}, and a table is named by its root URL",
+        next_step=f"write {meant}",
     )
 
 
@@ -446,8 +481,8 @@ class _Loader(_BASE):  # type: ignore[misc]  # the base is chosen at run time
         return mapping
 
 
-def read_yaml(path: Path) -> dict[Any, Any]:
-    """Return the mapping in a settings file.
+def read_yaml(path: Path, *, next_step: str = _NAME_IT) -> dict[Any, Any]:
+    """Return the mapping in a settings file; ``next_step`` is that of a file that does not open.
 
     Raises:
         SettingsError: the file is missing, unreadable, too large, not YAML (names the line), or not
@@ -459,7 +494,7 @@ def read_yaml(path: Path) -> dict[Any, Any]:
     except OSError as error:
         raise SettingsError(
             f"the settings file {path} cannot be read: {error.strerror}",
-            next_step=_NAME_IT,
+            next_step=next_step,
         ) from None
     if len(raw) > MAX_BYTES:
         raise SettingsError(

@@ -12,7 +12,7 @@ import gzip
 import sys
 import sysconfig
 import tarfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from importlib.metadata import Distribution, PackageNotFoundError, PackagePath, distribution
 from pathlib import Path
@@ -41,13 +41,20 @@ class Packed:
     """System and processor that they are for, such as ``linux-x86_64``."""
 
 
-def pack(target: Path, *, aws: bool = True, source: bool = False) -> Packed:
+def pack(
+    target: Path,
+    *,
+    aws: bool = True,
+    source: bool = False,
+    on_progress: Callable[[int, int], None] = lambda *_: None,
+) -> Packed:
     """Write the archive; an existing file is replaced once the new one is complete.
 
     Args:
         target: file to write, ending in ``.tar.gz`` or ``.tgz``: Spark goes by the ending.
         aws: include what gets credentials from the AWS chain.
         source: include what the data source ``format("firnline")`` needs.
+        on_progress: takes the number of files packed and of all.
 
     Raises:
         UsageError: another ending, or a folder that does not exist.
@@ -70,9 +77,10 @@ def pack(target: Path, *, aws: bool = True, source: bool = False) -> Packed:
             gzip.GzipFile("", "wb", _LEVEL, file, mtime=0) as packed,
             tarfile.open(fileobj=packed, mode="w") as archive,
         ):
-            for name in sorted(found):
-                for path in _files(found[name]):
-                    _add(archive, path)
+            paths = [path for name in sorted(found) for path in _files(found[name])]
+            for count, path in enumerate(paths, 1):
+                _add(archive, path)
+                on_progress(count, len(paths))
         half.replace(target)
     finally:
         half.unlink(missing_ok=True)

@@ -27,7 +27,7 @@ from firnline.errors import (
     LogCorruptError,
     LogLostError,
     NoTableError,
-    UsageError,
+    NothingToDoError,
 )
 from firnline.ids import uuid7_time_ms
 from firnline.log import codec, txn_file
@@ -361,8 +361,9 @@ def no_table(table: Table) -> NoTableError:
     refuse_objects(table)
     return NoTableError(
         f"there is no table at {table.settings.root}: it has no log file",
-        next_step="correct the name or root, or create the table with `firnline append`; if its "
-        "log was lost just now, `firnline rebuild` writes it again",
+        next_step="correct the name or root, or create the table with "
+        "`firnline append TABLE FILE`; if its log was lost just now, `firnline rebuild` writes it "
+        "again",
     )
 
 
@@ -425,7 +426,7 @@ def refuse_whole(table: Table, log: LogSurvey, txns: TxnSurvey) -> None:
 
     A log whose newest transaction is an unpublished rebuild is not refused: that rebuild failed.
 
-    Raises UsageError.
+    Raises NothingToDoError.
     """
     newest = txns.headers.get(txns.newest)
     if newest is not None and newest.op == "rebuild" and newest.log not in log.listing:
@@ -437,7 +438,7 @@ def refuse_whole(table: Table, log: LogSurvey, txns: TxnSurvey) -> None:
         txns = survey_transactions(table.store, table.paths, upto=published)
     if any(unknown_parts(union_parts(log.contents.values()), txns)):
         return
-    raise UsageError(
+    raise NothingToDoError(
         f"the log of table {table.settings.name} is whole: it is readable, no log file that its "
         "transactions name is missing, and it lacks no part that they name",
         next_step="there is nothing to rebuild; `firnline verify` confirms it unless something "

@@ -7,6 +7,7 @@ append have none.
 from __future__ import annotations
 
 import re
+import shlex
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
@@ -99,14 +100,15 @@ def refuse_column(mirror: str, table: str, name: str, text: str) -> SqlType:
     if has.no_name.search(name) is not None:
         raise MirrorRefusedError(
             f"table {table} has a column {name!r}, and {has.names}",
-            next_step=f"rename it with `firnline evolve`, or {ending(table, [mirror])}",
+            next_step="rename it with `firnline evolve TABLE --rename "
+            f"{shlex.quote(f'{name}=NEW')}`, or {ending(table, [mirror])}",
         )
     kind = parse_sql_type(text)
     if kind is None or not _has_type(has, kind):
         raise MirrorRefusedError(
             f"column {name!r} of table {table} is {text}, a type {has.types}",
-            next_step="change or drop the column with `firnline evolve`, or "
-            f"{ending(table, [mirror])}",
+            next_step="change the column, or drop it with `firnline evolve TABLE --drop "
+            f"{shlex.quote(name)}`, or {ending(table, [mirror])}",
         )
     return kind
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import lru_cache
 
 from firnline.errors import SchemaConflictError
@@ -11,6 +11,9 @@ from firnline.types.sql import fold_name, parse_sql_type
 
 Variant = tuple[str, str]
 """A column of a schema line: name, canonical type."""
+
+_SHOWN = 20
+"""Columns that an error describes at most; its command has all of them."""
 
 
 @lru_cache(maxsize=16384)
@@ -73,7 +76,7 @@ class SchemaUnion:
             elif known != kind:
                 raise SchemaConflictError(
                     f"column {name!r} is {known} in {self._source[name]} but {kind} in {source}",
-                    next_step=next_step or _repair(name, known),
+                    next_step=next_step or _repair([(name, known)]),
                 )
 
     def _new_column(self, source: str, name: str, kind: str, next_step: str | None) -> None:
@@ -82,7 +85,7 @@ class SchemaUnion:
             raise SchemaConflictError(
                 f"column {name!r} of {source} differs only in the case of its letters "
                 f"from {other!r} of {self._source[other]}",
-                next_step=next_step or _repair(other, self._columns[other]),
+                next_step=next_step or _repair([(other, self._columns[other])]),
             )
         self._columns[name] = kind
         self._source[name] = source
@@ -101,10 +104,41 @@ def union(lines: Iterable[tuple[str, Mapping[str, str]]]) -> dict[str, str]:
         SchemaConflictError: two log files give one column different types, or two column names
             differ only in letter case (in DuckDB and SQL they are one column).
     """
+    return union_of(list(lines)).columns
+
+
+def union_of(lines: Collection[tuple[str, Mapping[str, str]]]) -> SchemaUnion:
+    """Return the union of schema lines, to which more can be added. Raises as ``union``."""
     merged = SchemaUnion()
-    for log_file, columns in lines:
-        merged.add(f"log file {log_file}", columns)
-    return merged.columns
+    try:
+        for log_file, columns in lines:
+            merged.add(f"log file {log_file}", columns)
+    except SchemaConflictError:
+        disputed = [list(said) for said in variants(lines).values() if len(said) > 1]
+        if len(disputed) == 1:
+            raise
+        raise _conflict_of(disputed) from None
+    return merged
+
+
+def _conflict_of(disputed: Sequence[Sequence[Variant]]) -> SchemaConflictError:
+    """Return the error for several columns; of each all of its definitions."""
+    said = "; ".join(
+        f"{definitions[0][0]} ({' and '.join(_in_words(definitions))})"
+        for definitions in disputed[:_SHOWN]
+    )
+    more = f" and {len(disputed) - _SHOWN} more" if len(disputed) > _SHOWN else ""
+    return SchemaConflictError(
+        f"log files contradict each other on {len(disputed)} columns: {said}{more}",
+        next_step=_repair([definitions[0] for definitions in disputed]),
+    )
+
+
+def _in_words(definitions: Sequence[Variant]) -> Iterable[str]:
+    """Return the types of a column, and its spellings where those differ."""
+    if len({name for name, _ in definitions}) == 1:
+        return (kind for _, kind in definitions)
+    return (f"{name} {kind}" for name, kind in definitions)
 
 
 def variants(lines: Iterable[tuple[str, Mapping[str, str]]]) -> dict[str, dict[Variant, list[str]]]:
@@ -130,11 +164,19 @@ def agreed(lines: Iterable[tuple[str, Mapping[str, str]]]) -> dict[str, str]:
     return dict(next(iter(found)) for found in variants(lines).values() if len(found) == 1)
 
 
-def _repair(column: str, kind: str) -> str:
+def repair_command(table: str, wanted: Iterable[Variant]) -> str:
+    """Return the command line that gives columns one type each; the table as it is typed."""
+    columns = (f"--column {shlex.quote(name)} --type {shlex.quote(kind)}" for name, kind in wanted)
+    return f"firnline schema fix {table} {' '.join(columns)}"
+
+
+def _repair(wanted: Sequence[Variant]) -> str:
+    several = len(wanted) > 1
     return (
-        "see `firnline schema show TABLE` for who wrote which, then give the column one type with "
-        f"`firnline schema fix TABLE --column {shlex.quote(column)} --type {shlex.quote(kind)}`, "
-        "or keep both under two names with --rename"
+        "see `firnline schema show TABLE` for who wrote which, then give "
+        f"{'each column' if several else 'the column'} one type with "
+        f"`{repair_command('TABLE', wanted)}`, or keep "
+        f"{'both of each' if several else 'both'} under two names with --rename"
     )
 
 

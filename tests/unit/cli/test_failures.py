@@ -9,7 +9,15 @@ import typer
 
 from firnline.cli import failures
 from firnline.cli.app import app
-from firnline.cli.failures import TAKE_A_TABLE, Manner, nothing_begun, runnable, sentence, tell
+from firnline.cli.failures import (
+    TAKE_A_TABLE,
+    TAKE_SETTINGS,
+    Manner,
+    nothing_begun,
+    runnable,
+    sentence,
+    tell,
+)
 from firnline.errors import FirnlineError
 
 
@@ -54,15 +62,28 @@ def test_commands_in_messages_name_the_table_as_the_command_line_did(
     assert runnable("run `firnline plan merge events` or `firnline parts`") == (
         f"run `firnline plan merge {typed}` or `firnline parts {typed}`"
     )
-    # Another command needs more than a table, and this one is of another table.
-    other = "rename it with `firnline evolve`, see `firnline merge other`"
-    assert runnable(other) == other
+    assert runnable("`firnline append TABLE FILE`") == f"`firnline append {typed} FILE`"
+    option = "" if settings is None else f" --settings '{settings}'"
+    assert runnable("run `firnline settings check`") == f"run `firnline settings check{option}`"
+    for other in ("see `firnline merge other`", "see `firnline merge --help`"):
+        assert runnable(other) == other
     failures.given("other", "other", None)
     assert runnable("see `firnline parts`") == "see `firnline parts`"
 
 
-def test_a_table_is_all_that_commands_named_alone_need() -> None:
-    every: Any = typer.main.get_command(app)
-    for name in TAKE_A_TABLE:
-        needed = [param.name for param in every.commands[name].params if param.required]
-        assert needed == ["table"], name
+def test_the_commands_that_take_a_table_or_a_settings_file_are_known() -> None:
+    takes: dict[bool, set[str]] = {True: set(), False: set()}
+    for name, command in commands_of(typer.main.get_command(app)):
+        first = next((p.name for p in command.params if p.param_type_name == "argument"), "")
+        if any(param.name == "settings" for param in command.params):
+            takes[first == "table"].add(name)
+    assert takes[True] == {*TAKE_A_TABLE} - {"schema", "properties"}
+    assert takes[False] - {"clone"} == {*TAKE_SETTINGS}
+
+
+def commands_of(command: Any, name: str = "") -> Iterator[tuple[str, Any]]:
+    """The commands of a program, each with the words that call it."""
+    for word, inner in getattr(command, "commands", {}).items():
+        yield from commands_of(inner, f"{name} {word}".strip())
+    if not hasattr(command, "commands"):
+        yield name, command

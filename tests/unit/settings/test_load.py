@@ -169,14 +169,16 @@ def test_the_file_is_found_where_the_environment_says(
 ) -> None:
     monkeypatch.delenv("FIRNLINE_TABLES", raising=False)
     assert settings_path() == SHIPPED
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "tables.yaml").touch()
+    assert settings_path() == tmp_path / "tables.yaml"
     own = tmp_path / "include" / "tables.yaml"
     own.parent.mkdir()
     own.touch()
-    monkeypatch.chdir(tmp_path)
     assert settings_path() == own, "that of the current folder before the one beside the package"
     monkeypatch.setenv("FIRNLINE_TABLES", str(tmp_path / "x.yaml"))
     assert settings_path() == tmp_path / "x.yaml"
-    with pytest.raises(SettingsError, match=r"x\.yaml cannot be read"):
+    with pytest.raises(SettingsError, match=r"x\.yaml cannot be read: No such .*; correct FIRN"):
         load_settings()
 
 

@@ -150,6 +150,23 @@ def test_the_next_step_can_be_copied_into_a_shell() -> None:
     assert shlex.split(command)[4:] == ["--column", "it's", "--type", "DECIMAL(10,2)"]
 
 
+def test_one_command_repairs_all_columns_in_conflict() -> None:
+    lines = [
+        ("1", {"a": "int", "b": "text", "c": "DATE", "d": "int"}),
+        ("2", {"a": "BIGINT", "B": "VARCHAR", "c": "TIMESTAMP", "d": "INTEGER"}),
+    ]
+    with pytest.raises(SchemaConflictError) as caught:
+        union(lines)
+    assert caught.value.message == (
+        "log files contradict each other on 3 columns: a (INTEGER and BIGINT); "
+        "b (b VARCHAR and B VARCHAR); c (DATE and TIMESTAMP)"
+    )
+    assert (
+        "`firnline schema fix TABLE --column a --type INTEGER --column b --type VARCHAR "
+        "--column c --type DATE`"
+    ) in caught.value.next_step
+
+
 def test_variants_tell_everything_that_is_said_and_agreed_what_nobody_disputes() -> None:
     lines = [
         ("1", {"a": "int", "b": "text", "c": "DATE"}),

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from firnline.cli import output
-from firnline.cli.engine import refuse_unusable
+from firnline.cli.engine import refuse_unusable, scratch_folder
 from firnline.cli.failures import when_stopped
 from firnline.cli.mirrored import publish
 from firnline.cli.options import (
@@ -62,7 +62,10 @@ def append(
     scratch: Annotated[
         Path | None,
         typer.Option(
-            "--scratch", metavar="FOLDER", help="Local disk to stage parts on; without it $TMPDIR."
+            "--scratch",
+            parser=scratch_folder,
+            metavar="FOLDER",
+            help="Local disk to stage parts on; without it $TMPDIR.",
         ),
     ] = None,
     mirror: Annotated[

@@ -10,8 +10,18 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from firnline.cli import output
+from firnline.cli.failures import when_stopped
 from firnline.cli.files import check_new, written
-from firnline.cli.options import JsonOption, SettingsOption, TableArgument, command, open_target
+from firnline.cli.options import (
+    MOST_ROWS,
+    JsonOption,
+    SettingsOption,
+    TableArgument,
+    command,
+    looking,
+    open_target,
+)
+from firnline.cli.progress import counting
 from firnline.errors import UsageError
 from firnline.units import counted
 
@@ -67,7 +77,7 @@ def changes(  # noqa: PLR0913, PLR0917 - a command's options are its parameters
             "--limit",
             metavar="N",
             min=0,
-            max=2**63 - 1,
+            max=MOST_ROWS,
             help="Maximum number of rows on the screen; without it 20.",
         ),
     ] = None,
@@ -90,14 +100,16 @@ def changes(  # noqa: PLR0913, PLR0917 - a command's options are its parameters
 
     if target is not None:
         _check_options(target, count=count, limit=limit)
-    found = find_changes(
-        open_target(table, settings),
-        since=since,
-        until=until,
-        columns=None if columns is None else [name.strip() for name in columns.split(",")],
-        where=where,
-        partitions=() if partition is None else partition,
-    )
+    opened = open_target(table, settings)
+    with looking(opened, silent=as_json):
+        found = find_changes(
+            opened,
+            since=since,
+            until=until,
+            columns=None if columns is None else [name.strip() for name in columns.split(",")],
+            where=where,
+            partitions=() if partition is None else partition,
+        )
     if count:
         _count(found, as_json)
     elif target is None:
@@ -129,7 +141,7 @@ def _show(found: Changes, limit: int, as_json: bool) -> None:
 
     names = list(found.columns)
     texts = change_texts(found.tasks, found.table.store, found.limits(), names)
-    with closing(texts):
+    with looking(found.table, silent=as_json), closing(texts):
         rows = list(islice(texts, limit + 1))
     more, shown = len(rows) > limit, rows[:limit]
     data = {**_head(found), "columns": [*ADDED, *names], "more": more, "rows": shown}
@@ -158,7 +170,8 @@ def _position(found: Changes) -> None:
 
 
 def _count(found: Changes, as_json: bool) -> None:
-    steps = found.summary()
+    with looking(found.table, silent=as_json):
+        steps = found.summary()
     data = {
         **_head(found),
         "steps": [
@@ -193,11 +206,18 @@ def _write(found: Changes, path: Path, as_json: bool) -> None:
     import pyarrow.parquet as pq
 
     rows = 0
-    reader = found.arrow_reader()
-    with written(path) as part, pq.ParquetWriter(part, reader.schema) as writer:
-        for batch in reader:
-            writer.write_batch(batch)
-            rows += batch.num_rows
+    name, clock = found.table.settings.name, found.table.clock
+    with (
+        when_stopped(f"stopped; {path} was not written", next_step="run the same command again"),
+        counting("reading changes of", name, clock, silent=as_json, unit="row") as tell,
+        written(path) as part,
+    ):
+        reader = found.arrow_reader()
+        with pq.ParquetWriter(part, reader.schema) as writer:
+            for batch in reader:
+                writer.write_batch(batch)
+                rows += batch.num_rows
+                tell(rows, None)
     data = {**_head(found), "output": str(path), "rows": rows}
 
     def render(_: dict[str, Any]) -> None:

@@ -13,6 +13,7 @@ from firnline.cli.options import (
     TableArgument,
     command,
     identity,
+    looking,
     open_target,
     require_table,
 )
@@ -53,7 +54,8 @@ def cleanup(
     opened = open_target(table, settings)
     require_table(opened)
     if options.dry_run:
-        plan = preview(opened, options)
+        with looking(opened, silent=as_json):
+            plan = preview(opened, options)
         data = {"table": opened.settings.name, "root": opened.settings.root, **plan.to_json()}
         output.show(data, as_json, _render_plan)
     else:

@@ -12,6 +12,7 @@ from firnline.cli.options import (
     SettingsOption,
     TableArgument,
     command,
+    looking,
     moment,
     open_target,
     read_state,
@@ -54,9 +55,10 @@ def diff(
     from firnline.operations.inspect.diff import compare
 
     opened = open_target(table, settings)
-    state = read_state(opened)
-    start = moment(opened, before, state)
-    end = None if after is None else moment(opened, after, state)
+    state = read_state(opened, silent=as_json)
+    with looking(opened, silent=as_json):
+        start = moment(opened, before, state)
+        end = None if after is None else moment(opened, after, state)
     found = compare(state.at(start), state if end is None else state.at(end))
     data = {
         "table": opened.settings.name,

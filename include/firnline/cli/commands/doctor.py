@@ -79,8 +79,8 @@ def _render(data: dict[str, Any]) -> None:
     columns = [
         output.Column("check"),
         output.Column("state"),
-        output.Column("found", wrap=True),
-        output.Column("next step", wrap=True),
+        output.Column("found", wrap=True, prose=True),
+        output.Column("next step", wrap=True, prose=True),
     ]
     rows = [[c["what"], c["state"], c["found"], c["next_step"] or "-"] for c in data["checks"]]
     output.table(columns, rows)

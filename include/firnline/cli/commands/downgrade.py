@@ -9,7 +9,7 @@ import typer
 
 from firnline.cli import output
 from firnline.cli.confirm import YesOption, agreed, refuse_silence
-from firnline.cli.engine import EngineKind, MasterOption, engine_for
+from firnline.cli.engine import EngineKind, MasterOption, engine_for, scratch_folder
 from firnline.cli.failures import when_stopped
 from firnline.cli.options import (
     JsonOption,
@@ -17,6 +17,7 @@ from firnline.cli.options import (
     TableArgument,
     command,
     identity,
+    looking,
     open_target,
     require_table,
 )
@@ -43,7 +44,10 @@ def downgrade(
     ] = EngineKind.LOCAL,
     master: MasterOption = None,
     scratch: Annotated[
-        Path | None, typer.Option("--scratch", metavar="FOLDER", help="Local disk to stage on.")
+        Path | None,
+        typer.Option(
+            "--scratch", parser=scratch_folder, metavar="FOLDER", help="Local disk to stage on."
+        ),
     ] = None,
     as_json: JsonOption = False,
     settings: SettingsOption = None,
@@ -80,7 +84,8 @@ def downgrade(
 def _show_plan(table: Table, as_json: bool) -> None:
     from firnline.operations.downgrade.run import preview
 
-    plan = preview(table, DowngradeOptions())
+    with looking(table, silent=as_json):
+        plan = preview(table, DowngradeOptions())
     output.show({"table": table.settings.name, **plan.to_json()}, as_json, _render_plan)
 
 

@@ -16,6 +16,7 @@ from firnline.cli.options import (
     TableArgument,
     command,
     identity,
+    looking,
     open_target,
     require_table,
 )
@@ -73,7 +74,8 @@ def drop(
     if yes and not dry_run:
         _drop(opened, options, as_json)
         return
-    plan = preview(opened, options)
+    with looking(opened, silent=as_json):
+        plan = preview(opened, options)
     if dry_run:
         _show_plan(opened, plan, as_json)
         return

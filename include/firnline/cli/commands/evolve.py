@@ -20,6 +20,7 @@ from firnline.cli.options import (
     require_table,
 )
 from firnline.cli.output import requests_text
+from firnline.cli.progress import working
 from firnline.cli.render_schema import evolution as changes
 from firnline.cli.repair import repair
 from firnline.operations.options import Evolution, LazyOptions, SchemaFixOptions
@@ -92,7 +93,10 @@ def _change_lazily(
     ):
         return
     stopped = f"stopped; unless it was just committing, the columns of {name} are as they were"
-    with when_stopped(stopped, next_step=f"see `firnline schema show {name}`, or run it again"):
+    with (
+        when_stopped(stopped, next_step=f"see `firnline schema show {name}`, or run it again"),
+        working("changing", name, table.clock, silent=as_json),
+    ):
         report = run_lazily(table, options, identity(table))
     output.show(report.to_json(), as_json, _report)
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from firnline.cli import output
-from firnline.cli.options import JsonOption, SettingsOption, command
+from firnline.cli.options import JsonOption, SettingsOption, command, read_settings
 from firnline.errors import FindingsError, UsageError
 from firnline.units import counted
 
@@ -44,9 +44,9 @@ def fleet(
     from firnline.clock import SystemClock
     from firnline.operations.fleet.plan import plan_fleet
     from firnline.operations.fleet.run import look_at_fleet
-    from firnline.settings.load import fleet_tables, load_settings
+    from firnline.settings.load import fleet_tables
 
-    loaded, clock = load_settings(settings), SystemClock()
+    loaded, clock = read_settings(settings), SystemClock()
     tables = fleet_tables(loaded.tables.values())
     if not tables:
         raise UsageError(

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from firnline.cli import output
-from firnline.cli.options import JsonOption, SettingsOption, command, settings_of
+from firnline.cli.options import JsonOption, SettingsOption, command, read_settings, settings_of
 from firnline.errors import FindingsError, UsageError
 from firnline.units import counted
 
@@ -84,14 +84,13 @@ def health(
 
 
 def _open(names: list[str] | None, path: Path | None) -> list[Table]:
-    from firnline.settings.load import load_settings
     from firnline.store.access import StoreAccess
     from firnline.table import open_table
 
     if names:
         wanted = [settings_of(name, path) for name in names]
     else:
-        wanted = list(load_settings(path).tables.values())  # read once: it may have a thousand
+        wanted = list(read_settings(path).tables.values())  # read once: it may have a thousand
     if not wanted:
         raise UsageError(
             "the settings file has no table", next_step="name a table by its root URL, or add one"

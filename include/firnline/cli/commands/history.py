@@ -13,6 +13,7 @@ from firnline.cli.options import (
     SettingsOption,
     TableArgument,
     command,
+    looking,
     open_target,
     require_table,
 )
@@ -48,7 +49,8 @@ def history(
     from firnline.state.history import history as read_history
 
     opened = open_target(table, settings)
-    headers = read_history(opened, last)
+    with looking(opened, silent=as_json):
+        headers = read_history(opened, last)
     if not headers:
         require_table(opened)
     rows = [describe(header) for header in reversed(headers)]
@@ -91,7 +93,7 @@ def _what(txn: dict[str, Any]) -> str:
     """Return the operation with its description, or with the partitions that changed."""
     if txn["why"]:
         return f"{txn['op']} {txn['why']}"
-    names = [name or "-" for name in txn["partitions"]]
+    names = [name for name in txn["partitions"] if name]
     more = f" and {len(names) - 1:,} more" if len(names) > 1 else ""
     return f"{txn['op']} {names[0]}{more}" if names else str(txn["op"])
 

@@ -79,7 +79,8 @@ def init(
         typer.Option(
             "--settings",
             metavar="PATH",
-            help="Settings file; without it $FIRNLINE_TABLES, else include/tables.yaml here.",
+            help="Settings file; without it $FIRNLINE_TABLES, else include/tables.yaml here, or "
+            "tables.yaml if that is there.",
         ),
     ] = None,
 ) -> None:
@@ -183,8 +184,13 @@ class _File:
 
 
 def _place() -> Path:
+    from firnline.settings.load import places_here
+
     named = os.environ.get("FIRNLINE_TABLES")
-    return Path(named) if named else Path("include") / "tables.yaml"
+    if named:
+        return Path(named)
+    found = next((place for place in places_here() if place.is_file()), places_here()[0])
+    return found.relative_to(Path.cwd())
 
 
 def _ask(question: str, check: Callable[[str], object], default: str = "") -> str:

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import shlex
 from collections import defaultdict
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from typer.core import TyperGroup
 
 from firnline.cli import output
-from firnline.cli.engine import EngineKind, MasterOption, engine_for
+from firnline.cli.engine import EngineKind, MasterOption, engine_for, scratch_folder
 from firnline.cli.options import (
     JsonOption,
     SettingsOption,
@@ -18,12 +20,13 @@ from firnline.cli.options import (
     Without,
     command,
     identity,
+    looking,
     open_target,
     require_table,
 )
 from firnline.cli.output import requests_text
 from firnline.cli.progress import merging
-from firnline.errors import RunFailedError
+from firnline.errors import RunFailedError, UsageError
 from firnline.operations.options import MergeOptions
 from firnline.units import counted
 
@@ -34,7 +37,21 @@ if TYPE_CHECKING:
     from firnline.table import Table
 
 commands = typer.Typer()
-group = typer.Typer(no_args_is_help=True, rich_markup_mode=None)
+
+
+class _Plans(TyperGroup):
+    """The group ``plan``, which names its command where a table stands in the place of it."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:  # noqa: ANN401 - typer's own
+        if args and args[0] not in self.commands and not args[0].startswith("-"):
+            raise UsageError(
+                f"no such command {args[0]!r}, and `plan` takes one before its table",
+                next_step=f"run `firnline plan merge {shlex.quote(args[0])}` if that is a table",
+            )
+        return super().parse_args(ctx, args)
+
+
+group = typer.Typer(cls=_Plans, no_args_is_help=True, rich_markup_mode=None)
 commands.add_typer(group, name="plan", help="What an operation would do; nothing is changed.")
 
 
@@ -59,6 +76,7 @@ def merge(
         Path | None,
         typer.Option(
             "--scratch",
+            parser=scratch_folder,
             metavar="FOLDER",
             help="Local disk to stage and sort on, about three times the bytes of the largest "
             "group per kernel; without it $TMPDIR.",
@@ -79,7 +97,9 @@ def merge(
         if options.dry_run:
             from firnline.operations.merge.run import preview
 
-            _show_plan(opened.settings, preview(opened, options), as_json)
+            with looking(opened, silent=as_json):
+                plan = preview(opened, options)
+            _show_plan(opened.settings, plan, as_json)
         else:
             _merge(opened, factory, options, as_json)
 
@@ -106,7 +126,8 @@ def plan_merge(
 
     opened = open_target(table, settings)
     require_table(opened)
-    plan = preview(opened, options)
+    with looking(opened, silent=as_json):
+        plan = preview(opened, options)
     _show_plan(opened.settings, plan, as_json)
 
 

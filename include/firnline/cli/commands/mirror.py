@@ -14,6 +14,7 @@ from firnline.cli.options import (
     TableArgument,
     command,
     identity,
+    looking,
     open_target,
     require_table,
 )
@@ -87,7 +88,10 @@ def _publish(table: Table, options: MirrorOptions, as_json: bool) -> None:
 def _check(table: Table, as_json: bool) -> None:
     from firnline.operations.mirror.check import run_checks
 
-    with when_stopped("stopped; a check changes nothing", next_step="run it again"):
+    with (
+        when_stopped("stopped; a check changes nothing", next_step="run it again"),
+        looking(table, silent=as_json),
+    ):
         checks = run_checks(table)
     data: dict[str, Any] = {"table": table.settings.name, "delta": None, "iceberg": None}
     data |= {report.format: report.to_json() for report in checks.reports}

@@ -56,7 +56,7 @@ def parts(
     Small parts, below 3/4 of merge.target_size and of merge.target_rows, are what a merge is for.
     """
     opened = open_target(table, settings)
-    snapshot = read_state(opened, at)
+    snapshot = read_state(opened, at, silent=as_json)
     data = describe(opened.settings, snapshot, partition)
     # What a merge would do is a matter of the newest state.
     output.show(data, as_json, _render if at is None else _table)

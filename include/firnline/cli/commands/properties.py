@@ -8,6 +8,7 @@ import typer
 
 from firnline.cli import output
 from firnline.cli.confirm import DryRunOption, YesOption, agreed, refuse_silence
+from firnline.cli.failures import when_stopped
 from firnline.cli.options import (
     JsonOption,
     SettingsOption,
@@ -15,9 +16,11 @@ from firnline.cli.options import (
     TableArgument,
     command,
     identity,
+    looking,
     open_target,
     require_table,
 )
+from firnline.cli.progress import working
 
 if TYPE_CHECKING:
     from firnline.operations.properties.run import AppliedReport
@@ -49,7 +52,9 @@ def show(
     require_table(opened)
     from firnline.operations.properties import run as properties
 
-    output.show(properties.show(opened).to_json(), as_json, _render)
+    with looking(opened, silent=as_json):
+        found = properties.show(opened)
+    output.show(found.to_json(), as_json, _render)
 
 
 @command(
@@ -73,20 +78,27 @@ def apply(
     require_table(opened)
     if not dry_run and not yes:
         refuse_silence(f"to change the properties of {opened.settings.name}", as_json)
-        plan = _run(opened, dry_run=True)
+        plan = _run(opened, dry_run=True, as_json=as_json)
         output.show(plan.to_json(), as_json, _render_applied)
         if not plan.changes:
             return
         if not agreed("Go on?"):
             output.line("Nothing was changed.")
             raise typer.Exit(1)
-    output.show(_run(opened, dry_run=dry_run).to_json(), as_json, _render_applied)
+    report = _run(opened, dry_run=dry_run, as_json=as_json)
+    output.show(report.to_json(), as_json, _render_applied)
 
 
-def _run(table: Table, *, dry_run: bool) -> AppliedReport:
+def _run(table: Table, *, dry_run: bool, as_json: bool) -> AppliedReport:
     from firnline.operations.properties.run import run_apply
 
-    return run_apply(table, identity(table), dry_run=dry_run)
+    name = table.settings.name
+    stopped = f"stopped; unless it was just committing, the properties of {name} are as they were"
+    with (
+        when_stopped(stopped, next_step=f"see `firnline properties {name}`, or run it again"),
+        working("changing", name, table.clock, silent=as_json),
+    ):
+        return run_apply(table, identity(table), dry_run=dry_run)
 
 
 def _columns(*titles: str) -> list[output.Column]:

@@ -12,8 +12,18 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from firnline.cli import output
+from firnline.cli.failures import when_stopped
 from firnline.cli.files import check_new, written
-from firnline.cli.options import JsonOption, SettingsOption, TableArgument, command, open_target
+from firnline.cli.options import (
+    MOST_ROWS,
+    JsonOption,
+    SettingsOption,
+    TableArgument,
+    command,
+    looking,
+    open_target,
+)
+from firnline.cli.progress import sharing
 from firnline.units import counted
 
 if TYPE_CHECKING:
@@ -23,7 +33,6 @@ SHOWN = 20
 """Default number of rows on the screen."""
 
 commands = typer.Typer()
-_MOST_ROWS = 2**63 - 1
 
 
 @command(
@@ -67,7 +76,7 @@ def read(  # noqa: PLR0913, PLR0917 - a command's options are its parameters
             "--limit",
             metavar="N",
             min=0,
-            max=_MOST_ROWS,
+            max=MOST_ROWS,
             help="Maximum number of rows; without it 20 on the screen, and all in a file.",
         ),
     ] = None,
@@ -96,20 +105,22 @@ def read(  # noqa: PLR0913, PLR0917 - a command's options are its parameters
 
     if target is not None and target != "-":
         _check_target(Path(target))
-    found = scan(
-        open_target(table, settings),
-        columns=None if columns is None else [name.strip() for name in columns.split(",")],
-        where=where,
-        at=at,
-        dedup=None if dedup else False,
-        partitions=() if partition is None else partition,
-    )
+    opened = open_target(table, settings)
+    with looking(opened, silent=as_json):
+        found = scan(
+            opened,
+            columns=None if columns is None else [name.strip() for name in columns.split(",")],
+            where=where,
+            at=at,
+            dedup=None if dedup else False,
+            partitions=() if partition is None else partition,
+        )
     if target is None:
         _show(found, SHOWN if limit is None else limit, as_json)
     elif target == "-":
         _print_csv(found, limit)
     else:
-        rows = _write(found, Path(target), limit)
+        rows = _write(found, Path(target), limit, as_json=as_json)
         data = {"output": target, "rows": rows, **found.plan.to_json()}
         output.show(data, as_json, lambda _: output.line(f"{counted(rows, 'row')} in {target}"))
 
@@ -119,12 +130,17 @@ def _check_target(path: Path) -> None:
     check_new(path, "Parquet or CSV", (".parquet", ".csv"), step)
 
 
-def _write(found: Scan, path: Path, limit: int | None) -> int:
+def _write(found: Scan, path: Path, limit: int | None, *, as_json: bool) -> int:
     """Write the file under a temporary name, rename it, and return the number of rows."""
     from firnline.read.duckdb import write_file
 
-    with written(path) as part:
-        return write_file(found.plan.task, found.table.store, found.limits(), part, limit)
+    table = found.table
+    with (
+        when_stopped(f"stopped; {path} was not written", next_step="run the same command again"),
+        written(path) as part,
+        sharing("reading", table.settings.name, table.clock, silent=as_json) as tell,
+    ):
+        return write_file(found.plan.task, table.store, found.limits(), part, limit, tell)
 
 
 def _rows(found: Scan, limit: int | None) -> Sequence[tuple[str | None, ...]]:
@@ -144,7 +160,8 @@ def _print_csv(found: Scan, limit: int | None) -> None:
 
 
 def _show(found: Scan, limit: int, as_json: bool) -> None:
-    rows = _rows(found, limit + 1)
+    with looking(found.table, silent=as_json):
+        rows = _rows(found, limit + 1)
     more, shown = len(rows) > limit, list(islice(rows, limit))
     data: dict[str, Any] = {**found.plan.to_json(), "more": more, "rows": shown}
 

@@ -24,7 +24,7 @@ from firnline.operations.options import RebuildOptions
 if TYPE_CHECKING:
     from firnline.table import Table
 
-from firnline.cli.progress import footers
+from firnline.cli.progress import footers, working
 
 commands = typer.Typer()
 SHOWN = 20
@@ -54,22 +54,25 @@ def rebuild(
     what is made of them. Under Airflow the DAG rebuild does the same.
     """
     opened = open_target(table, settings)
-    if not options.dry_run and not yes:
-        refuse_silence(f"to rebuild the log of {opened.settings.name}", as_json)
-        _plan(opened, options, as_json)
-        if not agreed("Write this log?"):
-            output.line("Nothing was written.")
-            raise typer.Exit(1)
-    if options.dry_run:
-        _plan(opened, options, as_json)
-    else:
-        _rebuild(opened, options, as_json)
+    with output.nothing_to_do(opened.settings.name, as_json):
+        if not options.dry_run and not yes:
+            refuse_silence(f"to rebuild the log of {opened.settings.name}", as_json)
+            _plan(opened, options, as_json)
+            if not agreed("Write this log?"):
+                output.line("Nothing was written.")
+                raise typer.Exit(1)
+        if options.dry_run:
+            _plan(opened, options, as_json)
+        else:
+            _rebuild(opened, options, as_json)
 
 
 def _plan(table: Table, options: RebuildOptions, as_json: bool) -> None:
     from firnline.operations.rebuild.run import preview
 
-    plan = preview(table, options)
+    name = table.settings.name
+    with working("looking at", name, table.clock, silent=as_json):
+        plan = preview(table, options)
     output.show({"table": table.settings.name, **plan.to_json()}, as_json, _render_plan)
 
 

@@ -42,11 +42,12 @@ def relocate(
     opened = open_target(table, settings)
     stopped = f"stopped; nobody takes what lies at {opened.settings.root} for a table yet"
     with (
+        output.nothing_to_do(opened.settings.name, as_json),
         when_stopped(stopped, next_step="run the same command again"),
         counting("relocating", opened.settings.name, opened.clock, silent=as_json) as tell,
     ):
         report = run_relocate(opened, options, lambda p: tell(p.objects_done, p.objects))
-    output.show(report.to_json(), as_json, _render)
+        output.show(report.to_json(), as_json, _render)
 
 
 def _render(data: dict[str, Any]) -> None:

@@ -15,6 +15,7 @@ from firnline.cli.options import (
     TableArgument,
     command,
     identity,
+    looking,
     open_target,
     require_table,
 )
@@ -61,7 +62,9 @@ def repartition(
     if options.dry_run:
         from firnline.operations.repartition.run import preview
 
-        data = {"table": opened.settings.name, **preview(opened, options).to_json()}
+        with looking(opened, silent=as_json):
+            plan = preview(opened, options)
+        data = {"table": opened.settings.name, **plan.to_json()}
         output.show(data, as_json, _render_plan)
         return
     with engine_for("repartition", opened, engine, master, scratch) as factory:

@@ -16,6 +16,7 @@ from firnline.cli.options import (
     TableArgument,
     command,
     identity,
+    looking,
     open_target,
     require_table,
 )
@@ -56,7 +57,8 @@ def restore(
     require_table(opened)
     name = opened.settings.name
     if options.dry_run or not yes:
-        plan = preview(opened, options)
+        with looking(opened, silent=as_json):
+            plan = preview(opened, options)
         output.show({"table": name, **plan.to_json()}, as_json, _render_plan)
         if options.dry_run or plan.nothing_to_do:
             return

@@ -18,6 +18,7 @@ from firnline.cli.options import (
     ShowsByDefault,
     TableArgument,
     command,
+    looking,
     open_target,
     require_table,
 )
@@ -56,7 +57,8 @@ def show(
     from firnline.operations.schema_fix.target import disputes
     from firnline.state.snapshot import read_snapshot
 
-    state = read_snapshot(opened.store, opened.paths, tolerant=True)
+    with looking(opened, silent=as_json):
+        state = read_snapshot(opened.store, opened.paths, tolerant=True)
     if not state.listing:
         require_table(opened)
     found = disputes(state) if state.conflict is not None else []

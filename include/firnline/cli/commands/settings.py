@@ -7,7 +7,14 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from firnline.cli import output
-from firnline.cli.options import JsonOption, SettingsOption, TableArgument, command, settings_of
+from firnline.cli.options import (
+    JsonOption,
+    SettingsOption,
+    TableArgument,
+    command,
+    read_settings,
+    settings_of,
+)
 
 if TYPE_CHECKING:
     from pydantic import BaseModel
@@ -32,9 +39,7 @@ def check(
     settings: SettingsOption = None,
 ) -> None:
     """Find mistakes in the settings file and name their fields."""
-    from firnline.settings.load import load_settings
-
-    loaded = load_settings(settings)
+    loaded = read_settings(settings)
     tables = [
         {
             "name": table.name,
@@ -154,6 +159,5 @@ def pools(
 ) -> None:
     """Airflow pools of all tables, as JSON for `airflow pools import`."""
     from firnline.operations.pools import pools_json
-    from firnline.settings.load import load_settings
 
-    output.show(pools_json(load_settings(settings)), True, lambda _: None)
+    output.show(pools_json(read_settings(settings)), True, lambda _: None)

@@ -46,7 +46,7 @@ def snapshot(
     read.
     """
     opened = open_target(table, settings)
-    data = describe(opened, read_state(opened, at))
+    data = describe(opened, read_state(opened, at, silent=as_json))
     output.show(data, as_json, _render)
 
 

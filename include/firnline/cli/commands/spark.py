@@ -8,7 +8,10 @@ from typing import Annotated, Any
 import typer
 
 from firnline.cli import output
+from firnline.cli.failures import when_stopped
 from firnline.cli.options import JsonOption, command
+from firnline.cli.progress import counting
+from firnline.clock import SystemClock
 
 commands = typer.Typer()
 group = typer.Typer(no_args_is_help=True, rich_markup_mode=None)
@@ -53,7 +56,11 @@ def pack(
     """
     from firnline.spark.pack import pack as make
 
-    made = make(file, aws=not without_aws, source=with_source)
+    with (
+        when_stopped(f"stopped; {file} was not written", next_step="run the same command again"),
+        counting("packing", str(file), SystemClock(), silent=as_json, unit="file") as tell,
+    ):
+        made = make(file, aws=not without_aws, source=with_source, on_progress=tell)
     data: dict[str, Any] = {
         "file": str(made.path),
         "bytes": made.bytes,

@@ -14,6 +14,7 @@ from firnline.cli.options import (
     TableArgument,
     command,
     identity,
+    looking,
     open_target,
 )
 from firnline.cli.output import requests_text
@@ -60,7 +61,8 @@ def sweep(
     if delete:
         _sweep(opened, options, as_json)
     else:
-        plan = preview(opened, options)
+        with looking(opened, silent=as_json):
+            plan = preview(opened, options)
         data = {"table": opened.settings.name, "root": opened.settings.root, **plan.to_json()}
         output.show(data, as_json, _render_plan)
 

@@ -16,6 +16,7 @@ from firnline.cli.options import (
     SettingsOption,
     TableArgument,
     command,
+    looking,
     open_target,
     read_state,
 )
@@ -74,8 +75,9 @@ def timeline(
     what lies below them. Large tables are drawn in summary.
     """
     opened = open_target(table, settings)
-    snapshot = read_state(opened, at)
-    found = _plan(opened, snapshot, column, start, end)
+    snapshot = read_state(opened, at, silent=as_json)
+    with looking(opened, silent=as_json):
+        found = _plan(opened, snapshot, column, start, end)
     data = {"table": opened.settings.name, "root": opened.settings.root, **found.to_json()}
     glyphs = ASCII if ascii_only or not _has_unicode() else UNICODE
     output.show(data, as_json, lambda shown: _render(shown["table"], found, glyphs))

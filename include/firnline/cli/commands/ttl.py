@@ -14,6 +14,7 @@ from firnline.cli.options import (
     TableArgument,
     command,
     identity,
+    looking,
     open_target,
     require_table,
 )
@@ -50,7 +51,8 @@ def ttl(
     if options.dry_run:
         from firnline.operations.ttl.run import preview
 
-        plan = preview(opened, options)
+        with looking(opened, silent=as_json):
+            plan = preview(opened, options)
         output.show({"table": opened.settings.name, **plan.to_json()}, as_json, _render_plan)
     else:
         _run(opened, options, as_json)

@@ -141,8 +141,8 @@ def _render_findings(data: dict[str, Any]) -> None:
     columns = [
         output.Column("severity"),
         output.Column("object", wrap=True),
-        output.Column("finding", wrap=True),
-        output.Column("what to do", wrap=True),
+        output.Column("finding", wrap=True, prose=True),
+        output.Column("what to do", wrap=True, prose=True),
     ]
     shown: dict[str, int] = {}
     rows = []

@@ -12,6 +12,7 @@ from firnline.cli.options import (
     SettingsOption,
     TableArgument,
     command,
+    looking,
     open_target,
     require_table,
 )
@@ -39,7 +40,8 @@ def witness(
 
     opened = open_target(table, settings)
     require_table(opened)
-    head = newest_head(opened)
+    with looking(opened, silent=as_json):
+        head = newest_head(opened)
     if head is None:
         raise UsageError(
             f"table {opened.settings.name} has no transaction yet",

@@ -100,7 +100,8 @@ def refuse_place(source: Root, target: Root) -> None:
         raise UsageError(
             f"{target.url} and {source.url} are not in one {where}, and no server copies from one "
             "to the other",
-            next_step="copy all objects by another tool, then `firnline relocate` the copy",
+            next_step="copy all objects by another tool, then run "
+            f"`firnline relocate {target.url}`",
         )
     inside, outside = (f"{root.prefix}/" if root.prefix else "" for root in (source, target))
     if inside.startswith(outside) or outside.startswith(inside):

@@ -18,9 +18,10 @@ import pyarrow as pa
 import pyarrow.csv as pacsv
 import pyarrow.parquet as pq
 
-from firnline.errors import ObjectNotFoundError, UsageError
+from firnline.errors import ObjectNotFoundError, PartUnreadableError, UsageError
 from firnline.kernel.task import KeyFile
 from firnline.operations.delete.plan import KeyColumn
+from firnline.parquet.io import read_local_footer
 from firnline.paths import Root
 from firnline.predicate import tree as predicate
 from firnline.rows.source import require_file
@@ -166,7 +167,19 @@ def _local(table: Table, file: str, folder: Path) -> Path:
     return path
 
 
+def _refuse_other(path: Path, shown: str) -> None:
+    """Raise UsageError for a file that is not Parquet by its content."""
+    try:
+        read_local_footer(path)
+    except PartUnreadableError as error:
+        raise UsageError(
+            error.message.replace(str(path), shown), next_step="write the keys as Parquet or CSV"
+        ) from None
+
+
 def _read(path: Path, shown: str, columns: Sequence[str]) -> list[list[object]]:
+    if _is_parquet(path):
+        _refuse_other(path, shown)
     try:
         names = pq.read_schema(path).names if _is_parquet(path) else _csv_names(path)
         wanted = [_column_of(shown, names, column) for column in columns]

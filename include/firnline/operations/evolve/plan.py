@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -81,8 +82,8 @@ def _check_wider(column: str, kind: str, wanted: str) -> None:
     choice = f"choose from: {wider}" if wider else f"no type is wider than {kind}"
     raise UsageError(
         f"{wanted} is not wider than {kind}, which column {column!r} has",
-        next_step=f"{choice}; `firnline schema fix --all-parts` gives a column any "
-        "other type that holds its values",
+        next_step=f"{choice}; `firnline schema fix TABLE --all-parts --column "
+        f"{shlex.quote(column)} --type TYPE` gives a column any other type that holds its values",
     )
 
 

@@ -189,7 +189,8 @@ def _prefix(table: Table, source: str) -> str:
         raise UsageError(
             f"{source} is not {where}, where table {table.settings.name} lies: no server copies "
             "from one to the other",
-            next_step="copy the folder there first, or `firnline append` its files",
+            next_step="copy the folder there first, or take its files with "
+            "`firnline append TABLE FILE`",
         )
     folder = f"{prefix}/" if prefix else ""
     own = table.paths.data_dir.removesuffix("_data/")

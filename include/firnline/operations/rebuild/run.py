@@ -69,7 +69,8 @@ def run_rebuild(
         on_progress: called every ten footers that are read.
 
     Raises:
-        UsageError: the log is whole, or there is nothing to rebuild from.
+        NothingToDoError: the log is whole.
+        UsageError: there is nothing to rebuild from.
         LogCorruptError: a log file or transaction that does not read has to be moved away first.
         FindingsError: there are objects of which somebody has to decide; nothing was written.
         SchemaConflictError: two parts give one column different types.

@@ -12,7 +12,13 @@ from functools import partial
 
 import msgspec
 
-from firnline.errors import ObjectNotFoundError, SnapshotUnstableError, StoreError, UsageError
+from firnline.errors import (
+    NothingToDoError,
+    ObjectNotFoundError,
+    SnapshotUnstableError,
+    StoreError,
+    UsageError,
+)
 from firnline.log import relocation
 from firnline.log.reader import LogObject, list_log
 from firnline.operations.options import RelocateOptions
@@ -73,8 +79,9 @@ def run_relocate(
         on_progress: called every ten objects.
 
     Raises:
-        UsageError: there is no table, it names this place already, parts are missing, or it names
-            objects of two places. Nothing was written.
+        NothingToDoError: it names this place already.
+        UsageError: there is no table, parts are missing, or it names objects of two places.
+            Nothing was written.
         LogCorruptError: a log file or transaction does not read. Nothing was written.
         StoreError: the store failed. Run again, it goes on where it was.
     """
@@ -82,7 +89,7 @@ def run_relocate(
     refuse_unfinished(table)
     plan = plan_relocation(table, options)
     if plan is None:
-        raise UsageError(
+        raise NothingToDoError(
             f"the log of table {table.settings.name} names objects of {table.settings.root} "
             "already: there is nothing to do",
             next_step="see it with `firnline verify`",
@@ -106,7 +113,7 @@ def refuse_unfinished(table: Table) -> None:
         return
     raise UsageError(
         f"{table.settings.root} is being cloned, and not everything is copied yet",
-        next_step="run the same `firnline clone` again",
+        next_step="run the same clone again",
     )
 
 

@@ -291,7 +291,8 @@ def _condition(snapshot: Snapshot, options: RewriteOptions) -> Predicate | None:
     """Return the bound filter; None for a query, which is checked. Raises UsageError."""
     if (options.where is None) == (options.sql is None):
         raise UsageError(
-            "a rewrite takes a condition (where) or a query (sql)", next_step="give one of them"
+            "a rewrite takes a condition (where) or a query (sql)",
+            next_step="give --where or --sql",
         )
     if options.where is None:
         check_query(str(options.sql), SOURCE, snapshot.schema)

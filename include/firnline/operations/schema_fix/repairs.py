@@ -224,7 +224,8 @@ def part_fix(
     if not columns:
         raise UsageError(
             f"part {marker.p} has no other column than {', '.join(dropped)}",
-            next_step="keep one of them, or take the rows away with `firnline delete`",
+            next_step="keep one of them, or take the rows away with "
+            "`firnline delete TABLE --where CONDITION`",
         )
     names = Counter(fold_name(name) for name, _ in columns)
     twice = next((name for name, _ in columns if names[fold_name(name)] > 1), None)

@@ -271,7 +271,7 @@ def test_another_bucket_is_refused_with_the_way_to_go() -> None:
     world = filled(1)
     target = beside(world.table, "c")
     settings = target.settings.model_copy(update={"root": "memory://other/c"})
-    with pytest.raises(UsageError, match="`firnline relocate`"):
+    with pytest.raises(UsageError, match="`firnline relocate memory://other/c`"):
         run_clone(world.table, replace(target, settings=settings), CloneOptions(), RUN)
 
 

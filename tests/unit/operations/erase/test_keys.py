@@ -140,7 +140,7 @@ def test_a_file_is_read_by_the_types_of_the_table(tmp_path: Path) -> None:
         ("k.csv", "i,s\n1,a\n4711\n", "does not read: no line, or one with another number"),
         ("k.csv", "", "does not read"),
         ("k.csv", "i\n", "has no key"),
-        ("k.parquet", "nonsense", "does not read"),
+        ("k.parquet", "nonsense", "is not a Parquet file"),
     ],
 )
 def test_a_file_that_is_none_is_named(name: str, content: str, said: str, tmp_path: Path) -> None:
