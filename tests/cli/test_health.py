@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from firnline.settings.load import read_yaml
+from firnline.settings.document import read_yaml
 from tests.support.cli import Outcome, content_of, settings_file
 
 Firnline = Callable[..., Outcome]

@@ -48,8 +48,7 @@ class AnalyzeOptions(msgspec.Struct, frozen=True, kw_only=True):
         bool,
         Option(
             "Hash ranges",
-            "Also read the columns of `bucket` fields and of a hash cluster, in the parts that "
-            "state no range of their hashes.",
+            "Also count hash ranges of parts that state none: their columns are read.",
         ),
     ] = False
     dry_run: DryRun = False
@@ -62,8 +61,7 @@ class MirrorOptions(msgspec.Struct, frozen=True, kw_only=True):
         bool,
         Option(
             "Repair",
-            "Look for damage in the Delta mirror too; where there is some, a new version states "
-            "again what readers need.",
+            "Look for damage in the Delta mirror too, and repair it by a new version.",
         ),
     ] = False
     dry_run: DryRun = False
@@ -292,8 +290,7 @@ class ReplaceOptions(msgspec.Struct, frozen=True, kw_only=True):
         str | None,
         Option(
             "Partition",
-            "Path of all new rows, such as `d=2026-01-31`; only for a table without "
-            "`partition_by`.",
+            "Path of all new rows, such as `d=2026-01-31`; only without `partition_by`.",
             metavar="PATH",
         ),
     ] = None
@@ -391,8 +388,7 @@ class SweepOptions(msgspec.Struct, frozen=True, kw_only=True):
         tuple[str, ...] | None,
         Option(
             "Keys",
-            "With `--delete`: only these of the list. An object with a foreign name is deleted in "
-            "no other way.",
+            "With `--delete`: only these; an object with a foreign name goes in no other way.",
             metavar="KEY",
             flag="--key",
             form=False,
@@ -453,8 +449,7 @@ class RebuildOptions(msgspec.Struct, frozen=True, kw_only=True):
         tuple[str, ...],
         Option(
             "Exclude",
-            "Globs over keys or file names: objects that nothing names and that are not parts of "
-            "the table.",
+            "Globs over keys or file names of objects that nothing names and are no parts.",
             metavar="GLOB",
         ),
     ] = ()
@@ -474,8 +469,7 @@ class CloneOptions(msgspec.Struct, frozen=True, kw_only=True):
         bool,
         Option(
             "History",
-            "Also copy dead parts, log and transactions, for states of the past, restore and "
-            "certificates.",
+            "Also copy dead parts, log and transactions: past states, restore, certificates.",
         ),
     ] = False
     dry_run: DryRun = False
@@ -504,8 +498,7 @@ class ImportOptions(msgspec.Struct, frozen=True, kw_only=True):
         str,
         Option(
             "Source",
-            "URL of the folder, in the table's bucket (`file://`: below the table's parent "
-            "folder).",
+            "URL of the folder, in the table's bucket (`file://`: below the parent folder).",
             metavar="SOURCE",
             argument=True,
         ),
@@ -584,8 +577,7 @@ class SchemaFixOptions(msgspec.Struct, frozen=True, kw_only=True):
         bool,
         Option(
             "All parts",
-            "Look at the footers of all live parts, not only of those whose log file states "
-            "another type.",
+            "Look at the footers of all live parts, also where the log states the right type.",
         ),
     ] = False
     leave_unreadable: Annotated[

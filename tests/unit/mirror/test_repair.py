@@ -125,4 +125,6 @@ def test_a_column_without_a_place_in_the_mirror_is_a_difference_and_its_own_sent
     with pytest.raises(MirrorDiffersError, match="'wide' of table t is UBIGINT") as caught:
         refuse_differences(run_check(world.table))
     assert caught.value.exit_code == 1
-    assert caught.value.next_step.startswith("change or drop the column with `firnline evolve`")
+    assert caught.value.next_step.startswith(
+        "change the column, or drop it with `firnline evolve TABLE --drop wide`"
+    )

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from firnline.errors import SettingsError
-from firnline.settings.load import MAX_BYTES, expand, read_yaml, with_defaults
+from firnline.settings.document import MAX_BYTES, expand, read_yaml, with_defaults
 
 
 def written(tmp_path: Path, text: str | bytes) -> Path:
