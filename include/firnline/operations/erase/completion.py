@@ -170,8 +170,10 @@ def _committed(table: Table, plan: Certificate, snapshot: Snapshot) -> Replaced 
             key = table.paths.txn(header.seq)
             _, log_file = txn_file.decode(key, table.store.get(key), table.paths)
             content = codec.decode(header.log, log_file, table.paths)
-            if any(delete.id in plan.deletes for delete in content.deletes):
-                return Replaced(header.seq, header.t)
+            # A later erase may have folded the record: it says itself which one committed it.
+            for delete in content.deletes:
+                if delete.id in plan.deletes:
+                    return Replaced(delete.seq, delete.t)
     return None
 
 

@@ -21,10 +21,11 @@ from firnline.log.txn_file import RunIdentity
 from firnline.operations.cleanup.run import run_cleanup
 from firnline.operations.erase import run as erasing
 from firnline.operations.erase.certificate import Certificate, list_certificates
-from firnline.operations.erase.completion import complete_certificate
+from firnline.operations.erase.completion import Settled, complete_certificate
 from firnline.operations.erase.run import EraseFailedError, EraseReport, preview, run_erase
 from firnline.operations.merge.run import run_merge
-from firnline.operations.options import CleanupOptions, EraseOptions, MergeOptions
+from firnline.operations.options import CleanupOptions, EraseOptions, MergeOptions, VerifyOptions
+from firnline.operations.verify.run import run_verify
 from tests.support.log_tables import snapshot, v1_live
 from tests.support.reading import stored_ids, visible_ids
 from tests.support.world import World, make_world
@@ -346,6 +347,43 @@ def test_a_run_that_died_after_its_commit_is_certified_by_the_next(
     assert (found.status, len(found.parts)) == ("complete", 2)
     assert found.replaced is not None
     assert found.replaced.seq == 1
+
+
+def test_a_run_that_died_is_certified_by_its_own_transaction_long_after_another_folded_its_records(
+    erase: Erase, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    world = world_of()
+
+    class Died(BaseException):
+        pass
+
+    def die(*_: object, **__: object) -> Any:
+        raise Died
+
+    with monkeypatch.context() as patched:
+        patched.setattr(erasing, "Replaced", die)
+        with pytest.raises(Died):
+            erase(world, SECRET)
+    (listed,) = list_certificates(world.table)
+    with monkeypatch.context() as patched:  # it looked before the other one had committed
+        patched.setattr(erasing, "settle", lambda *_: Settled((), None))
+        assert erase(world, "u-personal-8").transaction == 2
+    settle_everything(world)
+    append(world, range(24, 30))
+    run_merge(world.table, lambda: engine_of(world, tmp_path), MergeOptions(), RUN)
+    settle_everything(world)
+    run_cleanup(world.table, CleanupOptions(), RUN)
+    assert not snapshot(world).deletes
+    found = complete_certificate(world.table, listed.id, RUN)
+    assert found.replaced is not None
+    assert found.replaced.seq == 1
+    assert found.link is not None
+    assert found.link.id == listed.id
+    assert not [
+        f
+        for f in run_verify(world.table, VerifyOptions()).findings
+        if f.kind.startswith("certificate")
+    ]
 
 
 def test_a_plan_that_was_never_committed_becomes_void(
