@@ -20,7 +20,7 @@ from firnline.kernel.local import LocalEngine
 from firnline.log.txn_file import RunIdentity
 from firnline.operations.cleanup.run import run_cleanup
 from firnline.operations.erase import run as erasing
-from firnline.operations.erase.certificate import Certificate, list_certificates
+from firnline.operations.erase.certificate import Certificate, Listed, list_certificates
 from firnline.operations.erase.completion import Settled, complete_certificate
 from firnline.operations.erase.run import EraseFailedError, EraseReport, preview, run_erase
 from firnline.operations.merge.run import run_merge
@@ -323,22 +323,29 @@ def test_a_part_that_does_not_read_is_a_listed_remainder(erase: Erase) -> None:
     assert stored_ids(world.table) == Counter(i for i in range(24) if i % 10 not in {1, 7})
 
 
+class DiedError(BaseException):
+    """The process dies."""
+
+
+def die_after_the_commit(world: World, erase: Erase, monkeypatch: pytest.MonkeyPatch) -> Listed:
+    """Erase, and die before the certificate is written."""
+
+    def die(*_: object, **__: object) -> Any:
+        raise DiedError
+
+    with monkeypatch.context() as patched:
+        patched.setattr(erasing, "Replaced", die)
+        with pytest.raises(DiedError):
+            erase(world, SECRET)
+    (listed,) = list_certificates(world.table)
+    return listed
+
+
 def test_a_run_that_died_after_its_commit_is_certified_by_the_next(
     erase: Erase, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     world = world_of()
-
-    class Died(BaseException):
-        pass
-
-    def die(*_: object, **__: object) -> Any:
-        raise Died
-
-    with monkeypatch.context() as patched:
-        patched.setattr(erasing, "Replaced", die)
-        with pytest.raises(Died):
-            erase(world, SECRET)
-    (listed,) = list_certificates(world.table)
+    listed = die_after_the_commit(world, erase, monkeypatch)
     assert listed.status == "planned"
     again = erase(world, SECRET)
     assert again.settled == (listed.id,)
@@ -353,18 +360,7 @@ def test_a_run_that_died_is_certified_by_its_own_transaction_long_after_another_
     erase: Erase, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     world = world_of()
-
-    class Died(BaseException):
-        pass
-
-    def die(*_: object, **__: object) -> Any:
-        raise Died
-
-    with monkeypatch.context() as patched:
-        patched.setattr(erasing, "Replaced", die)
-        with pytest.raises(Died):
-            erase(world, SECRET)
-    (listed,) = list_certificates(world.table)
+    listed = die_after_the_commit(world, erase, monkeypatch)
     with monkeypatch.context() as patched:  # it looked before the other one had committed
         patched.setattr(erasing, "settle", lambda *_: Settled((), None))
         assert erase(world, "u-personal-8").transaction == 2
