@@ -59,7 +59,10 @@ def test_one_function_call_that_never_looks_up_is_ended_too(group: Group) -> Non
         result = asked(group, query, time_limit_ms=1500)
         assert result.error_type == "KernelError"
         # Whichever bound it meets first: how fast it fills its memory depends on the machine.
-        assert re.search("ran longer than|does not fit into the memory", str(result.error))
+        assert re.search(
+            "ran longer than|does not fit into the memory|refused memory by the system",
+            str(result.error),
+        )
 
 
 def test_a_query_that_needs_more_than_its_memory_is_an_error_and_no_dead_worker(

@@ -16,7 +16,7 @@ from __future__ import annotations
 import functools
 import types
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any, Literal, TypeVar, Union, get_args, get_origin
 
@@ -82,8 +82,8 @@ class OptionField:
     option: Option
     kind: Kind
     required: bool
-    default: Any
-    """Value of a field that was not given; None if it is required."""
+    default: Any = field(hash=False)
+    """Value of a field that was not given; None if it is required. It may be a mapping."""
     choices: tuple[str, ...] = ()
 
     @property
