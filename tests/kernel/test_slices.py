@@ -66,7 +66,7 @@ def test_every_row_is_in_exactly_one_slice_whatever_the_cut_points_are(
     data: st.DataObject,
     descending: bool,
 ) -> None:
-    """Nulls, NaN, -0.0, values equal to a cut point, texts with quotes and NUL."""
+    """Nulls, values equal to a cut point, texts with quotes and NUL."""
     folder = tmp_path_factory.mktemp("slices")
     group = Group(folder / "store", folder / "scratch")
     wanted = pa.concat_tables(parts)
@@ -84,7 +84,7 @@ def test_every_row_is_in_exactly_one_slice_of_several_columns(
     data: st.DataObject,
     outputs: int,
 ) -> None:
-    """Nulls and NaN come after every cut point of their column, whatever the other has."""
+    """Nulls come after every cut point of their column, whatever the other has."""
     folder = tmp_path_factory.mktemp("slices")
     group = Group(folder / "store", folder / "scratch")
     wanted = pa.concat_tables(parts)
@@ -107,6 +107,9 @@ def _have_every_row_once(
 def _drawn_cuts(
     data: st.DataObject, task: KernelTask, rows: pa.Table, column: str, most: int
 ) -> list[str]:
+    # The planner cuts by none: bounds of other writers leave NaN out, and DuckDB goes by them.
+    if pa.types.is_floating(rows.schema.field(column).type):
+        return []
     values = [str(v) for v in rows[column].to_pylist() if v is not None]
     if not values:
         return []
