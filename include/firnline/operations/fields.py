@@ -13,10 +13,11 @@ can set carries an ``Option``, which says in words what the type does not::
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import types
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Literal, TypeVar, Union, get_args, get_origin
 
@@ -82,7 +83,7 @@ class OptionField:
     option: Option
     kind: Kind
     required: bool
-    default: Any = field(hash=False)
+    default: Any = dataclasses.field(hash=False)
     """Value of a field that was not given; None if it is required. It may be a mapping."""
     choices: tuple[str, ...] = ()
 
