@@ -31,6 +31,9 @@ USER = "firnline"
 PACKAGE = "postgresql"
 _READY_SECONDS = 600.0
 _STOP_SECONDS = 10.0
+_LEFTOVER_SECONDS = 30.0
+"""Time in which the children of a server that was killed have ended."""
+_STILL_IN_USE = "shared memory block"
 # Airflow's components keep many connections open. A machine that dies may cost the last second.
 _SETTINGS = {
     "listen_addresses": "127.0.0.1",
@@ -239,15 +242,21 @@ class Postgres(Service):
     def _set_password(self, postgres: Path, folder: Path, who: dict[str, Any]) -> None:
         """Let in whoever knows this object's password, and nobody else."""
         data = folder / "data"
-        done = subprocess.run(
-            [str(postgres), "--single", "-D", str(data), "postgres"],
-            input=f"ALTER ROLE {USER} PASSWORD '{self._password}'\n",
-            check=False,
-            capture_output=True,
-            text=True,
-            cwd=folder,
-            **who,
-        )
+        until = time.monotonic() + _LEFTOVER_SECONDS
+        while True:
+            done = subprocess.run(
+                [str(postgres), "--single", "-D", str(data), "postgres"],
+                input=f"ALTER ROLE {USER} PASSWORD '{self._password}'\n",
+                check=False,
+                capture_output=True,
+                text=True,
+                cwd=folder,
+                **who,
+            )
+            # The children of a server that was killed outlive it for a moment.
+            if _STILL_IN_USE not in done.stderr or time.monotonic() > until:
+                break
+            time.sleep(0.1)
         if done.returncode != 0 or "ERROR" in done.stderr:
             raise EnvironmentFaultError(
                 f"the database in {data} takes no new password: {done.stderr.strip()[-500:]}",
