@@ -88,7 +88,7 @@ record in one transaction; the first folds 300 appends besides. From the start o
     "cluster": (
         "What filters read of clustered tables",
         """
-2 M rows without partitions, appended in 100 parts and merged once, about 36 parts per table; for
+2 M rows without partitions, appended in 100 parts and merged once, 36 to 50 parts a table; for
 each filter the parts whose statistics do not exclude it, and their MB. The time is that of the
 merge, once, in this process.
 """,
