@@ -6,6 +6,8 @@ import json
 from collections.abc import Callable
 from pathlib import Path
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from tests.support.cli import LogOnlyTable, Outcome, settings_file
@@ -170,3 +172,23 @@ def test_a_line_break_in_a_root_is_named(firnline: Firnline, tmp_path: Path) -> 
     path = settings_file(tmp_path, 'tables: {t: {root: "s3://b/x\\ny"}}')
     done = firnline("settings", "check", "--settings", path)
     assert (done.code, "has a control character in it" in done.sentence) == (2, True)
+
+
+def test_a_mirror_that_cannot_have_the_columns_of_its_table_is_refused_if_tables_are_read(
+    firnline: Firnline, tmp_path: Path
+) -> None:
+    path = settings_file(
+        tmp_path, f"tables: {{t: {{root: 'file://{tmp_path}/t', mirror: [delta]}}}}"
+    )
+    rows = tmp_path / "rows.parquet"
+    pq.write_table(pa.table({"id": [1]}), rows)
+    assert firnline("append", "t", str(rows), "--settings", path).code == 0
+    assert firnline("settings", "check", "--tables", "--settings", path).code == 0
+    pq.write_table(pa.table({"id": [2], "wide": pa.array([3], pa.uint64())}), rows)
+    assert firnline("append", "t", str(rows), "--settings", path).code == 0
+    assert firnline("settings", "check", "--settings", path).code == 0
+    done = firnline("settings", "check", "--tables", "--settings", path)
+    assert done.code == 2
+    assert done.sentence.startswith(
+        "column 'wide' of table t is UBIGINT, a type that Delta does not"
+    )

@@ -1,8 +1,11 @@
-"""``firnline settings`` and ``firnline pools``: the settings file; sends no request to a store."""
+"""``firnline settings`` and ``firnline pools``: the settings file.
+
+They send no request to a store, but for ``settings check --tables``.
+"""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -17,6 +20,8 @@ from firnline.cli.options import (
 )
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from pydantic import BaseModel
 
     from firnline.settings.load import TableSettings
@@ -32,14 +37,24 @@ commands.add_typer(group, name="settings", help="Check the settings file, show a
     [
         "firnline settings check",
         "firnline settings check --settings include/tables.yaml",
+        "firnline settings check --tables",
     ],
 )
 def check(
+    with_tables: Annotated[
+        bool,
+        typer.Option(
+            "--tables",
+            help="Also read the logs of tables with a mirror: it can have their columns.",
+        ),
+    ] = False,
     as_json: JsonOption = False,
     settings: SettingsOption = None,
 ) -> None:
     """Find mistakes in the settings file and name their fields."""
     loaded = read_settings(settings)
+    if with_tables:
+        _refuse_columns(loaded.tables.values())
     tables = [
         {
             "name": table.name,
@@ -52,6 +67,25 @@ def check(
     notes = [note for table in loaded.tables.values() if (note := _note(table))]
     data = {"path": str(loaded.path), "tables": tables, "notes": notes}
     output.show(data, as_json, _render_check)
+
+
+def _refuse_columns(tables: Iterable[TableSettings]) -> None:
+    """Raise MirrorRefusedError for the first column that a mirror of its table cannot have.
+
+    Requests: those of ``read_snapshot`` for each table with a mirror.
+    """
+    from firnline.state.snapshot import read_snapshot
+    from firnline.store.access import StoreAccess
+    from firnline.table import open_table
+    from firnline.types.formats import refusals
+
+    for each in tables:
+        if not each.mirrors:
+            continue
+        table = open_table(each, StoreAccess.from_env())
+        schema = read_snapshot(table.store, table.paths).schema
+        for error in refusals(each.mirrors, each.name, schema):
+            raise error
 
 
 def _note(table: TableSettings) -> str | None:
