@@ -119,6 +119,7 @@ def hints(module: Path) -> Iterator[Called]:
 
 @pytest.fixture
 def with_table() -> Iterator[None]:
+    nothing_begun()  # by a test before it in this process
     given("events", "file:///my lake/events", Path("my tables.yaml"))
     yield
     nothing_begun()
