@@ -52,7 +52,7 @@ class NoTableError(UsageError):
 
 
 class NothingToDoError(UsageError):
-    """What a call is for is done already; the command line prints it and exits with 0."""
+    """There is nothing left to do; the command line prints that and exits with 0."""
 
 
 class SettingsError(UsageError):

@@ -16,6 +16,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
+from firnline.cli.mirrored import check_columns
 from firnline.errors import FirnlineError
 from firnline.extras import EXTRAS, to_install
 from firnline.units import about_duration, counted
@@ -219,21 +220,15 @@ def examine_store(table: Table, *, write: bool) -> Iterator[Check]:
 
 def _mirrored(table: Table) -> Iterator[Check]:
     """Yield whether the mirrors that the settings name can have the columns of the table."""
-    from firnline.state.snapshot import read_snapshot
-    from firnline.types.formats import refusals
-
-    name, mirrors = table.settings.name, table.settings.mirrors
-    if not mirrors:
+    if not table.settings.mirrors:
         return
-    what = f"{name}, mirror"
+    what = f"{table.settings.name}, mirror"
     try:
-        schema = read_snapshot(table.store, table.paths).schema
-        for error in refusals(mirrors, name, schema):
-            raise error
+        count = check_columns(table)
     except FirnlineError as error:
         yield Check(what, "wrong", error.message, error.next_step)
     else:
-        yield Check(what, "ok", f"{counted(len(schema), 'column')}, each of which it can have")
+        yield Check(what, "ok", f"{counted(count, 'column')}, each of which it can have")
 
 
 def _conditional(table: Table) -> tuple[State, str]:

@@ -1,4 +1,4 @@
-"""The one rule of the command line for mirrors: who has committed publishes.
+"""The rules of the command line for mirrors: who has committed publishes, and what has no place.
 
 A command that takes part in the table's history and has written something publishes the table's
 newest state in its mirrors (``operations.mirror.after.publish_committed``). An append does it when
@@ -16,6 +16,22 @@ if TYPE_CHECKING:
     from firnline.append.mirrored import MirrorOutcome
     from firnline.log.txn_file import RunIdentity
     from firnline.table import Table
+
+
+def check_columns(table: Table) -> int:
+    """Return how many columns a table has, all of which the mirrors of its settings can have.
+
+    Requests: those of ``read_snapshot``.
+
+    Raises MirrorRefusedError: the first one that a mirror cannot have.
+    """
+    from firnline.state.snapshot import read_snapshot
+    from firnline.types.formats import refusals
+
+    schema = read_snapshot(table.store, table.paths).schema
+    for error in refusals(table.settings.mirrors, table.settings.name, schema):
+        raise error
+    return len(schema)
 
 
 class _Begun:

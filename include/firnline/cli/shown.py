@@ -8,7 +8,6 @@ from __future__ import annotations
 import json
 import logging
 import sys
-import threading
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import asdict, dataclass
@@ -19,6 +18,7 @@ from firnline.cli.failures import printable, reached
 from firnline.cli.pace import Pace
 from firnline.clock import Clock
 from firnline.units import about_duration
+from firnline.watching import repeated
 
 _LINE_EVERY_MS = 5_000
 """Milliseconds between two lines without a terminal."""
@@ -311,22 +311,11 @@ class _LateBar(_Nothing):
             self._bar.warn(text)
 
 
-@contextmanager
-def _beating(display: _Display, told: list[Done], pace: Pace) -> Iterator[None]:
+def _beating(display: _Display, told: list[Done], pace: Pace) -> AbstractContextManager[None]:
     """Let the display show now and then, from another thread, that the run is alive."""
-    over = threading.Event()
-
-    def run() -> None:
-        while not over.wait(_LOOK_SECONDS):
-            display.beat(told[0] if told else None, pace)
-
-    thread = threading.Thread(target=run, name="firnline-progress", daemon=True)
-    thread.start()
-    try:
-        yield
-    finally:
-        over.set()
-        thread.join()
+    return repeated(
+        lambda: display.beat(told[0] if told else None, pace), _LOOK_SECONDS, "firnline-progress"
+    )
 
 
 def _line(text: str) -> None:

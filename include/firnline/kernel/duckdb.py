@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
 import duckdb
+
+from firnline.watching import repeated
 
 MEMORY_SHARE = 0.75
 """DuckDB's ``memory_limit`` as a fraction of ``kernel_memory``.
@@ -123,17 +124,10 @@ def interrupted_when(
     if stopped is never:
         yield
         return
-    done = threading.Event()
 
-    def watch() -> None:
-        while not done.wait(_POLL_S):
-            if stopped():
-                connection.interrupt()
+    def look() -> None:
+        if stopped():
+            connection.interrupt()
 
-    watcher = threading.Thread(target=watch, name="firnline-stop", daemon=True)
-    watcher.start()
-    try:
+    with repeated(look, _POLL_S, "firnline-stop"):
         yield
-    finally:
-        done.set()
-        watcher.join()

@@ -23,6 +23,7 @@ import pyarrow.parquet as pq
 from firnline.errors import PartUnreadableError
 from firnline.kernel.duckdb import Try, tries
 from firnline.kernel.inputs import Inputs
+from firnline.kernel.sql import DICTIONARY_SHARE
 from firnline.kernel.task import KernelTask
 from firnline.parquet.footers import is_safe
 from firnline.parquet.io import UNREADABLE, chunks_of, rows_at_once
@@ -48,8 +49,6 @@ _SAMPLE_ROWS = 16_384
 _ALL_DIFFER = 0.96
 """Fraction of different values in the sample from which a row group has more than a dictionary
 holds: 200,000 values in any order show 0.96 of 16,384."""
-_DICTIONARY_SHARE = 5
-"""DuckDB writes a dictionary of at most this fraction of a row group's rows."""
 
 
 class _NotHereError(Exception):
@@ -75,7 +74,7 @@ def move(
         stop_if_asked: called before each batch; raises if the task was told to stop.
     """
     how = tries(task.memory, task.threads)[0]
-    if not _is_simple(task, inputs):
+    if not _is_simple(task, inputs, how):
         return False
     try:
         files = _files(task, inputs)
@@ -94,15 +93,13 @@ def move(
     return False
 
 
-def _is_simple(task: KernelTask, inputs: Inputs) -> bool:
+def _is_simple(task: KernelTask, inputs: Inputs, how: Try) -> bool:
     """Return True if all rows have the table's columns, of plain types, and all of them stay."""
     filters = task.bloom_filters
     as_usual = task.threads == 1 and (filters is None or filters.max_distinct is None)
     if not as_usual or not task.is_plain or not inputs.staged:
         return False
-    if _buffer(task, tries(task.memory, 1)[0]) < _LEAST_BUFFER:
-        return False
-    if inputs.rows < _LEAST_ROWS * len(inputs.rows_of):
+    if _buffer(task, how) < _LEAST_BUFFER or inputs.rows < _LEAST_ROWS * len(inputs.rows_of):
         return False
     kinds = [parse_sql_type(kind) for _, kind in task.columns]
     if not all(kind is not None and kind.name in _TYPES for kind in kinds):
@@ -235,7 +232,7 @@ class _Output:
 
     def _open(self, first: pa.Table) -> pq.ParquetWriter:
         """Open the file; its first row group says which columns get dictionaries and filters."""
-        distinct = dict(_distinct(first, first.num_rows // _DICTIONARY_SHARE))
+        distinct = dict(_distinct(first, first.num_rows // DICTIONARY_SHARE))
         filters = self.task.bloom_filters
         options = None
         if filters is not None:

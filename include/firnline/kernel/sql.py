@@ -314,6 +314,8 @@ def copy_to(
     return f"COPY ({rows}) TO {quote_text(str(path))} ({', '.join(options)})"
 
 
+DICTIONARY_SHARE = 5
+"""DuckDB writes a dictionary of at most this fraction of a row group's rows, unless told."""
 _BYTES_PER_DISTINCT = 80
 """Bytes that DuckDB allocates per entry for an empty dictionary, whose limit is a power of 2.
 Measured as the smallest sufficient ``memory_limit``: 26 MB of BIGINT, 44 MB of UUID for 524,288."""
@@ -352,4 +354,4 @@ def distinct_limit(task: KernelTask, how: Try) -> int | None:
     fits = how.dictionary_bytes // (_BYTES_PER_DISTINCT * max(leaves, 1))
     power = 1 << (fits.bit_length() - 1) if fits else 0
     limit = min(task.bloom_filters.max_distinct, task.row_group_rows, power)
-    return limit if limit >= task.row_group_rows // 5 else None
+    return limit if limit >= task.row_group_rows // DICTIONARY_SHARE else None

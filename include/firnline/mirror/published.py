@@ -45,4 +45,4 @@ class Published(msgspec.Struct, frozen=True, kw_only=True):
     grace: int = 0
     """The longest that a reader of the table may have, ms."""
     warnings: tuple[str, ...] = ()
-    """What is to be looked after elsewhere."""
+    """Sentences about what somebody has to repair elsewhere."""

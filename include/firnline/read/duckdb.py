@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import atexit
 import re
-import threading
 from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -24,6 +23,7 @@ from firnline.read.sql import RESERVED, read_query
 from firnline.read.task import ReadPart, ReadTask
 from firnline.store.base import Store
 from firnline.types.sql import fold_name, quote_name
+from firnline.watching import repeated
 
 Connection = duckdb.DuckDBPyConnection
 Relation = duckdb.DuckDBPyRelation
@@ -227,21 +227,14 @@ def _watched(connection: Connection, on_progress: Callable[[float], None] | None
         yield
         return
     connection.execute("SET enable_progress_bar = true; SET enable_progress_bar_print = false")
-    over = threading.Event()
 
     def look() -> None:
-        while not over.wait(_LOOK_SECONDS):
-            percent = connection.query_progress()
-            if percent >= 0:  # else DuckDB does not know yet
-                on_progress(min(percent, 100) / 100)
+        percent = connection.query_progress()
+        if percent >= 0:  # else DuckDB does not know yet
+            on_progress(min(percent, 100) / 100)
 
-    thread = threading.Thread(target=look, name="firnline-read-progress", daemon=True)
-    thread.start()
-    try:
+    with repeated(look, _LOOK_SECONDS, "firnline-read-progress"):
         yield
-    finally:
-        over.set()
-        thread.join()
     on_progress(1.0)
 
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from firnline.cli import output
+from firnline.cli.mirrored import check_columns
 from firnline.cli.options import (
     JsonOption,
     SettingsOption,
@@ -72,20 +73,14 @@ def check(
 def _refuse_columns(tables: Iterable[TableSettings]) -> None:
     """Raise MirrorRefusedError for the first column that a mirror of its table cannot have.
 
-    Requests: those of ``read_snapshot`` for each table with a mirror.
+    Requests: those of ``check_columns`` for each table with a mirror.
     """
-    from firnline.state.snapshot import read_snapshot
     from firnline.store.access import StoreAccess
     from firnline.table import open_table
-    from firnline.types.formats import refusals
 
     for each in tables:
-        if not each.mirrors:
-            continue
-        table = open_table(each, StoreAccess.from_env())
-        schema = read_snapshot(table.store, table.paths).schema
-        for error in refusals(each.mirrors, each.name, schema):
-            raise error
+        if each.mirrors:
+            check_columns(open_table(each, StoreAccess.from_env()))
 
 
 def _note(table: TableSettings) -> str | None:

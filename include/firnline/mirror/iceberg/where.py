@@ -14,7 +14,7 @@ AGAIN = (
     "drop the table in the Iceberg catalog without its files and run `firnline mirror`: the "
     "table's own log is not concerned"
 )
-"""How a damaged mirror is made again."""
+"""Next step for a damaged mirror."""
 
 
 @dataclass(frozen=True)

@@ -25,7 +25,7 @@ AT_ONCE = 8
 
 @dataclass(frozen=True, slots=True)
 class Counted:
-    """What the rows of a part say."""
+    """Number and hash ranges of the rows of a part."""
 
     rows: int = 0
     ranges: Hashes = ()

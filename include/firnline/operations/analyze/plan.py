@@ -24,7 +24,7 @@ _NO_FOOTER = WITHOUT_BOUNDS | {"UUID"}
 
 @dataclass(frozen=True, slots=True)
 class Hashed:
-    """What a table keeps hash ranges of: the column of a bucket, or those of a hash cluster."""
+    """Columns that a table keeps a hash range of: those of a bucket, or of a hash cluster."""
 
     columns: tuple[str, ...]
     forms: tuple[str, ...]
@@ -86,7 +86,7 @@ class AnalyzePlan:
     complete: int
     """Number of the other parts of these partitions."""
     hashed: tuple[Hashed, ...] = ()
-    """What the table keeps hash ranges of."""
+    """All of which the table keeps hash ranges."""
     not_hashed: int = 0
     """Parts that state no such range, where columns are not to be read."""
 

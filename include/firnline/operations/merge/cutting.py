@@ -66,7 +66,7 @@ class SlicePlan:
     """Estimate of its share of the rows, 0 to 1."""
     reads: tuple[Reads, ...]
     narrowed: tuple[float, ...]
-    """How often the cuts around it have halved the values of each column, by their shares."""
+    """Number of times that the cuts around it have halved the values of each column."""
 
     @property
     def bytes(self) -> int:

@@ -54,7 +54,7 @@ class CheckReport(Report, frozen=True, kw_only=True):
     unhidden_keys: tuple[str, ...]
     hold: Hold | None
     damage: str | None
-    """What no publication alone makes good; None if nothing is damaged."""
+    """Damage that no ordinary publication repairs; None if there is none."""
     refused: str | None
     """Why the table as it is has no place in the format; None if it has."""
     next_step: str | None
@@ -122,7 +122,7 @@ class _Compared:
     hold: Hold | None
     columns_differ: bool
     again: str
-    """How the mirror is made again."""
+    """Next step for a damaged mirror."""
     unhidden: Sequence[str] = ()
     damage: str | None = None
 
