@@ -7,6 +7,7 @@ are forked. They start no threads: duckdb and obstore do so on first use.
 
 from __future__ import annotations
 
+import gc
 import sys
 from importlib.util import find_spec
 
@@ -26,6 +27,8 @@ def main() -> None:
 
     import firnline.spark.worker  # noqa: F401 -- for the workers that are forked from here
 
+    # A worker collects garbage after every task: 30 ms if it looks through all of these modules.
+    gc.freeze()
     daemon.manager()
 
 
