@@ -22,12 +22,13 @@ from firnline.spark.session import check_java
 
 _REHEARSAL = """
 from firnline.spark.session import open_session
+from firnline.spark.tasks import collect
 
-def echo(batches):
-    yield from batches
+def echo(number):
+    return [str(number)]
 
 session = open_session("firnline class archive", {})
-session.range(0, 1, 1, numPartitions=1).mapInArrow(echo, "id long").toArrow()
+collect(session, echo, 1, 1)
 session.stop()
 """
 

@@ -9,10 +9,10 @@ from __future__ import annotations
 import tempfile
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from operator import attrgetter
 from typing import TYPE_CHECKING
 
 import msgspec
-import pyarrow as pa
 
 from firnline import errors
 from firnline.clock import SystemClock
@@ -23,6 +23,7 @@ from firnline.operations.prepared.pieces import Compare, Compared, Piece, Wanted
 from firnline.read.duckdb import Limits
 from firnline.spark.preflight import fault_of
 from firnline.spark.reasons import TASK_MEMORY, reason
+from firnline.spark.tasks import collect
 from firnline.spark.worker import scratch_of
 from firnline.store.access import StoreAccess
 from firnline.store.client import open_store
@@ -41,13 +42,13 @@ JOB_TASKS = 64
 """Tasks of a job, or as many as the cluster has slots: bounds what the driver gets at once."""
 JOB_PARTS = 50_000
 """Parts of a job, beyond its last task: their names are sent to each task, 10 MiB of them."""
-_SCHEMA = "number int, answer string"
-_ANSWERS = pa.schema([("number", pa.int32()), ("answer", pa.string())])
 
 
 class Answer(msgspec.Struct, frozen=True, kw_only=True):
     """The result of a task: the evidence of its pieces, or an error."""
 
+    number: int
+    """Of the task."""
     compared: Compared | None = None
     error: str = ""
     error_type: str = ""
@@ -109,14 +110,12 @@ def jobs(tasks: Iterable[list[Piece]], most: int) -> Iterator[list[list[Piece]]]
 def _run(session: SparkSession, function: CompareFunction) -> Iterator[Compared]:
     """Run one job. Raises the error of the first task that met one."""
     number = len(function.tasks)
-    rows = session.range(0, number, 1, numPartitions=number)
     try:
-        found = rows.mapInArrow(function, _SCHEMA).toArrow()
+        found = collect(session, function, number, number)
     except Exception as error:
         raise _fault(error, number) from error
-    answers = dict(zip(found["number"].to_pylist(), found["answer"].to_pylist(), strict=True))
-    for at in range(number):
-        answer = msgspec.json.decode(answers[at], type=Answer)
+    decode = msgspec.json.Decoder(Answer).decode
+    for answer in sorted(map(decode, found), key=attrgetter("number")):
         if answer.compared is None:
             raise _error_of(answer)
         yield answer.compared
@@ -142,10 +141,7 @@ def _error_of(answer: Answer) -> FirnlineError:
 
 @dataclass(frozen=True)
 class CompareFunction:
-    """The function of ``mapInArrow``: takes a task's number, returns its answer as JSON.
-
-    Like ``worker.KernelFunction`` it carries the tasks and the credentials in its closure.
-    """
+    """The function of a job (``spark.tasks``): takes a task's number, returns an answer as JSON."""
 
     tasks: tuple[bytes, ...]
     """Lists of Piece as JSON."""
@@ -154,11 +150,8 @@ class CompareFunction:
     access: str | None = field(repr=False)
     scratch: str | None
 
-    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        for batch in batches:
-            for number in batch.column(0).to_pylist():
-                answer = msgspec.json.encode(self.answer(number)).decode()
-                yield pa.record_batch([pa.array([number], pa.int32()), [answer]], schema=_ANSWERS)
+    def __call__(self, number: int) -> list[str]:
+        return [msgspec.json.encode(self.answer(number)).decode()]
 
     def answer(self, number: int) -> Answer:
         """Compare the pieces of one task, with a store and a scratch folder of its own."""
@@ -168,9 +161,12 @@ class CompareFunction:
         disk.mkdir(parents=True, exist_ok=True)
         try:
             with tempfile.TemporaryDirectory(prefix="firnline-evidence-", dir=disk) as folder:
-                return Answer(compared=self._compared(pieces, wanted, disk / folder / "spill"))
+                return Answer(
+                    number=number, compared=self._compared(pieces, wanted, disk / folder / "spill")
+                )
         except FirnlineError as error:
             return Answer(
+                number=number,
                 error=error.message,
                 error_type=type(error).__name__,
                 error_next_step=error.next_step,

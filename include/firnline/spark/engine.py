@@ -25,8 +25,9 @@ from firnline.spark.batches import Batch
 from firnline.spark.capacity import Capacity, capacity_of, capacity_of_server
 from firnline.spark.executors import READING, SPLITTING
 from firnline.spark.reasons import TASK_MEMORY, reason
+from firnline.spark.tasks import collect, is_connect
 from firnline.spark.under_way import UnderWay
-from firnline.spark.worker import RESULT_SCHEMA, KernelFunction
+from firnline.spark.worker import KernelFunction
 from firnline.store.access import StoreAccess
 
 if TYPE_CHECKING:
@@ -47,7 +48,7 @@ _TRIES = 2
 
 @dataclass(frozen=True, slots=True)
 class SparkEngine:
-    """Runs kernels in Spark tasks, through ``mapInArrow``: on a local master, a cluster, Connect.
+    """Runs kernels in Spark tasks: on a local master, a cluster, a Connect server.
 
     Every few groups (one, if they are large) are a separate Spark job, so that their results
     arrive while others run and a failure stays theirs. All slots of the cluster are used: as many
@@ -135,9 +136,7 @@ class SparkEngine:
         access = None if self.access is None else self.access.to_json()
         tasks = tuple(msgspec.json.encode(task) for task in batch.tasks)
         kernel = KernelFunction(tasks, self.root, access, self.scratch)
-        numbers = self.session.range(0, len(tasks), 1, numPartitions=1)
-        found = numbers.mapInArrow(kernel, RESULT_SCHEMA).toArrow()
-        return [_RESULT(text) for text in found["result"].to_pylist()]
+        return [_RESULT(text) for text in collect(self.session, kernel, len(tasks), 1)]
 
     def _tag(self, tag: str) -> None:
         """Tag the jobs of this thread as this engine's."""
@@ -274,11 +273,6 @@ def use_this_python(session: SparkSession) -> None:
     chosen = os.environ.get("PYSPARK_PYTHON") or context.getConf().get("spark.pyspark.python")
     if not chosen:
         context.pythonExec = sys.executable
-
-
-def is_connect(session: SparkSession) -> bool:
-    """Return True if the session is one on a Connect server."""
-    return type(session).__module__.startswith("pyspark.sql.connect")
 
 
 def zip_package(folder: Path) -> Path:

@@ -7,13 +7,13 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import msgspec
-import pyarrow as pa
 
 from firnline.clock import SystemClock
 from firnline.kernel.engine import Engine
 from firnline.parquet.footers import FooterFacts, FooterTask, FooterWanted, many_facts
 from firnline.spark.engine import SparkEngine
 from firnline.spark.preflight import fault_of
+from firnline.spark.tasks import collect
 from firnline.store.access import StoreAccess
 from firnline.store.client import open_store
 
@@ -24,8 +24,6 @@ PER_TASK = 2_000
 """Footers per Spark task: some seconds of work."""
 PER_JOB = 64
 """Spark tasks per job: limits the data returned to the driver at once."""
-_SCHEMA = "facts string"
-_FACTS = pa.schema([("facts", pa.string())])
 
 
 def footers_by(engine: Callable[[], Engine]) -> ReadFooters:
@@ -57,26 +55,20 @@ def _job(
     )
     access = None if engine.access is None else engine.access.to_json()
     function = FooterFunction(batches, msgspec.json.encode(wanted), engine.root, access)
-    numbers = engine.session.range(0, len(batches), 1, numPartitions=len(batches))
     try:
-        found = numbers.mapInArrow(function, _SCHEMA).toArrow()
+        found = collect(engine.session, function, len(batches), len(batches))
     except Exception as error:
         fault = fault_of(str(error))
         if fault is None:
             raise
         raise fault from error  # an executor that started after the check
     decode = msgspec.json.Decoder(FooterFacts).decode
-    for column in found["facts"].iterchunks():
-        for text in column:
-            yield decode(text.as_py())
+    yield from map(decode, found)
 
 
 @dataclass(frozen=True)
 class FooterFunction:
-    """The function of ``mapInArrow``: takes a batch's number, returns its footers as JSON.
-
-    Like ``worker.KernelFunction`` it carries the tasks and the credentials in its closure.
-    """
+    """The function of a job (``spark.tasks``): takes a batch's number, returns JSON by footer."""
 
     batches: tuple[bytes, ...]
     """Lists of FooterTask as JSON."""
@@ -84,15 +76,11 @@ class FooterFunction:
     root: str
     access: str | None = field(repr=False)
 
-    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    def __call__(self, number: int) -> Iterator[str]:
+        """Read the footers of the batch of this number."""
         access = StoreAccess.from_json(self.access) if self.access else None
         store = open_store(self.root, access, clock=SystemClock())
         wanted = msgspec.json.decode(self.wanted, type=FooterWanted)
-        for batch in batches:
-            for number in batch.column(0).to_pylist():
-                tasks = msgspec.json.decode(self.batches[number], type=list[FooterTask])
-                facts = [
-                    msgspec.json.encode(found).decode()
-                    for found in many_facts(store, tasks, wanted)
-                ]
-                yield pa.record_batch([pa.array(facts, pa.string())], schema=_FACTS)
+        tasks = msgspec.json.decode(self.batches[number], type=list[FooterTask])
+        for found in many_facts(store, tasks, wanted):
+            yield msgspec.json.encode(found).decode()

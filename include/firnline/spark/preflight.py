@@ -1,18 +1,20 @@
 """Check, before the first group, that the executors have a Python with the packages of a kernel.
 
 Without them every group would fail in turn, each as if its parts were at fault. One job of a few
-tasks checks it, once per application. Only this module and the list of packages are loaded on the
-executors; they need nothing but Python and pyarrow, which Spark requires to call them.
+tasks checks it, once per application. Only this module, ``tasks`` and the list of packages are
+loaded on the executors; they need nothing but Python, and pyarrow on a Connect server, which
+requires it to call them.
 """
 
 from __future__ import annotations
 
 import importlib
+import json
 import os
 import re
 import shutil
 import sys
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, requires, version
 from pathlib import Path
@@ -21,9 +23,9 @@ from weakref import WeakKeyDictionary
 
 from firnline.errors import EnvironmentFaultError
 from firnline.spark.executors import ALWAYS, CHAIN
+from firnline.spark.tasks import collect, is_connect
 
 if TYPE_CHECKING:
-    import pyarrow as pa
     from pyspark.sql import SparkSession
 
     from firnline.store.access import StoreAccess
@@ -76,21 +78,20 @@ def check(
     function = Ask(tuple(sorted(wanted)), boto3_unless_keys=_may_need_chain(root, access))
     tasks = max(1, min(slots, _TASKS))
     try:
-        numbers = session.range(0, tasks, 1, numPartitions=tasks)
-        found = numbers.mapInArrow(function, "package string, version string").toArrow()
+        texts = collect(session, function, tasks, tasks)
     except Exception as error:
         fault = fault_of(str(error), function.packages)
         if fault is None:
             raise
         raise fault from error
-    _refuse(set(zip(found["package"].to_pylist(), found["version"].to_pylist(), strict=True)))
+    _refuse({pair for text in texts for pair in json.loads(text).items()})
     _asked[session] = wanted | _asked.get(session, frozenset())
 
 
 def is_local(session: SparkSession) -> bool:
     """Return True if tasks run on the driver's machine: a local master that is not remote."""
     # The local master of a Connect server is local to the server, not to us.
-    if type(session).__module__.startswith("pyspark.sql.connect"):
+    if is_connect(session):
         return False
     return str(session.conf.get("spark.master", "") or "").startswith("local")
 
@@ -116,22 +117,14 @@ def _may_need_chain(root: str, access: StoreAccess | None) -> bool:
 
 @dataclass(frozen=True)
 class Ask:
-    """The function of ``mapInArrow``: a row per package, with its version; null: it is missing."""
+    """The function of a job (``spark.tasks``): returns versions by package; null: it is missing."""
 
     packages: tuple[str, ...]
     boto3_unless_keys: bool
 
-    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        import pyarrow as pa
-
-        for _ in batches:
-            found = self.found()
-            yield pa.record_batch(
-                {
-                    "package": pa.array(found.keys(), pa.string()),
-                    "version": pa.array(found.values(), pa.string()),
-                }
-            )
+    def __call__(self, _number: int, /) -> list[str]:
+        """Look in the process of this task."""
+        return [json.dumps(self.found())]
 
     def found(self) -> dict[str, str | None]:
         """Return the version of each package in this process.

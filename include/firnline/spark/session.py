@@ -88,6 +88,8 @@ def _of_driver(conf: Mapping[str, str], master: str | None) -> dict[str, str]:
     if not place.startswith("local"):
         return wanted
     _fit_into(place, wanted)
+    # Through TCP, every task waits 40 ms for the acknowledgement of a packet (Nagle's algorithm).
+    wanted.setdefault("spark.python.unix.domain.socket.enabled", "true")
     # The workers must be this very Python: the default is the first python3 on the PATH.
     if os.environ.setdefault("PYSPARK_PYTHON", sys.executable) == sys.executable:
         wanted.setdefault("spark.python.daemon.module", "firnline.spark.daemon")

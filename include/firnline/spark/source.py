@@ -17,9 +17,10 @@ from pyspark.sql.datasource import (
 from pyspark.sql.types import StructType
 
 from firnline.errors import UsageError
-from firnline.spark.engine import distribute, is_connect
+from firnline.spark.engine import distribute
 from firnline.spark.format.options import Opened, flag_option, list_option, opened
 from firnline.spark.format.types import spark_schema
+from firnline.spark.tasks import is_connect
 from firnline.state.moment import snapshot_at
 from firnline.store.access import StoreAccess
 

@@ -1,15 +1,13 @@
-"""The code that runs inside a Spark task: kernels, one after another. Imports no pyspark."""
+"""The code that runs inside a Spark task: a kernel. Imports no pyspark."""
 
 from __future__ import annotations
 
 import os
 import tempfile
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import msgspec
-import pyarrow as pa
 
 from firnline.clock import SystemClock
 from firnline.ids import SystemIds
@@ -18,18 +16,10 @@ from firnline.kernel.task import KernelResult, KernelTask
 from firnline.store.access import StoreAccess
 from firnline.store.client import open_store
 
-RESULT_SCHEMA = "result string"
-_RESULT = pa.schema([("result", pa.string())])
-
 
 @dataclass(frozen=True)
 class KernelFunction:
-    """The function of ``mapInArrow``: takes rows with a task's number, returns its result as JSON.
-
-    It is sent to the executors in Spark's closure, which appears in no argument list, configuration
-    or log: the only place for credentials. The tasks are part of it: as rows they would first have
-    to pass the JVM, which takes a second in a new one.
-    """
+    """The function of a job (``spark.tasks``): takes a task's number, returns a result as JSON."""
 
     tasks: tuple[bytes, ...]
     """KernelTasks as JSON."""
@@ -41,12 +31,10 @@ class KernelFunction:
     scratch: str | None
     """Local folder; None: the disks that Spark gives the executor."""
 
-    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        for batch in batches:
-            for number in batch.column(0).to_pylist():
-                result = self.run(msgspec.json.decode(self.tasks[number], type=KernelTask))
-                encoded = msgspec.json.encode(result).decode()
-                yield pa.record_batch([pa.array([encoded])], schema=_RESULT)
+    def __call__(self, number: int) -> list[str]:
+        """Merge the group of this number."""
+        result = self.run(msgspec.json.decode(self.tasks[number], type=KernelTask))
+        return [msgspec.json.encode(result).decode()]
 
     def run(self, task: KernelTask) -> KernelResult:
         """Merge one group, with a store and a scratch folder of its own."""

@@ -5,7 +5,6 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import msgspec
-import pyarrow as pa
 import pytest
 
 from firnline.kernel.task import KernelResult
@@ -84,11 +83,11 @@ class Cluster(Context):
     def addJobTag(self, tag: str) -> None:  # noqa: N802
         self.tags.append(tag)
 
-    def range(self, *_: int, numPartitions: int) -> Cluster:  # noqa: N803
-        assert numPartitions == 1
+    def parallelize(self, _numbers: range, tasks: int) -> Cluster:
+        assert tasks == 1
         return self
 
-    def mapInArrow(self, function: KernelFunction, _schema: str) -> Job:  # noqa: N802
+    def flatMap(self, function: KernelFunction) -> Job:  # noqa: N802
         return Job(self.together, function)
 
 
@@ -97,11 +96,10 @@ class Job:
     together: threading.Barrier
     function: KernelFunction
 
-    def toArrow(self) -> pa.Table:  # noqa: N802
+    def collect(self) -> list[str]:
         self.together.wait(HUNG_SECONDS)
         groups = [msgspec.json.decode(task)["group"] for task in self.function.tasks]
-        results = [msgspec.json.encode(KernelResult(group=group)).decode() for group in groups]
-        return pa.table({"result": results})
+        return [msgspec.json.encode(KernelResult(group=group)).decode() for group in groups]
 
 
 @pytest.mark.long

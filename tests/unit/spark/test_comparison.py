@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import pyarrow as pa
 import pytest
 
 from firnline.errors import EnvironmentFaultError, FirnlineError, KernelError, StoreError
@@ -10,6 +9,7 @@ from firnline.operations.prepared.pieces import Piece, Wanted
 from firnline.read.task import ReadPart, ReadTask
 from firnline.spark import comparison
 from firnline.spark.comparison import CompareFunction, comparison_by, groups, jobs
+from tests.support.session import Classic
 
 NO_ROWS = ReadTask(parts=(), columns=(), needed=())
 WANTED = Wanted(keys=(), samples=0, memory=2**26, threads=1)
@@ -51,30 +51,7 @@ def test_credentials_are_not_in_the_text_of_the_function() -> None:
     assert "hidden" not in repr(function)
 
 
-class Session:
-    """As much of a session as runs the function of a job here, or fails as Spark does."""
-
-    def __init__(self, error: str = "", *, backwards: bool = False) -> None:
-        self._error = error
-        self._backwards = backwards
-        self._numbers: list[int] = []
-
-    def range(self, start: int, end: int, _step: int, *, numPartitions: int) -> Session:  # noqa: N803 -- Spark's
-        assert numPartitions == end - start
-        self._numbers = list(range(start, end))[:: -1 if self._backwards else 1]
-        return self
-
-    def mapInArrow(self, function: CompareFunction, _schema: str) -> Session:  # noqa: N802 -- Spark's
-        self._found = function(iter([pa.record_batch({"id": self._numbers})]))
-        return self
-
-    def toArrow(self) -> pa.Table:  # noqa: N802 -- Spark's
-        if self._error:
-            raise RuntimeError(self._error)
-        return pa.Table.from_batches(self._found)
-
-
-def compared(session: Session, root: str, scratch: str) -> list[str]:
+def compared(session: Classic, root: str, scratch: str) -> list[str]:
     compare = comparison_by(session, root, None, scratch, 1)  # type: ignore[arg-type]  # a stand-in
     kinds = (("n", "BIGINT"),)
     empty = ReadTask(parts=(), columns=kinds, needed=kinds)
@@ -87,7 +64,7 @@ def test_results_come_in_the_order_of_the_pieces(
 ) -> None:
     monkeypatch.setattr(comparison, "TASK_PIECES", 1)
     root = f"file://{tmp_path}"
-    assert compared(Session(backwards=True), root, str(tmp_path)) == ["a", "b", "c"]
+    assert compared(Classic(backwards=True), root, str(tmp_path)) == ["a", "b", "c"]
 
 
 def test_an_error_of_a_task_is_raised_by_its_own_name(
@@ -98,7 +75,7 @@ def test_an_error_of_a_task_is_raised_by_its_own_name(
 
     monkeypatch.setattr(comparison, "compare_pieces", fail)
     with pytest.raises(StoreError, match=r"^the store is away; look for it$"):
-        compared(Session(), f"file://{tmp_path}", str(tmp_path))
+        compared(Classic(), f"file://{tmp_path}", str(tmp_path))
 
 
 @pytest.mark.parametrize(
@@ -116,4 +93,4 @@ def test_a_job_that_spark_gives_up_is_one_sentence(
     tmp_path: object, said: str, kind: type[FirnlineError], told: str
 ) -> None:
     with pytest.raises(kind, match=told):
-        compared(Session(said), f"file://{tmp_path}", str(tmp_path))
+        compared(Classic(RuntimeError(said)), f"file://{tmp_path}", str(tmp_path))

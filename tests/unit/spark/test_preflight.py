@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
 from concurrent.futures import Future
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -23,6 +21,7 @@ from firnline.spark.executors import ALWAYS
 from firnline.spark.preflight import Ask, check, fault_of, is_this_python
 from firnline.store.access import StoreAccess
 from tests.kernel.conftest import Group
+from tests.support.session import Classic
 from tests.unit.spark.test_batches import tasks
 
 KEYS = StoreAccess(access_key="a", secret_key="b")
@@ -34,32 +33,11 @@ class Conf(dict[str, str]):
 
 
 @dataclass(eq=False)
-class Session:
+class Session(Classic):
     """As much of a Spark session as asking takes."""
 
     conf: Conf = field(default_factory=lambda: Conf({"spark.master": "spark://host:7077"}))
-    error: Exception | None = None
-    jobs: list[int] = field(default_factory=list)
     pythonExec: str = "python3"  # noqa: N815 -- Spark's
-    _function: Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]] | None = None
-
-    @property
-    def sparkContext(self) -> Session:  # noqa: N802 -- Spark's
-        return self
-
-    def range(self, start: int, end: int, step: int, *, numPartitions: int) -> Session:  # noqa: N803
-        self.jobs.append(numPartitions)
-        return self
-
-    def mapInArrow(self, function: Any, schema: str) -> Session:  # noqa: N802
-        self._function = function
-        return self
-
-    def toArrow(self) -> pa.Table:  # noqa: N802
-        if self.error is not None:
-            raise self.error
-        assert self._function is not None
-        return pa.Table.from_batches(list(self._function(iter([pa.record_batch({"id": [0]})]))))
 
 
 def lacking(monkeypatch: pytest.MonkeyPatch, *names: str) -> None:
@@ -232,7 +210,7 @@ def test_a_local_master_with_this_very_python_is_not_asked(
     conf = Conf({"spark.master": "local[2]"})
     if sql_python is not None:
         conf["spark.sql.execution.pyspark.python"] = sql_python
-    session = Session(conf, pythonExec=python)
+    session = Session(conf=conf, pythonExec=python)
     asked(session)
     assert session.jobs == ([] if is_this else [2])
 
@@ -242,7 +220,7 @@ def test_a_python_is_this_one_by_any_name_of_its_environment(
 ) -> None:
     for name in ("python", "python3"):
         (tmp_path / name).symlink_to(Path(sys.executable).resolve())
-    session = Session(Conf({"spark.master": "local[2]"}), pythonExec="python3")
+    session = Session(conf=Conf({"spark.master": "local[2]"}), pythonExec="python3")
     monkeypatch.setenv("PATH", str(tmp_path))
     assert not is_this_python(session)  # type: ignore[arg-type] # another environment of it
     monkeypatch.setattr(sys, "executable", str(tmp_path / "python"))

@@ -21,9 +21,9 @@ from firnline.kernel.visibility import rank_in_key, stays
 from firnline.predicate.tree import Predicate, to_sql
 from firnline.read.plan import ReadPlan
 from firnline.read.task import ReadPart
-from firnline.spark.engine import is_connect
 from firnline.spark.format.sql import SPARK, quote_column
 from firnline.spark.format.stored import Stored, stored
+from firnline.spark.tasks import is_connect
 from firnline.types.sql import free_name
 
 _OPTIONS = {
