@@ -40,7 +40,7 @@ PARTS = 4
 LARGE_ROWS = 1_000_000
 LARGE_MEMORY = "2GiB"
 """What a kernel takes for a day of four parts with so many rows each, where it may."""
-LESS_MEMORY = "2400m"
+LESS_MEMORY = "1500m"
 """Of the address space of an executor's Python, whose libraries alone reserve most of it."""
 
 
