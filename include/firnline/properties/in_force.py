@@ -84,7 +84,7 @@ def _field_text(plain: object) -> str:
 
 
 def _sort_text(field: SortField) -> str:
-    # Settings refuse the short form of a column such as "ts dsc"; tables state it so since ever.
+    # Settings refuse the short form of a column such as "ts dsc"; tables have always stated it so.
     return _field_text(str(field) if ends_misspelt(field.column) else field.model_dump())
 
 
