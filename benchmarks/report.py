@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.measure import Figures
-from benchmarks.texts import TEXTS
+from benchmarks.texts import DIGEST_GOAL, TEXTS
 
 _HEAD = """# Benchmarks
 
@@ -166,6 +166,8 @@ def _columns(name: str, found: Sequence[Mapping[str, Any]]) -> Iterator[Column]:
         yield f"time / {found[0]['name']}", [f"{one['median_s'] / first:.2f}" for one in found]
     for key in _extra(name, found):
         yield _NOTES.get(key, key), [_shown(key, one.get(key)) for one in found]
+    if name == "proof":
+        yield f"goal of {DIGEST_GOAL} %", [_goal(one) for one in found]
 
 
 def _extra(name: str, found: Sequence[Mapping[str, Any]]) -> list[str]:
@@ -177,6 +179,14 @@ def _extra(name: str, found: Sequence[Mapping[str, Any]]) -> list[str]:
     if name == "memory":
         return ["of_kernel_memory"]
     return [key for key in _NOTES if any(key in one for one in found)]
+
+
+def _goal(one: Mapping[str, Any]) -> str:
+    """Return whether a digest meets its goal; empty for what is no digest, and has none."""
+    if not one["name"].endswith("digest"):
+        return ""
+    more = float(one["more than the row before"].removesuffix("%"))
+    return "met" if more <= DIGEST_GOAL else "missed"
 
 
 def _time(seconds: float) -> str:

@@ -2,6 +2,10 @@
 
     python -m tools.terminal_picture docs/img/demo.svg make demo
 
+Its figures are those of one run: requests depend on the version, and after a merge on how many
+transactions it took, so texts beside the picture do not repeat them to the last digit. Draw it on a
+quiet machine: its times are measured.
+
 The command runs on a terminal of its own, 100 columns wide; what stands there in the end is drawn,
 a page full of pytest's dots apart.
 The picture fetches nothing from elsewhere, and this clone's folder is shown as ``~/firnline``.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 from collections.abc import Callable
 from pathlib import Path
 
@@ -133,12 +134,27 @@ def test_a_prepare_shows_the_difference_and_names_both_decisions(
     assert "select count(*) = 9 from after" in done.out
     assert "one removed and one added" not in done.out, "no row changes"
     change = done.out.split("--commit ")[1].split()[0]
-    assert done.out.endswith(f"  firnline rewrite t --discard {change}\n")
+    assert done.out.endswith(f"  firnline rewrite t --settings {settings} --discard {change}\n")
     listed = firnline("rewrite", "t", "--prepared", "--settings", settings).out
     assert f"prepared   {change}\n" in listed
     assert "where      n != 2\n" in listed
     assert "rows       3 removed, 0 added, in 3 partitions\n" in listed
     assert rows(settings) == {"02": 4, "03": 4, "04": 4}
+
+
+@pytest.mark.parametrize("by_url", [True, False])
+def test_the_commands_that_decide_on_a_change_run_as_they_are_printed(
+    firnline: Firnline, settings: Path, by_url: bool
+) -> None:
+    moved = settings.rename(settings.parent / "my tables.yaml")
+    named = [f"file://{settings.parent}/t"] if by_url else ["t", "--settings", moved]
+    done = firnline("rewrite", *named, "--where", "n != 2", "--prepare")
+    assert done.code == 0, done.err
+    printed = [shlex.split(each) for each in done.out.splitlines() if "firnline rewrite" in each]
+    commit, discard = ([str(word) for word in words[1:]] for words in printed)
+    assert (commit[-2], discard[-2]) == ("--commit", "--discard")
+    assert f"A discard of {discard[-1]} would" in firnline(*discard, "--dry-run").out
+    assert "committed  transaction 1\n" in firnline(*commit, "--yes").out
 
 
 def test_a_commit_and_a_discard_say_before_what_they_would_do(
@@ -154,6 +170,7 @@ def test_a_commit_and_a_discard_say_before_what_they_would_do(
     again = firnline("rewrite", "t", "--commit", late, "--yes", "--settings", settings)
     assert again.code == 2
     assert "was replaced or dropped since it was prepared on transaction 0; discard it" in again.err
+    assert f"`firnline rewrite t --settings {settings} --discard {late}`" in again.err
     look = firnline("rewrite", "t", "--discard", late, "--dry-run", "--settings", settings)
     assert f"A discard of {late} would delete 3 new parts, which nobody sees." in look.out
     done = firnline("rewrite", "t", "--discard", late, "--settings", settings)

@@ -14,7 +14,7 @@ import typer
 from typer.exceptions import TyperException
 
 from firnline.cli.app import app
-from firnline.cli.failures import given, nothing_begun, runnable
+from firnline.cli.failures import TAKE_A_TABLE, TAKE_SETTINGS, given, nothing_begun, runnable
 from tests.support.markdown import Called, called, pages
 from tools.bootstrap import REPO
 
@@ -85,8 +85,8 @@ def test_every_command_line_is_one(page: Path) -> None:
     assert [found for line in called(page) if (found := problem(line))] == []
 
 
-def hints(module: Path) -> Iterator[Called]:
-    """Yield the command lines in the texts of a module, as a command line with a table shows them.
+def texts(module: Path) -> Iterator[tuple[int, str]]:
+    """Yield the texts of a module but docstrings and examples of commands, each with its line.
 
     What a text takes from variables is the name of the table.
     """
@@ -96,6 +96,12 @@ def hints(module: Path) -> Iterator[Called]:
         for node in ast.walk(tree)
         if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
     }
+    examples = {
+        id(piece)
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Call) and getattr(node.func, "id", "") == "command"
+        for piece in ast.walk(node)
+    }
     inner = {
         id(piece)
         for node in ast.walk(tree)
@@ -103,18 +109,27 @@ def hints(module: Path) -> Iterator[Called]:
         for piece in ast.walk(node)
         if piece is not node
     }
+    passed_over = documented | examples | inner
     for node in ast.walk(tree):
-        if id(node) in documented or id(node) in inner:
+        if id(node) in passed_over:
             continue
         if isinstance(node, ast.JoinedStr):
             pieces = (p.value if isinstance(p, ast.Constant) else "events" for p in node.values)
-            text = "".join(map(str, pieces))
+            yield node.lineno, "".join(map(str, pieces))
         elif isinstance(node, ast.Constant) and isinstance(node.value, str):
-            text = node.value
-        else:
-            continue
+            yield node.lineno, node.value
+
+
+def hints(module: Path) -> Iterator[Called]:
+    """Yield the command lines in a module's texts, as a command line with a table shows them."""
+    for line, text in texts(module):
         for shown in re.finditer(r"`(firnline [a-z][^`]*)`", runnable(text)):
-            yield Called(str(module.relative_to(REPO)), node.lineno, shown[1])
+            yield Called(str(module.relative_to(REPO)), line, shown[1])
+
+
+ALONE = re.compile(r"firnline [a-z]")
+"""The beginning of a text that is a command line, which what prints it completes."""
+COMMAND = re.compile(rf"\bfirnline (?:{'|'.join((*TAKE_A_TABLE, *TAKE_SETTINGS))})\b")
 
 
 @pytest.fixture
@@ -130,6 +145,18 @@ def test_every_command_line_of_a_message_runs_when_it_is_copied() -> None:
     found = [line for path in (REPO / "include/firnline").rglob("*.py") for line in hints(path)]
     assert len(found) > 100
     assert [said for line in found if (said := problem(line))] == []
+
+
+def test_a_command_line_within_a_message_stands_in_backticks() -> None:
+    """Only those are completed by the table and the settings file of the command line."""
+    assert [
+        f"{path.relative_to(REPO)}:{line}: {text}"
+        for path in (REPO / "include/firnline").rglob("*.py")
+        for line, text in texts(path)
+        if "\nExamples:\n" not in text
+        and not ALONE.match(text)
+        and COMMAND.search(re.sub(r"`[^`]*`", "", text))
+    ] == []
 
 
 @pytest.mark.usefixtures("with_table")

@@ -173,7 +173,7 @@ class ReportErase(ReportRun):
         found = certificates_of(table, run_identity(context))
         for certificate in found:
             _LOG.info(
-                "after the clean-up's grace: firnline certificate %s %s",
+                "after the clean-up's grace: `firnline certificate %s %s`",
                 table.settings.name,
                 certificate,
             )

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from firnline import shown
-from firnline.cli.failures import printable, when_stopped
+from firnline.cli.failures import printable, runnable, when_stopped
 from firnline.errors import FirnlineError, NothingToDoError
 
 if TYPE_CHECKING:
@@ -147,6 +147,11 @@ def plain(text: str) -> None:
     from rich.text import Text
 
     console().print(Text(printable(text)), soft_wrap=True)
+
+
+def to_run(command: str) -> None:
+    """Print a command line to be copied, with the table as this command line names it."""
+    plain(f"  {runnable(f'`{command}`')[1:-1]}")
 
 
 def table(

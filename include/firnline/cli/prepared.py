@@ -39,8 +39,8 @@ def render_prepared(data: dict[str, Any]) -> None:
 def render_choices(table: str, change: str) -> None:
     """Print the two commands that decide on a change."""
     output.line("Nobody sees it yet. To commit exactly these parts, or to delete them:")
-    output.plain(f"  firnline rewrite {table} --commit {change}")
-    output.plain(f"  firnline rewrite {table} --discard {change}")
+    output.to_run(f"firnline rewrite {table} --commit {change}")
+    output.to_run(f"firnline rewrite {table} --discard {change}")
 
 
 def render_commit(data: dict[str, Any]) -> None:

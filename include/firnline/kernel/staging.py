@@ -106,8 +106,8 @@ def _fetch(source: KernelInput, store: Store, path: Path, stopped: Callable[[], 
     except ObjectNotFoundError as error:
         gone = PartGoneError(
             f"part {source.key} has no object",
-            next_step="run again: a clean-up may have run; if it persists, firnline verify "
-            "lists what is missing",
+            next_step="run again: a clean-up may have run; if it persists, "
+            "`firnline verify` lists what is missing",
         )
         raise InputError(source.key, gone) from error
     except ScratchFullError as error:

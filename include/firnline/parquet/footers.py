@@ -231,16 +231,31 @@ class FooterRequest(msgspec.Struct, frozen=True):
 
 def parse_elsewhere(task: FooterTask, wanted: FooterWanted, tail: bytes) -> FooterFacts:
     """Parse a footer in the child process; one that aborts it is reported as damaged."""
-    message = msgspec.msgpack.encode(FooterRequest(task, wanted, tail))
-    answer, code = _PROCESS.ask(message)
-    if answer is not None:
-        return _ANSWER(answer)
-    ended = f"signal {signal.Signals(-code).name}" if code < 0 else f"exit code {code}"
+    found = _asked(FooterRequest(task, wanted, tail))
+    if isinstance(found, FooterFacts):
+        return found
     error = PartUnreadableError(
-        f"{task.key} has a damaged footer: the process that parsed it ended with {ended}",
+        f"{task.key} has a damaged footer: the process that parsed it ended with {found}",
         next_step="get the file again and try again, or leave it out",
     )
     return failed(task, error)
+
+
+def ended_over(task: FooterTask, tail: bytes) -> str | None:
+    """Return how the child process ended over a footer; None if this process would not end.
+
+    Where parsing fails without that, it fails here too, with an exception.
+    """
+    found = _asked(FooterRequest(task, FooterWanted(), tail))
+    return found if isinstance(found, str) else None
+
+
+def _asked(request: FooterRequest) -> FooterFacts | str:
+    """Return the answer of the child process, or what it ended with."""
+    answer, code = _PROCESS.ask(msgspec.msgpack.encode(request))
+    if answer is not None:
+        return _ANSWER(answer)
+    return f"signal {signal.Signals(-code).name}" if code < 0 else f"exit code {code}"
 
 
 def is_safe(path: Path) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import errno
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Protocol
 
@@ -206,10 +206,24 @@ def read_footer(store: Store, key: str, size: int) -> pq.FileMetaData:
 
 def read_tail(store: Store, key: str, size: int) -> bytes:
     """Read the end of a part with its footer; requests and errors as of ``read_footer``."""
-    tail = store.get_range(key, max(0, size - TAIL_BYTES), min(size, TAIL_BYTES))
-    needed = _footer_bytes(key, tail, size, None)
+    return tail_of(key, size, lambda start, length: store.get_range(key, start, length))
+
+
+def tail_of(name: str, size: int, read: Callable[[int, int], bytes]) -> bytes:
+    """Return the end of a file with its footer, in one or two reads.
+
+    Args:
+        name: for errors.
+        size: bytes of the file.
+        read: returns the bytes from a place on, as many as asked for.
+
+    Raises:
+        PartUnreadableError: it has no footer.
+    """
+    tail = read(max(0, size - TAIL_BYTES), min(size, TAIL_BYTES))
+    needed = _footer_bytes(name, tail, size, None)
     if needed > len(tail):
-        tail = store.get_range(key, size - needed, needed)
+        tail = read(size - needed, needed)
     return tail
 
 

@@ -16,7 +16,7 @@ from pydantic import ValidationError
 
 from firnline.errors import PropertiesDifferError, SettingsError
 from firnline.properties.record import Cluster, Properties, PropertiesRecord
-from firnline.settings.fields import PartitionField, SortField
+from firnline.settings.fields import PartitionField, SortField, ends_misspelt, parse_sort_field
 from firnline.settings.load import TableSettings
 from firnline.settings.mirrors import Mirror
 from firnline.settings.sections import ClusterSettings
@@ -64,9 +64,9 @@ def from_settings(settings: TableSettings) -> Properties:
         version=settings.version,
         deleted=settings.deleted,
         deleted_keep=settings.deleted_keep,
-        partition_by=tuple(_field_text(f) for f in settings.partition_by),
+        partition_by=tuple(_field_text(f.model_dump()) for f in settings.partition_by),
         partition=settings.partition,
-        sort_by=tuple(_field_text(f) for f in settings.sort_by),
+        sort_by=tuple(_sort_text(f) for f in settings.sort_by),
         cluster_by=None
         if cluster is None
         else Cluster(cluster.columns, cluster.method, cluster.run_size),
@@ -76,12 +76,22 @@ def from_settings(settings: TableSettings) -> Properties:
     )
 
 
-def _field_text(field: PartitionField | SortField) -> str:
-    """Return the short form, or JSON for a column that the short form cannot hold."""
-    plain: object = field.model_dump()
+def _field_text(plain: object) -> str:
+    """Return the short form of a field, or JSON for a column that the short form cannot hold."""
     if isinstance(plain, str) and not plain.startswith(_JSON):
         return plain
     return msgspec.json.encode(plain).decode()
+
+
+def _sort_text(field: SortField) -> str:
+    # Settings refuse the short form of a column such as "ts dsc"; tables have always stated it so.
+    return _field_text(str(field) if ends_misspelt(field.column) else field.model_dump())
+
+
+def _sort_field(text: str) -> SortField:
+    """Return a field that a table states, which is never refused for how its column ends."""
+    plain = _field(text)
+    return SortField.model_validate(parse_sort_field(plain) if isinstance(plain, str) else plain)
 
 
 def _field(text: str) -> Any:  # noqa: ANN401 - what pydantic makes a field of
@@ -181,7 +191,7 @@ def in_force(
             PartitionField.model_validate(_field(text)) for text in table.partition_by
         ),
         "partition": table.partition,
-        "sort_by": tuple(SortField.model_validate(_field(text)) for text in table.sort_by),
+        "sort_by": tuple(_sort_field(text) for text in table.sort_by),
         "cluster_by": table.cluster_by
         and ClusterSettings(**msgspec.structs.asdict(table.cluster_by)),
         "deletes": table.deletes,

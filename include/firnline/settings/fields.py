@@ -29,6 +29,12 @@ BUCKET = '"bucket(16, column)"'
 """A field of buckets as it stands in a list of YAML, which would be split at its comma."""
 _HALF = re.compile(r"bucket\([^)]*|[^(]*\)", re.IGNORECASE)
 _ORDER = re.compile(r"(?P<column>.*\S)\s+(?P<order>asc|desc)", re.IGNORECASE)
+_MISSPELT = re.compile(
+    r"(?P<column>\S(?:.*?\S)?)\s+(?P<word>des|dsc|decs|dsec|descend(?:ing)?|ascend(?:ing)?|"
+    r"(?:(?:asc|desc)\s+)?nulls\s+(?:first|last))",
+    re.IGNORECASE,
+)
+"""Ends of a sort field that are meant for a direction, in words that other systems have for it."""
 _CONTROL = re.compile(r"[\x00-\x1f\x7f]")
 
 
@@ -138,10 +144,8 @@ class SortField(BaseModel):
     def _from_text(cls, value: Any) -> Any:  # noqa: ANN401 - pydantic gives what the file holds
         if not isinstance(value, str):
             return value
-        match = _ORDER.fullmatch(value.strip())
-        if match is None:
-            return {"column": value.strip()}
-        return {"column": match["column"], "descending": match["order"].lower() == "desc"}
+        _refuse_misspelt(value.strip())
+        return parse_sort_field(value)
 
     @model_validator(mode="after")
     def _check(self) -> SortField:
@@ -153,10 +157,35 @@ class SortField(BaseModel):
 
     @model_serializer
     def _text(self) -> str | dict[str, object]:
-        # A column whose name ends in " desc" would be parsed as another one.
-        if _ORDER.fullmatch(self.column) is None and self.column == self.column.strip():
+        # A column whose name ends in " desc" would be parsed as another one, " dsc" is refused.
+        plain = _ORDER.fullmatch(self.column) is None and not ends_misspelt(self.column)
+        if plain and self.column == self.column.strip():
             return str(self)
         return {"column": self.column, "descending": self.descending}
+
+
+def parse_sort_field(text: str) -> dict[str, object]:
+    """Parse ``carrier``, ``ts asc`` or ``ts desc``; what ends otherwise is a column with spaces."""
+    match = _ORDER.fullmatch(text.strip())
+    if match is None:
+        return {"column": text.strip(), "descending": False}
+    return {"column": match["column"], "descending": match["order"].lower() == "desc"}
+
+
+def ends_misspelt(text: str) -> bool:
+    """Return True if a sort field's text ends with a word that was meant for a direction."""
+    return _MISSPELT.fullmatch(text) is not None
+
+
+def _refuse_misspelt(text: str) -> None:
+    """Raise ValueError for ``ts dsc``, which would be a column of this name."""
+    match = _MISSPELT.fullmatch(text)
+    if match is not None:
+        column, word = match["column"], match["word"]
+        raise ValueError(
+            f"{text!r} ends with {word!r}, and a direction is asc or desc, with nulls last: write "
+            f"'{column} desc' or '{column} asc'; a column of this very name is '{text} asc'"
+        )
 
 
 def _for_pydantic(parse: Callable[[object], int]) -> Callable[[object], int]:

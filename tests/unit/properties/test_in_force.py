@@ -60,6 +60,17 @@ def test_whoever_names_nothing_goes_by_all_that_the_table_says(given: dict[str, 
     assert found.cleanup.grace == wanted.cleanup.grace
 
 
+@pytest.mark.parametrize("stated", ["ts dsc", "ts dsc desc", '"{ts dsc"', '"\\"ts nulls last"'])
+def test_a_table_that_is_sorted_by_a_column_like_a_misspelt_direction_stays_open(
+    stated: str,
+) -> None:
+    table = msgspec.structs.replace(from_settings(settings()), sort_by=(stated,))
+    found = in_force(settings(), table)
+    assert from_settings(found).sort_by == table.sort_by, "the table goes on stating it so"
+    again = TableSettings.model_validate(found.model_dump(mode="json"))
+    assert again.sort_by == found.sort_by
+
+
 def test_a_table_that_says_nothing_goes_by_the_settings() -> None:
     wanted = settings(sort_by=["v"])
     assert in_force(wanted, None) is wanted

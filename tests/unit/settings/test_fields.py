@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import re
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -94,3 +96,41 @@ def test_a_sort_field_reads_back_as_it_is_written(column: str, descending: bool)
 def test_a_column_that_ends_like_a_direction_can_still_be_sorted_by() -> None:
     field = SortField.model_validate({"column": "price desc"})
     assert SortField.model_validate(field.model_dump()).column == "price desc"
+
+
+@pytest.mark.parametrize(
+    ("text", "word"),
+    [
+        ("ts dsc", "dsc"),
+        ("ts DECS", "DECS"),
+        ("ts  des", "des"),
+        ("order no ascending", "ascending"),
+        ("ts descending", "descending"),
+        ("ts desc nulls last", "desc nulls last"),
+        ("ts NULLS FIRST", "NULLS FIRST"),
+    ],
+)
+def test_a_direction_that_is_misspelt_is_not_taken_for_a_part_of_the_name(
+    text: str, word: str
+) -> None:
+    column = text.removesuffix(word).strip()
+    said = (
+        f"{text!r} ends with {word!r}, and a direction is asc or desc, with nulls last: write "
+        f"'{column} desc' or '{column} asc'; a column of this very name is '{text} asc'"
+    )
+    with pytest.raises(ValidationError, match=re.escape(said)):
+        SortField.model_validate(text)
+
+
+@pytest.mark.parametrize("name", ["order no", "price des jours", "dsc", "ts_dsc", "Jan Dec"])
+def test_a_column_with_spaces_can_be_sorted_by(name: str) -> None:
+    assert SortField.model_validate(name) == SortField(column=name)
+
+
+@pytest.mark.parametrize("descending", [True, False])
+def test_a_column_that_ends_like_a_misspelt_direction_can_still_be_sorted_by(
+    descending: bool,
+) -> None:
+    field = SortField.model_validate(f"ts dsc {'desc' if descending else 'asc'}")
+    assert field == SortField(column="ts dsc", descending=descending)
+    assert SortField.model_validate(field.model_dump()) == field

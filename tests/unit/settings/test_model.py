@@ -126,6 +126,7 @@ def test_settings_cannot_be_changed(tmp_path: Path) -> None:
         ("mirror: [delta, delta]", "t", "mirror names 'delta' twice"),
         ("partition: '('", "t", "is not a regular expression"),
         ("sort_by: [a, b, A desc]", "t", "names 'A' twice"),
+        ("sort_by: [a, ts dsc]", "sort_by[1]", "write 'ts desc' or 'ts asc'"),
         ("sort_by: [yes]", "sort_by[0]", "put it in quotes"),
         ("cluster_by: []", "cluster_by.columns", "at least 1 item"),
         ("cluster_by: [a, A]", "t", "cluster_by names 'A' twice"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 from pathlib import Path
 from typing import Any
@@ -9,6 +10,7 @@ from typing import Any
 import pytest
 
 from benchmarks.report import Report, _table
+from benchmarks.texts import TEXTS
 from tools.bootstrap import REPO
 
 DOCS = REPO / "docs"
@@ -68,6 +70,26 @@ def test_what_was_not_measured_is_left_out_or_a_dash() -> None:
         "1.00",
     ]
     assert (second[1], second[4], second[5]) == ("30 ms", "-", "-")
+
+
+def test_whether_the_proof_meets_its_goal_is_said_by_its_figures() -> None:
+    kernels = {"counts": None, "read back": "14.5 %", "digest": "4.9 %", "other, digest": "5.1 %"}
+    found = [
+        MEASURED | {"name": f"sorted, {kernel}", "more than the row before": more}
+        for kernel, more in kernels.items()
+    ]
+    heads, _, *body = rows(_table("proof", found))
+    assert heads[-2:] == ["more than the row before", "goal of 5 %"]
+    assert [cells[-1] for cells in body] == ["-", "-", "met", "missed"]
+
+
+def test_the_text_of_a_section_states_nothing_that_its_table_measures() -> None:
+    """It stays as it is when the figures change."""
+    said = " ".join(text for _, text in TEXTS.values())
+    assert (
+        re.findall(r"\b(?:met|missed|faster|slower|much|whatever the|\d+ to \d+ parts)\b", said)
+        == []
+    )
 
 
 @pytest.mark.parametrize("cpu", [0.0, 2.5])

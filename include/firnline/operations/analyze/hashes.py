@@ -10,8 +10,10 @@ import msgspec
 from firnline.errors import FirnlineError, PartGoneError, PartUnreadableError
 from firnline.kernel.hashes import range_of
 from firnline.operations.analyze.plan import Hashed, Lacking
+from firnline.parquet.footers import FooterTask, ended_over
+from firnline.parquet.io import tail_of
 from firnline.read.batches import Stored, opened
-from firnline.read.files import PartFiles
+from firnline.read.files import PartFiles, not_readable
 from firnline.read.task import ReadPart
 from firnline.store.base import Store
 from firnline.store.transfer import each
@@ -36,7 +38,7 @@ class Counted:
 def counted_ranges(store: Store, parts: Sequence[Lacking]) -> Iterator[tuple[Lacking, Counted]]:
     """Yield the ranges of many parts, in their order.
 
-    Requests: one per part of up to 256 KiB, else one for its footer and one per row group, more if
+    Requests: one per part of up to 256 KiB, else two for its footer and one per row group, more if
     the columns lie apart.
     """
     files = PartFiles(keep_failure=False)
@@ -46,12 +48,26 @@ def counted_ranges(store: Store, parts: Sequence[Lacking]) -> Iterator[tuple[Lac
         part, size = by_key[key], by_key[key].marker.b
         try:
             whole = ReadPart(key=key, bytes=size, place=0, partition=0)
+            _refuse_fatal(whole, store, files)
             with opened(whole, store, files) as stored:
                 return part, Counted(stored.rows, _ranges(stored, list(part.hashed.values())))
         except (PartGoneError, PartUnreadableError) as error:
             return part, Counted(error=error)
 
     yield from each(list(by_key), one, AT_ONCE)
+
+
+def _refuse_fatal(part: ReadPart, store: Store, files: PartFiles) -> None:
+    """Raise PartUnreadableError for a footer over which Arrow would end this process.
+
+    Another process parses it first; a small part is kept as it was fetched, for what comes next.
+    """
+    url = files.url(files.add(store), part)
+    tail = tail_of(part.key, part.bytes, lambda start, length: files.read(url, start, length))
+    ended = ended_over(FooterTask(part.key, part.bytes), tail)
+    if ended is not None:
+        why = f"the process that parsed its footer ended with {ended}"
+        raise not_readable(part.key, why)
 
 
 def _ranges(stored: Stored, wanted: Sequence[Hashed]) -> Hashes:

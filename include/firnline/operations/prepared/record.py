@@ -169,7 +169,7 @@ def refuse_changed(change: Prepared, snapshot: Snapshot, settings: TableSettings
         raise PreparedChangeError(
             f"prepared change {change.id} is not committed: {why} since it was prepared on "
             f"transaction {change.seq}",
-            next_step=f"discard it (firnline rewrite {settings.name} --discard {change.id}) and "
+            next_step=f"discard it (`firnline rewrite {settings.name} --discard {change.id}`) and "
             "prepare it again, on the rows as they are now",
         )
 

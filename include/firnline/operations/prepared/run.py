@@ -212,8 +212,8 @@ def _refuse_other_objects(table: Table, change: Prepared) -> None:
             found = "is gone" if size < 0 else f"has {size} bytes instead of {marker.b}"
             raise PreparedChangeError(
                 f"prepared change {change.id} is not committed: its part {marker.p} {found}",
-                next_step=f"discard it (firnline rewrite {table.settings.name} --discard "
-                f"{change.id}) and prepare it again; a sweep by an older firnline may have "
+                next_step=f"discard it (`firnline rewrite {table.settings.name} --discard "
+                f"{change.id}`) and prepare it again; a sweep by an older firnline may have "
                 "deleted the part",
             )
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import random
+import signal
 from collections import Counter
+from contextlib import AbstractContextManager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -45,8 +47,12 @@ from firnline.operations.replace.run import preview as preview_replace
 from firnline.operations.replace.run import run_replace
 from firnline.operations.rewrite.run import preview as preview_rewrite
 from firnline.operations.schema_fix.run import run_schema_fix
+from firnline.parquet import footers
 from firnline.predicate.sql import parse_sql
+from firnline.read import batches
+from firnline.read import files as read_files
 from firnline.read.plan import ReadOptions, plan_read
+from firnline.read.task import ReadPart
 from firnline.settings.load import TableSettings
 from tests.support.log_tables import snapshot
 from tests.support.v1_client import V1Client
@@ -258,6 +264,42 @@ def test_an_analyze_counts_the_buckets_of_parts_that_state_none_and_writes_no_pa
     assert found(world, "id = 320") == [320]
     again = analyze(world)
     assert (again.parts, again.plan["parts"], again.transactions) == (0, 0, ())
+
+
+@pytest.mark.parametrize("whole", [read_files.WHOLE, 100])
+def test_an_analyze_outlives_a_footer_over_which_arrow_would_end_it_and_names_the_part(
+    monkeypatch: pytest.MonkeyPatch, whole: int
+) -> None:
+    monkeypatch.setattr(read_files, "WHOLE", whole)
+    world = bucketed(1)
+    without_ranges(world)
+    key = sorted(m.p for m in live(world))[0]
+    ask = footers._PROCESS.ask
+
+    def parse(message: bytes) -> tuple[bytes | None, int]:
+        task = msgspec.msgpack.decode(message, type=footers.FooterRequest).task
+        return (None, -signal.SIGABRT) if task.key == key else ask(message)
+
+    monkeypatch.setattr(footers._PROCESS, "ask", parse)
+    opened: list[str] = []
+
+    def open_part(part: ReadPart, *more: Any) -> AbstractContextManager[batches.Stored]:
+        opened.append(part.key)
+        return batches.opened(part, *more)
+
+    monkeypatch.setattr("firnline.operations.analyze.hashes.opened", open_part)
+    with pytest.raises(AnalyzeFailedError) as failed:
+        analyze(world)
+    (failure,) = failed.value.report.failures
+    assert failure.key == key
+    assert failure.message == (
+        f"part {key} is not readable: the process that parsed its footer ended with signal "
+        "SIGABRT; inspect it with `firnline verify --deep`; restore the object from a backup or "
+        "drop the part"
+    )
+    assert failed.value.report.parts == PARTS - 1, "the others are done"
+    assert len(opened) == PARTS - 1
+    assert key not in opened, "this process does not parse it"
 
 
 def test_an_analyze_states_the_bucket_of_every_row_and_not_that_of_the_directory() -> None:

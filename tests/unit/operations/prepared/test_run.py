@@ -225,7 +225,7 @@ def test_a_commit_whose_part_an_older_sweep_has_deleted_is_one_sentence_and_chan
         commit_prepared(world.table, change, RUN)
     told = str(error.value)
     assert told.startswith(f"prepared change {change} is not committed: its part {first} {said}")
-    assert f"discard it (firnline rewrite t --discard {change}) and prepare it again" in told
+    assert f"discard it (`firnline rewrite t --discard {change}`) and prepare it again" in told
     assert "a sweep by an older firnline may have deleted the part" in told
     assert "\n" not in told
     assert world.store.objects == before
