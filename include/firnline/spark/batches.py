@@ -9,7 +9,7 @@ from firnline.kernel.task import KernelTask
 
 _BATCH_BYTES = 32 * 2**20
 _BATCH_GROUPS = 16
-"""A job costs about 0.1 s beyond its work: small groups share one, large ones are alone."""
+"""A job costs 20 to 100 ms beyond its work (RFC 15): small groups share one."""
 _ROUNDS = 4
 """Minimum number of jobs per slot, so that no slot waits long for another's last job."""
 
