@@ -29,8 +29,8 @@ footer, as all parts that firnline writes.
     "unsorted": (
         "Unsorted merge",
         _MERGE.format(sorted="").rstrip("\n")
-        + """ delta-rs reads and writes local disk, and writes no Bloom
-filters; so firnline stands there with a table on local disk, too.
+        + """ delta-rs writes no Bloom filters; it stands there with its table
+on S3 and on local disk, and so does firnline.
 """,
     ),
     "cold": (
