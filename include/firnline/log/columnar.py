@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import json
 from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Iterator, Mapping
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import pairwise
@@ -22,6 +23,7 @@ import numpy.typing as npt
 from firnline.log.parts_view import Figures, PartitionsView, PartsView, Totals, summed
 from firnline.log.records import NO_STATS, Marker, with_unknown
 from firnline.log.union import Past, is_live
+from firnline.types.order import Order, parse_order
 
 Ints = npt.NDArray[np.int64]
 Mask = npt.NDArray[np.bool_]
@@ -49,8 +51,8 @@ class PartColumns:
     """Rows of a row group; the last one may have fewer."""
     read_names: Callable[[int], Any]
     """Row group -> pyarrow.StringArray of names: the parts' keys without partition."""
-    read_rest: Callable[[int], dict[str, Any]]
-    """Row group -> its columns ``LAZY`` as pyarrow arrays."""
+    read_rest: Callable[[int, Sequence[str]], dict[str, Any]]
+    """Row group and some of ``LAZY`` -> these columns as pyarrow arrays."""
     _names: dict[int, Any] = field(default_factory=dict, compare=False)
     _groups: dict[int, dict[str, Any]] = field(default_factory=dict, compare=False)
 
@@ -103,6 +105,15 @@ class PartColumns:
                 if keep is None or keep[row]:
                     yield _marker(prefix + name, values, rest, row - start)
 
+    def orders(self, low: int, high: int, keep: Mask | None = None) -> Iterator[Order]:
+        """Yield what rows state that their parts are sorted by; keeps nothing in memory."""
+        for group, first, start, end in self._pieces(low, high):
+            found = self._groups.get(group) or self.read_rest(group, ("x",))
+            texts = found["x"][start - first : end - first].to_pylist()
+            for row, text in enumerate(texts, start):
+                if keep is None or keep[row]:
+                    yield parse_order(bytes(_ONLY_ORDER.decode(text).k)) if text else ()
+
     def _pieces(self, low: int, high: int) -> Iterator[tuple[int, int, int, int]]:
         """Yield row groups: number, first row, and the rows between ``low`` and ``high``."""
         while low < high:
@@ -125,7 +136,7 @@ class PartColumns:
     def _group(self, group: int) -> dict[str, Any]:
         found = self._groups.get(group)
         if found is None:
-            found = self._groups[group] = self.read_rest(group)
+            found = self._groups[group] = self.read_rest(group, LAZY)
         return found
 
 
@@ -164,6 +175,8 @@ def _marker(path: str, numbers: tuple[int, ...], rest: Mapping[str, list[Any]], 
         marker = msgspec.structs.replace(marker, h=extra.pop("h"))
     if "g" in extra:
         marker = msgspec.structs.replace(marker, g=_digest(extra.pop("g")))
+    if "k" in extra:
+        marker = msgspec.structs.replace(marker, k=extra.pop("k"))
     return with_unknown(marker, extra) if extra else marker
 
 
@@ -172,6 +185,11 @@ def _digest(text: msgspec.Raw) -> str | None:
     return found if isinstance(found, str) else None
 
 
+class _OnlyOrder(msgspec.Struct):
+    k: msgspec.Raw = NO_STATS
+
+
+_ONLY_ORDER = msgspec.json.Decoder(_OnlyOrder)
 _EXTRA = msgspec.json.Decoder(dict[str, msgspec.Raw])
 
 
@@ -325,3 +343,10 @@ class _Partitions(PartitionsView):
             rows = self._columns.n[low:high][kept].tolist()
             known = [None if n == NONE else n for n in rows]
             yield Figures(name, sizes, known + [m.n for m in newer])
+
+    def orders(self) -> Iterator[tuple[str, Counter[Order]]]:
+        for name in self._names:
+            low, high = self._rows(name)
+            found = Counter(self._columns.orders(low, high, self._keep))
+            found.update(marker.sorted_by() for marker in self._newer.get(name, []))
+            yield name, found

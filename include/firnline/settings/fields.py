@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
+import msgspec
 from pydantic import (
     AfterValidator,
     BaseModel,
@@ -19,6 +20,7 @@ from pydantic import (
 )
 
 from firnline.errors import UsageError
+from firnline.types.order import SortKey, parse_key, plain_key
 from firnline.units import format_duration, format_size, parse_duration, parse_size
 
 Transform = Literal["identity", "year", "month", "day", "hour", "bucket"]
@@ -28,7 +30,6 @@ _CALL = re.compile(r"(?P<name>[A-Za-z]+)\((?:(?P<n>[^,()]+),)?(?P<column>[^()]+)
 BUCKET = '"bucket(16, column)"'
 """A field of buckets as it stands in a list of YAML, which would be split at its comma."""
 _HALF = re.compile(r"bucket\([^)]*|[^(]*\)", re.IGNORECASE)
-_ORDER = re.compile(r"(?P<column>.*\S)\s+(?P<order>asc|desc)", re.IGNORECASE)
 _CONTROL = re.compile(r"[\x00-\x1f\x7f]")
 
 
@@ -136,12 +137,7 @@ class SortField(BaseModel):
     @model_validator(mode="before")
     @classmethod
     def _from_text(cls, value: Any) -> Any:  # noqa: ANN401 - pydantic gives what the file holds
-        if not isinstance(value, str):
-            return value
-        match = _ORDER.fullmatch(value.strip())
-        if match is None:
-            return {"column": value.strip()}
-        return {"column": match["column"], "descending": match["order"].lower() == "desc"}
+        return msgspec.structs.asdict(parse_key(value)) if isinstance(value, str) else value
 
     @model_validator(mode="after")
     def _check(self) -> SortField:
@@ -149,14 +145,11 @@ class SortField(BaseModel):
         return self
 
     def __str__(self) -> str:
-        return f"{self.column} desc" if self.descending else self.column
+        return str(SortKey(self.column, self.descending))
 
     @model_serializer
     def _text(self) -> str | dict[str, object]:
-        # A column whose name ends in " desc" would be parsed as another one.
-        if _ORDER.fullmatch(self.column) is None and self.column == self.column.strip():
-            return str(self)
-        return {"column": self.column, "descending": self.descending}
+        return plain_key(self)
 
 
 def _for_pydantic(parse: Callable[[object], int]) -> Callable[[object], int]:
