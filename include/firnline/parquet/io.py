@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import accumulate
 from pathlib import Path
 from typing import NamedTuple
 
@@ -41,19 +42,22 @@ class PartFile(NamedTuple):
 
 
 def _stated(rows: pa.Table, sort_by: Sequence[SortColumn]) -> Order:
-    """Return the order that a footer states of sorted rows: none unless it is of plain columns."""
+    """Return the order that a footer states of sorted rows; none if they lack a column of it."""
     names = rows.column_names
-    flat = not any(pa.types.is_nested(kind) for kind in rows.schema.types)
-    if not flat or any(key.column not in names for key in sort_by):
-        return ()
-    return order_of(sort_by)
+    return order_of(sort_by) if all(key.column in names for key in sort_by) else ()
 
 
 def _sorting(rows: pa.Table, order: Order) -> list[pq.SortingColumn] | None:
-    # The number of a leaf is that of its column only where nothing is nested.
-    names = rows.column_names
-    found = [pq.SortingColumn(names.index(key.column), key.descending) for key in order]
-    return found or None
+    counts = map(_leaves, rows.schema.types)
+    places = dict(zip(rows.column_names, accumulate(counts, initial=0), strict=False))
+    return [pq.SortingColumn(places[key.column], key.descending) for key in order] or None
+
+
+def _leaves(kind: pa.DataType) -> int:
+    """Return how many columns of Parquet a type has."""
+    if isinstance(kind, pa.BaseExtensionType):
+        kind = kind.storage_type
+    return sum(_leaves(kind.field(n).type) for n in range(kind.num_fields)) or 1
 
 
 def sort_rows(table: pa.Table, sort_by: Sequence[SortColumn]) -> pa.Table:

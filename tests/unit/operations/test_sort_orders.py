@@ -98,14 +98,24 @@ def test_parts_of_a_table_without_an_order_state_none(tmp_path: Path) -> None:
     assert stated(table) == {()}
 
 
-def test_an_order_by_a_column_that_rows_lack_or_beside_nested_ones_is_not_stated() -> None:
+def test_an_order_by_a_column_that_rows_lack_is_not_stated() -> None:
     table = opened(partition=".*", sort_by=["id", "name"])
     append(table, 0)
     Appender(table).append(rows_from(6).drop_columns(["name"]), "p")
     assert stated(table) == {(SortKey("id"), SortKey("name")), ()}
-    nested = opened(partition=".*", sort_by=["id"])
-    Appender(nested).append(pa.table({"id": [2, 1], "l": [[1], [2]]}), "p")
-    assert stated(nested) == {()}
+
+
+def test_an_order_is_stated_by_the_number_of_its_column_among_those_of_nested_ones() -> None:
+    rows = {
+        "s": [{"x": 1, "y": {"z": [1, 2]}}, None],
+        "m": pa.array([[("k", 1)], []], pa.map_(pa.string(), pa.int8())),
+        "l": [[[1]], [[2]]],
+        "id": [2, 1],
+        "n": ["b", "a"],
+    }
+    table = opened(partition=".*", sort_by=["id", "n desc"])
+    Appender(table).append(pa.table(rows), "p")
+    assert stated(table) == {(SortKey("id"), SortKey("n", descending=True))}
 
 
 LATER = ["day desc", "id"]
