@@ -19,6 +19,7 @@ from typing import Any
 import msgspec
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
 
 from firnline.log.parts_view import Figures, PartitionsView, PartsView, Totals, summed
 from firnline.log.records import NO_STATS, Marker, with_unknown
@@ -55,6 +56,7 @@ class PartColumns:
     """Row group and some of ``LAZY`` -> these columns as pyarrow arrays."""
     _names: dict[int, Any] = field(default_factory=dict, compare=False)
     _groups: dict[int, dict[str, Any]] = field(default_factory=dict, compare=False)
+    _extras: dict[int, Any] = field(default_factory=dict, compare=False)
 
     def __len__(self) -> int:
         return len(self.b)
@@ -105,14 +107,27 @@ class PartColumns:
                 if keep is None or keep[row]:
                     yield _marker(prefix + name, values, rest, row - start)
 
-    def orders(self, low: int, high: int, keep: Mask | None = None) -> Iterator[Order]:
-        """Yield what rows state that their parts are sorted by; keeps nothing in memory."""
+    def orders(self, low: int, high: int, keep: Mask | None = None) -> Counter[Order]:
+        """Return how many rows state which sort order; creates no marker."""
+        found: Counter[Order] = Counter()
         for group, first, start, end in self._pieces(low, high):
-            found = self._groups.get(group) or self.read_rest(group, ("x",))
-            texts = found["x"][start - first : end - first].to_pylist()
-            for row, text in enumerate(texts, start):
-                if keep is None or keep[row]:
-                    yield parse_order(bytes(_ONLY_ORDER.decode(text).k)) if text else ()
+            piece = self._extra(group)[start - first : end - first]
+            if keep is not None:
+                piece = piece.filter(pa.array(keep[start:end]))
+            lines = b",".join(text or b"{}" for text in piece.to_pylist())
+            stated = Counter(bytes(each.k) for each in _ORDERS.decode(b"[%s]" % lines))
+            for text, count in stated.items():
+                found[parse_order(text)] += count
+        return found
+
+    def _extra(self, group: int) -> Any:  # noqa: ANN401 - pyarrow has no types
+        """Return the column ``x`` of a row group, and keep that of the last one."""
+        found = self._groups[group]["x"] if group in self._groups else self._extras.get(group)
+        if found is None:
+            found = self.read_rest(group, ("x",))["x"]
+            self._extras.clear()
+            self._extras[group] = found
+        return found
 
     def _pieces(self, low: int, high: int) -> Iterator[tuple[int, int, int, int]]:
         """Yield row groups: number, first row, and the rows between ``low`` and ``high``."""
@@ -189,7 +204,7 @@ class _OnlyOrder(msgspec.Struct):
     k: msgspec.Raw = NO_STATS
 
 
-_ONLY_ORDER = msgspec.json.Decoder(_OnlyOrder)
+_ORDERS = msgspec.json.Decoder(list[_OnlyOrder])
 _EXTRA = msgspec.json.Decoder(dict[str, msgspec.Raw])
 
 
@@ -347,6 +362,6 @@ class _Partitions(PartitionsView):
     def orders(self) -> Iterator[tuple[str, Counter[Order]]]:
         for name in self._names:
             low, high = self._rows(name)
-            found = Counter(self._columns.orders(low, high, self._keep))
+            found = self._columns.orders(low, high, self._keep)
             found.update(marker.sorted_by() for marker in self._newer.get(name, []))
             yield name, found
