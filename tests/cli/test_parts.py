@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -173,6 +175,21 @@ def test_parts_in_another_order_than_todays_are_counted_with_what_sorts_them(
         "3 parts state another order than sort_by: "
         f"`firnline merge mine --settings {path} --full` sorts them again."
     )
+
+
+def test_todays_order_is_that_of_the_table_and_not_of_the_settings(
+    firnline: Firnline, table: LogOnlyTable
+) -> None:
+    folder = table.folder.with_name("own")
+    made = f"tables: {{mine: {{root: 'file://{folder}', sort_by: [ts desc, v]}}}}"
+    path = settings_file(folder.parent, made)
+    rows = folder.with_name("rows.parquet")
+    pq.write_table(pa.table({"ts": [1, 2], "v": [1, 2]}), rows)
+    assert firnline("append", "mine", rows, "--settings", path).code == 0
+    settings_file(folder.parent, made.replace("ts desc, v", "v"))
+    data = firnline("parts", "mine", "--settings", path, "--json").data
+    assert data["total"]["orders"] == [{"sorted_by": ["ts desc", "v"], "parts": 1}]
+    assert data["total"]["sorted_otherwise"] == 0, "a merge would not sort it again"
 
 
 @pytest.mark.parametrize(

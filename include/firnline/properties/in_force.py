@@ -20,6 +20,7 @@ from firnline.settings.fields import PartitionField, SortField
 from firnline.settings.load import TableSettings
 from firnline.settings.mirrors import Mirror
 from firnline.settings.sections import ClusterSettings
+from firnline.types.order import Order, order_of
 from firnline.units import format_duration, format_size
 
 _LOG = logging.getLogger(__name__)
@@ -181,7 +182,7 @@ def in_force(
             PartitionField.model_validate(_field(text)) for text in table.partition_by
         ),
         "partition": table.partition,
-        "sort_by": tuple(SortField.model_validate(_field(text)) for text in table.sort_by),
+        "sort_by": _sort_fields(table),
         "cluster_by": table.cluster_by
         and ClusterSettings(**msgspec.structs.asdict(table.cluster_by)),
         "deletes": table.deletes,
@@ -214,6 +215,16 @@ def _refuse_other_identity(settings: TableSettings, table: Properties) -> None:
             "merges or reads",
             next_step="correct the settings, or change the table with `firnline properties apply`",
         )
+
+
+def _sort_fields(table: Properties) -> tuple[SortField, ...]:
+    return tuple(SortField.model_validate(_field(text)) for text in table.sort_by)
+
+
+def sort_order(settings: TableSettings, records: Sequence[PropertiesRecord]) -> Order:
+    """Return the order of new parts: the table's own, or without properties that of the settings."""
+    said = current(records)
+    return order_of(settings.sort_by if said is None else _sort_fields(said))
 
 
 def current(records: Sequence[PropertiesRecord]) -> Properties | None:

@@ -72,11 +72,13 @@ def describe(settings: TableSettings, snapshot: Snapshot, glob: str | None) -> d
     """
     from firnline.log.parts_view import figures
     from firnline.operations.merge.tiers import full_from
+    from firnline.properties.in_force import sort_order
     from firnline.state.partitions import choose
 
     globs = [] if glob is None else [glob]
     chosen = frozenset(choose(snapshot.partitions, globs, of=settings.name))
     policy = settings.merge
+    wanted = sort_order(settings, snapshot.properties)
     orders = {name: found for name, found in snapshot.orders() if name in chosen}
     found = [one for one in figures(snapshot.partitions) if one.partition in chosen]
     sizes = [size for one in found for size in one.sizes]
@@ -92,22 +94,21 @@ def describe(settings: TableSettings, snapshot: Snapshot, glob: str | None) -> d
             {
                 "partition": one.partition,
                 **_figures(one.sizes, one.rows, policy),
-                **_sorted(orders.get(one.partition, Counter()), settings),
+                **_sorted(orders.get(one.partition, Counter()), wanted),
             }
             for one in found
         ],
-        "total": _figures(sizes, rows, policy) | _sorted(sum(orders.values(), Counter()), settings),
+        "total": _figures(sizes, rows, policy) | _sorted(sum(orders.values(), Counter()), wanted),
     }
 
 
-def _sorted(orders: Counter[Order], settings: TableSettings) -> dict[str, Any]:
-    """Return how many parts state which order, the most frequent first, and how many another one.
+def _sorted(orders: Counter[Order], wanted: Order) -> dict[str, Any]:
+    """Return how many parts state which order, the most frequent first.
 
-    That is one in which the rows of today's ``sort_by`` are not.
+    ``wanted`` is today's: parts that state another one are counted too.
     """
-    from firnline.types.order import is_other, order_of, plain_key
+    from firnline.types.order import is_other, plain_key
 
-    wanted = order_of(settings.sort_by)
     return {
         "orders": [
             {"sorted_by": [plain_key(key) for key in order], "parts": count}
