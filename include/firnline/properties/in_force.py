@@ -222,7 +222,7 @@ def _sort_fields(table: Properties) -> tuple[SortField, ...]:
 
 
 def sort_order(settings: TableSettings, records: Sequence[PropertiesRecord]) -> Order:
-    """Return the order of new parts: the table's own, or without properties that of the settings."""
+    """Return the order of new parts: the table's own, or the settings' if it has no properties."""
     said = current(records)
     return order_of(settings.sort_by if said is None else _sort_fields(said))
 
