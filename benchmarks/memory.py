@@ -92,8 +92,9 @@ def main(folder: Path, work: Path, *, sort: bool, cluster: str, files: int, memo
     from firnline.clock import SystemClock
     from firnline.ids import SystemIds
     from firnline.kernel.merge import merge_group
-    from firnline.kernel.task import Cluster, KernelInput, KernelTask, SortKey
+    from firnline.kernel.task import Cluster, KernelInput, KernelTask
     from firnline.store.client import open_store
+    from firnline.types.order import SortKey
 
     prefix = folder.name
     digests: dict[str, str] = json.loads((work / _DIGESTS).read_text())

@@ -116,8 +116,9 @@ def _merge(
     from firnline.clock import SystemClock
     from firnline.ids import SystemIds
     from firnline.kernel.merge import merge_group
-    from firnline.kernel.task import KernelInput, KernelTask, SortKey
+    from firnline.kernel.task import KernelInput, KernelTask
     from firnline.store.client import open_store
+    from firnline.types.order import SortKey
 
     folder = files[0].parent
     task = KernelTask(

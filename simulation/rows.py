@@ -23,11 +23,13 @@ from msgspec import structs
 from firnline.errors import FirnlineError, ObjectNotFoundError
 from firnline.kernel.outputs import metadata_of
 from firnline.kernel.task import KernelInput, KernelResult, KernelTask
+from firnline.parquet.io import PartFile
 from firnline.parquet.part import WrittenPart
 from firnline.parquet.partition import partition_batches
 from firnline.parquet.stats import from_table
 from firnline.paths import TablePaths
 from firnline.types.digests import Digest, parse_digest, total
+from firnline.types.order import SortColumn, order_of
 from firnline.types.rowhash import digest_of
 from firnline.types.values import Stats
 from simulation.kinds import Kind, is_tombstone
@@ -65,10 +67,21 @@ def whole(data: bytes) -> list[Row]:
     return found
 
 
-def write_part(table: pa.Table, path: Path, *, metadata: Mapping[str, str], **_: Any) -> int:
-    """Write a part of an append; replaces ``parquet.io.write_part``."""
+def write_part(
+    table: pa.Table,
+    path: Path,
+    *,
+    sort_by: Sequence[SortColumn],
+    metadata: Mapping[str, str],
+    **_: Any,
+) -> PartFile:
+    """Write a part of an append; replaces ``parquet.io.write_part``.
+
+    The rows are not sorted: what a part states of its order is wrong here, and must not matter.
+    """
     columns = {field.name: _SQL[str(field.type)] for field in table.schema}
-    return path.write_bytes(encode(table.to_pylist(), metadata, columns))
+    size = path.write_bytes(encode(table.to_pylist(), metadata, columns))
+    return PartFile(size, order_of(sort_by))
 
 
 class _Unchecked:
@@ -255,6 +268,7 @@ class RowEngine:
             rows=len(rows),
             stats=stats_of(rows, task.stats_columns, self.kind.arrow),
             digest=None if digest is None else str(digest),
+            sorted_by=task.sort_by,
         )
 
 

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from firnline.operations.health.histogram import SIZE_STEPS, histogram
+from firnline.types.order import SortKey
 from tests.support.cli import START_MS, LogOnlyTable, Outcome, settings_file
 
 Firnline = Callable[..., Outcome]
@@ -29,6 +32,8 @@ def test_parts_are_counted_by_partition_and_in_total(
         "largest": 3_000,
         "small": 2,
         "sizes": [2, *[0] * 10],
+        "orders": [{"sorted_by": [], "parts": 2}],
+        "sorted_otherwise": 0,
     }
     assert (second["partition"], second["largest"], second["small"]) == ("d=2", 500 * 2**20, 1)
     assert data["total"]["parts"] == 4
@@ -134,6 +139,57 @@ def test_a_part_that_is_full_by_rows_is_not_small(firnline: Firnline, table: Log
         "Small is below 384MiB, 3/4 of merge.target_size, and 1,536 rows, 3/4 of "
         "merge.target_rows. No partition has enough small parts to merge."
     )
+
+
+BY_TIME = (SortKey("ts", descending=True), SortKey("v"))
+
+
+def test_what_parts_are_sorted_by_is_shown_once_some_say_it(
+    firnline: Firnline, table: LogOnlyTable
+) -> None:
+    assert "sorted by" not in firnline("parts", table.root).out
+    table.append({"d=1": [5], "d=3": [5, 5]}, order=BY_TIME)
+    data = firnline("parts", table.root, "--json").data
+    first, second, third = (found["orders"] for found in data["partitions"])
+    assert first == [{"sorted_by": [], "parts": 2}, {"sorted_by": ["ts desc", "v"], "parts": 1}]
+    assert second == [{"sorted_by": [], "parts": 2}]
+    assert third == [{"sorted_by": ["ts desc", "v"], "parts": 2}]
+    lines = firnline("parts", table.root).out.splitlines()
+    assert lines[0].endswith("sorted by")
+    assert lines[2].endswith("not stated (2); ts desc, v (1)")
+    assert lines[3].endswith("not stated")
+    assert lines[4].endswith("  ts desc, v")
+
+
+def test_parts_in_another_order_than_todays_are_counted_with_what_sorts_them(
+    firnline: Firnline, table: LogOnlyTable
+) -> None:
+    table.append({"d=1": [5], "d=3": [5, 5]}, order=BY_TIME)
+    path = settings_file(
+        table.folder.parent, f"tables: {{mine: {{root: '{table.root}', sort_by: [v]}}}}"
+    )
+    data = firnline("parts", "mine", "--settings", path, "--json").data
+    assert [found["sorted_otherwise"] for found in data["partitions"]] == [1, 0, 2]
+    assert data["total"]["sorted_otherwise"] == 3
+    assert firnline("parts", "mine", "--settings", path).out.splitlines()[-1] == (
+        "3 parts state another order than sort_by: "
+        f"`firnline merge mine --settings {path} --full` sorts them again."
+    )
+
+
+def test_todays_order_is_that_of_the_table_and_not_of_the_settings(
+    firnline: Firnline, table: LogOnlyTable
+) -> None:
+    folder = table.folder.with_name("own")
+    made = f"tables: {{mine: {{root: 'file://{folder}', sort_by: [ts desc, v]}}}}"
+    path = settings_file(folder.parent, made)
+    rows = folder.with_name("rows.parquet")
+    pq.write_table(pa.table({"ts": [1, 2], "v": [1, 2]}), rows)
+    assert firnline("append", "mine", rows, "--settings", path).code == 0
+    settings_file(folder.parent, made.replace("ts desc, v", "v"))
+    data = firnline("parts", "mine", "--settings", path, "--json").data
+    assert data["total"]["orders"] == [{"sorted_by": ["ts desc", "v"], "parts": 1}]
+    assert data["total"]["sorted_otherwise"] == 0, "a merge would not sort it again"
 
 
 @pytest.mark.parametrize(

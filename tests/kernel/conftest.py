@@ -14,10 +14,11 @@ import pytest
 from firnline.clock import SystemClock
 from firnline.ids import SystemIds
 from firnline.kernel.merge import merge_group
-from firnline.kernel.task import KernelInput, KernelResult, KernelTask, SortKey
+from firnline.kernel.task import KernelInput, KernelResult, KernelTask
 from firnline.store.base import Store
 from firnline.store.client import open_store
 from firnline.types.arrow import from_arrow
+from firnline.types.order import SortKey
 from firnline.types.schema import union
 
 PREFIX = "table/_data/d=1/"

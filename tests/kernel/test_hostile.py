@@ -12,6 +12,7 @@ import pyarrow as pa
 import pytest
 
 from tests.kernel.conftest import PREFIX, Group
+from tools.bootstrap import REPO
 
 
 def refused(group: Group, keys: list[str], columns: dict[str, str], **changed: Any) -> Any:
@@ -129,7 +130,7 @@ def test_a_full_disk_names_the_scratch_folder_and_the_setting(
         text=True,
         check=False,
         cwd=tmp_path,
-        env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])},
+        env={**os.environ, "PYTHONPATH": os.pathsep.join([str(REPO), str(REPO / "include")])},
     )
     error_type, message = done.stdout.strip().split("\n")[-1].split("|")
     assert error_type == "ScratchFullError", (message, done.stderr)

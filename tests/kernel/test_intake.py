@@ -17,18 +17,11 @@ from firnline.clock import SystemClock
 from firnline.errors import StoreUnavailableError
 from firnline.ids import SystemIds
 from firnline.kernel.merge import merge_group
-from firnline.kernel.task import (
-    Intake,
-    KernelInput,
-    KernelResult,
-    KernelTask,
-    Level,
-    Limits,
-    SortKey,
-)
+from firnline.kernel.task import Intake, KernelInput, KernelResult, KernelTask, Level, Limits
 from firnline.parquet.part import PartMetadata, read_pairs
 from firnline.store.base import Store
 from firnline.store.client import open_store
+from firnline.types.order import SortKey
 
 DAY = datetime.fromisoformat("2026-01-01")
 BY_DAY = Level(column="ts", transform="day", label="ts_day", text="day(ts)")

@@ -87,7 +87,7 @@ def test_hive_columns_of_the_path_never_overwrite_those_of_the_file(group: Group
 
 
 def test_nulls_come_last_in_either_direction(group: Group) -> None:
-    from firnline.kernel.task import SortKey
+    from firnline.types.order import SortKey
 
     keys = group.put(pa.table({"a": [None, 1, 3]}), pa.table({"a": [2, None, None]}))
     for descending, values in ((False, [1, 2, 3]), (True, [3, 2, 1])):

@@ -13,9 +13,10 @@ from hypothesis import strategies as st
 
 from firnline.kernel import pieces, ranges
 from firnline.kernel.cuts import Keys
-from firnline.kernel.task import KernelResult, SortKey
+from firnline.kernel.task import KernelResult
 from firnline.parquet.part import PartMetadata
 from firnline.types.arrow import from_arrow
+from firnline.types.order import SortKey
 from firnline.types.schema import union
 from tests.kernel.conftest import Group
 from tests.kernel.test_ranges import bag, numbers, tables

@@ -13,17 +13,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import structs
 
-from firnline.kernel.task import (
-    Cluster,
-    KernelInput,
-    KernelResult,
-    KernelTask,
-    KeyRange,
-    Slice,
-    SortKey,
-)
+from firnline.kernel.task import Cluster, KernelInput, KernelResult, KernelTask, KeyRange, Slice
 from firnline.parquet.part import PartMetadata
 from firnline.types.arrow import from_arrow
+from firnline.types.order import SortKey
 from firnline.types.schema import union
 from tests.kernel.conftest import PREFIX, Group
 from tests.kernel.test_ranges import bag, numbers, tables

@@ -8,7 +8,8 @@ import pyarrow as pa
 import pytest
 
 from firnline.kernel import outputs, sort_codes
-from firnline.kernel.task import Conversion, SortKey
+from firnline.kernel.task import Conversion
+from firnline.types.order import SortKey
 from tests.kernel.conftest import Group
 
 TEXTS = ["b", "", "a\0b", None, "a", "Z", "a\0", "\u00e9", "ab", "b" * 60, "a", None, "\U0001f600"]

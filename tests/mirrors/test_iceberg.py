@@ -10,10 +10,12 @@ import pytest
 from firnline.errors import UsageError
 from firnline.log.txn_file import RunIdentity
 from firnline.operations.evolve.run import run_lazily
+from firnline.operations.merge.run import run_merge
 from firnline.operations.mirror.check import check_iceberg
 from firnline.operations.options import (
     Evolution,
     LazyOptions,
+    MergeOptions,
     SchemaFixOptions,
     TtlOptions,
 )
@@ -48,6 +50,19 @@ def test_engines_see_the_rows_of_the_table_after_every_operation(
 ) -> None:
     """As docs/mirrors.md says: a cell of its table is true because it is played here."""
     check_every_cell(mirrored, steps, ICEBERG)
+
+
+@pytest.mark.turn
+def test_files_name_the_order_in_which_their_rows_are(mirrored: InCatalog) -> None:
+    mirrored.append(6)
+    mirrored.append(0)
+    run_merge(mirrored.table(), mirrored.engine, MergeOptions(full=True), RUN)
+    assert shown(mirrored) == list(range(12))
+    table = mirrored.shown()
+    (field,) = table.sort_order().fields
+    assert table.schema().find_column_name(field.source_id) == "k"
+    files = [task.file for task in table.scan().plan_files()]
+    assert {file.sort_order_id for file in files} == {table.sort_order().order_id} == {1}
 
 
 @pytest.mark.turn

@@ -27,6 +27,7 @@ from firnline.operations.delete.run import run_delete
 from firnline.operations.merge.run import run_merge
 from firnline.operations.mirror.check import check_iceberg
 from firnline.operations.options import DeleteOptions, MergeOptions, RestoreOptions
+from firnline.operations.properties.run import run_apply
 from firnline.operations.restore.run import run_restore
 from tests.mirrors.in_catalog import InCatalog, by_pyiceberg, in_rest_catalog
 from tests.store.faultproxy import Fault, FaultProxy, Request, whole_answer
@@ -66,6 +67,22 @@ def test_engines_see_every_operation(mirrored: InCatalog) -> None:
     mirrored.append(12, 2, later=2.5)
     assert shown(mirrored) == list(range(14))
     assert not mirrored.publish().written
+
+
+def test_the_server_numbers_sort_orders_as_files_name_them(mirrored: InCatalog) -> None:
+    mirrored.append(0)
+    named: list[set[int | None]] = []
+    for sort_by in (["k"], ["p", "k desc"], ["k"], []):
+        now = replace(mirrored, settings={**mirrored.settings, "sort_by": sort_by})
+        run_apply(now.table(), RUN)
+        now.append(0)
+        run_merge(now.table(), now.engine, MergeOptions(full=True), RUN)
+        shown(now)
+        table = now.shown()
+        columns = [table.schema().find_column_name(f.source_id) for f in table.sort_order().fields]
+        assert columns == [text.removesuffix(" desc") for text in sort_by]
+        named.append({task.file.sort_order_id for task in table.scan().plan_files()})
+    assert named == [{1}, {2}, {1}, {None}]
 
 
 def commits(request: Request) -> bool:

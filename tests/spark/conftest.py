@@ -13,13 +13,14 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from firnline.kernel.task import KernelInput, KernelResult, KernelTask, SortKey
+from firnline.kernel.task import KernelInput, KernelResult, KernelTask
 from firnline.paths import Root
 from firnline.spark.engine import SparkEngine
 from firnline.spark.session import open_session
 from firnline.store.access import StoreAccess
 from firnline.store.base import Store
 from firnline.store.client import open_store
+from firnline.types.order import SortKey
 from tests.support.jobs import Jobs
 from tools.s3server import StoreRoot
 from tools.spark_cluster import SparkCluster

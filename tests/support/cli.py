@@ -15,9 +15,10 @@ import pytest
 from firnline.cli.app import run
 from firnline.ids import SystemIds
 from firnline.log import codec
-from firnline.log.records import LogContent, Marker
+from firnline.log.records import LogContent, Marker, sort_json
 from firnline.paths import TablePaths
 from firnline.store.probe import forget
+from firnline.types.order import Order
 from tests.support.programs import run_program
 
 PROGRAM = Path(sys.executable).with_name("firnline")
@@ -110,12 +111,19 @@ class LogOnlyTable:
         *,
         rows: int | None = 10,
         schema: Mapping[str, str] | None = None,
+        order: Order = (),
     ) -> Path:
         """One log file, a second after the last; ``sizes`` are those of new parts by partition."""
         self.t += 1000
         ids = SystemIds()
         markers = [
-            Marker(p=self.paths.data_part(partition, ids.uuid7(self.t)), b=size, t=self.t, n=rows)
+            Marker(
+                p=self.paths.data_part(partition, ids.uuid7(self.t)),
+                b=size,
+                t=self.t,
+                n=rows,
+                k=sort_json(order),
+            )
             for partition, found in sizes.items()
             for size in found
         ]

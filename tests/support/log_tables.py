@@ -8,9 +8,10 @@ from collections.abc import Mapping, Sequence
 from firnline.commit.base import Base, take_base
 from firnline.commit.transaction import Change, Committed, commit
 from firnline.log import codec
-from firnline.log.records import LogContent, Marker
+from firnline.log.records import LogContent, Marker, sort_json
 from firnline.log.txn_file import Counts, RunIdentity
 from firnline.state.snapshot import Snapshot, read_snapshot
+from firnline.types.order import Order
 from tests.support.world import World
 
 SCHEMA = {"ts": "TIMESTAMP", "v": "INTEGER"}
@@ -31,12 +32,14 @@ def put_append(
     q: int | None = 0,
     schema: dict[str, str] | None = None,
     t: int | None = None,
+    sorted_by: Order = (),
 ) -> list[str]:
     """One append: a part in each partition and one log file. Returns the parts' keys."""
     world.clock.advance(1)
     at = world.clock.now if t is None else t
     keys = [part_key(world, p) for p in partitions or ("d=1",)]
-    markers = [Marker(p=k, b=size, t=at, n=rows, q=q, o=(at, at)) for k in keys]
+    order = sort_json(sorted_by)
+    markers = [Marker(p=k, b=size, t=at, n=rows, q=q, o=(at, at), k=order) for k in keys]
     content = LogContent(t=at, schema=SCHEMA if schema is None else schema, markers=markers)
     name = world.table.paths.append_log(at, f"host-{world.ids.uuid7(at)}")
     world.store.put_new(name, codec.encode(content))

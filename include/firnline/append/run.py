@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from firnline.commit.append_log import publish_append
 from firnline.commit.outputs import Outputs
-from firnline.log.records import LogContent, Marker, hashes_json, stats_json
+from firnline.log.records import LogContent, Marker, hashes_json, sort_json, stats_json
 from firnline.parquet.part import PartMetadata, WrittenPart
 from firnline.properties.record import Properties
 from firnline.rows.parts import Layout, PartWriter, Place
@@ -163,6 +163,7 @@ class AppendRun:
                 s=stats_json(part.stats),
                 h=hashes_json(part.hashes),
                 g=part.digest,
+                k=sort_json(part.sorted_by),
             )
             for part in self.parts
         ]

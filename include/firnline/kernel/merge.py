@@ -135,6 +135,7 @@ class _Merge:
             stats=output.stats,
             hashes=output.hashes,
             digest=None if output.digest is None else str(output.digest),
+            sorted_by=output.sorted_by,
         )
 
     @contextmanager

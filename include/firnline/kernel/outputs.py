@@ -35,6 +35,7 @@ from firnline.parquet.part import DIGEST_KEY, read_pairs
 from firnline.parquet.stats import from_footer, from_table
 from firnline.types.digests import Digest
 from firnline.types.hashes import Hashes
+from firnline.types.order import Order
 from firnline.types.sql import quote_name
 from firnline.types.values import Stats
 
@@ -55,6 +56,8 @@ class Written:
     """Partition that it belongs to; None for that of the task."""
     digest: Digest | None = None
     """Of its rows, as they were read back; None: unknown."""
+    sorted_by: Order = ()
+    """What its footer states that its rows are sorted by."""
 
 
 def describe(
@@ -216,7 +219,7 @@ class Producer:
                 path.unlink()  # room for the next ones
         path = self.folder / "output0.parquet"
         pairs = {**metadata, "firnline.rows": str(count)}
-        join([read_footer(each) for each in paths], path, pairs, self._order(), used_up=paths)
+        join([read_footer(each) for each in paths], path, pairs, used_up=paths)
         return self._finished(path, count)
 
     def _moved(
@@ -250,9 +253,6 @@ class Producer:
         footer = read_footer(path)
         path.unlink()
         return footer
-
-    def _order(self) -> list[tuple[str, bool]]:
-        return [(key.column, key.descending) for key in self.task.sort_by]
 
     def _losing(self, query: str | None) -> tuple[int, int]:
         """Count winning rows that are removed: key tombstones, and rows that ``keep`` removes."""
@@ -348,9 +348,10 @@ class Producer:
         """Read an output back, state in its footer what is known of it, and describe it."""
         partition = None if rows is None else rows.partition
         digest = self.proof.output(path, partition)
-        state(path, self._order(), {} if digest is None else {DIGEST_KEY: str(digest)})
+        pairs = {} if digest is None else {DIGEST_KEY: str(digest)}
+        order = state(path, self.task.sort_by, pairs)
         written = self._described(path, count, () if rows is None else rows.hashes)
-        return dataclasses.replace(written, partition=partition, digest=digest)
+        return dataclasses.replace(written, partition=partition, digest=digest, sorted_by=order)
 
     def _described(self, path: Path, count: int, hashes: Hashes) -> Written:
         known = {name for name, _ in self.task.columns}

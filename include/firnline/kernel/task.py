@@ -9,6 +9,7 @@ import msgspec
 
 from firnline.parquet.part import WrittenPart
 from firnline.types.hashes import Hashes
+from firnline.types.order import SortKey
 from firnline.types.sql import SqlType, parse_sql_type
 
 _FREE_FORM = frozenset({
@@ -26,13 +27,6 @@ def _has_digests(type_text: str) -> bool:
 
 def _is_free(kind: SqlType) -> bool:
     return kind.name in _FREE_FORM or any(_is_free(child) for _, child in kind.fields)
-
-
-class SortKey(msgspec.Struct, frozen=True):
-    """One column of the sort order; nulls last in both directions."""
-
-    column: str
-    descending: bool = False
 
 
 class Source(msgspec.Struct, frozen=True, kw_only=True):

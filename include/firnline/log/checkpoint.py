@@ -8,7 +8,7 @@ page headers and footer included, is trusted before it matches.
 from __future__ import annotations
 
 import zlib
-from collections.abc import Container, Iterable, Mapping
+from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,7 +19,7 @@ import pyarrow.parquet as pq
 
 from firnline.errors import CheckpointError, CheckpointVersionError, FirnlineError
 from firnline.log.codec import UNREADABLE
-from firnline.log.columnar import LAZY, NONE, ColumnarParts, PartColumns
+from firnline.log.columnar import NONE, ColumnarParts, PartColumns
 from firnline.log.records import Delete, LogContent, LogTombstone, Marker, TxnMark
 from firnline.log.union import combine, union_parts
 from firnline.paths import TablePaths
@@ -191,12 +191,12 @@ def _columns(file: pq.ParquetFile, paths: TablePaths) -> PartColumns:
         **{name: _numbers(table.column(name), np.int64) for name in INTS},
         group_rows=file.metadata.row_group(0).num_rows if len(table) else 1,
         read_names=lambda group: file.read_row_group(group, columns=["p"])["p"].combine_chunks(),
-        read_rest=lambda group: _rest(file, group),
+        read_rest=lambda group, names: _rest(file, group, names),
     )
 
 
-def _rest(file: pq.ParquetFile, group: int) -> dict[str, Any]:
-    has = [name for name in LAZY if name in file.schema_arrow.names]
+def _rest(file: pq.ParquetFile, group: int, names: Sequence[str]) -> dict[str, Any]:
+    has = [name for name in names if name in file.schema_arrow.names]
     table = file.read_row_group(group, columns=has)
     columns = {name: table.column(name).combine_chunks() for name in has}
     # A version that did not know hash ranges left them in "x".
@@ -306,9 +306,10 @@ def _table(rows: list[tuple[str, str, Marker]]) -> pa.Table:
 
 def _unknown(marker: Marker) -> dict[str, msgspec.Raw]:
     """Return the keys without a column: earlier versions refuse one that they do not know."""
-    if marker.g is None:
-        return marker.unknown()
-    return {**marker.unknown(), "g": msgspec.Raw(msgspec.json.encode(marker.g))}
+    found = marker.unknown()
+    if marker.g is not None:
+        found = {**found, "g": msgspec.Raw(msgspec.json.encode(marker.g))}
+    return {**found, "k": marker.k} if marker.k else found
 
 
 def _number(value: int | None) -> int:

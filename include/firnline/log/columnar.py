@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import json
 from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Iterator, Mapping
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import pairwise
@@ -18,10 +19,12 @@ from typing import Any
 import msgspec
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
 
 from firnline.log.parts_view import Figures, PartitionsView, PartsView, Totals, summed
 from firnline.log.records import NO_STATS, Marker, with_unknown
 from firnline.log.union import Past, is_live
+from firnline.types.order import Order, parse_order
 
 Ints = npt.NDArray[np.int64]
 Mask = npt.NDArray[np.bool_]
@@ -49,10 +52,11 @@ class PartColumns:
     """Rows of a row group; the last one may have fewer."""
     read_names: Callable[[int], Any]
     """Row group -> pyarrow.StringArray of names: the parts' keys without partition."""
-    read_rest: Callable[[int], dict[str, Any]]
-    """Row group -> its columns ``LAZY`` as pyarrow arrays."""
+    read_rest: Callable[[int, Sequence[str]], dict[str, Any]]
+    """Row group and some of ``LAZY`` -> these columns as pyarrow arrays."""
     _names: dict[int, Any] = field(default_factory=dict, compare=False)
     _groups: dict[int, dict[str, Any]] = field(default_factory=dict, compare=False)
+    _extras: dict[int, Any] = field(default_factory=dict, compare=False)
 
     def __len__(self) -> int:
         return len(self.b)
@@ -103,6 +107,28 @@ class PartColumns:
                 if keep is None or keep[row]:
                     yield _marker(prefix + name, values, rest, row - start)
 
+    def orders(self, low: int, high: int, keep: Mask | None = None) -> Counter[Order]:
+        """Return how many rows state which sort order; creates no marker."""
+        found: Counter[Order] = Counter()
+        for group, first, start, end in self._pieces(low, high):
+            piece = self._extra(group)[start - first : end - first]
+            if keep is not None:
+                piece = piece.filter(pa.array(keep[start:end]))
+            lines = b",".join(text or b"{}" for text in piece.to_pylist())
+            stated = Counter(bytes(each.k) for each in _ORDERS.decode(b"[%s]" % lines))
+            for text, count in stated.items():
+                found[parse_order(text)] += count
+        return found
+
+    def _extra(self, group: int) -> Any:  # noqa: ANN401 - pyarrow has no types
+        """Return the column ``x`` of a row group, and keep that of the last one."""
+        found = self._groups[group]["x"] if group in self._groups else self._extras.get(group)
+        if found is None:
+            found = self.read_rest(group, ("x",))["x"]
+            self._extras.clear()
+            self._extras[group] = found
+        return found
+
     def _pieces(self, low: int, high: int) -> Iterator[tuple[int, int, int, int]]:
         """Yield row groups: number, first row, and the rows between ``low`` and ``high``."""
         while low < high:
@@ -125,7 +151,7 @@ class PartColumns:
     def _group(self, group: int) -> dict[str, Any]:
         found = self._groups.get(group)
         if found is None:
-            found = self._groups[group] = self.read_rest(group)
+            found = self._groups[group] = self.read_rest(group, LAZY)
         return found
 
 
@@ -164,6 +190,8 @@ def _marker(path: str, numbers: tuple[int, ...], rest: Mapping[str, list[Any]], 
         marker = msgspec.structs.replace(marker, h=extra.pop("h"))
     if "g" in extra:
         marker = msgspec.structs.replace(marker, g=_digest(extra.pop("g")))
+    if "k" in extra:
+        marker = msgspec.structs.replace(marker, k=extra.pop("k"))
     return with_unknown(marker, extra) if extra else marker
 
 
@@ -172,6 +200,11 @@ def _digest(text: msgspec.Raw) -> str | None:
     return found if isinstance(found, str) else None
 
 
+class _OnlyOrder(msgspec.Struct):
+    k: msgspec.Raw = NO_STATS
+
+
+_ORDERS = msgspec.json.Decoder(list[_OnlyOrder])
 _EXTRA = msgspec.json.Decoder(dict[str, msgspec.Raw])
 
 
@@ -325,3 +358,10 @@ class _Partitions(PartitionsView):
             rows = self._columns.n[low:high][kept].tolist()
             known = [None if n == NONE else n for n in rows]
             yield Figures(name, sizes, known + [m.n for m in newer])
+
+    def orders(self) -> Iterator[tuple[str, Counter[Order]]]:
+        for name in self._names:
+            low, high = self._rows(name)
+            found = self._columns.orders(low, high, self._keep)
+            found.update(marker.sorted_by() for marker in self._newer.get(name, []))
+            yield name, found

@@ -7,11 +7,13 @@ counts and sums create none.
 from __future__ import annotations
 
 from abc import abstractmethod
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from firnline.log.records import Marker
 from firnline.log.union import Past
+from firnline.types.order import Order
 
 
 class Totals(NamedTuple):
@@ -56,6 +58,10 @@ class PartitionsView(Mapping[str, list[Marker]]):
     def figures(self) -> Iterator[Figures]:
         """Yield the figures of each partition, in order, without creating markers."""
 
+    @abstractmethod
+    def orders(self) -> Iterator[tuple[str, Counter[Order]]]:
+        """Yield each partition and how many of its parts state which sort order; see ``orders``."""
+
 
 def totals(parts: Mapping[str, Marker]) -> Totals:
     """Return the totals of parts."""
@@ -78,6 +84,18 @@ def figures(partitions: Mapping[str, list[Marker]]) -> Iterator[Figures]:
         return
     for partition, markers in partitions.items():
         yield Figures(partition, [m.b for m in markers], [m.n for m in markers])
+
+
+def orders(partitions: Mapping[str, list[Marker]]) -> Iterator[tuple[str, Counter[Order]]]:
+    """Yield each partition, in order, and how many of its parts state which sort order.
+
+    Columns have the names that they have in the parts; parts that state none are counted too.
+    """
+    if isinstance(partitions, PartitionsView):
+        yield from partitions.orders()
+        return
+    for partition, markers in partitions.items():
+        yield partition, Counter(marker.sorted_by() for marker in markers)
 
 
 def summed(markers: Iterable[Marker]) -> Totals:

@@ -12,10 +12,11 @@ import msgspec
 
 from firnline.properties.record import PropertiesRecord
 from firnline.types.hashes import Hashes
+from firnline.types.order import Order, order_json, parse_order
 from firnline.types.values import Stats
 
 NO_STATS = msgspec.Raw(b"")
-"""Value of a marker without statistics."""
+"""Value of a marker without statistics, hash ranges or a sort order."""
 
 
 class Marker(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True, gc=False):
@@ -45,6 +46,8 @@ class Marker(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fie
     """Hash ranges as JSON text, decoded lazily like ``s``."""
     g: str | None = None
     """Digest of its rows (``types.digests``), in the columns of the part itself."""
+    k: msgspec.Raw = NO_STATS
+    """What its rows are sorted by, as JSON text, decoded lazily like ``s``; columns of the part."""
 
     def stats(self) -> Stats:
         """Return column -> (min, max, nulls); empty if the writer gave none, or invalid ones.
@@ -63,6 +66,13 @@ class Marker(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fie
         except (msgspec.MsgspecError, RecursionError):
             return ()
         return tuple(each for each in found if each.is_sound)
+
+    def sorted_by(self) -> Order:
+        """Return what the rows are sorted by; nothing if the writer did not say, or invalidly.
+
+        The footer says the same. Nothing may rely on it for correctness.
+        """
+        return parse_order(bytes(self.k)) if self.k else ()
 
     def order(self) -> tuple[int, int]:
         """Return [first, last] of the insertion order, unix ms; without one the marker's ``t``."""
@@ -88,7 +98,8 @@ class ForeignMarker(Marker, frozen=True, rename={"extra": "\uffffextra"}, gc=Fal
 def with_unknown(marker: Marker, extra: dict[str, msgspec.Raw]) -> Marker:
     """Return the marker with keys that this version does not know."""
     m = marker
-    return ForeignMarker(m.p, m.b, m.t, m.tmb, m.n, m.q, m.d, m.o, m.s, m.c, m.h, m.g, extra=extra)
+    known = (m.p, m.b, m.t, m.tmb, m.n, m.q, m.d, m.o, m.s, m.c, m.h, m.g, m.k)
+    return ForeignMarker(*known, extra=extra)
 
 
 _STATS = msgspec.json.Decoder(Stats)
@@ -103,6 +114,11 @@ def stats_json(stats: Stats) -> msgspec.Raw:
 def hashes_json(hashes: Hashes) -> msgspec.Raw:
     """Return hash ranges in the form of a marker; nothing for none."""
     return msgspec.Raw(msgspec.json.encode(hashes)) if hashes else NO_STATS
+
+
+def sort_json(order: Order) -> msgspec.Raw:
+    """Return what rows are sorted by in the form of a marker; nothing for nothing."""
+    return msgspec.Raw(order_json(order)) if order else NO_STATS
 
 
 class LogTombstone(msgspec.Struct, frozen=True, gc=False):

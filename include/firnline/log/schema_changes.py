@@ -20,6 +20,7 @@ from firnline.errors import LogCorruptError, UsageError
 from firnline.log.records import Delete
 from firnline.predicate.tree import columns_of, parse_json
 from firnline.types.hashes import Hashes, HashRange
+from firnline.types.order import Order, SortKey
 from firnline.types.schema import normalise, widens
 from firnline.types.sql import fold_name
 from firnline.types.values import Stats, canonical
@@ -281,6 +282,23 @@ def stats_now(columns: PartColumns, stats: Stats, schema: Mapping[str, str]) -> 
             continue
         found[known[0]] = (first, last, nulls)
     return found
+
+
+def order_now(columns: PartColumns, order: Order, schema: Mapping[str, str]) -> Order:
+    """Return a part's sort order with the names of the table; as far as the table has the columns.
+
+    A column that has two names in the part ends it, too: its values are of either. Types that
+    widened since keep the order of their values.
+    """
+    spelled = {fold_name(name): name for name in schema}
+    found: list[SortKey] = []
+    for key in order:
+        now = columns.column(key.column)
+        name = None if now is None else spelled.get(fold_name(now))
+        if name is None or len(columns.names(name)) != 1:
+            break
+        found.append(SortKey(name, key.descending))
+    return tuple(found)
 
 
 def hashes_now(columns: PartColumns, hashes: Hashes, schema: Mapping[str, str]) -> Hashes:

@@ -10,6 +10,7 @@ import msgspec
 
 from firnline.errors import LogCorruptError
 from firnline.log.records import LogContent, Marker, with_unknown
+from firnline.types.order import parse_order
 
 
 def union_parts(contents: Iterable[LogContent]) -> dict[str, Marker]:
@@ -78,6 +79,7 @@ def combine(a: Marker, b: Marker) -> Marker:
         h=_hashes(a.h, b.h),
         # Of two different ones the smaller: at most one is right, and a wrong one is found.
         g=min((x.g for x in (a, b) if x.g is not None), default=None),
+        k=_sort(a.k, b.k),
     )
     extra = {**a.unknown(), **b.unknown()}
     return with_unknown(merged, extra) if extra else merged
@@ -113,6 +115,14 @@ def _hashes(a: msgspec.Raw, b: msgspec.Raw) -> msgspec.Raw:
         return readable[0] if readable else min(a, b, key=bytes)
     ranges = {bytes(each) for text in readable for each in _RANGES.decode(text)}
     return msgspec.Raw(b"[" + b",".join(sorted(ranges)) + b"]")
+
+
+def _sort(a: msgspec.Raw, b: msgspec.Raw) -> msgspec.Raw:
+    """Return the sort order that one of two markers states; of two different ones the smaller."""
+    if a == b or not a or not b:
+        return a or b
+    readable = [x for x in (a, b) if parse_order(bytes(x))]
+    return min(readable or (a, b), key=bytes)
 
 
 def _reads(decoder: Any, text: msgspec.Raw) -> bool:  # noqa: ANN401 - a decoder of any type

@@ -20,10 +20,9 @@ from firnline.kernel.task import (
     KeyFile,
     Layout,
     Level,
-    SortKey,
     Source,
 )
-from firnline.log.records import Delete, Marker, hashes_json, stats_json
+from firnline.log.records import Delete, Marker, hashes_json, sort_json, stats_json
 from firnline.log.txn_file import Counts
 from firnline.operations.merge.groups import PlannedGroup
 from firnline.operations.merge.splits import MARK
@@ -33,6 +32,7 @@ from firnline.settings.load import MergeSettings, TableSettings
 from firnline.state.snapshot import Snapshot
 from firnline.table import Table
 from firnline.types.hashes import around
+from firnline.types.order import SortKey
 
 _LOG = logging.getLogger(__name__)
 
@@ -350,4 +350,5 @@ def _marker(
         c=run,
         h=hashes_json(part.hashes),
         g=part.digest,
+        k=sort_json(part.sorted_by),
     )

@@ -14,12 +14,13 @@ from firnline import errors
 from firnline.commit.outputs import Outputs
 from firnline.errors import FirnlineError
 from firnline.kernel.engine import Engine, running
-from firnline.kernel.task import Intake, KernelInput, KernelResult, KernelTask, Limits, SortKey
+from firnline.kernel.task import Intake, KernelInput, KernelResult, KernelTask, Limits
 from firnline.operations.kernel_tasks import levels
 from firnline.parquet.footers import FooterTask, FooterWanted, many_facts
 from firnline.parquet.part import PartMetadata, WrittenPart
 from firnline.rows.source import CAST
 from firnline.table import Table
+from firnline.types.order import SortKey
 from firnline.types.schema import SchemaUnion
 
 _BUFFER = (1 / 4, 32 * 2**20)

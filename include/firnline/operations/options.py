@@ -33,8 +33,8 @@ class MergeOptions(msgspec.Struct, frozen=True, kw_only=True):
         bool,
         Option(
             "Full",
-            "Bring the partitions to the fewest parts now, without waiting for "
-            "`merge.min_inputs`, `merge.settle` or `merge.finish_after`.",
+            "Bring the partitions to the fewest parts now, whatever `merge.min_inputs`, "
+            "`merge.settle` and `merge.finish_after` say, and all parts to the order of `sort_by`.",
         ),
     ] = False
     dry_run: DryRun = False

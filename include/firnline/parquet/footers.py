@@ -24,6 +24,7 @@ from firnline.errors import FirnlineError, ObjectNotFoundError, PartUnreadableEr
 from firnline.parquet.part import PartMetadata
 from firnline.store.base import Store
 from firnline.store.transfer import each
+from firnline.types.order import Order, SortKey
 from firnline.types.values import Bounds, Stats
 
 if TYPE_CHECKING:
@@ -76,6 +77,8 @@ class FooterFacts(msgspec.Struct, frozen=True, kw_only=True):
     """With ``groups_by``."""
     part: PartMetadata | None = None
     """Metadata of firnline in it."""
+    sorted_by: Order = ()
+    """What it states that the rows of the whole object are sorted by, nulls last."""
     row_groups: tuple[tuple[int, int], ...] = ()
     """Rows and uncompressed bytes of each row group, if asked for."""
     error: str | None = None
@@ -147,6 +150,7 @@ def facts_of(task: FooterTask, footer: pq.FileMetaData, wanted: FooterWanted) ->
     from firnline.parquet.stats import from_footer
     from firnline.types.arrow import from_arrow
 
+    part = read_pairs(task.key, footer.metadata)
     return FooterFacts(
         key=task.key,
         bytes=task.bytes,
@@ -154,9 +158,31 @@ def facts_of(task: FooterTask, footer: pq.FileMetaData, wanted: FooterWanted) ->
         columns=from_arrow(arrow_schema(footer), wanted.columns),
         stats=from_footer(footer, wanted.stats),
         bounds=_bounds_of_groups(footer, wanted.groups_by),
-        part=read_pairs(task.key, footer.metadata),
+        part=part,
+        sorted_by=_sorted_by(footer, ours=part is not None),
         row_groups=_row_groups(footer) if wanted.row_groups else (),
     )
+
+
+def _sorted_by(footer: pq.FileMetaData, *, ours: bool) -> Order:
+    """Return the order of all rows of a file; none if it states none, or one with nulls first.
+
+    Parquet states it for each row group, of the rows in that one: of several only firnline means
+    all rows of the file.
+    """
+    groups = map(footer.row_group, range(footer.num_row_groups))
+    stated = {group.sorting_columns for group in groups}
+    if len(stated) != 1 or (footer.num_row_groups > 1 and not ours):
+        return ()
+    keys = stated.pop()
+    if not all(0 <= key.column_index < footer.num_columns for key in keys):
+        return ()
+    leaves = [footer.schema.column(key.column_index) for key in keys]
+    # Of a nested column a leaf is not what rows are sorted by.
+    if any(key.nulls_first for key in keys) or any(leaf.path != leaf.name for leaf in leaves):
+        return ()
+    pairs = zip(leaves, keys, strict=True)
+    return tuple(SortKey(leaf.name, key.descending) for leaf, key in pairs)
 
 
 def _bounds_of_groups(

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import errno
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import accumulate
 from pathlib import Path
-from typing import Protocol
+from typing import NamedTuple
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -13,6 +14,7 @@ import pyarrow.parquet as pq
 
 from firnline.errors import PartUnreadableError, ScratchFullError, UsageError
 from firnline.store.base import Store
+from firnline.types.order import Order, SortColumn, order_of
 
 TAIL_BYTES = 64 * 1024
 """Bytes fetched first from the end of a part: enough for the footer unless a table is very wide."""
@@ -31,24 +33,31 @@ _FOOTER_END = 8
 """Bytes after the footer: its length and the magic."""
 
 
-class SortColumn(Protocol):
-    """A column of a sort order, of the settings or of a kernel task."""
+class PartFile(NamedTuple):
+    """A part on local disk."""
 
-    @property
-    def column(self) -> str: ...
-
-    @property
-    def descending(self) -> bool: ...
+    bytes: int
+    sorted_by: Order
+    """The order that its footer states."""
 
 
-def _sorting(rows: pa.Table, sort_by: Sequence[SortColumn]) -> list[pq.SortingColumn] | None:
-    """Return the order for the footer; None unless it is that of plain columns."""
+def _stated(rows: pa.Table, sort_by: Sequence[SortColumn]) -> Order:
+    """Return the order that a footer states of sorted rows; none if they lack a column of it."""
     names = rows.column_names
-    flat = not any(pa.types.is_nested(kind) for kind in rows.schema.types)
-    if not sort_by or not flat or any(key.column not in names for key in sort_by):
-        return None
-    # The number of a leaf is that of its column only where nothing is nested.
-    return [pq.SortingColumn(names.index(key.column), key.descending) for key in sort_by]
+    return order_of(sort_by) if all(key.column in names for key in sort_by) else ()
+
+
+def _sorting(rows: pa.Table, order: Order) -> list[pq.SortingColumn] | None:
+    counts = map(_leaves, rows.schema.types)
+    places = dict(zip(rows.column_names, accumulate(counts, initial=0), strict=False))
+    return [pq.SortingColumn(places[key.column], key.descending) for key in order] or None
+
+
+def _leaves(kind: pa.DataType) -> int:
+    """Return how many columns of Parquet a type has."""
+    if isinstance(kind, pa.BaseExtensionType):
+        kind = kind.storage_type
+    return sum(_leaves(kind.field(n).type) for n in range(kind.num_fields)) or 1
 
 
 def sort_rows(table: pa.Table, sort_by: Sequence[SortColumn]) -> pa.Table:
@@ -87,7 +96,7 @@ def write_part(
     metadata: Mapping[str, str],
     compression_level: int,
     row_group_rows: int,
-) -> int:
+) -> PartFile:
     """Write rows as one Parquet file: sorted, compressed with zstd, with statistics.
 
     Args:
@@ -99,13 +108,14 @@ def write_part(
         row_group_rows: rows per row group.
 
     Returns:
-        Size of the file, bytes.
+        Its size, and the order that its footer states.
 
     Raises:
         ScratchFullError: the disk is full.
         UsageError: see ``sort_rows``.
     """
     rows = sort_rows(table.replace_schema_metadata(None), sort_by)
+    order = _stated(rows, sort_by)
     try:
         with pq.ParquetWriter(
             path,
@@ -114,13 +124,13 @@ def write_part(
             compression_level=compression_level,
             write_page_index=rows.num_rows >= _PAGE_INDEX_ROWS,
             write_statistics=_with_bounds(rows),
-            sorting_columns=_sorting(rows, sort_by),
+            sorting_columns=_sorting(rows, order),
             # Arrow's own copy of the schema would be most of a small part.
             store_schema=False,
         ) as writer:
             writer.add_key_value_metadata(dict(metadata))
             writer.write_table(rows, row_group_size=row_group_rows)
-        return path.stat().st_size
+        return PartFile(path.stat().st_size, order)
     except OSError as error:
         full = error.errno in _DISK_FULL
         raise ScratchFullError(

@@ -27,6 +27,7 @@ from firnline.parquet.thrift import (
     decode,
     encode,
 )
+from firnline.types.order import Order
 
 MAGIC: Final = b"PAR1"
 """First and last bytes of a file."""
@@ -202,17 +203,18 @@ def join(
     footers: Sequence[Footer],
     target: Path,
     metadata: Mapping[str, str],
-    sorted_by: Sequence[tuple[str, bool]] = (),
     *,
     used_up: Collection[Path] = (),
 ) -> int:
     """Write one file with the row groups of all files, in their order; return its rows.
 
+    Its footer states no order, whatever theirs do: the rows of one file may lie among those of
+    another. ``state`` states one.
+
     Args:
         footers: of at least one file, all of one schema.
         target: new local file.
         metadata: key-value pairs of its footer, in place of those of the files.
-        sorted_by: (column, descending) by which the rows are sorted, nulls last.
         used_up: files to delete once they are copied, so that the disk holds little more than one
             copy.
 
@@ -234,7 +236,7 @@ def join(
             if footer.path in used_up:
                 footer.path.unlink()
         rows = sum(group.integer(_ROWS) or 0 for group in groups)
-        _number(groups, _sorting(groups, sorted_by))
+        _number(groups)
         plain = _footer_of(footers[0], groups)
         plain.put(_PAIRS, LIST, Items(STRUCT, [_pair(*each) for each in metadata.items()]))
         _write_footer(out, plain)
@@ -259,22 +261,23 @@ def end_file(file: BinaryIO, like: Footer, groups: Sequence[RowGroup]) -> None:
         groups: row groups, of which ``move`` has stated the positions in this file.
     """
     plain = [group.plain for group in groups]
-    _number(plain, None)
+    _number(plain)
     footer = _footer_of(like, plain)
     if _PAIRS in like.plain.fields:
         footer.fields[_PAIRS] = like.plain.fields[_PAIRS]
     _write_footer(file, footer)
 
 
-def state(
-    path: Path, sorted_by: Sequence[tuple[str, bool]] = (), pairs: Mapping[str, str] | None = None
-) -> None:
+def state(path: Path, sorted_by: Order = (), pairs: Mapping[str, str] | None = None) -> Order:
     """State in a file's footer what is known of its rows; only the footer is written again.
 
     Args:
-        path: a local file.
-        sorted_by: (column, descending), nulls last, by which the rows are sorted.
+        path: a local file without ``sorting_columns``.
+        sorted_by: by what the rows are sorted.
         pairs: key-value pairs to add.
+
+    Returns:
+        The order that the footer states: none where it could not name all of the columns.
 
     Raises:
         PartUnreadableError: see ``read_footer``.
@@ -284,7 +287,7 @@ def state(
     groups = plain.structs(_ROW_GROUPS)
     sorting = _sorting(groups, sorted_by)
     if sorting is None and not pairs:
-        return
+        return ()
     if sorting is not None:
         for group in groups:
             group.put(_SORTING, LIST, sorting)
@@ -293,6 +296,7 @@ def state(
         added = [_pair(key, value) for key, value in pairs.items()]
         plain.put(_PAIRS, LIST, Items(STRUCT, [*known, *added]))
     _replace_footer(path, plain)
+    return () if sorting is None else sorted_by
 
 
 def adopt(path: Path, like: Footer, without_bounds: Collection[str] = ()) -> bool:
@@ -351,16 +355,17 @@ def _pair(key: str, value: str) -> Struct:
     return Struct({1: (BINARY, key.encode()), 2: (BINARY, value.encode())})
 
 
-def _sorting(groups: Sequence[Struct], sorted_by: Sequence[tuple[str, bool]]) -> Items | None:
+def _sorting(groups: Sequence[Struct], sorted_by: Order) -> Items | None:
     """Return Parquet's ``sorting_columns``; None unless all of them are plain columns."""
     chunks = groups[0].structs(_COLUMNS) if groups else []
     leaves = [_only(chunk.struct(_META).get(_LEAF)) for chunk in chunks]
     found: list[Struct] = []
-    for name, descending in sorted_by:
-        if name.encode() not in leaves:
+    for key in sorted_by:
+        name = key.column.encode()
+        if name not in leaves:
             return None
-        number = leaves.index(name.encode())
-        order = (TRUE, TRUE) if descending else (FALSE, FALSE)
+        number = leaves.index(name)
+        order = (TRUE, TRUE) if key.descending else (FALSE, FALSE)
         nulls_first = (FALSE, FALSE)
         found.append(Struct({1: (I32, number), 2: order, 3: nulls_first}))
     return Items(STRUCT, list(found)) if found else None
@@ -372,13 +377,11 @@ def _only(path: object) -> bytes:
     return one if isinstance(one, bytes) else b""
 
 
-def _number(groups: Sequence[Struct], sorting: Items | None) -> None:
+def _number(groups: Sequence[Struct]) -> None:
     for number, group in enumerate(groups):
         group.drop(_ORDINAL, _SORTING)
         if len(groups) <= _MOST_ORDINAL:
             group.put(_ORDINAL, I16, number)
-        if sorting is not None:
-            group.put(_SORTING, LIST, sorting)
 
 
 def _copy_group(source: BinaryIO, out: BinaryIO, group: Struct) -> Struct:

@@ -9,6 +9,7 @@ import msgspec
 
 from firnline.errors import PartUnreadableError
 from firnline.types.hashes import Hashes
+from firnline.types.order import Order
 from firnline.types.values import Stats
 
 
@@ -45,6 +46,8 @@ class WrittenPart(msgspec.Struct, frozen=True, kw_only=True):
     hashes: Hashes = ()
     digest: str | None = None
     """Of its rows (``types.digests``); None: unknown."""
+    sorted_by: Order = ()
+    """What its footer states that its rows are sorted by."""
 
 
 _PREFIX = "firnline."

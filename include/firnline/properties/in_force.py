@@ -6,6 +6,7 @@ only state what their author wants. Pure functions.
 
 from __future__ import annotations
 
+import dataclasses
 import logging
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -16,10 +17,11 @@ from pydantic import ValidationError
 
 from firnline.errors import PropertiesDifferError, SettingsError
 from firnline.properties.record import Cluster, Properties, PropertiesRecord
-from firnline.settings.fields import PartitionField, SortField, ends_misspelt, parse_sort_field
+from firnline.settings.fields import PartitionField, SortField, ends_misspelt
 from firnline.settings.load import TableSettings
 from firnline.settings.mirrors import Mirror
 from firnline.settings.sections import ClusterSettings
+from firnline.types.order import Order, order_of, parse_key
 from firnline.units import format_duration, format_size
 
 _LOG = logging.getLogger(__name__)
@@ -91,7 +93,9 @@ def _sort_text(field: SortField) -> str:
 def _sort_field(text: str) -> SortField:
     """Return a field that a table states, which is never refused for how its column ends."""
     plain = _field(text)
-    return SortField.model_validate(parse_sort_field(plain) if isinstance(plain, str) else plain)
+    if isinstance(plain, str):
+        plain = dataclasses.asdict(parse_key(plain))
+    return SortField.model_validate(plain)
 
 
 def _field(text: str) -> Any:  # noqa: ANN401 - what pydantic makes a field of
@@ -191,7 +195,7 @@ def in_force(
             PartitionField.model_validate(_field(text)) for text in table.partition_by
         ),
         "partition": table.partition,
-        "sort_by": tuple(_sort_field(text) for text in table.sort_by),
+        "sort_by": _sort_fields(table),
         "cluster_by": table.cluster_by
         and ClusterSettings(**msgspec.structs.asdict(table.cluster_by)),
         "deletes": table.deletes,
@@ -224,6 +228,16 @@ def _refuse_other_identity(settings: TableSettings, table: Properties) -> None:
             "merges or reads",
             next_step="correct the settings, or change the table with `firnline properties apply`",
         )
+
+
+def _sort_fields(table: Properties) -> tuple[SortField, ...]:
+    return tuple(_sort_field(text) for text in table.sort_by)
+
+
+def sort_order(settings: TableSettings, records: Sequence[PropertiesRecord]) -> Order:
+    """Return the order of new parts: the table's own, or the settings' if it has no properties."""
+    said = current(records)
+    return order_of(settings.sort_by if said is None else _sort_fields(said))
 
 
 def current(records: Sequence[PropertiesRecord]) -> Properties | None:

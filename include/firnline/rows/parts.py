@@ -18,13 +18,14 @@ import pyarrow as pa
 
 from firnline.clock import Clock
 from firnline.ids import Ids
-from firnline.parquet.io import SortColumn, write_part
+from firnline.parquet.io import write_part
 from firnline.parquet.part import PartitionLevel, PartMetadata, WrittenPart
 from firnline.parquet.stats import from_table
 from firnline.paths import TablePaths
 from firnline.rows.conform import check_columns, conform_rows, newest_of_each_key
 from firnline.store.base import Store
 from firnline.types.hashes import Hashes
+from firnline.types.order import SortColumn
 from firnline.types.schema import SchemaUnion
 
 
@@ -148,7 +149,7 @@ class PartWriter:
             self.metadata, partition=partition, rows=rows.num_rows, digest=digest or ""
         )
         path = place.scratch / f"{name}.parquet"
-        size = write_part(
+        size, order = write_part(
             rows,
             path,
             sort_by=layout.sort_by,
@@ -169,6 +170,7 @@ class PartWriter:
                 stats=from_table(rows, layout.stats_columns),
                 hashes=self._hashes(partition),
                 digest=digest,
+                sorted_by=order,
             )
         )
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -19,6 +20,7 @@ from pydantic import (
 )
 
 from firnline.errors import UsageError
+from firnline.types.order import SortKey, parse_key, plain_key
 from firnline.units import format_duration, format_size, parse_duration, parse_size
 
 Transform = Literal["identity", "year", "month", "day", "hour", "bucket"]
@@ -28,7 +30,6 @@ _CALL = re.compile(r"(?P<name>[A-Za-z]+)\((?:(?P<n>[^,()]+),)?(?P<column>[^()]+)
 BUCKET = '"bucket(16, column)"'
 """A field of buckets as it stands in a list of YAML, which would be split at its comma."""
 _HALF = re.compile(r"bucket\([^)]*|[^(]*\)", re.IGNORECASE)
-_ORDER = re.compile(r"(?P<column>.*\S)\s+(?P<order>asc|desc)", re.IGNORECASE)
 _MISSPELT = re.compile(
     r"(?P<column>\S(?:.*?\S)?)\s+(?P<word>des|dsc|decs|dsec|descend(?:ing)?|ascend(?:ing)?|"
     r"(?:(?:asc|desc)\s+)?nulls\s+(?:first|last))",
@@ -145,7 +146,7 @@ class SortField(BaseModel):
         if not isinstance(value, str):
             return value
         _refuse_misspelt(value.strip())
-        return parse_sort_field(value)
+        return dataclasses.asdict(parse_key(value))
 
     @model_validator(mode="after")
     def _check(self) -> SortField:
@@ -153,23 +154,13 @@ class SortField(BaseModel):
         return self
 
     def __str__(self) -> str:
-        return f"{self.column} desc" if self.descending else self.column
+        return str(SortKey(self.column, self.descending))
 
     @model_serializer
     def _text(self) -> str | dict[str, object]:
-        # A column whose name ends in " desc" would be parsed as another one, " dsc" is refused.
-        plain = _ORDER.fullmatch(self.column) is None and not ends_misspelt(self.column)
-        if plain and self.column == self.column.strip():
-            return str(self)
-        return {"column": self.column, "descending": self.descending}
-
-
-def parse_sort_field(text: str) -> dict[str, object]:
-    """Parse ``carrier``, ``ts asc`` or ``ts desc``; what ends otherwise is a column with spaces."""
-    match = _ORDER.fullmatch(text.strip())
-    if match is None:
-        return {"column": text.strip(), "descending": False}
-    return {"column": match["column"], "descending": match["order"].lower() == "desc"}
+        if ends_misspelt(self.column):  # refused in the short form
+            return {"column": self.column, "descending": self.descending}
+        return plain_key(self)
 
 
 def ends_misspelt(text: str) -> bool:

@@ -11,7 +11,8 @@ holds it.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 from functools import cached_property
@@ -28,7 +29,7 @@ from firnline.errors import (
     UsageError,
 )
 from firnline.log import dated
-from firnline.log.parts_view import PartsView
+from firnline.log.parts_view import PartsView, orders
 from firnline.log.reader import LogObject, LogRead, read_log
 from firnline.log.records import Delete, LogContent, Marker
 from firnline.log.schema_changes import (
@@ -37,6 +38,7 @@ from firnline.log.schema_changes import (
     SchemaChange,
     hashes_now,
     line_now,
+    order_now,
     part_columns,
     pending,
     record_of,
@@ -59,6 +61,7 @@ from firnline.properties.record import PropertiesRecord
 from firnline.state.health import Watch
 from firnline.store.base import Store
 from firnline.types.hashes import Hashes
+from firnline.types.order import Order
 from firnline.types.values import Stats
 
 if TYPE_CHECKING:
@@ -130,6 +133,16 @@ class StateColumns:
         if not hashes or not self.changes:
             return hashes
         return hashes_now(self.columns_of(marker), hashes, self.schema)
+
+    def sorted_by(self, marker: Marker) -> Order:
+        """Return what a part says that its rows are sorted by, with the column names of the table.
+
+        Only speed may depend on it; nothing where the part says nothing.
+        """
+        order = marker.sorted_by()
+        if not order or not self.changes:
+            return order
+        return order_now(self.columns_of(marker), order, self.schema)
 
     def types_in_parts(self) -> dict[str, str]:
         """Return the types of columns by the table's names and by earlier names found in parts."""
@@ -267,6 +280,14 @@ class Snapshot(StateColumns):
             return []
         stats, hashes = self.stats_of(marker), self.hashes_of(marker)
         return [d for d in found if not self._pruner(d).matches_nothing(stats, hashes)]
+
+    def orders(self) -> Iterator[tuple[str, Counter[Order]]]:
+        """Yield each partition and how many of its live parts state which order (``sorted_by``)."""
+        if not self.changes:
+            yield from orders(self.partitions)
+            return
+        for partition, markers in self.partitions.items():
+            yield partition, Counter(map(self.sorted_by, markers))
 
     def hidden_whole(self, marker: Marker, deletes: Iterable[Delete]) -> bool:
         """Return True if statistics prove that one pending delete hides all rows of the part."""

@@ -242,4 +242,12 @@ MIRROR = (
         breaks="An older firnline removes files without their vectors, which then show rows twice.",
         caught_by=_VECTORS_TEST,
     ),
+    Mutation(
+        name="an order by floats is said to Iceberg",
+        file="include/firnline/mirror/iceberg/orders.py",
+        old="_ELSEWHERE = (DoubleType, FloatType)",
+        new="_ELSEWHERE = ()",
+        breaks="Files with a NaN are said to be in an order in which they are not.",
+        caught_by=("tests/unit/mirror/iceberg/test_orders.py",),
+    ),
 )

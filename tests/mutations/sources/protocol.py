@@ -489,6 +489,22 @@ PROTOCOL = (
         caught_by=("tests/unit/operations/verify/test_certificates.py",),
     ),
     Mutation(
+        name="row groups that are sorted each by itself are a sorted part",
+        file="include/firnline/parquet/footers.py",
+        old="or (footer.num_row_groups > 1 and not ours)",
+        new="",
+        breaks="An imported file is said to be sorted as a whole, in the log and to Iceberg.",
+        caught_by=("tests/unit/parquet/test_footers.py",),
+    ),
+    Mutation(
+        name="a checkpoint forgets what parts are sorted by",
+        file="include/firnline/log/checkpoint.py",
+        old='    return {**found, "k": marker.k} if marker.k else found',
+        new="    return found",
+        breaks="Parts are read again by analyze, and a mirror has no order for them.",
+        caught_by=("tests/unit/state/test_checkpoint.py",),
+    ),
+    Mutation(
         name="a position of any table is taken",
         file="include/firnline/read/appends.py",
         old="        if known.get(offset.seq, offset.digest) != offset.digest:",

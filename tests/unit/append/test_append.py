@@ -22,6 +22,7 @@ from firnline.parquet.part import PartMetadata, read_pairs
 from firnline.state.snapshot import read_snapshot
 from firnline.table import Table
 from firnline.types.digests import parse_digest
+from firnline.types.order import SortKey
 from tests.support.appends import START, TABLE, clock_of, keys, make, rows_of
 from tests.support.effort import examples
 
@@ -45,8 +46,10 @@ def test_an_append_of_several_partitions_is_one_log_file(tmp_path: Path) -> None
         q=0,
         s=february.s,
         g=february.g,
+        k=february.k,
     )
     assert parse_digest(february.g) is not None
+    assert february.sorted_by() == (SortKey("n"),)
     assert february.order() == (START, START)
     assert february.stats() == {"d": ("2013-02-01", "2013-02-01", 0), "n": (2, 3, 0)}
     found = [row["n"] for row in rows_of(table, tmp_path)]

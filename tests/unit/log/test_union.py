@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from firnline.errors import LogCorruptError
 from firnline.log.records import LogContent, Marker, with_unknown
 from firnline.log.union import Past, combine, is_live, union_parts
+from firnline.types.order import SortKey
 
 P = "t/_data/d=1/1.parquet"
 ONE, TWO = msgspec.Raw(b'{"v":[1,2,0]}'), msgspec.Raw(b'{"v":[1,3,0]}')
@@ -116,8 +117,8 @@ def test_a_part_is_live_from_when_it_came_until_it_died(
     assert is_live(marker(t=t, tmb=tmb), past) is live
 
 
-def marker_with(stats: str = "", hashes: str = "") -> Marker:
-    return Marker(p="t/_data/x.parquet", b=1, t=1, s=raw(stats), h=raw(hashes))
+def marker_with(stats: str = "", hashes: str = "", order: str = "") -> Marker:
+    return Marker(p="t/_data/x.parquet", b=1, t=1, s=raw(stats), h=raw(hashes), k=raw(order))
 
 
 def raw(text: str) -> msgspec.Raw:
@@ -128,6 +129,7 @@ STATED = st.builds(
     marker_with,
     st.sampled_from(["", '{"a":[1,2,0]}', '{"b":[1,2,0]}', '{"a":[0,9,0],"c":[1,1,0]}', "broken"]),
     st.sampled_from(["", '[[["a"],["long"],8,1,1]]', '[[["b"],["text"],0,1,9]]', "[1", '{"a":1}']),
+    st.sampled_from(["", '["a"]', '["a desc","b"]', '"a"', "[]"]),
 )
 
 
@@ -153,5 +155,6 @@ def test_bounds_and_hash_ranges_that_only_one_marker_states_are_kept() -> None:
 
 
 def test_a_text_that_cannot_be_read_gives_way_to_one_that_can() -> None:
-    found = combine(marker_with("broken", "[1"), marker_with('{"a":[1,2,0]}', "[]"))
+    found = combine(marker_with("broken", "[1", '"a"'), marker_with('{"a":[1,2,0]}', "[]", '["a"]'))
     assert (bytes(found.s), bytes(found.h)) == (b'{"a":[1,2,0]}', b"[]")
+    assert found.sorted_by() == (SortKey("a"),)

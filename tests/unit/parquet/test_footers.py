@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import io
+from pathlib import Path
+from typing import Any
 
 import msgspec
 import pyarrow as pa
@@ -11,7 +13,10 @@ import pytest
 
 from firnline.errors import StoreUnavailableError
 from firnline.parquet.footers import FooterFacts, FooterTask, FooterWanted, many_facts, read_facts
+from firnline.parquet.join import read_footer
 from firnline.parquet.part import PartMetadata
+from firnline.parquet.thrift import FALSE, I32, LIST, STRUCT, Items, Struct, encode
+from firnline.types.order import Order, SortKey
 from tests.support.histories import parquet_bytes
 from tests.support.world import MemoryStore, SetClock
 
@@ -32,6 +37,56 @@ def test_a_footer_says_rows_columns_bounds_and_who_wrote_it() -> None:
     facts = read_facts(store, task, FooterWanted(stats=("id",)))
     assert (facts.rows, facts.columns) == (2, {"id": "BIGINT", "name": "VARCHAR"})
     assert (facts.stats, facts.part, facts.error) == ({"id": (1, 3, 0)}, part, None)
+
+
+ORDER = [pq.SortingColumn(1, descending=True), pq.SortingColumn(0)]
+BY_NAME = (SortKey("name", descending=True), SortKey("id"))
+OURS = PartMetadata(table="t", partition="d=1", writer="append").to_pairs()
+
+
+def sorted_by(data: bytes) -> Order:
+    store, (task,) = stored(k=data)
+    facts = read_facts(store, task, FooterWanted())
+    assert facts.error is None
+    return facts.sorted_by
+
+
+def written(rows: pa.Table, order: list[pq.SortingColumn], **options: Any) -> bytes:
+    sink = io.BytesIO()
+    pq.write_table(rows, sink, sorting_columns=order, **options)
+    return sink.getvalue()
+
+
+def test_a_footer_says_what_rows_are_sorted_by() -> None:
+    assert sorted_by(written(ROWS, ORDER)) == BY_NAME
+    assert sorted_by(written(ROWS, ORDER[:1])) == BY_NAME[:1]
+    assert sorted_by(parquet_bytes(ROWS)) == ()
+
+
+def test_row_groups_that_are_sorted_each_by_itself_are_no_sorted_file() -> None:
+    assert sorted_by(written(ROWS, ORDER, row_group_size=1)) == ()
+    ours = ROWS.replace_schema_metadata(OURS)  # whose writers sort all rows of a part
+    assert sorted_by(written(ours, ORDER, row_group_size=1)) == BY_NAME
+
+
+def test_an_order_with_nulls_first_or_by_a_nested_column_has_no_form_here() -> None:
+    first = pq.SortingColumn(0, nulls_first=True)
+    assert sorted_by(written(ROWS, [ORDER[0], first])) == ()
+    nested = ROWS.append_column("s", pa.array([{"id": 1}, {"id": 2}]))
+    assert sorted_by(written(nested, [pq.SortingColumn(2)])) == ()
+
+
+@pytest.mark.parametrize("number", [2, 2**31 - 1, -1])
+def test_an_order_by_a_column_that_is_not_there_is_none(number: int, tmp_path: Path) -> None:
+    path = tmp_path / "x.parquet"
+    path.write_bytes(data := parquet_bytes(ROWS))
+    footer = read_footer(path).plain  # Arrow would not write it
+    key = Struct({1: (I32, number), 2: (FALSE, FALSE), 3: (FALSE, FALSE)})
+    for group in footer.structs(4):
+        group.put(4, LIST, Items(STRUCT, [key]))
+    end = encode(footer)
+    size = int.from_bytes(data[-8:-4], "little")
+    assert sorted_by(data[: -8 - size] + end + len(end).to_bytes(4, "little") + b"PAR1") == ()
 
 
 def test_many_come_in_their_order_and_a_broken_one_stops_none() -> None:

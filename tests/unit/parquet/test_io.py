@@ -14,20 +14,20 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from firnline.errors import PartUnreadableError, ScratchFullError, UsageError
-from firnline.kernel.task import SortKey
 from firnline.parquet.io import read_footer, read_local_footer, sort_rows, write_part
 from firnline.paths import Root
 from firnline.settings.load import SortField
 from firnline.store.base import Store
 from firnline.store.client import open_store
 from firnline.store.connect import forget_memory
+from firnline.types.order import SortKey
 
 TABLE = pa.table({"x": [3, None, 1, 2], "s": ["c", "n", "a", "b"]})
 
 
 def write(table: pa.Table, path: Path, **options: Any) -> int:
     given: dict[str, Any] = {"metadata": {}, "compression_level": 3, "row_group_rows": 1000}
-    return write_part(table, path, **(given | options))
+    return write_part(table, path, **(given | options)).bytes
 
 
 @pytest.fixture

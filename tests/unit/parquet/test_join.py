@@ -16,6 +16,7 @@ import pytest
 from firnline.errors import KernelError, PartUnreadableError
 from firnline.parquet.join import ZSTD, join, read_footer, state
 from firnline.parquet.thrift import decode
+from firnline.types.order import SortKey
 
 SCHEMA = pa.schema(
     {
@@ -144,7 +145,9 @@ def test_page_indexes_point_to_the_pages_of_the_new_file(tmp_path: Path) -> None
 
 def test_the_order_of_the_rows_stands_in_the_footer(tmp_path: Path) -> None:
     paths = [write(tmp_path / f"{n}.parquet", rows(n, 10)) for n in range(2)]
-    target = joined(tmp_path, *paths, sorted_by=[("price", True), ("id", False)])
+    target = joined(tmp_path, *paths)
+    order = (SortKey("price", descending=True), SortKey("id"))
+    assert state(target, order) == order
     for number in range(2):
         assert pq.read_metadata(target).row_group(number).sorting_columns == (
             pq.SortingColumn(3, descending=True, nulls_first=False),
@@ -155,13 +158,13 @@ def test_the_order_of_the_rows_stands_in_the_footer(tmp_path: Path) -> None:
 def test_the_order_is_stated_in_a_file_that_is_there(tmp_path: Path) -> None:
     path = write_duckdb(tmp_path / "a", rows(0, 5000))
     before = pq.read_table(path)
-    state(path, [("at", False)])
+    assert state(path, (SortKey("at"),)) == (SortKey("at"),)
     footer = pq.read_metadata(path)
     found = [footer.row_group(number).sorting_columns for number in range(footer.num_row_groups)]
     assert found == [(pq.SortingColumn(2),)] * 3
     assert pq.read_table(path).equals(before)
     bytes_before = path.read_bytes()
-    state(path, [("where", False)])  # no plain column
+    assert state(path, (SortKey("at"), SortKey("where"))) == ()  # no plain column
     assert path.read_bytes() == bytes_before
 
 

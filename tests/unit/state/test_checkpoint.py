@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -20,7 +21,7 @@ from firnline.errors import CheckpointError, InvariantError, SnapshotExpiredErro
 from firnline.log import checkpoint as checkpoint_encode
 from firnline.log import checkpoint as checkpoint_file
 from firnline.log import codec
-from firnline.log.parts_view import PartsView, dead, figures, totals
+from firnline.log.parts_view import PartsView, dead, figures, orders, totals
 from firnline.log.reader import LogRead
 from firnline.log.records import (
     NO_STATS,
@@ -29,6 +30,7 @@ from firnline.log.records import (
     LogTombstone,
     Marker,
     hashes_json,
+    sort_json,
     stats_json,
     with_unknown,
 )
@@ -41,6 +43,7 @@ from firnline.state.checkpoint import newest_usable
 from firnline.state.snapshot import Snapshot, build, read_snapshot
 from firnline.table import Table
 from firnline.types.hashes import HashRange
+from firnline.types.order import SortKey
 from tests.support import histories
 from tests.support.beside import Beside
 from tests.support.checkpoints import ALWAYS, assert_same, by_checkpoint, by_log, checkpoints
@@ -122,7 +125,7 @@ def test_every_key_of_a_marker_comes_back() -> None:
     stats = stats_json({"v": (-1, 9, 2), "ts": (None, None, 4)})
     path = "t/_data/d=é/"
     # A key that is added to markers has to get a column here.
-    assert set(Marker.__struct_fields__) == {*"pbtnqdoschg", "tmb"}
+    assert set(Marker.__struct_fields__) == {*"pbtnqdoschgk", "tmb"}
     markers = [
         Marker(path + "1.parquet", 7, 9),
         Marker(path + "2.parquet", 0, 0, tmb=0, n=0, q=0, d=(), o=0),
@@ -131,14 +134,19 @@ def test_every_key_of_a_marker_comes_back() -> None:
         Marker("t/_data/a/b/c.parquet", 1, 2, n=3),
         Marker("t/_data/a-b/c.parquet", 1, 2, n=3),
         Marker("t/_data/a-c/c.parquet", 1, 2, h=RANGES, g="r1:" + "0f" * 16),
+        Marker("t/_data/a-d/c.parquet", 1, 2, k=sort_json((SortKey("v"), SortKey("w", True)))),
     ]
     data = checkpoint_encode.encode(
-        checkpoint_file.CheckpointHead(seq=0, parts=7, covered=[], schemas=[]), markers, paths
+        checkpoint_file.CheckpointHead(seq=0, parts=8, covered=[], schemas=[]), markers, paths
     )
     parts = checkpoint_file.decode("t/_ckpt/x", data, paths).with_newer([])
     assert dict(parts.items()) == {m.p: m for m in markers}
     assert all(parts[m.p] == m for m in markers)
     assert sorted(parts) == sorted(m.p for m in markers)
+    assert isinstance(parts, PartsView)
+    found = dict(orders(parts.by_partition()))
+    assert found.pop("a-d") == {markers[-1].sorted_by(): 1}
+    assert {order for each in found.values() for order in each} == {()}
     assert "t/_data/d=é/4.parquet" not in parts
     assert all(p not in parts for p in ("t/_data/", "", "t/_data//no-uuid", "other", "t/_data/z"))
     assert world.store.objects == {}
@@ -161,6 +169,15 @@ def test_a_checkpoint_of_a_version_without_hash_ranges_is_read(
     assert found.h == (RANGES if known else NO_STATS)
     assert found.unknown() == ({"zz": msgspec.Raw(b"1")} if known else {})
     assert (found.p, found.n) == (marker.p, 3)
+
+
+def test_orders_need_no_marker_and_are_those_of_the_markers() -> None:
+    world = mixed()
+    quick, whole = by_checkpoint(world.table), by_log(world.table)
+    found = dict(orders(quick.partitions))
+    assert list(found) == list(quick.partitions)
+    assert found == dict(orders(whole.partitions)) == dict(whole.orders())
+    assert sum(found.values(), Counter()).total() == len(whole.live)
 
 
 def test_sums_need_no_marker_and_are_those_of_the_markers() -> None:

@@ -47,10 +47,11 @@ def analyze(
     """Fill in the statistics of parts from their footers; no part is rewritten.
 
     Of the columns of partition, order, key and ttl, and those of the setting statistics: use it
-    after a column was added there, or on parts of other clients. With --hashes it also reads the
-    columns of bucket fields and hash clusters, so that conditions on them skip parts of imports and
-    of older versions. Appends and merges state the same by themselves. Safe beside everything else,
-    and to stop at any time: the next run goes on.
+    after a column was added there, or on parts of other clients. Of a table with sort_by it also
+    states what footers say that rows are sorted by. With --hashes it also reads the columns of
+    bucket fields and hash clusters, so that conditions on them skip parts of imports and of older
+    versions. Appends and merges state the same by themselves. Safe beside everything else, and to
+    stop at any time: the next run goes on.
     """
     opened = open_target(table, settings)
     require_table(opened)
@@ -92,6 +93,7 @@ def _render_plan(data: dict[str, Any]) -> None:
         return
     columns = [output.Column("column", wrap=True), output.Column("parts that lack it", number=True)]
     lacking = {**data["lacking"], **data["lacking_hashes"]}
+    lacking["(sort order)"] = data["parts_without_order"]
     rows = [[name, output.number(count)] for name, count in lacking.items() if count]
     output.table(columns, rows)
     output.line()
@@ -158,7 +160,7 @@ def _render_report(data: dict[str, Any]) -> None:
         render_failures(data)
     output.pairs(
         [
-            ("columns", ", ".join([*data["plan"]["columns"], *_hashed(data["plan"])]) or "-"),
+            ("columns", ", ".join([*data["plan"]["columns"], *_more(data["plan"])]) or "-"),
             ("parts that state more", number(data["parts"])),
             ("parts without them", number(data["parts_without"])),
             ("replaced meanwhile", number(data["parts_gone"])),
@@ -169,5 +171,6 @@ def _render_report(data: dict[str, Any]) -> None:
     )
 
 
-def _hashed(plan: dict[str, Any]) -> list[str]:
-    return [name for name, parts in plan["lacking_hashes"].items() if parts]
+def _more(plan: dict[str, Any]) -> list[str]:
+    order = ["(sort order)"] if plan["parts_without_order"] else []
+    return [*order, *(name for name, parts in plan["lacking_hashes"].items() if parts)]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from statistics import median_low
 from typing import TYPE_CHECKING, Annotated, Any
@@ -19,10 +20,12 @@ from firnline.cli.options import (
     read_state,
 )
 from firnline.operations.health.histogram import histogram
+from firnline.units import counted
 
 if TYPE_CHECKING:
     from firnline.settings.load import MergeSettings, TableSettings
     from firnline.state.snapshot import Snapshot
+    from firnline.types.order import Order
 
 PartitionOption = Annotated[
     str | None,
@@ -51,7 +54,7 @@ def parts(
     as_json: JsonOption = False,
     settings: SettingsOption = None,
 ) -> None:
-    """Live parts by partition: how many, rows, bytes, sizes.
+    """Live parts by partition: how many, rows, bytes, sizes, what they are sorted by.
 
     Small parts, below 3/4 of merge.target_size and of merge.target_rows, are what a merge is for.
     """
@@ -69,11 +72,14 @@ def describe(settings: TableSettings, snapshot: Snapshot, glob: str | None) -> d
     """
     from firnline.log.parts_view import figures
     from firnline.operations.merge.tiers import full_from
+    from firnline.properties.in_force import sort_order
     from firnline.state.partitions import choose
 
     globs = [] if glob is None else [glob]
     chosen = frozenset(choose(snapshot.partitions, globs, of=settings.name))
     policy = settings.merge
+    wanted = sort_order(settings, snapshot.properties)
+    orders = {name: found for name, found in snapshot.orders() if name in chosen}
     found = [one for one in figures(snapshot.partitions) if one.partition in chosen]
     sizes = [size for one in found for size in one.sizes]
     rows = [count for one in found for count in one.rows]
@@ -85,9 +91,30 @@ def describe(settings: TableSettings, snapshot: Snapshot, glob: str | None) -> d
         "small_below_rows": None if policy.target_rows is None else full_from(policy.target_rows),
         "min_inputs": policy.min_inputs,
         "partitions": [
-            {"partition": one.partition, **_figures(one.sizes, one.rows, policy)} for one in found
+            {
+                "partition": one.partition,
+                **_figures(one.sizes, one.rows, policy),
+                **_sorted(orders.get(one.partition, Counter()), wanted),
+            }
+            for one in found
         ],
-        "total": _figures(sizes, rows, policy),
+        "total": _figures(sizes, rows, policy) | _sorted(sum(orders.values(), Counter()), wanted),
+    }
+
+
+def _sorted(orders: Counter[Order], wanted: Order) -> dict[str, Any]:
+    """Return how many parts state which order, the most frequent first.
+
+    ``wanted`` is today's: parts that state another one are counted too.
+    """
+    from firnline.types.order import is_other, plain_key
+
+    return {
+        "orders": [
+            {"sorted_by": [plain_key(key) for key in order], "parts": count}
+            for order, count in orders.most_common()
+        ],
+        "sorted_otherwise": sum(n for order, n in orders.items() if is_other(order, wanted)),
     }
 
 
@@ -114,6 +141,11 @@ def _render(data: dict[str, Any]) -> None:
     _table(data)
     output.line()
     output.line(_summary(data))
+    if other := data["total"]["sorted_otherwise"]:
+        output.line(
+            f"{counted(other, 'part')} state another order than sort_by: "
+            f"`firnline merge {data['table']} --full` sorts {'it' if other == 1 else 'them'} again."
+        )
 
 
 def _table(data: dict[str, Any]) -> None:
@@ -123,8 +155,27 @@ def _table(data: dict[str, Any]) -> None:
         *(output.Column(title, number=True, dispensable=rank) for title, rank in _TITLES.items()),
         output.Column("4K … 1G", style="cyan", dispensable=1),
     ]
-    rows = [[found["partition"] or "-", *_cells(found)] for found in data["partitions"]]
-    output.table(columns, rows, [f"{len(rows)} in all", *_cells(total)] if len(rows) > 1 else None)
+    stated = any(each["sorted_by"] for each in total["orders"])
+    if stated:
+        columns.append(output.Column("sorted by", dispensable=2))
+
+    def cells(found: dict[str, Any]) -> list[str]:
+        return [*_cells(found), *([_orders(found["orders"])] if stated else [])]
+
+    rows = [[found["partition"] or "-", *cells(found)] for found in data["partitions"]]
+    output.table(columns, rows, [f"{len(rows)} in all", *cells(total)] if len(rows) > 1 else None)
+
+
+def _orders(found: list[dict[str, Any]]) -> str:
+    """Return the orders in words, the number of parts behind each where there are several."""
+    texts = [", ".join(map(_key, each["sorted_by"])) or "not stated" for each in found]
+    if len(texts) < 2:
+        return "".join(texts)
+    return "; ".join(f"{text} ({each['parts']})" for text, each in zip(texts, found, strict=True))
+
+
+def _key(key: str | dict[str, Any]) -> str:
+    return key if isinstance(key, str) else f"{key['column']}{' desc' * key['descending']}"
 
 
 _TITLES = {

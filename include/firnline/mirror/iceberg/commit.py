@@ -15,7 +15,7 @@ from pyiceberg.table.metadata import TableMetadata, TableMetadataV2
 from pyiceberg.table.name_mapping import NameMapping
 from pyiceberg.table.refs import MAIN_BRANCH, SnapshotRefType
 from pyiceberg.table.snapshots import Snapshot
-from pyiceberg.table.sorting import UNSORTED_SORT_ORDER
+from pyiceberg.table.sorting import SortOrder
 from pyiceberg.table.update import (
     AddPartitionSpecUpdate,
     AddSchemaUpdate,
@@ -23,6 +23,7 @@ from pyiceberg.table.update import (
     AddSortOrderUpdate,
     AssertCreate,
     AssertCurrentSchemaId,
+    AssertDefaultSortOrderId,
     AssertLastAssignedFieldId,
     AssertRefSnapshotId,
     AssertTableUUID,
@@ -43,6 +44,7 @@ from firnline.mirror.iceberg import columns
 from firnline.mirror.iceberg.catalog import Opened
 from firnline.mirror.iceberg.head import ROOT, Head, position_of
 from firnline.mirror.iceberg.io import IMPLEMENTATION, PLACE, StateTooOldError, StoreIO, register
+from firnline.mirror.iceberg.orders import updates_of
 from firnline.mirror.iceberg.produce import Wanted, produce
 from firnline.mirror.position import Position
 from firnline.mirror.progress import OnProgress, silent
@@ -63,6 +65,8 @@ class Commit:
     head: Head | None
     wanted: Wanted
     position: Position
+    order: SortOrder
+    """The default sort order with it."""
     grace: int
     """Of the table, ms."""
     now_ms: int
@@ -92,6 +96,7 @@ def _append(change: Commit, head: Head) -> bool:
     mapping = columns.mapping_of(schema, former)
     updates = [
         *_schema(metadata, schema),
+        *updates_of(metadata, change.order),
         *_properties(metadata, _wanted_properties(opened, mapping)),
         *_put(snapshot),
         *_expire(change, metadata, mapping),
@@ -104,6 +109,10 @@ def _append(change: Commit, head: Head) -> bool:
         AssertCurrentSchemaId.model_validate({"current-schema-id": metadata.current_schema_id}),
         AssertLastAssignedFieldId.model_validate(
             {"last-assigned-field-id": metadata.last_column_id}
+        ),
+        # Files name a new order by the number that it gets if nobody adds one meanwhile.
+        AssertDefaultSortOrderId.model_validate(
+            {"default-sort-order-id": metadata.default_sort_order_id}
         ),
     ]
     if not change.in_time():
@@ -150,8 +159,8 @@ def _first(change: Commit) -> TableMetadata:
             "partition-specs": [UNPARTITIONED_PARTITION_SPEC],
             "default-spec-id": UNPARTITIONED_PARTITION_SPEC.spec_id,
             "last-partition-id": PARTITION_FIELD_ID_START - 1,
-            "sort-orders": [UNSORTED_SORT_ORDER],
-            "default-sort-order-id": UNSORTED_SORT_ORDER.order_id,
+            "sort-orders": [change.order],
+            "default-sort-order-id": change.order.order_id,
             "properties": _wanted_properties(opened, columns.mapping_of(schema, ())),
         }
     )
@@ -164,7 +173,7 @@ def _begin(metadata: TableMetadata) -> Iterator[TableUpdate]:
     yield SetCurrentSchemaUpdate.model_validate({"schema-id": -1})
     yield AddPartitionSpecUpdate(spec=UNPARTITIONED_PARTITION_SPEC)
     yield SetDefaultSpecUpdate.model_validate({"spec-id": -1})
-    yield AddSortOrderUpdate.model_validate({"sort-order": UNSORTED_SORT_ORDER})
+    yield AddSortOrderUpdate.model_validate({"sort-order": metadata.sort_order()})
     yield SetDefaultSortOrderUpdate.model_validate({"sort-order-id": -1})
     yield SetLocationUpdate(location=metadata.location)
     yield SetPropertiesUpdate(updates=metadata.properties)

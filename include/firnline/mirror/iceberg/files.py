@@ -33,7 +33,12 @@ _TIMES = (TimestampType, TimestamptzType)
 
 
 def data_file(
-    url: str, marker: Marker, stats: Stats, columns: Mapping[str, str], schema: Schema
+    url: str,
+    marker: Marker,
+    stats: Stats,
+    columns: Mapping[str, str],
+    schema: Schema,
+    order: int | None = None,
 ) -> DataFile:
     """Return a part as a data file.
 
@@ -43,6 +48,7 @@ def data_file(
         stats: its statistics, with the table's names and types.
         columns: column -> SQL type.
         schema: of the Iceberg table.
+        order: number of the sort order in which its rows are; None: not known.
     """
     assert marker.n is not None, "see publish: such a part holds the mirror"
     ids = {field.name: field for field in schema.fields}
@@ -58,7 +64,7 @@ def data_file(
             found = None if value is None else bound(field.field_type, columns[name], value)
             if found is not None:
                 bounds[field.field_id] = found
-    return _file(url, marker.n, marker.b, nulls, low, high)
+    return _file(url, marker.n, marker.b, nulls, low, high, order)
 
 
 def _file(
@@ -68,6 +74,7 @@ def _file(
     nulls: Mapping[int, int],
     low: Mapping[int, bytes],
     high: Mapping[int, bytes],
+    order: int | None = None,
 ) -> DataFile:
     made = DataFile.from_args(
         content=DataFileContent.DATA,
@@ -85,7 +92,7 @@ def _file(
         key_metadata=None,
         split_offsets=None,
         equality_ids=None,
-        sort_order_id=None,
+        sort_order_id=order,
     )
     made.spec_id = 0
     return made

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import cache
 
 import msgspec
 from pyiceberg.exceptions import CommitFailedException, TableAlreadyExistsError
@@ -28,6 +29,7 @@ from firnline.mirror.iceberg.commit import Commit, commit
 from firnline.mirror.iceberg.files import data_file
 from firnline.mirror.iceberg.head import Head, read_head, refuse_second, replay
 from firnline.mirror.iceberg.hold import hold_of
+from firnline.mirror.iceberg.orders import Orders, plan_orders
 from firnline.mirror.iceberg.produce import Wanted
 from firnline.mirror.iceberg.shown import list_records, put_record
 from firnline.mirror.planned import Planned
@@ -39,6 +41,7 @@ from firnline.properties.in_force import put_within, waits
 from firnline.state.snapshot import Snapshot
 from firnline.table import Table
 from firnline.types.formats import ending
+from firnline.types.order import order_of
 from firnline.types.sql import SqlType
 
 NAME = "iceberg"
@@ -59,10 +62,15 @@ class Next(Planned):
     state: State
     columns: str
     """Digest of the columns."""
-    schema: Schema
+    orders: Orders
     hold: Hold | None
     warning: str = ""
     """Of what may be left of the mirror elsewhere."""
+
+    @property
+    def schema(self) -> Schema:
+        """The schema with it."""
+        return self.orders.schema
 
     @property
     def position(self) -> Position | None:
@@ -180,6 +188,8 @@ def plan_on(table: Table, opened: Opened, head: Head | None, now: int, base: Bas
     snapshot, settings = base.snapshot, base.table.settings
     _refuse_many(snapshot, settings.name)
     wanted = columns.kinds_of(settings.name, snapshot.schema)
+    known = () if head is None else head.table.metadata.sort_orders
+    orders = plan_orders(known, order_of(settings.sort_by), _schema(head, wanted))
     hold = hold_of(snapshot)
     difference = Difference((), ())
     if hold is None:
@@ -201,7 +211,7 @@ def plan_on(table: Table, opened: Opened, head: Head | None, now: int, base: Bas
         difference=difference,
         state=state_of(snapshot),
         columns=columns.digest(wanted),
-        schema=_schema(head, wanted),
+        orders=orders,
         hold=hold,
         warning=warning,
     )
@@ -250,6 +260,7 @@ def _commit(table: Table, found: Next, position: Position, progress: OnProgress)
         head=head,
         wanted=_wanted(table, found, position, progress),
         position=position,
+        order=found.orders.default,
         grace=found.grace,
         now_ms=found.now_ms,
         # A machine that was suspended must not publish a state of long ago.
@@ -293,7 +304,7 @@ def _snapshot_id(ident: str) -> int:
 
 
 def _files(found: Next, markers: Iterable[Marker]) -> Iterable[DataFile]:
-    snapshot = found.base.snapshot
+    snapshot, number_of = found.base.snapshot, cache(found.orders.number_of)
     for marker in markers:
         yield data_file(
             found.opened.root.url_of(marker.p),
@@ -301,6 +312,7 @@ def _files(found: Next, markers: Iterable[Marker]) -> Iterable[DataFile]:
             snapshot.stats_of(marker),
             snapshot.schema,
             found.schema,
+            number_of(snapshot.sorted_by(marker)),
         )
 
 

@@ -1,4 +1,7 @@
-"""Plan an analyze: the live parts that lack bounds or hash ranges which the table keeps of them."""
+"""Plan an analyze: the live parts that lack what the table keeps of them.
+
+That is bounds, hash ranges, and what their rows are sorted by.
+"""
 
 from __future__ import annotations
 
@@ -39,7 +42,7 @@ class Hashed:
 
 @dataclass(frozen=True, slots=True)
 class Lacking:
-    """A part that lacks bounds or hash ranges."""
+    """A part that lacks bounds, hash ranges or its order."""
 
     partition: str
     marker: Marker
@@ -47,11 +50,18 @@ class Lacking:
     """Name in the part, by column of the table without bounds."""
     hashed: Mapping[Hashed, Hashed] = field(default_factory=dict)
     """With the names in the part, by what the part states no range of."""
+    order: bool = False
+    """True if it does not state what its rows are sorted by."""
+
+    @property
+    def of_footer(self) -> bool:
+        """Return True if its footer may state what it lacks."""
+        return bool(self.columns) or self.order
 
     @property
     def steps(self) -> int:
         """Return how often it is opened: for its footer, and for columns to hash."""
-        return bool(self.columns) + bool(self.hashed)
+        return self.of_footer + bool(self.hashed)
 
     def stats_from(self, facts: FooterFacts) -> Stats:
         """Return the bounds that a footer states, by their names in the part.
@@ -96,6 +106,11 @@ class AnalyzePlan:
         return not self.lacking
 
     @property
+    def without_order(self) -> int:
+        """Return the number of parts that do not state what they are sorted by."""
+        return sum(part.order for part in self.lacking)
+
+    @property
     def steps(self) -> int:
         """Return the number of footers to read, and of parts with columns to hash."""
         return sum(part.steps for part in self.lacking)
@@ -105,6 +120,7 @@ class AnalyzePlan:
         """Return what is to be stated, in words."""
         hashed = dict.fromkeys(str(each) for part in self.lacking for each in part.hashed)
         words = [f"statistics of {', '.join(self.columns)}"] if self.columns else []
+        words += ["sort orders"] if self.without_order else []
         words += [f"hash ranges of {', '.join(hashed)}"] if hashed else []
         return " and ".join(words)
 
@@ -120,6 +136,7 @@ class AnalyzePlan:
             "columns_unknown": list(self.unknown),
             "parts": len(self.lacking),
             "parts_complete": self.complete,
+            "parts_without_order": self.without_order,
             "parts_to_hash": sum(bool(part.hashed) for part in self.lacking),
             "requests": self.steps,
             "lacking": {column: by_column[column] for column in self.columns},
@@ -138,6 +155,8 @@ def plan_analyze(
     hashes: bool = False,
 ) -> AnalyzePlan:
     """Find the parts whose markers lack bounds that their footers may have, or hash ranges.
+
+    Of a table with ``sort_by`` also those that do not state what their rows are sorted by.
 
     Args:
         snapshot: the state to plan on.
@@ -159,8 +178,15 @@ def plan_analyze(
             missing = _missing(snapshot, marker, columns)
             ranges = _not_hashed(snapshot, marker, kept)
             not_hashed += bool(ranges) and not hashes
-            if missing or (ranges and hashes):
-                lacking.append(Lacking(partition, marker, missing, ranges if hashes else {}))
+            found = Lacking(
+                partition,
+                marker,
+                missing,
+                ranges if hashes else {},
+                order=bool(settings.sort_by) and not marker.sorted_by(),
+            )
+            if found.steps:
+                lacking.append(found)
             else:
                 complete += 1
     return AnalyzePlan(

@@ -1,8 +1,8 @@
 """Fill in what markers of parts lack: no part is written, only markers are restated.
 
-Bounds come from footers, hash ranges from the columns that are hashed. A part never changes, so
-what it says of itself is true for ever: a restated marker is united
-with the one that the log has by then, and with nothing if a rival has replaced the part meanwhile.
+Bounds and sort orders come from footers, hash ranges from the columns that are hashed. A part never
+changes, so what it says of itself is true for ever: a restated marker is united with the one that
+the log has by then, and with nothing if a rival has replaced the part meanwhile.
 Each transaction restates the markers of ``BATCH`` parts, so a run that is stopped has done what it
 has committed, and the next one reads the other footers.
 """
@@ -20,7 +20,7 @@ from firnline.commit.base import Base, take_base
 from firnline.commit.change import Change
 from firnline.commit.transaction import commit
 from firnline.errors import CommitConflictError, RunFailedError
-from firnline.log.records import NO_STATS, Marker, hashes_json, stats_json
+from firnline.log.records import NO_STATS, Marker, hashes_json, sort_json, stats_json
 from firnline.log.txn_file import Counts, RunIdentity
 from firnline.operations.analyze.plan import AnalyzePlan, Lacking, plan_analyze
 from firnline.operations.options import AnalyzeOptions
@@ -92,11 +92,12 @@ def run_analyze(
 ) -> AnalyzeReport:
     """State the bounds of the columns ``statistics_columns`` where a footer has them.
 
-    With ``hashes`` also the ranges of hashes, of parts that state none.
+    Of a table with ``sort_by`` also what rows are sorted by, of parts that do not state it, and
+    with ``hashes`` the ranges of hashes, of parts that state none.
 
-    Requests: those of ``take_base``; per part that lacks bounds one ranged GET, two if its footer
-    has more than 64 KiB; those of ``counted_ranges``; four for the probe of the store, and two PUT
-    per ``BATCH`` parts.
+    Requests: those of ``take_base``; per part that lacks bounds or its order one ranged GET,
+    two if its footer has more than 64 KiB; those of ``counted_ranges``; four for the probe of the
+    store, and two PUT per ``BATCH`` parts.
 
     Memory: that of a snapshot, and the footers of 64 parts; with ``hashes`` 8 times the columns of
     a row group.
@@ -185,7 +186,7 @@ class _Run:
 
     def _read(self, batch: Sequence[Lacking]) -> Iterator[tuple[Lacking, Marker | None]]:
         """Yield what is to be restated, for every footer and for every part that is hashed."""
-        for part, facts in self._footers([part for part in batch if part.columns]):
+        for part, facts in self._footers([part for part in batch if part.of_footer]):
             yield part, self._restated(part, facts)
         to_hash = [part for part in batch if part.hashed]
         if to_hash:
@@ -207,9 +208,11 @@ class _Run:
             self._fail(part, facts.error, facts.next_step)
             return None
         stats = part.stats_from(facts)
-        if not self._has_rows(part, facts.rows) or not stats:
+        order = facts.sorted_by if part.order else ()
+        if not self._has_rows(part, facts.rows) or not (stats or order):
             return None
-        return _marker(part, facts.rows, s=stats_json(stats))
+        s = stats_json(stats) if stats else NO_STATS
+        return _marker(part, facts.rows, s=s, k=sort_json(order))
 
     def _hashed(self, part: Lacking, found: Counted) -> Marker | None:
         """Return the marker with the ranges that were counted; None if there are none."""
@@ -276,10 +279,14 @@ class _Run:
 
 
 def _marker(
-    part: Lacking, rows: int, s: msgspec.Raw = NO_STATS, h: msgspec.Raw = NO_STATS
+    part: Lacking,
+    rows: int,
+    s: msgspec.Raw = NO_STATS,
+    h: msgspec.Raw = NO_STATS,
+    k: msgspec.Raw = NO_STATS,
 ) -> Marker:
     known = part.marker
-    return Marker(p=known.p, b=known.b, t=known.t, n=rows, s=s, h=h)
+    return Marker(p=known.p, b=known.b, t=known.t, n=rows, s=s, h=h, k=k)
 
 
 def _change(found: Sequence[tuple[str, Marker]], named: str) -> Change:

@@ -14,6 +14,7 @@ from firnline.parquet.footers import FooterFacts
 from firnline.paths import NULL_VALUE, TablePaths, quote_value
 from firnline.settings.load import PartitionField, TableSettings
 from firnline.store.base import ObjectMeta
+from firnline.types.order import Order
 from firnline.types.schema import SchemaUnion
 from firnline.types.values import Scalar, Stats
 
@@ -66,6 +67,8 @@ class PlannedFile:
     bytes: int
     stats: Stats
     in_place: bool
+    sorted_by: Order = ()
+    """What its footer states of all of its rows."""
     row_groups: tuple[tuple[int, int], ...] = ()
     """Of a file that is split: rows and uncompressed bytes of each."""
 
@@ -240,7 +243,13 @@ def _planned(
         if not split:
             raise
         return PlannedFile(
-            facts.key, None, facts.rows, facts.bytes, facts.stats, False, facts.row_groups
+            facts.key,
+            None,
+            facts.rows,
+            facts.bytes,
+            facts.stats,
+            in_place=False,
+            row_groups=facts.row_groups,
         )
     if not in_place and facts.bytes > COPY_LIMIT and settings.root.startswith("s3://"):
         raise UsageError(
@@ -248,7 +257,8 @@ def _planned(
             "one request",
             next_step=f"copy it to {paths.data_dir} by other means and import that folder",
         )
-    return PlannedFile(facts.key, partition, facts.rows, facts.bytes, facts.stats, in_place)
+    known = facts.rows, facts.bytes, facts.stats
+    return PlannedFile(facts.key, partition, *known, in_place, facts.sorted_by)
 
 
 def _check(facts: FooterFacts) -> None:

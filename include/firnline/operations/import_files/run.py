@@ -19,7 +19,7 @@ from firnline.commit.base import take_base
 from firnline.commit.outputs import Outputs
 from firnline.errors import UsageError
 from firnline.kernel.engine import Engine
-from firnline.log.records import LogContent, Marker, hashes_json, stats_json
+from firnline.log.records import LogContent, Marker, hashes_json, sort_json, stats_json
 from firnline.operations.import_files.plan import (
     ImportedFrom,
     ImportPlan,
@@ -363,10 +363,11 @@ class _Work:
 
 
 def _marker(file: PlannedFile, key: str, t: int, q: int) -> Marker:
-    return Marker(p=key, b=file.bytes, t=t, n=file.rows, q=q, s=stats_json(file.stats))
+    stats, order = stats_json(file.stats), sort_json(file.sorted_by)
+    return Marker(p=key, b=file.bytes, t=t, n=file.rows, q=q, s=stats, k=order)
 
 
 def _written(part: WrittenPart, t: int, q: int) -> Marker:
     stats, hashes = stats_json(part.stats), hashes_json(part.hashes)
-    rows, digest = part.rows, part.digest
-    return Marker(p=part.key, b=part.bytes, t=t, n=rows, q=q, s=stats, h=hashes, g=digest)
+    rows, digest, order = part.rows, part.digest, sort_json(part.sorted_by)
+    return Marker(p=part.key, b=part.bytes, t=t, n=rows, q=q, s=stats, h=hashes, g=digest, k=order)

@@ -31,6 +31,7 @@ from firnline.operations.merge.finishing import FEWEST, waits_for
 from firnline.operations.merge.groups import LeftAlone, PlannedGroup
 from firnline.settings.load import ClusterSettings, MergeSettings, TableSettings
 from firnline.state.snapshot import Snapshot
+from firnline.types.order import Order, is_other
 from firnline.types.schema import normalise
 from firnline.types.values import bound_key, canonical
 
@@ -68,6 +69,7 @@ def plan_clusters(
     ready: Sequence[Marker],
     *,
     finish: bool = False,
+    order: Order = (),
 ) -> tuple[list[PlannedGroup], list[LeftAlone]]:
     """Return groups of overlapping runs of a partition, and the other parts with reasons.
 
@@ -78,6 +80,7 @@ def plan_clusters(
         partition: path.
         ready: parts that may be merged at all.
         finish: bring the partition to the fewest runs.
+        order: write parts anew that state another order than this one; empty: none.
     """
     policy, target = settings.merge, settings.merge.target_size
     tier = tiers.Tier(
@@ -97,13 +100,26 @@ def plan_clusters(
         left |= dict.fromkeys((m.p for m in parts), IN_ORDER)
         groups += _pieces(found, snapshot, cluster, policy)
     grouped = {m.p for group in groups for m in group}
-    alone = [m for m in ready if m.p not in grouped and not snapshot.is_settled(m, partition)]
+    alone = [
+        m
+        for m in ready
+        if m.p not in grouped
+        and (not snapshot.is_settled(m, partition) or sorted_otherwise(snapshot, [m], order))
+    ]
     groups += [[m] for m in alone]
     grouped |= {m.p for m in alone}
     return (
         [_group(snapshot, settings, cluster, partition, parts) for parts in groups],
         [LeftAlone(m.p, partition, m.b, left[m.p]) for m in ready if m.p not in grouped],
     )
+
+
+def sorted_otherwise(snapshot: Snapshot, parts: Sequence[Marker], wanted: Order) -> bool:
+    """Return True if a part states that its rows are in another order than the wanted one.
+
+    What replaces it states the wanted one, or none: it is not written again for this.
+    """
+    return bool(wanted) and any(is_other(snapshot.sorted_by(m), wanted) for m in parts)
 
 
 def outputs_of(size: int, target: int) -> int:
@@ -123,8 +139,8 @@ def _group(
         d.id: d for m in parts for d in snapshot.pending_deletes(m, partition)
     }
     ordered = tuple(sorted(parts, key=lambda m: (*m.order(), m.p)))
-    # One part alone only loses its deleted rows, or gets the current columns: its run stays the
-    # same.
+    # One part alone only loses its deleted rows, or gets the current columns or order: its run
+    # stays the same.
     size = sum(map(tiers.sizer(policy), parts))
     outputs = 1 if len(parts) == 1 else outputs_of(size, policy.target_size)
     columns = splits.slicing_columns(settings, snapshot.schema)

@@ -10,12 +10,13 @@ from firnline.commit import keys
 from firnline.errors import UsageError
 from firnline.log.records import Delete, Marker
 from firnline.operations.merge import splits, tiers
-from firnline.operations.merge.clusters import plan_clusters
+from firnline.operations.merge.clusters import plan_clusters, sorted_otherwise
 from firnline.operations.merge.finishing import FEWEST, finished_at, may_shrink, waits_for
 from firnline.operations.merge.groups import FIXED_REQUESTS, LeftAlone, MergePlan, PlannedGroup
 from firnline.settings.load import MergeSettings, TableSettings
 from firnline.state.partitions import choose
 from firnline.state.snapshot import Snapshot
+from firnline.types.order import Order, order_of
 from firnline.types.schema import normalise
 from firnline.types.values import bound_key
 
@@ -40,7 +41,8 @@ def plan_merge(
         now_ms: wall clock, for ``settle`` and ``finish_after``.
         partitions: globs over partition paths; empty for all.
         max_bytes: bytes to read at most; None for the table's ``max_bytes_per_run``.
-        full: bring every partition to the fewest parts, as if it were finished and settled.
+        full: bring every partition to the fewest parts, as if it were finished and settled, and to
+            today's ``sort_by``: parts that state another order are written anew.
         excluded: parts that could not be read earlier in this run.
 
     Raises:
@@ -77,11 +79,14 @@ class _Planner:
     due: int | None = None
     """Time at which the first of what waits may go on, unix ms."""
     size: Callable[[Marker], int] = field(init=False)
+    order: Order = field(init=False)
+    """What parts have to be sorted by, those that state an order; empty: they stay as they are."""
     runs: Mapping[str | None, int] = field(default_factory=dict)
     """Sizes of the split groups of the partition that is being planned, by run."""
 
     def __post_init__(self) -> None:
         self.size = tiers.sizer(self.settings.merge)
+        self.order = order_of(self.settings.sort_by) if self.full else ()
 
     def add(self, partition: str) -> None:
         snapshot, settings = self.snapshot, self.settings
@@ -92,10 +97,18 @@ class _Planner:
         ready = self._ready(partition, parts, finish=finish)
         if settings.cluster_by is not None:
             found, rest = plan_clusters(
-                snapshot, settings, settings.cluster_by, partition, ready, finish=finish
+                snapshot,
+                settings,
+                settings.cluster_by,
+                partition,
+                ready,
+                finish=finish,
+                order=self.order,
             )
         else:
-            found, rest = _group(snapshot, settings, partition, ready, finish=finish)
+            found, rest = _group(
+                snapshot, settings, partition, ready, finish=finish, order=self.order
+            )
         self.groups += found
         self.left += rest
 
@@ -205,6 +218,7 @@ def _group(
     ready: list[Marker],
     *,
     finish: bool,
+    order: Order,
 ) -> tuple[list[PlannedGroup], list[LeftAlone]]:
     policy = settings.merge
     tier = tiers.Tier(policy.target_size, policy.min_inputs, policy.max_parts_per_group)
@@ -217,7 +231,8 @@ def _group(
         deletes = {d.id: d for m in run for d in snapshot.pending_deletes(m, partition)}
         total = sum(map(size, run))
         pays = tiers.shrinks if finish else tiers.worthwhile
-        if deletes or pays(splits.count(run), total, tier) or _old_form(snapshot, run):
+        again = _old_form(snapshot, run) or sorted_otherwise(snapshot, run, order)
+        if deletes or again or pays(splits.count(run), total, tier):
             ordered = sorted(run, key=lambda m: (*m.order(), m.p))
             slices = splits.slices_of(settings, run) if columns else 1
             group = PlannedGroup(partition, tuple(ordered), tuple(deletes.values()), slices)

@@ -15,7 +15,7 @@ from typing import Any
 import msgspec
 
 from firnline.ids import uuid7_time_ms
-from firnline.log.records import Marker, stats_json
+from firnline.log.records import Marker, sort_json, stats_json
 from firnline.operations.rebuild.copies import copies_of
 from firnline.operations.rebuild.names import Names, names_of
 from firnline.parquet.footers import FooterFacts
@@ -313,6 +313,7 @@ def _marker(facts: FooterFacts, part: PartMetadata | None, meta: ObjectMeta) -> 
         o=part.o if part is not None and part.o != (0, 0) else None,
         s=stats_json(facts.stats),
         g=part.digest or None if part is not None else None,
+        k=sort_json(facts.sorted_by),
     )
 
 

@@ -21,7 +21,7 @@ from firnline.errors import (
 from firnline.kernel.convert import RowCheck, row_check
 from firnline.kernel.intake import refuse_outside
 from firnline.kernel.task import Limits
-from firnline.log.records import Marker, hashes_json, stats_json
+from firnline.log.records import Marker, hashes_json, sort_json, stats_json
 from firnline.operations.replace.plan import Span
 from firnline.parquet.part import WrittenPart
 from firnline.predicate.tree import to_sql
@@ -74,6 +74,7 @@ class NewRows:
                 s=stats_json(part.stats),
                 h=hashes_json(part.hashes),
                 g=part.digest,
+                k=sort_json(part.sorted_by),
             )
             for part in self.parts
         )

@@ -22,8 +22,8 @@ from firnline.errors import (
     UsageError,
 )
 from firnline.kernel.engine import Engine, running
-from firnline.kernel.task import KernelInput, KernelResult, KernelTask, SortKey
-from firnline.log.records import Marker, hashes_json, stats_json
+from firnline.kernel.task import KernelInput, KernelResult, KernelTask
+from firnline.log.records import Marker, hashes_json, sort_json, stats_json
 from firnline.log.txn_file import Counts, RunIdentity
 from firnline.operations.committer import Done
 from firnline.operations.evolve.plan import evolved
@@ -46,6 +46,7 @@ from firnline.parquet.part import PartMetadata
 from firnline.settings.load import TableSettings
 from firnline.state.snapshot import Snapshot
 from firnline.table import Table
+from firnline.types.order import SortKey
 from firnline.types.sql import fold_name
 
 _UNREADABLE = (PartUnreadableError.__name__, PartGoneError.__name__)
@@ -389,6 +390,7 @@ def replacing(
             c=old.c,
             h=hashes_json(part.hashes),
             g=part.digest,
+            k=sort_json(part.sorted_by),
         )
         for group, result in done
         for old in group.parts

@@ -22,6 +22,7 @@ from firnline.state.health import unknown_parts
 from firnline.state.snapshot import Snapshot
 from firnline.state.survey import LogSurvey, TxnSurvey
 from firnline.store.base import ObjectMeta
+from firnline.types.order import order_text
 from firnline.types.schema import normalise, widens
 from firnline.types.sql import fold_name
 from firnline.units import counted
@@ -34,6 +35,7 @@ TXN_KEPT = 100
 """Transactions that retention never removes (docs/format.md, "Clean-up")."""
 SHOWN = 100
 """Findings of one kind that are listed one by one."""
+_ALL_ROWS = "select * from _rows"
 _REBUILD = "see what `firnline rebuild --dry-run` would bring back"
 
 
@@ -487,6 +489,7 @@ class FooterCheck:
                 f"has {counted(facts.rows, 'row')}, and the log states {marker.n}", _BACKUP,
             )  # fmt: skip
         self._check_columns(facts)
+        self._check_order(facts)
         self._check_origin(facts)
 
     def finish(self) -> None:
@@ -518,6 +521,24 @@ class FooterCheck:
         if found:
             parts = self._otherwise.setdefault(tuple(found), _Sum())
             parts.add(facts.key, self.live[facts.key].b)
+
+    def _check_order(self, facts: FooterFacts) -> None:
+        """Compare what marker and footer state that the rows are sorted by; either may say nothing.
+
+        A footer that says more than its marker is of an older version: analyze reads it.
+        """
+        stated = self.live[facts.key].sorted_by()
+        if not stated or stated == facts.sorted_by:
+            return
+        footer = order_text(facts.sorted_by) or "nothing"
+        name = self.paths.parse_part(facts.key).partition
+        only = f" --partitions {shlex.quote(name)}" if name else ""
+        self._add(
+            "warning", "footer-order", facts.key,
+            f"is sorted by {footer} as its footer states, and by {order_text(stated)} by the log",
+            f"its rows are right, and are read right; `firnline rewrite {self.table}{only}"
+            f" --sql '{_ALL_ROWS}'` sorts them and states it again",
+        )  # fmt: skip
 
     def _tell_columns(self) -> None:
         """Report one finding for all parts that differ in the same columns, and one call for all.

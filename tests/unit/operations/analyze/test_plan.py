@@ -4,36 +4,44 @@ from __future__ import annotations
 
 from typing import Any
 
+import msgspec
 import pytest
 
 from firnline.errors import UsageError
 from firnline.log.reader import LogObject, LogRead
-from firnline.log.records import LogContent, Marker, stats_json
+from firnline.log.records import NO_STATS, LogContent, Marker, sort_json, stats_json
 from firnline.operations.analyze.plan import AnalyzePlan, Lacking, plan_analyze
 from firnline.parquet.footers import FooterFacts
 from firnline.paths import TablePaths
 from firnline.settings.load import TableSettings
 from firnline.state.snapshot import build
+from firnline.types.order import SortKey
 from firnline.types.values import Stats
 
 PATHS = TablePaths("t")
 SCHEMA = {"id": "BIGINT", "name": "VARCHAR", "ratio": "DOUBLE", "key": "UUID", "blob": "BLOB"}
 BOUNDS = (1, 2, 0)
+SORTED = sort_json((SortKey("id"),))
 
 
 def plan(
     *parts: tuple[str, Stats],
     partitions: tuple[str, ...] = (),
     stated: list[str] | None = None,
+    order: msgspec.Raw = SORTED,
     **given: Any,
 ) -> AnalyzePlan:
-    """The plan for live parts of (partition, statistics); ``stated`` are those of a file alone."""
+    """The plan for live parts of (partition, statistics); ``stated`` are those of a file alone.
+
+    All of them state ``order``.
+    """
     markers = [
         Marker(
             p=PATHS.data_part(partition, f"018bcfe5-6800-7000-8000-{number:012x}"),
             b=100,
             t=1,
             s=stats_json(stats),
+            k=order,
         )
         for number, (partition, stats) in enumerate(parts)
     ]
@@ -62,6 +70,18 @@ def test_a_part_that_lacks_bounds_of_a_column_of_the_settings_is_read() -> None:
     assert data["lacking"] == {"id": 1, "name": 2}
     assert data["partitions"] == {"d=1": 1, "d=2": 1}
     assert (data["parts"], data["parts_complete"], data["requests"]) == (2, 1, 2)
+
+
+def test_a_part_of_a_sorted_table_that_does_not_state_its_order_is_read() -> None:
+    parts: list[tuple[str, Stats]] = [("d=1", {"id": BOUNDS}), ("d=2", {"id": BOUNDS})]
+    found = plan(*parts, sort_by=["id"], order=msgspec.Raw(b'"by id, of a later version"'))
+    assert [(p.columns, p.order, p.steps) for p in found.lacking] == [({}, True, 1)] * 2
+    assert found.named == "statistics of id and sort orders"
+    assert found.to_json()["parts_without_order"] == 2
+    assert plan(*parts, sort_by=["id"]).nothing_to_do
+    # Another order than today's is stated as well: the footer would say the same.
+    assert plan(*parts, sort_by=["id desc"]).nothing_to_do
+    assert plan(*parts, statistics=["id"], order=NO_STATS).nothing_to_do
 
 
 def test_columns_of_which_no_footer_has_bounds_are_not_looked_for() -> None:

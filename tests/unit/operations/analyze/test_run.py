@@ -8,6 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -17,7 +18,8 @@ from firnline.clock import SystemClock
 from firnline.commit.base import take_base
 from firnline.errors import StoreUnavailableError
 from firnline.kernel.local import LocalEngine
-from firnline.log.records import Marker
+from firnline.log import codec
+from firnline.log.records import NO_STATS, Marker
 from firnline.log.txn_file import RunIdentity
 from firnline.operations.analyze import run as analyze
 from firnline.operations.analyze.run import AnalyzeFailedError, AnalyzeReport, run_analyze
@@ -38,6 +40,7 @@ from firnline.operations.restore.run import run_restore
 from firnline.operations.verify.run import run_verify
 from firnline.settings.load import TableSettings
 from firnline.store.probe import forget
+from firnline.types.order import SortKey
 from tests.support.log_tables import snapshot, v1_live
 from tests.support.reading import visible_ids
 from tests.support.v1_client import V1Client
@@ -322,3 +325,48 @@ def test_a_restore_to_before_an_analyze_undoes_nothing() -> None:
     run_restore(world.table, RestoreOptions(to=1), RUN, lambda _: None)
     assert set(snapshot(world).live) == parts
     assert bounds(world) == before
+
+
+SORTED: dict[str, Any] = {"sort_by": ["x desc", "id"]}
+BY_X = (SortKey("x", descending=True), SortKey("id"))
+
+
+def forgotten(world: World) -> None:
+    """Take the orders out of the log: a version before they were stated has written it."""
+    for key in [k for k in world.store.objects if k.startswith(world.table.paths.log_dir)]:
+        content = codec.decode(key, world.store.objects[key][0], world.table.paths)
+        markers = [msgspec.structs.replace(m, k=NO_STATS) for m in content.markers]
+        data = codec.encode(msgspec.structs.replace(content, markers=markers))
+        world.store.objects[key] = (data, world.store.objects[key][1])
+
+
+def test_parts_of_a_sorted_table_say_in_the_log_what_their_footers_say_of_the_order() -> None:
+    world = world_of(wanted=(), **SORTED)
+    assert {m.sorted_by() for m in live(world)} == {BY_X}
+    assert call(world).plan["parts"] == 0
+    forgotten(world)
+    before = [(m.p, m.g, m.s) for m in live(world)]
+    report = call(world)
+    assert (report.parts, report.plan["parts_without_order"]) == (6, 6)
+    assert [(m.p, m.g, m.s) for m in live(world)] == before
+    assert {m.sorted_by() for m in live(world)} == {BY_X}
+    assert not run_verify(world.table, VerifyOptions(deep=True)).findings
+    assert call(world).plan["parts"] == 0
+
+
+def test_bounds_and_order_are_taken_from_one_look_at_the_footer() -> None:
+    world = world_of(wanted=("x", "id"), **SORTED)
+    forgotten(world)
+    report = call(world)
+    assert (report.parts, report.plan["requests"]) == (6, 6)
+    assert sorted(bounds(world)) == [(n, n, 1) for n in range(6)]
+    assert {m.sorted_by() for m in live(world)} == {BY_X}
+
+
+def test_a_footer_that_says_nothing_of_the_order_leaves_the_part_without() -> None:
+    world = world_of(wanted=())
+    keep(world, **SORTED)
+    report = call(world)
+    # Bounds of the columns that it is sorted by now are another matter.
+    assert report.plan["parts_without_order"] == 6
+    assert {m.sorted_by() for m in live(world)} == {()}

@@ -12,13 +12,16 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from firnline.clock import SystemClock
 from firnline.commit.base import take_base
 from firnline.commit.transaction import Change, commit
 from firnline.errors import FindingsError, UsageError
+from firnline.kernel.local import LocalEngine
 from firnline.log import codec, txn_file
 from firnline.log.records import LogContent, Marker
-from firnline.log.txn_file import Counts
-from firnline.operations.options import VerifyOptions
+from firnline.log.txn_file import Counts, RunIdentity
+from firnline.operations.options import RewriteOptions, VerifyOptions
+from firnline.operations.rewrite.run import run_rewrite
 from firnline.operations.verify.run import VerifyReport, refuse_findings, run_verify
 from firnline.parquet.footers import FooterFacts, FooterTask, FooterWanted
 from firnline.parquet.part import PartMetadata
@@ -388,7 +391,9 @@ def replaced(world: World, key: str, rows: pa.Table, part: PartMetadata | None =
     """Another Parquet file under a live part's name, of the size that the log states."""
     sink = io.BytesIO()
     pairs = {} if part is None else part.to_pairs()
-    pq.write_table(rows.replace_schema_metadata(pairs), sink)
+    order = state(world).live[key].sorted_by()
+    sorting = [pq.SortingColumn(rows.column_names.index(k.column), k.descending) for k in order]
+    pq.write_table(rows.replace_schema_metadata(pairs), sink, sorting_columns=sorting or None)
     rewrite(world, key, sink.getvalue())
     marker = state(world).live[key]
     for log in logs(world):
@@ -453,6 +458,45 @@ def test_parts_that_differ_in_other_columns_have_the_same_call() -> None:
 def test_a_footer_without_some_of_the_columns_fits() -> None:
     world = filled()
     replaced(world, some_part(world), pa.table({"id": [1, 2, 3]}))
+    assert kinds(world) == {}
+
+
+def stating(world: World, key: str, order: str) -> None:
+    """Let the log say something else of what a part is sorted by."""
+    for log in logs(world):
+        content = codec.decode(log, world.store.objects[log][0], world.table.paths)
+        markers = [
+            msgspec.structs.replace(m, k=msgspec.Raw(order.encode())) if m.p == key else m
+            for m in content.markers
+        ]
+        rewrite(world, log, codec.encode(msgspec.structs.replace(content, markers=markers)))
+
+
+def test_a_marker_that_states_another_order_than_the_footer_is_named_with_what_mends_it(
+    tmp_path: Path,
+) -> None:
+    world = filled()
+    key = some_part(world)
+    stating(world, key, '["name desc","id"]')
+    report = verify(world)
+    assert (report.kinds, report.healthy) == ({"footer-order": 1}, False)
+    (found,) = report.findings
+    assert (found.object, found.severity) == (key, "warning")
+    assert found.sentence == (
+        "is sorted by id as its footer states, and by name desc, id by the log"
+    )
+    assert "`firnline rewrite t --partitions day=0 --sql 'select * from _rows'`" in found.next_step
+    assert kinds(world, deep=False) == {}
+    options = RewriteOptions(sql="select * from _rows", partitions=("day=0",))
+    engine = LocalEngine(lambda: world.table.store, tmp_path, world.ids, SystemClock())
+    run_rewrite(world.table, lambda: engine, options, RunIdentity(run_id="r"))
+    assert kinds(world) == {}
+
+
+@pytest.mark.parametrize("order", ['["id"]', "[]", '"id"', "7", '[{"by":"id"}]'])
+def test_a_marker_that_states_no_order_or_none_that_reads_is_no_finding(order: str) -> None:
+    world = filled()
+    stating(world, some_part(world), order)
     assert kinds(world) == {}
 
 
