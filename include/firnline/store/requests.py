@@ -58,7 +58,7 @@ class Requests:
         self.backend = backend
         self.counters = Counters()
         self._bucket = bucket
-        self._clock = clock
+        self.clock = clock
         self._policy = policy
         self._lock = threading.Lock()
 
@@ -163,7 +163,7 @@ class Requests:
 
         policy = self._policy if attempts is None else self._policy.bounded(attempts)
         try:
-            return with_retry(policy, self._clock, attempt, lambda: self.count(retries=1))
+            return with_retry(policy, self.clock, attempt, lambda: self.count(retries=1))
         except RequestFailed as error:
             raise self.error(kind, key, error.failure) from None
 
