@@ -233,6 +233,17 @@ def with_retry(
     def may_repeat(error: BaseException) -> bool:
         return isinstance(error, RequestFailed) and error.failure.kind == "transient"
 
+    try:
+        return call()
+    except RequestFailed as error:
+        first = [error]
+
+    def call_again() -> T:
+        if first:
+            raise first.pop()
+        return call()
+
+    # Only now: tenacity costs as much as it takes to read a log file from a local folder.
     retrying = Retrying(
         stop=used_up,
         wait=wait_random_exponential(multiplier=policy.first_wait, max=policy.longest_wait),
@@ -241,4 +252,4 @@ def with_retry(
         sleep=lambda _: None,
         reraise=True,
     )
-    return retrying(call)
+    return retrying(call_again)
