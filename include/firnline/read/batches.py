@@ -8,11 +8,14 @@ in which rows are hidden, or in which a column has another name or type.
 from __future__ import annotations
 
 import re
+import threading
 from collections import deque
 from collections.abc import Callable, Generator, Iterator, Sequence
-from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
+from queue import SimpleQueue
+from typing import NamedTuple
 
 import msgspec
 import numpy as np
@@ -33,12 +36,22 @@ from firnline.types.sql import fold_name
 
 GAP = 2**14
 """Maximum bytes between two columns that are fetched with one request; as in DuckDB."""
+_SMALL_GROUP = 16 * 2**20
+"""Maximum bytes, not compressed, of a row group that is decoded at once."""
 SAME = re.compile(
     r"U?(TINYINT|SMALLINT|INTEGER|BIGINT)|FLOAT|DOUBLE|BOOLEAN|VARCHAR|BLOB|DATE|DECIMAL\(.*\)"
     r"|TIMESTAMP( WITH TIME ZONE)?"
 )
 """Types for which Arrow's reader and DuckDB give the same Arrow type, with the same values."""
 _Batches = Iterator[pa.RecordBatch]
+_Opened = tuple[ReadPart, _Batches]
+"""A part and its batches that are left."""
+
+
+class _Ended(NamedTuple):
+    """The end of a thread's work."""
+
+    error: BaseException | None
 
 
 class _UnlikeError(Exception):
@@ -77,7 +90,9 @@ def _rows(
     """Yield the rows of the plain parts, and then those of all others."""
     ahead = Ahead(decoder.batches, limits, deque(plain))
     with closing(ahead.batches()) as batches:
-        yield from batches
+        for batch in batches:
+            for start in range(0, len(batch), BATCH_ROWS):
+                yield batch.slice(start, BATCH_ROWS)
     left = [*(part for part in task.parts if not part.as_stored), *ahead.unlike]
     if left:
         others = msgspec.structs.replace(task, parts=tuple(left))
@@ -86,58 +101,114 @@ def _rows(
 
 @dataclass
 class Ahead:
-    """Decodes a batch of each of several parts at a time, as many as threads and memory allow."""
+    """Decodes several parts at a time, as many as threads and memory allow."""
 
     decode: Callable[[ReadPart], _Batches]
     limits: Limits
     todo: deque[ReadPart]
     unlike: list[ReadPart] = field(default_factory=list)
     """Parts that were not decoded."""
-    _open: list[tuple[ReadPart, _Batches]] = field(default_factory=list)
-    _running: dict[Future[pa.RecordBatch | None], tuple[ReadPart, _Batches]] = field(
-        default_factory=dict
-    )
+    _open: list[_Opened] = field(default_factory=list)
+    """Parts that have been begun, and that no thread decodes now."""
+    _done: SimpleQueue[pa.RecordBatch | _Ended] = field(default_factory=SimpleQueue)
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+    _wanted: int = 0
+    """Batches that are being decoded, or are and were not taken."""
     _largest: int = 1
     """Bytes of the largest batch until now."""
+    _closed: bool = False
 
     def batches(self) -> Generator[pa.RecordBatch]:
         """Yield all batches. No thread waits for the reader: Python joins them when it ends."""
         pool = ThreadPoolExecutor(self.limits.threads, "firnline-decode")
+        working = 0
         try:
-            self._start(pool)
-            while self._running:
-                for future in wait(self._running, return_when=FIRST_COMPLETED).done:
-                    batch = self._taken(future)
-                    self._start(pool)
-                    if batch is not None:
-                        yield batch
+            while working := working + self._start(pool, self.limits.threads - working):
+                batch = self._take()
+                if batch is None:
+                    working -= 1
+                else:
+                    yield batch
         finally:
+            self._closed = True
             pool.shutdown(wait=True, cancel_futures=True)
 
-    def _start(self, pool: ThreadPoolExecutor) -> None:
-        most = max(1, min(self.limits.threads, self.limits.memory // self._largest))
-        while len(self._running) < most and (self._open or self.todo):
-            if self._open:
-                part, rows = self._open.pop()
-            else:
-                part = self.todo.popleft()
-                rows = self.decode(part)
-            self._running[pool.submit(next, rows, None)] = part, rows
-
-    def _taken(self, future: Future[pa.RecordBatch | None]) -> pa.RecordBatch | None:
-        """Return a batch that was decoded; None: the part has no more."""
-        part, rows = self._running.pop(future)
+    def _take(self) -> pa.RecordBatch | None:
+        """Wait for a batch; None: a thread has ended. Raises what made it end."""
+        found = self._done.get()
+        if not isinstance(found, _Ended):
+            with self._lock:
+                self._wanted -= 1
+            return found
         try:
-            batch = future.result()
-        except _UnlikeError:
-            # Parts of a table look alike: the others are not opened to find out.
-            self.unlike += [part, *self.todo]
-            self.todo.clear()
+            if found.error is not None:
+                raise found.error
+        finally:
+            del found  # else the error, by its frames, would keep itself and all that they hold
+        return None
+
+    def _most(self) -> int:
+        """Return the maximum of ``_wanted``: with two for a thread none waits for the next one."""
+        return max(1, min(2 * self.limits.threads, self.limits.memory // self._largest))
+
+    def _start(self, pool: ThreadPoolExecutor, free: int) -> int:
+        """Let threads work; return how many began."""
+        begun = 0
+        with self._lock:
+            while begun < free and self._wanted < self._most():
+                opened = self._open.pop() if self._open else self._next()
+                if opened is None:
+                    break
+                self._wanted += 1
+                begun += 1
+                pool.submit(self._work, opened)
+        return begun
+
+    def _next(self) -> _Opened | None:
+        """Begin a part. The caller holds the lock."""
+        if not self.todo:
             return None
-        if batch is not None:
+        part = self.todo.popleft()
+        return part, self.decode(part)
+
+    def _work(self, opened: _Opened | None) -> None:
+        """Decode until there is no more part, or as many batches as may be wait to be taken.
+
+        A thread that had to be given every batch would wait for the reader before each.
+        """
+        try:
+            while opened is not None:
+                opened = self._after(opened, self._decoded(*opened))
+        except BaseException as error:  # noqa: BLE001 -- the reader raises it
+            self._done.put(_Ended(error))
+        else:
+            self._done.put(_Ended(None))
+
+    def _decoded(self, part: ReadPart, rows: _Batches) -> pa.RecordBatch | None:
+        """Return the next batch; None: the part has no more."""
+        try:
+            return next(rows, None)
+        except _UnlikeError:
+            with self._lock:
+                # Parts of a table look alike: the others are not opened to find out.
+                self.unlike += [part, *self.todo]
+                self.todo.clear()
+            return None
+
+    def _after(self, opened: _Opened, batch: pa.RecordBatch | None) -> _Opened | None:
+        """Give a batch to the reader; return what to decode next, None for nothing."""
+        with self._lock:
+            if batch is None:
+                found = None if self._closed else self._next()
+                self._wanted -= found is None
+                return found
             self._largest = max(self._largest, batch.nbytes)
-            self._open.append((part, rows))
-        return batch
+            self._done.put(batch)
+            if self._wanted < self._most() and not self._closed:
+                self._wanted += 1
+                return opened
+            self._open.append(opened)
+            return None
 
 
 class _Decoder:
@@ -199,12 +270,14 @@ class Stored:
         Requests: one per row group, more for columns that lie apart; none if the part is small.
         """
         for number in range(self.file.num_row_groups):
+            group = self.file.metadata.row_group(number)
             if isinstance(self.source, PartFile) and self.source.size > WHOLE:
-                self.source.hold(_spans(self.file.metadata.row_group(number), names))
+                self.source.hold(_spans(group, names))
             if names:
-                yield from self.file.iter_batches(BATCH_ROWS, [number], names, use_threads=False)
+                rows = _rows_at_once(group)
+                yield from self.file.iter_batches(rows, [number], names, use_threads=False)
             else:
-                yield from _nothing(self.file.metadata.row_group(number).num_rows)
+                yield from _nothing(group.num_rows)
 
 
 @contextmanager
@@ -232,6 +305,13 @@ def _check_text(column: pa.StringArray) -> None:
     data = column.buffers()[2]
     if data is not None and np.frombuffer(data, np.int8).min(initial=0) < 0:
         column.validate(full=True)
+
+
+def _rows_at_once(group: pq.RowGroupMetaData) -> int:
+    """Return the rows of a batch: a small row group is decoded whole, its rest would cost more."""
+    if group.num_rows <= 2 * BATCH_ROWS and group.total_byte_size <= _SMALL_GROUP:
+        return int(group.num_rows)
+    return BATCH_ROWS
 
 
 def _nothing(rows: int) -> _Batches:

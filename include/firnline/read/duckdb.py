@@ -288,7 +288,11 @@ def checked(task: ReadTask, connection: Connection, *, placed: bool = False) -> 
 
     Raises as ``relation``.
     """
-    kinds = {name: sql_type(connection, name, kind) for name, kind in task.needed}
+    spelled: dict[str, str] = {}  # DuckDB is asked once for each type, not for each column
+    for name, kind in task.needed:
+        if kind not in spelled:
+            spelled[kind] = sql_type(connection, name, kind)
+    kinds = {name: spelled[kind] for name, kind in task.needed}
     taken = {fold_name(name) for name in kinds}
     if (placed or task.primary_key) and taken.intersection(RESERVED):
         raise UsageError(

@@ -14,7 +14,8 @@ import re
 import threading
 from collections import OrderedDict
 from collections.abc import Sequence
-from typing import Any
+from functools import cache
+from typing import Any, TypeGuard
 from urllib.parse import quote, unquote
 
 from fsspec.spec import AbstractFileSystem
@@ -87,7 +88,7 @@ class PartFiles(AbstractFileSystem):  # type: ignore[misc]  # fsspec has no type
 
         Raises StoreAccessError as ``InFolder.file_of``.
         """
-        path = store.file_of(part.key) if isinstance(store, InFolder) else None
+        path = store.file_of(part.key) if _keeps_files(store) else None
         if path is None or not _NO_PATTERN.fullmatch(path):
             return None
         if self._keep_failure:
@@ -234,6 +235,16 @@ class PartFile:
     def close(self) -> None:
         """Mark the file as closed; no resource is held."""
         self.closed = True
+
+
+def _keeps_files(store: Store) -> TypeGuard[InFolder]:
+    return _is_in_folder(type(store))
+
+
+@cache
+def _is_in_folder(kind: type) -> bool:
+    """Return True for classes with the methods of ``InFolder``: Python looks for them slowly."""
+    return issubclass(kind, InFolder)
 
 
 def is_gone(key: str) -> PartGoneError:

@@ -122,8 +122,8 @@ class Scan(Shown):
         hidden rows or other column types, and every part if there is a ``where`` or a key.
 
         Memory: ``memory`` bytes for DuckDB or for batches decoded ahead, a batch (65,536 rows), and
-        per thread its first batch and the column chunks of one row group. Beyond that, one row per
-        key is chosen on disk.
+        per thread its first batch (up to 131,072 rows of a row group of at most 16 MiB) and the
+        column chunks of one row group. Beyond that, one row per key is chosen on disk.
 
         Raises, also while it is read:
             PartGoneError, PartUnreadableError, StoreError, ScratchFullError, KernelError.

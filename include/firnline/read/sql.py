@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 
@@ -142,13 +143,22 @@ def _scan(columns: Sequence[tuple[str, str]], urls: Sequence[str]) -> str:
 
     Columns of a file are matched by name, and values cast, when the file is opened.
     """
-    fields = ", ".join(
-        f"{quote_text(name)}: {{name: {quote_text(name)}, type: {quote_text(kind)}, "
-        "default_value: NULL}"
-        for name, kind in columns
-    )
-    files = ", ".join(map(quote_text, urls))
-    return f"read_parquet([{files}], schema = MAP {{{fields}}}, hive_partitioning = false)"
+    names, kinds = _texts([name for name, _ in columns]), _texts([kind for _, kind in columns])
+    fields = f"list_zip({names}, {kinds}, CAST(NULL AS VARCHAR[]))"
+    held = "STRUCT(name VARCHAR, type VARCHAR, default_value VARCHAR)[]"
+    schema = f"map({names}, CAST({fields} AS {held}))"
+    return f"read_parquet({_texts(urls)}, schema = {schema}, hive_partitioning = false)"
+
+
+def _texts(texts: Sequence[str]) -> str:
+    """Return a list of texts in SQL, as one text that DuckDB splits.
+
+    It parses one long text much faster than many, and that of a relation several times for each
+    query on top. With 30 columns and 30 files this saves 3 ms of 13.
+    """
+    joined = "".join(texts)
+    between = next(mark for mark in map(chr, range(10, sys.maxunicode)) if mark not in joined)
+    return f"string_split({quote_text(between.join(texts))}, {quote_text(between)})"
 
 
 def _last_of_each_key(task: ReadTask, rows: str, partition_of: tuple[int, int]) -> str:

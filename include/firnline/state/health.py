@@ -290,9 +290,10 @@ class Watch:
 def _in_background(store: Store, look: Callable[[], Transactions]) -> Future[Transactions]:
     """Run a request in a thread, so that the reader does not wait for it.
 
-    Only a client of a real store may be used from several threads.
+    Only a client of a real store may be used from several threads. A folder is listed in less time
+    than a thread takes to start.
     """
-    if isinstance(store, ObjectClient):
+    if isinstance(store, ObjectClient) and not store.in_folder:
         executor = ThreadPoolExecutor(1, thread_name_prefix="firnline-txn")
         found = executor.submit(look)
         executor.shutdown(wait=False)

@@ -25,7 +25,7 @@ import obstore
 from firnline.clock import Clock, SystemClock
 from firnline.errors import ObjectNotFoundError, OutcomeUnknownError, StoreError
 from firnline.paths import Root
-from firnline.store import transfer
+from firnline.store import folder, transfer
 from firnline.store.access import StoreAccess
 from firnline.store.base import Counters, Deleted, ObjectMeta
 from firnline.store.connect import open_backend
@@ -84,6 +84,11 @@ class ObjectClient:
     def counters(self) -> Counters:
         """Counts of the requests sent, retries included."""
         return self._requests.counters
+
+    @property
+    def in_folder(self) -> bool:
+        """True if the objects are files, which answer before a thread has started."""
+        return self._requests.backend.scheme == "file"
 
     def put_new(self, key: str, data: bytes) -> None:
         """Put an object create-only; see ``Store.put_new`` and ``firnline.store.create``."""
@@ -170,6 +175,9 @@ class ObjectClient:
 
         def get() -> bytes:
             self._requests.count(get=1)
+            found = self._from_folder(key)
+            if found is not None:
+                return found
             result = obstore.get(self._requests.readable(key), key)
             return self._body(result, result.meta["size"])
 
@@ -182,6 +190,9 @@ class ObjectClient:
 
         def get() -> bytes:
             self._requests.count(get=1)
+            found = self._from_folder(key, start, length)
+            if found is not None:
+                return found
             span = (start, start + length)
             try:
                 result = obstore.get(self._requests.readable(key), key, options={"range": span})
@@ -197,6 +208,14 @@ class ObjectClient:
     def file_of(self, key: str) -> str | None:
         """Return the path of a file in a local folder, None in other stores; no request."""
         return self._requests.file_of(key)
+
+    def _from_folder(self, key: str, start: int = 0, length: int | None = None) -> bytes | None:
+        """Return the bytes of a local file; None if obstore has to be asked."""
+        path = self.file_of(key) if folder.is_usual(key) else None
+        found = None if path is None else folder.read_file(path, start, length)
+        if found is not None:
+            self._requests.count(bytes_in=len(found))
+        return found
 
     def _body(self, result: GetResult, expected: int) -> bytes:
         body = bytes(result.bytes())
@@ -261,9 +280,12 @@ class ObjectClient:
         return self._each(keys, length)
 
     def _each(self, keys: Sequence[str], length: int | None) -> Iterator[tuple[str, bytes | None]]:
-        in_folder = self._requests.backend.scheme == "file"
-        at_once = transfer.AT_ONCE_IN_FOLDER if in_folder else transfer.CONCURRENCY
-        return transfer.each(keys, lambda key: (key, self._or_none(key, length)), at_once)
+        def one(key: str) -> tuple[str, bytes | None]:
+            return key, self._or_none(key, length)
+
+        if self.in_folder:
+            return transfer.each_in_folder(keys, one, self._requests.clock)
+        return transfer.each(keys, one)
 
     def _or_none(self, key: str, length: int | None) -> bytes | None:
         try:
@@ -342,8 +364,8 @@ def _objects(requests: Requests, prefix: str, start_after: str | None) -> Iterat
         nonlocal stream
         try:
             if stream is None:
-                store, folder = requests.listable(prefix), prefix.rstrip("/")
-                stream = obstore.list(store, folder, offset=after, chunk_size=PAGE)
+                store, below = requests.listable(prefix), prefix.rstrip("/")
+                stream = obstore.list(store, below, offset=after, chunk_size=PAGE)
             rows = next(stream, ())
         except LIBRARY_ERRORS:
             requests.count(list=1)

@@ -58,7 +58,7 @@ class Requests:
         self.backend = backend
         self.counters = Counters()
         self._bucket = bucket
-        self._clock = clock
+        self.clock = clock
         self._policy = policy
         self._lock = threading.Lock()
 
@@ -163,7 +163,7 @@ class Requests:
 
         policy = self._policy if attempts is None else self._policy.bounded(attempts)
         try:
-            return with_retry(policy, self._clock, attempt, lambda: self.count(retries=1))
+            return with_retry(policy, self.clock, attempt, lambda: self.count(retries=1))
         except RequestFailed as error:
             raise self.error(kind, key, error.failure) from None
 
@@ -233,6 +233,17 @@ def with_retry(
     def may_repeat(error: BaseException) -> bool:
         return isinstance(error, RequestFailed) and error.failure.kind == "transient"
 
+    try:
+        return call()
+    except RequestFailed as error:
+        first = [error]
+
+    def call_again() -> T:
+        if first:
+            raise first.pop()
+        return call()
+
+    # Only now: tenacity costs as much as it takes to read a log file from a local folder.
     retrying = Retrying(
         stop=used_up,
         wait=wait_random_exponential(multiplier=policy.first_wait, max=policy.longest_wait),
@@ -241,4 +252,4 @@ def with_retry(
         sleep=lambda _: None,
         reraise=True,
     )
-    return retrying(call)
+    return retrying(call_again)

@@ -235,9 +235,17 @@ def _nanoseconds_of(value: object) -> int:
 
 def parse_nanoseconds(value: object) -> int:
     """Return the nanoseconds of a date or timestamp text since 1970-01-01T00:00Z."""
-    match = _TIME.fullmatch(value) if isinstance(value, str) else None
+    if not isinstance(value, str):
+        raise _no_time(value)
+    return _text_nanoseconds(value)
+
+
+@lru_cache(maxsize=4096)
+def _text_nanoseconds(value: str) -> int:
+    """Return the same for a text: a plan asks for that of a bound or literal several times."""
+    match = _TIME.fullmatch(value)
     if match is None:
-        raise ValueError(f"{value!r} is not a date or time such as 2013-01-31 or 2013-01-31 12:00")
+        raise _no_time(value)
     year, month, day = (int(piece) for piece in match["date"].split("-"))
     days = days_from_civil(year, month, day)
     hour, minute, second = (int(match[name] or 0) for name in ("hour", "minute", "second"))
@@ -245,6 +253,10 @@ def parse_nanoseconds(value: object) -> int:
         raise ValueError(f"{value!r} is not in the calendar")
     seconds = hour * 3600 + minute * 60 + second - _offset_seconds(match["zone"] or "Z")
     return days * _DAY_NS + seconds * 1_000_000_000 + int((match["fraction"] or "").ljust(9, "0"))
+
+
+def _no_time(value: object) -> ValueError:
+    return ValueError(f"{value!r} is not a date or time such as 2013-01-31 or 2013-01-31 12:00")
 
 
 def _offset_seconds(zone: str) -> int:

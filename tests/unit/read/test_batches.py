@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import datetime
+import gc
 import io
 import random
 import threading
+import weakref
 from collections import deque
 from collections.abc import Iterator
 from decimal import Decimal
@@ -23,7 +25,7 @@ from firnline.log.txn_file import RunIdentity
 from firnline.operations.delete.run import run_delete
 from firnline.operations.options import DeleteOptions
 from firnline.read import duckdb
-from firnline.read.batches import SAME, Ahead
+from firnline.read.batches import SAME, Ahead, Stored
 from firnline.read.duckdb import BATCH_ROWS, Limits
 from firnline.read.files import WHOLE
 from firnline.read.scan import Scan
@@ -174,6 +176,27 @@ def test_batches_are_of_bounded_size() -> None:
     assert sorted(len(batch) for batch in reader) == [BATCH_ROWS // 2, BATCH_ROWS]
 
 
+def test_a_small_row_group_is_decoded_at_once_and_given_in_batches(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    decoded: list[int] = []
+    batches = Stored.batches
+
+    def watched(stored: Stored, names: list[str]) -> Iterator[pa.RecordBatch]:
+        for batch in batches(stored, names):
+            decoded.append(len(batch))
+            yield batch
+
+    monkeypatch.setattr(Stored, "batches", watched)
+    small, large = 3 * BATCH_ROWS // 2, 5 * BATCH_ROWS // 2
+    for rows, expected in ((small, [small]), (large, [BATCH_ROWS] * 2 + [BATCH_ROWS // 2])):
+        world = table_of(pa.table({"a": range(rows)}))
+        found = firnline.scan(world.table).to_arrow()
+        assert sorted(found["a"].to_pylist()) == list(range(rows))
+        assert decoded == expected
+        decoded.clear()
+
+
 @pytest.mark.parametrize(
     ("columns", "spans"), [(None, 1), (["b"], 1), (["a", "d"], 2)], ids=["all", "one", "apart"]
 )
@@ -223,3 +246,50 @@ def test_as_many_batches_are_decoded_at_a_time_as_memory_allows(memory: int, alo
     ahead = Ahead(decode, Limits(memory, 4, Path("spill")), parts)
     assert sum(len(batch) for batch in ahead.batches()) == 4 * 500
     assert (most == 1) is alone
+
+
+def test_a_thread_goes_on_without_the_reader_as_far_as_two_batches_for_each_thread() -> None:
+    lock, decoded = threading.Lock(), 0
+    full = threading.Event()
+
+    def decode(_part: ReadPart) -> Iterator[pa.RecordBatch]:
+        nonlocal decoded
+        for _ in range(10):
+            with lock:
+                decoded += 1
+                if decoded == 5:  # one that was taken, and two for each thread
+                    full.set()
+            yield pa.record_batch({"a": [0]})
+
+    parts = deque(ReadPart(key=name, bytes=1, place=0, partition=0) for name in "abc")
+    ahead = Ahead(decode, Limits(10**9, 2, Path("spill")), parts)
+    batches = ahead.batches()
+    next(batches)
+    assert full.wait(60)
+    threading.Event().wait(0.05)
+    assert decoded <= 6
+    assert sum(1 for _ in batches) == 29
+
+
+def test_an_error_of_a_thread_is_the_readers_and_keeps_nothing_alive() -> None:
+    class Held:
+        pass
+
+    held = Held()
+    seen = weakref.ref(held)
+
+    def decode(_part: ReadPart, held: Held = held) -> Iterator[pa.RecordBatch]:
+        yield pa.record_batch({"a": [0]})
+        assert isinstance(held, Held)
+        raise PartUnreadableError("damaged", next_step="restore it")
+
+    parts = deque([ReadPart(key="a", bytes=1, place=0, partition=0)])
+    ahead = Ahead(decode, Limits(10**9, 2, Path("spill")), parts)
+    gc.disable()
+    try:
+        with pytest.raises(PartUnreadableError, match="damaged"):
+            list(ahead.batches())
+        del decode, held, ahead
+        assert seen() is None
+    finally:
+        gc.enable()

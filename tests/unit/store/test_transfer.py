@@ -7,7 +7,15 @@ from pathlib import Path
 import pytest
 
 from firnline.errors import ScratchFullError, StoreError
-from firnline.store.transfer import CONCURRENCY, LOOK_AHEAD, each, to_file
+from firnline.store.transfer import (
+    BEFORE_THREADS_MS,
+    CONCURRENCY,
+    LOOK_AHEAD,
+    each,
+    each_in_folder,
+    to_file,
+)
+from tests.support.world import SetClock
 
 HUNG_S = 60
 
@@ -119,3 +127,19 @@ def test_a_broken_stream_is_the_stores_failure(tmp_path: Path) -> None:
 
     with pytest.raises(ConnectionResetError):
         to_file(broken(), tmp_path / "f")
+
+
+@pytest.mark.parametrize(("cost_ms", "alone"), [(0, 100), (1, BEFORE_THREADS_MS), (50, 1)])
+def test_files_are_read_without_threads_until_those_cost_less(cost_ms: int, alone: int) -> None:
+    clock, without = SetClock(), 0
+
+    def one(key: str) -> str:
+        nonlocal without
+        if threading.current_thread() is threading.main_thread():
+            without += 1
+            clock.advance(cost_ms)
+        return key
+
+    keys = [str(number) for number in range(100)]
+    assert list(each_in_folder(keys, one, clock)) == keys
+    assert without == alone
