@@ -78,7 +78,7 @@ class FooterFacts(msgspec.Struct, frozen=True, kw_only=True):
     part: PartMetadata | None = None
     """Metadata of firnline in it."""
     sorted_by: Order = ()
-    """What it states that the rows of the whole object are sorted by, nulls last."""
+    """What a part of ours states that all of its rows are sorted by, nulls last."""
     row_groups: tuple[tuple[int, int], ...] = ()
     """Rows and uncompressed bytes of each row group, if asked for."""
     error: str | None = None
@@ -159,20 +159,20 @@ def facts_of(task: FooterTask, footer: pq.FileMetaData, wanted: FooterWanted) ->
         stats=from_footer(footer, wanted.stats),
         bounds=_bounds_of_groups(footer, wanted.groups_by),
         part=part,
-        sorted_by=_sorted_by(footer, ours=part is not None),
+        sorted_by=() if part is None else _sorted_by(footer),
         row_groups=_row_groups(footer) if wanted.row_groups else (),
     )
 
 
-def _sorted_by(footer: pq.FileMetaData, *, ours: bool) -> Order:
-    """Return the order of all rows of a file; none if it states none, or one with nulls first.
+def _sorted_by(footer: pq.FileMetaData) -> Order:
+    """Return the order of all rows of a part of ours; none if it states none.
 
-    Parquet states it for each row group, of the rows in that one: of several only firnline means
-    all rows of the file.
+    Parquet states it for each row group, of the rows in that one, and firnline means all rows of
+    the file. What others state counts for nothing: engines would believe it of a mirror.
     """
     groups = map(footer.row_group, range(footer.num_row_groups))
     stated = {group.sorting_columns for group in groups}
-    if len(stated) != 1 or (footer.num_row_groups > 1 and not ours):
+    if len(stated) != 1:
         return ()
     keys = stated.pop()
     if not all(0 <= key.column_index < footer.num_columns for key in keys):

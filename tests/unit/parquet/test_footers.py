@@ -51,22 +51,25 @@ def sorted_by(data: bytes) -> Order:
     return facts.sorted_by
 
 
-def written(rows: pa.Table, order: list[pq.SortingColumn], **options: Any) -> bytes:
+def written(
+    rows: pa.Table, order: list[pq.SortingColumn], *, ours: bool = True, **options: Any
+) -> bytes:
     sink = io.BytesIO()
+    rows = rows.replace_schema_metadata(OURS if ours else None)
     pq.write_table(rows, sink, sorting_columns=order, **options)
     return sink.getvalue()
 
 
-def test_a_footer_says_what_rows_are_sorted_by() -> None:
-    assert sorted_by(written(ROWS, ORDER)) == BY_NAME
-    assert sorted_by(written(ROWS, ORDER[:1])) == BY_NAME[:1]
-    assert sorted_by(parquet_bytes(ROWS)) == ()
+@pytest.mark.parametrize("rows", [1, 2])
+def test_the_footer_of_a_part_says_what_all_of_its_rows_are_sorted_by(rows: int) -> None:
+    assert sorted_by(written(ROWS, ORDER, row_group_size=rows)) == BY_NAME
+    assert sorted_by(written(ROWS, ORDER[:1], row_group_size=rows)) == BY_NAME[:1]
+    assert sorted_by(parquet_bytes(ROWS.replace_schema_metadata(OURS))) == ()
 
 
-def test_row_groups_that_are_sorted_each_by_itself_are_no_sorted_file() -> None:
-    assert sorted_by(written(ROWS, ORDER, row_group_size=1)) == ()
-    ours = ROWS.replace_schema_metadata(OURS)  # whose writers sort all rows of a part
-    assert sorted_by(written(ours, ORDER, row_group_size=1)) == BY_NAME
+@pytest.mark.parametrize("rows", [1, 2])
+def test_what_another_writer_says_of_its_rows_is_not_repeated(rows: int) -> None:
+    assert sorted_by(written(ROWS, ORDER, ours=False, row_group_size=rows)) == ()
 
 
 def test_an_order_with_nulls_first_or_by_a_nested_column_has_no_form_here() -> None:
@@ -79,7 +82,7 @@ def test_an_order_with_nulls_first_or_by_a_nested_column_has_no_form_here() -> N
 @pytest.mark.parametrize("number", [2, 2**31 - 1, -1])
 def test_an_order_by_a_column_that_is_not_there_is_none(number: int, tmp_path: Path) -> None:
     path = tmp_path / "x.parquet"
-    path.write_bytes(data := parquet_bytes(ROWS))
+    path.write_bytes(data := parquet_bytes(ROWS.replace_schema_metadata(OURS)))
     footer = read_footer(path).plain  # Arrow would not write it
     key = Struct({1: (I32, number), 2: (FALSE, FALSE), 3: (FALSE, FALSE)})
     for group in footer.structs(4):

@@ -525,10 +525,11 @@ class FooterCheck:
     def _check_order(self, facts: FooterFacts) -> None:
         """Compare what marker and footer state that the rows are sorted by; either may say nothing.
 
-        A footer that says more than its marker is of an older version: analyze reads it.
+        A footer that says more than its marker is of an older version: analyze reads it. That of a
+        file that no version of firnline has written has no order that counts.
         """
         stated = self.live[facts.key].sorted_by()
-        if not stated or stated == facts.sorted_by:
+        if facts.part is None or not stated or stated == facts.sorted_by:
             return
         footer = order_text(facts.sorted_by) or "nothing"
         name = self.paths.parse_part(facts.key).partition
