@@ -489,10 +489,10 @@ PROTOCOL = (
         caught_by=("tests/unit/operations/verify/test_certificates.py",),
     ),
     Mutation(
-        name="row groups that are sorted each by itself are a sorted part",
+        name="what other writers say of an order is believed",
         file="include/firnline/parquet/footers.py",
-        old="or (footer.num_row_groups > 1 and not ours)",
-        new="",
+        old="sorted_by=() if part is None else _sorted_by(footer),",
+        new="sorted_by=_sorted_by(footer),",
         breaks="An imported file is said to be sorted as a whole, in the log and to Iceberg.",
         caught_by=("tests/unit/parquet/test_footers.py",),
     ),
