@@ -8,8 +8,11 @@ are forked. They start no threads: duckdb and obstore do so on first use.
 from __future__ import annotations
 
 import gc
+import os
 import sys
+from collections.abc import Callable
 from importlib.util import find_spec
+from typing import Any
 
 
 def prefer_installed() -> None:
@@ -18,6 +21,18 @@ def prefer_installed() -> None:
     sys.path[:] = [path for path in sys.path if not path.endswith("pyspark.zip")]
     if find_spec("pyspark") is None:
         sys.path[:] = kept
+
+
+def quietly(work: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a worker that ends without a traceback if the driver, to which it answers, is gone."""
+
+    def worker(*arguments: Any, **named: Any) -> Any:  # noqa: ANN401 -- as pyspark's
+        try:
+            return work(*arguments, **named)
+        except (BrokenPipeError, ConnectionResetError):
+            os._exit(1)  # as pyspark does, which prints it first
+
+    return worker
 
 
 def main() -> None:
@@ -29,6 +44,7 @@ def main() -> None:
 
     # A worker collects garbage after every task: 30 ms if it looks through all of these modules.
     gc.freeze()
+    daemon.worker = quietly(daemon.worker)
     daemon.manager()
 
 
