@@ -12,7 +12,7 @@ from firnline.clock import SystemClock
 from firnline.kernel.engine import Engine
 from firnline.parquet.footers import FooterFacts, FooterTask, FooterWanted, many_facts
 from firnline.spark.engine import SparkEngine
-from firnline.spark.preflight import fault_of
+from firnline.spark.preflight import faults
 from firnline.spark.tasks import collect
 from firnline.store.access import StoreAccess
 from firnline.store.client import open_store
@@ -55,13 +55,8 @@ def _job(
     )
     access = None if engine.access is None else engine.access.to_json()
     function = FooterFunction(batches, msgspec.json.encode(wanted), engine.root, access)
-    try:
+    with faults():  # of an executor that started after the check
         found = collect(engine.session, function, len(batches), len(batches))
-    except Exception as error:
-        fault = fault_of(str(error))
-        if fault is None:
-            raise
-        raise fault from error  # an executor that started after the check
     decode = msgspec.json.Decoder(FooterFacts).decode
     yield from map(decode, found)
 

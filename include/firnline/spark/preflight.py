@@ -14,7 +14,8 @@ import os
 import re
 import shutil
 import sys
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, requires, version
 from pathlib import Path
@@ -77,13 +78,8 @@ def check(
         return
     function = Ask(tuple(sorted(wanted)), boto3_unless_keys=_may_need_chain(root, access))
     tasks = max(1, min(slots, _TASKS))
-    try:
+    with faults(function.packages):
         texts = collect(session, function, tasks, tasks)
-    except Exception as error:
-        fault = fault_of(str(error), function.packages)
-        if fault is None:
-            raise
-        raise fault from error
     _refuse({pair for text in texts for pair in json.loads(text).items()})
     _asked[session] = wanted | _asked.get(session, frozenset())
 
@@ -149,6 +145,22 @@ def _look(name: str) -> tuple[str, str | None]:
         return name, version(name)
     except PackageNotFoundError:
         return name, str(getattr(module, "__version__", ""))
+
+
+@contextmanager
+def faults(all_of: Sequence[str] = ()) -> Iterator[None]:
+    """Raise EnvironmentFaultError for a job that failed because of the Python of an executor.
+
+    Args:
+        all_of: see ``fault_of``.
+    """
+    try:
+        yield
+    except Exception as error:
+        fault = fault_of(str(error), all_of)
+        if fault is None:
+            raise
+        raise fault from error
 
 
 def fault_of(text: str, all_of: Sequence[str] = ()) -> EnvironmentFaultError | None:
