@@ -185,18 +185,16 @@ def read_local_tail(path: Path) -> bytes:
     try:
         size = path.stat().st_size
         with path.open("rb") as file:
-            start = file.read(len(_MAGIC))
-            file.seek(max(0, size - TAIL_BYTES))
-            tail = file.read()
-            needed = _footer_bytes(str(path), tail, size, start)
-            if needed > len(tail):
-                file.seek(size - needed)
-                tail = file.read()
+
+            def read(start: int, length: int) -> bytes:
+                file.seek(start)
+                return file.read(length)
+
+            return tail_of(str(path), size, read, file.read(len(_MAGIC)))
     except OSError as error:
         raise PartUnreadableError(
             f"{path} cannot be read: {error.strerror}", next_step="check the path and permissions"
         ) from None
-    return tail
 
 
 def read_footer(store: Store, key: str, size: int) -> pq.FileMetaData:
@@ -219,19 +217,22 @@ def read_tail(store: Store, key: str, size: int) -> bytes:
     return tail_of(key, size, lambda start, length: store.get_range(key, start, length))
 
 
-def tail_of(name: str, size: int, read: Callable[[int, int], bytes]) -> bytes:
+def tail_of(
+    name: str, size: int, read: Callable[[int, int], bytes], head: bytes | None = None
+) -> bytes:
     """Return the end of a file with its footer, in one or two reads.
 
     Args:
         name: for errors.
         size: bytes of the file.
         read: returns the bytes from a place on, as many as asked for.
+        head: its first bytes, if they are known: errors say more with them.
 
     Raises:
         PartUnreadableError: it has no footer.
     """
     tail = read(max(0, size - TAIL_BYTES), min(size, TAIL_BYTES))
-    needed = _footer_bytes(name, tail, size, None)
+    needed = _footer_bytes(name, tail, size, head)
     if needed > len(tail):
         tail = read(size - needed, needed)
     return tail
