@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from firnline.commit.append_log import publish_append
 from firnline.commit.outputs import Outputs
-from firnline.log.records import LogContent, Marker, hashes_json, sort_json, stats_json
+from firnline.log.records import LogContent, marker_of
 from firnline.parquet.part import PartMetadata, WrittenPart
 from firnline.properties.record import Properties
 from firnline.rows.parts import Layout, PartWriter, Place
@@ -153,20 +153,7 @@ class AppendRun:
         return key
 
     def _content(self, t: int) -> LogContent:
-        markers = [
-            Marker(
-                p=part.key,
-                b=part.bytes,
-                t=t,
-                n=part.rows,
-                q=self.origin.q,
-                s=stats_json(part.stats),
-                h=hashes_json(part.hashes),
-                g=part.digest,
-                k=sort_json(part.sorted_by),
-            )
-            for part in self.parts
-        ]
+        markers = [marker_of(part, t=t, q=self.origin.q) for part in self.parts]
         return LogContent(t=t, schema=self.columns, markers=markers, other=list(self.records))
 
 

@@ -22,9 +22,9 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from firnline.log.parts_view import Figures, PartitionsView, PartsView, Totals, summed
-from firnline.log.records import NO_STATS, Marker, with_unknown
+from firnline.log.records import NO_STATS, Marker, parse_order, with_unknown
 from firnline.log.union import Past, is_live
-from firnline.types.order import Order, parse_order
+from firnline.types.order import Order
 
 Ints = npt.NDArray[np.int64]
 Mask = npt.NDArray[np.bool_]
@@ -120,7 +120,7 @@ class PartColumns:
                 found[parse_order(text)] += count
         return found
 
-    def _extra(self, group: int) -> Any:  # noqa: ANN401 - pyarrow has no types
+    def _extra(self, group: int) -> pa.Array:
         """Return the column ``x`` of a row group, and keep that of the last one."""
         found = self._groups[group]["x"] if group in self._groups else self._extras.get(group)
         if found is None:

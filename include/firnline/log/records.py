@@ -6,13 +6,15 @@ read: a v1 client that folds log files drops our extra keys.
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Any
 
 import msgspec
 
+from firnline.parquet.part import WrittenPart
 from firnline.properties.record import PropertiesRecord
 from firnline.types.hashes import Hashes
-from firnline.types.order import Order, order_json, parse_order
+from firnline.types.order import Order, SortKey, parse_key, plain_key
 from firnline.types.values import Stats
 
 NO_STATS = msgspec.Raw(b"")
@@ -47,7 +49,7 @@ class Marker(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fie
     g: str | None = None
     """Digest of its rows (``types.digests``), in the columns of the part itself."""
     k: msgspec.Raw = NO_STATS
-    """What its rows are sorted by, as JSON text, decoded lazily like ``s``; columns of the part."""
+    """Sort order of its rows as JSON text, decoded lazily like ``s``; with its own column names."""
 
     def stats(self) -> Stats:
         """Return column -> (min, max, nulls); empty if the writer gave none, or invalid ones.
@@ -118,7 +120,65 @@ def hashes_json(hashes: Hashes) -> msgspec.Raw:
 
 def sort_json(order: Order) -> msgspec.Raw:
     """Return what rows are sorted by in the form of a marker; nothing for nothing."""
-    return msgspec.Raw(order_json(order)) if order else NO_STATS
+    return (
+        msgspec.Raw(msgspec.json.encode([plain_key(key) for key in order])) if order else NO_STATS
+    )
+
+
+@lru_cache(maxsize=1024)
+def parse_order(text: bytes) -> Order:
+    """Parse an order in JSON; empty for none, and for what this version cannot read."""
+    try:
+        found = _ORDER.decode(text) if text else ()
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+        return ()
+    keys = tuple(
+        parse_key(each) if isinstance(each, str) else SortKey(each.column, each.descending)
+        for each in found
+    )
+    return keys if all(key.column.strip() for key in keys) else ()
+
+
+class _WholeKey(msgspec.Struct, forbid_unknown_fields=True):
+    """A column that the short form cannot hold; a later version may say more of it."""
+
+    column: str
+    descending: bool = False
+
+
+_ORDER = msgspec.json.Decoder(tuple[_WholeKey | str, ...])
+
+
+def marker_of(
+    part: WrittenPart,
+    *,
+    t: int = 0,
+    q: int | None = None,
+    d: tuple[str, ...] | None = None,
+    o: int | tuple[int, int] | None = None,
+    c: str | None = None,
+) -> Marker:
+    """Return the marker of a new part, with all that its writer states of it.
+
+    Args:
+        part: as it was written.
+        t: time of its log file, unix ms; 0: the transaction that brings it sets it.
+        q, d, o, c: see Marker.
+    """
+    return Marker(
+        p=part.key,
+        b=part.bytes,
+        t=t,
+        n=part.rows,
+        q=q,
+        d=d,
+        o=o,
+        s=stats_json(part.stats),
+        c=c,
+        h=hashes_json(part.hashes),
+        g=part.digest,
+        k=sort_json(part.sorted_by),
+    )
 
 
 class LogTombstone(msgspec.Struct, frozen=True, gc=False):

@@ -9,8 +9,7 @@ from typing import Any
 import msgspec
 
 from firnline.errors import LogCorruptError
-from firnline.log.records import LogContent, Marker, with_unknown
-from firnline.types.order import parse_order
+from firnline.log.records import LogContent, Marker, parse_order, with_unknown
 
 
 def union_parts(contents: Iterable[LogContent]) -> dict[str, Marker]:

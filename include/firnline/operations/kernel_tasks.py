@@ -22,7 +22,7 @@ from firnline.kernel.task import (
     Level,
     Source,
 )
-from firnline.log.records import Delete, Marker, hashes_json, sort_json, stats_json
+from firnline.log.records import Delete, Marker, marker_of
 from firnline.log.txn_file import Counts
 from firnline.operations.merge.groups import PlannedGroup
 from firnline.operations.merge.splits import MARK
@@ -338,17 +338,4 @@ def _marker(
     applied: tuple[str, ...] | None,
     run: str | None,
 ) -> Marker:
-    return Marker(
-        p=part.key,
-        b=part.bytes,
-        t=0,
-        n=part.rows,
-        q=q,
-        d=applied,
-        o=order,
-        s=stats_json(part.stats),
-        c=run,
-        h=hashes_json(part.hashes),
-        g=part.digest,
-        k=sort_json(part.sorted_by),
-    )
+    return marker_of(part, q=q, d=applied, o=order, c=run)

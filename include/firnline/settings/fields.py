@@ -20,7 +20,7 @@ from pydantic import (
 )
 
 from firnline.errors import UsageError
-from firnline.types.order import SortKey, parse_key, plain_key
+from firnline.types.order import SortKey, parse_key, plain_key, whole_key
 from firnline.units import format_duration, format_size, parse_duration, parse_size
 
 Transform = Literal["identity", "year", "month", "day", "hour", "bucket"]
@@ -159,7 +159,7 @@ class SortField(BaseModel):
     @model_serializer
     def _text(self) -> str | dict[str, object]:
         if ends_misspelt(self.column):  # refused in the short form
-            return {"column": self.column, "descending": self.descending}
+            return whole_key(self)
         return plain_key(self)
 
 

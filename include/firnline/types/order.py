@@ -1,9 +1,7 @@
-"""Sort orders in the notation of ``sort_by``: in settings, and in markers as JSON.
+"""Sort orders in the notation of ``sort_by``: that of settings, and of markers (``log.records``).
 
 A column is written ``ts``, or ``ts desc``; nulls are last either way. A column that this form
 cannot hold is a mapping with ``column`` and ``descending``.
-
-Settings are read wherever DAGs are parsed: msgspec is imported by what reads and writes JSON alone.
 """
 
 from __future__ import annotations
@@ -11,7 +9,6 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import Protocol
 
 _KEY = re.compile(r"(?P<column>.*\S)\s+(?P<order>asc|desc)", re.IGNORECASE)
@@ -54,6 +51,11 @@ def plain_key(key: SortColumn) -> str | dict[str, object]:
     """Return the short form of a column, or a mapping where that would be parsed as another one."""
     if parse_key(key.column) == SortKey(key.column):
         return str(SortKey(key.column, key.descending))
+    return whole_key(key)
+
+
+def whole_key(key: SortColumn) -> dict[str, object]:
+    """Return the mapping of a column, which holds any name."""
     return {"column": key.column, "descending": key.descending}
 
 
@@ -73,30 +75,3 @@ def is_other(order: Order, wanted: Order) -> bool:
     Rows that are sorted by more columns are sorted by the first of them.
     """
     return bool(order) and order[: len(wanted)] != wanted
-
-
-def order_json(order: Order) -> bytes:
-    """Return an order as JSON, such as ``["event","ts desc"]``; nothing for none."""
-    import msgspec
-
-    return msgspec.json.encode([plain_key(key) for key in order]) if order else b""
-
-
-@lru_cache(maxsize=1024)
-def parse_order(text: bytes) -> Order:
-    """Parse an order in JSON; empty for none, and for what this version cannot read."""
-    import msgspec
-
-    class Mapping(msgspec.Struct, forbid_unknown_fields=True):
-        column: str
-        descending: bool = False
-
-    try:
-        found = msgspec.json.decode(text, type=tuple[Mapping | str, ...]) if text else ()
-    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
-        return ()
-    keys = tuple(
-        parse_key(each) if isinstance(each, str) else SortKey(each.column, each.descending)
-        for each in found
-    )
-    return keys if all(key.column.strip() for key in keys) else ()

@@ -27,6 +27,8 @@ if TYPE_CHECKING:
     from firnline.table import Table
 
 commands = typer.Typer()
+_ORDER = "(sort order)"
+"""Stands among the columns that parts lack statistics of."""
 
 
 @command(
@@ -93,7 +95,7 @@ def _render_plan(data: dict[str, Any]) -> None:
         return
     columns = [output.Column("column", wrap=True), output.Column("parts that lack it", number=True)]
     lacking = {**data["lacking"], **data["lacking_hashes"]}
-    lacking["(sort order)"] = data["parts_without_order"]
+    lacking[_ORDER] = data["parts_without_order"]
     rows = [[name, output.number(count)] for name, count in lacking.items() if count]
     output.table(columns, rows)
     output.line()
@@ -172,5 +174,5 @@ def _render_report(data: dict[str, Any]) -> None:
 
 
 def _more(plan: dict[str, Any]) -> list[str]:
-    order = ["(sort order)"] if plan["parts_without_order"] else []
+    order = [_ORDER] if plan["parts_without_order"] else []
     return [*order, *(name for name, parts in plan["lacking_hashes"].items() if parts)]

@@ -168,14 +168,15 @@ def _table(data: dict[str, Any]) -> None:
 
 def _orders(found: list[dict[str, Any]]) -> str:
     """Return the orders in words, the number of parts behind each where there are several."""
-    texts = [", ".join(map(_key, each["sorted_by"])) or "not stated" for each in found]
+    from firnline.types.order import SortKey
+
+    def text(key: str | dict[str, Any]) -> str:
+        return key if isinstance(key, str) else str(SortKey(**key))
+
+    texts = [", ".join(map(text, each["sorted_by"])) or "not stated" for each in found]
     if len(texts) < 2:
         return "".join(texts)
-    return "; ".join(f"{text} ({each['parts']})" for text, each in zip(texts, found, strict=True))
-
-
-def _key(key: str | dict[str, Any]) -> str:
-    return key if isinstance(key, str) else f"{key['column']}{' desc' * key['descending']}"
+    return "; ".join(f"{said} ({each['parts']})" for said, each in zip(texts, found, strict=True))
 
 
 _TITLES = {

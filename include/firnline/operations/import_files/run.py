@@ -19,7 +19,7 @@ from firnline.commit.base import take_base
 from firnline.commit.outputs import Outputs
 from firnline.errors import UsageError
 from firnline.kernel.engine import Engine
-from firnline.log.records import LogContent, Marker, hashes_json, sort_json, stats_json
+from firnline.log.records import LogContent, Marker, marker_of, sort_json, stats_json
 from firnline.operations.import_files.plan import (
     ImportedFrom,
     ImportPlan,
@@ -33,7 +33,7 @@ from firnline.operations.new_rows import NewRowTasks, RowFile, WrittenRows, runs
 from firnline.operations.options import ImportOptions
 from firnline.operations.runner import Report, RunMetrics
 from firnline.parquet.footers import FooterFacts, FooterTask, FooterWanted, many_facts
-from firnline.parquet.part import PartMetadata, WrittenPart
+from firnline.parquet.part import PartMetadata
 from firnline.paths import Root
 from firnline.state.snapshot import Snapshot
 from firnline.store.base import ObjectMeta
@@ -353,7 +353,7 @@ class _Work:
         content = LogContent(
             t=now,
             schema=plan.own,
-            markers=[*markers, *(_written(part, now, began.q) for part in rows.parts)],
+            markers=[*markers, *(marker_of(part, t=now, q=began.q) for part in rows.parts)],
             other=[record_line(record)],
         )
         publish_append(
@@ -365,9 +365,3 @@ class _Work:
 def _marker(file: PlannedFile, key: str, t: int, q: int) -> Marker:
     stats, order = stats_json(file.stats), sort_json(file.sorted_by)
     return Marker(p=key, b=file.bytes, t=t, n=file.rows, q=q, s=stats, k=order)
-
-
-def _written(part: WrittenPart, t: int, q: int) -> Marker:
-    stats, hashes = stats_json(part.stats), hashes_json(part.hashes)
-    rows, digest, order = part.rows, part.digest, sort_json(part.sorted_by)
-    return Marker(p=part.key, b=part.bytes, t=t, n=rows, q=q, s=stats, h=hashes, g=digest, k=order)

@@ -21,7 +21,7 @@ from firnline.errors import (
 from firnline.kernel.convert import RowCheck, row_check
 from firnline.kernel.intake import refuse_outside
 from firnline.kernel.task import Limits
-from firnline.log.records import Marker, hashes_json, sort_json, stats_json
+from firnline.log.records import Marker, marker_of
 from firnline.operations.replace.plan import Span
 from firnline.parquet.part import WrittenPart
 from firnline.predicate.tree import to_sql
@@ -65,19 +65,7 @@ class NewRows:
 
     def markers(self) -> tuple[Marker, ...]:
         """Markers without ``q``: the transaction that brings them sets its own sequence there."""
-        return tuple(
-            Marker(
-                p=part.key,
-                b=part.bytes,
-                t=0,
-                n=part.rows,
-                s=stats_json(part.stats),
-                h=hashes_json(part.hashes),
-                g=part.digest,
-                k=sort_json(part.sorted_by),
-            )
-            for part in self.parts
-        )
+        return tuple(marker_of(part) for part in self.parts)
 
     def added_to(self, change: Change) -> Change:
         """Return the change with these parts added."""

@@ -23,7 +23,7 @@ from firnline.errors import (
 )
 from firnline.kernel.engine import Engine, running
 from firnline.kernel.task import KernelInput, KernelResult, KernelTask
-from firnline.log.records import Marker, hashes_json, sort_json, stats_json
+from firnline.log.records import Marker, marker_of
 from firnline.log.txn_file import Counts, RunIdentity
 from firnline.operations.committer import Done
 from firnline.operations.evolve.plan import evolved
@@ -378,19 +378,12 @@ def replacing(
         repair: the schema line of the transaction, and the log files that it folds.
     """
     adds = [
-        Marker(
-            p=part.key,
-            b=part.bytes,
-            t=0,
-            n=part.rows,
+        marker_of(
+            part,
             q=snapshot.sequence_of(old),
             d=_applied(snapshot, old),
             o=old.order(),
-            s=stats_json(part.stats),
             c=old.c,
-            h=hashes_json(part.hashes),
-            g=part.digest,
-            k=sort_json(part.sorted_by),
         )
         for group, result in done
         for old in group.parts
