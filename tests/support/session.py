@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Self
 
 import pyarrow as pa
 
@@ -21,7 +21,7 @@ class Classic:
     """Number of tasks of each job."""
 
     @property
-    def sparkContext(self) -> Any:  # noqa: N802 -- Spark's
+    def sparkContext(self) -> Self:  # noqa: N802 -- Spark's
         return self
 
     def parallelize(self, numbers: Sequence[int], tasks: int) -> _Numbers:
@@ -50,7 +50,7 @@ class Connected:
     def __init__(self) -> None:
         self.jobs: list[int] = []
 
-    def range(self, start: int, end: int, _step: int, *, numPartitions: int) -> _Rows:  # noqa: N803
+    def range(self, start: int, end: int, _step: int, *, numPartitions: int) -> _Rows:  # noqa: N803 -- Spark's
         self.jobs.append(numPartitions)
         return _Rows([pa.record_batch({"id": range(start, end)})])
 

@@ -57,7 +57,7 @@ class Written:
     digest: Digest | None = None
     """Of its rows, as they were read back; None: unknown."""
     sorted_by: Order = ()
-    """What its footer states that its rows are sorted by."""
+    """Sort order that its footer states; empty: none."""
 
 
 def describe(

@@ -78,7 +78,7 @@ class FooterFacts(msgspec.Struct, frozen=True, kw_only=True):
     part: PartMetadata | None = None
     """Metadata of firnline in it."""
     sorted_by: Order = ()
-    """What a part of ours states that all of its rows are sorted by, nulls last."""
+    """Sort order of all rows, nulls last; empty: none, or another writer's file."""
     row_groups: tuple[tuple[int, int], ...] = ()
     """Rows and uncompressed bytes of each row group, if asked for."""
     error: str | None = None

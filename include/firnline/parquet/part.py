@@ -47,7 +47,7 @@ class WrittenPart(msgspec.Struct, frozen=True, kw_only=True):
     digest: str | None = None
     """Of its rows (``types.digests``); None: unknown."""
     sorted_by: Order = ()
-    """What its footer states that its rows are sorted by."""
+    """Sort order that its footer states; empty: none."""
 
 
 _PREFIX = "firnline."

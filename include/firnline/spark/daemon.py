@@ -12,7 +12,10 @@ import os
 import sys
 from collections.abc import Callable
 from importlib.util import find_spec
-from typing import Any
+from typing import ParamSpec, TypeVar
+
+P = ParamSpec("P")
+T = TypeVar("T")
 
 
 def prefer_installed() -> None:
@@ -23,10 +26,10 @@ def prefer_installed() -> None:
         sys.path[:] = kept
 
 
-def quietly(work: Callable[..., Any]) -> Callable[..., Any]:
+def quietly(work: Callable[P, T]) -> Callable[P, T]:
     """Return a worker that ends without a traceback if the driver, to which it answers, is gone."""
 
-    def worker(*arguments: Any, **named: Any) -> Any:  # noqa: ANN401 -- as pyspark's
+    def worker(*arguments: P.args, **named: P.kwargs) -> T:
         try:
             return work(*arguments, **named)
         except (BrokenPipeError, ConnectionResetError):

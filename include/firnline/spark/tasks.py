@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 class Function(Protocol):
-    """What runs on the executors; it must be possible to pickle it."""
+    """A function that the executors call; it is pickled to get there."""
 
     def __call__(self, number: int, /) -> Iterable[str]:
         """Return the texts for a number."""

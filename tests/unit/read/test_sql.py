@@ -49,9 +49,9 @@ def test_a_type_of_several_columns_is_asked_for_once_and_an_unknown_one_names_it
 
     columns = (("a", "int"), ("b", "int"), ("c", "text"))
     task = ReadTask(parts=(), columns=columns, needed=columns)
-    found = checked(task, Asked())  # type: ignore[arg-type]
+    found = checked(task, Asked())  # type: ignore[arg-type] # a stand-in
     assert found.columns == (("a", "INTEGER"), ("b", "INTEGER"), ("c", "VARCHAR"))
     assert asked == ["int", "text"]
     wrong = ReadTask(parts=(), columns=columns, needed=(*columns, ("d", "no such type")))
     with pytest.raises(PartSchemaError, match="column 'd'"):
-        checked(wrong, Asked())  # type: ignore[arg-type]
+        checked(wrong, Asked())  # type: ignore[arg-type] # a stand-in

@@ -87,7 +87,7 @@ class Cluster(Context):
         assert tasks == 1
         return self
 
-    def flatMap(self, function: KernelFunction) -> Job:  # noqa: N802
+    def flatMap(self, function: KernelFunction) -> Job:  # noqa: N802 -- Spark's
         return Job(self.together, function)
 
 

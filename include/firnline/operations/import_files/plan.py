@@ -68,7 +68,7 @@ class PlannedFile:
     stats: Stats
     in_place: bool
     sorted_by: Order = ()
-    """What its footer states of all of its rows."""
+    """Sort order that its footer states; empty: none."""
     row_groups: tuple[tuple[int, int], ...] = ()
     """Of a file that is split: rows and uncompressed bytes of each."""
 

@@ -80,7 +80,7 @@ class _Planner:
     """Time at which the first of what waits may go on, unix ms."""
     size: Callable[[Marker], int] = field(init=False)
     order: Order = field(init=False)
-    """What parts have to be sorted by, those that state an order; empty: they stay as they are."""
+    """Sort order of the table, with ``full``: a part that states another one is sorted again."""
     runs: Mapping[str | None, int] = field(default_factory=dict)
     """Sizes of the split groups of the partition that is being planned, by run."""
 
