@@ -112,6 +112,8 @@ class Ahead:
     """Parts that have been begun, and that no thread decodes now."""
     _done: SimpleQueue[pa.RecordBatch | _Ended] = field(default_factory=SimpleQueue)
     _lock: threading.Lock = field(default_factory=threading.Lock)
+    _working: int = 0
+    """Threads that go on, or are about to begin."""
     _wanted: int = 0
     """Batches that are being decoded, or are and were not taken."""
     _largest: int = 1
@@ -121,12 +123,14 @@ class Ahead:
     def batches(self) -> Generator[pa.RecordBatch]:
         """Yield all batches. No thread waits for the reader: Python joins them when it ends."""
         pool = ThreadPoolExecutor(self.limits.threads, "firnline-decode")
-        working = 0
         try:
-            while working := working + self._start(pool, self.limits.threads - working):
+            left = self._start(pool)  # threads of which the end was not taken
+            while left:
                 batch = self._take()
+                # Before the reader works on it, and also for threads that have just ended.
+                left += self._start(pool)
                 if batch is None:
-                    working -= 1
+                    left -= 1
                 else:
                     yield batch
         finally:
@@ -151,15 +155,16 @@ class Ahead:
         """Return the maximum of ``_wanted``: with two for a thread none waits for the next one."""
         return max(1, min(2 * self.limits.threads, self.limits.memory // self._largest))
 
-    def _start(self, pool: ThreadPoolExecutor, free: int) -> int:
+    def _start(self, pool: ThreadPoolExecutor) -> int:
         """Let threads work; return how many began."""
         begun = 0
         with self._lock:
-            while begun < free and self._wanted < self._most():
+            while self._working < self.limits.threads and self._wanted < self._most():
                 opened = self._open.pop() if self._open else self._next()
                 if opened is None:
                     break
                 self._wanted += 1
+                self._working += 1
                 begun += 1
                 pool.submit(self._work, opened)
         return begun
@@ -201,6 +206,7 @@ class Ahead:
             if batch is None:
                 found = None if self._closed else self._next()
                 self._wanted -= found is None
+                self._working -= found is None
                 return found
             self._largest = max(self._largest, batch.nbytes)
             self._done.put(batch)
@@ -208,6 +214,7 @@ class Ahead:
                 self._wanted += 1
                 return opened
             self._open.append(opened)
+            self._working -= 1
             return None
 
 
