@@ -139,6 +139,11 @@ def _render_young(data: dict[str, Any], grace: str) -> None:
             f"{counted(data['discarded'], 'part')} of prepared changes deleted: nobody decided in "
             "time."
         )
+    if data.get("waiting"):
+        from firnline.operations.sweep.run import WAITING
+
+        size = about_size(data["waiting_bytes"])
+        output.line(f"{counted(data['waiting'], 'orphan')} ({size}) {WAITING}.")
     if data["young"]:
         output.line(
             f"{counted(data['young'], 'object')} ({about_size(data['young_bytes'])}) that nobody "

@@ -200,11 +200,11 @@ class _Run:
                 made = commit_or_discard(self.table, on, wanted, self.runner.identity, result.done)
             except CommitConflictError:
                 lost.append(planned.partition)
-                return take_base(self.table, began_ms=on.began_ms)
+                return take_base(self.table, since=on)
             transaction = made.header.seq
             self.totals.committed(transaction, made.header.counts)
             self.mine.add(planned.partition)
-            on = made.base or take_base(self.table, began_ms=on.began_ms)
+            on = made.base or take_base(self.table, since=on)
         self._note(PartitionRewrite.of(planned.partition, wanted.counts, unchanged, transaction))
         return on
 
