@@ -189,7 +189,7 @@ class VerifyWork(InTaskWork[VerifyOptions]):
     about = VERIFY
 
     def options(self, params: Mapping[str, Any], *, dry_run: bool) -> VerifyOptions:
-        """Return the options, never deep: the Spark job after it reads the footers."""
+        """Return the options, which open no part: the Spark job after it does (``footers``)."""
         return VerifyOptions(witness=super().options(params, dry_run=dry_run).witness)
 
     def parse_params(self, context: Context) -> VerifyOptions:

@@ -239,4 +239,12 @@ AIRFLOW = (
         breaks="Installing the package beside an Airflow that it does not know stops that Airflow.",
         caught_by=("tests/unit/airflow/test_policy.py",),
     ),
+    Mutation(
+        name="a check of rows reads no row",
+        file="include/firnline/airflow/footers.py",
+        old='("deep", "rows")',
+        new='("deep",)',
+        breaks="A run that was to compare all rows is green and has read none.",
+        caught_by=("tests/unit/airflow/test_footers.py",),
+    ),
 )
