@@ -27,7 +27,7 @@ def run_install(
 
 
 def install(package: str, needed_for: str) -> None:
-    """Install a package.
+    """Install a package: as root, or by ``sudo`` where it asks for no password.
 
     Args:
         package: Debian's name.
@@ -36,20 +36,33 @@ def install(package: str, needed_for: str) -> None:
     Raises:
         EnvironmentFaultError: it cannot be installed here.
     """
-    if os.geteuid() != 0 or shutil.which("apt-get") is None:
+    by = _privileged()
+    if by is None or shutil.which("apt-get") is None:
         raise EnvironmentFaultError(
             f"{needed_for} and this machine has none",
             next_step=f"install it (Debian's package {package}) and run the same command again",
         )
     print(f"{package}: installing Debian's package", flush=True)
-    env = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
+    # As words of the command: sudo hands on no environment.
+    apt_get = [*by, "env", "DEBIAN_FRONTEND=noninteractive", "apt-get"]
     for command in (
-        ["apt-get", "update", "-qq"],
-        ["apt-get", "install", "-y", "-qq", "--no-install-recommends", package],
+        [*apt_get, "update", "-qq"],
+        [*apt_get, "install", "-y", "-qq", "--no-install-recommends", package],
     ):
-        done = subprocess.run(command, check=False, capture_output=True, text=True, env=env)
+        done = subprocess.run(command, check=False, capture_output=True, text=True)
         if done.returncode != 0:
             raise EnvironmentFaultError(
                 f"`{' '.join(command)}` failed: {done.stderr.strip()[-500:]}",
                 next_step="repair what it says and run the same command again",
             )
+
+
+def _privileged() -> list[str] | None:
+    """Return the words before a command that make it root's; None where nothing does."""
+    if os.geteuid() == 0:
+        return []
+    sudo = ["sudo", "-n"]
+    if shutil.which("sudo") is None:
+        return None
+    asked = subprocess.run([*sudo, "true"], check=False, capture_output=True)
+    return sudo if asked.returncode == 0 else None
