@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import os
-import shutil
 import subprocess
 import sys
 from collections.abc import Callable
 
 from firnline.errors import EnvironmentFaultError
+from tools.bootstrap import apt_get_words
 
 
 def run_install(
@@ -36,15 +35,12 @@ def install(package: str, needed_for: str) -> None:
     Raises:
         EnvironmentFaultError: it cannot be installed here.
     """
-    by = _privileged()
-    if by is None or shutil.which("apt-get") is None:
+    if (apt_get := apt_get_words()) is None:
         raise EnvironmentFaultError(
             f"{needed_for} and this machine has none",
             next_step=f"install it (Debian's package {package}) and run the same command again",
         )
     print(f"{package}: installing Debian's package", flush=True)
-    # As words of the command: sudo hands on no environment.
-    apt_get = [*by, "env", "DEBIAN_FRONTEND=noninteractive", "apt-get"]
     for command in (
         [*apt_get, "update", "-qq"],
         [*apt_get, "install", "-y", "-qq", "--no-install-recommends", package],
@@ -55,14 +51,3 @@ def install(package: str, needed_for: str) -> None:
                 f"`{' '.join(command)}` failed: {done.stderr.strip()[-500:]}",
                 next_step="repair what it says and run the same command again",
             )
-
-
-def _privileged() -> list[str] | None:
-    """Return the words before a command that make it root's; None where nothing does."""
-    if os.geteuid() == 0:
-        return []
-    sudo = ["sudo", "-n"]
-    if shutil.which("sudo") is None:
-        return None
-    asked = subprocess.run([*sudo, "true"], check=False, capture_output=True)
-    return sudo if asked.returncode == 0 else None
