@@ -310,6 +310,7 @@ def wrong(options: Any, **given: Any) -> Any:
             "to is not of its type: expected int, got str",
         ),
         ("delete", 5, "the options are of type int; give firnline.DeleteOptions"),
+        ("verify", VerifyOptions(sample=7), "a sample is one of the rows of parts"),
         ("verify", VerifyOptions(sample=0), "sample is 0, and the least is 1"),
     ],
 )

@@ -190,7 +190,11 @@ class VerifyWork(InTaskWork[VerifyOptions]):
 
     def options(self, params: Mapping[str, Any], *, dry_run: bool) -> VerifyOptions:
         """Return the options, which open no part: the Spark job after it does (``footers``)."""
-        return VerifyOptions(witness=super().options(params, dry_run=dry_run).witness)
+        from firnline.operations.verify.run import refuse_lone_sample
+
+        given = super().options(params, dry_run=dry_run)
+        refuse_lone_sample(given)
+        return VerifyOptions(witness=given.witness)
 
     def parse_params(self, context: Context) -> VerifyOptions:
         """Return the options of this run; Airflow's own events on the table are witnesses too."""

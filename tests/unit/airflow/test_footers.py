@@ -11,6 +11,7 @@ from airflow.sdk.exceptions import DownstreamTasksSkipped
 from firnline.airflow.footers import CheckTable, FooterWork
 from firnline.airflow.tables import OneTable
 from firnline.airflow.works import VerifyWork
+from firnline.errors import UsageError
 from firnline.operations.options import VerifyOptions
 from firnline.table import open_table
 from tests.dags.filled import fill
@@ -54,3 +55,8 @@ def test_no_job_is_submitted_for_a_run_that_opens_no_part(
 ) -> None:
     with pytest.raises(DownstreamTasksSkipped):
         check(tmp_path, monkeypatch, params)
+
+
+def test_a_sample_of_no_rows_is_refused() -> None:
+    with pytest.raises(UsageError, match="give rows too"):
+        WORK.options({"deep": True, "sample": 7}, dry_run=False)
