@@ -27,7 +27,8 @@ def servers(tool: str) -> str:
 
 STEPS: Mapping[str, str] = {
     **dict.fromkeys(
-        ("apt-get", "bash", "env", "mount", "sh", "sleep", "true", "umount", "unshare"), DEBIAN
+        ("apt-get", "bash", "env", "mount", "prlimit", "sh", "sleep", "true", "umount", "unshare"),
+        DEBIAN,
     ),
     **dict.fromkeys(("git", "go", "node", "npm"), STATED),
     # Only asked for: who is root needs none.
