@@ -101,7 +101,6 @@ def fold(
     own: frozenset[str],
     purged: int,
     delete_cutoff: int,
-    stone_cutoff: int,
     fence: Fence,
 ) -> Folded:
     """Gather the content of log files, each marker in its state in the snapshot.
@@ -113,15 +112,11 @@ def fold(
         own: parts whose markers the transaction writes itself.
         purged: purge horizon of the transaction.
         delete_cutoff: a delete visible since before this time (unix ms) may be dropped.
-        stone_cutoff: a log file that is not listed and was folded before this time (unix ms) is
-            gone: before the listing began, by a clock that is ahead by at most the grace.
         fence: that of the transaction.
     """
     carried = _carried(snapshot, keys, own, purged)
     open_still = {*standing(_log(snapshot))}.difference(keys)
-    tombstones = dict.fromkeys(keys, t) | _log_tombstones(
-        snapshot, keys, open_still, stone_cutoff, fence
-    )
+    tombstones = dict.fromkeys(keys, t) | _log_tombstones(snapshot, keys, open_still, fence)
     deletes = {d.id: d for key in keys for d in snapshot.contents[key].deletes}
     stay = frozenset(open_still)
     other = without_superseded(line for key in keys for line in snapshot.contents[key].other)
@@ -148,24 +143,19 @@ def _needed(snapshot: Snapshot, lines: Sequence[bytes], purged: int) -> Iterator
 
 
 def _log_tombstones(
-    snapshot: Snapshot, keys: Iterable[str], open_still: set[str], cutoff: int, fence: Fence
+    snapshot: Snapshot, keys: Iterable[str], open_still: set[str], fence: Fence
 ) -> dict[str, int]:
     """Return the log tombstones to carry on: log file -> time of its first folding, unix ms.
 
-    The tombstone of a deleted log file is no longer needed. But a listing of several pages is not
-    atomic: a log file may land on a page that was read already, and the transaction that folded it
-    on a page that was not. That transaction is then younger than the base, and so than the cutoff.
-    And whoever created it may have slept, and create it once more, until the fence has passed the
-    transaction that folded it: then it is behind the fence.
+    The tombstone of a deleted log file is no longer needed once the fence has passed the
+    transaction that first folded it. Until then whoever created it may have slept, and create it
+    once more. And a listing of several pages is not atomic: a log file may land on a page that was
+    read already, and the transaction that folded it on a page that was not.
     """
-    # The clock of the folding transaction may have been behind: then the store's time counts.
-    # One that is dated years ahead took effect when it was written.
-    written = {i.name.t: i.modified_ms for i in snapshot.listing.values() if i.name.seq}
     found: dict[str, int] = {}
     for tombstone in (item for key in keys for item in snapshot.contents[key].tombstones):
         at = snapshot.log_tombstones[tombstone.p]
-        folded = max(snapshot.effective(at), written.get(at, 0))
-        there = tombstone.p in snapshot.listing or folded > cutoff or at > fence.t
+        there = tombstone.p in snapshot.listing or at > fence.t
         # The tombstone of a v1 client for a file that nothing else has folded is not taken over.
         if there and tombstone.p not in open_still:
             found[tombstone.p] = at

@@ -2,7 +2,7 @@
 
 A process may sleep right before its create-only put, while others use the number, and clean-up
 deletes the object: then the put succeeds, and the transaction has not happened. The newest hundred
-transactions are never deleted, so those that came after it show this (docs/format.md, "The fence").
+transactions are never deleted, so what came after it shows this (docs/format.md, "The fence").
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from firnline.commit.base import HEADER_BYTES
-from firnline.errors import CommitExpiredError
+from firnline.errors import CommitExpiredError, CommitUnknownError, ObjectNotFoundError
 from firnline.log import chain, txn_file
 from firnline.log.reader import list_log
 from firnline.log.txn_file import TxnHeader
@@ -30,7 +30,9 @@ def has_happened(table: Table, header: TxnHeader, data: bytes) -> bool:
         header: of the transaction.
         data: its object.
 
-    Raises LogCorruptError, StoreError: not known.
+    Raises:
+        CommitUnknownError: this process slept until the evidence was deleted.
+        LogCorruptError, StoreError: not known either.
     """
     paths = table.paths
     # The birth record is no evidence: a downgrade leaves it, and nothing else of the history.
@@ -38,10 +40,12 @@ def has_happened(table: Table, header: TxnHeader, data: bytes) -> bool:
     numbers = list(_numbers(table, table.store.list(paths.txn_dir, start), header.seq))
     later = max(numbers, default=0)
     if later == header.seq + 1:
-        return _follows(table, later, header, data)
-    if later > header.seq:
-        return False
-    return header.seq - 1 in numbers or not _superseded(table, header)
+        before = _before(table, later)
+        if before:
+            return before == chain.header_digest(paths.txn(header.seq), data.partition(b"\n")[0])
+    elif later <= header.seq and header.seq - 1 in numbers:
+        return True
+    return _is_the_logs(table, header, later)
 
 
 def not_happened(table: Table, header: TxnHeader) -> CommitExpiredError:
@@ -63,18 +67,32 @@ def _numbers(table: Table, metas: Iterator[ObjectMeta], seq: int) -> Iterator[in
             return
 
 
-def _follows(table: Table, later: int, header: TxnHeader, data: bytes) -> bool:
-    """Return True if the next transaction was committed on this one."""
-    key, mine = table.paths.txn(later), table.paths.txn(header.seq)
-    found = txn_file.decode_header(key, table.store.get_range(key, 0, HEADER_BYTES), table.paths)
-    before = "" if found is None else found.before
-    if before:
-        return before == chain.header_digest(mine, data.partition(b"\n")[0])
-    # An older version committed it, after it had published this one.
-    return header.log in list_log(table.store, table.paths)[0]
+def _before(table: Table, later: int) -> str:
+    """Return the digest of the transaction before one; empty if it is gone, or states none."""
+    key = table.paths.txn(later)
+    try:
+        head = table.store.get_range(key, 0, HEADER_BYTES)
+    except ObjectNotFoundError:
+        return ""
+    header = txn_file.decode_header(key, head, table.paths)
+    return "" if header is None else header.before
 
 
-def _superseded(table: Table, header: TxnHeader) -> bool:
-    """Return True if the log has a transaction with this number, or a later one, already."""
+def _is_the_logs(table: Table, header: TxnHeader, later: int) -> bool:
+    """Return True if the log has this transaction, or none with its number or a later one.
+
+    A later one was committed on this one, or on another with its number: once the log file of that
+    is deleted, nobody can tell. Raises CommitUnknownError.
+    """
     listing, _ = list_log(table.store, table.paths)
-    return any(i.name.seq >= header.seq for k, i in listing.items() if k != header.log)
+    newest = max((item.name.seq for item in listing.values()), default=0)
+    if header.log in listing or newest == header.seq:
+        return header.log in listing
+    if max(newest, later) <= header.seq:
+        return True
+    raise CommitUnknownError(
+        f"this {header.op} slept until transaction {max(newest, later)}, so it is not known "
+        f"whether its own, {table.paths.txn(header.seq)}, has happened",
+        next_step="see in the rows, or with `firnline history`, what became of it; nothing was "
+        "deleted",
+    )

@@ -101,10 +101,10 @@ def commit(
     attempt = attempt or Attempt()
     invariants.rows_are_accounted_for(change.counts)
     planned, planned_by = base.snapshot, base.properties or from_settings(base.table.settings)
-    txn = table.ids.uuid7(table.clock.now_ms())
+    txn, rival = table.ids.uuid7(table.clock.now_ms()), False
     for _ in range(ATTEMPTS):
         table = table.under(base.properties)
-        _refuse_behind_fence(base, change.op)
+        _refuse_behind_fence(base, change.op, attempt, rival=rival)
         _refuse_other_properties(base, planned_by, change)
         if change.refuse is not None:
             change.refuse(base.snapshot)
@@ -119,7 +119,11 @@ def commit(
             committed = _committed(table, base, draft, read_at) if mine else None
         if committed is not None:
             return _checkpointed(table, committed, change)
+        # Until the next base shows that the fence is not above its beginning: a number below that
+        # may have been freed and used again.
+        rival = attempt.may_stand = True
         base = take_base(table, since=base, tolerant=change.repair is not None)
+    _refuse_behind_fence(base, change.op, attempt, rival=rival)
     raise CommitConflictError(
         f"rivals committed {ATTEMPTS} times before this {change.op} could",
         next_step="run it again when fewer runs maintain this table at the same time",
@@ -174,6 +178,8 @@ def _create_transaction(
             attempt=attempt,
         )
         happened = rival is not None or has_happened(table, header, data)
+    except CommitUnknownError:
+        raise
     except Exception as error:
         if not attempt.may_stand:
             raise
@@ -245,18 +251,29 @@ def _refuse_when_late(table: Table, began_ms: int, op: str) -> int:
     return table.clock.elapsed_ms()
 
 
-def _refuse_behind_fence(base: Base, op: str) -> None:
-    """Raise CommitExpiredError if the operation began before the fence of its base.
+def _refuse_behind_fence(base: Base, op: str, attempt: Attempt, *, rival: bool) -> None:
+    """Raise an error if the operation began before the fence of its base.
 
-    What it wrote may be swept by now, whatever its own clock says.
+    What it wrote may be swept by now, whatever its own clock says. And a rival that it found may
+    have a number that was freed after its own put: clean-up frees numbers up to the fence.
+
+    Raises CommitExpiredError; CommitUnknownError if it has found a rival.
     """
     fence = base.snapshot.fence.seq
-    if fence > base.began_seq:
-        raise CommitExpiredError(
-            f"this {op} began on transaction {base.began_seq}, and the table takes nothing that "
-            f"began before transaction {fence}",
-            next_step="run it again; nothing was committed",
+    if fence <= base.began_seq:
+        if rival:
+            attempt.may_stand = False
+        return
+    why = (
+        f"this {op} began on transaction {base.began_seq}, and the table takes nothing that began "
+        f"before transaction {fence}"
+    )
+    if rival:
+        raise CommitUnknownError(
+            f"{why}; it is not known what became of the put that it sent before",
+            next_step="see with `firnline history` whether it is there; nothing was deleted",
         )
+    raise CommitExpiredError(why, next_step="run it again; nothing was committed")
 
 
 def _refuse_other_properties(base: Base, planned_by: Properties, change: Change) -> None:
@@ -339,7 +356,6 @@ def _draft(table: Table, base: Base, change: Change, run: RunIdentity, txn: str)
         own=frozenset(m.p for m in own),
         purged=purged,
         delete_cutoff=now - others.late_append,
-        stone_cutoff=listed_at - others.grace,
         fence=passed,
     )
     content = LogContent(

@@ -12,7 +12,7 @@ holds it.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 from functools import cached_property
@@ -48,6 +48,7 @@ from firnline.log.schema_changes import (
 )
 from firnline.log.schema_lines import (
     first_sequence,
+    folded_by_ours,
     line_sequence,
     newest_before,
     schema_of,
@@ -491,7 +492,7 @@ def build(paths: TablePaths, log: LogRead, *, tolerant: bool = False) -> Snapsho
         paths=paths,
         listing=log.listing,
         contents=log.contents,
-        parts=union_parts(contents) if base is None else base.with_newer(contents),
+        parts=_parts(log, contents) if base is None else base.with_newer(contents),
         log_tombstones=tombstones,
         deletes=rows,
         other=frozenset(other),
@@ -509,6 +510,22 @@ def build(paths: TablePaths, log: LogRead, *, tolerant: bool = False) -> Snapsho
         fence=fence.fence_of(other),
         behind=behind,
     )
+
+
+def _parts(log: LogRead, contents: Sequence[LogContent]) -> dict[str, Marker]:
+    """Return the parts; those that only folded log files list alive are dead and forgotten.
+
+    A transaction carries all that it folds, but the markers of parts that are deleted. A folded log
+    file that a process which slept has created once more (``log.fence``) lists them alive.
+    """
+    parts = union_parts(contents)
+    folded = folded_by_ours(log) & log.contents.keys()
+    if folded:
+        carried = {m.p for key, c in log.contents.items() if key not in folded for m in c.markers}
+        purged = log.mark.purged if log.mark is not None else 0
+        forgotten = {p for p, m in parts.items() if m.tmb is None and p not in carried}
+        parts |= {p: mark_dead(parts[p], purged) for p in forgotten}
+    return parts
 
 
 def _without(found: Mapping[str, ValueT], keys: frozenset[str]) -> dict[str, ValueT]:

@@ -332,7 +332,7 @@ def test_a_deleted_part_stays_dead_as_long_as_a_log_file_may_say_that_it_is_aliv
     read = {key: whole.contents[key]} | ({APPENDED: alive} if appended == "read" else {})
     listing = {k: v for k, v in whole.listing.items() if k == key or appended != "deleted"}
     state = build(PATHS, LogRead(listing, read))
-    cutoffs: dict[str, Any] = {"delete_cutoff": 0, "stone_cutoff": 0, "fence": PASSED}
+    cutoffs: dict[str, Any] = {"delete_cutoff": 0, "fence": PASSED}
     folded = fold(state, (key,), 50, own=frozenset(), purged=20, **cutoffs)
     assert (dead in folded.markers) is carried
     assert fold(state, (key,), 50, own=frozenset(), purged=19, **cutoffs).markers[0] == dead
@@ -376,7 +376,7 @@ def test_a_transaction_says_which_log_files_of_others_it_leaves() -> None:
     """By that a reader knows that one of them is lost."""
     state = unfolded(append=10, m1=10, m2=10, m3=10)
     keys = sorted(state.listing)
-    cutoffs: dict[str, Any] = {"delete_cutoff": 0, "stone_cutoff": 0, "fence": PASSED}
+    cutoffs: dict[str, Any] = {"delete_cutoff": 0, "fence": PASSED}
     for folded, left in ((keys[2:3], (1, 3)), (keys, ()), (keys[:1], (1, 2, 3))):
         found = fold(state, tuple(folded), 60, own=frozenset(), purged=0, **cutoffs)
         assert found.standing == left
@@ -412,7 +412,7 @@ def test_of_dates_a_fold_keeps_those_that_something_has_and_of_two_the_earlier()
     assert live.t == 10
     content = LogContent(t=50, schema={}, markers=[live], other=[*kept, *over])
     log = LogRead({APPENDED: LogObject(PATHS.parse_log(APPENDED), 1, 50)}, {APPENDED: content})
-    cutoffs: dict[str, Any] = {"delete_cutoff": 0, "stone_cutoff": 0, "fence": PASSED}
+    cutoffs: dict[str, Any] = {"delete_cutoff": 0, "fence": PASSED}
     found = fold(build(PATHS, log), (APPENDED,), 60, own=frozenset(), purged=30, **cutoffs)
     assert sorted(found.other) == sorted(kept)
 

@@ -325,6 +325,8 @@ def _old_transactions(
     oldest_staying = min((min(b.tmb, b.since) for b in staying), default=now_ms)
     cutoff = min(now_ms - TXN_AGE_MS, now_ms - grace - _DAY_MS, oldest_staying - _DAY_MS)
     found = old_transactions(listing, snapshot.paths, newest, cutoff)
+    # A number is free again only behind the fence: whoever slept over it is refused by that.
+    found = [meta for meta in found if snapshot.paths.parse_txn(meta.key) <= snapshot.fence.seq]
     # What stands in an unfolded log file stands nowhere else: a rebuild of a lost log needs it.
     logs = snapshot.listing.items()
     named = {item.name.seq for key, item in logs if key not in snapshot.log_tombstones}

@@ -178,7 +178,6 @@ def v1_log(snapshot: Snapshot, t: int) -> tuple[LogContent, bytes]:
         own=frozenset(),
         purged=snapshot.purged,
         delete_cutoff=t,
-        stone_cutoff=t,
         fence=Fence(snapshot.seq, t),  # a log of version 1 has none: nothing may be under way
     )
     content = LogContent(
