@@ -6,6 +6,20 @@ from tests.mutations.model import Mutation
 
 PROTOCOL = (
     Mutation(
+        name="an Appender reads the table's columns while all its callers wait",
+        file="include/firnline/append/service.py",
+        old="""        self._changed.release()
+        try:
+            yield
+        finally:
+            self._changed.acquire()
+""",
+        new="""        yield
+""",
+        breaks="One call that names a new column holds up all others for as long as the store takes.",
+        caught_by=("tests/unit/append/test_service.py",),
+    ),
+    Mutation(
         name="a delete record is as old as its own time says",
         file="include/firnline/commit/fold.py",
         old="    if visible_since(snapshot, delete.id) > cutoff:",
