@@ -16,7 +16,7 @@ PROTOCOL = (
 """,
         new="""        yield
 """,
-        breaks="One call that names a new column holds up all others for as long as the store takes.",
+        breaks="A call that names a new column holds up all others for as long as the store takes.",
         caught_by=("tests/unit/append/test_service.py",),
     ),
     Mutation(
