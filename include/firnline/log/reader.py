@@ -179,14 +179,22 @@ class _Fetch:
             if data is None:
                 complete = False
             elif complete:
-                if len(data) != self.listing[key].size:
-                    raise LogCorruptError(
-                        f"log file {key} has {self.listing[key].size} bytes in the listing "
-                        f"and {len(data)} when read",
-                        next_step="look for a cache or proxy between here and the store",
-                    )
+                refuse_other_size(key, len(data), self.listing[key])
                 contents[key] = codec.decode(key, data, self.paths)
         return complete
+
+
+def refuse_other_size(key: str, size: int, listed: LogObject) -> None:
+    """Raise LogCorruptError if a log file was read with another size than it was listed with.
+
+    A log file is written once. One of version 1 that ends after any of its lines is a valid one, so
+    nothing else shows that records are missing.
+    """
+    if size != listed.size:
+        raise LogCorruptError(
+            f"log file {key} has {listed.size} bytes in the listing and {size} when read",
+            next_step="look for a cache or proxy between here and the store",
+        )
 
 
 def _fetch_all(

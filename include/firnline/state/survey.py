@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from firnline.errors import FirnlineError, LogCorruptError, SnapshotUnstableError
 from firnline.log import chain, codec, txn_file
 from firnline.log.chain import Link
-from firnline.log.reader import ATTEMPTS, LogObject
+from firnline.log.reader import ATTEMPTS, LogObject, refuse_other_size
 from firnline.log.records import Delete, LogContent, Marker
 from firnline.log.txn_file import TxnHeader
 from firnline.log.union import combine
@@ -108,6 +108,7 @@ def _read_all(
         if data is None:
             return None
         try:
+            refuse_other_size(key, len(data), listing[key])
             contents[key] = codec.decode(key, data, paths)
             if contents[key].x is not None:
                 digests[key] = chain.content_digest(key, data, paths)
