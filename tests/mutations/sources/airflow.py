@@ -6,6 +6,22 @@ from tests.mutations.model import Mutation
 
 AIRFLOW = (
     Mutation(
+        name="the page describes its interface to anybody",
+        file="include/firnline/airflow/page/routes.py",
+        old="openapi_url=None, ",
+        new="",
+        breaks="Somebody without a login reads which routes there are, and what they take.",
+        caught_by=("tests/unit/airflow/page/test_routes.py",),
+    ),
+    Mutation(
+        name="the page tells anybody the details of a table",
+        file="include/firnline/airflow/page/routes.py",
+        old='@app.get("/api/tables/{dag_id}/detail", dependencies=may_read)',
+        new='@app.get("/api/tables/{dag_id}/detail")',
+        breaks="Somebody without a login reads the partitions and columns of a table.",
+        caught_by=("tests/unit/airflow/page/test_routes.py",),
+    ),
+    Mutation(
         name="an erase holds no pool",
         file="dags/erase.py",
         old="            **table.lock(ERASE.operation),\n",
