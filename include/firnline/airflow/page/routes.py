@@ -39,7 +39,7 @@ def make_app() -> FastAPI:
     """Return the application."""
     kept, watch = make_fleet()
     about = "Health of log-structured tables."
-    # Without openapi_url there is no /docs and no /redoc either: FastAPI asks nobody who calls them.
+    # FastAPI's description of it (/openapi.json, /docs, /redoc) would ask nobody who calls.
     app = FastAPI(title="firnline", description=about, openapi_url=None, lifespan=_lifespan(watch))
     app.add_exception_handler(FirnlineError, _refused)
 
