@@ -20,6 +20,14 @@ PROTOCOL = (
         caught_by=("tests/unit/append/test_service.py",),
     ),
     Mutation(
+        name="a table may have the name of an option or a folder",
+        file="include/firnline/settings/model.py",
+        old="[A-Za-z0-9_][A-Za-z0-9._-]{0,199}",
+        new="[A-Za-z0-9._-]{1,200}",
+        breaks="Commands take the table -rf for an option, and paths the table .. for a folder.",
+        caught_by=("tests/unit/settings/test_load.py",),
+    ),
+    Mutation(
         name="a log file may be shorter than its listing says",
         file="include/firnline/log/reader.py",
         old="    if size != listed.size:",
