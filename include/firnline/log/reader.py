@@ -175,7 +175,8 @@ class _Fetch:
         """Fetch and decode ``keys`` into ``contents``; returns False if one of them is gone."""
         contents.update((key, self.known[key]) for key in keys if key in self.known)
         complete = True
-        for key, data in self.store.get_many([key for key in keys if key not in contents]):
+        sizes = {key: self.listing[key].size for key in keys if key not in contents}
+        for key, data in self.store.get_many(sizes):
             if data is None:
                 complete = False
             elif complete:

@@ -104,7 +104,7 @@ def _read_all(
     contents: dict[str, LogContent] = {}
     broken: dict[str, FirnlineError] = {}
     digests: dict[str, str] = {}
-    for key, data in store.get_many(list(listing)):
+    for key, data in store.get_many({key: item.size for key, item in listing.items()}):
         if data is None:
             return None
         try:
@@ -128,7 +128,7 @@ def survey_transactions(store: Store, paths: TablePaths, upto: int | None = None
         upto: leave the content of later transactions out of the union.
     """
     found = TxnSurvey()
-    keys: list[str] = []
+    sizes: dict[str, int] = {}
     for meta in store.list(paths.txn_dir):
         try:
             number = paths.parse_txn(meta.key)
@@ -136,11 +136,11 @@ def survey_transactions(store: Store, paths: TablePaths, upto: int | None = None
             found.strange.append(meta.key)
             continue
         found.born = True
-        keys.append(meta.key)
+        sizes[meta.key] = meta.size
         if number:
             found.numbers.append(number)
             found.modified[number] = meta.modified_ms
-    for key, data in store.get_many(keys):
+    for key, data in store.get_many(sizes):
         if data is None:
             found.numbers.remove(paths.parse_txn(key))  # removed by retention since the listing
             continue

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -664,7 +664,7 @@ def test_a_reader_survives_clean_up_between_its_listing_and_its_fetches() -> Non
     old = [k for k in world.store.objects if "_host-" in k]
 
     class CleansUp(FaultyStore):
-        def get_many(self, keys: Sequence[str]) -> Iterator[tuple[str, bytes | None]]:
+        def get_many(self, keys: Collection[str]) -> Iterator[tuple[str, bytes | None]]:
             for key in old:
                 world.store.objects.pop(key, None)
             yield from self.inner.get_many(keys)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -13,7 +13,7 @@ from firnline.commit.transaction import commit
 from firnline.errors import LogCorruptError, LogLostError
 from firnline.log.reader import read_log
 from firnline.state.snapshot import read_snapshot
-from firnline.state.survey import survey_log
+from firnline.state.survey import survey_log, survey_transactions
 from tests.support.histories import RUN
 from tests.support.log_tables import do_merge, merge_change, put_append, snapshot
 from tests.support.paged import Paged
@@ -90,7 +90,7 @@ class Stale:
     def __getattr__(self, name: str) -> Any:
         return getattr(self.store, name)
 
-    def get_many(self, keys: Sequence[str]) -> Iterator[tuple[str, bytes | None]]:
+    def get_many(self, keys: Collection[str]) -> Iterator[tuple[str, bytes | None]]:
         for key, data in self.store.get_many(keys):
             assert data is not None
             yield key, self.change(data)
@@ -115,3 +115,33 @@ def test_a_log_file_is_as_long_as_its_listing_says(change: Callable[[bytes], byt
     (broken,) = survey_log(store, paths).broken.items()
     assert broken[0] == key
     assert broken[1].message == raised.value.message
+
+
+class Asked(Stale):
+    """Notes which keys it is asked for, with their sizes."""
+
+    def __init__(self, store: MemoryStore) -> None:
+        super().__init__(store, lambda data: data)
+        self.sizes: dict[str, int] = {}
+
+    def get_many(self, keys: Collection[str]) -> Iterator[tuple[str, bytes | None]]:
+        assert isinstance(keys, Mapping)
+        self.sizes |= keys
+        return super().get_many(keys)
+
+
+def test_whoever_reads_a_log_says_how_large_its_files_are() -> None:
+    """So that no more of them are held in memory than is allowed (``store.transfer.Held``)."""
+    world = make_world()
+    do_merge(world, put_append(world, "d=1", "d=2"))
+    paths = world.table.paths
+    reads: list[Callable[[Asked], object]] = [
+        lambda store: read_snapshot(store, paths, everything=True),
+        lambda store: survey_log(store, paths),
+        lambda store: survey_transactions(store, paths),
+    ]
+    for read in reads:
+        store = Asked(world.store)
+        read(store)
+        assert store.sizes
+        assert store.sizes == {key: len(world.store.objects[key][0]) for key in store.sizes}
