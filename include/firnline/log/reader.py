@@ -180,20 +180,20 @@ class _Fetch:
             if data is None:
                 complete = False
             elif complete:
-                refuse_other_size(key, len(data), self.listing[key])
+                refuse_other_size(key, len(data), self.listing[key].size)
                 contents[key] = codec.decode(key, data, self.paths)
         return complete
 
 
-def refuse_other_size(key: str, size: int, listed: LogObject) -> None:
+def refuse_other_size(key: str, size: int, listed: int) -> None:
     """Raise LogCorruptError if a log file was read with another size than it was listed with.
 
     A log file is written once. One of version 1 that ends after any of its lines is a valid one, so
     nothing else shows that records are missing.
     """
-    if size != listed.size:
+    if size != listed:
         raise LogCorruptError(
-            f"log file {key} has {listed.size} bytes in the listing and {size} when read",
+            f"log file {key} has {listed} bytes in the listing and {size} when read",
             next_step="look for a cache or proxy between here and the store",
         )
 

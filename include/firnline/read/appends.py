@@ -223,7 +223,7 @@ class AppendLog:
             if data is None:
                 raise self._gone(key, snapshot)
             if key in snapshot.listing:
-                refuse_other_size(key, len(data), snapshot.listing[key])
+                refuse_other_size(key, len(data), snapshot.listing[key].size)
             found[short(key, paths)] = codec.decode(key, data, paths)
         return found
 

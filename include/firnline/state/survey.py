@@ -108,7 +108,7 @@ def _read_all(
         if data is None:
             return None
         try:
-            refuse_other_size(key, len(data), listing[key])
+            refuse_other_size(key, len(data), listing[key].size)
             contents[key] = codec.decode(key, data, paths)
             if contents[key].x is not None:
                 digests[key] = chain.content_digest(key, data, paths)
