@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
@@ -141,7 +141,7 @@ class SimStore:
         """Write a range of an object's bytes to an open file."""
         file.write(self.get_range(key, start, length))
 
-    def get_many(self, keys: Sequence[str]) -> Iterator[tuple[str, bytes | None]]:
+    def get_many(self, keys: Collection[str]) -> Iterator[tuple[str, bytes | None]]:
         """Yield objects in random order; interrupted from time to time, not at every object."""
         order = list(keys)
         self.actor.r.shuffle(order)

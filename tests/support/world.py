@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import concurrent.futures
 import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -107,7 +107,7 @@ class MemoryStore:
     def get_range_into(self, key: str, start: int, length: int, file: BinaryIO) -> None:
         file.write(self.get_range(key, start, length))
 
-    def get_many(self, keys: Sequence[str]) -> Iterator[tuple[str, bytes | None]]:
+    def get_many(self, keys: Collection[str]) -> Iterator[tuple[str, bytes | None]]:
         for key in keys:
             try:
                 yield key, self.get(key)
@@ -245,7 +245,7 @@ class FaultyStore:
     def get_range_into(self, key: str, start: int, length: int, file: BinaryIO) -> None:
         self._call(f"get {key}", lambda: self.inner.get_range_into(key, start, length, file))
 
-    def get_many(self, keys: Sequence[str]) -> Iterator[tuple[str, bytes | None]]:
+    def get_many(self, keys: Collection[str]) -> Iterator[tuple[str, bytes | None]]:
         yield from self._call("get many", lambda: list(self.inner.get_many(keys)))
 
     def get_heads(self, keys: Sequence[str], length: int) -> Iterator[tuple[str, bytes | None]]:

@@ -324,10 +324,11 @@ class Appender:
 
     def _properties(self) -> Properties | None:
         """Return the properties as of the newest transaction seen; 1 GET if it is a new one."""
-        if self._said is None or self._said[:2] != (self._seq, self._born):
-            found = birth.said(self._table, self._seq, born=self._born)
-            self._said = (self._seq, self._born, found)
-        return self._said[2]
+        # Once each: a caller that checks rows asks beside the thread that lists the history.
+        said, seq, born = self._said, self._seq, self._born
+        if said is None or said[:2] != (seq, born):
+            self._said = said = (seq, born, birth.said(self._table, seq, born=born))
+        return said[2]
 
     def in_force(self) -> TableSettings:
         """Return the settings in force for the table; requests as ``knowing`` the first time.

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from firnline.errors import FirnlineError, LogCorruptError, SnapshotUnstableError
 from firnline.log import chain, codec, txn_file
 from firnline.log.chain import Link
-from firnline.log.reader import ATTEMPTS, LogObject
+from firnline.log.reader import ATTEMPTS, LogObject, refuse_other_size
 from firnline.log.records import Delete, LogContent, Marker
 from firnline.log.txn_file import TxnHeader
 from firnline.log.union import combine
@@ -104,10 +104,11 @@ def _read_all(
     contents: dict[str, LogContent] = {}
     broken: dict[str, FirnlineError] = {}
     digests: dict[str, str] = {}
-    for key, data in store.get_many(list(listing)):
+    for key, data in store.get_many({key: item.size for key, item in listing.items()}):
         if data is None:
             return None
         try:
+            refuse_other_size(key, len(data), listing[key].size)
             contents[key] = codec.decode(key, data, paths)
             if contents[key].x is not None:
                 digests[key] = chain.content_digest(key, data, paths)
@@ -127,7 +128,7 @@ def survey_transactions(store: Store, paths: TablePaths, upto: int | None = None
         upto: leave the content of later transactions out of the union.
     """
     found = TxnSurvey()
-    keys: list[str] = []
+    sizes: dict[str, int] = {}
     for meta in store.list(paths.txn_dir):
         try:
             number = paths.parse_txn(meta.key)
@@ -135,11 +136,11 @@ def survey_transactions(store: Store, paths: TablePaths, upto: int | None = None
             found.strange.append(meta.key)
             continue
         found.born = True
-        keys.append(meta.key)
+        sizes[meta.key] = meta.size
         if number:
             found.numbers.append(number)
             found.modified[number] = meta.modified_ms
-    for key, data in store.get_many(keys):
+    for key, data in store.get_many(sizes):
         if data is None:
             found.numbers.remove(paths.parse_txn(key))  # removed by retention since the listing
             continue

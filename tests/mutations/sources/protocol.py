@@ -6,6 +6,60 @@ from tests.mutations.model import Mutation
 
 PROTOCOL = (
     Mutation(
+        name="an Appender reads the table's columns while all its callers wait",
+        file="include/firnline/append/service.py",
+        old="""        self._changed.release()
+        try:
+            yield
+        finally:
+            self._changed.acquire()
+""",
+        new="""        yield
+""",
+        breaks="A call that names a new column holds up all others for as long as the store takes.",
+        caught_by=("tests/unit/append/test_service.py",),
+    ),
+    Mutation(
+        name="a table may have the name of an option or a folder",
+        file="include/firnline/settings/model.py",
+        old="[A-Za-z0-9_][A-Za-z0-9._-]{0,199}",
+        new="[A-Za-z0-9._-]{1,200}",
+        breaks="Commands take the table -rf for an option, and paths the table .. for a folder.",
+        caught_by=("tests/unit/settings/test_load.py",),
+    ),
+    Mutation(
+        name="a log file may be shorter than its listing says",
+        file="include/firnline/log/reader.py",
+        old="    if size != listed:",
+        new="    if size > listed:",
+        breaks="A cache that cuts a log file off hides its last parts, and nobody notices.",
+        caught_by=("tests/unit/log/test_reader.py",),
+    ),
+    Mutation(
+        name="a whole log is committed however late it is",
+        file="include/firnline/commit/transaction.py",
+        old="        read_at = _refuse_when_late(table, began_ms, header.op)",
+        new="        read_at = table.clock.elapsed_ms()",
+        breaks="A rebuild that stood still for a day names parts that were deleted meanwhile.",
+        caught_by=("tests/unit/commit/test_transaction.py",),
+    ),
+    Mutation(
+        name="orphans after an erase wait for appends only",
+        file="include/firnline/operations/erase/evidence.py",
+        old="    over = seen + max(others.append_ttl, others.commit_ttl)",
+        new="    over = seen + others.append_ttl",
+        breaks="A certificate is complete beside what a run under way may still publish.",
+        caught_by=("tests/unit/operations/erase/test_run.py",),
+    ),
+    Mutation(
+        name="what is uploaded when the wait after an erase is over is an orphan of it",
+        file="include/firnline/operations/erase/evidence.py",
+        old="if key not in inventory.snapshot.parts and meta.modified_ms < before_ms",
+        new="if key not in inventory.snapshot.parts and meta.modified_ms <= before_ms",
+        breaks="What is uploaded after an erase keeps its certificate from being completed.",
+        caught_by=("tests/unit/operations/erase/test_run.py",),
+    ),
+    Mutation(
         name="a delete record is as old as its own time says",
         file="include/firnline/commit/fold.py",
         old="    if visible_since(snapshot, delete.id) > cutoff:",

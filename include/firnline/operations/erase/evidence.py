@@ -247,7 +247,7 @@ def _text(table: Table, inventory: Inventory, certificate: Certificate) -> tuple
     ]
     keys, newest = [], 0
     listing = {meta.key: meta for meta in table.store.list(table.paths.txn_dir, table.paths.birth)}
-    for key, data in table.store.get_many(list(listing)):
+    for key, data in table.store.get_many({key: meta.size for key, meta in listing.items()}):
         if data is None:
             continue  # past its retention since the listing
         header, log_file = txn_file.decode(key, data, table.paths)
@@ -282,13 +282,13 @@ def _text(table: Table, inventory: Inventory, certificate: Certificate) -> tuple
 def _speaking_checkpoints(
     table: Table, deletes: Collection[str], parts: Collection[str]
 ) -> list[str]:
-    keys = [meta.key for meta in table.store.list(table.paths.checkpoint_dir)]
-    if not keys:
+    sizes = {meta.key: meta.size for meta in table.store.list(table.paths.checkpoint_dir)}
+    if not sizes:
         return []
     from firnline.log import checkpoint as checkpoint_file
 
     found = []
-    for key, data in table.store.get_many(keys):
+    for key, data in table.store.get_many(sizes):
         try:
             held = None if data is None else checkpoint_file.decode(key, data, table.paths)
         except CheckpointError:

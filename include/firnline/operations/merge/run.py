@@ -135,7 +135,7 @@ def _plan(
         from firnline.kernel.query.process import check_query
 
         # Before the start, instead of in each group after all of its parts were read.
-        check_query(table.settings.merge.sql, MERGE_SOURCE, base.snapshot.schema)
+        check_query(table.settings.merge.sql, MERGE_SOURCE, base.snapshot.schema, table.clock)
     return plan
 
 

@@ -279,7 +279,7 @@ def make_plan(
     return plan_rewrite(
         snapshot,
         table.settings,
-        _condition(snapshot, options),
+        _condition(table, snapshot, options),
         partitions=options.partitions,
         interval=_interval(options),
         only=only,
@@ -298,7 +298,7 @@ def _interval(options: RewriteOptions) -> tuple[int, int] | None:
     return start, end
 
 
-def _condition(snapshot: Snapshot, options: RewriteOptions) -> Predicate | None:
+def _condition(table: Table, snapshot: Snapshot, options: RewriteOptions) -> Predicate | None:
     """Return the bound filter; None for a query, which is checked. Raises UsageError."""
     if (options.where is None) == (options.sql is None):
         raise UsageError(
@@ -306,7 +306,7 @@ def _condition(snapshot: Snapshot, options: RewriteOptions) -> Predicate | None:
             next_step="give --where or --sql",
         )
     if options.where is None:
-        check_query(str(options.sql), SOURCE, snapshot.schema)
+        check_query(str(options.sql), SOURCE, snapshot.schema, table.clock)
         return None
     try:
         return parse_sql(options.where, snapshot.schema)
@@ -320,7 +320,7 @@ def _condition(snapshot: Snapshot, options: RewriteOptions) -> Predicate | None:
 
 def make_work(table: Table, snapshot: Snapshot, options: RewriteOptions) -> Work:
     """Return the kernels' work for the options. Raises UsageError."""
-    condition = _condition(snapshot, options)
+    condition = _condition(table, snapshot, options)
     if condition is None:
         limit = table.settings.rewrite.time_limit
         return Work(op=OP, query=options.sql, source=SOURCE, time_limit_ms=limit)

@@ -302,6 +302,46 @@ def test_an_object_that_no_log_file_names_is_an_orphan_that_may_hold_keys(erase:
     assert complete(world, report).status == "complete"
 
 
+@pytest.mark.parametrize(
+    ("settings", "hours"),
+    [
+        ({"append": {"ttl": "5h"}, "commit_ttl": "3h"}, 5),
+        ({"append": {"ttl": "3h"}, "commit_ttl": "5h"}, 5),
+    ],
+    ids=["append.ttl", "commit_ttl"],
+)
+def test_an_orphan_waits_until_whoever_began_before_the_erase_can_publish_no_more(
+    settings: dict[str, Any], hours: int, erase: Erase
+) -> None:
+    """By appends and by runs: whichever may take longer."""
+    world = world_of(**settings)
+    left_over = world.table.paths.data_part("day=1", world.ids.uuid7(world.clock.now))
+    world.store.objects[left_over] = (b"who knows", world.clock.now)
+    report = erase(world, SECRET)
+    replaced = complete(world, report).replaced
+    assert replaced is not None
+    end = replaced.t + hours * HOUR
+    before, after = written_around(world, end)
+
+    def orphans() -> tuple[tuple[str, ...], int | None]:
+        (entry,) = [e for e in complete(world, report).remaining if e.kind == "orphan"]
+        return entry.objects, entry.until_ms
+
+    world.clock.now = end - 1
+    assert orphans() == (tuple(sorted([left_over, before])), end)
+    world.clock.now = end
+    assert orphans() == (tuple(sorted([left_over, before])), None)
+    assert after in world.store.objects
+
+
+def written_around(world: World, end: int) -> tuple[str, str]:
+    """Objects that no log file names: of the last moment before ``end``, and of ``end``."""
+    keys = [world.table.paths.data_part("day=0", world.ids.uuid7(t)) for t in (end - 1, end)]
+    for key, t in zip(keys, (end - 1, end), strict=True):
+        world.store.objects[key] = (b"who knows", t)
+    return keys[0], keys[1]
+
+
 @pytest.mark.long
 def test_a_part_that_does_not_read_is_a_listed_remainder(erase: Erase) -> None:
     world = world_of()
