@@ -106,6 +106,8 @@ class World:
     """Called for every new object; returns its meaning."""
     late: list[LatePut] = field(default_factory=list)
     calls: list[LateCall] = field(default_factory=list)
+    removed: set[str] = field(default_factory=set)
+    """Keys of objects that were deleted; some may come back."""
     lake: Any = None
     """The catalog of its Iceberg mirror (``simulation.catalog.Lake``), if it has one."""
     calm: bool = False
@@ -137,6 +139,7 @@ class World:
         """Delete an object, if it is there."""
         if self.objects.pop(key, None) is not None:
             self.version += 1
+            self.removed.add(key)
 
     def next_key(self) -> int:
         """Return the key of an appended row; the gaps leave room for the rows of replaces."""
