@@ -32,12 +32,13 @@ from firnline.operations.clone.plan import (
     with_history,
     without_history,
 )
+from firnline.operations.in_time import InTime
 from firnline.operations.options import CloneOptions, RelocateOptions
 from firnline.operations.relocate.plan import refuse_missing, refuse_without
 from firnline.operations.relocate.run import RelocateProgress, execute, plan_relocation
 from firnline.operations.runner import Report, RunMetrics, refuse_unsafe_store
 from firnline.paths import Root
-from firnline.properties.in_force import from_settings, put_within
+from firnline.properties.in_force import from_settings
 from firnline.state.health import no_table
 from firnline.state.snapshot import Snapshot, read_snapshot
 from firnline.store.create import create
@@ -319,18 +320,12 @@ class _Run:
     def _with_log(self, plan: ClonePlan, found: _Target) -> None:
         """Write the log files as they are: no reader takes that for a table. Then relocate."""
         self._copy_parts(plan, found)
-        clock, half = self.target.clock, put_within(self.target.settings, plan.grace)
-        checked = clock.elapsed_ms()
+        time = InTime.since(self.target, self.target.clock.elapsed_ms(), plan.grace)
         self._refuse_superseded(plan)
 
         def in_time() -> None:
             # Another run may have completed the clone since, and clean-up deleted the log file.
-            if clock.elapsed_ms() - checked > half:
-                raise SnapshotUnstableError(
-                    f"this run stood still for longer than half the grace while it copied the log "
-                    f"to {self.target.settings.root}",
-                    next_step="run it again",
-                )
+            time.refuse(f"while it copied the log to {self.target.settings.root}")
 
         for keys in (plan.logs[:1], plan.logs[1:], plan.others):
             self._copy(keys, in_time)

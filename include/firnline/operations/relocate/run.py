@@ -21,6 +21,7 @@ from firnline.errors import (
 )
 from firnline.log import relocation
 from firnline.log.reader import LogObject, list_log
+from firnline.operations.in_time import InTime
 from firnline.operations.options import RelocateOptions
 from firnline.operations.relocate.plan import (
     RelocationPlan,
@@ -232,9 +233,10 @@ def _rewrite(
 ) -> None:
     """Fetch one object, and write it for the new place unless another run was quicker.
 
-    Raises SnapshotUnstableError: it would be written later than ``within`` ms after it was fetched.
+    Raises SnapshotUnstableError: it would be written later than ``within`` ms after it was fetched,
+    or was.
     """
-    read_at = table.clock.elapsed_ms()
+    time = InTime(table.clock, table.clock.elapsed_ms(), within)
     try:
         data = table.store.get(key)
     except ObjectNotFoundError as error:
@@ -247,10 +249,7 @@ def _rewrite(
     moved = move(key, data, old, table.paths)
     if moved == data:
         return
-    if table.clock.elapsed_ms() - read_at > within:
-        # Another run may have done all of it since, and clean-up deleted the object.
-        raise SnapshotUnstableError(
-            f"this run stood still for longer than half the grace before it could write {key}",
-            next_step="run it again",
-        )
+    # Another run may have done all of it since, and clean-up deleted the object.
+    time.refuse(f"before it could write {key}")
     overwrite(table.store, key, moved)
+    time.refuse(f"before it wrote {key}, which may be back although clean-up had deleted it")
