@@ -43,9 +43,9 @@ class InTime:
         """
         return cls(table.clock, began_ms, put_within(table.settings, grace))
 
-    def under(self, settings: TableSettings) -> None:
-        """Go by the grace of settings that are known by now."""
-        self.within_ms = put_within(settings)
+    def under(self, settings: TableSettings, grace: int | None = None) -> None:
+        """Go by the grace of the table itself, which is known by now; see ``since``."""
+        self.within_ms = put_within(settings, grace)
 
     @property
     def is_over(self) -> bool:
