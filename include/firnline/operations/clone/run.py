@@ -32,13 +32,13 @@ from firnline.operations.clone.plan import (
     with_history,
     without_history,
 )
-from firnline.operations.in_time import InTime
+from firnline.operations.in_time import InTime, looked
 from firnline.operations.options import CloneOptions, RelocateOptions
 from firnline.operations.relocate.plan import refuse_missing, refuse_without
 from firnline.operations.relocate.run import RelocateProgress, execute, plan_relocation
 from firnline.operations.runner import Report, RunMetrics, refuse_unsafe_store
 from firnline.paths import Root
-from firnline.properties.in_force import from_settings
+from firnline.properties.in_force import current, from_settings
 from firnline.state.health import no_table
 from firnline.state.snapshot import Snapshot, read_snapshot
 from firnline.store.create import create
@@ -193,6 +193,10 @@ class _Run:
             )
 
     def _new_plan(self) -> ClonePlan:
+        """Read the source; again where that took longer than half its grace."""
+        return looked(self.source, self._plan_once)
+
+    def _plan_once(self, time: InTime) -> ClonePlan:
         source, target, root = self.source, self.target, self.source.settings.root
         history = self.options.history
         snapshot = read_snapshot(
@@ -200,6 +204,8 @@ class _Run:
         )
         if not snapshot.listing:
             raise no_table(source)
+        said = current(snapshot.properties)
+        time.under(source.settings, None if said is None else said.grace)
         objects = {meta.key: meta.size for meta in source.store.list(source.paths.data_dir)}
         live = {path: marker.b for path, marker in snapshot.live.items()}
         refuse_missing(live, objects, source.paths, "run `firnline verify` on it")

@@ -50,7 +50,7 @@ from tests.support.log_tables import do_merge, put_append, v1_live
 from tests.support.moving import beside, enriched, sized
 from tests.support.reading import visible_ids, visible_rows
 from tests.support.v1_client import V1Client
-from tests.support.world import World, make_world
+from tests.support.world import Asleep, World, make_world
 
 
 def clone(world: World, name: str = "c", **options: Any) -> World:
@@ -498,3 +498,21 @@ def test_one_that_is_complete_and_run_again_is_refused() -> None:
     with pytest.raises(UsageError, match="there is something at"):
         report_of(world.table, target)
     assert world.store.objects == before
+
+
+@pytest.mark.parametrize("keeps", [False, True])
+def test_one_that_slept_before_it_listed_the_parts_reads_the_source_again(
+    keeps: bool, tmp_path: Path
+) -> None:
+    world = filled()
+
+    def maintained() -> None:
+        append(world, 100)
+        merge(world, tmp_path)
+        histories.clean_up(world)
+
+    store = Asleep(world.store, at="list t/_data/", meanwhile=maintained)
+    target = beside(world.table, "c")
+    run_clone(replace(world.table, store=store), target, CloneOptions(history=keeps), RUN)
+    assert store.slept == 1
+    assert visible_ids(target) == visible_ids(world.table)

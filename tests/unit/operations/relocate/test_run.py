@@ -13,7 +13,13 @@ import pytest
 
 from firnline.clock import SystemClock
 from firnline.commit.base import take_base
-from firnline.errors import ForeignPathError, LogCorruptError, SnapshotUnstableError, UsageError
+from firnline.errors import (
+    ForeignPathError,
+    LogCorruptError,
+    NothingToDoError,
+    SnapshotUnstableError,
+    UsageError,
+)
 from firnline.kernel.local import LocalEngine
 from firnline.log import codec, txn_file
 from firnline.log.records import Marker
@@ -422,3 +428,19 @@ def test_a_run_that_slept_before_its_put_says_that_the_object_may_be_back() -> N
         run_relocate(replace(copy.table, store=store), RelocateOptions())
     relocate(copy)
     assert state(copy).live
+
+
+def test_a_plan_that_slept_does_not_miss_what_a_clean_up_has_deleted_since() -> None:
+    """Another run has relocated the table meanwhile, and it was merged."""
+    world = make_world(cleanup={"grace": "10m"})
+    keys = put_append(world) + put_append(world)
+    copy = copied(sized(world))
+
+    def relocated() -> None:
+        relocate(copy)
+        do_merge(copy, [key.replace("t/", "copy/", 1) for key in keys])
+        histories.clean_up(copy)
+
+    store = Asleep(copy.store, at="list copy/_data/", meanwhile=relocated)
+    with pytest.raises(NothingToDoError, match="already"):
+        run_relocate(replace(copy.table, store=store), RelocateOptions())
