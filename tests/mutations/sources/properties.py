@@ -91,7 +91,8 @@ PROPERTIES = (
         name="a downgrade deletes the birth record before it creates it anew",
         file="include/firnline/operations/downgrade/run.py",
         old="        overwrite(table.store, key, birth.encode(record))",
-        new="        self._delete([key])\n        overwrite(table.store, key, birth.encode(record))",
+        new="        self._delete([key])\n"
+        "        overwrite(table.store, key, birth.encode(record))",
         breaks="A DELETE that lands late takes the properties of the table away.",
         caught_by=("tests/unit/operations/downgrade/test_run.py",),
         unit=True,
