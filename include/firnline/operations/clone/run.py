@@ -287,6 +287,7 @@ class _Run:
                     next_step=f"delete everything at {self.target.settings.root} and run it again; "
                     "a larger cleanup.grace of the source gives it more time",
                 ) from error
+            in_time()  # it may have slept since: what it has copied names the source
 
         for _ in each(keys, one):
             self.copied += 1
