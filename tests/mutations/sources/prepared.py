@@ -82,7 +82,7 @@ PREPARED = (
     Mutation(
         name="a commit does not look whether its parts are there",
         file="include/firnline/operations/prepared/run.py",
-        old="    _refuse_other_objects(runner.table, change)\n",
+        old="    _refuse_other_objects(runner.table, base, change)\n",
         new="",
         breaks="Parts that an older firnline has swept become live, and every read fails.",
         caught_by=_UNIT,

@@ -522,7 +522,7 @@ def test_one_that_slept_before_it_listed_the_parts_reads_the_source_again(
 
 @pytest.mark.parametrize("at", ["put c/_log/", "put c/_txn/00000000000000000001"])
 def test_one_that_slept_before_it_copied_a_file_of_the_log_says_so(at: str, tmp_path: Path) -> None:
-    """Also before the last one: another run may have completed it, and the copy names the source."""
+    """Also before the last one: another run may be done, and the copy names the source."""
     world = filled()
     merge(world, tmp_path)
     target = beside(world.table, "c")
