@@ -18,6 +18,7 @@ from firnline.errors import (
     ForeignPathError,
     LogCorruptError,
     LogLostError,
+    UsageError,
 )
 from firnline.log.reader import LogRead
 from firnline.log.records import LogContent, Marker
@@ -159,8 +160,10 @@ def run_verify(
     Raises:
         StoreError, SnapshotUnstableError: a store that does not answer is not a finding, nor is
             what a run sees that stood still between its listings.
-        UsageError: there is no table at the root, or no witness of it in ``options.witness``.
+        UsageError: there is no table at the root, or no witness of it in ``options.witness``; a
+            sample without ``rows``.
     """
+    refuse_lone_sample(options)
     name = table.settings.name
     seen = _Witnesses(
         parse_witnesses(options.witness, name) if options.witness else (),
@@ -226,6 +229,15 @@ def _look(run: _Run, seen: _Witnesses, time: InTime) -> _Look:
     check_mirrors(run.table, found, snapshot if whole and run.readable else None)
     counted = run.check_parts(snapshot, now, others.orphan_grace)
     return _Look(run, snapshot, len(log.listing), len(txns.numbers), v1_parts, counted, now)
+
+
+def refuse_lone_sample(options: VerifyOptions) -> None:
+    """Raise UsageError for a sample of rows that are not read."""
+    if options.sample != 1 and not options.rows:
+        raise UsageError(
+            "a sample is one of the rows of parts, which this check does not read",
+            next_step="give rows too (--rows), or leave the sample out",
+        )
 
 
 def _judge(table: Table, run: _Run, log: LogSurvey, txns: TxnSurvey) -> health.Health:
