@@ -579,4 +579,13 @@ PROTOCOL = (
         caught_by=("tests/unit/operations/erase/test_run.py",),
         unit=True,
     ),
+    Mutation(
+        name="who published too late goes on with that state",
+        file="include/firnline/commit/base.py",
+        old="    return in_time()\n",
+        new="    return True\n",
+        breaks="A checkpoint covers a log file that came back, and dead parts are live in it.",
+        caught_by=("tests/unit/commit/test_late_checkpoint.py",),
+        unit=True,
+    ),
 )
