@@ -129,7 +129,7 @@ def spent(requests: dict[str, int]) -> dict[str, int]:
     return {kind: requests[kind] for kind in KINDS if requests[kind]}
 
 
-def test_a_prepared_rewrite_reads_no_part_for_its_commit_and_four_requests_more_than_any(
+def test_a_prepared_rewrite_reads_no_part_for_its_commit_and_five_requests_more_than_any(
     store_root: StoreRoot, tmp_path: Path
 ) -> None:
     filled(store_root)
@@ -142,12 +142,13 @@ def test_a_prepared_rewrite_reads_no_part_for_its_commit_and_four_requests_more_
     assert made.id is not None
     forget()
     report = commit_prepared(opened(store_root), made.id, RUN)
-    # Base: 2 LIST and the log; statement, closing, new parts; probe; decision; commit; statement.
+    # Base: 2 LIST and the log; statement and when it landed, new parts; probe; decision; closing;
+    # commit; statement.
     assert spent(report.requests) == {
         "get": PARTS + 1 + 1,
         "put": 2 + 1 + 2,
         "list": 2 + 1,
-        "head": 2,
+        "head": 1 + 2,
         "delete": 1 + 1,
     }
     assert ids(store_root, tmp_path) == Counter(range(2 * PARTS))

@@ -286,6 +286,31 @@ class Sleeping(FaultyStore):
 
 
 @dataclass
+class Asleep(FaultyStore):
+    """The process stops right before a call that begins with ``at``.
+
+    As SIGSTOP and a suspended machine do it: the request is sent when it wakes.
+    """
+
+    at: str = ""
+    """As ``put t/_log/``, or ``delete``."""
+    meanwhile: Callable[[], None] = lambda: None
+    """What others do while it sleeps; moves the clock."""
+    times: int = 1
+    skip: int = 0
+    """Such calls before it that are made at once."""
+    slept: int = 0
+
+    def _call(self, name: str, act: Callable[[], Any], *, put: bool = False) -> Any:
+        if name.startswith(self.at) and self.skip:
+            self.skip -= 1
+        elif name.startswith(self.at) and self.slept < self.times:
+            self.slept += 1
+            self.meanwhile()
+        return super()._call(name, act, put=put)
+
+
+@dataclass
 class World:
     """One table and everything it lives on."""
 

@@ -176,7 +176,7 @@ def digest_of(table: Table, snapshot: Snapshot) -> str:
 
 
 def publish(table: Table, header: TxnHeader, log_file: bytes, read_at_ms: int) -> bool:
-    """Create the log file of a committed transaction; return True if it exists afterwards.
+    """Create the log file of a committed transaction; return True if that was done in time.
 
     After half the grace since the transaction was read, publishing is left to others: the log file
     may have been published, folded and deleted since, and must not come back. The grace is the
@@ -192,4 +192,6 @@ def publish(table: Table, header: TxnHeader, log_file: bytes, read_at_ms: int) -
     if not in_time():
         return False
     create(table.store, header.log, log_file, may_put=in_time)
-    return True
+    # A process that slept right before the put may have brought it back, and knows nothing any more
+    # of the state that it belongs to: it shall write no checkpoint of that, and take a new base.
+    return in_time()

@@ -162,4 +162,13 @@ STORE = (
         breaks="A file outside of a table in a folder is read for its part, or deleted.",
         caught_by=("tests/unit/store/test_links.py",),
     ),
+    Mutation(
+        name="a probe that slept blames the store",
+        file="include/firnline/store/probe.py",
+        old="    if clock.elapsed_ms() - began > _LIVES_MS:\n",
+        new="    if clock.elapsed_ms() < began:\n",
+        breaks="An operator is told to use another store, although a sweep deleted the probe.",
+        caught_by=("tests/unit/store/test_probe.py",),
+        unit=True,
+    ),
 )

@@ -125,10 +125,13 @@ def _commit_ttl(table: Table, snapshot: Snapshot) -> int:
 
 
 def _inventory(table: Table) -> Inventory:
-    # First the objects: what is published between the two listings is then no orphan.
+    # The time first: what is waited for is over when the objects are listed. A run that stood still
+    # after that does not know what others have written since.
+    now = table.clock.now_ms()
+    # Then the objects: what is published between the two listings is then no orphan.
     objects = {meta.key: meta for meta in table.store.list(table.paths.data_dir)}
     base = take_base(table, everything=True)
-    return Inventory(base.table, base.snapshot, objects, table.clock.now_ms())
+    return Inventory(base.table, base.snapshot, objects, now)
 
 
 def _resolve(table: Table, erase: str, snapshot: Snapshot) -> Certificate:

@@ -35,6 +35,7 @@ class Inventory:
     objects: Mapping[str, ObjectMeta]
     """Objects under ``_data/``, by key."""
     now_ms: int
+    """Wall clock from before ``objects`` were listed."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,6 +13,7 @@ from firnline.log import dated
 from firnline.log.reader import LogObject, LogRead
 from firnline.log.records import Delete, LogContent, Marker
 from firnline.log.schema_changes import PartColumns, SchemaChange, line_now, split
+from firnline.operations.in_time import InTime, looked
 from firnline.operations.options import RebuildOptions
 from firnline.operations.prepared.expiry import undecided_parts
 from firnline.operations.rebuild.plan import (
@@ -63,21 +64,42 @@ class RebuildProgress(msgspec.Struct, frozen=True, kw_only=True):
     footers_done: int
 
 
-def read_inventory(
-    table: Table, options: RebuildOptions, on_progress: Callable[[RebuildProgress], None] | None
-) -> Inventory:
-    """Read log, transactions, the listing, and the footers of what nobody names.
+@dataclass(frozen=True, slots=True)
+class _Left:
+    """What is left of a table, by listings that are compared with each other."""
 
-    Raises UsageError, LogCorruptError, SchemaConflictError: see ``run_rebuild``.
-    """
+    log: LogSurvey
+    txns: TxnSurvey
+    history: History
+    objects: Mapping[str, ObjectMeta]
+    prepared: Mapping[str, str]
+    """Parts of prepared changes that nobody has decided to commit -> the change."""
+
+
+def _listed(table: Table, options: RebuildOptions, time: InTime) -> _Left:
     log = survey_log(table.store, table.paths)
     txns = survey_transactions(table.store, table.paths)
     _refuse_broken(log, txns)
+    stated = current(_properties(log, txns))
+    time.under(table.settings, None if stated is None else stated.grace)
     if log.listing and not options.force:
         refuse_whole(table, log, txns)
     history = _history(log, txns, table.clock.now_ms())
     objects = {meta.key: meta for meta in table.store.list(table.paths.data_dir)}
     _refuse_nothing(table, objects, history)
+    return _Left(log, txns, history, objects, undecided_parts(table))
+
+
+def read_inventory(
+    table: Table, options: RebuildOptions, on_progress: Callable[[RebuildProgress], None] | None
+) -> Inventory:
+    """Read log, transactions, the listing, and the footers of what nobody names.
+
+    Raises UsageError, LogCorruptError, SchemaConflictError, SnapshotUnstableError: see
+    ``run_rebuild``.
+    """
+    left = looked(table, lambda time: _listed(table, options, time))
+    log, txns, history, objects = left.log, left.txns, left.history, left.objects
     deletes = txns.deletes | {d.id: d for c in log.contents.values() for d in c.deletes}
     other = frozenset(txns.other.union(*(c.other for c in log.contents.values())))
     state = _State.of(log, txns, deletes, other)
@@ -91,8 +113,7 @@ def read_inventory(
     choice = Choice(options.include, options.exclude)
     # An object may have been written at any time, under properties that are no longer in use.
     settings = lengthened(settings, waits(said, settings, now_ms=0))
-    prepared = undecided_parts(table)
-    plan = plan_rebuild(history, objects, footers, table.paths, settings, choice, prepared)
+    plan = plan_rebuild(history, objects, footers, table.paths, settings, choice, left.prepared)
     live = {marker.p: marker for marker in plan.live}
     # Parts of ours first: they tell which columns of other clients' parts only their path has.
     for facts in sorted(footers, key=lambda facts: facts.part is None):

@@ -74,6 +74,7 @@ def run_rebuild(
         LogCorruptError: a log file or transaction that does not read has to be moved away first.
         FindingsError: there are objects of which somebody has to decide; nothing was written.
         SchemaConflictError: two parts give one column different types.
+        SnapshotUnstableError: the run stood still between its listings, again and again.
         CommitConflictError, CommitExpiredError, CommitUnknownError: see ``commit_whole``.
     """
     began, metrics = table.clock.elapsed_ms(), RunMetrics(table)

@@ -21,6 +21,7 @@ from firnline.errors import (
 )
 from firnline.log import relocation
 from firnline.log.reader import LogObject, list_log
+from firnline.operations.in_time import InTime, looked
 from firnline.operations.options import RelocateOptions
 from firnline.operations.relocate.plan import (
     RelocationPlan,
@@ -120,8 +121,13 @@ def refuse_unfinished(table: Table) -> None:
 def plan_relocation(table: Table, options: RelocateOptions) -> RelocationPlan | None:
     """Read everything that names keys, and decide; nothing is written. Raises as the run.
 
-    None when no object names another place.
+    None when no object names another place. Read again where it took longer than half the grace:
+    another run may have relocated the table, and its clean-up have deleted parts that were live.
     """
+    return looked(table, lambda time: _planned(table, options, time))
+
+
+def _planned(table: Table, options: RelocateOptions, time: InTime) -> RelocationPlan | None:
     store, paths = table.store, table.paths
     logs, _ = list_log(store, paths)
     txns = {paths.parse_txn(meta.key): meta.key for meta in store.list(paths.txn_dir)}
@@ -136,6 +142,7 @@ def plan_relocation(table: Table, options: RelocateOptions) -> RelocationPlan | 
     older = [key for key in txns.values() if key not in newest]
     # Parts live right after an older transaction may be deleted by now: no reader needs them.
     _read(table, older, seen, relocation.named_by_txn, parts=False)
+    time.under(table.settings, seen.grace)
     if not seen.foreign:
         return None
     return _plan(table, seen, logs, sorted(txns.values()))
@@ -232,9 +239,10 @@ def _rewrite(
 ) -> None:
     """Fetch one object, and write it for the new place unless another run was quicker.
 
-    Raises SnapshotUnstableError: it would be written later than ``within`` ms after it was fetched.
+    Raises SnapshotUnstableError: it would be written later than ``within`` ms after it was fetched,
+    or was.
     """
-    read_at = table.clock.elapsed_ms()
+    time = InTime(table.clock, table.clock.elapsed_ms(), within)
     try:
         data = table.store.get(key)
     except ObjectNotFoundError as error:
@@ -247,10 +255,7 @@ def _rewrite(
     moved = move(key, data, old, table.paths)
     if moved == data:
         return
-    if table.clock.elapsed_ms() - read_at > within:
-        # Another run may have done all of it since, and clean-up deleted the object.
-        raise SnapshotUnstableError(
-            f"this run stood still for longer than half the grace before it could write {key}",
-            next_step="run it again",
-        )
+    # Another run may have done all of it since, and clean-up deleted the object.
+    time.refuse(f"before it could write {key}")
     overwrite(table.store, key, moved)
+    time.refuse(f"before it wrote {key}, which may be back although clean-up had deleted it")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shlex
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Container, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -359,6 +359,7 @@ def check_objects(
     now_ms: int,
     orphan_grace: int,
     prepared: frozenset[str] = frozenset(),
+    live_now: Callable[[], Container[str]] | None = None,
 ) -> Counted:
     """Compare every object under ``_data/`` with the parts, in one pass over the listing.
 
@@ -370,18 +371,25 @@ def check_objects(
         now_ms: wall clock.
         orphan_grace: objects that nobody names count as left over when they are older, in ms.
         prepared: parts of prepared changes, which wait for a decision.
+        live_now: reads the parts that are live after the listing; called if one has no object. One
+            that is dead by now was deleted by a clean-up, however long the run stood still and
+            whatever its clock says of that. None: all that were live are.
     """
     walk = _Walk(found, parts, purged, prepared=prepared)
     for meta in objects:
         walk.take(meta, now_ms, orphan_grace)
-    gone = _Sum()
+    gone, missing = _Sum(), []
     for path, marker in parts.items():
         if path in walk.seen:
             continue
         if marker.tmb is None:
-            found.add("error", "part-missing", path, "is live and has no object", _BACKUP)
+            missing.append(path)
         elif marker.tmb > purged:
             gone.add(path, marker.b)
+    live = live_now() if missing and live_now is not None else parts
+    for path in missing:
+        if path in live:
+            found.add("error", "part-missing", path, "is live and has no object", _BACKUP)
     _tell_sums(found, walk, gone)
     walk.counted.orphans, walk.counted.orphan_bytes = walk.orphans.count, walk.orphans.bytes
     return walk.counted

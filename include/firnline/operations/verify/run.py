@@ -1,12 +1,12 @@
 """Verify: the log, the transactions and the objects of a table compared with each other.
 
 Reads only. What is found is reported and never raised: ``refuse_findings`` does that, for the
-command line and the DAG.
+command line and the DAG. A run that stood still between its listings looks again.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
@@ -17,10 +17,12 @@ from firnline.errors import (
     FirnlineError,
     ForeignPathError,
     LogCorruptError,
+    LogLostError,
     UsageError,
 )
 from firnline.log.reader import LogRead
 from firnline.log.records import LogContent, Marker
+from firnline.operations.in_time import InTime, looked
 from firnline.operations.options import VerifyOptions
 from firnline.operations.prepared.expiry import held
 from firnline.operations.runner import RunMetrics
@@ -46,9 +48,14 @@ from firnline.parquet.footers import FooterFacts, FooterTask, FooterWanted, many
 from firnline.properties.in_force import IDENTITY, current, differences, waits
 from firnline.shown import ShownFigures
 from firnline.state import health
-from firnline.state.snapshot import Snapshot, build
+from firnline.state.snapshot import Snapshot, build, read_snapshot
 from firnline.state.survey import LogSurvey, TxnSurvey, survey_log, survey_transactions
-from firnline.state.witness import parse_certificates, parse_witnesses
+from firnline.state.witness import (
+    CertificateWitness,
+    Witness,
+    parse_certificates,
+    parse_witnesses,
+)
 from firnline.table import Table
 from firnline.types.sql import fold_name
 
@@ -140,7 +147,8 @@ def run_verify(
     ``_ckpt/`` and ``_erase/``, a GET per log file, transaction, checkpoint, prepared change, plan
     and certificate of an erase; deep: a GET per
     live part besides; of rows: a GET for each part that is read. Where the log lacks the newest
-    transaction 1 GET more; where it looks lost, those of ``read_snapshot``. Of a table with mirrors
+    transaction 1 GET more; where it looks lost, or a live part has no object, those of
+    ``read_snapshot``. Of a table with mirrors
     those of ``check_mirrors``.
 
     Args:
@@ -150,44 +158,77 @@ def run_verify(
         on_progress: called every ten footers, and for each part whose rows were read.
 
     Raises:
-        StoreError, SnapshotUnstableError: a store that does not answer is not a finding.
+        StoreError, SnapshotUnstableError: a store that does not answer is not a finding, nor is
+            what a run sees that stood still between its listings.
         UsageError: there is no table at the root, or no witness of it in ``options.witness``; a
             sample without ``rows``.
     """
     refuse_lone_sample(options)
     name = table.settings.name
-    witnesses = parse_witnesses(options.witness, name) if options.witness else ()
-    run = _Run(table, RunMetrics(table), Findings())
-    certificates = survey_certificates(table, parse_certificates(options.witness, name))
-    log = survey_log(table.store, table.paths)
-    published = LogRead(log.listing, log.contents)
-    snapshot = run.read(published)
-    run.table = run.in_force(snapshot)
-    txns = survey_transactions(table.store, table.paths, upto=snapshot.seq)
-    now = table.clock.now_ms()
-    check_log(run.found, log, snapshot.log_tombstones, now)
-    others = waits(snapshot.properties, run.table.settings, now)
-    check_leftovers(run.found, snapshot, others.grace, now)
-    newest = _judge(table, run, log, txns).unpublished
-    check_transactions(run.found, txns, snapshot, table.paths, now, unpublished=newest is not None)
-    check_chain(run.found, txns, log, table.paths)
-    check_witnesses(run.found, txns, witnesses, table.paths)
-    check_certificates(run.found, certificates, txns, snapshot, now - others.commit_ttl)
-    v1_parts = check_v1(run.found, snapshot) if (whole := not log.broken and run.readable) else None
-    check_checkpoints(table, run.found, log, snapshot if whole else None)
-    if newest is not None and run.readable:
-        # The parts that readers see: each has to exist.
-        snapshot = run.read(health.with_newest(table.paths, published, newest))
-    check_mirrors(run.table, run.found, snapshot if whole and run.readable else None)
-    counted = run.check_parts(snapshot, now, others.orphan_grace)
+    seen = _Witnesses(
+        parse_witnesses(options.witness, name) if options.witness else (),
+        parse_certificates(options.witness, name),
+    )
+    metrics = RunMetrics(table)
+    look = looked(table, lambda time: _look(_Run(table, metrics, Findings()), seen, time))
+    run, snapshot = look.run, look.snapshot
     deep = run.footer_check(snapshot)
     tell = on_progress or (lambda _: None)
     if options.deep:
         _read_footers(deep, footers or partial(many_facts, table.store), tell)
-    rows = _read_rows(table, run.found, snapshot, options, now, tell)
-    return run.report(
-        options, snapshot, len(log.listing), len(txns.numbers), v1_parts, counted, deep, rows
-    )
+    rows = _read_rows(table, run.found, snapshot, options, look.now_ms, tell)
+    return run.report(options, look, deep, rows)
+
+
+@dataclass(frozen=True, slots=True)
+class _Witnesses:
+    """What somebody has seen of the table before."""
+
+    transactions: tuple[Witness, ...]
+    certificates: tuple[CertificateWitness, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class _Look:
+    """All listings of a table, compared with each other."""
+
+    run: _Run
+    snapshot: Snapshot
+    """With the newest transaction, whether it is published or not."""
+    log_files: int
+    transactions: int
+    v1_parts: int | None
+    counted: Counted
+    now_ms: int
+
+
+def _look(run: _Run, seen: _Witnesses, time: InTime) -> _Look:
+    """List and compare everything but the contents of parts."""
+    table, found = run.table, run.found
+    began = table.clock.now_ms()
+    certificates = survey_certificates(table, seen.certificates)
+    log = survey_log(table.store, table.paths)
+    published = LogRead(log.listing, log.contents)
+    snapshot = run.read(published)
+    run.table = run.in_force(snapshot, time)
+    txns = survey_transactions(table.store, table.paths, upto=snapshot.seq)
+    now = table.clock.now_ms()
+    check_log(found, log, snapshot.log_tombstones, now)
+    others = waits(snapshot.properties, run.table.settings, now)
+    check_leftovers(found, snapshot, others.grace, now)
+    newest = _judge(table, run, log, txns).unpublished
+    check_transactions(found, txns, snapshot, table.paths, now, unpublished=newest is not None)
+    check_chain(found, txns, log, table.paths)
+    check_witnesses(found, txns, seen.transactions, table.paths)
+    check_certificates(found, certificates, txns, snapshot, began - others.commit_ttl)
+    v1_parts = check_v1(found, snapshot) if (whole := not log.broken and run.readable) else None
+    check_checkpoints(table, found, log, snapshot if whole else None)
+    if newest is not None and run.readable:
+        # The parts that readers see: each has to exist.
+        snapshot = run.read(health.with_newest(table.paths, published, newest))
+    check_mirrors(run.table, found, snapshot if whole and run.readable else None)
+    counted = run.check_parts(snapshot, now, others.orphan_grace)
+    return _Look(run, snapshot, len(log.listing), len(txns.numbers), v1_parts, counted, now)
 
 
 def refuse_lone_sample(options: VerifyOptions) -> None:
@@ -268,11 +309,12 @@ class _Run:
             error.next_step,
         )  # fmt: skip
 
-    def in_force(self, snapshot: Snapshot) -> Table:
+    def in_force(self, snapshot: Snapshot, time: InTime) -> Table:
         """Return the table under its own properties; settings that differ are findings."""
         said = current(snapshot.properties)
         if said is None:
             return self.table
+        time.under(self.table.settings, said.grace)
         settings, where = self.table.settings, self.table.paths.log_dir
         other = differences(settings, said)
         levels: tuple[Severity, ...] = ("error", "note")
@@ -302,6 +344,7 @@ class _Run:
             now_ms,
             orphan_grace,
             self._prepared(),
+            partial(_live_now, table, snapshot),
         )
 
     def _prepared(self) -> frozenset[str]:
@@ -328,16 +371,9 @@ class _Run:
         )
 
     def report(
-        self,
-        options: VerifyOptions,
-        snapshot: Snapshot,
-        log_files: int,
-        transactions: int,
-        v1_parts: int | None,
-        counted: Counted,
-        deep: FooterCheck,
-        read: RowsChecked,
+        self, options: VerifyOptions, look: _Look, deep: FooterCheck, read: RowsChecked
     ) -> VerifyReport:
+        snapshot, counted = look.snapshot, look.counted
         live = snapshot.live
         rows = [m.n for m in live.values()]
         return VerifyReport(
@@ -349,12 +385,12 @@ class _Run:
             kinds=dict(self.found.counts),
             severities={str(level): n for level, n in self.found.severities.items()},
             checked=Checked(
-                log_files=log_files,
-                transactions=transactions,
+                log_files=look.log_files,
+                transactions=look.transactions,
                 live_parts=len(live),
                 dead_parts=len(snapshot.parts) - len(live),
                 rows=None if None in rows else sum(n for n in rows if n is not None),
-                v1_parts=v1_parts,
+                v1_parts=look.v1_parts,
                 objects=counted.objects,
                 bytes=counted.bytes,
                 orphans=counted.orphans,
@@ -370,6 +406,14 @@ class _Run:
             requests=self.metrics.requests,
             seconds=self.metrics.seconds,
         )
+
+
+def _live_now(table: Table, before: Snapshot) -> Container[str]:
+    """Return the parts that are live by now; those of before, of a log that does not read."""
+    try:
+        return read_snapshot(table.store, table.paths, tolerant=True).live
+    except (LogCorruptError, LogLostError, ForeignPathError):
+        return before.live  # a finding of the log's own check
 
 
 def _disputed(snapshot: Snapshot) -> frozenset[str]:

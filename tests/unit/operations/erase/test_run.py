@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +29,7 @@ from firnline.operations.options import CleanupOptions, EraseOptions, MergeOptio
 from firnline.operations.verify.run import run_verify
 from tests.support.log_tables import snapshot, v1_live
 from tests.support.reading import stored_ids, visible_ids
-from tests.support.world import World, make_world
+from tests.support.world import Asleep, World, make_world
 
 RUN = RunIdentity(run_id="r", user="ana")
 HOUR = 3_600_000
@@ -548,3 +549,24 @@ def test_a_certificate_that_is_not_there_is_named() -> None:
     unknown = world.ids.uuid7(world.clock.now)
     with pytest.raises(UsageError, match=f"there is no certificate {unknown} of t"):
         complete_certificate(world.table, unknown, RUN)
+
+
+def test_a_certificate_is_not_complete_while_what_was_written_as_it_slept_is_unknown(
+    erase: Erase,
+) -> None:
+    """A merge that began before the erase dies after it has uploaded its output."""
+    world = world_of()
+    report = erase(world, SECRET)
+    assert report.certificate is not None
+    orphan = world.table.paths.data_part("day=1", world.ids.uuid7(world.clock.now))
+
+    def sleeps() -> None:
+        world.clock.advance(HOUR)
+        world.store.objects[orphan] = (b"rows of a key", world.clock.now)
+        settle_everything(world)
+
+    store = Asleep(world.store, at="list t/_log/", meanwhile=sleeps)
+    asleep = complete_certificate(replace(world.table, store=store), report.certificate, RUN)
+    assert (store.slept, asleep.status) == (1, "waiting")
+    found = complete(world, report)
+    assert (found.status, left(found)["orphan"]) == ("waiting", 1)

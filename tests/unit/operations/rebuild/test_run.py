@@ -43,7 +43,7 @@ from tests.support.log_tables import v1_live
 from tests.support.moving import copied
 from tests.support.reading import visible_ids
 from tests.support.v1_client import V1Client
-from tests.support.world import Crashed, MemoryStore, World
+from tests.support.world import Asleep, Crashed, MemoryStore, World
 
 
 def rebuild(world: World, **options: object) -> RebuildReport:
@@ -620,3 +620,21 @@ def test_it_is_dated_after_every_transaction_even_by_a_clock_that_is_behind(
     rebuild(world)
     (name,) = state(world).listing
     assert world.table.paths.parse_log(name).t == newest + 1
+
+
+@pytest.mark.parametrize("at", ["t/_txn/", "t/_data/", "t/_prepared/"])
+def test_a_rebuild_that_slept_between_its_listings_takes_no_live_part_for_lost(
+    at: str, tmp_path: Path
+) -> None:
+    world = filled()
+
+    def maintained() -> None:
+        append(world, 100)
+        merge(world, tmp_path)
+        histories.clean_up(world)
+
+    store = Asleep(world.store, at=f"list {at}", meanwhile=maintained)
+    plan = preview(replace(world.table, store=store), RebuildOptions(force=True))
+    assert store.slept == 1
+    assert not plan.missing
+    assert {marker.p for marker in plan.live} == state(world).live.keys()
