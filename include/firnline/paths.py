@@ -74,6 +74,12 @@ def without_empty_segments(path: str) -> str:
     return _EMPTY.sub("/", path)
 
 
+def transaction_time(key: str) -> int | None:
+    """Return the date in the key of a transaction's log file; None for that of another log file."""
+    match = _LOG_NAME.fullmatch(key.rpartition("/")[2])
+    return int(match["t"]) if match is not None and _OURS.fullmatch(match["rest"]) else None
+
+
 def is_plain(path: str) -> bool:
     """Return True if a path has the same characters in a URL."""
     return quote(path, safe="/=") == path

@@ -52,6 +52,7 @@ def take_base(
     everything: bool = False,
     tolerant: bool = False,
     may_hold_objects: bool = False,
+    doubled: bool = False,
 ) -> Base:
     """Read the newest state, and publish a transaction that is committed but not yet published.
 
@@ -66,10 +67,11 @@ def take_base(
         tolerant: see ``snapshot.build``.
         may_hold_objects: do not take objects without a log for those of a lost table: an import
             adopts them where they are.
+        doubled: accept rows that are there twice: an append adds to them in any case.
 
     Raises:
         SnapshotUnstableError: rivals committed during every attempt.
-        SnapshotUnstableError: rivals committed during every attempt.
+        DoubledRowsError: unless ``doubled``.
         SchemaConflictError: unless ``tolerant``; a committed repair of it is published first.
         PropertiesDifferError, SettingsError: see ``properties.in_force``.
     """
@@ -86,6 +88,8 @@ def take_base(
             continue
         if not snapshot.listing and not may_hold_objects:
             refuse_objects(table)
+        if not doubled:
+            snapshot.refuse_doubled()
         if snapshot.conflict is not None and not tolerant:
             raise snapshot.conflict
         known = stated(table, snapshot, born=watch.born)
@@ -107,7 +111,7 @@ def read_base(table: Table, *, everything: bool = False) -> Base:
 
     Raises:
         LogLostError: there are objects and no log.
-        SchemaConflictError, PropertiesDifferError, SettingsError: as ``take_base``.
+        DoubledRowsError, SchemaConflictError, PropertiesDifferError, SettingsError: as ``take_base``.
     """
     began = table.clock.elapsed_ms()
     watch = Watch(table.store, table.paths)
@@ -116,6 +120,7 @@ def read_base(table: Table, *, everything: bool = False) -> Base:
     )
     if not snapshot.listing:
         refuse_objects(table)
+    snapshot.refuse_doubled()
     if snapshot.conflict is not None:
         raise snapshot.conflict
     known = stated(table, snapshot, born=watch.born)

@@ -1,0 +1,230 @@
+"""Merges by clients of log version 1 of parts that were dead already (docs/v1-clients.md).
+
+Such a client reads the log, writes its part, and then writes its log file whatever has happened in
+between: nothing fences it. Where a transaction has replaced, deleted from, dropped or erased one of
+its inputs meanwhile, the rows of that input are in the new part once more. The log says so: two log
+files bury one part at different times, and nobody who knows the one burial makes the other. Pure.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+from firnline.log.reader import LogObject
+from firnline.log.records import LogContent, Marker
+from firnline.log.union import is_live
+from firnline.paths import transaction_time
+
+
+@dataclass(frozen=True, slots=True)
+class ForeignMerge:
+    """A merge, as a log file of such a client states it."""
+
+    log: str
+    """Key of the log file."""
+    t: int
+    """Its time: that of the new parts, and of the tombstones of the inputs."""
+    made: frozenset[str]
+    inputs: frozenset[str]
+
+
+@dataclass(frozen=True, slots=True)
+class Doubled:
+    """A live part with rows that are elsewhere too, or that were deleted."""
+
+    part: str
+    log: str
+    """Log file of the merge that made it."""
+    of: str
+    """One of the parts in it that were dead, or that another merge has buried too."""
+    since: int
+    """The first time at which that part was buried."""
+
+
+@dataclass(frozen=True, slots=True)
+class ForeignMerges:
+    """The merges of such clients that a log names, and which of their parts are not right."""
+
+    merges: tuple[ForeignMerge, ...] = ()
+    buried: Mapping[str, frozenset[int]] = field(default_factory=dict)
+    """Times at which log files bury the inputs."""
+    wrong: Mapping[str, tuple[ForeignMerge, str]] = field(default_factory=dict)
+    """Part -> the merge that made it, and an input that another log file buries too."""
+
+    def doubled(self, parts: Mapping[str, Marker]) -> tuple[Doubled, ...]:
+        """Return the live ones among the wrong parts.
+
+        Args:
+            parts: every part of the table in its final state.
+        """
+        found = []
+        for path, (merge, dead) in sorted(self.wrong.items()):
+            marker = parts.get(path)
+            if marker is not None and is_live(marker, None):
+                found.append(Doubled(path, merge.log, dead, min(self.buried[dead])))
+        return tuple(found)
+
+    def inputs_only_here(self, part: str) -> frozenset[str]:
+        """Return the parts whose rows a wrong part has and that nothing else has buried.
+
+        Without the part they would be live. Inputs that are wrong parts themselves are taken apart.
+        """
+        found: set[str] = set()
+        todo, seen = [part], {part}
+        while todo:
+            name = todo.pop()
+            for merge in self.merges:
+                for path in merge.inputs if name in merge.made else ():
+                    if path in self.wrong and path not in seen:
+                        seen.add(path)
+                        todo.append(path)
+                    elif path not in self.wrong and self._is_only_theirs(path):
+                        found.add(path)
+        return frozenset(found)
+
+    def _is_only_theirs(self, path: str) -> bool:
+        theirs = {m.t for m in self.merges if path in m.inputs and m.made & self.wrong.keys()}
+        return self.buried[path] <= theirs
+
+
+NONE = ForeignMerges()
+
+
+def find(
+    listing: Mapping[str, LogObject],
+    contents: Mapping[str, LogContent],
+    others: Iterable[Mapping[str, Marker]] = (),
+) -> ForeignMerges:
+    """Return the merges of clients of log version 1, and which of them met a dead part.
+
+    Without a log file of such a merge this costs nothing.
+
+    Args:
+        listing: log files.
+        contents: those that were read.
+        others: unions of further markers: of a checkpoint, of transactions.
+    """
+    theirs = {key: c for key, c in contents.items() if listing[key].name.kind == "foreign-merge"}
+    if not theirs:
+        return NONE
+    ours = {key: c for key, c in contents.items() if listing[key].name.seq}
+    merges = _merges(theirs, ours)
+    inputs = frozenset[str]().union(*(merge.inputs for merge in merges))
+    buried = _buried(inputs, contents, others)
+    wrong: dict[str, tuple[ForeignMerge, str]] = {}
+    for merge in merges:
+        dead = next((p for p in sorted(merge.inputs) if _is_twice(p, merge, buried, ours)), None)
+        if dead is not None:
+            wrong |= dict.fromkeys(merge.made, (merge, dead))
+    return ForeignMerges(merges, buried, _with_descendants(merges, wrong))
+
+
+def _merges(
+    theirs: Mapping[str, LogContent], ours: Mapping[str, LogContent]
+) -> tuple[ForeignMerge, ...]:
+    """Return the merges that log files state: new parts have the time of their inputs' tombstones.
+
+    A log file also repeats what it has folded, merges of ours among it: those of transactions whose
+    log files it has folded itself. A new part of ours has a place in the order of insertion, too,
+    which no part of these clients has.
+    """
+    found: dict[tuple[int, frozenset[str]], ForeignMerge] = {}
+    placed = {m.p for content in ours.values() for m in content.markers if m.o is not None}
+    for key, content in sorted(theirs.items()):
+        inputs: dict[int, set[str]] = {}
+        made: dict[int, set[str]] = {}
+        for marker in content.markers:
+            if marker.tmb is not None:
+                inputs.setdefault(marker.tmb, set()).add(marker.p)
+            made.setdefault(marker.t, set()).add(marker.p)
+        repeated = {transaction_time(stone.p) for stone in content.tombstones}
+        for t, dead in inputs.items():
+            new = frozenset(made.get(t, set()) - placed)
+            if new and t not in repeated:
+                found.setdefault((t, new), ForeignMerge(key, t, new, frozenset(dead) - new))
+    return tuple(found.values())
+
+
+def _buried(
+    paths: frozenset[str],
+    contents: Mapping[str, LogContent],
+    others: Iterable[Mapping[str, Marker]],
+) -> dict[str, frozenset[int]]:
+    """Return the times at which log files bury some parts."""
+    found: dict[str, set[int]] = {path: set() for path in paths}
+    for content in contents.values():
+        for marker in content.markers:
+            if marker.tmb is not None and marker.p in paths:
+                found[marker.p].add(marker.tmb)
+    for parts in others:
+        for path in paths:
+            marker_of = parts.get(path)
+            if marker_of is not None and marker_of.tmb is not None:
+                found[path].add(marker_of.tmb)
+    return {path: frozenset(times) for path, times in found.items()}
+
+
+def _is_twice(
+    path: str,
+    merge: ForeignMerge,
+    buried: Mapping[str, frozenset[int]],
+    ours: Mapping[str, LogContent],
+) -> bool:
+    """Return True if something else than this merge has buried the part, too.
+
+    A transaction of the very same millisecond says so by its own log file.
+    """
+    if buried[path] - {merge.t}:
+        return True
+    return any(
+        marker.p == path and marker.tmb == merge.t
+        for content in ours.values()
+        if content.t == merge.t
+        for marker in content.markers
+    )
+
+
+def _with_descendants(
+    merges: tuple[ForeignMerge, ...], wrong: dict[str, tuple[ForeignMerge, str]]
+) -> dict[str, tuple[ForeignMerge, str]]:
+    """Add the parts that such clients have made out of wrong ones since."""
+    while True:
+        more = {
+            path: (merge, wrong[next(iter(sorted(merge.inputs & wrong.keys())))][1])
+            for merge in merges
+            if merge.inputs & wrong.keys()
+            for path in merge.made - wrong.keys()
+        }
+        if not more:
+            return wrong
+        wrong |= more
+
+
+def may_hide_one(
+    covered: Iterable[str],
+    listing: Mapping[str, LogObject],
+    contents: Mapping[str, LogContent],
+    parts: Mapping[str, Marker],
+) -> bool:
+    """Return True if a checkpoint has to be left aside, because single log files may tell more.
+
+    It is a union, and keeps one time of death of a part. If it covers a merge of such a client, and
+    a newer log file buries a part that is dead in it, both times have to be seen.
+
+    Args:
+        covered: the log files of the checkpoint.
+        listing: all log files.
+        contents: those that were read besides.
+        parts: of the checkpoint.
+    """
+    if all(listing[key].name.kind != "foreign-merge" for key in covered):
+        return False
+    for content in contents.values():
+        for marker in content.markers:
+            known = parts.get(marker.p) if marker.tmb is not None else None
+            if known is None or known.tmb is None:
+                continue
+            if known.tmb != marker.tmb or marker.tmb == content.t:
+                return True
+    return False
