@@ -20,6 +20,15 @@ from tests.support.world import World
 SCHEMA = {"ts": "TIMESTAMP", "v": "INTEGER"}
 
 
+@dataclass(frozen=True)
+class Begun:
+    """What a merge has read."""
+
+    picked: list[str]
+    logs: list[str]
+    markers: dict[str, dict[str, Any]]
+
+
 @dataclass
 class V1Client:
     """Works on the objects of a world's store directly."""
@@ -92,7 +101,15 @@ class V1Client:
 
     def merge_rows(self, partition: str) -> str:
         """Merge real parts as DuckDB reads them: the keys of the path become columns."""
-        picked = self._picked(partition)
+        return self.finish(partition, self.begin(partition))
+
+    def begin(self, partition: str, most: int | None = None) -> Begun:
+        """Read the log, and choose the first parts of a partition; all of them without ``most``."""
+        return Begun(self._picked(partition)[:most], self.log_files(), self.markers())
+
+    def finish(self, partition: str, begun: Begun) -> str:
+        """Merge what was chosen, whatever has happened to the table since: nothing stops it."""
+        picked = begun.picked
         read = [pq.read_table(io.BytesIO(self._objects[self.place(p)][0])) for p in picked]
         rows = pa.concat_tables(read, promote_options="permissive")
         for segment in partition.split("/"):
@@ -101,7 +118,7 @@ class V1Client:
                 rows = rows.append_column(name, pa.array([value] * len(rows), pa.string()))
         self.world.clock.advance(5)
         new = self._part(partition, rows)
-        self._fold_into(picked, new, len(self._objects[self.place(new)][0]))
+        self._fold_into(begun, new, len(self._objects[self.place(new)][0]))
         return new
 
     def _picked(self, partition: str) -> list[str]:
@@ -123,18 +140,18 @@ class V1Client:
 
     def merge(self, partition: str) -> str | None:
         """Replace the live parts of a partition by one, folding every log file."""
-        picked = self._picked(partition)
-        if len(picked) < 2:
+        begun = self.begin(partition)
+        if len(begun.picked) < 2:
             return None
         self.world.clock.advance(5)
         t = self.world.clock.now
         new = f"{self._prefix}/_data/{partition}/{self.world.ids.uuid7(t)}.parquet"
         self._objects[self.place(new)] = (b"rows", t)
-        self._fold_into(picked, new, sum(self.markers()[p]["b"] for p in picked))
+        self._fold_into(begun, new, sum(begun.markers[p]["b"] for p in begun.picked))
         return new
 
-    def _fold_into(self, picked: list[str], new: str, size: int) -> None:
-        logs, markers = self.log_files(), self.markers()
+    def _fold_into(self, begun: Begun, new: str, size: int) -> None:
+        picked, logs, markers = begun.picked, begun.logs, begun.markers
         t = self.world.clock.now
         schema: dict[str, str] = {}
         stones = dict.fromkeys(logs, t)

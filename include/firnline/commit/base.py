@@ -111,7 +111,8 @@ def read_base(table: Table, *, everything: bool = False) -> Base:
 
     Raises:
         LogLostError: there are objects and no log.
-        DoubledRowsError, SchemaConflictError, PropertiesDifferError, SettingsError: as ``take_base``.
+        DoubledRowsError, SchemaConflictError: as ``take_base``.
+        PropertiesDifferError, SettingsError: as ``take_base``.
     """
     began = table.clock.elapsed_ms()
     watch = Watch(table.store, table.paths)

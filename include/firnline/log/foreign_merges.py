@@ -49,6 +49,8 @@ class ForeignMerges:
     merges: tuple[ForeignMerge, ...] = ()
     buried: Mapping[str, frozenset[int]] = field(default_factory=dict)
     """Times at which log files bury the inputs."""
+    by_us: frozenset[str] = frozenset()
+    """Inputs that the log file of a transaction buries at its own time."""
     wrong: Mapping[str, tuple[ForeignMerge, str]] = field(default_factory=dict)
     """Part -> the merge that made it, and an input that another log file buries too."""
 
@@ -85,7 +87,7 @@ class ForeignMerges:
 
     def _is_only_theirs(self, path: str) -> bool:
         theirs = {m.t for m in self.merges if path in m.inputs and m.made & self.wrong.keys()}
-        return self.buried[path] <= theirs
+        return self.buried[path] <= theirs and path not in self.by_us
 
 
 NONE = ForeignMerges()
@@ -111,13 +113,14 @@ def find(
     ours = {key: c for key, c in contents.items() if listing[key].name.seq}
     merges = _merges(theirs, ours)
     inputs = frozenset[str]().union(*(merge.inputs for merge in merges))
-    buried = _buried(inputs, contents, others)
+    buried, by_us = _buried(inputs, contents, others), _own(inputs, ours)
     wrong: dict[str, tuple[ForeignMerge, str]] = {}
     for merge in merges:
-        dead = next((p for p in sorted(merge.inputs) if _is_twice(p, merge, buried, ours)), None)
-        if dead is not None:
-            wrong |= dict.fromkeys(merge.made, (merge, dead))
-    return ForeignMerges(merges, buried, _with_descendants(merges, wrong))
+        # A transaction of the very same millisecond says so by its own log file.
+        twice = sorted(p for p in merge.inputs if buried[p] - {merge.t} or p in by_us)
+        if twice:
+            wrong |= dict.fromkeys(merge.made, (merge, twice[0]))
+    return ForeignMerges(merges, buried, by_us, _with_descendants(merges, wrong))
 
 
 def _merges(
@@ -126,11 +129,12 @@ def _merges(
     """Return the merges that log files state: new parts have the time of their inputs' tombstones.
 
     A log file also repeats what it has folded, merges of ours among it: those of transactions whose
-    log files it has folded itself. A new part of ours has a place in the order of insertion, too,
-    which no part of these clients has.
+    log files it has folded itself, or that are there. A new part of ours has a place in the order
+    of insertion, too, which no part of these clients has.
     """
     found: dict[tuple[int, frozenset[str]], ForeignMerge] = {}
     placed = {m.p for content in ours.values() for m in content.markers if m.o is not None}
+    brought = {content.t: {m.p for m in content.markers} for content in ours.values()}
     for key, content in sorted(theirs.items()):
         inputs: dict[int, set[str]] = {}
         made: dict[int, set[str]] = {}
@@ -140,7 +144,7 @@ def _merges(
             made.setdefault(marker.t, set()).add(marker.p)
         repeated = {transaction_time(stone.p) for stone in content.tombstones}
         for t, dead in inputs.items():
-            new = frozenset(made.get(t, set()) - placed)
+            new = frozenset(made.get(t, set()) - placed - brought.get(t, set()))
             if new and t not in repeated:
                 found.setdefault((t, new), ForeignMerge(key, t, new, frozenset(dead) - new))
     return tuple(found.values())
@@ -165,23 +169,13 @@ def _buried(
     return {path: frozenset(times) for path, times in found.items()}
 
 
-def _is_twice(
-    path: str,
-    merge: ForeignMerge,
-    buried: Mapping[str, frozenset[int]],
-    ours: Mapping[str, LogContent],
-) -> bool:
-    """Return True if something else than this merge has buried the part, too.
-
-    A transaction of the very same millisecond says so by its own log file.
-    """
-    if buried[path] - {merge.t}:
-        return True
-    return any(
-        marker.p == path and marker.tmb == merge.t
+def _own(paths: frozenset[str], ours: Mapping[str, LogContent]) -> frozenset[str]:
+    """Return those of some parts that transactions bury themselves, by their own log files."""
+    return frozenset(
+        marker.p
         for content in ours.values()
-        if content.t == merge.t
         for marker in content.markers
+        if marker.tmb == content.t and marker.p in paths
     )
 
 

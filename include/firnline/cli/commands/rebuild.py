@@ -96,6 +96,7 @@ def _render_plan(data: dict[str, Any]) -> None:
     _pile("undecided: give --include or --exclude", data["undecided"])
     _pile("left out", data["left_out"])
     _pile("found, not named by any transaction", data["found"])
+    _pile("copied, because a merge of another client is taken back", data["copied"])
     _pile("missing: these rows are lost", [{"key": key} for key in data["missing"]])
     output.pairs(
         [

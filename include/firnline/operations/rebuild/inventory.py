@@ -9,7 +9,7 @@ from typing import Self
 import msgspec
 
 from firnline.errors import ForeignPathError, LogCorruptError, UsageError
-from firnline.log import dated
+from firnline.log import dated, foreign_merges
 from firnline.log.reader import LogObject, LogRead
 from firnline.log.records import Delete, LogContent, Marker
 from firnline.log.schema_changes import PartColumns, SchemaChange, line_now, split
@@ -22,6 +22,7 @@ from firnline.operations.rebuild.plan import (
     first_of_run,
     plan_rebuild,
 )
+from firnline.operations.rebuild.taking_back import Remains, without_doubled
 from firnline.parquet.footers import FooterFacts, FooterTask, FooterWanted, many_facts
 from firnline.paths import TablePaths, path_columns
 from firnline.properties.in_force import current, in_force, lengthened, waits
@@ -73,9 +74,11 @@ def read_inventory(
     log = survey_log(table.store, table.paths)
     txns = survey_transactions(table.store, table.paths)
     _refuse_broken(log, txns)
-    if log.listing and not options.force:
-        refuse_whole(table, log, txns)
     history = _history(log, txns, table.clock.now_ms())
+    merges = foreign_merges.find(log.listing, log.contents, [txns.parts])
+    doubled = merges.doubled(history.parts)
+    if log.listing and not options.force and not doubled:
+        refuse_whole(table, log, txns)
     objects = {meta.key: meta for meta in table.store.list(table.paths.data_dir)}
     _refuse_nothing(table, objects, history)
     deletes = txns.deletes | {d.id: d for c in log.contents.values() for d in c.deletes}
@@ -93,6 +96,8 @@ def read_inventory(
     settings = lengthened(settings, waits(said, settings, now_ms=0))
     prepared = undecided_parts(table)
     plan = plan_rebuild(history, objects, footers, table.paths, settings, choice, prepared)
+    remains = Remains(merges, history.parts, objects, choice, state.sequence_of)
+    plan = without_doubled(plan, doubled, remains)
     live = {marker.p: marker for marker in plan.live}
     # Parts of ours first: they tell which columns of other clients' parts only their path has.
     for facts in sorted(footers, key=lambda facts: facts.part is None):

@@ -283,6 +283,18 @@ def check_v1(found: Findings, snapshot: Snapshot) -> int:
     return len(theirs)
 
 
+def check_doubled(found: Findings, snapshot: Snapshot, table: str) -> None:
+    """Report parts of clients of log version 1 with rows of parts that were dead already."""
+    for each in snapshot.doubled:
+        found.add(
+            "error", "v1-merged-dead-part", each.part,
+            f"was merged by a client of log version 1 ({each.log}) out of {each.of}, among others, "
+            "which had been replaced or dropped: its rows would be there again, so nobody reads or "
+            "commits", f"stop that client's merges, and take this one back with `firnline rebuild "
+            f"{table}`",
+        )  # fmt: skip
+
+
 _BACKUP = "restore it from a backup, or take its partition out with `firnline drop`"
 
 

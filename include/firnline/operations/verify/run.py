@@ -28,6 +28,7 @@ from firnline.operations.verify.plan import (
     Findings,
     FooterCheck,
     Severity,
+    check_doubled,
     check_leftovers,
     check_log,
     check_lost,
@@ -166,6 +167,7 @@ def run_verify(
     check_witnesses(run.found, txns, witnesses, table.paths)
     check_certificates(run.found, certificates, txns, snapshot, now - others.commit_ttl)
     v1_parts = check_v1(run.found, snapshot) if (whole := not log.broken and run.readable) else None
+    check_doubled(run.found, snapshot, name)
     check_checkpoints(table, run.found, log, snapshot if whole else None)
     if newest is not None and run.readable:
         # The parts that readers see: each has to exist.
