@@ -33,7 +33,7 @@ from firnline.operations.options import (
 )
 from firnline.operations.rebuild.run import preview, run_rebuild
 from firnline.operations.verify.run import run_verify
-from firnline.state.snapshot import read_snapshot
+from firnline.state.snapshot import Snapshot, read_snapshot
 from tests.support.cleanups import GRACE
 from tests.support.log_tables import v1_live
 from tests.support.reading import visible_ids
@@ -185,7 +185,7 @@ def test_a_merge_of_the_very_millisecond_of_a_transaction_is_found(tmp_path: Pat
     assert ids_of(world) == list(range(90))
 
 
-def snapshot_of(world: World) -> object:
+def snapshot_of(world: World) -> Snapshot:
     return read_snapshot(world.store, world.table.paths, tolerant=True)
 
 

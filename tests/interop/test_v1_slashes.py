@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -53,7 +54,7 @@ def appended(world: World, *ids: int) -> None:
     Appender(world.table).append(rows(*ids))
 
 
-def merged_by_them(**settings: object) -> tuple[World, V1Client, str]:
+def merged_by_them(**settings: Any) -> tuple[World, V1Client, str]:
     """A table without partitions: two appends of ours that their client has merged."""
     world = make_world(**settings)
     client = V1Client(world)

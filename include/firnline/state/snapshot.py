@@ -482,6 +482,13 @@ def build(paths: TablePaths, log: LogRead, *, tolerant: bool = False) -> Snapsho
 
     Raises SchemaConflictError, DoubledRowsError, LogCorruptError.
     """
+    found = _united(paths, log, tolerant=tolerant)
+    if not tolerant:
+        found.refuse_doubled()
+    return found
+
+
+def _united(paths: TablePaths, log: LogRead, *, tolerant: bool) -> Snapshot:
     contents = [log.contents[name] for name in sorted(log.contents)]
     tombstones: dict[str, int] = {}
     deletes: dict[str, Delete] = {}
@@ -503,7 +510,7 @@ def build(paths: TablePaths, log: LogRead, *, tolerant: bool = False) -> Snapsho
     rows, changes = split(deletes.values())
     schema, conflict = schema_of(log, changes, times, tolerant=tolerant)
     parts = union_parts(contents) if base is None else base.with_newer(contents)
-    found = Snapshot(
+    return Snapshot(
         paths=paths,
         listing=log.listing,
         contents=log.contents,
@@ -524,9 +531,6 @@ def build(paths: TablePaths, log: LogRead, *, tolerant: bool = False) -> Snapsho
         properties=_properties(log),
         digest=newest.digest if newest is not None and newest.seq == seq else "",
     )
-    if not tolerant:
-        found.refuse_doubled()
-    return found
 
 
 def _checkpoint_hides(log: LogRead) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Self
 
@@ -96,14 +96,10 @@ def read_inventory(
     settings = lengthened(settings, waits(said, settings, now_ms=0))
     prepared = undecided_parts(table)
     plan = plan_rebuild(history, objects, footers, table.paths, settings, choice, prepared)
-    remains = Remains(merges, history.parts, objects, choice, state.sequence_of)
-    plan = without_doubled(plan, doubled, remains)
+    given = Remains(merges, history.parts, objects, choice, state.sequence_of)
+    plan = without_doubled(plan, doubled, given)
     live = {marker.p: marker for marker in plan.live}
-    # Parts of ours first: they tell which columns of other clients' parts only their path has.
-    for facts in sorted(footers, key=lambda facts: facts.part is None):
-        if facts.key in live:
-            stated = state.shown(live[facts.key], _data_columns(facts, table.paths, columns))
-            columns.add(f"part {facts.key}", stated, next_step=_LEAVE_OUT)
+    _add_columns(columns, state, footers, live, table.paths)
     return Inventory(
         log=log,
         history=history,
@@ -114,6 +110,21 @@ def read_inventory(
         plan=plan,
         digests=_digests(log, txns),
     )
+
+
+def _add_columns(
+    columns: schemas.SchemaUnion,
+    state: _State,
+    footers: Sequence[FooterFacts],
+    live: Mapping[str, Marker],
+    paths: TablePaths,
+) -> None:
+    """Add the columns of the parts that only their footers tell of. Raises SchemaConflictError."""
+    # Parts of ours first: they tell which columns of other clients' parts only their path has.
+    for facts in sorted(footers, key=lambda facts: facts.part is None):
+        if facts.key in live:
+            stated = state.shown(live[facts.key], _data_columns(facts, paths, columns))
+            columns.add(f"part {facts.key}", stated, next_step=_LEAVE_OUT)
 
 
 def _digests(log: LogSurvey, txns: TxnSurvey) -> dict[int, str]:
