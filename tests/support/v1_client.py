@@ -94,7 +94,7 @@ class V1Client:
 
     def _part(self, partition: str, rows: pa.Table) -> str:
         t, buffer = self.world.clock.now, io.BytesIO()
-        pq.write_table(rows, buffer)
+        pq.write_table(rows.replace_schema_metadata(), buffer)  # nothing of ours in its footer
         part = f"{self._prefix}/_data/{partition}/{self.world.ids.uuid7(t)}.parquet"
         self._objects[self.place(part)] = (buffer.getvalue(), t)
         return part
@@ -111,7 +111,12 @@ class V1Client:
         """Merge what was chosen, whatever has happened to the table since: nothing stops it."""
         picked = begun.picked
         read = [pq.read_table(io.BytesIO(self._objects[self.place(p)][0])) for p in picked]
-        rows = pa.concat_tables(read, promote_options="permissive")
+        # ``read_parquet`` without ``union_by_name``: of the columns of the first file, and by name.
+        columns = read[0].column_names
+        rows = pa.concat_tables(
+            [table.select([c for c in columns if c in table.column_names]) for table in read],
+            promote_options="permissive",
+        )
         for segment in partition.split("/"):
             name, mark, value = segment.partition("=")
             if mark and name not in rows.column_names:

@@ -502,10 +502,7 @@ def _united(paths: TablePaths, log: LogRead, *, tolerant: bool) -> Snapshot:
         other.update(content.other)
     newest = log.mark
     seq = max((item.name.seq for item in log.listing.values()), default=0)
-    known = {(item.name.t, item.name.seq) for item in log.listing.values() if item.name.seq}
-    # A delete carries seq and t of its transaction, whose log file may be folded and gone.
-    known.update((d.t, d.seq) for d in deletes.values())
-    times = tuple(sorted(known))
+    times = _times(log.listing, deletes.values())
     ahead = dated.known(log.listing, other)
     rows, changes = split(deletes.values())
     schema, conflict = schema_of(log, changes, times, tolerant=tolerant)
@@ -531,6 +528,16 @@ def _united(paths: TablePaths, log: LogRead, *, tolerant: bool) -> Snapshot:
         properties=_properties(log),
         digest=newest.digest if newest is not None and newest.seq == seq else "",
     )
+
+
+def _times(
+    listing: Mapping[str, LogObject], deletes: Iterable[Delete]
+) -> tuple[tuple[int, int], ...]:
+    """Return (t, seq) of the known transactions, sorted."""
+    known = {(item.name.t, item.name.seq) for item in listing.values() if item.name.seq}
+    # A delete carries seq and t of its transaction, whose log file may be folded and gone.
+    known.update((d.t, d.seq) for d in deletes)
+    return tuple(sorted(known))
 
 
 def _checkpoint_hides(log: LogRead) -> bool:

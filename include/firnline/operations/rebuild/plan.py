@@ -17,6 +17,7 @@ import msgspec
 from firnline.ids import uuid7_time_ms
 from firnline.log.records import Marker, sort_json, stats_json
 from firnline.operations.rebuild.copies import copies_of
+from firnline.operations.rebuild.merged import ask_about_merges
 from firnline.operations.rebuild.names import Names, names_of
 from firnline.parquet.footers import FooterFacts
 from firnline.parquet.part import PartMetadata
@@ -163,7 +164,9 @@ def plan_rebuild(
     copies = copies_of(named.values(), footers)
     names = names_of(paths, footers, [objects, named])
     judge = _Judge(history, objects, paths, settings, choice, copies, names, prepared)
-    verdicts = [(facts, *judge.verdict(facts, objects[facts.key])) for facts in footers]
+    first = [(facts, *judge.verdict(facts, objects[facts.key])) for facts in footers]
+    included = [facts.key for facts in footers if choice.includes(facts.key)]
+    verdicts = ask_about_merges(first, live, objects, paths, names, included)
     replaced = _replaced_by_included(verdicts)
     piles: dict[str, list[Judged]] = {"live": [], "ask": [], "out": []}
     added: list[Marker] = []

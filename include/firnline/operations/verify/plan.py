@@ -283,18 +283,6 @@ def check_v1(found: Findings, snapshot: Snapshot) -> int:
     return len(theirs)
 
 
-def check_doubled(found: Findings, snapshot: Snapshot, table: str) -> None:
-    """Report parts of clients of log version 1 with rows of parts that were dead already."""
-    for each in snapshot.doubled:
-        found.add(
-            "error", "v1-merged-dead-part", each.part,
-            f"was merged by a client of log version 1 ({each.log}) out of {each.of}, among others, "
-            "which had been replaced or dropped: its rows would be there again, so nobody reads or "
-            "commits", f"stop that client's merges, and take this one back with `firnline rebuild "
-            f"{table}`",
-        )  # fmt: skip
-
-
 _BACKUP = "restore it from a backup, or take its partition out with `firnline drop`"
 
 
@@ -478,6 +466,10 @@ class FooterCheck:
     """Maps a part to the conversion of its columns to the table's."""
     types: Mapping[str, str] = field(default_factory=dict)
     """Of columns, by the names that they may have in parts."""
+    merged: frozenset[str] = frozenset()
+    """Parts that clients of version 1 have merged."""
+    held: dict[str, frozenset[str]] = field(default_factory=dict)
+    """The table's columns that those have, by ``fold_name``."""
     count: int = 0
     rows: int = 0
     _replaced: dict[str, str] = field(default_factory=dict)
@@ -518,6 +510,9 @@ class FooterCheck:
     def _check_columns(self, facts: FooterFacts) -> None:
         table = {fold_name(name): kind for name, kind in self.columns.items()}
         held = self.columns_of(self.live[facts.key])
+        if facts.key in self.merged:
+            named = (held.column(name) for name in facts.columns)
+            self.held[facts.key] = frozenset(fold_name(n) for n in named if n is not None)
         path = {fold_name(n) for n in path_columns(self.paths.parse_part(facts.key).partition)}
         found = []
         for raw, kind in facts.columns.items():
