@@ -11,6 +11,7 @@ import pytest
 import firnline
 from firnline.append.append import Appender
 from firnline.clock import SystemClock
+from firnline.errors import NothingToDoError
 from firnline.kernel.local import LocalEngine
 from firnline.log.txn_file import RunIdentity
 from firnline.operations.cleanup.run import run_cleanup
@@ -190,3 +191,40 @@ def test_a_path_that_no_folder_can_hold_is_refused_with_a_way_out(partition: str
     with pytest.raises(firnline.FirnlineError, match="_data/") as refused:
         live(world)
     assert "move its log file out of _log/" in refused.value.next_step
+
+
+def test_a_store_that_keeps_both_slashes_is_put_right_by_a_relocation(tmp_path: Path) -> None:
+    world = make_world(merge={"min_inputs": 2})
+    client = V1Client(world, keeps_slashes=True)
+    appended(world, 1, 2)
+    appended(world, 3)
+    world.clock.advance(10)
+    part = client.merge_rows("")
+    place = part.replace("//", "/")
+    assert part in world.store.objects
+    with pytest.raises(firnline.FirnlineError):
+        ids_of(world)
+    asked = run_relocate(world.table, RelocateOptions(dry_run=True))
+    assert (asked.moved, part in world.store.objects) == (1, True)
+    assert run_relocate(world.table, RelocateOptions()).moved == 1
+    assert part not in world.store.objects
+    assert place in world.store.objects
+    assert ids_of(world) == [1, 2, 3]
+    with pytest.raises(NothingToDoError):
+        run_relocate(world.table, RelocateOptions())
+    appended(world, 4)
+    run_merge(world.table, lambda: engine_of(world, tmp_path), MergeOptions(), RUN)
+    assert ids_of(world) == [1, 2, 3, 4]
+    assert part not in client.live()
+
+
+def test_a_copy_of_such_a_table_is_put_right_on_the_way() -> None:
+    world = make_world()
+    client = V1Client(world, keeps_slashes=True)
+    appended(world, 1, 2)
+    appended(world, 3)
+    world.clock.advance(10)
+    client.merge_rows("")
+    other = copied(world)
+    assert run_relocate(other.table, RelocateOptions(old=world.table.paths.prefix)).moved == 1
+    assert ids_of(other) == [1, 2, 3]
