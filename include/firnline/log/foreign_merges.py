@@ -8,7 +8,7 @@ files bury one part at different times, and nobody who knows the one burial make
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from firnline.log.reader import LogObject
@@ -96,7 +96,7 @@ NONE = ForeignMerges()
 def find(
     listing: Mapping[str, LogObject],
     contents: Mapping[str, LogContent],
-    others: Iterable[Mapping[str, Marker]] = (),
+    others: Sequence[Mapping[str, Marker]] = (),
 ) -> ForeignMerges:
     """Return the merges of clients of log version 1, and which of them met a dead part.
 
@@ -111,7 +111,7 @@ def find(
     if not theirs:
         return NONE
     ours = {key: c for key, c in contents.items() if listing[key].name.seq}
-    merges = _merges(theirs, ours)
+    merges = _merges(theirs, ours, _placed(ours, others))
     inputs = frozenset[str]().union(*(merge.inputs for merge in merges))
     buried, by_us = _buried(inputs, contents, others), _own(inputs, ours)
     wrong: dict[str, tuple[ForeignMerge, str]] = {}
@@ -123,31 +123,56 @@ def find(
     return ForeignMerges(merges, buried, by_us, _with_descendants(merges, wrong))
 
 
+Placed = Callable[[str], bool]
+"""Whether a part has a place in the order of insertion, which no part of these clients has."""
+
+
+def _placed(ours: Mapping[str, LogContent], others: Sequence[Mapping[str, Marker]]) -> Placed:
+    stated = {m.p for content in ours.values() for m in content.markers if m.o is not None}
+
+    def is_placed(path: str) -> bool:
+        known = (parts.get(path) for parts in others)
+        return path in stated or any(m is not None and m.o is not None for m in known)
+
+    return is_placed
+
+
 def _merges(
-    theirs: Mapping[str, LogContent], ours: Mapping[str, LogContent]
+    theirs: Mapping[str, LogContent], ours: Mapping[str, LogContent], is_placed: Placed
 ) -> tuple[ForeignMerge, ...]:
-    """Return the merges that log files state: new parts have the time of their inputs' tombstones.
+    """Return the merges that log files state, each once.
 
     A log file also repeats what it has folded, merges of ours among it: those of transactions whose
     log files it has folded itself, or that are there. A new part of ours has a place in the order
-    of insertion, too, which no part of these clients has.
+    of insertion, too.
     """
     found: dict[tuple[int, frozenset[str]], ForeignMerge] = {}
-    placed = {m.p for content in ours.values() for m in content.markers if m.o is not None}
     brought = {content.t: {m.p for m in content.markers} for content in ours.values()}
     for key, content in sorted(theirs.items()):
-        inputs: dict[int, set[str]] = {}
-        made: dict[int, set[str]] = {}
-        for marker in content.markers:
-            if marker.tmb is not None:
-                inputs.setdefault(marker.tmb, set()).add(marker.p)
-            made.setdefault(marker.t, set()).add(marker.p)
         repeated = {transaction_time(stone.p) for stone in content.tombstones}
-        for t, dead in inputs.items():
-            new = frozenset(made.get(t, set()) - placed - brought.get(t, set()))
+        for t, dead, made in _groups(content):
+            new = frozenset(p for p in made - brought.get(t, set()) if not is_placed(p))
             if new and t not in repeated:
                 found.setdefault((t, new), ForeignMerge(key, t, new, frozenset(dead) - new))
     return tuple(found.values())
+
+
+def _groups(content: LogContent) -> Iterator[tuple[int, set[str], set[str]]]:
+    """Yield the times at which a log file buries parts, these parts, and those made of them.
+
+    A merge gives its new part the time of its tombstones. A rewrite of a partition by such a client
+    takes the time of its tombstones first: of the newest, whatever is newer was made by the client,
+    because it reads no log file that is as new.
+    """
+    dead: dict[int, set[str]] = {}
+    for marker in content.markers:
+        if marker.tmb is not None:
+            dead.setdefault(marker.tmb, set()).add(marker.p)
+    newest = max(dead, default=0)
+    made: dict[int, set[str]] = {}
+    for marker in content.markers:
+        made.setdefault(min(marker.t, newest), set()).add(marker.p)
+    yield from ((t, paths, made.get(t, set())) for t, paths in dead.items())
 
 
 def _buried(

@@ -85,6 +85,22 @@ def test_what_was_made_of_a_wrong_part_is_wrong_and_is_taken_apart() -> None:
     assert found(X, F, again).inputs_only_here("ace") == {"c", "e"}
 
 
+def test_a_rewrite_of_theirs_takes_its_time_before_it_writes_its_parts() -> None:
+    rewrite = theirs(66, dead("a", 60), dead("c", 60), alive("a2", 63), alive("c2", 65))
+    assert doubled(X, rewrite) == {"a2": "a", "c2": "a"}
+    assert doubled(rewrite) == {}
+
+
+def test_a_removal_of_partitions_by_theirs_makes_no_part_and_doubles_nothing() -> None:
+    assert doubled(X, theirs(60, dead("a", 60), dead("c", 60))) == {}
+
+
+def test_parts_of_ours_that_only_transactions_tell_of_are_not_theirs() -> None:
+    listing, contents = log_of(theirs(80, dead("a", 60), alive("ours", 70)))
+    others = [{"ours": alive("ours", 70, o=1), "a": dead("a", 50)}]
+    assert find(listing, contents, others).wrong == {}
+
+
 def test_it_is_settled_once_the_part_is_dead() -> None:
     repaired = ours(99, dead("ac", 99, 60), alive("c2", 99, o=1), seq=2)
     assert doubled(X, F, repaired) == {}

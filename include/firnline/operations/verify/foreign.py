@@ -123,7 +123,7 @@ def _tell(
                 f"lacks column {name!r}, which {source} has: a client of log version 1 "
                 f"({merge.log}) has merged it without it",
                 "append these rows again from that part before clean-up deletes it, and let "
-                "firnline merge",
+                "`firnline merge` do the merges",
             )  # fmt: skip
         elif _was_stated(snapshot, [p for p in merge.inputs if p not in held_by], name):
             found.add(
