@@ -107,10 +107,11 @@ def find(
         contents: those that were read.
         others: unions of further markers: of a checkpoint, of transactions.
     """
-    theirs = {key: c for key, c in contents.items() if listing[key].name.kind == "foreign-merge"}
+    read = [item.name for key, item in listing.items() if key in contents]
+    theirs = {name.key: contents[name.key] for name in read if name.kind == "foreign-merge"}
     if not theirs:
         return NONE
-    ours = {key: c for key, c in contents.items() if listing[key].name.seq}
+    ours = {name.key: contents[name.key] for name in read if name.seq}
     merges = _merges(theirs, ours, _placed(ours, others))
     inputs = frozenset[str]().union(*(merge.inputs for merge in merges))
     buried, by_us = _buried(inputs, contents, others), _own(inputs, ours)
