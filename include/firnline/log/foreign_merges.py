@@ -112,7 +112,8 @@ def find(
     if not theirs:
         return NONE
     ours = {name.key: contents[name.key] for name in read if name.seq}
-    merges = _merges(theirs, ours, _placed(ours, others))
+    rest = {name.key: contents[name.key] for name in read if name.key not in theirs}
+    merges = _merges(theirs, rest, _placed(ours, others))
     inputs = frozenset[str]().union(*(merge.inputs for merge in merges))
     buried, by_us = _buried(inputs, contents, others), _own(inputs, ours)
     wrong: dict[str, tuple[ForeignMerge, str]] = {}
@@ -139,41 +140,54 @@ def _placed(ours: Mapping[str, LogContent], others: Sequence[Mapping[str, Marker
 
 
 def _merges(
-    theirs: Mapping[str, LogContent], ours: Mapping[str, LogContent], is_placed: Placed
+    theirs: Mapping[str, LogContent], rest: Mapping[str, LogContent], is_placed: Placed
 ) -> tuple[ForeignMerge, ...]:
     """Return the merges that log files state, each once.
 
-    A log file also repeats what it has folded, merges of ours among it: those of transactions whose
-    log files it has folded itself, or that are there. A new part of ours has a place in the order
-    of insertion, too.
+    A new part has the time of its inputs' tombstones. But a log file also repeats what it has
+    folded: merges of ours, whose parts have a place in the order of insertion and whose log files
+    it names, and appends of that very millisecond. What it has made itself nobody else names but
+    who has folded it.
     """
+    groups = [
+        (key, *group) for key, content in sorted(theirs.items()) for group in _groups(content)
+    ]
+    named = _named(frozenset[str]().union(*(made for *_, made in groups)), rest)
     found: dict[tuple[int, frozenset[str]], ForeignMerge] = {}
-    brought = {content.t: {m.p for m in content.markers} for content in ours.values()}
-    for key, content in sorted(theirs.items()):
-        repeated = {transaction_time(stone.p) for stone in content.tombstones}
-        for t, dead, made in _groups(content):
-            new = frozenset(p for p in made - brought.get(t, set()) if not is_placed(p))
-            if new and t not in repeated:
-                found.setdefault((t, new), ForeignMerge(key, t, new, frozenset(dead) - new))
+    for key, t, dead, made in groups:
+        repeated = {transaction_time(stone.p) for stone in theirs[key].tombstones}
+        new = frozenset(
+            p for p in made if not is_placed(p) and all(key in folds for folds in named.get(p, ()))
+        )
+        if new and t not in repeated:
+            found.setdefault((t, new), ForeignMerge(key, t, new, dead - new))
     return tuple(found.values())
 
 
-def _groups(content: LogContent) -> Iterator[tuple[int, set[str], set[str]]]:
-    """Yield the times at which a log file buries parts, these parts, and those made of them.
-
-    A merge gives its new part the time of its tombstones. A rewrite of a partition by such a client
-    takes the time of its tombstones first: of the newest, whatever is newer was made by the client,
-    because it reads no log file that is as new.
-    """
+def _groups(content: LogContent) -> Iterator[tuple[int, frozenset[str], frozenset[str]]]:
+    """Yield the times at which a log file buries parts, these parts, and those of that time."""
     dead: dict[int, set[str]] = {}
     for marker in content.markers:
         if marker.tmb is not None:
             dead.setdefault(marker.tmb, set()).add(marker.p)
-    newest = max(dead, default=0)
     made: dict[int, set[str]] = {}
     for marker in content.markers:
-        made.setdefault(min(marker.t, newest), set()).add(marker.p)
-    yield from ((t, paths, made.get(t, set())) for t, paths in dead.items())
+        if marker.t in dead:
+            made.setdefault(marker.t, set()).add(marker.p)
+    yield from ((t, frozenset(dead[t]), frozenset(new)) for t, new in made.items())
+
+
+def _named(
+    paths: frozenset[str], rest: Mapping[str, LogContent]
+) -> dict[str, list[frozenset[str]]]:
+    """Return for each of some parts what the log files that name it have folded."""
+    found: dict[str, list[frozenset[str]]] = {}
+    for content in rest.values():
+        names = [marker.p for marker in content.markers if marker.p in paths]
+        folds = frozenset(stone.p for stone in content.tombstones) if names else frozenset()
+        for name in names:
+            found.setdefault(name, []).append(folds)
+    return found
 
 
 def _buried(

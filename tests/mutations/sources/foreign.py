@@ -60,9 +60,17 @@ FOREIGN = (
     Mutation(
         name="a repeated merge of ours is one of theirs",
         file="include/firnline/log/foreign_merges.py",
-        old="            if new and t not in repeated:",
-        new="            if new:",
+        old="        if new and t not in repeated:",
+        new="        if new:",
         breaks="A rebuild buries parts of ours that IceDB has only folded.",
+        caught_by=("tests/unit/log/test_foreign_merges.py",),
+    ),
+    Mutation(
+        name="an append of the time of a tombstone is a part of a merge of theirs",
+        file="include/firnline/log/foreign_merges.py",
+        old="p for p in made if not is_placed(p) and all(key in folds for folds in named.get(p, ()))",
+        new="p for p in made if not is_placed(p)",
+        breaks="A rebuild buries an append because it has the time of a drop.",
         caught_by=("tests/unit/log/test_foreign_merges.py",),
     ),
     Mutation(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import msgspec
+
 from firnline.log.foreign_merges import ForeignMerges, find, may_hide_one
 from firnline.log.reader import LogObject
 from firnline.log.records import LogContent, LogTombstone, Marker, TxnMark
@@ -85,10 +87,22 @@ def test_what_was_made_of_a_wrong_part_is_wrong_and_is_taken_apart() -> None:
     assert found(X, F, again).inputs_only_here("ace") == {"c", "e"}
 
 
-def test_a_rewrite_of_theirs_takes_its_time_before_it_writes_its_parts() -> None:
-    rewrite = theirs(66, dead("a", 60), dead("c", 60), alive("a2", 63), alive("c2", 65))
-    assert doubled(X, rewrite) == {"a2": "a", "c2": "a"}
-    assert doubled(rewrite) == {}
+def test_an_append_of_the_millisecond_of_a_drop_is_no_part_of_a_merge() -> None:
+    drop = ours(50, dead("a", 50))
+    append = (
+        f"{PATHS.log_dir}{50:013d}_host.jsonl",
+        LogContent(t=50, schema={}, markers=[alive("p", 50)]),
+    )
+    repeated = theirs(80, dead("a", 50), alive("p", 50), alive("q", 70))
+    assert doubled(drop, append, repeated) == {}
+    fold = ours(60, dead("a", 50), alive("p", 50), seq=2)
+    assert doubled(drop, fold, repeated) == {}
+
+
+def test_a_part_that_a_fold_of_ours_repeats_is_theirs_all_the_same() -> None:
+    key, content = ours(90, alive("ac", 60), dead("c", 60), seq=2)
+    content = msgspec.structs.replace(content, tombstones=[LogTombstone(F[0], 90)])
+    assert doubled(X, F, (key, content)) == {"ac": "a"}
 
 
 def test_a_removal_of_partitions_by_theirs_makes_no_part_and_doubles_nothing() -> None:
