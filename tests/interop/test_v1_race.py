@@ -91,9 +91,17 @@ def rebuild(world: World, **options: object) -> None:
     run_rebuild(world.table, RebuildOptions(**options), RUN)  # type: ignore[arg-type] # by name
 
 
-def raced(world: World, client: V1Client, act: Act, scratch: Path, most: int | None = None) -> str:
+def raced(
+    world: World,
+    client: V1Client,
+    act: Act,
+    scratch: Path,
+    most: int | None = None,
+    *,
+    sources_only: bool = False,
+) -> str:
     """Their merge begins, we act, and their merge ends; return its part."""
-    begun = client.begin("d=1", most)
+    begun = client.begin("d=1", most, sources_only=sources_only)
     world.clock.advance(10)
     act(world, scratch)
     world.clock.advance(10)
@@ -108,13 +116,14 @@ CASES = [
 ]
 
 
+@pytest.mark.parametrize("sources_only", [False, True])
 @pytest.mark.parametrize("most", [None, 2])
 @pytest.mark.parametrize(("act", "right"), CASES)
 def test_rows_that_their_merge_would_double_or_bring_back_are_refused_and_taken_back(
-    act: Act, right: list[int], most: int | None, tmp_path: Path
+    act: Act, right: list[int], most: int | None, sources_only: bool, tmp_path: Path
 ) -> None:
     world, client = table_of()
-    part = raced(world, client, act, tmp_path, most)
+    part = raced(world, client, act, tmp_path, most, sources_only=sources_only)
     with pytest.raises(DoubledRowsError, match=part) as refused:
         ids_of(world)
     assert "firnline rebuild" in refused.value.next_step

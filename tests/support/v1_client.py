@@ -103,9 +103,22 @@ class V1Client:
         """Merge real parts as DuckDB reads them: the keys of the path become columns."""
         return self.finish(partition, self.begin(partition))
 
-    def begin(self, partition: str, most: int | None = None) -> Begun:
-        """Read the log, and choose the first parts of a partition; all of them without ``most``."""
-        return Begun(self._picked(partition)[:most], self.log_files(), self.markers())
+    def begin(
+        self, partition: str, most: int | None = None, *, sources_only: bool = False
+    ) -> Begun:
+        """Read the log, and choose the first parts of a partition; all of them without ``most``.
+
+        Args:
+            partition: whose parts are merged.
+            most: number of parts.
+            sources_only: fold no other log files than the last one that names each of the parts.
+        """
+        picked = self._picked(partition)[:most]
+        if not sources_only:
+            return Begun(picked, self.log_files(), self.markers())
+        last = {m["p"]: key for key in self.log_files() for m in self._read(key)[2]}
+        logs = sorted({last[part] for part in picked})
+        return Begun(picked, logs, {m["p"]: m for key in logs for m in self._read(key)[2]})
 
     def finish(self, partition: str, begun: Begun) -> str:
         """Merge what was chosen, whatever has happened to the table since: nothing stops it."""

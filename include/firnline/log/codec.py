@@ -301,7 +301,7 @@ def _with_keys(markers: list[Marker], data: bytes, paths: TablePaths) -> list[Ma
     """
     if b"//" not in data and b"\\" not in data:
         return markers
-    return [with_spelling(marker, paths.part_key(marker.p)) for marker in markers]
+    return [m if "//" not in m.p else with_spelling(m, paths.part_key(m.p)) for m in markers]
 
 
 def marker_line(key: str, number: int, line: bytes) -> Marker:
