@@ -1,4 +1,4 @@
-"""Rules of the fence (RFC 16), each of which can be switched off; worlds with sleepers find them."""
+"""Rules of the fence (RFC 16), each of which can be switched off: sleepers find them."""
 
 from __future__ import annotations
 

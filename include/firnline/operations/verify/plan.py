@@ -474,6 +474,10 @@ class FooterCheck:
     """Maps a part to the conversion of its columns to the table's."""
     types: Mapping[str, str] = field(default_factory=dict)
     """Of columns, by the names that they may have in parts."""
+    merged: frozenset[str] = frozenset()
+    """Parts that clients of version 1 have merged."""
+    held: dict[str, frozenset[str]] = field(default_factory=dict)
+    """The table's columns that those have, by ``fold_name``."""
     count: int = 0
     rows: int = 0
     _replaced: dict[str, str] = field(default_factory=dict)
@@ -514,6 +518,9 @@ class FooterCheck:
     def _check_columns(self, facts: FooterFacts) -> None:
         table = {fold_name(name): kind for name, kind in self.columns.items()}
         held = self.columns_of(self.live[facts.key])
+        if facts.key in self.merged:
+            named = (held.column(name) for name in facts.columns)
+            self.held[facts.key] = frozenset(fold_name(n) for n in named if n is not None)
         path = {fold_name(n) for n in path_columns(self.paths.parse_part(facts.key).partition)}
         found = []
         for raw, kind in facts.columns.items():
