@@ -467,7 +467,7 @@ def read_snapshot(
         return checkpoint.newest_usable(store, paths, listing, found)
 
     log = read_log(store, paths, find=find, known=known, judge=watch)
-    if _checkpoint_hides(log):
+    if _checkpoint_hides(log) or fence.covers_what_came_back(log):
         return build(paths, read_log(store, paths, judge=watch))
     try:
         return build(paths, log)

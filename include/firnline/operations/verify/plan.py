@@ -154,6 +154,21 @@ def check_leftovers(found: Findings, snapshot: Snapshot, grace: int, now_ms: int
         )
 
 
+def check_behind(found: Findings, snapshot: Snapshot) -> None:
+    """Report log files that count for nobody (``log.fence``), each with what became of it."""
+    for key, item in snapshot.behind.items():
+        why = (
+            "is of a transaction whose log file was folded and deleted: a process that slept has "
+            "created it once more"
+            if item.name.seq
+            else "is of an append that landed after its append.ttl, because its process slept"
+        )
+        found.add(
+            "note", "log-behind-fence", key, f"{why}; it counts for nobody",
+            "nothing: clean-up deletes it after the grace, and the orphan sweep its parts",
+        )  # fmt: skip
+
+
 def check_lost(found: Findings, paths: TablePaths, lost: str) -> None:
     """Report a log that is lost, or a part of it: nobody reads, appends or commits then.
 

@@ -42,6 +42,7 @@ from firnline.operations.verify.plan import (
     Findings,
     FooterCheck,
     Severity,
+    check_behind,
     check_leftovers,
     check_log,
     check_lost,
@@ -221,6 +222,7 @@ def _look(run: _Run, seen: _Witnesses, time: InTime) -> _Look:
     check_log(found, log, snapshot.log_tombstones, now)
     others = waits(snapshot.properties, run.table.settings, now)
     check_leftovers(found, snapshot, others.grace, now)
+    check_behind(found, snapshot)
     newest = _judge(table, run, log, txns).unpublished
     check_transactions(found, txns, snapshot, table.paths, now, unpublished=newest is not None)
     check_chain(found, txns, log, table.paths)
