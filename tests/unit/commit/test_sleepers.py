@@ -182,7 +182,7 @@ def test_an_append_that_slept_until_its_parts_were_swept_breaks_no_reader(clock:
     assert len(state.behind) == 1
     assert sorted(ids_of(world)) == list(range(6)), "it counts for nobody"
     findings = run_verify(world.table, VerifyOptions()).findings
-    assert [f.key for f in findings if f.kind == "log-behind-fence"] == [*state.behind]
+    assert [f.object for f in findings if f.kind == "log-behind-fence"] == [*state.behind]
     assert {f.severity for f in findings} == {"note"}
     assert state.live.keys() <= world.store.objects.keys()
     world.clock.advance(2 * DAY)
