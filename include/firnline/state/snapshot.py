@@ -218,6 +218,8 @@ class Snapshot(StateColumns):
     """What began before this transaction has ended (``log.fence``)."""
     behind: Mapping[str, LogObject] = field(default_factory=dict, repr=False)
     """Log files that exist and count for nobody; neither listing nor contents have them."""
+    behind_parts: frozenset[str] = field(default=frozenset(), repr=False)
+    """Parts that those log files bring."""
     _columns: dict[tuple[str, ...], PartColumns] = field(
         default_factory=dict, repr=False, compare=False
     )
@@ -495,7 +497,8 @@ def build(paths: TablePaths, log: LogRead, *, tolerant: bool = False) -> Snapsho
         listing, contents = _without(log.listing, behind), _without(log.contents, behind)
         late = {key: log.listing[key] for key in behind}
         found = _united(paths, replace(log, listing=listing, contents=contents), tolerant=tolerant)
-        found = replace(found, behind=late)
+        parts = frozenset(m.p for key in behind for m in log.contents[key].markers if m.tmb is None)
+        found = replace(found, behind=late, behind_parts=parts - found.parts.keys())
     else:
         found = _united(paths, log, tolerant=tolerant)
     if not tolerant:

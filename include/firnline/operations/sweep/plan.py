@@ -204,7 +204,9 @@ def _unnamed(
 ) -> Iterator[Orphan]:
     paths = snapshot.paths
     for meta in objects:
-        if meta.key in snapshot.parts:
+        # Whoever read what landed too late right before the fence passed it has the grace too:
+        # the parts stay until clean-up has deleted the log file.
+        if meta.key in snapshot.parts or meta.key in snapshot.behind_parts:
             continue
         kind, made = _kind(paths, meta.key)
         yield Orphan(meta.key, kind, meta.size, meta.modified_ms, made)

@@ -110,7 +110,8 @@ def mark(base: Base, plan: SweepPlan, run: RunIdentity) -> Snapshot:
 
     What lands after that state was read, and began before the fence, counts for nobody.
 
-    Requests: none if the fence is there; else those of ``commit`` and of the probe of the store.
+    Requests: none if the fence is there; else those of ``commit``, of the probe of the store, and
+    of another ``take_base(everything=True)``.
 
     Args:
         base: that of the plan.
@@ -124,9 +125,9 @@ def mark(base: Base, plan: SweepPlan, run: RunIdentity) -> Snapshot:
         return base.snapshot
     refuse_unsafe_store(base.table)
     change = Change(op=OP, replaces=(), adds=(), counts=Counts(), why=WHY)
-    committed = commit(base.table, base, change, run)
-    # Not published by this run: the next base publishes it.
-    state = committed.base or take_base(base.table, everything=True)
+    commit(base.table, base, change, run)
+    # An append that landed meanwhile, too late, is behind the fence now; somebody may have read it.
+    state = take_base(base.table, everything=True)
     if state.snapshot.fence < plan.fence:  # rivals have cleaned up what it was planned by
         raise CommitConflictError(
             f"the fence of table {base.table.settings.name} is at transaction "
@@ -164,7 +165,8 @@ def run_sweep(
     chosen, left = choose(plan, options)
     if not options.dry_run:
         state = mark(base, plan, run)
-        chosen = [o for o in chosen if o.key not in state.parts]
+        named = state.parts.keys() | state.behind_parts
+        chosen = [o for o in chosen if o.key not in named]
     deleter = Deleter(table, len(chosen), on_progress)
     aborted = discarded = 0
     if not options.dry_run:
