@@ -35,7 +35,8 @@ from firnline.operations.erase.certificate import (
 )
 from firnline.operations.erase.completion import Settled, settle
 from firnline.operations.erase.digests import plan_digest, sealed
-from firnline.operations.erase.keys import KeySet, key_set, read_keys
+from firnline.operations.erase.key_files import read_keys
+from firnline.operations.erase.keys import KeySet, key_set
 from firnline.operations.kernel_tasks import Work
 from firnline.operations.options import EraseOptions
 from firnline.operations.prepared.expiry import discard_changed
