@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import hashlib
+import hmac
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -43,13 +44,16 @@ class KeySet:
     types: tuple[str, ...]
     keys: tuple[tuple[Scalar, ...], ...]
 
-    def digest(self) -> str:
-        """SHA-256 of the key set, 64 hex digits.
+    def digest(self, secret: str) -> str:
+        """HMAC-SHA256 of the key set, 64 hex digits; without a secret its SHA-256, as of version 1.
 
         Over one line of JSON with the columns and one for each key, in order of their values.
         """
         lines = [msgspec.json.encode(self.columns), *map(msgspec.json.encode, self.keys)]
-        return hashlib.sha256(b"\n".join(lines)).hexdigest()
+        text = b"\n".join(lines)
+        if not secret:
+            return hashlib.sha256(text).hexdigest()
+        return hmac.new(bytes.fromhex(secret), text, hashlib.sha256).hexdigest()
 
     def planned(self) -> tuple[KeyColumn, ...]:
         """For the planner: the values of each column by themselves."""

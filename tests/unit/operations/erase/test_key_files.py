@@ -41,7 +41,6 @@ def test_a_file_is_read_by_the_types_of_the_table(tmp_path: Path) -> None:
     pq.write_table(table, tmp_path / "k.parquet")
     same = read_keys(world.table, list(schema), schema, f"file://{tmp_path}/k.parquet")
     assert found.keys == same.keys
-    assert found.digest() == same.digest()
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import hmac
 import io
 from typing import Any
 
@@ -79,15 +81,18 @@ def test_keys_of_several_columns_are_alternatives_of_conjunctions() -> None:
 def test_keys_are_distinct_sorted_and_have_one_digest() -> None:
     one, other = keys_of(["i"], [("7",), (3,), (7,)]), keys_of(["I"], [(3,), (7.0,)])
     assert one.keys == other.keys == ((3,), (7,))
-    assert one.digest() == other.digest()
-    assert keys_of(["s"], [("3",), ("7",)]).digest() != one.digest()
+    assert one.digest(SECRET) == other.digest(SECRET)
+    assert keys_of(["s"], [("3",), ("7",)]).digest(SECRET) != one.digest(SECRET)
 
 
 def test_the_digest_can_be_computed_by_others() -> None:
     import hashlib
 
-    text = '["s"]\n["a"]\n["b"]'
-    assert keys_of(["s"], [("b",), ("a",)]).digest() == hashlib.sha256(text.encode()).hexdigest()
+    text = b'["s"]\n["a"]\n["b"]'
+    found = keys_of(["s"], [("b",), ("a",)])
+    expected = hmac.new(bytes.fromhex(SECRET), text, hashlib.sha256).hexdigest()
+    assert found.digest(SECRET) == expected
+    assert found.digest("") == hashlib.sha256(text).hexdigest()  # of certificates of version 1
 
 
 @pytest.mark.parametrize("column", ["f", "h"])
