@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from firnline.commit.base import Base
-from firnline.errors import ObjectNotFoundError
+from firnline.errors import ObjectNotFoundError, StoreError
 from firnline.ids import uuid7_time_ms
 from firnline.log.txn_file import RunIdentity
 from firnline.operations.erase.certificate import (
@@ -16,7 +18,7 @@ from firnline.operations.erase.certificate import (
 from firnline.operations.erase.evidence import Search
 from firnline.operations.prepared.expiry import discard_changed
 from firnline.operations.prepared.objects import made_before
-from firnline.store.multipart import open_uploads
+from firnline.store.multipart import Uploads, open_uploads
 from firnline.table import Table
 
 WHY_DISCARDED = "rows of it were erased"
@@ -57,26 +59,37 @@ def clear_keys(search: Search) -> tuple[Remaining, ...]:
 def clear_uploads(search: Search) -> tuple[Remaining, ...]:
     """Abort uploads of keys that nobody ends any more; return those of keys and parts that remain.
 
-    A store keeps what was uploaded of an object that was never completed, and lists it nowhere.
+    A store keeps what was uploaded of an object that was never completed, and no listing shows it.
 
-    Requests: one or two LIST; none where the store has no such uploads.
+    Requests: two LIST, and one for each that is aborted; none where the store has no such uploads.
     """
-    table, over = search.table, search.over_ms
+    table = search.table
     uploads = open_uploads(table.settings.root, table.access, table.store.counters)
     if uploads is None:
         return ()
-    left = []
-    for upload in uploads.list(table.paths.erase_dir):
-        dead = upload.began_ms + search.waits.commit_ttl < search.inventory.now_ms
-        if not dead or uploads.abort(upload) is not None:
-            left.append(upload.name)
-    left += [u.name for u in uploads.list(table.paths.data_dir) if u.began_ms < over]
+    try:
+        left = [*_uploads_of_keys(search, uploads), *_uploads_of_parts(search, uploads)]
+    except StoreError as error:
+        why = f"uploads that were never completed cannot be listed: {error.message}"
+        return (Remaining(kind="upload", count=0, why=why, next_step=error.next_step),)
     return remaining(
         "upload",
         left,
         "begun before the erase ended, and never completed",
         f"run `firnline sweep {table.settings.name}`, and this again",
     )
+
+
+def _uploads_of_keys(search: Search, uploads: Uploads) -> Iterator[str]:
+    for upload in uploads.list(search.table.paths.erase_dir):
+        dead = upload.began_ms + search.waits.commit_ttl < search.inventory.now_ms
+        if not dead or uploads.abort(upload) is not None:
+            yield upload.name
+
+
+def _uploads_of_parts(search: Search, uploads: Uploads) -> Iterator[str]:
+    found = uploads.list(search.table.paths.data_dir)
+    return (upload.name for upload in found if upload.began_ms < search.over_ms)
 
 
 def clear_prepared(search: Search, base: Base, run: RunIdentity) -> tuple[Remaining, ...]:

@@ -35,10 +35,10 @@ from firnline.operations.erase.certificate import (
 )
 from firnline.operations.erase.completion import Settled, settle
 from firnline.operations.erase.digests import plan_digest, sealed
-from firnline.operations.erase.hidden import shown_key, shown_partition
 from firnline.operations.erase.key_files import read_keys
 from firnline.operations.erase.keys import KeySet, key_set
 from firnline.operations.erase.known import digests_text, named
+from firnline.operations.hidden import shown_failure
 from firnline.operations.kernel_tasks import Work
 from firnline.operations.options import EraseOptions
 from firnline.operations.prepared.expiry import discard_changed
@@ -292,17 +292,8 @@ class _Run:
         """Return True if the report goes to Airflow, which stores it and shows it to many."""
         return bool(self.runner.identity.dag_id)
 
-    def _shown(self, failure: Failure) -> Failure:
-        """Return a failure without the values of key columns that a part's path may have."""
-        columns, folder = self.keys.columns, self.table.paths.data_dir
-        partition = shown_partition(failure.partition, columns)
-        message = failure.message
-        if failure.partition:
-            message = message.replace(failure.partition, partition)
-        key = None if failure.key is None else shown_key(failure.key, folder, columns)
-        return msgspec.structs.replace(failure, partition=partition, message=message, key=key)
-
     def report(self, plan: ErasePlan, found: RewriteResult) -> EraseReport:
+        folder = self.table.paths.data_dir
         return EraseReport(
             table=self.table.settings.name,
             dry_run=self.options.dry_run,
@@ -318,7 +309,9 @@ class _Run:
             parts_excluded=plan.excluded,
             parts_failed=len(found.failed),
             counts=self.counts,
-            failures=tuple(map(self._shown, found.failures)),
+            failures=tuple(
+                shown_failure(each, folder, self.keys.columns) for each in found.failures
+            ),
             settled=() if self.settled is None else self.settled.written,
             replans=self.runner.replans,
             requests=self.runner.requests,

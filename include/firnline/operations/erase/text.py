@@ -17,7 +17,7 @@ from firnline.log.txn_file import TxnHeader
 from firnline.operations.cleanup.plan import TXN_AGE_MS
 from firnline.operations.erase.certificate import Remaining, remaining
 from firnline.operations.erase.evidence import Search
-from firnline.operations.erase.hidden import may_name_keys
+from firnline.operations.hidden import may_name_keys
 from firnline.predicate.tree import columns_of, parse_json
 from firnline.types.sql import fold_name
 

@@ -25,6 +25,9 @@ SCHEMA = {"i": "BIGINT", "s": "VARCHAR", "f": "DOUBLE", "h": "HUGEINT", "blob": 
 EXACT = [name for name, kind in COLUMNS.items() if kind not in ("DOUBLE", "FLOAT", "BLOB")]
 
 
+SECRET = "0f" * 32
+
+
 def keys_of(columns: list[str], rows: list[tuple[Any, ...]], schema: Any = None) -> KeySet:
     return key_set(columns, rows, schema or SCHEMA, "the test")
 
@@ -86,8 +89,6 @@ def test_keys_are_distinct_sorted_and_have_one_digest() -> None:
 
 
 def test_the_digest_can_be_computed_by_others() -> None:
-    import hashlib
-
     text = b'["s"]\n["a"]\n["b"]'
     found = keys_of(["s"], [("b",), ("a",)])
     expected = hmac.new(bytes.fromhex(SECRET), text, hashlib.sha256).hexdigest()
