@@ -45,8 +45,7 @@ _STATUS = {
         "firnline certificate flights",
         "firnline certificate flights 019aa4d8-7b6e-7c3a-9f00-5d1c2b3a4f5e",
         "firnline certificate flights 019aa4d8-7b6e-7c3a-9f00-5d1c2b3a4f5e --json",
-        "firnline certificate flights 019aa4d8-7b6e-7c3a-9f00-5d1c2b3a4f5e --keys tailnums.csv "
-        "--secret 5be1…",
+        "firnline certificate flights 019aa4d8-… --keys tailnums.csv --secret 5be1…",
     ],
 )
 def certificate(

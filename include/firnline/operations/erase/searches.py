@@ -26,7 +26,7 @@ SEARCHES: Mapping[objects.Search, Finds] = {
     "clone plans": lambda search, _base, _run: find_clone_plan(search),
     "keys files": lambda search, _base, _run: clear_keys(search),
     "prepared changes": clear_prepared,
-    "delta": lambda search, _base, _run: clear_versions(search.inventory, search.replaced.seq),
+    "delta": lambda search, _base, _run: clear_versions(search),
     "iceberg": lambda search, _base, _run: clear_snapshots(search.inventory, search.replaced.seq),
 }
 """Each deletes what nobody needs any more, and returns what remains. Parts that have an object are
