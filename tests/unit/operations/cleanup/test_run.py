@@ -331,6 +331,24 @@ def test_a_copied_table_deletes_nothing_of_the_original() -> None:
 
 
 @pytest.mark.long
+@pytest.mark.parametrize("hours", [1, 6, 12, 24, 25, 36])
+def test_a_record_that_no_part_needs_leaves_the_log_however_often_the_table_is_maintained(
+    hours: int,
+) -> None:
+    """Each fold carries it on; only the oldest log file that has it says how old it is."""
+    world = make_world()
+    keys = put_append(world)
+    delete = Delete(world.ids.uuid7(world.clock.now), 0, 0, msgspec.Raw(WHERE))
+    committed(world, Change(op="delete", deletes=(delete,), clean=tuple(keys)))
+    assert set(snapshot(world).deletes) == {delete.id}
+    for _ in range(4 * 24 // hours + 1):
+        put_append(world)
+        do_merge(world, list(snapshot(world).live))
+        clean_up(world)
+        world.clock.advance(hours * DAY // 24)
+    assert snapshot(world).deletes == {}
+
+
 def test_requests_are_few_beside_the_deletes() -> None:
     world = make_world()
     keys = put_append(world, *["d=1"] * 5_000)
