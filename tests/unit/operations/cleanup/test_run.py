@@ -4,19 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
-import msgspec
 import pytest
 
-from firnline.commit.base import take_base
-from firnline.commit.transaction import Change, commit
 from firnline.errors import (
     ForeignPathError,
     SnapshotExpiredError,
     StoreUnavailableError,
     StoreUnsafeError,
 )
-from firnline.log.records import Delete
-from firnline.log.txn_file import Counts
 from firnline.operations.cleanup.plan import TXN_KEPT
 from firnline.operations.cleanup.run import CleanupFailedError, CleanupReport, preview, run_cleanup
 from firnline.operations.deletion import DeleteProgress
@@ -336,26 +331,6 @@ def test_a_copied_table_deletes_nothing_of_the_original() -> None:
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("hours", [1, 6, 12, 24, 25, 36])
-def test_a_record_that_no_part_needs_leaves_the_log_however_often_the_table_is_maintained(
-    hours: int,
-) -> None:
-    """Each fold carries it on; only the oldest log file that has it says how old it is."""
-    world = make_world()
-    keys = put_append(world)
-    where = msgspec.Raw(b'{"op":"is_null","column":"v"}')
-    delete = Delete(world.ids.uuid7(world.clock.now), 0, 0, where)
-    change = Change("delete", (), (), Counts(), deletes=(delete,), clean=tuple(keys))
-    commit(world.table, take_base(world.table), change, RUN)
-    assert set(snapshot(world).deletes) == {delete.id}
-    for _ in range(4 * 24 // hours + 1):
-        put_append(world)
-        do_merge(world, list(snapshot(world).live))
-        clean_up(world)
-        world.clock.advance(hours * DAY // 24)
-    assert snapshot(world).deletes == {}
-
-
 def test_requests_are_few_beside_the_deletes() -> None:
     world = make_world()
     keys = put_append(world, *["d=1"] * 5_000)

@@ -24,10 +24,12 @@ from firnline.operations.erase.completion import complete_certificate
 from firnline.operations.erase.digests import sealed
 from firnline.operations.erase.proof import ShownKeys
 from firnline.operations.erase.run import EraseReport, preview, run_erase
+from firnline.operations.merge.run import run_merge
 from firnline.operations.options import (
     CleanupOptions,
     DeleteOptions,
     EraseOptions,
+    MergeOptions,
     RewriteOptions,
     SweepOptions,
     VerifyOptions,
@@ -294,3 +296,19 @@ def test_a_certificate_of_version_1_is_completed_as_before(tmp_path: Path) -> No
     assert done.status == "complete"
     assert [part.key for part in done.parts] == [part.key for part in parts]
     assert all(part.gone_ms for part in done.parts)
+
+
+@pytest.mark.parametrize("hours", [1, 6, 12, 24, 25, 36])
+def test_the_keys_leave_the_log_however_often_the_table_is_maintained(
+    hours: int, tmp_path: Path
+) -> None:
+    """Each fold carries the record on; the oldest log file that has it says how old it is."""
+    world = keyed(merge={"min_inputs": 2})
+    erase(world, tmp_path)
+    for number in range(72 // hours + 1):
+        append(world, c=["n"], p=["b"], k=[number])
+        run_merge(world.table, engine(world, tmp_path), MergeOptions(), RUN)
+        world.clock.advance(1_000)
+        run_cleanup(world.table, CleanupOptions(), RUN)
+        world.clock.advance(hours * HOUR)
+    assert snapshot(world).deletes == {}
