@@ -7,7 +7,7 @@ nothing, and a run that dies is simply run again.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from itertools import chain
 
 from firnline.commit.base import take_base
@@ -20,6 +20,7 @@ from firnline.operations.runner import Report, RunMetrics
 from firnline.operations.sweep.plan import FLOOR_MS, Orphan, SweepPlan, plan_sweep
 from firnline.properties.in_force import Waits, waits
 from firnline.state.health import no_table
+from firnline.store.base import ObjectMeta
 from firnline.store.multipart import Upload, Uploads, open_uploads
 from firnline.table import Table
 from firnline.units import counted, format_duration
@@ -75,8 +76,8 @@ def preview(table: Table, options: SweepOptions) -> SweepPlan:
     """List the orphans; nothing is written but an unpublished transaction's log file.
 
     Requests: those of ``take_base(everything=True)``, a LIST for 1,000 objects under ``_data/``,
-    one of ``_probe/``, one of ``_prepared/`` with a GET for each prepared change and decision, on
-    S3 one of the uploads.
+    one of ``_probe/``, one of ``_erase/``, one of ``_prepared/`` with a GET for each prepared
+    change and decision, on S3 two of the uploads.
 
     Raises:
         UsageError: there is no table, or ``older_than`` is too short.
@@ -177,13 +178,21 @@ def _plan(table: Table, options: SweepOptions, uploads: Uploads | None) -> Sweep
         base.snapshot,
         # Streams, and from after the snapshot: whatever they show that it does not name is
         # either younger than the grace or will never be named.
-        chain(store.list(paths.data_dir), store.list(paths.probe(""))),
-        () if uploads is None else uploads.list(paths.data_dir),
+        chain(store.list(paths.data_dir), store.list(paths.probe("")), _keys_of_erases(table)),
+        ()
+        if uploads is None
+        else chain(uploads.list(paths.data_dir), uploads.list(paths.erase_dir)),
         began_ms=began,
         grace_ms=grace,
         limit=table.settings.cleanup.max_deletes_per_run,
         held=held,
     )
+
+
+def _keys_of_erases(table: Table) -> Iterator[ObjectMeta]:
+    """Yield the files of keys: those of a run that is under way are younger than any orphan."""
+    found = table.store.list(table.paths.erase_dir)
+    return (meta for meta in found if table.paths.parse_erase_keys(meta.key) is not None)
 
 
 def _grace(name: str, options: SweepOptions, others: Waits) -> int:

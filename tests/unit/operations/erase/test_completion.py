@@ -305,7 +305,7 @@ def test_the_keys_leave_the_log_however_often_the_table_is_maintained(
     """Each fold carries the record on; the oldest log file that has it says how old it is."""
     world = keyed(merge={"min_inputs": 2})
     erase(world, tmp_path)
-    for number in range(72 // hours + 1):
+    for number in range(100 // hours + 1):
         append(world, c=["n"], p=["b"], k=[number])
         run_merge(world.table, engine(world, tmp_path), MergeOptions(), RUN)
         world.clock.advance(1_000)
