@@ -9,6 +9,7 @@ from tests.mutations.model import Mutation, Rule
 from tests.mutations.sources.airflow import AIRFLOW
 from tests.mutations.sources.changes import CHANGES
 from tests.mutations.sources.cli import CLI
+from tests.mutations.sources.erase import ERASE
 from tests.mutations.sources.kernel import KERNEL
 from tests.mutations.sources.mirror import MIRROR
 from tests.mutations.sources.moving import MOVING
@@ -23,6 +24,7 @@ AREAS: Mapping[str, tuple[Mutation, ...]] = {
     "The protocol": PROTOCOL,
     "Properties of a table": PROPERTIES,
     "Prepared changes": PREPARED,
+    "Certificates of erases": ERASE,
     "Mirrors": MIRROR,
     "The feed of changes": CHANGES,
     "Moving tables": MOVING,

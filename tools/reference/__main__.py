@@ -3,7 +3,7 @@
     python -m tools.reference write [PAGE...]   regenerate the tables of the pages
     python -m tools.reference check [PAGE...]   exit 1 and name the tables that are stale
 
-A page is ``settings``, ``cli``, ``why``, ``help``, ``format`` or ``airflow``; without one it is all of them.
+A page is ``settings``, ``cli``, ``why``, ``help``, ``format`` or ``airflow``; without one, all.
 ``airflow`` imports Airflow, which takes two seconds.
 """
 

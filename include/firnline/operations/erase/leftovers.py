@@ -125,5 +125,5 @@ def find_clone_plan(search: Search) -> tuple[Remaining, ...]:
         "clone plan",
         [table.paths.clone_plan],
         "it names the parts of the table that was cloned, with their bounds",
-        "run that `firnline clone` again, which ends it, or delete the object if it has ended",
+        "run that clone again, which ends it, or delete the object if it has ended",
     )

@@ -33,9 +33,9 @@ class Orphan:
     key: str
     """Key; of an upload: key, ``?uploadId=`` and its id."""
     kind: Kind
-    """keys: those of an erase that died. foreign: under ``_data/``, with a name that firnline does not give. Its last-modified time
-    is all there is to go by, and copying can keep an old one: only a person may say that it
-    goes."""
+    """keys: those of an erase that died. foreign: under ``_data/``, with a name that firnline does
+    not give. Its last-modified time is all there is to go by, and copying can keep an old one: only
+    a person may say that it goes."""
     bytes: int
     """0 for an upload: the store does not say."""
     modified_ms: int
