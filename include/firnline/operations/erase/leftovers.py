@@ -18,7 +18,7 @@ from firnline.operations.erase.certificate import (
 from firnline.operations.erase.evidence import Search
 from firnline.operations.prepared.expiry import discard_changed
 from firnline.operations.prepared.objects import made_before
-from firnline.store.multipart import Uploads, open_uploads
+from firnline.store.multipart import OpenUploads, open_uploads
 from firnline.table import Table
 
 WHY_DISCARDED = "rows of it were erased"
@@ -80,14 +80,14 @@ def clear_uploads(search: Search) -> tuple[Remaining, ...]:
     )
 
 
-def _uploads_of_keys(search: Search, uploads: Uploads) -> Iterator[str]:
+def _uploads_of_keys(search: Search, uploads: OpenUploads) -> Iterator[str]:
     for upload in uploads.list(search.table.paths.erase_dir):
         dead = upload.began_ms + search.waits.commit_ttl < search.inventory.now_ms
         if not dead or uploads.abort(upload) is not None:
             yield upload.name
 
 
-def _uploads_of_parts(search: Search, uploads: Uploads) -> Iterator[str]:
+def _uploads_of_parts(search: Search, uploads: OpenUploads) -> Iterator[str]:
     found = uploads.list(search.table.paths.data_dir)
     return (upload.name for upload in found if upload.began_ms < search.over_ms)
 

@@ -21,7 +21,7 @@ from firnline.operations.sweep.plan import FLOOR_MS, Orphan, SweepPlan, plan_swe
 from firnline.properties.in_force import Waits, waits
 from firnline.state.health import no_table
 from firnline.store.base import ObjectMeta
-from firnline.store.multipart import Upload, Uploads, open_uploads
+from firnline.store.multipart import OpenUploads, Upload, open_uploads
 from firnline.table import Table
 from firnline.units import counted, format_duration
 
@@ -160,11 +160,11 @@ def choose(plan: SweepPlan, options: SweepOptions) -> tuple[list[Orphan], dict[s
     return chosen, {why: count for why, count in left.items() if count}
 
 
-def _uploads(table: Table) -> Uploads | None:
+def _uploads(table: Table) -> OpenUploads | None:
     return open_uploads(table.settings.root, table.access, table.store.counters)
 
 
-def _plan(table: Table, options: SweepOptions, uploads: Uploads | None) -> SweepPlan:
+def _plan(table: Table, options: SweepOptions, uploads: OpenUploads | None) -> SweepPlan:
     paths, store = table.paths, table.store
     began = table.clock.now_ms()
     held = expiry.held(table)  # before the base: what is committed afterwards still stands here
@@ -212,7 +212,7 @@ def _grace(name: str, options: SweepOptions, others: Waits) -> int:
     return options.older_than
 
 
-def _abort(uploads: Uploads | None, chosen: Sequence[Orphan], deleter: Deleter) -> int:
+def _abort(uploads: OpenUploads | None, chosen: Sequence[Orphan], deleter: Deleter) -> int:
     """Abort uploads; return how many are gone."""
     gone = 0
     for orphan in chosen:
