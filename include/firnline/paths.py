@@ -300,6 +300,11 @@ class TablePaths:
         """Key of the file of primary keys of an erase (a UUIDv7), which exists while it runs."""
         return f"{self.erase_dir}{erase}{KEYS_SUFFIX}"
 
+    def parse_erase_keys(self, key: str) -> str | None:
+        """Return the erase of a file of keys; None for any other key."""
+        erase = key.removeprefix(self.erase_dir).removesuffix(KEYS_SUFFIX)
+        return erase if UUID7.fullmatch(erase) and key == self.erase_keys(erase) else None
+
     def erase_plan(self, erase: str) -> str:
         """Key of the plan of an erase, written before it commits."""
         return f"{self.erase_dir}{erase}{PLAN_SUFFIX}"

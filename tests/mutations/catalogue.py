@@ -9,6 +9,7 @@ from tests.mutations.model import Mutation, Rule
 from tests.mutations.sources.airflow import AIRFLOW
 from tests.mutations.sources.changes import CHANGES
 from tests.mutations.sources.cli import CLI
+from tests.mutations.sources.erase import ERASE
 from tests.mutations.sources.foreign import FOREIGN
 from tests.mutations.sources.kernel import KERNEL
 from tests.mutations.sources.mirror import MIRROR
@@ -25,6 +26,7 @@ AREAS: Mapping[str, tuple[Mutation, ...]] = {
     "Clients of log version 1": FOREIGN,
     "Properties of a table": PROPERTIES,
     "Prepared changes": PREPARED,
+    "Certificates of erases": ERASE,
     "Mirrors": MIRROR,
     "The feed of changes": CHANGES,
     "Moving tables": MOVING,
