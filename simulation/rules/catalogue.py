@@ -50,15 +50,15 @@ def _no_conflict_check() -> None:
 
 
 def _append_q_from_log() -> None:
-    real = Appender._begin
+    real = Appender._origin
 
-    def begin(self: Any) -> Any:
-        origin = real(self)
+    def begin(self: Any, began: int) -> Any:
+        origin = real(self, began)
         table = self._table
         logs = [table.paths.parse_log(m.key).seq for m in table.store.list(table.paths.log_dir)]
         return dataclasses.replace(origin, q=max(logs, default=0))
 
-    Appender._begin = begin  # type: ignore[method-assign] # the point of it
+    Appender._origin = begin  # type: ignore[method-assign] # the point of it
 
 
 def _zombie_publisher() -> None:
