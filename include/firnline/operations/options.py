@@ -459,6 +459,14 @@ class RebuildOptions(msgspec.Struct, frozen=True, kw_only=True):
             "Force", "Also rebuild a log that reads and lacks nothing that a transaction names."
         ),
     ] = False
+    revive: Annotated[
+        bool,
+        Option(
+            "Revive",
+            "Also rebuild where transactions are lost: what they deleted, dropped or replaced may "
+            "come back.",
+        ),
+    ] = False
     dry_run: DryRun = False
 
 

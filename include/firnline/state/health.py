@@ -29,8 +29,7 @@ from firnline.errors import (
     NoTableError,
     NothingToDoError,
 )
-from firnline.ids import uuid7_time_ms
-from firnline.log import codec, txn_file
+from firnline.log import codec, dated, txn_file
 from firnline.log.reader import LogObject, LogRead, read_log
 from firnline.log.records import LogContent, Marker
 from firnline.log.txn_file import TxnHeader
@@ -335,23 +334,18 @@ def old_objects(table: Table) -> str:
     """Return evidence that a table without log and transactions had a log (``refuse_objects``)."""
     settings = table.settings
     longest = max(OLD_MS, settings.append.ttl, settings.commit_ttl)
-    before = table.clock.now_ms() - longest
-    old = _first(table.store, table.paths, lambda meta: _youngest_ms(meta) < before)
+    now = table.clock.now_ms()
+
+    def is_old(meta: ObjectMeta) -> bool:
+        return dated.written_since(meta.key, meta.modified_ms, now) < now - longest
+
+    old = _first(table.store, table.paths, is_old)
     if not old:
         return ""
     return (
         f"there is no log file, and {old} is older than any append in progress (if the table's "
         "first append failed and left it, delete it)"
     )
-
-
-def _youngest_ms(meta: ObjectMeta) -> int:
-    """Return the creation time of an object, unix ms: the later of its name's and the store's."""
-    try:
-        made = uuid7_time_ms(meta.key.rpartition("/")[2].removesuffix(".parquet"))
-    except ValueError:
-        return meta.modified_ms
-    return max(made, meta.modified_ms)
 
 
 def no_table(table: Table) -> NoTableError:

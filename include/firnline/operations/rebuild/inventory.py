@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Self
 
 import msgspec
@@ -14,7 +14,9 @@ from firnline.log.reader import LogObject, LogRead
 from firnline.log.records import Delete, LogContent, Marker
 from firnline.log.schema_changes import PartColumns, SchemaChange, line_now, split
 from firnline.operations.options import RebuildOptions
-from firnline.operations.prepared.expiry import undecided_parts
+from firnline.operations.rebuild.elsewhere import Elsewhere, read_elsewhere
+from firnline.operations.rebuild.gone import Newest, lost_history
+from firnline.operations.rebuild.names import names_of
 from firnline.operations.rebuild.plan import (
     Choice,
     History,
@@ -26,9 +28,10 @@ from firnline.parquet.footers import FooterFacts, FooterTask, FooterWanted, many
 from firnline.paths import TablePaths, path_columns
 from firnline.properties.in_force import current, in_force, lengthened, waits
 from firnline.properties.record import PropertiesRecord, union
+from firnline.state.effect import Ineffective, survey_effective
 from firnline.state.health import refuse_whole
 from firnline.state.snapshot import StateColumns, combine, standing
-from firnline.state.survey import LogSurvey, TxnSurvey, survey_log, survey_transactions
+from firnline.state.survey import LogSurvey, TxnSurvey, survey_log
 from firnline.store.base import ObjectMeta
 from firnline.table import Table
 from firnline.types import schema as schemas
@@ -54,6 +57,8 @@ class Inventory:
     plan: RebuildPlan
     digests: dict[int, str]
     """Digests of the transactions (``log.chain``) by number, as far as they are known."""
+    ineffective: Mapping[int, Ineffective]
+    """Transactions that are left out, by number."""
 
 
 class RebuildProgress(msgspec.Struct, frozen=True, kw_only=True):
@@ -71,10 +76,11 @@ def read_inventory(
     Raises UsageError, LogCorruptError, SchemaConflictError: see ``run_rebuild``.
     """
     log = survey_log(table.store, table.paths)
-    txns = survey_transactions(table.store, table.paths)
+    txns, ineffective = survey_effective(table.store, table.paths, log)
     _refuse_broken(log, txns)
     if log.listing and not options.force:
         refuse_whole(table, log, txns)
+    log = _without(log, ineffective)
     history = _history(log, txns, table.clock.now_ms())
     objects = {meta.key: meta for meta in table.store.list(table.paths.data_dir)}
     _refuse_nothing(table, objects, history)
@@ -91,8 +97,9 @@ def read_inventory(
     choice = Choice(options.include, options.exclude)
     # An object may have been written at any time, under properties that are no longer in use.
     settings = lengthened(settings, waits(said, settings, now_ms=0))
-    prepared = undecided_parts(table)
-    plan = plan_rebuild(history, objects, footers, table.paths, settings, choice, prepared)
+    elsewhere = read_elsewhere(table, since_ms=min(txns.modified.values(), default=0))
+    history = _named(history, (log, txns, elsewhere), deletes, footers, table.paths, objects)
+    plan = plan_rebuild(history, objects, footers, table.paths, settings, choice, elsewhere)
     live = {marker.p: marker for marker in plan.live}
     # Parts of ours first: they tell which columns of other clients' parts only their path has.
     for facts in sorted(footers, key=lambda facts: facts.part is None):
@@ -108,7 +115,39 @@ def read_inventory(
         properties=said,
         plan=plan,
         digests=_digests(log, txns),
+        ineffective=ineffective,
     )
+
+
+def _without(log: LogSurvey, ineffective: Mapping[int, Ineffective]) -> LogSurvey:
+    """Return the log without what transactions say that do not count."""
+    txns = {one.txn for one in ineffective.values() if not one.left_over}
+    kept = {
+        k: c for k, c in log.contents.items() if log.listing[k].name.txn not in txns or not txns
+    }
+    return replace(log, contents=kept)
+
+
+def _named(
+    history: History,
+    remains: tuple[LogSurvey, TxnSurvey, Elsewhere],
+    deletes: Mapping[str, Delete],
+    footers: Sequence[FooterFacts],
+    paths: TablePaths,
+    objects: Mapping[str, ObjectMeta],
+) -> History:
+    """Add the newest transaction that anything names, and whether others are lost."""
+    log, txns, elsewhere = remains
+    names = names_of(paths, footers, [objects, history.parts])
+    owned = [(facts.key, part) for facts in footers if (part := names.own(facts)) is not None]
+    stated = [
+        *((part.q, f"part {key}") for key, part in owned),
+        *((m.q or 0, f"part {m.p}") for m in history.parts.values()),
+        *((d.seq, f"delete record {d.id}") for d in deletes.values()),
+    ]
+    newest = Newest.of(log, txns, elsewhere, stated)
+    lost = lost_history(log, txns, newest, paths, unborn=bool(owned))
+    return replace(history, named=newest.seq, lost=lost, deletes=frozenset(deletes))
 
 
 def _digests(log: LogSurvey, txns: TxnSurvey) -> dict[int, str]:
@@ -255,6 +294,7 @@ def _history(log: LogSurvey, txns: TxnSurvey, now_ms: int) -> History:
         first=first,
         first_t=txns.headers[first].t if first is not None else 0,
         purged=max([txns.purged, *marks]),
+        now_ms=now_ms,
         listed_alive=frozenset(
             m.p for content in log.contents.values() for m in content.markers if m.tmb is None
         ),

@@ -10,7 +10,6 @@ from typing import Literal
 
 import msgspec
 
-from firnline.ids import uuid7_time_ms
 from firnline.log import dated
 from firnline.log.reader import LogObject
 from firnline.log.records import LogContent, Marker
@@ -334,7 +333,7 @@ class _Walk:
             self.counted.prepared += 1
             return
         if marker is None:
-            since = dated.named_since(_name_time(meta.key), meta.modified_ms, now_ms)
+            since = dated.written_since(meta.key, meta.modified_ms, now_ms)
             if since < now_ms - orphan_grace:
                 self.orphans.add(meta.key, meta.size)
             else:
@@ -407,15 +406,6 @@ def _tell_sums(found: Findings, walk: _Walk, gone: _Sum) -> None:
             f"and in all {gone.count} dead parts are deleted, and the log does not say so yet: "
             "states of the table before that cannot be read", "run `firnline cleanup`",
         )  # fmt: skip
-
-
-def _name_time(key: str) -> int | None:
-    """Return the time in a part's own name, unix ms; None when it has none."""
-    name = key.rpartition("/")[2].removesuffix(".parquet")
-    try:
-        return uuid7_time_ms(name)
-    except ValueError:
-        return None
 
 
 _NULL = '"NULL"'

@@ -1,0 +1,129 @@
+"""Find transactions under ``_txn/`` that count no more: they never took effect, or are left over.
+
+A committer that slept for days may create a number that was used, superseded and removed while it
+slept. It takes its transaction for committed, and nobody else ever will: whoever commits or reads
+looks behind the newest one. In a rebuild, its parts would be live and those that it replaced dead.
+
+The state of a table is what its newest transaction states, together with the transactions on whose
+log files that was committed (``x.standing``) and appends since: each carries all that it has
+folded. So nothing is lost by leaving any other transaction out, whatever its story.
+(docs/format.md, "Transactions that never took effect")
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from firnline.errors import LogCorruptError
+from firnline.paths import TablePaths
+from firnline.state.survey import LogSurvey, TxnSurvey, survey_transactions
+from firnline.store.base import Store
+
+
+@dataclass(frozen=True, slots=True)
+class Ineffective:
+    """A transaction that does not count."""
+
+    reason: str
+    """Clause on the object."""
+    left_over: bool = False
+    """It may have taken effect, and everything that it holds is carried by later ones."""
+    txn: str = ""
+
+
+def ineffective(log: LogSurvey, txns: TxnSurvey, paths: TablePaths) -> dict[int, Ineffective]:
+    """Return the transactions that do not count, by number. Pure."""
+    named = named_transactions(log, txns, paths)
+    standing = _standing(log, txns)
+    first = _first_of_run(txns.numbers)
+    found: dict[int, Ineffective] = {}
+    for seq, header in txns.headers.items():
+        others = named[seq] - {header.txn}
+        after = txns.links.get(seq + 1)
+        other = after is not None and after.before not in ("", txns.links[seq].digest)
+        if header.txn not in named[seq] and (others or other):
+            said = f"{min(others)}" if others else f"the one that transaction {seq + 1} names"
+            found[seq] = Ineffective(
+                f"never took effect: transaction {seq} of this table is another one, {said}",
+                txn=header.txn,
+            )
+        elif standing is not None and seq < first and seq not in standing:
+            found[seq] = _below_gap(seq, txns)
+    return found
+
+
+def _below_gap(seq: int, txns: TxnSurvey) -> Ineffective:
+    later = [n for n in txns.numbers if n > seq and txns.modified[n] < txns.modified[seq]]
+    txn = txns.headers[seq].txn
+    if later:
+        return Ineffective(
+            f"never took effect: it was created after transaction {max(later)}, under a number "
+            "that had been used and removed by then",
+            txn=txn,
+        )
+    return Ineffective("lies below a gap, and no later one stands on it", left_over=True, txn=txn)
+
+
+def survey_effective(
+    store: Store, paths: TablePaths, log: LogSurvey
+) -> tuple[TxnSurvey, Mapping[int, Ineffective]]:
+    """Return the union of the transactions that count, and those that do not.
+
+    Requests: those of ``survey_transactions``, twice if there is one that does not count.
+    """
+    txns = survey_transactions(store, paths)
+    found = ineffective(log, txns, paths)
+    if found:
+        txns = survey_transactions(store, paths, without=found)
+    return txns, found
+
+
+def named_transactions(
+    log: LogSurvey, txns: TxnSurvey, paths: TablePaths
+) -> Mapping[int, set[str]]:
+    """Return number -> ids of the transactions whose log files are listed, or were folded."""
+    keys = {*log.listing, *txns.folded}
+    keys.update(item.p for content in log.contents.values() for item in content.tombstones)
+    found: dict[int, set[str]] = defaultdict(set)
+    for key in keys:
+        try:
+            name = paths.parse_log(key)
+        except LogCorruptError:
+            continue
+        if name.seq:
+            found[name.seq].add(name.txn)
+    return found
+
+
+def _standing(log: LogSurvey, txns: TxnSurvey) -> frozenset[int] | None:
+    """Return the transactions besides the newest whose content nobody else carries.
+
+    None if the newest one, or one of these, is not there: then each that is left may be the last
+    one that knows something.
+    """
+    present = {**txns.standing, **standing_of(log)}
+    newest = max([txns.newest, *present])
+    found = present.get(newest)
+    if found is None or not present.keys() >= set(found):
+        return None
+    return frozenset(found)
+
+
+def standing_of(log: LogSurvey) -> dict[int, tuple[int, ...] | None]:
+    """Return number -> transactions on whose log files it stands, of the log files listed."""
+    return {
+        log.listing[key].name.seq: () if content.x is None else content.x.standing
+        for key, content in log.contents.items()
+        if log.listing[key].name.seq
+    }
+
+
+def _first_of_run(numbers: list[int]) -> int:
+    """Return the number from which to the highest none is missing; 0 without any."""
+    there = set(numbers)
+    first = max(there, default=0)
+    while first - 1 in there:
+        first -= 1
+    return first
