@@ -100,12 +100,7 @@ def read_inventory(
     elsewhere = read_elsewhere(table, since_ms=min(txns.modified.values(), default=0))
     history = _named(history, (log, txns, elsewhere), deletes, footers, table.paths, objects)
     plan = plan_rebuild(history, objects, footers, table.paths, settings, choice, elsewhere)
-    live = {marker.p: marker for marker in plan.live}
-    # Parts of ours first: they tell which columns of other clients' parts only their path has.
-    for facts in sorted(footers, key=lambda facts: facts.part is None):
-        if facts.key in live:
-            stated = state.shown(live[facts.key], _data_columns(facts, table.paths, columns))
-            columns.add(f"part {facts.key}", stated, next_step=_LEAVE_OUT)
+    _add_columns(columns, footers, {m.p: m for m in plan.live}, state, table.paths)
     return Inventory(
         log=log,
         history=history,
@@ -117,6 +112,21 @@ def read_inventory(
         digests=_digests(log, txns),
         ineffective=ineffective,
     )
+
+
+def _add_columns(
+    columns: schemas.SchemaUnion,
+    footers: Sequence[FooterFacts],
+    live: Mapping[str, Marker],
+    state: _State,
+    paths: TablePaths,
+) -> None:
+    """Add the columns of live parts to those of the table. Raises SchemaConflictError."""
+    # Parts of ours first: they tell which columns of other clients' parts only their path has.
+    for facts in sorted(footers, key=lambda facts: facts.part is None):
+        if facts.key in live:
+            stated = state.shown(live[facts.key], _data_columns(facts, paths, columns))
+            columns.add(f"part {facts.key}", stated, next_step=_LEAVE_OUT)
 
 
 def _without(log: LogSurvey, ineffective: Mapping[int, Ineffective]) -> LogSurvey:

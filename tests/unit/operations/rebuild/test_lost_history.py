@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import os
 import re
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 
 import msgspec
-import pyarrow as pa
 import pytest
 
 from firnline.append.append import Appender
@@ -18,8 +16,7 @@ from firnline.errors import FindingsError, LogCorruptError
 from firnline.kernel.local import LocalEngine
 from firnline.log.txn_file import RunIdentity
 from firnline.operations.erase.run import run_erase
-from firnline.operations.merge.run import run_merge
-from firnline.operations.options import EraseOptions, MergeOptions, RebuildOptions, VerifyOptions
+from firnline.operations.options import EraseOptions, RebuildOptions, VerifyOptions
 from firnline.operations.rebuild.run import RebuildReport, preview, run_rebuild
 from firnline.operations.run_records import record_completed
 from firnline.operations.verify.run import run_verify
@@ -262,40 +259,6 @@ def test_a_certificate_certifies_no_other_transaction_afterwards(tmp_path: Path)
 
 
 # --- several outputs of one run -------------------------------------------------------------------
-
-
-def two_outputs(scratch: Path) -> tuple[World, list[str]]:
-    """Three large appends that became two parts, and nothing that says so but footers."""
-    small = {"min_inputs": 2, "target_size": "1MiB", "split_above": "1MiB"}
-    world = table_world(partition_by=[], sort_by=["id"], merge=small)
-    for first in range(3):
-        ids = list(range(first, 18_000, 3))
-        noise = [os.urandom(60).hex() for _ in ids]
-        world.clock.advance(10)
-        Appender(world.table).append(pa.table({"id": ids, "noise": noise}))
-    run_merge(world.table, lambda: engine_of(world, scratch), MergeOptions(), RUN)
-    outputs = [key.rpartition("/")[2] for key in sorted(state(world).live)]
-    assert (len(outputs), state(world).seq) == (2, 1)
-    lose_history(world)
-    return world, outputs
-
-
-def test_some_of_the_outputs_of_a_run_do_not_stand_for_its_inputs(tmp_path: Path) -> None:
-    world, (first, *others) = two_outputs(tmp_path)
-    before = dict(world.store.objects)
-    with pytest.raises(FindingsError, match=r"rows? of the 18,000 rows that went in"):
-        rebuild(world, include=(first,), exclude=tuple(others), revive=True)
-    assert world.store.objects == before
-    rebuild(world, include=(first, *others), revive=True)
-    assert sum(visible_ids(world.table).values()) == 18_000
-
-
-def test_whoever_excludes_the_inputs_too_has_decided(tmp_path: Path) -> None:
-    world, (first, *_) = two_outputs(tmp_path)
-    inputs = [key.rpartition("/")[2] for key in world.store.objects if "/_data/" in key]
-    rest = tuple(name for name in inputs if name != first)
-    rebuild(world, include=(first,), exclude=rest, revive=True)
-    assert 0 < sum(visible_ids(world.table).values()) < 18_000
 
 
 def test_outputs_of_two_runs_on_the_same_inputs_are_not_both_taken_without_a_word(
