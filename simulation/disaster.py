@@ -164,13 +164,18 @@ def rebuild_log(stage: Stage, live: frozenset[str]) -> None:
 
 
 def _answer(stage: Stage, live: frozenset[str]) -> None:
-    table = stage.table
-    asked = rebuild.preview(table, RebuildOptions(dry_run=True)).undecided
-    options = RebuildOptions(
-        include=tuple(j.key for j in asked if j.key in live),
-        exclude=tuple(j.key for j in asked if j.key not in live),
-    )
-    rebuild.run_rebuild(table, options, stage.run)
+    """Answer what is undecided, and what is undecided by the answers, then rebuild."""
+    include: tuple[str, ...] = ()
+    exclude: tuple[str, ...] = ()
+    for _ in range(_QUESTIONS):
+        options = RebuildOptions(include=include, exclude=exclude)
+        asked = rebuild.preview(stage.table, options).undecided
+        if not asked:
+            break
+        include += tuple(j.key for j in asked if j.key in live)
+        exclude += tuple(j.key for j in asked if j.key not in live)
+    options = RebuildOptions(include=include, exclude=exclude)
+    rebuild.run_rebuild(stage.table, options, stage.run)
 
 
 def try_to_rebuild(stage: Stage, live: frozenset[str], done: list[bool]) -> None:

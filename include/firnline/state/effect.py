@@ -36,14 +36,17 @@ class Ineffective:
 def ineffective(log: LogSurvey, txns: TxnSurvey, paths: TablePaths) -> dict[int, Ineffective]:
     """Return the transactions that do not count, by number. Pure."""
     named = named_transactions(log, txns, paths)
+    listed = {(item.name.seq, item.name.txn) for item in log.listing.values()}
     standing = _standing(log, txns)
     first = _first_of_run(txns.numbers)
     found: dict[int, Ineffective] = {}
     for seq, header in txns.headers.items():
         others = named[seq] - {header.txn}
+        # A log file that is there and that nobody has folded may be one that came too late.
+        known = header.txn in named[seq] and not (others and (seq, header.txn) in listed)
         after = txns.links.get(seq + 1)
         other = after is not None and after.before not in ("", txns.links[seq].digest)
-        if header.txn not in named[seq] and (others or other):
+        if not known and (others or other):
             said = f"{min(others)}" if others else f"the one that transaction {seq + 1} names"
             found[seq] = Ineffective(
                 f"never took effect: transaction {seq} of this table is another one, {said}",
@@ -52,6 +55,12 @@ def ineffective(log: LogSurvey, txns: TxnSurvey, paths: TablePaths) -> dict[int,
         elif standing is not None and seq < first and seq not in standing:
             found[seq] = _below_gap(seq, txns)
     return found
+
+
+def never_effective(log: LogSurvey, txns: TxnSurvey, paths: TablePaths) -> dict[int, Ineffective]:
+    """Return those of which it is certain that they never took effect. Pure."""
+    found = ineffective(log, txns, paths)
+    return {seq: one for seq, one in found.items() if not one.left_over}
 
 
 def _below_gap(seq: int, txns: TxnSurvey) -> Ineffective:

@@ -416,10 +416,18 @@ def unknown_parts(
     return tuple(missing), tuple(revived)
 
 
-def refuse_whole(table: Table, log: LogSurvey, txns: TxnSurvey) -> None:
+def refuse_whole(
+    table: Table, log: LogSurvey, txns: TxnSurvey, ineffective: Collection[int] = ()
+) -> None:
     """Refuse to rebuild a log that has lost nothing. Requests: as ``judge``.
 
     A log whose newest transaction is an unpublished rebuild is not refused: that rebuild failed.
+
+    Args:
+        table: the table.
+        log: what is left of ``_log/``.
+        txns: the transactions that count.
+        ineffective: numbers of those that do not.
 
     Raises NothingToDoError.
     """
@@ -430,7 +438,8 @@ def refuse_whole(table: Table, log: LogSurvey, txns: TxnSurvey) -> None:
         return
     published = max(_sequences(log.listing), default=0)
     if txns.newest > published:  # it is not in the log yet
-        txns = survey_transactions(table.store, table.paths, upto=published)
+        others = frozenset(ineffective)
+        txns = survey_transactions(table.store, table.paths, upto=published, without=others)
     if any(unknown_parts(union_parts(log.contents.values()), txns)):
         return
     raise NothingToDoError(

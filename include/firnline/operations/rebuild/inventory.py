@@ -79,7 +79,7 @@ def read_inventory(
     txns, ineffective = survey_effective(table.store, table.paths, log)
     _refuse_broken(log, txns)
     if log.listing and not options.force:
-        refuse_whole(table, log, txns)
+        refuse_whole(table, log, txns, ineffective)
     log = _without(log, ineffective)
     history = _history(log, txns, table.clock.now_ms())
     objects = {meta.key: meta for meta in table.store.list(table.paths.data_dir)}

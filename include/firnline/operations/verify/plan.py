@@ -17,7 +17,9 @@ from firnline.log.schema_changes import AS_IT_IS, PartColumns
 from firnline.parquet.footers import FooterFacts
 from firnline.paths import TablePaths, path_columns
 from firnline.state import v1_view
+from firnline.state.effect import Ineffective
 from firnline.state.health import unknown_parts
+from firnline.state.history import by_whom
 from firnline.state.snapshot import Snapshot
 from firnline.state.survey import LogSurvey, TxnSurvey
 from firnline.store.base import ObjectMeta
@@ -218,6 +220,27 @@ def _check_known(found: Findings, txns: TxnSurvey, snapshot: Snapshot) -> None:
         found.add(
             "error", "log-misses-tombstone", path, "was replaced by a transaction, and the log "
             "has it alive: a log file was lost", _REBUILD,
+        )  # fmt: skip
+
+
+def check_effect(
+    found: Findings, ineffective: Mapping[int, Ineffective], txns: TxnSurvey, paths: TablePaths
+) -> None:
+    """Report transactions that never took effect, although their runs may have said so.
+
+    Args:
+        found: takes what is found.
+        ineffective: the transactions that never took effect.
+        txns: all transactions.
+        paths: of the table.
+    """
+    for seq, one in sorted(ineffective.items()):
+        header = txns.headers[seq]
+        found.add(
+            "warning", "txn-without-effect", paths.txn(seq), one.reason,
+            f"nothing of it is in the table and no rebuild takes it in; its run was to "
+            f"{header.op} ({by_whom(header.run)}): look whether it has to run again, and then move "
+            "the object away",
         )  # fmt: skip
 
 

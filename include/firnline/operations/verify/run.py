@@ -28,6 +28,7 @@ from firnline.operations.verify.plan import (
     Findings,
     FooterCheck,
     Severity,
+    check_effect,
     check_leftovers,
     check_log,
     check_lost,
@@ -39,7 +40,7 @@ from firnline.operations.verify.rows import RowsChecked, check_rows, chosen
 from firnline.parquet.footers import FooterFacts, FooterTask, FooterWanted, many_facts
 from firnline.properties.in_force import IDENTITY, current, differences, waits
 from firnline.shown import ShownFigures
-from firnline.state import health
+from firnline.state import effect, health
 from firnline.state.snapshot import Snapshot, build
 from firnline.state.survey import LogSurvey, TxnSurvey, survey_log, survey_transactions
 from firnline.state.witness import parse_certificates, parse_witnesses
@@ -155,15 +156,22 @@ def run_verify(
     published = LogRead(log.listing, log.contents)
     snapshot = run.read(published)
     run.table = run.in_force(snapshot)
-    txns = survey_transactions(table.store, table.paths, upto=snapshot.seq)
+    every = survey_transactions(table.store, table.paths, upto=snapshot.seq)
+    ineffective = effect.never_effective(log, every, table.paths)
+    txns = (
+        survey_transactions(table.store, table.paths, upto=snapshot.seq, without=ineffective)
+        if ineffective
+        else every
+    )
     now = table.clock.now_ms()
     check_log(run.found, log, snapshot.log_tombstones, now)
     others = waits(snapshot.properties, run.table.settings, now)
     check_leftovers(run.found, snapshot, others.grace, now)
     newest = _judge(table, run, log, txns).unpublished
     check_transactions(run.found, txns, snapshot, table.paths, now, unpublished=newest is not None)
-    check_chain(run.found, txns, log, table.paths)
-    check_witnesses(run.found, txns, witnesses, table.paths)
+    check_effect(run.found, ineffective, every, table.paths)
+    check_chain(run.found, every, log, table.paths)
+    check_witnesses(run.found, every, witnesses, table.paths)
     check_certificates(run.found, certificates, txns, snapshot, now - others.commit_ttl)
     v1_parts = check_v1(run.found, snapshot) if (whole := not log.broken and run.readable) else None
     check_checkpoints(table, run.found, log, snapshot if whole else None)
