@@ -143,4 +143,7 @@ class KnownColumns:
         newest = max(marks, key=lambda mark: mark.seq, default=None)
         standing = newest.standing if newest is not None else None
         there = {mark.seq for mark in marks}
+        began_after = max((head.q or 0 for head in self._heads.values()), default=0)
+        if began_after > self.seq:
+            return False
         return bool(self._heads) and there.issuperset(standing or ())

@@ -8,6 +8,7 @@ here (docs/format.md, "The state of a log"; the order of the requests is the arg
   after transaction n was seen shows n - 1 or a newer one.
 * The log files on which the newest transaction was committed exist: those that it has not folded,
   because nobody has; and as long as it is not published itself, those that it has folded too.
+* An append states the newest transaction of when it began, which was there before it.
 * A table with a transaction, a birth record (``_txn/`` number 0) or old objects has a log.
 
 One loss cannot be detected: the log file of an append that no transaction has folded is named by
@@ -83,6 +84,8 @@ class Log:
     """Log files folded by others of them, also by a client of version 1."""
     standing: tuple[int, ...] = ()
     """Transactions on which the newest one was committed, according to its log file."""
+    began_after: int = 0
+    """Newest transaction that an append had seen when it began, of those that none has folded."""
 
     @property
     def seq(self) -> int:
@@ -97,7 +100,9 @@ class Log:
             folded |= {item.key for item in log.checkpoint.head.stones}
         mark = log.mark
         standing = mark.standing if mark is not None else None
-        return cls(log.listing.keys(), _sequences(log.listing), folded, standing or ())
+        appends = (c for k, c in log.contents.items() if not log.listing[k].name.seq)
+        began_after = max((m.q or 0 for content in appends for m in content.markers), default=0)
+        return cls(log.listing.keys(), _sequences(log.listing), folded, standing or (), began_after)
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,6 +158,12 @@ def judge(store: Store, paths: TablePaths, log: Log, txns: Transactions) -> Heal
             f"transaction {log.seq} was committed on log files of others, and that of transaction "
             f"{min(missing)} is gone",
             missing=missing,
+        )
+    if log.began_after > max(log.seq, txns.newest):
+        return Health(
+            "lost",
+            f"an append began after transaction {log.began_after}, and nothing there or under "
+            "_txn/ is as new",
         )
     if txns.newest > log.seq + 1:
         newest = txns.newest - 1

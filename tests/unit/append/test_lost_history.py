@@ -10,11 +10,13 @@ import pytest
 from firnline.append.append import Appender
 from firnline.append.service import Appender as Service
 from firnline.clock import SystemClock
+from firnline.commit.base import take_base
 from firnline.errors import LogLostError, PropertiesDifferError
 from firnline.kernel.local import LocalEngine
 from firnline.operations.downgrade.run import run_downgrade
-from firnline.operations.options import DowngradeOptions
+from firnline.operations.options import DowngradeOptions, VerifyOptions
 from firnline.operations.properties.run import run_apply
+from firnline.operations.verify.run import run_verify
 from firnline.properties.record import Properties
 from firnline.state.snapshot import read_snapshot
 from tests.support.declared import append, said, under, world_of
@@ -96,13 +98,32 @@ def test_a_writer_that_has_seen_only_the_birth_record_looks_at_the_log_once_it_i
 def test_a_transaction_that_is_gone_from_log_and_history_is_missed_by_those_who_saw_it() -> None:
     world = deleted()
     writer = Appender(world.table)
-    writer.append(rows_from(20))
+    writer.knowing()
     for key in [k for k in world.store.objects if "/_txn/" in k or "_m_0" in k]:
         del world.store.objects[key]
     before = dict(world.store.objects)
     with pytest.raises(LogLostError, match="transaction 1 was there"):
         writer.append(rows_from(0))
     assert world.store.objects == before
+
+
+def test_an_append_that_began_after_a_transaction_says_that_it_was_there() -> None:
+    """Who has never looked knows by it that log and history have lost the transaction."""
+    world = deleted()
+    Appender(world.table).append(rows_from(20))
+    for key in [k for k in world.store.objects if "/_txn/" in k or "_m_0" in k]:
+        del world.store.objects[key]
+    doings: list[Callable[[], object]] = [
+        lambda: Appender(world.table).append(rows_from(0)),
+        lambda: read_snapshot(world.store, world.table.paths),
+        lambda: take_base(world.table),
+    ]
+    before = dict(world.store.objects)
+    for doing in doings:
+        with pytest.raises(LogLostError, match="an append began after transaction 1"):
+            doing()
+    assert world.store.objects == before
+    assert "log-lost" in run_verify(world.table, VerifyOptions()).kinds
 
 
 def test_a_table_that_is_gone_is_not_created_anew_by_those_who_saw_it() -> None:
