@@ -10,8 +10,8 @@ from firnline.errors import NothingToDoError
 from firnline.operations.options import RebuildOptions, VerifyOptions
 from firnline.operations.rebuild.run import run_rebuild
 from firnline.operations.verify.run import run_verify
-from firnline.state.effect import Ineffective, ineffective
-from firnline.state.survey import survey_log, survey_transactions
+from firnline.state.effect import Ineffective, ineffective, never_effective
+from firnline.state.survey import LogSurvey, survey_log, survey_transactions
 from tests.support.histories import (
     RUN,
     append,
@@ -130,6 +130,31 @@ def test_what_lies_below_a_gap_is_carried_by_later_ones_and_is_no_finding(tmp_pa
     assert visible_ids(world.table) == right
 
 
+@pytest.mark.parametrize(
+    ("late", "reason"), [(9, "created after transaction 4"), (1, "below a gap")]
+)
+def test_a_gap_and_the_times_of_the_objects_tell_where_no_name_is_left(
+    late: int, reason: str, tmp_path: Path
+) -> None:
+    """Tombstones are forgotten, and so is the transaction that states the digest."""
+    world = slept(tmp_path)
+    paths = world.table.paths
+    del world.store.objects[paths.txn(3)]
+    log = LogSurvey({}, {}, {}, ())
+    txns = survey_transactions(world.store, paths)
+    txns.folded.clear()
+    txns.standing[4] = ()
+    txns.modified.update({2: late, 4: 5})
+    (one,) = ineffective(log, txns, paths).values()
+    assert reason in one.reason
+    assert one.left_over == (late == 1)
+    assert bool(never_effective(log, txns, paths)) == (late == 9)
+    txns.standing[4] = (2,)
+    assert not ineffective(log, txns, paths), "the newest stands on it"
+    txns.standing[4] = (3,)
+    assert not ineffective(log, txns, paths), "history is lost: it may be the last that knows"
+
+
 def test_below_a_lost_transaction_every_other_counts() -> None:
     world = filled(2)
     for below in (1, 2, 3):
@@ -137,9 +162,4 @@ def test_below_a_lost_transaction_every_other_counts() -> None:
     lose_log(world)
     take(world, 3)
     take(world, 2)
-    append_after = state_of(world)
-    assert append_after == {}
-
-
-def state_of(world: World) -> dict[int, Ineffective]:
-    return found(world)
+    assert found(world) == {}

@@ -321,6 +321,20 @@ def test_the_log_of_a_table_of_appends_alone_that_is_deleted_is_missed_when_its_
     assert read(world) == right
 
 
+def test_a_log_is_missed_too_where_a_clock_that_was_ahead_has_named_all_parts() -> None:
+    world = table_world()
+    world.clock.now += 90 * OLD_MS
+    for first in (0, 6):
+        append(world, first)
+    world.clock.now -= 90 * OLD_MS
+    for key, (data, modified) in list(world.store.objects.items()):
+        world.store.objects[key] = (data, modified - 90 * OLD_MS)
+    lose_log(world)
+    del world.store.objects[world.table.paths.birth]
+    world.clock.advance(OLD_MS + 1_000)
+    assert "older than any append" in str(refused_without_snapshot(world))
+
+
 def refused_without_snapshot(world: World) -> LogLostError:
     with pytest.raises(LogLostError) as caught:
         snapshot_at(world.table)
