@@ -116,7 +116,7 @@ LOST: tuple[Mutation, ...] = (
         caught_by=_REBUILD,
     ),
     Mutation(
-        name="what the newest transaction stands on may be gone",
+        name="a rebuild does not miss what the newest transaction stands on",
         file="include/firnline/operations/rebuild/gone.py",
         old="    missing = set(standing) - present.keys() if standing is not None",
         new="    missing = set() if standing is not None",
