@@ -6,6 +6,8 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+import msgspec
+
 from firnline.errors import SchemaConflictError
 from firnline.log import codec, txn_file
 from firnline.log.reader import LogObject, LogRead
@@ -249,7 +251,11 @@ class Oracle:
 
     def _past_rows(self, time_ms: int, step: int, seen: Mapping[str, int]) -> set[int]:
         paths = self.world.paths
-        known = {key: content for key, content in self.contents.items() if self.landed[key] <= step}
+        known = {
+            key: _as_ever(content)
+            for key, content in self.contents.items()
+            if self.landed[key] <= step
+        }
         listing = {key: LogObject(paths.parse_log(key), 0, seen[key]) for key in known}
         ever = replace(build(paths, LogRead(listing, known)), purged=-1)
         return set(self.shown_by(ever.at(time_ms)))
@@ -367,3 +373,10 @@ class Oracle:
         born = self.ledger.born
         keys = {born[k][1:] for k in new}
         return {k for k, (_, *key) in born.items() if tuple(key) in keys}
+
+
+def _as_ever(content: LogContent) -> LogContent:
+    """Return a log file as one of all that ever existed: none of them has come back."""
+    if content.x is None:
+        return content
+    return msgspec.structs.replace(content, x=msgspec.structs.replace(content.x, standing=None))

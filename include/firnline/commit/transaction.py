@@ -17,11 +17,13 @@ import msgspec
 from firnline.commit import fold, invariants
 from firnline.commit.base import ATTEMPTS, Base, digest_of, publish, take_base
 from firnline.commit.change import Change, Repaired, refuse_other_columns
+from firnline.commit.happened import has_happened, not_happened
 from firnline.commit.keys import refuse_beneath, refuse_between
 from firnline.errors import CommitConflictError, CommitExpiredError, CommitUnknownError, StoreError
-from firnline.log import chain, codec, dated, txn_file
+from firnline.log import chain, codec, dated, fence, txn_file
 from firnline.log.erases import EraseLink, erase_record, link_after
-from firnline.log.reader import LogObject, list_log, time_after
+from firnline.log.fence import Fence, fence_record
+from firnline.log.reader import LogObject, LogRead, list_log, time_after
 from firnline.log.records import Delete, LogContent, Marker, TxnMark, marker_json
 from firnline.log.schema_changes import line_now, split
 from firnline.log.superseded import without_superseded
@@ -72,7 +74,8 @@ def commit(
 ) -> Committed:
     """Commit a change on a base; rebase if others committed meanwhile.
 
-    Requests without a rival: one PUT under ``_txn/``, one under ``_log/``; those of ``digest_of``.
+    Requests without a rival: one PUT under ``_txn/``, those of ``has_happened``, one PUT under
+    ``_log/``; those of ``digest_of``.
     For a table of more than ``checkpoint.min_parts`` parts one LIST more, and one PUT if a
     checkpoint is due.
 
@@ -86,7 +89,8 @@ def commit(
 
     Raises:
         CommitConflictError: a part of ``change.replaces`` is no longer live: plan again.
-        CommitExpiredError: more than ``commit_ttl`` has passed since the first snapshot.
+        CommitExpiredError: more than ``commit_ttl`` has passed since the first snapshot, or it is
+            behind the fence; nothing was committed.
         CommitUnknownError: it is not known whether it took effect.
         StoreError: the store refused the first put explicitly; nothing was committed.
         SchemaConflictError: log files contradict each other by now; nothing was committed.
@@ -100,6 +104,7 @@ def commit(
     txn = table.ids.uuid7(table.clock.now_ms())
     for _ in range(ATTEMPTS):
         table = table.under(base.properties)
+        _refuse_behind_fence(base, change.op)
         _refuse_other_properties(base, planned_by, change)
         if change.refuse is not None:
             change.refuse(base.snapshot)
@@ -114,7 +119,7 @@ def commit(
             committed = _committed(table, base, draft, read_at) if mine else None
         if committed is not None:
             return _checkpointed(table, committed, change)
-        base = take_base(table, began_ms=base.began_ms, tolerant=change.repair is not None)
+        base = take_base(table, since=base, tolerant=change.repair is not None)
     raise CommitConflictError(
         f"rivals committed {ATTEMPTS} times before this {change.op} could",
         next_step="run it again when fewer runs maintain this table at the same time",
@@ -127,7 +132,7 @@ def commit_whole(table: Table, header: TxnHeader, log_file: bytes, began_ms: int
     For a rebuild or a downgrade, which are never rebased: their log file is the whole state. The
     caller has linked it to the transaction before (``log.chain``).
 
-    Requests: 2 PUT.
+    Requests: 2 PUT and 1 LIST.
 
     Args:
         table: the table.
@@ -155,7 +160,10 @@ def commit_whole(table: Table, header: TxnHeader, log_file: bytes, began_ms: int
 def _create_transaction(
     table: Table, began_ms: int, header: TxnHeader, data: bytes, attempt: Attempt
 ) -> bool:
-    """Return True if the object is this process's own, False if a rival has the number."""
+    """Return True if the transaction has taken effect, False if a rival has the number.
+
+    Raises CommitExpiredError: it was created too late, and counts for nobody.
+    """
     key, ttl = table.paths.txn(header.seq), table.settings.commit_ttl
     try:
         rival = create(
@@ -165,6 +173,7 @@ def _create_transaction(
             may_put=lambda: _age_ms(table, began_ms) <= ttl,
             attempt=attempt,
         )
+        happened = rival is not None or has_happened(table, header, data)
     except Exception as error:
         if not attempt.may_stand:
             raise
@@ -173,6 +182,9 @@ def _create_transaction(
             f"it is not known whether transaction {key} was written ({said})",
             next_step="run it again: it finds out what became of this one; nothing was deleted",
         ) from error
+    if not happened:
+        attempt.may_stand = False
+        raise not_happened(table, header)
     return rival is None
 
 
@@ -231,6 +243,20 @@ def _refuse_when_late(table: Table, began_ms: int, op: str) -> int:
             "commit_ttl",
         )
     return table.clock.elapsed_ms()
+
+
+def _refuse_behind_fence(base: Base, op: str) -> None:
+    """Raise CommitExpiredError if the operation began before the fence of its base.
+
+    What it wrote may be swept by now, whatever its own clock says.
+    """
+    fence = base.snapshot.fence.seq
+    if fence > base.began_seq:
+        raise CommitExpiredError(
+            f"this {op} began on transaction {base.began_seq}, and the table takes nothing that "
+            f"began before transaction {fence}",
+            next_step="run it again; nothing was committed",
+        )
 
 
 def _refuse_other_properties(base: Base, planned_by: Properties, change: Change) -> None:
@@ -302,6 +328,10 @@ def _draft(table: Table, base: Base, change: Change, run: RunIdentity, txn: str)
     repair = _folds(snapshot, change, (*own, *records), purged)
     keys = repair.folds
     others = waits(snapshot.properties, table.settings, now)
+    listed_at = now - _age_ms(table, base.began_ms)
+    passed = fence.raised(
+        snapshot.fence, snapshot.listing, listed_at - others.ended, _left(snapshot, keys)
+    )
     folded = fold.fold(
         snapshot,
         keys,
@@ -309,7 +339,8 @@ def _draft(table: Table, base: Base, change: Change, run: RunIdentity, txn: str)
         own=frozenset(m.p for m in own),
         purged=purged,
         delete_cutoff=now - others.late_append,
-        stone_cutoff=now - _age_ms(table, base.began_ms) - others.grace,
+        stone_cutoff=listed_at - others.grace,
+        fence=passed,
     )
     content = LogContent(
         t=t,
@@ -318,7 +349,7 @@ def _draft(table: Table, base: Base, change: Change, run: RunIdentity, txn: str)
         tombstones=list(folded.tombstones),
         deletes=_records(change, folded.deletes, seq, t),
         properties=records,
-        other=[*_others(folded.other, erase), *_dates(snapshot, now, t)],
+        other=[*_others(folded.other, erase, passed), *_dates(snapshot, now, t)],
         x=TxnMark(seq, txn, change.op, purged, folded.standing, query=change.query),
     )
     _check(table, base, change, content, repair)
@@ -356,9 +387,15 @@ def _header(
     )
 
 
-def _others(folded: Sequence[bytes], erase: EraseLink | None) -> Sequence[bytes]:
-    """Return the extension records that are carried along, with that of an erase itself."""
-    return folded if erase is None else without_superseded([*folded, erase_record(erase)])
+def _others(folded: Sequence[bytes], erase: EraseLink | None, passed: Fence) -> Sequence[bytes]:
+    """Return the extension records that are carried along, with those of the transaction itself."""
+    own = [] if erase is None else [erase_record(erase)]
+    own += [fence_record(passed)] if passed.seq else []
+    return without_superseded([*folded, *own]) if own else folded
+
+
+def _left(snapshot: Snapshot, folds: Iterable[str]) -> int | None:
+    return fence.least_unfolded(LogRead(snapshot.listing, snapshot.contents), folds)
 
 
 def _properties_records(

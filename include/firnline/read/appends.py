@@ -115,7 +115,7 @@ class AppendLog:
         if known is not None:
             listing, _ = list_log(self.table.store, self.table.paths)
             there = {k: item for k, item in known.listing.items() if k != known.unpublished}
-            if listing == there:
+            if listing == there | dict(known.behind):
                 return known  # a log that was not lost before and is unchanged is not lost
         return self._read()
 

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 from functools import cached_property
 from types import MappingProxyType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 import msgspec
 
@@ -28,7 +28,8 @@ from firnline.errors import (
     SnapshotExpiredError,
     UsageError,
 )
-from firnline.log import dated
+from firnline.log import dated, fence
+from firnline.log.fence import NO_FENCE, Fence
 from firnline.log.parts_view import PartsView, orders
 from firnline.log.reader import LogObject, LogRead, read_log
 from firnline.log.records import Delete, LogContent, Marker
@@ -63,6 +64,8 @@ from firnline.store.base import Store
 from firnline.types.hashes import Hashes
 from firnline.types.order import Order
 from firnline.types.values import Stats
+
+ValueT = TypeVar("ValueT")
 
 if TYPE_CHECKING:
     from firnline.log.checkpoint import Checkpoint
@@ -206,6 +209,10 @@ class Snapshot(StateColumns):
     """Property records, oldest first, each with the time since which it is visible."""
     digest: str = ""
     """Digest of the newest transaction (``log.chain``); empty if the log does not have it."""
+    fence: Fence = NO_FENCE
+    """What began before this transaction has ended (``log.fence``)."""
+    behind: Mapping[str, LogObject] = field(default_factory=dict, repr=False)
+    """Log files that exist and count for nobody; neither listing nor contents have them."""
     _columns: dict[tuple[str, ...], PartColumns] = field(
         default_factory=dict, repr=False, compare=False
     )
@@ -454,6 +461,12 @@ def build(paths: TablePaths, log: LogRead, *, tolerant: bool = False) -> Snapsho
 
     Raises SchemaConflictError, LogCorruptError.
     """
+    left_out = fence.behind(log)
+    behind = {key: log.listing[key] for key in left_out}
+    if left_out:
+        log = replace(
+            log, listing=_without(log.listing, left_out), contents=_without(log.contents, left_out)
+        )
     contents = [log.contents[name] for name in sorted(log.contents)]
     tombstones: dict[str, int] = {}
     deletes: dict[str, Delete] = {}
@@ -493,7 +506,13 @@ def build(paths: TablePaths, log: LogRead, *, tolerant: bool = False) -> Snapsho
         changes=changes,
         properties=_properties(log),
         digest=newest.digest if newest is not None and newest.seq == seq else "",
+        fence=fence.fence_of(other),
+        behind=behind,
     )
+
+
+def _without(found: Mapping[str, ValueT], keys: frozenset[str]) -> dict[str, ValueT]:
+    return {key: value for key, value in found.items() if key not in keys}
 
 
 def _properties(log: LogRead) -> tuple[PropertiesRecord, ...]:
