@@ -14,9 +14,11 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from firnline.errors import LogCorruptError
+from firnline.log import fence
+from firnline.log.reader import LogRead
 from firnline.paths import TablePaths
 from firnline.state.survey import LogSurvey, TxnSurvey, survey_transactions
 from firnline.store.base import Store
@@ -104,6 +106,26 @@ def named_transactions(
         if name.seq:
             found[name.seq].add(name.txn)
     return found
+
+
+def counting(log: LogSurvey, txns: TxnSurvey, left_out: Mapping[int, Ineffective]) -> LogSurvey:
+    """Return the log without the contents of log files that count for nobody.
+
+    Those of transactions that never took effect, and those behind the fence (``log.fence``). While
+    history is lost a log file of a transaction may be the last that knows something.
+
+    Args:
+        log: what is left of ``_log/``.
+        txns: the transactions that count.
+        left_out: those that do not, by number.
+    """
+    lost = _standing(log, txns) is None
+    names = {key: item.name for key, item in log.listing.items()}
+    never = {one.txn for one in left_out.values() if not one.left_over}
+    out = {key for key, name in names.items() if name.seq and name.txn in never}
+    behind = fence.behind(LogRead(log.listing, log.contents))
+    out |= {key for key in behind if not (lost and names[key].seq)}
+    return replace(log, contents={k: c for k, c in log.contents.items() if k not in out})
 
 
 def _standing(log: LogSurvey, txns: TxnSurvey) -> frozenset[int] | None:

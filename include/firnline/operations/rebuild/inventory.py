@@ -9,7 +9,7 @@ from typing import Self
 import msgspec
 
 from firnline.errors import ForeignPathError, LogCorruptError, UsageError
-from firnline.log import dated
+from firnline.log import dated, fence
 from firnline.log.reader import LogObject, LogRead
 from firnline.log.records import Delete, LogContent, Marker
 from firnline.log.schema_changes import PartColumns, SchemaChange, line_now, split
@@ -28,7 +28,7 @@ from firnline.parquet.footers import FooterFacts, FooterTask, FooterWanted, many
 from firnline.paths import TablePaths, path_columns
 from firnline.properties.in_force import current, in_force, lengthened, waits
 from firnline.properties.record import PropertiesRecord, union
-from firnline.state.effect import Ineffective, survey_effective
+from firnline.state.effect import Ineffective, counting, survey_effective
 from firnline.state.health import refuse_whole
 from firnline.state.snapshot import StateColumns, combine, standing
 from firnline.state.survey import LogSurvey, TxnSurvey, survey_log
@@ -80,7 +80,7 @@ def read_inventory(
     _refuse_broken(log, txns)
     if log.listing and not options.force:
         refuse_whole(table, log, txns, ineffective)
-    log = _without(log, ineffective)
+    log = counting(log, txns, ineffective)
     history = _history(log, txns, table.clock.now_ms())
     objects = {meta.key: meta for meta in table.store.list(table.paths.data_dir)}
     _refuse_nothing(table, objects, history)
@@ -129,15 +129,6 @@ def _add_columns(
             columns.add(f"part {facts.key}", stated, next_step=_LEAVE_OUT)
 
 
-def _without(log: LogSurvey, ineffective: Mapping[int, Ineffective]) -> LogSurvey:
-    """Return the log without what transactions say that do not count."""
-    txns = {one.txn for one in ineffective.values() if not one.left_over}
-    kept = {
-        k: c for k, c in log.contents.items() if log.listing[k].name.txn not in txns or not txns
-    }
-    return replace(log, contents=kept)
-
-
 def _named(
     history: History,
     remains: tuple[LogSurvey, TxnSurvey, Elsewhere],
@@ -157,7 +148,14 @@ def _named(
     ]
     newest = Newest.of(log, txns, elsewhere, stated)
     lost = lost_history(log, txns, newest, paths, unborn=bool(owned))
-    return replace(history, named=newest.seq, lost=lost, deletes=frozenset(deletes))
+    other = txns.other.union(*(content.other for content in log.contents.values()))
+    return replace(
+        history,
+        named=newest.seq,
+        lost=lost,
+        deletes=frozenset(deletes),
+        fence=fence.fence_of(other).seq,
+    )
 
 
 def _digests(log: LogSurvey, txns: TxnSurvey) -> dict[int, str]:

@@ -77,6 +77,8 @@ class History:
     """Evidence that transactions are lost (``gone.lost_history``); empty if none is."""
     deletes: frozenset[str] = frozenset()
     """Ids of the delete records that log and transactions hold."""
+    fence: int = 0
+    """Transaction before which every append had ended (``log.fence``); 0 without one."""
 
     def doubts(self, live: Marker) -> bool:
         """Return True if a lost transaction may have deleted from a part, dropped or replaced it.
@@ -393,6 +395,11 @@ class _Judge:
         if meta.key in self.copies:
             return "ask", f"looks like a copy of {self.copies[meta.key]} that a restore has left"
         began = part.o[0] if part is not None else _begun(meta, self.history.now_ms)
+        if part is not None and part.q < self.history.fence:
+            return "ask", (
+                f"was written by an append that began before transaction {self.history.fence}, the "
+                "fence, and no transaction names it: it landed too late to count, or never"
+            )
         who = "an append" if part is not None else "another client (or an import)"
         latest = began + self.settings.append.ttl + self.settings.commit_ttl + SLACK_MS
         if self.history.newest and latest < self.history.newest_at:
