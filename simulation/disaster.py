@@ -84,6 +84,31 @@ def lose_a_part(world: World, oracle: Oracle, r: random.Random) -> frozenset[str
     return live
 
 
+FORGETFUL = range(18_000, 19_000)
+"""Seeds in which ``_txn/`` loses objects."""
+HISTORY_LOST = 0.01
+
+
+def lose_the_history(world: World, oracle: Oracle, r: random.Random) -> bool:
+    """Delete objects under ``_txn/`` of transactions that are published.
+
+    What is committed and not published yet stands nowhere else. False if there is nothing to lose.
+    """
+    paths = world.paths
+    there = sorted(key for key in world.objects if key.startswith(paths.txn_dir))
+    logs = [key for key in world.objects if key.startswith(paths.log_dir)]
+    newest = max((paths.parse_log(key).seq for key in logs), default=0)
+    known = [key for key in there if paths.parse_txn(key) <= newest]
+    gone = r.choice([known, known[-1:], known[-2:-1], known[: len(known) // 2]])
+    world.late.clear()
+    for key in gone:
+        world.remove(key)
+    if gone:
+        world.tell(f"TRANSACTIONS ARE LOST: {' '.join(gone)}")
+        oracle.stats["history lost"] += 1
+    return bool(gone)
+
+
 def _fold_as_v1(world: World, oracle: Oracle, ours: list[str]) -> list[str]:
     """Fold firnline's log files as a version 1 client does; returns the files that it deletes.
 

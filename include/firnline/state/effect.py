@@ -40,7 +40,7 @@ def ineffective(log: LogSurvey, txns: TxnSurvey, paths: TablePaths) -> dict[int,
     named = named_transactions(log, txns, paths)
     listed = {(item.name.seq, item.name.txn) for item in log.listing.values()}
     standing = _standing(log, txns)
-    first = _first_of_run(txns.numbers)
+    first = _first_of_run({*txns.numbers, *(seq for seq, _ in listed if seq)})
     found: dict[int, Ineffective] = {}
     for seq, header in txns.headers.items():
         others = named[seq] - {header.txn}
@@ -59,9 +59,8 @@ def ineffective(log: LogSurvey, txns: TxnSurvey, paths: TablePaths) -> dict[int,
     return found
 
 
-def never_effective(log: LogSurvey, txns: TxnSurvey, paths: TablePaths) -> dict[int, Ineffective]:
-    """Return those of which it is certain that they never took effect. Pure."""
-    found = ineffective(log, txns, paths)
+def never_effective(found: Mapping[int, Ineffective]) -> dict[int, Ineffective]:
+    """Return those of which it is certain that they never took effect."""
     return {seq: one for seq, one in found.items() if not one.left_over}
 
 
@@ -151,9 +150,8 @@ def standing_of(log: LogSurvey) -> dict[int, tuple[int, ...] | None]:
     }
 
 
-def _first_of_run(numbers: list[int]) -> int:
+def _first_of_run(there: set[int]) -> int:
     """Return the number from which to the highest none is missing; 0 without any."""
-    there = set(numbers)
     first = max(there, default=0)
     while first - 1 in there:
         first -= 1

@@ -100,14 +100,6 @@ LOST: tuple[Mutation, ...] = (
         caught_by=_PLAN,
     ),
     Mutation(
-        name="an included output leaves its inputs live",
-        file="include/firnline/operations/rebuild/run.py",
-        old="for path in (*plan.missing, *plan.buried)]",
-        new="for path in plan.missing]",
-        breaks="Rows are there twice after a rebuild.",
-        caught_by=_REBUILD,
-    ),
-    Mutation(
         name="numbers that mirrors, checkpoints and records name are given again",
         file="include/firnline/operations/rebuild/inventory.py",
         old="    newest = Newest.of(log, txns, elsewhere, stated)",

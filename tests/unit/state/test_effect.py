@@ -148,7 +148,7 @@ def test_a_gap_and_the_times_of_the_objects_tell_where_no_name_is_left(
     (one,) = ineffective(log, txns, paths).values()
     assert reason in one.reason
     assert one.left_over == (late == 1)
-    assert bool(never_effective(log, txns, paths)) == (late == 9)
+    assert bool(never_effective(ineffective(log, txns, paths))) == (late == 9)
     txns.standing[4] = (2,)
     assert not ineffective(log, txns, paths), "the newest stands on it"
     txns.standing[4] = (3,)

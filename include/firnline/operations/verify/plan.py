@@ -179,7 +179,7 @@ def check_transactions(
     *,
     unpublished: bool,
 ) -> None:
-    """Report transactions that do not read, gaps, and those that the log does not know."""
+    """Report transactions that do not read, gaps, and those of the future."""
     for key in txns.strange:
         found.add(
             "warning", "txn-strange-object", key, "lies under _txn/ and is no transaction",
@@ -206,10 +206,10 @@ def check_transactions(
             "is committed and its log file does not stand under _log/ yet",
             "nothing: readers see it, and whoever commits next publishes it",
         )  # fmt: skip
-    _check_known(found, txns, snapshot)
 
 
-def _check_known(found: Findings, txns: TxnSurvey, snapshot: Snapshot) -> None:
+def check_unknown(found: Findings, txns: TxnSurvey, snapshot: Snapshot) -> None:
+    """Report parts of transactions that count, which the log does not know, or has alive."""
     missing, revived = unknown_parts(snapshot.parts, txns)
     for path in missing:
         found.add(

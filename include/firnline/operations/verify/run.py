@@ -6,7 +6,7 @@ command line and the DAG.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
@@ -40,6 +40,7 @@ from firnline.operations.verify.plan import (
     check_lost,
     check_objects,
     check_transactions,
+    check_unknown,
     check_v1,
 )
 from firnline.operations.verify.rows import RowsChecked, check_rows, chosen
@@ -163,21 +164,19 @@ def run_verify(
     log = survey_log(table.store, table.paths)
     published = LogRead(log.listing, log.contents)
     snapshot = run.read(published)
-    run.table = run.in_force(snapshot)
+    run.table, run.seq = run.in_force(snapshot), snapshot.seq
     every = survey_transactions(table.store, table.paths, upto=snapshot.seq)
-    ineffective = effect.never_effective(log, every, table.paths)
-    txns = (
-        survey_transactions(table.store, table.paths, upto=snapshot.seq, without=ineffective)
-        if ineffective
-        else every
-    )
+    ineffective = effect.ineffective(log, every, table.paths)
+    never = effect.never_effective(ineffective)
+    txns = run.without(every, never)
     now = table.clock.now_ms()
     check_log(run.found, log, snapshot.log_tombstones, now)
     others = waits(snapshot.properties, run.table.settings, now)
     check_leftovers(run.found, snapshot, others.grace, now)
     newest = _judge(table, run, log, txns).unpublished
     check_transactions(run.found, txns, snapshot, table.paths, now, unpublished=newest is not None)
-    check_effect(run.found, ineffective, every, table.paths)
+    check_unknown(run.found, run.without(every, ineffective), snapshot)
+    check_effect(run.found, never, every, table.paths)
     check_chain(run.found, every, log, table.paths)
     check_witnesses(run.found, every, witnesses, table.paths)
     check_certificates(run.found, certificates, txns, snapshot, now - others.commit_ttl)
@@ -252,6 +251,8 @@ class _Run:
     table: Table
     metrics: RunMetrics
     found: Findings
+    seq: int = 0
+    """Newest transaction of the log."""
     readable: bool = True
     """True if the log files that read give one state."""
 
@@ -275,6 +276,13 @@ class _Run:
             "error", kind, self.table.paths.log_dir, f"does not read as a whole: {error.message}",
             error.next_step,
         )  # fmt: skip
+
+    def without(self, txns: TxnSurvey, ineffective: Collection[int]) -> TxnSurvey:
+        """Return the transactions without those of some numbers; reads them again if there are."""
+        if not ineffective:
+            return txns
+        store, paths = self.table.store, self.table.paths
+        return survey_transactions(store, paths, upto=self.seq, without=frozenset(ineffective))
 
     def in_force(self, snapshot: Snapshot) -> Table:
         """Return the table under its own properties; settings that differ are findings."""

@@ -593,7 +593,8 @@ def test_named_parts_cost_no_request(tmp_path: Path) -> None:
     lose_log(world)
     report = rebuild(world)
     # The birth record, the transaction, two footers, and the probe. Listings of _log/, _txn/ and
-    # _data/, and of six folders whose objects may name a later transaction; of _txn/ again after the commit.
+    # _data/, of six folders whose objects may name a later transaction, and of _txn/ once more
+    # after the commit.
     spent = {k: v for k, v in report.requests.items() if v and not k.startswith("bytes")}
     assert spent == {"get": 5, "put": 4, "list": 10, "delete": 1}
 
