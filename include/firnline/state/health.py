@@ -29,6 +29,7 @@ from firnline.errors import (
     LogLostError,
     NoTableError,
     NothingToDoError,
+    ObjectNotFoundError,
 )
 from firnline.log import codec, dated, txn_file
 from firnline.log.reader import LogObject, LogRead, read_log
@@ -279,7 +280,10 @@ class Watch:
         assert self._looking is not None  # a log is listed before it is judged
         shown, txns = Log.of(log), self._looking.result()
         self._txns = txns
-        self.health = health = judge(self.store, self.paths, shown, txns)
+        try:
+            self.health = health = judge(self.store, self.paths, shown, txns)
+        except ObjectNotFoundError:
+            return None  # the newest transaction is gone since it was listed
         if health.unpublished is not None:
             return with_newest(self.paths, log, health.unpublished)
         if health.state != "lost":

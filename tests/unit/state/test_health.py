@@ -321,6 +321,24 @@ def test_the_log_of_a_table_of_appends_alone_that_is_deleted_is_missed_when_its_
     assert read(world) == right
 
 
+def test_a_transaction_that_vanishes_while_the_log_is_judged_is_looked_for_again() -> None:
+    world = filled(2)
+    histories.delete_lazily(world, 3)
+    newest, txn = logs_of(world)[-1], world.table.paths.txn(1)
+    published = world.store.objects.pop(newest)
+
+    class Vanishing(FaultyStore):
+        def get(self, key: str) -> bytes:
+            if key == txn and newest not in world.store.objects:
+                del world.store.objects[txn]
+                world.store.objects[newest] = published  # somebody has published it
+            return super().get(key)
+
+    seen = read_snapshot(Vanishing(world.store), world.table.paths)
+    assert seen.seq == 1
+    assert newest in seen.listing
+
+
 def test_a_log_is_missed_too_where_a_clock_that_was_ahead_has_named_all_parts() -> None:
     world = table_world()
     world.clock.now += 90 * OLD_MS
