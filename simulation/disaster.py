@@ -21,7 +21,7 @@ from firnline.state.snapshot import read_snapshot
 from firnline.store.base import Store
 from simulation.oracle import Oracle
 from simulation.stage import Stage
-from simulation.world import TICK, Violation, World
+from simulation.world import GRACE, TICK, Violation, World
 
 _SKEW = 200 * TICK
 """Milliseconds by which a clock may be ahead of that of a process that deletes."""
@@ -90,12 +90,15 @@ HISTORY_LOST = 0.01
 
 
 def lose_the_history(world: World, oracle: Oracle, r: random.Random) -> bool:
-    """Delete objects under ``_txn/`` of transactions that are published.
+    """Delete objects under ``_txn/`` that are older than the grace, as a rule of a bucket does.
 
-    What is committed and not published yet stands nowhere else. False if there is nothing to lose.
+    What is committed and not published yet stands nowhere else, and who began to read before it was
+    published looks for it there. False if there is nothing to lose.
     """
     paths = world.paths
-    there = sorted(key for key in world.objects if key.startswith(paths.txn_dir))
+    old = world.now - GRACE
+    items = world.objects.items()
+    there = sorted(key for key, item in items if key.startswith(paths.txn_dir) and item.at < old)
     logs = [key for key in world.objects if key.startswith(paths.log_dir)]
     newest = max((paths.parse_log(key).seq for key in logs), default=0)
     known = [key for key in there if paths.parse_txn(key) <= newest]
