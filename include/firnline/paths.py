@@ -317,13 +317,18 @@ class TablePaths:
         """Key of the certificate that is written once everything it names is deleted."""
         return f"{self.erase_dir}{erase}{COMPLETE_SUFFIX}"
 
+    @property
+    def runs_dir(self) -> str:
+        """Key prefix of all records of completed runs, ending in ``/``."""
+        return self._dir("_runs")
+
     def run_dir(self, dag_id: str, run_id: str) -> str:
         """Key prefix of what says that a run of Airflow completed, ending in ``/``.
 
         A digest: a run's id may have any character, and any length.
         """
         digest = sha256(f"{dag_id}\0{run_id}".encode()).hexdigest()
-        return f"{self._dir('_runs')}{digest[:32]}/"
+        return f"{self.runs_dir}{digest[:32]}/"
 
     def run_record(self, dag_id: str, run_id: str, number: int) -> str:
         """Key of the record that the run completed, the first or ``number``-th time."""

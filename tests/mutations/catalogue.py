@@ -12,6 +12,7 @@ from tests.mutations.sources.cli import CLI
 from tests.mutations.sources.erase import ERASE
 from tests.mutations.sources.foreign import FOREIGN
 from tests.mutations.sources.kernel import KERNEL
+from tests.mutations.sources.lost import LOST
 from tests.mutations.sources.mirror import MIRROR
 from tests.mutations.sources.moving import MOVING
 from tests.mutations.sources.prepared import PREPARED
@@ -24,6 +25,7 @@ AREAS: Mapping[str, tuple[Mutation, ...]] = {
     "The merge kernel": KERNEL,
     "The protocol": PROTOCOL,
     "Clients of log version 1": FOREIGN,
+    "Lost objects": LOST,
     "Properties of a table": PROPERTIES,
     "Prepared changes": PREPARED,
     "Certificates of erases": ERASE,
