@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from firnline.errors import LogCorruptError, MirrorDamagedError
 from firnline.mirror.delta.head import read_head
 from firnline.operations.erase.certificate import Certificate
+from firnline.operations.erase.known import Known, named
 from firnline.operations.prepared.expiry import Held, held, undecided_parts
 from firnline.operations.run_records import newest_transaction
 from firnline.operations.verify.certificates import survey_certificates
@@ -42,13 +43,21 @@ class Elsewhere:
     named_by: str = ""
     """The object that names it: subject of a sentence."""
     erased: Mapping[str, Erased] = field(default_factory=dict)
-    """By key of the part: erases that have committed."""
+    """By part, as certificates name it (``erase.known``): erases that have committed."""
     planned: Mapping[str, str] = field(default_factory=dict)
-    """Key of a part -> erase that was to replace it, and may have committed."""
-    erases: tuple[Certificate, ...] = ()
-    """Certificates of erases that have committed."""
+    """Part, named likewise -> erase that was to replace it, and may have committed."""
+    erases: tuple[tuple[Certificate, Known], ...] = ()
+    """Certificates of erases that have committed, and what they say of parts."""
     prepared: Mapping[str, str] = field(default_factory=dict)
     """Key of a part -> prepared change that brings it, if nobody has decided to commit that."""
+
+    def erase_of(self, key: str) -> Erased | None:
+        """Return the erase that has replaced a part."""
+        return self.erased.get(key) or self.erased.get(named(key))
+
+    def planned_for(self, key: str) -> str | None:
+        """Return the erase that was to replace a part, and may have committed."""
+        return self.planned.get(key) or self.planned.get(named(key))
 
 
 NOWHERE = Elsewhere()
@@ -71,9 +80,11 @@ def read_elsewhere(table: Table, since_ms: int) -> Elsewhere:
         for c in replaced.values()
         if c.replaced is not None
         for part in c.parts
+        if part.key  # where that has no name of ours, nobody knows which part it was
     }
-    planned = {part.key: c.id for c in certificates if c.id not in replaced for part in c.parts}
-    erases = tuple(replaced.values())
+    open_ones = [c for c in certificates if c.id not in replaced]
+    planned = {part.key: c.id for c in open_ones for part in c.parts if part.key}
+    erases = tuple((c, Known.of(table.paths, c)) for c in replaced.values())
     return Elsewhere(*named, erased, planned, erases, undecided_parts(prepared))
 
 

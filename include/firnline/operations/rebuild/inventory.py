@@ -79,6 +79,7 @@ class _Left:
     history: History
     objects: Mapping[str, ObjectMeta]
     ineffective: Mapping[int, Ineffective]
+    elsewhere: Elsewhere
     merges: foreign_merges.ForeignMerges
     doubled: tuple[foreign_merges.Doubled, ...]
 
@@ -97,7 +98,8 @@ def _listed(table: Table, options: RebuildOptions, time: InTime) -> _Left:
     history = _history(log, txns, table.clock.now_ms())
     objects = {meta.key: meta for meta in table.store.list(table.paths.data_dir)}
     _refuse_nothing(table, objects, history)
-    return _Left(log, txns, history, objects, ineffective, merges, doubled)
+    elsewhere = read_elsewhere(table, since_ms=min(txns.modified.values(), default=0))
+    return _Left(log, txns, history, objects, ineffective, elsewhere, merges, doubled)
 
 
 def read_inventory(
@@ -123,7 +125,7 @@ def read_inventory(
     choice = Choice(options.include, options.exclude)
     # An object may have been written at any time, under properties that are no longer in use.
     settings = lengthened(settings, waits(said, settings, now_ms=0))
-    elsewhere = read_elsewhere(table, since_ms=min(txns.modified.values(), default=0))
+    elsewhere = left.elsewhere
     history = _named(history, (log, txns, elsewhere), deletes, footers, table.paths, objects)
     plan = plan_rebuild(history, objects, footers, table.paths, settings, choice, elsewhere)
     given = Remains(left.merges, history.parts, objects, choice, state.sequence_of)

@@ -254,14 +254,14 @@ class _Named:
                 if _is_kept(marker, history, objects):
                     found.dead.append(marker)
             elif marker.p in objects:
-                found._alive(marker, choice, elsewhere.erased, replaced.get(marker.p))
+                found._alive(marker, choice, elsewhere.erase_of(marker.p), replaced.get(marker.p))
         return found
 
     def _alive(
         self,
         marker: Marker,
         choice: Choice,
-        erased: Mapping[str, Erased],
+        erase: Erased | None,
         replaced: StandsFor | None,
     ) -> None:
         """Place a part that is live by all that log and transactions say."""
@@ -269,7 +269,6 @@ class _Named:
         def judged(reason: str) -> Judged:
             return Judged(marker.p, marker.n or 0, marker.b, reason)
 
-        erase = erased.get(marker.p)
         if erase is not None:
             # Its transaction is lost. Whatever anybody decides, what is certified stays gone.
             self.dead.append(msgspec.structs.replace(marker, tmb=max(erase.t, marker.t)))
@@ -317,9 +316,10 @@ class _Judge:
         """Return (live, ask or out; the reason)."""
         if facts.error is not None:
             return "out", facts.error
-        if facts.key in self.elsewhere.erased:
+        erased = self.elsewhere.erase_of(facts.key)
+        if erased is not None:
             # Not even with --include: what is certified stays gone.
-            return "out", self.elsewhere.erased[facts.key].reason
+            return "out", erased.reason
         if self.choice.excludes(facts.key):
             return "out", "is excluded by --exclude"
         if facts.key in self.elsewhere.prepared:
@@ -358,18 +358,17 @@ class _Judge:
         self, facts: FooterFacts, part: PartMetadata | None
     ) -> tuple[str, str] | None:
         """Ask about a part that may hold rows of an erase whose transaction is lost."""
-        planned = self.elsewhere.planned.get(facts.key)
+        planned = self.elsewhere.planned_for(facts.key)
         if planned is not None:
             return (
                 "ask",
                 f"was to be replaced by erase {planned}, and nobody knows any more if it was",
             )
         q, applied = (part.q, part.d) if part is not None else (0, ())
-        name = facts.key.rpartition("/")[2]
-        for erase in self.elsewhere.erases:
+        for erase, parts in self.elsewhere.erases:
             known = self.history.deletes.union(applied).issuperset(erase.deletes)
             before = erase.replaced is not None and q < erase.replaced.seq
-            if before and not known and name not in erase.checked:
+            if before and not known and not parts.is_clean(facts.key):
                 return "ask", (
                     f"is older than erase {erase.id}, whose record is lost: it may hold rows of "
                     "its keys"

@@ -10,6 +10,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from firnline.append.append import Appender
 from firnline.clock import SystemClock
 from firnline.errors import FindingsError, LogCorruptError
 from firnline.kernel.local import LocalEngine
@@ -28,10 +29,11 @@ from tests.support.histories import (
     filled,
     lose_log,
     merge,
+    rows_from,
     state,
 )
 from tests.support.log_tables import do_merge, put_append, v1_live
-from tests.support.reading import stored_ids, visible_ids
+from tests.support.reading import part_rows, stored_ids, visible_ids
 from tests.support.world import World, make_world
 
 RUN_OF_AIRFLOW = RunIdentity(dag_id="d", run_id="r")
@@ -177,14 +179,19 @@ def test_a_log_that_still_has_the_erased_part_alive_does_not_bring_it_back(tmp_p
     assert visible_ids(world.table) == right
 
 
-def test_a_part_that_the_lost_erase_has_not_read_is_asked_about(tmp_path: Path) -> None:
+def test_a_part_that_landed_beside_the_lost_erase_is_asked_about(tmp_path: Path) -> None:
     world = filled(2)
-    # It excludes this append by its statistics, and so says nothing of it.
-    append(world, 500)
+    append(world, 500)  # the erase excludes it by its statistics, and its certificate says so
+    beside = Appender(world.table)
+    origin, _ = beside.knowing()
+    beside.knowing = lambda: (origin, beside.columns.read(origin.q))  # type: ignore[method-assign]
     erase(world, tmp_path, 3)
+    beside.append(rows_from(700))
     lose_history(world)
-    asked = preview(world.table, RebuildOptions(revive=True)).undecided
-    assert [j for j in asked if "whose record is lost" in j.reason]
+    plan = preview(world.table, RebuildOptions(revive=True))
+    asked = [j.key for j in plan.undecided if "whose record is lost" in j.reason]
+    rows = [row["id"] for key in asked for row in part_rows(world.table, key)]
+    assert sorted(rows) == list(range(700, 706))
 
 
 def test_an_erase_that_died_before_its_certificate_is_asked_about(tmp_path: Path) -> None:
