@@ -245,19 +245,19 @@ def _plan(
         began_ms=began,
         grace_ms=grace,
         limit=table.settings.cleanup.max_deletes_per_run,
-        passed=_passed(base, began - others.ended),
+        passed=_passed(base, began, others.ended),
         held=held,
     )
     return base, plan
 
 
-def _passed(base: Base, before_ms: int) -> Passed:
+def _passed(base: Base, began_ms: int, ended_ms: int) -> Passed:
     """Return how far the fence reaches, with what this sweep may raise it to.
 
     Requests: 1 LIST of ``_txn/`` after the fence.
     """
     table, snapshot = base.table, base.snapshot
-    fence = raised(snapshot.fence, snapshot.listing, before_ms, least=None)
+    fence = raised(snapshot.fence, snapshot.listing, began_ms, ended_ms)
     start = table.paths.txn(fence.seq - 1) if fence.seq else None
     made = {
         table.paths.parse_txn(meta.key): meta.modified_ms
