@@ -462,24 +462,12 @@ def build(paths: TablePaths, log: LogRead, *, tolerant: bool = False) -> Snapsho
 
     Raises SchemaConflictError, LogCorruptError.
     """
-    left_out = fence.behind(log)
-    behind = {key: log.listing[key] for key in left_out}
-    if left_out:
-        log = replace(
-            log, listing=_without(log.listing, left_out), contents=_without(log.contents, left_out)
-        )
+    log, behind = _in_time(log)
     contents = [log.contents[name] for name in sorted(log.contents)]
-    tombstones: dict[str, int] = {}
-    deletes: dict[str, Delete] = {}
-    other: set[bytes] = set()
-    base = log.checkpoint
-    for content in contents if base is None else [base.content(), *contents]:
-        for tombstone in content.tombstones:
-            first = tombstones.get(tombstone.p, tombstone.t)
-            tombstones[tombstone.p] = min(tombstone.t, first)
-        deletes.update((d.id, d) for d in content.deletes)
-        other.update(content.other)
-    newest = log.mark
+    base, newest = log.checkpoint, log.mark
+    every = contents if base is None else [base.content(), *contents]
+    deletes = {d.id: d for content in every for d in content.deletes}
+    other = frozenset(line for content in every for line in content.other)
     seq = max((item.name.seq for item in log.listing.values()), default=0)
     known = {(item.name.t, item.name.seq) for item in log.listing.values() if item.name.seq}
     # A delete carries seq and t of its transaction, whose log file may be folded and gone.
@@ -493,9 +481,9 @@ def build(paths: TablePaths, log: LogRead, *, tolerant: bool = False) -> Snapsho
         listing=log.listing,
         contents=log.contents,
         parts=_parts(log, contents) if base is None else base.with_newer(contents),
-        log_tombstones=tombstones,
+        log_tombstones=_first_folded(every),
         deletes=rows,
-        other=frozenset(other),
+        other=other,
         schema=schema,
         seq=seq,
         purged=newest.purged if newest is not None else 0,
@@ -526,6 +514,23 @@ def _parts(log: LogRead, contents: Sequence[LogContent]) -> dict[str, Marker]:
         forgotten = {p for p, m in parts.items() if m.tmb is None and p not in carried}
         parts |= {p: mark_dead(parts[p], purged) for p in forgotten}
     return parts
+
+
+def _first_folded(contents: Iterable[LogContent]) -> dict[str, int]:
+    """Return when each folded log file was first folded, unix ms."""
+    found: dict[str, int] = {}
+    for tombstone in (each for content in contents for each in content.tombstones):
+        found[tombstone.p] = min(tombstone.t, found.get(tombstone.p, tombstone.t))
+    return found
+
+
+def _in_time(log: LogRead) -> tuple[LogRead, dict[str, LogObject]]:
+    """Return the log without what is behind the fence (``log.fence``), and that, by its key."""
+    late = fence.behind(log)
+    if not late:
+        return log, {}
+    kept = replace(log, listing=_without(log.listing, late), contents=_without(log.contents, late))
+    return kept, {key: log.listing[key] for key in late}
 
 
 def _without(found: Mapping[str, ValueT], keys: frozenset[str]) -> dict[str, ValueT]:
