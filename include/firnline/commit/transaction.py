@@ -137,7 +137,7 @@ def commit_whole(table: Table, header: TxnHeader, log_file: bytes, began_ms: int
     For a rebuild or a downgrade, which are never rebased: their log file is the whole state. The
     caller has linked it to the transaction before (``log.chain``).
 
-    Requests: 2 PUT and 1 LIST.
+    Requests: 2 PUT, and those of ``has_happened``.
 
     Args:
         table: the table.

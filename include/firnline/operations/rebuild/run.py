@@ -60,7 +60,8 @@ def run_rebuild(
 
     Requests: a LIST per 1,000 objects of ``_log/``, ``_txn/``, ``_data/`` and ``_prepared/``, a GET
     per log file, per prepared change, per transaction and per object that none of them names, four
-    for the probe of the store and two PUTs. A second run right after the first is refused.
+    for the probe of the store and those of ``commit_whole``. A second run right after the first is
+    refused.
 
     Args:
         table: the table.
