@@ -42,6 +42,7 @@ from simulation.rules.mirrors import MIRRORS
 from simulation.rules.prepared import PREPARED
 from simulation.rules.proofs import PROOFS
 from simulation.rules.properties import PROPERTIES
+from simulation.rules.sleepers import SLEEPERS, SLEEPERS_RARE
 from simulation.rules.streams import STREAMS
 
 
@@ -306,6 +307,7 @@ MUTATIONS: dict[str, Mutation] = {
     **PREPARED,
     **CATALOGS,
     **PROOFS,
+    **SLEEPERS,
 }
 """Name of the broken rule -> function that breaks it, and a seed that finds it."""
 
@@ -315,6 +317,7 @@ RARE: dict[str, Callable[[], None]] = {
     **CHANGES_RARE,
     **MORE_RARE,
     **CATALOGS_RARE,
+    **SLEEPERS_RARE,
 }
 """Rules without a known seed that finds them; unit tests cover them."""
 

@@ -107,7 +107,7 @@ class KnownColumns:
             # The transaction that a writer states as known (its ``q``) must not be newer than its
             # columns: a transaction may have renamed one, committed, and died before it was
             # published. A writer then publishes it, like the next committer; or the log is lost.
-            take_base(self._table, tolerant=True)
+            take_base(self._table, tolerant=True, doubled=True)
             lines = self._lines()
         self._union = union = union_of(lines)
         self.version += 1

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 
 import msgspec
 
-from firnline.log import dated
+from firnline.log import dated, taken_back
 from firnline.log.fence import Fence
 from firnline.log.reader import LogObject, LogRead
 from firnline.log.records import Delete, LogTombstone, Marker
@@ -135,11 +135,15 @@ def fold(
 
 
 def _needed(snapshot: Snapshot, lines: Sequence[bytes], purged: int) -> Iterator[bytes]:
-    """Leave out dates that are over; all parts count, not only the folded ones."""
+    """Leave out dates and spans that are over; all parts count, not only the folded ones."""
     best = dated.recorded(lines)
     used = snapshot.dates_used() if best else frozenset()
     kept = (line for line in lines if not dated.is_corrected(line, best))
-    return (line for line in kept if not dated.is_over(line, purged, used))
+    return (
+        line
+        for line in kept
+        if not (dated.is_over(line, purged, used) or taken_back.is_over(line, purged))
+    )
 
 
 def _log_tombstones(

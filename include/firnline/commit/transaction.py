@@ -123,7 +123,7 @@ def commit(
         # Until the next base shows that the fence is not above its beginning: a number below that
         # may have been freed and used again.
         rival = attempt.may_stand = True
-        base = take_base(table, since=base, tolerant=True)
+        base = take_base(table, since=base, tolerant=True, doubled=True)
     _refuse_behind_fence(base, change.op, attempt, rival=rival)
     raise CommitConflictError(
         f"rivals committed {ATTEMPTS} times before this {change.op} could",
@@ -295,6 +295,7 @@ def _refuse_other_properties(base: Base, planned_by: Properties, change: Change)
 
 
 def _refuse_contradiction(snapshot: Snapshot, change: Change) -> None:
+    snapshot.refuse_doubled()
     if snapshot.conflict is not None and change.repair is None:
         raise snapshot.conflict  # no single schema line could replace the contradictory ones
 

@@ -127,7 +127,7 @@ def _refuse_foreign(key: str, head: Head, paths: TablePaths) -> None:
     for tombstone in head.tombstones:
         paths.check_log(tombstone.p, f"a log tombstone of log file {key}")
     if head.part:
-        paths.check_part(head.part, f"a marker of log file {key}")
+        paths.check_part(paths.part_key(head.part), f"a marker of log file {key}")
 
 
 def _read(

@@ -22,14 +22,16 @@ from typing import TYPE_CHECKING, TypeVar
 import msgspec
 
 from firnline.errors import (
+    DoubledRowsError,
     InvariantError,
     LogCorruptError,
     SchemaConflictError,
     SnapshotExpiredError,
     UsageError,
 )
-from firnline.log import dated, fence
+from firnline.log import dated, fence, foreign_merges, taken_back
 from firnline.log.fence import NO_FENCE, Fence
+from firnline.log.foreign_merges import Doubled
 from firnline.log.parts_view import PartsView, orders
 from firnline.log.reader import LogObject, LogRead, read_log
 from firnline.log.records import Delete, LogContent, Marker
@@ -203,6 +205,8 @@ class Snapshot(StateColumns):
     and contents include it."""
     conflict: SchemaConflictError | None = field(default=None, repr=False, compare=False)
     """The contradiction between schema lines, if it is tolerated."""
+    doubled: tuple[Doubled, ...] = ()
+    """Live parts of clients of version 1 with rows of parts that were dead (``foreign_merges``)."""
     changes: tuple[SchemaChange, ...] = ()
     """Schema changes that parts may not contain yet, by sequence. A state of the past has those of
     today too: its columns are today's."""
@@ -336,10 +340,18 @@ class Snapshot(StateColumns):
         """Return the state as of a time by the clock.
 
         Records that are dated far ahead count from the time at which they arrived.
-        Raises SnapshotExpiredError for a time at or before the purge horizon.
+        Raises SnapshotExpiredError for a time at or before the purge horizon, and for one at which
+        rows were there twice (``taken_back``).
         """
         if time_ms <= self.horizon:
             raise self._expired(f"at {time_ms} ms")
+        wrong = taken_back.span_at(self.other, time_ms)
+        if wrong is not None:
+            raise SnapshotExpiredError(
+                f"the table under {self.paths.data_dir} had rows twice, or deleted ones, at "
+                f"{time_ms} ms: a merge of another client was taken back at {wrong.to} ms",
+                next_step=f"ask for a time before {wrong.since} or after {wrong.to} ms",
+            )
         early = frozenset(t for t, at in self.dated.items() if at <= time_ms)
         deletes = {i: d for i, d in self.deletes.items() if d.t <= time_ms or d.t in early}
         return replace(
@@ -378,6 +390,18 @@ class Snapshot(StateColumns):
             f"{self.paths.data_dir} is cleaned up to {self.horizon} ms",
             next_step=f"ask for a time after {self.horizon} ms",
         )
+
+    def refuse_doubled(self) -> None:
+        """Raise DoubledRowsError if a client of version 1 merged parts that were dead."""
+        if self.doubled:
+            first = self.doubled[0]
+            raise DoubledRowsError(
+                f"log file {first.log} of a client of log version 1 merged {first.of} into "
+                f"{first.part} although it had been replaced or dropped: its rows would be there "
+                "again",
+                next_step="stop that client's merges, and take this one back with "
+                "`firnline rebuild`",
+            )
 
     def with_log(self, item: LogObject, content: LogContent) -> Snapshot:
         """Return this state with one more log file: the base after an own commit. No requests.
@@ -426,7 +450,8 @@ def read_snapshot(
     ``known``: contents of an earlier snapshot of this process, which are not fetched again.
     ``watch``: gives the caller the state of the log, and keeps what it has seen before.
 
-    Raises LogLostError, and SchemaConflictError unless ``tolerant``: see ``build``.
+    Raises LogLostError, and SchemaConflictError and DoubledRowsError unless ``tolerant``: see
+    ``build``.
     """
     watch = watch or Watch(store, paths)
     if everything or tolerant:
@@ -442,6 +467,8 @@ def read_snapshot(
         return checkpoint.newest_usable(store, paths, listing, found)
 
     log = read_log(store, paths, find=find, known=known, judge=watch)
+    if _checkpoint_hides(log) or fence.covers_what_came_back(log):
+        return build(paths, read_log(store, paths, judge=watch))
     try:
         return build(paths, log)
     except LogCorruptError:
@@ -458,29 +485,38 @@ def build(paths: TablePaths, log: LogRead, *, tolerant: bool = False) -> Snapsho
         paths: paths of the table.
         log: log files of the table.
         tolerant: return a state even if schema lines contradict each other. Only for callers that
-            report or repair the ``conflict``: ``schema`` then lacks the columns concerned.
+            report or repair the ``conflict``: ``schema`` then lacks the columns concerned. Nor are
+            rows refused that are ``doubled``.
 
-    Raises SchemaConflictError, LogCorruptError.
+    Raises SchemaConflictError, DoubledRowsError, LogCorruptError.
     """
-    log, behind = _in_time(log)
+    late = fence.behind(log)
+    listing, contents = log.listing, log.contents
+    if late:
+        log = replace(log, listing=_without(listing, late), contents=_without(contents, late))
+    found = _united(paths, log, tolerant=tolerant)
+    if not tolerant:
+        found.refuse_doubled()
+    return replace(found, behind={key: listing[key] for key in late}) if late else found
+
+
+def _united(paths: TablePaths, log: LogRead, *, tolerant: bool) -> Snapshot:
     contents = [log.contents[name] for name in sorted(log.contents)]
     base, newest = log.checkpoint, log.mark
     every = contents if base is None else [base.content(), *contents]
     deletes = {d.id: d for content in every for d in content.deletes}
     other = frozenset(line for content in every for line in content.other)
     seq = max((item.name.seq for item in log.listing.values()), default=0)
-    known = {(item.name.t, item.name.seq) for item in log.listing.values() if item.name.seq}
-    # A delete carries seq and t of its transaction, whose log file may be folded and gone.
-    known.update((d.t, d.seq) for d in deletes.values())
-    times = tuple(sorted(known))
+    times = _times(log.listing, deletes.values())
     ahead = dated.known(log.listing, other)
     rows, changes = split(deletes.values())
     schema, conflict = schema_of(log, changes, times, tolerant=tolerant)
+    parts = _parts(log, contents) if base is None else base.with_newer(contents)
     return Snapshot(
         paths=paths,
         listing=log.listing,
         contents=log.contents,
-        parts=_parts(log, contents) if base is None else base.with_newer(contents),
+        parts=parts,
         log_tombstones=_first_folded(every),
         deletes=rows,
         other=other,
@@ -492,11 +528,11 @@ def build(paths: TablePaths, log: LogRead, *, tolerant: bool = False) -> Snapsho
         covered=frozenset() if base is None else base.covered,
         unpublished=log.unpublished,
         conflict=conflict,
+        doubled=_doubled(log, parts),
         changes=changes,
         properties=_properties(log),
         digest=newest.digest if newest is not None and newest.seq == seq else "",
         fence=fence.fence_of(other),
-        behind=behind,
     )
 
 
@@ -524,17 +560,30 @@ def _first_folded(contents: Iterable[LogContent]) -> dict[str, int]:
     return found
 
 
-def _in_time(log: LogRead) -> tuple[LogRead, dict[str, LogObject]]:
-    """Return the log without what is behind the fence (``log.fence``), and that, by its key."""
-    late = fence.behind(log)
-    if not late:
-        return log, {}
-    kept = replace(log, listing=_without(log.listing, late), contents=_without(log.contents, late))
-    return kept, {key: log.listing[key] for key in late}
-
-
 def _without(found: Mapping[str, ValueT], keys: frozenset[str]) -> dict[str, ValueT]:
     return {key: value for key, value in found.items() if key not in keys}
+
+
+def _times(
+    listing: Mapping[str, LogObject], deletes: Iterable[Delete]
+) -> tuple[tuple[int, int], ...]:
+    """Return (t, seq) of the known transactions, sorted."""
+    known = {(item.name.t, item.name.seq) for item in listing.values() if item.name.seq}
+    # A delete carries seq and t of its transaction, whose log file may be folded and gone.
+    known.update((d.t, d.seq) for d in deletes)
+    return tuple(sorted(known))
+
+
+def _checkpoint_hides(log: LogRead) -> bool:
+    base = log.checkpoint
+    return base is not None and foreign_merges.may_hide_one(
+        base.covered, log.listing, log.contents, base.with_newer([])
+    )
+
+
+def _doubled(log: LogRead, parts: Mapping[str, Marker]) -> tuple[Doubled, ...]:
+    others = () if log.checkpoint is None else (log.checkpoint.with_newer([]),)
+    return foreign_merges.find(log.listing, log.contents, others).doubled(parts)
 
 
 def _properties(log: LogRead) -> tuple[PropertiesRecord, ...]:

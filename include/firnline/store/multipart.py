@@ -17,7 +17,8 @@ from firnline.store.access import StoreAccess
 from firnline.store.base import Counters
 
 _TRANSIENT = {408, 429, 500, 502, 503, 504}
-_ATTEMPTS = 8
+ATTEMPTS = 8
+"""Attempts of a request with transient failures."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,8 +43,8 @@ class Uploads:
         self._bucket = root.bucket
         self._where = f"s3://{root.bucket}" + (f" at {access.endpoint}" if access.endpoint else "")
         self._counters = counters
-        with _translate_errors(f"opening {self._where}"):
-            self._client = _client(access, attempts)
+        with translated(f"opening {self._where}"):
+            self._client = s3_client(access, attempts)
 
     def list(self, prefix: str) -> Iterator[Upload]:
         """Yield the open uploads of keys that begin with ``prefix``, 1,000 a request.
@@ -54,7 +55,7 @@ class Uploads:
         marks: dict[str, str] = {}
         while True:
             self._counters.add({"list": 1})
-            with _translate_errors(f"listing the uploads of {prefix} in {self._where}"):
+            with translated(f"listing the uploads of {prefix} in {self._where}"):
                 page = self._client.list_multipart_uploads(
                     Bucket=self._bucket, Prefix=prefix, **marks
                 )
@@ -74,7 +75,7 @@ class Uploads:
         """
         self._counters.add({"delete": 1})
         try:
-            with _translate_errors(f"aborting the upload of {upload.key} in {self._where}"):
+            with translated(f"aborting the upload of {upload.key} in {self._where}"):
                 self._client.abort_multipart_upload(
                     Bucket=self._bucket, Key=upload.key, UploadId=upload.upload_id
                 )
@@ -90,7 +91,7 @@ class _GoneError(StoreError):
 
 
 def open_uploads(
-    root: str, access: StoreAccess | None, counters: Counters, attempts: int = _ATTEMPTS
+    root: str, access: StoreAccess | None, counters: Counters, attempts: int = ATTEMPTS
 ) -> Uploads | None:
     """Return the uploads of a table's bucket; None for a root that is not on S3.
 
@@ -110,7 +111,8 @@ def open_uploads(
     return Uploads(parsed, known, counters, attempts)
 
 
-def _client(access: StoreAccess, attempts: int) -> Any:  # noqa: ANN401 - boto3 has no types
+def s3_client(access: StoreAccess, attempts: int) -> Any:  # noqa: ANN401 - boto3 has no types
+    """Return a client of boto3. Raises what ``translated`` translates."""
     import boto3
     from botocore.config import Config
 
@@ -151,7 +153,7 @@ def _assumed(session: Any, access: StoreAccess) -> dict[str, str]:  # noqa: ANN4
 
 
 @contextmanager
-def _translate_errors(request: str) -> Iterator[None]:
+def translated(request: str) -> Iterator[None]:
     """Translate boto3's exceptions to StoreErrors, without their text, which may hold a secret."""
     from botocore.exceptions import (
         BotoCoreError,

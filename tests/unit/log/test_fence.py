@@ -2,10 +2,22 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
+from firnline.commit.checkpoint import head_of
+from firnline.log.checkpoint import decode, encode
 from firnline.log.erases import EraseLink, erase_record
-from firnline.log.fence import NO_FENCE, Fence, behind, fence_of, fence_record, raised
+from firnline.log.fence import (
+    NO_FENCE,
+    Fence,
+    behind,
+    covers_what_came_back,
+    fence_of,
+    fence_record,
+    raised,
+)
 from firnline.log.reader import LogObject, LogRead
 from firnline.log.records import LogContent, LogTombstone, Marker, TxnMark
 from firnline.log.superseded import without_superseded
@@ -74,6 +86,16 @@ def test_a_transactions_log_file_that_comes_back_is_in_no_standing_list() -> Non
     assert behind(mentioned) == frozenset(), "its tombstone is enough"
     unknown = read(back, stands, transaction(5, 20, standing=None))
     assert behind(unknown) == frozenset(), "an older version does not say what stands"
+
+
+def test_a_checkpoint_that_covers_a_log_file_which_came_back_is_done_without() -> None:
+    back, stands, newest = transaction(2, 12), transaction(3, 13), transaction(5, 20, standing=(3,))
+    log = read(back, stands, newest)
+    state = build(PATHS, read(stands, newest))
+    made = decode("t/_ckpt/x", encode(head_of(state), state.parts.values(), PATHS), PATHS)
+    for covered, away in ((stands[0], False), (back[0], True)):
+        known = replace(made, covered=frozenset({covered}))
+        assert covers_what_came_back(replace(log, checkpoint=known)) is away
 
 
 def test_a_fold_keeps_the_highest_fence_alone() -> None:

@@ -49,9 +49,10 @@ def rebuild(
 ) -> None:
     """Rebuild a table's log from its parts and its transactions.
 
-    For a table whose _log/ was lost, wholly or in part; refuses otherwise. Stop the table's
-    writers and DAGs first. Nothing is deleted. Parts that no transaction names are listed with
-    what is made of them. Under Airflow the DAG rebuild does the same.
+    For a table whose _log/ was lost, wholly or in part, or in which a client of log version 1 has
+    merged parts that were replaced meanwhile; refuses otherwise. Stop the table's writers and DAGs
+    first. Nothing is deleted. Parts that no transaction names are listed with what is made of them.
+    Under Airflow the DAG rebuild does the same.
     """
     opened = open_target(table, settings)
     with output.nothing_to_do(opened.settings.name, as_json):
@@ -96,6 +97,7 @@ def _render_plan(data: dict[str, Any]) -> None:
     _pile("undecided: give --include or --exclude", data["undecided"])
     _pile("left out", data["left_out"])
     _pile("found, not named by any transaction", data["found"])
+    _pile("copied, because a merge of another client is taken back", data["copied"])
     _pile("missing: these rows are lost", [{"key": key} for key in data["missing"]])
     output.pairs(
         [

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Self
 
 import msgspec
 
 from firnline.errors import ForeignPathError, LogCorruptError, UsageError
-from firnline.log import dated
+from firnline.log import dated, foreign_merges
 from firnline.log.reader import LogObject, LogRead
 from firnline.log.records import Delete, LogContent, Marker
 from firnline.log.schema_changes import PartColumns, SchemaChange, line_now, split
@@ -23,6 +23,7 @@ from firnline.operations.rebuild.plan import (
     first_of_run,
     plan_rebuild,
 )
+from firnline.operations.rebuild.taking_back import Remains, without_doubled
 from firnline.parquet.footers import FooterFacts, FooterTask, FooterWanted, many_facts
 from firnline.paths import TablePaths, path_columns
 from firnline.properties.in_force import current, in_force, lengthened, waits
@@ -74,6 +75,8 @@ class _Left:
     objects: Mapping[str, ObjectMeta]
     prepared: Mapping[str, str]
     """Parts of prepared changes that nobody has decided to commit -> the change."""
+    merges: foreign_merges.ForeignMerges
+    doubled: tuple[foreign_merges.Doubled, ...]
 
 
 def _listed(table: Table, options: RebuildOptions, time: InTime) -> _Left:
@@ -82,12 +85,14 @@ def _listed(table: Table, options: RebuildOptions, time: InTime) -> _Left:
     _refuse_broken(log, txns)
     stated = current(_properties(log, txns))
     time.under(table.settings, None if stated is None else stated.grace)
-    if log.listing and not options.force:
-        refuse_whole(table, log, txns)
     history = _history(log, txns, table.clock.now_ms())
+    merges = foreign_merges.find(log.listing, log.contents, [txns.parts])
+    doubled = merges.doubled(history.parts)
+    if log.listing and not options.force and not doubled:
+        refuse_whole(table, log, txns)
     objects = {meta.key: meta for meta in table.store.list(table.paths.data_dir)}
     _refuse_nothing(table, objects, history)
-    return _Left(log, txns, history, objects, undecided_parts(table))
+    return _Left(log, txns, history, objects, undecided_parts(table), merges, doubled)
 
 
 def read_inventory(
@@ -114,12 +119,10 @@ def read_inventory(
     # An object may have been written at any time, under properties that are no longer in use.
     settings = lengthened(settings, waits(said, settings, now_ms=0))
     plan = plan_rebuild(history, objects, footers, table.paths, settings, choice, left.prepared)
+    given = Remains(left.merges, history.parts, objects, choice, state.sequence_of)
+    plan = without_doubled(plan, left.doubled, given)
     live = {marker.p: marker for marker in plan.live}
-    # Parts of ours first: they tell which columns of other clients' parts only their path has.
-    for facts in sorted(footers, key=lambda facts: facts.part is None):
-        if facts.key in live:
-            stated = state.shown(live[facts.key], _data_columns(facts, table.paths, columns))
-            columns.add(f"part {facts.key}", stated, next_step=_LEAVE_OUT)
+    _add_columns(columns, state, footers, live, table.paths)
     return Inventory(
         log=log,
         history=history,
@@ -130,6 +133,21 @@ def read_inventory(
         plan=plan,
         digests=_digests(log, txns),
     )
+
+
+def _add_columns(
+    columns: schemas.SchemaUnion,
+    state: _State,
+    footers: Sequence[FooterFacts],
+    live: Mapping[str, Marker],
+    paths: TablePaths,
+) -> None:
+    """Add the columns of the parts that only their footers tell of. Raises SchemaConflictError."""
+    # Parts of ours first: they tell which columns of other clients' parts only their path has.
+    for facts in sorted(footers, key=lambda facts: facts.part is None):
+        if facts.key in live:
+            stated = state.shown(live[facts.key], _data_columns(facts, paths, columns))
+            columns.add(f"part {facts.key}", stated, next_step=_LEAVE_OUT)
 
 
 def _digests(log: LogSurvey, txns: TxnSurvey) -> dict[int, str]:

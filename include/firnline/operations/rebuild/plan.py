@@ -17,6 +17,7 @@ import msgspec
 from firnline.ids import uuid7_time_ms
 from firnline.log.records import Marker, sort_json, stats_json
 from firnline.operations.rebuild.copies import copies_of
+from firnline.operations.rebuild.merged import ask_about_merges
 from firnline.operations.rebuild.names import Names, names_of
 from firnline.parquet.footers import FooterFacts
 from firnline.parquet.part import PartMetadata
@@ -100,29 +101,38 @@ class RebuildPlan:
     missing: tuple[str, ...]
     """Live parts by the transactions whose objects are gone: those rows are lost."""
     purged: int
+    taken_back: tuple[Marker, ...] = ()
+    """Live parts of merges of other clients that are taken back (``taking_back``)."""
+    copied: tuple[Judged, ...] = ()
+    """Parts that were merged into them: they are copied under new names."""
+    copies: tuple[Marker, ...] = ()
+    """Their markers as those of the copies, but for name and time."""
+    wrong_since: int = 0
+    """Time since when the parts that are taken back had rows of dead ones, unix ms."""
 
     @property
     def nothing_to_do(self) -> bool:
         """Return True if there is no part to name."""
-        return not self.live and not self.dead
+        return not (self.live or self.dead or self.copies)
 
     @property
     def rows(self) -> int | None:
         """Rows of the live parts; None when a part does not state them."""
-        rows = [m.n for m in self.live]
+        rows = [m.n for m in (*self.live, *self.copies)]
         return None if None in rows else sum(n for n in rows if n is not None)
 
     def to_json(self) -> dict[str, Any]:
         """Plain data: totals, and every object that was judged."""
         return {
-            "parts": len(self.live),
+            "parts": len(self.live) + len(self.copies),
             "dead_parts": len(self.dead),
             "named": self.named,
             "rows": self.rows,
-            "bytes": sum(m.b for m in self.live),
+            "bytes": sum(m.b for m in (*self.live, *self.copies)),
             "found": [j.to_json() for j in self.found],
             "undecided": [j.to_json() for j in self.undecided],
             "left_out": [j.to_json() for j in self.left_out],
+            "copied": [j.to_json() for j in self.copied],
             "missing": list(self.missing),
         }
 
@@ -154,7 +164,9 @@ def plan_rebuild(
     copies = copies_of(named.values(), footers)
     names = names_of(paths, footers, [objects, named])
     judge = _Judge(history, objects, paths, settings, choice, copies, names, prepared)
-    verdicts = [(facts, *judge.verdict(facts, objects[facts.key])) for facts in footers]
+    first = [(facts, *judge.verdict(facts, objects[facts.key])) for facts in footers]
+    included = [facts.key for facts in footers if choice.includes(facts.key)]
+    verdicts = ask_about_merges(first, live, objects, paths, names, included)
     replaced = _replaced_by_included(verdicts)
     piles: dict[str, list[Judged]] = {"live": [], "ask": [], "out": []}
     added: list[Marker] = []

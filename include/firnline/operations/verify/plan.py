@@ -154,6 +154,21 @@ def check_leftovers(found: Findings, snapshot: Snapshot, grace: int, now_ms: int
         )
 
 
+def check_behind(found: Findings, snapshot: Snapshot) -> None:
+    """Report log files that count for nobody (``log.fence``), each with what became of it."""
+    for key, item in snapshot.behind.items():
+        why = (
+            "is of a transaction whose log file was folded and deleted: a process that slept has "
+            "created it once more"
+            if item.name.seq
+            else "is of an append that landed after its append.ttl, because its process slept"
+        )
+        found.add(
+            "note", "log-behind-fence", key, f"{why}; it counts for nobody",
+            "nothing: clean-up deletes it after the grace, and the orphan sweep its parts",
+        )  # fmt: skip
+
+
 def check_lost(found: Findings, paths: TablePaths, lost: str) -> None:
     """Report a log that is lost, or a part of it: nobody reads, appends or commits then.
 
@@ -474,6 +489,10 @@ class FooterCheck:
     """Maps a part to the conversion of its columns to the table's."""
     types: Mapping[str, str] = field(default_factory=dict)
     """Of columns, by the names that they may have in parts."""
+    merged: frozenset[str] = frozenset()
+    """Parts that clients of version 1 have merged."""
+    held: dict[str, frozenset[str]] = field(default_factory=dict)
+    """The table's columns that those have, by ``fold_name``."""
     count: int = 0
     rows: int = 0
     _replaced: dict[str, str] = field(default_factory=dict)
@@ -514,6 +533,9 @@ class FooterCheck:
     def _check_columns(self, facts: FooterFacts) -> None:
         table = {fold_name(name): kind for name, kind in self.columns.items()}
         held = self.columns_of(self.live[facts.key])
+        if facts.key in self.merged:
+            named = (held.column(name) for name in facts.columns)
+            self.held[facts.key] = frozenset(fold_name(n) for n in named if n is not None)
         path = {fold_name(n) for n in path_columns(self.paths.parse_part(facts.key).partition)}
         found = []
         for raw, kind in facts.columns.items():

@@ -28,6 +28,12 @@ from firnline.operations.prepared.expiry import held
 from firnline.operations.runner import RunMetrics
 from firnline.operations.verify.certificates import check_certificates, survey_certificates
 from firnline.operations.verify.checkpoints import check_checkpoints
+from firnline.operations.verify.foreign import (
+    check_columns,
+    check_doubled,
+    merged_parts,
+    rows_of_inputs,
+)
 from firnline.operations.verify.history import check_chain, check_witnesses
 from firnline.operations.verify.mirrors import check_mirrors
 from firnline.operations.verify.plan import (
@@ -36,6 +42,7 @@ from firnline.operations.verify.plan import (
     Findings,
     FooterCheck,
     Severity,
+    check_behind,
     check_leftovers,
     check_log,
     check_lost,
@@ -146,10 +153,9 @@ def run_verify(
     Requests: a LIST per 1,000 objects of ``_log/``, ``_txn/``, ``_data/``, ``_prepared/``,
     ``_ckpt/`` and ``_erase/``, a GET per log file, transaction, checkpoint, prepared change, plan
     and certificate of an erase; deep: a GET per
-    live part besides; of rows: a GET for each part that is read. Where the log lacks the newest
-    transaction 1 GET more; where it looks lost, or a live part has no object, those of
-    ``read_snapshot``. Of a table with mirrors
-    those of ``check_mirrors``.
+    live part besides, and those of ``check_columns``; of rows: a GET for each part that is read.
+    Where the log lacks the newest transaction 1 GET more; where it looks lost, or a live part has
+    no object, those of ``read_snapshot``. Of a table with mirrors those of ``check_mirrors``.
 
     Args:
         table: the table.
@@ -175,7 +181,7 @@ def run_verify(
     deep = run.footer_check(snapshot)
     tell = on_progress or (lambda _: None)
     if options.deep:
-        _read_footers(deep, footers or partial(many_facts, table.store), tell)
+        _read_footers(deep, snapshot, footers or partial(many_facts, table.store), tell)
     rows = _read_rows(table, run.found, snapshot, options, look.now_ms, tell)
     return run.report(options, look, deep, rows)
 
@@ -216,12 +222,14 @@ def _look(run: _Run, seen: _Witnesses, time: InTime) -> _Look:
     check_log(found, log, snapshot.log_tombstones, now)
     others = waits(snapshot.properties, run.table.settings, now)
     check_leftovers(found, snapshot, others.grace, now)
+    check_behind(found, snapshot)
     newest = _judge(table, run, log, txns).unpublished
     check_transactions(found, txns, snapshot, table.paths, now, unpublished=newest is not None)
     check_chain(found, txns, log, table.paths)
     check_witnesses(found, txns, seen.transactions, table.paths)
     check_certificates(found, certificates, txns, snapshot, began - others.commit_ttl)
     v1_parts = check_v1(found, snapshot) if (whole := not log.broken and run.readable) else None
+    check_doubled(found, snapshot, table.settings.name)
     check_checkpoints(table, found, log, snapshot if whole else None)
     if newest is not None and run.readable:
         # The parts that readers see: each has to exist.
@@ -442,14 +450,21 @@ def _in_order(findings: Sequence[Finding]) -> list[Finding]:
 
 
 def _read_footers(
-    check: FooterCheck, read: ReadFooters, tell: Callable[[VerifyProgress], None]
+    check: FooterCheck,
+    snapshot: Snapshot,
+    read: ReadFooters,
+    tell: Callable[[VerifyProgress], None],
 ) -> None:
+    merges = merged_parts(snapshot)
+    check.merged = frozenset(merges)
     tasks = [FooterTask(marker.p, marker.b) for marker in check.live.values()]
     for facts in read(tasks, FooterWanted(columns=dict(check.types))):
         check.take(facts)
         if check.count % _TELL_EVERY == 0 or check.count == len(tasks):
             tell(VerifyProgress(footers=len(tasks), footers_done=check.count))
     check.finish()
+    wanted = FooterWanted(columns=dict(check.types))
+    check_columns(check.found, snapshot, merges, check.held, lambda parts: read(parts, wanted))
 
 
 def _read_rows(
@@ -467,4 +482,5 @@ def _read_rows(
     def each(done: int, total: int) -> None:
         tell(VerifyProgress(footers=0, footers_done=0, parts=total, parts_done=done))
 
-    return check_rows(table.store, found, parts, each)
+    inputs = rows_of_inputs(snapshot, merged_parts(snapshot))
+    return check_rows(table.store, found, parts, each, inputs)
