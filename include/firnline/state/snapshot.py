@@ -56,7 +56,7 @@ from firnline.log.schema_lines import (
     schema_of,
     standing,
 )
-from firnline.log.union import Past, combine, is_live, union_parts
+from firnline.log.union import Past, combine, first_folded, is_live, union_parts
 from firnline.paths import LogName, TablePaths
 from firnline.predicate.pruning import Pruner
 from firnline.predicate.tree import parse_json
@@ -517,7 +517,7 @@ def _united(paths: TablePaths, log: LogRead, *, tolerant: bool) -> Snapshot:
         listing=log.listing,
         contents=log.contents,
         parts=parts,
-        log_tombstones=_first_folded(every),
+        log_tombstones=first_folded(every),
         deletes=rows,
         other=other,
         schema=schema,
@@ -550,14 +550,6 @@ def _parts(log: LogRead, contents: Sequence[LogContent]) -> dict[str, Marker]:
         forgotten = {p for p, m in parts.items() if m.tmb is None and p not in carried}
         parts |= {p: mark_dead(parts[p], purged) for p in forgotten}
     return parts
-
-
-def _first_folded(contents: Iterable[LogContent]) -> dict[str, int]:
-    """Return when each folded log file was first folded, unix ms."""
-    found: dict[str, int] = {}
-    for tombstone in (each for content in contents for each in content.tombstones):
-        found[tombstone.p] = min(tombstone.t, found.get(tombstone.p, tombstone.t))
-    return found
 
 
 def _without(found: Mapping[str, ValueT], keys: frozenset[str]) -> dict[str, ValueT]:
