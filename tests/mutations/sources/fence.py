@@ -64,7 +64,7 @@ FENCE = (
         old="        parts |= {p: mark_dead(parts[p], purged) for p in forgotten}\n",
         new="        parts = {p: m for p, m in parts.items() if p or (purged, forgotten)}\n",
         breaks="A log file that a publisher which slept creates again makes dead parts live.",
-        caught_by=_SLEEPERS,
+        caught_by=_FENCE,
     ),
     Mutation(
         name="a transaction's log file that comes back counts",
@@ -139,7 +139,7 @@ FENCE = (
         caught_by=("tests/unit/operations/replace/test_run.py",),
     ),
     Mutation(
-        name="an append is acknowledged whenever it lands",
+        name="an append that slept is acknowledged",
         file="include/firnline/commit/append_log.py",
         old="    _refuse_late(table, key, began_ms + ttl, what)\n",
         new="",
