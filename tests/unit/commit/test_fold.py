@@ -303,8 +303,8 @@ def test_a_delete_is_needed_by_every_part_that_it_hides_rows_of_and_that_can_be_
 def test_a_delete_is_as_old_as_the_log_files_that_carry_it_whatever_its_own_time_says() -> None:
     behind = msgspec.structs.replace(ROWS, t=1)
     state = built(behind, parts=[])
-    assert delete_is_over(state, behind, LATE, 0, fence=PASSED)
-    assert not delete_is_over(state, behind, 19, 0, fence=PASSED)
+    assert delete_is_over(state, behind, LATE, 20, fence=PASSED)
+    assert not delete_is_over(state, behind, 19, 20, fence=PASSED)
 
 
 @pytest.mark.long
