@@ -10,6 +10,7 @@ from tests.mutations.sources.airflow import AIRFLOW
 from tests.mutations.sources.changes import CHANGES
 from tests.mutations.sources.cli import CLI
 from tests.mutations.sources.erase import ERASE
+from tests.mutations.sources.fence import FENCE
 from tests.mutations.sources.foreign import FOREIGN
 from tests.mutations.sources.kernel import KERNEL
 from tests.mutations.sources.lost import LOST
@@ -24,6 +25,7 @@ from tests.mutations.sources.store import STORE
 AREAS: Mapping[str, tuple[Mutation, ...]] = {
     "The merge kernel": KERNEL,
     "The protocol": PROTOCOL,
+    "The fence": FENCE,
     "Clients of log version 1": FOREIGN,
     "Lost objects": LOST,
     "Properties of a table": PROPERTIES,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import replace
 from pathlib import Path
+from time import sleep
 from typing import Any
 
 import boto3
@@ -25,7 +26,7 @@ from firnline.log.txn_file import Counts, RunIdentity
 from firnline.operations.cleanup.run import CleanupReport, run_cleanup
 from firnline.operations.merge.run import run_merge
 from firnline.operations.options import CleanupOptions, MergeOptions, SweepOptions
-from firnline.operations.sweep.run import preview, run_sweep
+from firnline.operations.sweep.run import WAITING, preview, run_sweep
 from firnline.state.snapshot import read_snapshot
 from firnline.store.access import StoreAccess
 from firnline.store.base import Counters
@@ -33,6 +34,7 @@ from firnline.store.multipart import Upload, open_uploads
 from firnline.store.probe import forget
 from firnline.table import Table
 from tests.store.test_merge_accounting import opened
+from tests.support.commit_costs import CHECK
 from tests.support.world import SetClock
 from tools.s3server import S3Server, StoreRoot
 
@@ -129,12 +131,22 @@ def test_a_sweep_finds_what_a_dead_run_left(store_root: StoreRoot, tmp_path: Pat
     for key in orphans:
         table.store.put_new(key, b"half a part")
     assert preview(table, SweepOptions()).young == 3
-    report = run_sweep(later(table, 4 * DAY), SweepOptions(), RUN)
+    sleep(1.1)  # S3 states whole seconds
+    forget()
+    marked = run_sweep(later(table, 4 * DAY), SweepOptions(), RUN)
+    assert (marked.deleted, marked.left) == (0, {WAITING: 3}), "nothing was committed since"
+    # The base, `_data/`, `_probe/`, `_txn/` and `_prepared/`, and uploads; the mark.
+    listings = 7 if store_root.kind == "s3" else 6
+    assert marked.requests["list"] == listings + CHECK
+    assert marked.requests["put"] == 2 + 2
+    report = run_sweep(later(table, 8 * DAY), SweepOptions(), RUN)
     assert (report.orphans, report.deleted, report.bytes) == (3, 3, 33)
     assert report.requests["delete"] == (1 if store_root.kind == "s3" else 3)
-    assert report.requests["list"] == (8 if store_root.kind == "s3" else 6)
+    assert report.requests["list"] == listings + CHECK
+    assert report.requests["put"] == 2, "the fence"
     assert ids(store_root, tmp_path) == before
-    assert run_sweep(later(table, 4 * DAY), SweepOptions(), RUN).orphans == 0
+    again = run_sweep(later(table, 8 * DAY), SweepOptions(), RUN)
+    assert (again.orphans, again.requests["list"], again.requests["put"]) == (0, listings, 0)
 
 
 def s3_client(server: S3Server) -> Any:

@@ -73,9 +73,10 @@ def choose(
 
 
 def _emptied(snapshot: Snapshot, items: Iterable[LogObject], purged: int) -> dict[str, int]:
-    """Return the log files with half their markers or half their tombstones removable.
+    """Return the log files with half their markers, or half of all lines, removable.
 
-    With the approximate bytes that are left of each.
+    With the approximate bytes that are left of each. Half the tombstones are not enough: of a log
+    file of a thousand markers the only one would have all of them written again.
     """
     gone = {p for p, m in snapshot.parts.items() if m.tmb is not None and m.tmb <= purged}
     gone -= _listed_alive(snapshot, gone)
@@ -84,12 +85,10 @@ def _emptied(snapshot: Snapshot, items: Iterable[LogObject], purged: int) -> dic
     found: dict[str, int] = {}
     for item in items if gone else ():
         content = snapshot.contents[item.name.key]
-        kinds = [
-            [each.p in gone for each in kind] for kind in (content.markers, content.tombstones)
-        ]
-        if any(sum(kind) and 2 * sum(kind) >= len(kind) for kind in kinds):
-            left = [each for kind in kinds for each in kind]
-            found[item.name.key] = item.size * left.count(False) // len(left)
+        markers = [marker.p in gone for marker in content.markers]
+        lines = markers + [tombstone.p in gone for tombstone in content.tombstones]
+        if any(True in each and 2 * sum(each) >= len(each) for each in (markers, lines)):
+            found[item.name.key] = item.size * lines.count(False) // len(lines)
     return found
 
 

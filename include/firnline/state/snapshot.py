@@ -56,7 +56,7 @@ from firnline.log.schema_lines import (
     schema_of,
     standing,
 )
-from firnline.log.union import Past, combine, is_live, union_parts
+from firnline.log.union import Past, combine, first_folded, is_live, union_parts
 from firnline.paths import LogName, TablePaths
 from firnline.predicate.pruning import Pruner
 from firnline.predicate.tree import parse_json
@@ -492,33 +492,29 @@ def build(paths: TablePaths, log: LogRead, *, tolerant: bool = False) -> Snapsho
 
     Raises SchemaConflictError, DoubledRowsError, LogCorruptError.
     """
-    behind = fence.behind(log)
-    if behind:
-        listing, contents = _without(log.listing, behind), _without(log.contents, behind)
-        late = {key: log.listing[key] for key in behind}
-        found = _united(paths, replace(log, listing=listing, contents=contents), tolerant=tolerant)
-        parts = frozenset(m.p for key in behind for m in log.contents[key].markers if m.tmb is None)
-        found = replace(found, behind=late, behind_parts=parts - found.parts.keys())
-    else:
-        found = _united(paths, log, tolerant=tolerant)
+    late = fence.behind(log)
+    listing, contents = log.listing, log.contents
+    if late:
+        log = replace(log, listing=_without(listing, late), contents=_without(contents, late))
+    found = _united(paths, log, tolerant=tolerant)
     if not tolerant:
         found.refuse_doubled()
-    return found
+    if not late:
+        return found
+    parts = frozenset(m.p for key in late for m in contents[key].markers if m.tmb is None)
+    return replace(
+        found,
+        behind={key: listing[key] for key in late},
+        behind_parts=parts - found.parts.keys(),
+    )
 
 
 def _united(paths: TablePaths, log: LogRead, *, tolerant: bool) -> Snapshot:
     contents = [log.contents[name] for name in sorted(log.contents)]
-    tombstones: dict[str, int] = {}
-    deletes: dict[str, Delete] = {}
-    other: set[bytes] = set()
-    base = log.checkpoint
-    for content in contents if base is None else [base.content(), *contents]:
-        for tombstone in content.tombstones:
-            first = tombstones.get(tombstone.p, tombstone.t)
-            tombstones[tombstone.p] = min(tombstone.t, first)
-        deletes.update((d.id, d) for d in content.deletes)
-        other.update(content.other)
-    newest = log.mark
+    base, newest = log.checkpoint, log.mark
+    every = contents if base is None else [base.content(), *contents]
+    deletes = {d.id: d for content in every for d in content.deletes}
+    other = frozenset(line for content in every for line in content.other)
     seq = max((item.name.seq for item in log.listing.values()), default=0)
     times = _times(log.listing, deletes.values())
     ahead = dated.known(log.listing, other)
@@ -530,9 +526,9 @@ def _united(paths: TablePaths, log: LogRead, *, tolerant: bool) -> Snapshot:
         listing=log.listing,
         contents=log.contents,
         parts=parts,
-        log_tombstones=tombstones,
+        log_tombstones=first_folded(every),
         deletes=rows,
-        other=frozenset(other),
+        other=other,
         schema=schema,
         seq=seq,
         purged=newest.purged if newest is not None else 0,

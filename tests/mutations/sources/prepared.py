@@ -46,7 +46,7 @@ PREPARED = (
     Mutation(
         name="a sweep does not ask what somebody may approve",
         file="include/firnline/operations/sweep/plan.py",
-        old="        if orphan.key in waiting:\n",
+        old="        if orphan.key in undecided:\n",
         new="        if False:\n",
         breaks="What somebody approves after days has no objects any more.",
         caught_by=_UNIT,
@@ -55,7 +55,7 @@ PREPARED = (
     Mutation(
         name="a commit that never came is ended at once",
         file="include/firnline/operations/prepared/expiry.py",
-        old='            return "remove" if self._is_old(entry.closed) else None\n',
+        old='            return "remove" if passed and self._is_old(entry.closed) else None\n',
         new='            return "remove"\n',
         breaks="A commit that has read the statement before makes parts live that have no objects.",
         caught_by=_UNIT,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import msgspec
 import pytest
 
 from firnline.commit.append_log import LONGEST_MS
@@ -77,6 +78,16 @@ def test_one_that_was_folded_counts_through_the_transaction_that_folded_it() -> 
     early = append(11, 2)
     log = read(early, transaction(5, 20, folds=(early[0],), fence=Fence(3, 10)))
     assert behind(log) == frozenset()
+
+
+def test_a_part_that_only_folded_log_files_list_alive_is_dead() -> None:
+    """Who folded it has carried what lives: a log file that comes back brings nothing along."""
+    back, stays = append(11, 2), append(12, 3)
+    key, content = transaction(5, 20, folds=(back[0], stays[0]))
+    content = msgspec.structs.replace(content, markers=stays[1].markers)
+    state = build(PATHS, read(back, stays, (key, content)))
+    assert state.live.keys() == {m.p for m in stays[1].markers}
+    assert state.parts.keys() > state.live.keys()
 
 
 def test_a_transactions_log_file_that_comes_back_is_in_no_standing_list() -> None:

@@ -78,10 +78,10 @@ def run_clone(
     """Make a table at ``target`` that holds what readers of ``source`` see.
 
     Requests without the history: those of ``read_snapshot``, at most a GET for the properties (none
-    where the log says them), a LIST per 1,000 objects of the source's ``_data/``, six LIST and two
-    GET of the target, a copy (PUT) for each live part, three PUT and one DELETE, the probe of the
-    store. With it: a GET per log file of the source and five LIST, three LIST and two GET of the
-    target, a copy for each object, one PUT and one DELETE, the probe of the store, and a
+    where the log says them), a LIST per 1,000 objects of the source's ``_data/``, eight LIST and
+    two GET of the target, a copy (PUT) for each live part, three PUT and one DELETE, the probe of
+    the store. With it: a GET per log file of the source and five LIST, three LIST and two GET of
+    the target, a copy for each object, one PUT and one DELETE, the probe of the store, and a
     relocation. No byte of a part passes this machine.
 
     Args:

@@ -70,8 +70,8 @@ def run_downgrade(
     """Apply deletes, fold, and when it is time delete what is left over.
 
     Requests: those of ``take_base`` with all log files, per part with deletes pending one GET, at
-    most one upload and two PUTs, and two PUTs for the log file. Left-overs: DELETE per 1,000, one
-    GET of the birth record, and one PUT of it if it states other properties.
+    most one upload and two PUTs, and for the log file those of ``commit_whole``. Left-overs: DELETE
+    per 1,000, one GET of the birth record, and one PUT of it if it states other properties.
 
     Args:
         table: the table.

@@ -135,7 +135,8 @@ def commit_prepared(table: Table, change_id: str, run: RunIdentity) -> CommitRep
 
     Requests: those of ``take_base``, 1 GET and 1 HEAD of the statement, 1 HEAD per new part, four
     for the probe of the store, 1 PUT of the decision, for each base that it is committed on 1 LIST
-    of ``_prepared/``, those of ``commit`` (2 PUT without a rival) and 1 DELETE of the statement.
+    of ``_prepared/``, those of ``commit`` (2 PUT and 1 LIST without a rival) and 1 DELETE of the
+    statement.
 
     Args:
         table: the table.

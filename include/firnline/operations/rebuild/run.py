@@ -61,8 +61,8 @@ def run_rebuild(
 
     Requests: a LIST per 1,000 objects of ``_log/``, ``_txn/`` and ``_data/``, a GET per log file,
     per transaction and per object that none of them names, those of ``read_elsewhere``, four for
-    the probe of the store and two PUTs; a copy (PUT) for each part that a merge of another client
-    has to give back. A second run right after the first is refused.
+    the probe of the store and those of ``commit_whole``; a copy (PUT) for each part that a merge of
+    another client has to give back. A second run right after the first is refused.
 
     Args:
         table: the table.

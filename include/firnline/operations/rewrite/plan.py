@@ -15,7 +15,12 @@ from firnline.errors import UsageError
 from firnline.kernel.query.process import check_query
 from firnline.log.records import Marker
 from firnline.operations.kernel_tasks import Work
-from firnline.operations.merge.groups import FIXED_REQUESTS, LeftAlone, PlannedGroup
+from firnline.operations.merge.groups import (
+    COMMIT_REQUESTS,
+    FIXED_REQUESTS,
+    LeftAlone,
+    PlannedGroup,
+)
 from firnline.operations.options import RewriteOptions
 from firnline.operations.selection import NO_ROW, Selected, Verdict, select, select_whole
 from firnline.parquet.partition import span_of
@@ -102,7 +107,8 @@ class RewritePlan(ShownFigures):
         uploads = sum(
             1 if g.bytes <= _PUT_BYTES else 2 + g.bytes // _PUT_BYTES for g in self.groups
         )
-        return self.parts_in + uploads + FIXED_REQUESTS + 2 * (len(self.partitions) - 1)
+        more = COMMIT_REQUESTS * (len(self.partitions) - 1)
+        return self.parts_in + uploads + FIXED_REQUESTS + more
 
     def to_json(self) -> dict[str, Any]:
         """Plain data: totals, a row per partition, the reasons with their counts."""

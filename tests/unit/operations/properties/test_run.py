@@ -120,7 +120,7 @@ def test_the_first_append_of_a_table_does_not_outlive_what_any_sweep_leaves_alon
 def test_rows_of_an_acknowledged_delete_do_not_come_back_by_an_append_with_other_settings(
     tmp_path: Path,
 ) -> None:
-    world = world_of(append={"ttl": "1m"}, cleanup={"grace": "1s"}, sort_by=["id"])
+    world = world_of(append={"ttl": "1m"}, commit_ttl="1m", cleanup={"grace": "1s"}, sort_by=["id"])
     append(world.table, 1)
 
     def slowly() -> Iterator[pa.RecordBatch]:
