@@ -280,3 +280,7 @@ class SimIds:
     def uuid7(self, now_ms: int) -> str:
         """See ``Ids.uuid7``."""
         return format_uuid7(now_ms, self.world.next_id())
+
+    def secret(self) -> str:
+        """See ``Ids.secret``."""
+        return "00" * 32

@@ -300,6 +300,11 @@ class TablePaths:
         """Key of the file of primary keys of an erase (a UUIDv7), which exists while it runs."""
         return f"{self.erase_dir}{erase}{KEYS_SUFFIX}"
 
+    def parse_erase_keys(self, key: str) -> str | None:
+        """Return the erase of a file of keys; None for any other key."""
+        erase = key.removeprefix(self.erase_dir).removesuffix(KEYS_SUFFIX)
+        return erase if UUID7.fullmatch(erase) and key == self.erase_keys(erase) else None
+
     def erase_plan(self, erase: str) -> str:
         """Key of the plan of an erase, written before it commits."""
         return f"{self.erase_dir}{erase}{PLAN_SUFFIX}"
@@ -312,13 +317,18 @@ class TablePaths:
         """Key of the certificate that is written once everything it names is deleted."""
         return f"{self.erase_dir}{erase}{COMPLETE_SUFFIX}"
 
+    @property
+    def runs_dir(self) -> str:
+        """Key prefix of all records of completed runs, ending in ``/``."""
+        return self._dir("_runs")
+
     def run_dir(self, dag_id: str, run_id: str) -> str:
         """Key prefix of what says that a run of Airflow completed, ending in ``/``.
 
         A digest: a run's id may have any character, and any length.
         """
         digest = sha256(f"{dag_id}\0{run_id}".encode()).hexdigest()
-        return f"{self._dir('_runs')}{digest[:32]}/"
+        return f"{self.runs_dir}{digest[:32]}/"
 
     def run_record(self, dag_id: str, run_id: str, number: int) -> str:
         """Key of the record that the run completed, the first or ``number``-th time."""

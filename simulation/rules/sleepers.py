@@ -1,5 +1,7 @@
 """Rules of the fence (RFC 16), each of which can be switched off: sleepers find them."""
 
+# ruff: noqa: SLF001 - breaking what is private is what this module is for
+
 from __future__ import annotations
 
 import dataclasses

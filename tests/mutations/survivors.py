@@ -124,7 +124,7 @@ SURVIVORS: tuple[Survivor, ...] = (
     Survivor("state/health", "Watch._is_final", "before is None or before == txns -> before is None", "what has not changed is judged as before: one GET more"),
     Survivor("state/health", "_in_background", "isinstance(store, ObjectClient) and (not store.in_folder) -> False", "speed"),
     Survivor("state/health", "_in_background", "isinstance(store, ObjectClient) and (not store.in_folder) -> isinstance(store, ObjectClient)", "speed"),
-    Survivor("state/health", "old_objects", "_youngest_ms(meta) < before -> _youngest_ms(meta) <= before", "the very millisecond"),
+    Survivor("state/health", "old_objects", "dated.written_since(meta.key, meta.modified_ms, now) < now - longest -> dated.written_since(meta.key, meta.modified_ms, now) <= now - longest", "the very millisecond"),
     Survivor("state/health", "refuse_whole", "txns.newest > published -> txns.newest >= published", "speed: the transactions are read once more"),
     Survivor("state/health", "refuse_whole", "txns.newest > published -> True", "speed: the transactions are read once more"),
     Survivor("log/checkpoint", "_check_sum", "at < len(SUM) or data[at:at + len(ZEROS)] != b'%08x' % found -> data[at:at + len(ZEROS)] != b'%08x' % found", "without the text, the sum would have to stand in a Parquet file's first page header"),

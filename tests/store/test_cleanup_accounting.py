@@ -215,5 +215,32 @@ def test_a_store_that_does_not_answer_is_said_to_be_unavailable() -> None:
     assert isinstance(error, StoreUnavailableError)
 
 
-def test_other_stores_than_s3_have_no_uploads(tmp_path: Path) -> None:
-    assert open_uploads(f"file://{tmp_path}/t", None, Counters()) is None
+def test_a_folder_has_staged_files_instead_of_uploads(tmp_path: Path) -> None:
+    assert open_uploads("memory://bucket/t", None, Counters()) is None
+    counters = Counters()
+    found = open_uploads(f"file://{tmp_path}/t", None, counters)
+    assert found is not None
+    assert list(found.list("t/_data/")) == []
+    folder = tmp_path / "t" / "_data" / "c=1"
+    folder.mkdir(parents=True)
+    for name in ("x.parquet", "x.parquet#1", "y#z"):
+        (folder / name).write_bytes(b"half")
+    (upload,) = found.list("t/_data/")
+    assert (upload.key, upload.upload_id) == ("t/_data/c=1/x.parquet", "#1")
+    assert found.abort(upload) is None
+    assert found.abort(upload) is None
+    assert sorted(path.name for path in folder.iterdir()) == ["x.parquet", "y#z"]
+
+
+def test_a_sweep_takes_what_a_killed_process_had_staged_in_a_folder(tmp_path: Path) -> None:
+    root = StoreRoot("file", f"file://{tmp_path}/store")
+    table = merged(root, tmp_path / "scratch", 2)
+    folder = tmp_path / "store" / "t"
+    staged = [folder / "_data" / "x.parquet#1", folder / "_erase" / "y.keys.parquet#2"]
+    for path in staged:
+        path.parent.mkdir(exist_ok=True)
+        path.write_bytes(b"half")
+    assert run_sweep(table, SweepOptions(), RUN).young == 2
+    assert all(path.exists() for path in staged)
+    assert run_sweep(later(table, 4 * DAY), SweepOptions(), RUN).uploads_aborted == 2
+    assert not any(path.exists() for path in staged)

@@ -57,6 +57,9 @@ class CountedIds:
         self.count += 1
         return format_uuid7(now_ms, self.count)
 
+    def secret(self) -> str:
+        return f"{self.count:064x}"
+
 
 class MemoryStore:
     """An object store with create-only puts in a dictionary; ``objects`` is open to tests."""

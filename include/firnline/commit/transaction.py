@@ -352,7 +352,7 @@ def _draft(table: Table, base: Base, change: Change, run: RunIdentity, txn: str)
     others = waits(snapshot.properties, table.settings, now)
     listed_at = now - _age_ms(table, base.began_ms)
     passed = fence.raised(
-        snapshot.fence, snapshot.listing, listed_at - others.ended, _left(snapshot, keys)
+        snapshot.fence, snapshot.listing, listed_at, others.ended, _left(snapshot, keys)
     )
     folded = fold.fold(
         snapshot,

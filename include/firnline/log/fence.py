@@ -54,18 +54,28 @@ def without_lower(lines: Iterable[bytes]) -> list[bytes]:
     return [line for line in kept if _read(line) in (None, highest)]
 
 
+FIRST_MS = 24 * 3_600_000
+"""Least time before the first fence, ms: appends that have read no properties of the table go by
+times of their own, of at most 23 hours (``commit.append_log``)."""
+
+
 def raised(
-    fence: Fence, listing: Mapping[str, LogObject], before_ms: int, least: int | None
+    fence: Fence,
+    listing: Mapping[str, LogObject],
+    listed_ms: int,
+    ended_ms: int,
+    least: int | None = None,
 ) -> Fence:
     """Return the fence that a transaction may state.
 
     Args:
         fence: that of its base.
         listing: log files of its base.
-        before_ms: what began before a transaction has ended if that was published before this
-            time, unix ms by the store's clock.
+        listed_ms: wall clock from before that was listed.
+        ended_ms: time after which everything has ended that began before a transaction was there.
         least: smallest sequence of the appends that the transaction leaves unfolded; None: of none.
     """
+    before_ms = listed_ms - (ended_ms if fence.seq else max(ended_ms, FIRST_MS))
     passed = (
         Fence(item.name.seq, item.name.t)
         for item in listing.values()

@@ -218,6 +218,8 @@ class Snapshot(StateColumns):
     """What began before this transaction has ended (``log.fence``)."""
     behind: Mapping[str, LogObject] = field(default_factory=dict, repr=False)
     """Log files that exist and count for nobody; neither listing nor contents have them."""
+    behind_parts: frozenset[str] = field(default=frozenset(), repr=False)
+    """Parts that those log files bring."""
     _columns: dict[tuple[str, ...], PartColumns] = field(
         default_factory=dict, repr=False, compare=False
     )
@@ -497,7 +499,14 @@ def build(paths: TablePaths, log: LogRead, *, tolerant: bool = False) -> Snapsho
     found = _united(paths, log, tolerant=tolerant)
     if not tolerant:
         found.refuse_doubled()
-    return replace(found, behind={key: listing[key] for key in late}) if late else found
+    if not late:
+        return found
+    parts = frozenset(m.p for key in late for m in contents[key].markers if m.tmb is None)
+    return replace(
+        found,
+        behind={key: listing[key] for key in late},
+        behind_parts=parts - found.parts.keys(),
+    )
 
 
 def _united(paths: TablePaths, log: LogRead, *, tolerant: bool) -> Snapshot:

@@ -6,7 +6,7 @@ left. All other code uses ``read_snapshot``, which never continues without a fil
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 
 from firnline.errors import FirnlineError, LogCorruptError, SnapshotUnstableError
@@ -20,6 +20,9 @@ from firnline.paths import TablePaths
 from firnline.properties import record as birth
 from firnline.properties.record import PropertiesRecord
 from firnline.store.base import Store
+
+RESTARTS = frozenset({"clone", "downgrade", "rebuild"})
+"""Operations whose log file is the whole table."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +67,9 @@ class TxnSurvey:
     """Last-modified time of the object in unix ms, by transaction number."""
     links: dict[int, Link] = field(default_factory=dict)
     """Place of each transaction in the chain of digests, by number."""
+    standing: dict[int, tuple[int, ...] | None] = field(default_factory=dict)
+    """By number: the transactions on whose log files it was committed besides; None if it does not
+    say."""
 
     @property
     def newest(self) -> int:
@@ -117,7 +123,12 @@ def _read_all(
     return contents, broken, digests
 
 
-def survey_transactions(store: Store, paths: TablePaths, upto: int | None = None) -> TxnSurvey:
+def survey_transactions(
+    store: Store,
+    paths: TablePaths,
+    upto: int | None = None,
+    without: Collection[int] = (),
+) -> TxnSurvey:
     """Return the union of all transactions; memory is that of one snapshot.
 
     Requests: LIST (1,000 a page), and one GET per transaction.
@@ -126,6 +137,7 @@ def survey_transactions(store: Store, paths: TablePaths, upto: int | None = None
         store: store of the table.
         paths: paths of the table.
         upto: leave the content of later transactions out of the union.
+        without: numbers of transactions that are not read at all.
     """
     found = TxnSurvey()
     sizes: dict[str, int] = {}
@@ -136,6 +148,8 @@ def survey_transactions(store: Store, paths: TablePaths, upto: int | None = None
             found.strange.append(meta.key)
             continue
         found.born = True
+        if number in without:
+            continue
         sizes[meta.key] = meta.size
         if number:
             found.numbers.append(number)
@@ -160,6 +174,7 @@ def _take(found: TxnSurvey, key: str, data: bytes, paths: TablePaths, upto: int 
     content = codec.decode(header.log, log_file, paths)
     found.headers[header.seq] = header
     found.links[header.seq] = chain.link_of(data, header, log_file, content.x, paths)
+    found.standing[header.seq] = _standing(header, content)
     if upto is not None and header.seq > upto:
         return
     for marker in content.markers:
@@ -175,3 +190,9 @@ def _take(found: TxnSurvey, key: str, data: bytes, paths: TablePaths, upto: int 
         found.properties.append(PropertiesRecord(header.seq, header.t, header.properties))
     if content.x is not None:
         found.purged = max(found.purged, content.x.purged)
+
+
+def _standing(header: TxnHeader, content: LogContent) -> tuple[int, ...] | None:
+    if content.x is None or header.op in RESTARTS:
+        return ()  # a log file of its own, that carries everything
+    return content.x.standing

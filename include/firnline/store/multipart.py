@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
@@ -15,25 +14,21 @@ from firnline.errors import StoreAccessError, StoreError, StoreUnavailableError
 from firnline.paths import Root
 from firnline.store.access import StoreAccess
 from firnline.store.base import Counters
+from firnline.store.staged import StagedFiles
+from firnline.store.upload import OpenUploads, Upload
 
 _TRANSIENT = {408, 429, 500, 502, 503, 504}
 ATTEMPTS = 8
 """Attempts of a request with transient failures."""
-
-
-@dataclass(frozen=True, slots=True)
-class Upload:
-    """A multipart upload that was neither completed nor aborted."""
-
-    key: str
-    upload_id: str
-    began_ms: int
-    """Start of the upload by the store's clock, unix milliseconds."""
-
-    @property
-    def name(self) -> str:
-        """Name of the upload in lists of keys."""
-        return f"{self.key}?uploadId={self.upload_id}"
+__all__ = [
+    "ATTEMPTS",
+    "OpenUploads",
+    "Upload",
+    "Uploads",
+    "open_uploads",
+    "s3_client",
+    "translated",
+]
 
 
 class Uploads:
@@ -92,8 +87,8 @@ class _GoneError(StoreError):
 
 def open_uploads(
     root: str, access: StoreAccess | None, counters: Counters, attempts: int = ATTEMPTS
-) -> Uploads | None:
-    """Return the uploads of a table's bucket; None for a root that is not on S3.
+) -> OpenUploads | None:
+    """Return the uploads of a table's bucket, or the staged files of its folder; None elsewhere.
 
     Args:
         root: root URL of the table.
@@ -105,6 +100,8 @@ def open_uploads(
         StoreAccessError: no credentials.
     """
     parsed = Root.parse(root)
+    if parsed.scheme == "file":
+        return StagedFiles(parsed)
     if parsed.scheme != "s3":
         return None
     known = StoreAccess.from_env() if access is None else access

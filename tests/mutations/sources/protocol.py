@@ -336,9 +336,9 @@ PROTOCOL = (
     ),
     Mutation(
         name="a rebuild has a number below what parts came after",
-        file="include/firnline/operations/rebuild/run.py",
-        old="*(m.q or 0 for m in plan.live)])",
-        new="])",
+        file="include/firnline/operations/rebuild/inventory.py",
+        old='        *((part.q, f"part {key}") for key, part in owned),\n',
+        new="",
         breaks="Deletes after a rebuild do not hide rows that were there before it.",
         caught_by=("tests/unit/operations/rebuild/test_inventory.py",),
     ),

@@ -7,10 +7,12 @@ from dataclasses import replace
 import msgspec
 import pytest
 
+from firnline.commit.append_log import LONGEST_MS
 from firnline.commit.checkpoint import head_of
 from firnline.log.checkpoint import decode, encode
 from firnline.log.erases import EraseLink, erase_record
 from firnline.log.fence import (
+    FIRST_MS,
     NO_FENCE,
     Fence,
     behind,
@@ -121,18 +123,18 @@ def test_a_fold_keeps_the_highest_fence_alone() -> None:
 
 
 @pytest.mark.parametrize(
-    ("before_ms", "least", "fence"),
+    ("listed_ms", "least", "fence"),
     [
-        (100, None, Fence(1, 5)),  # nothing is older than that
-        (101, None, Fence(2, 12)),
-        (301, None, Fence(4, 14)),
-        (301, 4, Fence(4, 14)),
-        (301, 3, Fence(3, 13)),  # an append stays unfolded that read 3
-        (301, 1, Fence(1, 5)),
+        (150, None, Fence(1, 5)),  # nothing is older than that
+        (151, None, Fence(2, 12)),
+        (351, None, Fence(4, 14)),
+        (351, 4, Fence(4, 14)),
+        (351, 3, Fence(3, 13)),  # an append stays unfolded that read 3
+        (351, 1, Fence(1, 5)),
     ],
 )
 def test_a_transaction_raises_the_fence_to_the_newest_that_all_work_under_way_has_seen(
-    before_ms: int, least: int | None, fence: Fence
+    listed_ms: int, least: int | None, fence: Fence
 ) -> None:
     listing = {
         txn_key(seq, 10 + seq): LogObject(PATHS.parse_log(txn_key(seq, 10 + seq)), 1, modified)
@@ -140,4 +142,12 @@ def test_a_transaction_raises_the_fence_to_the_newest_that_all_work_under_way_ha
     }
     appended = PATHS.append_log(1, f"w-{TXN}1")
     listing[appended] = LogObject(PATHS.parse_log(appended), 1, 1)
-    assert raised(Fence(1, 5), listing, before_ms, least) == fence
+    assert raised(Fence(1, 5), listing, listed_ms, 50, least) == fence
+
+
+def test_the_first_fence_waits_for_appends_that_have_read_no_times_of_the_table() -> None:
+    key = txn_key(1, 10)
+    listing = {key: LogObject(PATHS.parse_log(key), 1, 100)}
+    assert raised(NO_FENCE, listing, 100 + FIRST_MS, 50) == NO_FENCE
+    assert raised(NO_FENCE, listing, 101 + FIRST_MS, 50) == Fence(1, 10)
+    assert LONGEST_MS < FIRST_MS

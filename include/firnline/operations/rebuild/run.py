@@ -59,10 +59,10 @@ def run_rebuild(
 ) -> RebuildReport:
     """Write a new log of a table.
 
-    Requests: a LIST per 1,000 objects of ``_log/``, ``_txn/``, ``_data/`` and ``_prepared/``, a GET
-    per log file, per prepared change, per transaction and per object that none of them names, four
-    for the probe of the store and those of ``commit_whole``; a copy (PUT) for each part that a
-    merge of another client has to give back. A second run right after the first is refused.
+    Requests: a LIST per 1,000 objects of ``_log/``, ``_txn/`` and ``_data/``, a GET per log file,
+    per transaction and per object that none of them names, those of ``read_elsewhere``, four for
+    the probe of the store and those of ``commit_whole``; a copy (PUT) for each part that a merge of
+    another client has to give back. A second run right after the first is refused.
 
     Args:
         table: the table.
@@ -74,7 +74,8 @@ def run_rebuild(
         NothingToDoError: the log is whole.
         UsageError: there is nothing to rebuild from.
         LogCorruptError: a log file or transaction that does not read has to be moved away first.
-        FindingsError: there are objects of which somebody has to decide; nothing was written.
+        FindingsError: there are objects of which somebody has to decide, or transactions are lost
+            and ``revive`` is not given; nothing was written.
         SchemaConflictError: two parts give one column different types.
         SnapshotUnstableError: the run stood still between its listings, again and again.
         CommitConflictError, CommitExpiredError, CommitUnknownError: see ``commit_whole``.
@@ -84,7 +85,7 @@ def run_rebuild(
     table = table.under(current(inventory.properties))
     done: tuple[int, ...] = ()
     if not options.dry_run:
-        _refuse_undecided(table, inventory)
+        _refuse_undecided(table, inventory, revive=options.revive)
         refuse_unsafe_store(table)
         copies = copy_inputs(table, inventory.plan)
         done = (_write(table, inventory, copies, run, began),)
@@ -98,8 +99,16 @@ def run_rebuild(
     )
 
 
-def _refuse_undecided(table: Table, inventory: Inventory) -> None:
+def _refuse_undecided(table: Table, inventory: Inventory, *, revive: bool) -> None:
     plan = inventory.plan
+    if plan.lost and not revive:
+        raise FindingsError(
+            f"the history of table {table.settings.name} is lost, or a part of it: {plan.lost}; "
+            "what those transactions deleted, erased, dropped or replaced may come back, in up to "
+            f"{counted(plan.doubtful, 'part')}",
+            next_step="restore the objects of _txn/ from a backup, or take the rows back with "
+            "--revive (see --dry-run); nothing was written",
+        )
     # With transactions and without parts it is a table whose last part was dropped and deleted.
     if plan.nothing_to_do and not plan.undecided and not inventory.history.newest:
         raise UsageError(
@@ -148,10 +157,10 @@ def _write(
 ) -> int:
     history, plan, listing = inventory.history, inventory.plan, inventory.log.listing
     logs = [item.name for item in listing.values()]
-    base = max([history.newest, *(n.seq for n in logs), *(m.q or 0 for m in plan.live)])
+    base = max([history.newest, history.named, *(n.seq for n in logs)])
     t = time_after(logs, table.clock.now_ms(), history.newest_t + 1)
     seq, txn = base + 1, table.ids.uuid7(table.clock.now_ms())
-    lost = [_lost(history.parts[path], t) for path in plan.missing]
+    lost = [_lost(history.parts[path], t) for path in (*plan.missing, *plan.buried)]
     lost += [_taken_back(marker, t) for marker in plan.taken_back]
     live = [*(_landed(m, t) for m in plan.live), *(msgspec.structs.replace(m, t=t) for m in copies)]
     content = LogContent(

@@ -10,7 +10,6 @@ from typing import Literal
 
 import msgspec
 
-from firnline.ids import uuid7_time_ms
 from firnline.log import dated
 from firnline.log.reader import LogObject
 from firnline.log.records import LogContent, Marker
@@ -18,7 +17,9 @@ from firnline.log.schema_changes import AS_IT_IS, PartColumns
 from firnline.parquet.footers import FooterFacts
 from firnline.paths import TablePaths, path_columns
 from firnline.state import v1_view
+from firnline.state.effect import Ineffective
 from firnline.state.health import unknown_parts
+from firnline.state.history import by_whom
 from firnline.state.snapshot import Snapshot
 from firnline.state.survey import LogSurvey, TxnSurvey
 from firnline.store.base import ObjectMeta
@@ -193,7 +194,7 @@ def check_transactions(
     *,
     unpublished: bool,
 ) -> None:
-    """Report transactions that do not read, gaps, and those that the log does not know."""
+    """Report transactions that do not read, gaps, and those of the future."""
     for key in txns.strange:
         found.add(
             "warning", "txn-strange-object", key, "lies under _txn/ and is no transaction",
@@ -220,10 +221,10 @@ def check_transactions(
             "is committed and its log file does not stand under _log/ yet",
             "nothing: readers see it, and whoever commits next publishes it",
         )  # fmt: skip
-    _check_known(found, txns, snapshot)
 
 
-def _check_known(found: Findings, txns: TxnSurvey, snapshot: Snapshot) -> None:
+def check_unknown(found: Findings, txns: TxnSurvey, snapshot: Snapshot) -> None:
+    """Report parts of transactions that count, which the log does not know, or has alive."""
     missing, revived = unknown_parts(snapshot.parts, txns)
     for path in missing:
         found.add(
@@ -234,6 +235,27 @@ def _check_known(found: Findings, txns: TxnSurvey, snapshot: Snapshot) -> None:
         found.add(
             "error", "log-misses-tombstone", path, "was replaced by a transaction, and the log "
             "has it alive: a log file was lost", _REBUILD,
+        )  # fmt: skip
+
+
+def check_effect(
+    found: Findings, ineffective: Mapping[int, Ineffective], txns: TxnSurvey, paths: TablePaths
+) -> None:
+    """Report transactions that never took effect, although their runs may have said so.
+
+    Args:
+        found: takes what is found.
+        ineffective: the transactions that never took effect.
+        txns: all transactions.
+        paths: of the table.
+    """
+    for seq, one in sorted(ineffective.items()):
+        header = txns.headers[seq]
+        found.add(
+            "warning", "txn-without-effect", paths.txn(seq), one.reason,
+            f"nothing of it is in the table and no rebuild takes it in; its run was to "
+            f"{header.op} ({by_whom(header.run)}): look whether it has to run again, and then move "
+            "the object away",
         )  # fmt: skip
 
 
@@ -349,7 +371,7 @@ class _Walk:
             self.counted.prepared += 1
             return
         if marker is None:
-            since = dated.named_since(_name_time(meta.key), meta.modified_ms, now_ms)
+            since = dated.written_since(meta.key, meta.modified_ms, now_ms)
             if since < now_ms - orphan_grace:
                 self.orphans.add(meta.key, meta.size)
             else:
@@ -430,15 +452,6 @@ def _tell_sums(found: Findings, walk: _Walk, gone: _Sum) -> None:
             f"and in all {gone.count} dead parts are deleted, and the log does not say so yet: "
             "states of the table before that cannot be read", "run `firnline cleanup`",
         )  # fmt: skip
-
-
-def _name_time(key: str) -> int | None:
-    """Return the time in a part's own name, unix ms; None when it has none."""
-    name = key.rpartition("/")[2].removesuffix(".parquet")
-    try:
-        return uuid7_time_ms(name)
-    except ValueError:
-        return None
 
 
 _NULL = '"NULL"'

@@ -6,7 +6,7 @@ command line and the DAG. A run that stood still between its listings looks agai
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
@@ -43,18 +43,20 @@ from firnline.operations.verify.plan import (
     FooterCheck,
     Severity,
     check_behind,
+    check_effect,
     check_leftovers,
     check_log,
     check_lost,
     check_objects,
     check_transactions,
+    check_unknown,
     check_v1,
 )
 from firnline.operations.verify.rows import RowsChecked, check_rows, chosen
 from firnline.parquet.footers import FooterFacts, FooterTask, FooterWanted, many_facts
 from firnline.properties.in_force import IDENTITY, current, differences, waits
 from firnline.shown import ShownFigures
-from firnline.state import health
+from firnline.state import effect, health
 from firnline.state.snapshot import Snapshot, build, read_snapshot
 from firnline.state.survey import LogSurvey, TxnSurvey, survey_log, survey_transactions
 from firnline.state.witness import (
@@ -216,8 +218,11 @@ def _look(run: _Run, seen: _Witnesses, time: InTime) -> _Look:
     log = survey_log(table.store, table.paths)
     published = LogRead(log.listing, log.contents)
     snapshot = run.read(published)
-    run.table = run.in_force(snapshot, time)
-    txns = survey_transactions(table.store, table.paths, upto=snapshot.seq)
+    run.table, run.seq = run.in_force(snapshot, time), snapshot.seq
+    every = survey_transactions(table.store, table.paths, upto=snapshot.seq)
+    ineffective = effect.ineffective(log, every, table.paths)
+    never = effect.never_effective(ineffective)
+    txns = run.without(every, never)
     now = table.clock.now_ms()
     check_log(found, log, snapshot.log_tombstones, now)
     others = waits(snapshot.properties, run.table.settings, now)
@@ -225,8 +230,10 @@ def _look(run: _Run, seen: _Witnesses, time: InTime) -> _Look:
     check_behind(found, snapshot)
     newest = _judge(table, run, log, txns).unpublished
     check_transactions(found, txns, snapshot, table.paths, now, unpublished=newest is not None)
-    check_chain(found, txns, log, table.paths)
-    check_witnesses(found, txns, seen.transactions, table.paths)
+    check_unknown(found, run.without(every, ineffective), snapshot)
+    check_effect(found, never, every, table.paths)
+    check_chain(found, every, log, table.paths)
+    check_witnesses(found, every, seen.transactions, table.paths)
     check_certificates(found, certificates, txns, snapshot, began - others.commit_ttl)
     v1_parts = check_v1(found, snapshot) if (whole := not log.broken and run.readable) else None
     check_doubled(found, snapshot, table.settings.name)
@@ -293,6 +300,8 @@ class _Run:
     table: Table
     metrics: RunMetrics
     found: Findings
+    seq: int = 0
+    """Newest transaction of the log."""
     readable: bool = True
     """True if the log files that read give one state."""
 
@@ -316,6 +325,13 @@ class _Run:
             "error", kind, self.table.paths.log_dir, f"does not read as a whole: {error.message}",
             error.next_step,
         )  # fmt: skip
+
+    def without(self, txns: TxnSurvey, ineffective: Collection[int]) -> TxnSurvey:
+        """Return the transactions without those of some numbers; reads them again if there are."""
+        if not ineffective:
+            return txns
+        store, paths = self.table.store, self.table.paths
+        return survey_transactions(store, paths, upto=self.seq, without=frozenset(ineffective))
 
     def in_force(self, snapshot: Snapshot, time: InTime) -> Table:
         """Return the table under its own properties; settings that differ are findings."""

@@ -392,7 +392,7 @@ def test_a_rebuild_never_brings_in_what_is_only_prepared(tmp_path: Path) -> None
     for key in [key for key in world.store.objects if "/_log/" in key or "/_txn/" in key]:
         del world.store.objects[key]
     before = {key for key in world.store.objects if "/_data/" in key}
-    report = run_rebuild(world.table, RebuildOptions(include=("*",)), RUN)
+    report = run_rebuild(world.table, RebuildOptions(include=("*",), revive=True), RUN)
     assert report.plan["parts"] == 1
     assert len(before) == 2
     assert rows(world) == [(1, 1), (1, 2), (1, 3)]
