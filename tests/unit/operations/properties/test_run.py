@@ -274,7 +274,7 @@ def test_an_append_that_began_by_the_longer_ttl_lands_and_its_deleted_rows_stay_
     assert seen(under(world)) == [1, 3, 4, 5]
     last = 5
     # Sizes decide when a log file is folded, and what carries the record counts from then on.
-    while read_snapshot(world.store, world.table.paths).deletes and last < 20:
+    while read_snapshot(world.store, world.table.paths).deletes and last < 12:
         last += 1
         world.clock.advance(7 * HOUR)
         append(short, last)
