@@ -22,7 +22,7 @@ from firnline.commit.keys import refuse_beneath, refuse_between
 from firnline.errors import CommitConflictError, CommitExpiredError, CommitUnknownError, StoreError
 from firnline.log import chain, codec, dated, fence, txn_file
 from firnline.log.erases import EraseLink, erase_record, link_after
-from firnline.log.fence import Fence, fence_record
+from firnline.log.fence import Stated, fence_record
 from firnline.log.reader import LogObject, LogRead, list_log, time_after
 from firnline.log.records import Delete, LogContent, Marker, TxnMark, marker_json
 from firnline.log.schema_changes import line_now, split
@@ -352,7 +352,7 @@ def _draft(table: Table, base: Base, change: Change, run: RunIdentity, txn: str)
     others = waits(snapshot.properties, table.settings, now)
     listed_at = now - _age_ms(table, base.began_ms)
     passed = fence.raised(
-        snapshot.fence, snapshot.listing, listed_at, others.ended, _left(snapshot, keys)
+        snapshot.other, snapshot.listing, listed_at, others.ended, _left(snapshot, keys)
     )
     folded = fold.fold(
         snapshot,
@@ -361,7 +361,7 @@ def _draft(table: Table, base: Base, change: Change, run: RunIdentity, txn: str)
         own=frozenset(m.p for m in own),
         purged=purged,
         delete_cutoff=now - others.late_append,
-        fence=passed,
+        fence=passed.fence,
     )
     content = LogContent(
         t=t,
@@ -408,10 +408,10 @@ def _header(
     )
 
 
-def _others(folded: Sequence[bytes], erase: EraseLink | None, passed: Fence) -> Sequence[bytes]:
+def _others(folded: Sequence[bytes], erase: EraseLink | None, passed: Stated) -> Sequence[bytes]:
     """Return the extension records that are carried along, with those of the transaction itself."""
     own = [] if erase is None else [erase_record(erase)]
-    own += [fence_record(passed)] if passed.seq else []
+    own += [fence_record(passed)] if passed.seq or passed.next else []
     return without_superseded([*folded, *own]) if own else folded
 
 

@@ -1,13 +1,14 @@
 """The fence: whatever began before this transaction has ended (docs/format.md, "The fence").
 
-``{"fence":{"seq":…,"t":…}}`` is an extension record of the log: number and time of a transaction
-that is older than every operation under way can be. A process that slept, and continues with what
-began before it, finds that it is too late; what it writes all the same counts for nobody.
+``{"fence":{"seq":…,"t":…,"next":[…]}}`` is an extension record of the log: number and time of a
+transaction that is older than every operation under way can be, and those that follow. A process
+that slept, and continues with what began before it, finds that it is too late; what it writes all
+the same counts for nobody.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -30,58 +31,107 @@ class Fence(msgspec.Struct, frozen=True, order=True):
 NO_FENCE = Fence()
 
 
+class Candidate(msgspec.Struct, frozen=True, order=True, array_like=True):
+    """A transaction that becomes the fence once it is old enough.
+
+    Its log file may be folded and deleted by then, and with it what shows its age.
+    """
+
+    seq: int
+    t: int
+    """Its time, unix ms."""
+    seen_ms: int
+    """Last-modified time of its log file by the store's clock, unix ms."""
+
+
+class Stated(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What a transaction states of the fence."""
+
+    seq: int = 0
+    t: int = 0
+    next: tuple[Candidate, ...] = ()
+    """By number."""
+
+    @property
+    def fence(self) -> Fence:
+        """The fence alone."""
+        return Fence(self.seq, self.t)
+
+    @property
+    def place(self) -> tuple[Fence, int, int]:
+        """Place among the records of a log: a transaction states all that its base does."""
+        return (self.fence, max((c.seq for c in self.next), default=0), len(self.next))
+
+
 class _Record(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    fence: Fence
+    fence: Stated
 
 
 _DECODE = msgspec.json.Decoder(_Record).decode
 
 
-def fence_record(fence: Fence) -> bytes:
+def fence_record(fence: Fence | Stated) -> bytes:
     """Return the record of a fence as a line."""
-    return msgspec.json.encode(_Record(fence))
+    stated = Stated(fence.seq, fence.t) if isinstance(fence, Fence) else fence
+    return msgspec.json.encode(_Record(stated))
 
 
 def fence_of(lines: Iterable[bytes]) -> Fence:
     """Return the highest fence that extension records of any kind state."""
-    return max((found for found in map(_read, lines) if found is not None), default=NO_FENCE)
+    return max((found.fence for found in _records(lines)), default=NO_FENCE)
 
 
 def without_lower(lines: Iterable[bytes]) -> list[bytes]:
     """Return the records without those of fences that are lower than another one."""
     kept = list(lines)
-    highest = fence_of(kept)
+    highest = max(_records(kept), key=lambda found: found.place, default=None)
     return [line for line in kept if _read(line) in (None, highest)]
 
 
 FIRST_MS = 24 * 3_600_000
 """Least time before the first fence, ms: appends that have read no properties of the table go by
 times of their own, of at most 23 hours (``commit.append_log``)."""
+_CANDIDATES = 8
+"""Candidates, so that the fence is at most an eighth older than it has to be."""
+_MOST = 2 * _CANDIDATES
+"""Candidates that are stated at most, if a clock that is far behind takes none of them for old."""
 
 
 def raised(
-    fence: Fence,
+    lines: Iterable[bytes],
     listing: Mapping[str, LogObject],
     listed_ms: int,
     ended_ms: int,
     least: int | None = None,
-) -> Fence:
-    """Return the fence that a transaction may state.
+) -> Stated:
+    """Return the fence that a transaction may state, and the candidates for those after it.
 
     Args:
-        fence: that of its base.
+        lines: extension records of its base.
         listing: log files of its base.
         listed_ms: wall clock from before that was listed.
         ended_ms: time after which everything has ended that began before a transaction was there.
         least: smallest sequence of the appends that the transaction leaves unfolded; None: of none.
     """
+    known = list(lines)
+    fence = fence_of(known)
+    named = (i for i in listing.values() if i.name.seq)
+    shown = {Candidate(item.name.seq, item.name.t, item.modified_ms) for item in named}
+    candidates = shown.union(*(found.next for found in _records(known)))
     before_ms = listed_ms - (ended_ms if fence.seq else max(ended_ms, FIRST_MS))
-    passed = (
-        Fence(item.name.seq, item.name.t)
-        for item in listing.values()
-        if item.name.seq and item.modified_ms < before_ms
-    )
-    return max([fence, *(each for each in passed if least is None or each.seq <= least)])
+    passed = (Fence(c.seq, c.t) for c in candidates if c.seen_ms < before_ms)
+    fence = max([fence, *(each for each in passed if least is None or each.seq <= least)])
+    later = sorted(c for c in candidates if c.seq > fence.seq)
+    return Stated(fence.seq, fence.t, _apart(later, ended_ms // _CANDIDATES))
+
+
+def _apart(later: Iterable[Candidate], ms: int) -> tuple[Candidate, ...]:
+    """Return the first of some candidates, and of the others those that came so much later."""
+    kept: list[Candidate] = []
+    for candidate in later:
+        if not kept or candidate.seen_ms - kept[-1].seen_ms >= ms:
+            kept.append(candidate)
+    return tuple(kept[:_MOST])
 
 
 def behind(log: LogRead) -> frozenset[str]:
@@ -143,7 +193,11 @@ def least_unfolded(log: LogRead, folds: Iterable[str]) -> int | None:
     return min((first for first in firsts if first is not None), default=None)
 
 
-def _read(line: bytes) -> Fence | None:
+def _records(lines: Iterable[bytes]) -> Iterator[Stated]:
+    return (found for found in map(_read, lines) if found is not None)
+
+
+def _read(line: bytes) -> Stated | None:
     """Parse a line; None for a record of another kind, or in the form of a later version."""
     if not line.startswith(b'{"fence"'):
         return None

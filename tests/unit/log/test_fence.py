@@ -142,12 +142,31 @@ def test_a_transaction_raises_the_fence_to_the_newest_that_all_work_under_way_ha
     }
     appended = PATHS.append_log(1, f"w-{TXN}1")
     listing[appended] = LogObject(PATHS.parse_log(appended), 1, 1)
-    assert raised(Fence(1, 5), listing, listed_ms, 50, least) == fence
+    lines = [fence_record(Fence(1, 5))]
+    assert raised(lines, listing, listed_ms, 50, least).fence == fence
 
 
 def test_the_first_fence_waits_for_appends_that_have_read_no_times_of_the_table() -> None:
     key = txn_key(1, 10)
     listing = {key: LogObject(PATHS.parse_log(key), 1, 100)}
-    assert raised(NO_FENCE, listing, 100 + FIRST_MS, 50) == NO_FENCE
-    assert raised(NO_FENCE, listing, 101 + FIRST_MS, 50) == Fence(1, 10)
+    assert raised([], listing, 100 + FIRST_MS, 50).fence == NO_FENCE
+    assert raised([], listing, 101 + FIRST_MS, 50).fence == Fence(1, 10)
     assert LONGEST_MS < FIRST_MS
+
+
+def test_a_transaction_becomes_the_fence_though_its_log_file_is_gone_by_then() -> None:
+    """Log files that are folded stay for the grace, which may be shorter than that."""
+    hour = 3_600_000
+    lines: list[bytes] = [fence_record(Fence(1, 1))]
+    fences: list[int] = []
+    for seq in range(2, 200):
+        now = seq * hour
+        key = txn_key(seq % 10, now)  # the number in the name is replaced below
+        name = replace(PATHS.parse_log(key), seq=seq)
+        stated = raised(lines, {key: LogObject(name, 1, now)}, now + hour, 40 * hour)
+        lines = without_superseded([*lines, fence_record(stated)])
+        fences.append(seq - stated.seq)
+        assert len(stated.next) <= 10
+    assert len(lines) == 1
+    assert max(fences[60:]) <= 40 + 40 // 8 + 1
+    assert min(fences[60:]) >= 40

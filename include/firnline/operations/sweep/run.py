@@ -257,7 +257,7 @@ def _passed(base: Base, began_ms: int, ended_ms: int) -> Passed:
     Requests: 1 LIST of ``_txn/`` after the fence.
     """
     table, snapshot = base.table, base.snapshot
-    fence = raised(snapshot.fence, snapshot.listing, began_ms, ended_ms)
+    fence = raised(snapshot.other, snapshot.listing, began_ms, ended_ms).fence
     start = table.paths.txn(fence.seq - 1) if fence.seq else None
     made = {
         table.paths.parse_txn(meta.key): meta.modified_ms
