@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from firnline.operations.verify.plan import TXN_KEPT, Findings, rebuilt
+from firnline.operations.cleanup.plan import TXN_KEPT
+from firnline.operations.verify.plan import Findings, rebuilt
 from firnline.paths import TablePaths
 from firnline.state.survey import LogSurvey, TxnSurvey
 from firnline.state.witness import Witness

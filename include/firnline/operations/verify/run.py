@@ -35,6 +35,7 @@ from firnline.operations.verify.foreign import (
     rows_of_inputs,
 )
 from firnline.operations.verify.history import check_chain, check_witnesses
+from firnline.operations.verify.logs import check_behind, check_leftovers, check_log, check_lost
 from firnline.operations.verify.mirrors import check_mirrors
 from firnline.operations.verify.plan import (
     Counted,
@@ -42,11 +43,7 @@ from firnline.operations.verify.plan import (
     Findings,
     FooterCheck,
     Severity,
-    check_behind,
     check_effect,
-    check_leftovers,
-    check_log,
-    check_lost,
     check_objects,
     check_transactions,
     check_unknown,
