@@ -1,0 +1,271 @@
+"""Operations that commit: a merge, a lazy delete, an eager one, a mark, and the end of a clean-up.
+
+Stands for ``commit.base.take_base``, ``commit.transaction.commit``, ``store.create.create`` and
+``commit.outputs``; ``look`` is rule F3 of RFC 16.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+from simulation.model.drafts import Base, Change, draft
+from simulation.model.files import Marker, Ref, Snap
+from simulation.model.world import Process, State, Step, World
+
+Plan = Callable[[World, Snap, str], Change | None]
+
+
+def merge(world: World, snap: Snap, who: str) -> Change | None:
+    """Plan a merge of all live parts into one (``operations.merge``)."""
+    if not snap.live or all(part.startswith("output") for part in snap.live):
+        return None
+    rows = frozenset[str]().union(*(snap.shown(m) for m in snap.live.values()))
+    q = snap.seq
+    if "new parts have the sequence of their own transaction" in world.off:
+        q = snap.seq + 1000
+    return Change(tuple(sorted(snap.live)), (Marker(f"output of {who}", q, frozenset(), rows),))
+
+
+def delete(world: World, _snap: Snap, _who: str) -> Change | None:
+    """Plan a lazy delete: a record and nothing else (``operations.delete``)."""
+    return Change(hides=world.scenario.hides)
+
+
+def mark(_world: World, _snap: Snap, _who: str) -> Change | None:
+    """Plan a transaction that changes nothing, as of ``properties`` or a sweep."""
+    return Change()
+
+
+def steps(plan: Plan) -> Callable[[World, State, int], Iterator[Step]]:
+    """Return the steps of an operation that commits once."""
+
+    def act(world: World, state: State, number: int) -> Iterator[Step]:
+        at = state.processes[number].at
+        if at in ("begin", "rebase"):
+            yield from _take_base(world, state, number, plan)
+        elif at in STEPS:
+            yield from STEPS[at](world, state, number)
+
+    return act
+
+
+def unpublished(state: State, seq: int) -> Ref | None:
+    """Return the transaction after a log's newest one."""
+    return state.txn(seq + 1)
+
+
+def _take_base(world: World, state: State, number: int, plan: Plan) -> Iterator[Step]:
+    """List ``_log/``, read it, list ``_txn/`` after its newest transaction, and plan."""
+    p, who = state.processes[number], world.name(number)
+    snap = world.read(state.log)
+    waiting = unpublished(state, snap.seq)
+    if waiting is not None:
+        held = p._replace(at=f"publish before {p.at}", file=waiting, listing=((waiting, state.tick),))
+        yield f"{who} reads the table and finds {waiting} unpublished", state.now(number, held)
+        return
+    if p.at == "begin":
+        change = plan(world, snap, who)
+        if change is None:
+            yield f"{who} finds nothing to do", state.now(number, Process("nothing"))
+            return
+        p = p._replace(base=snap.seq, began=state.tick)
+        if change.adds:
+            p = p._replace(out=change.adds[0], ripe=change.kills)
+    else:
+        change = _again(p, world)
+        refused = _refusal(world, snap, p, change)
+        if refused:
+            yield f"{who} reads the table again: {refused}", _give_up(world, state, number)
+            return
+    base = Base(state.log, snap, state.tick, world.off)
+    after = "write" if p.at == "begin" and change.adds else "put"
+    made = draft(base, change, who, state.tick)
+    ready = p._replace(at=after, file=made, listing=())
+    yield (
+        f"{who} reads the table as of {snap.newest} and prepares {made}",
+        state.now(number, ready),
+    )
+
+
+def _again(p: Process, world: World) -> Change:
+    """Return the change of a process that commits it on another base."""
+    assert p.file is not None
+    if p.out is not None:
+        return Change(p.ripe, (p.out,))
+    return Change(hides=world.scenario.hides if _hides(p.file) else None)
+
+
+def _hides(file: Ref) -> bool:
+    return any(r.seq == file.seq for r in file.file.records)
+
+
+def _refusal(world: World, snap: Snap, p: Process, change: Change) -> str:
+    """Stands for ``transaction._refuse_conflict`` and for the fence (F3) on a base."""
+    fenced = "a committer does not go by the fence of its base" not in world.off
+    if fenced and snap.fence > p.base:
+        return f"its fence is {snap.fence}, and it began on transaction {p.base}"
+    if "no conflict check" not in world.off and not {*change.kills} <= {*snap.live}:
+        return "what it replaces was replaced"
+    return ""
+
+
+def _give_up(world: World, state: State, number: int) -> State:
+    """Return the state after an operation that has failed: its outputs go, or stay as unknown."""
+    p = state.processes[number]
+    if p.out is None:
+        return state.now(number, Process("failed"))
+    careful = "who has sent a put may delete its outputs all the same" not in world.off
+    if p.sent and careful:
+        return state.now(number, Process("unknown"))
+    return state.now(number, Process("drop outputs", out=p.out))
+
+
+def _publish_first(world: World, state: State, number: int) -> Iterator[Step]:
+    """Create the log file of another's transaction (``commit.base.publish``)."""
+    p, who = state.processes[number], world.name(number)
+    assert p.file is not None
+    read_at = p.listing[0][1]
+    back = p._replace(at=p.at.removeprefix("publish before "), listing=())
+    yield from _publishing(world, state, number, (who, p.file, read_at), back)
+
+
+def _publishing(
+    world: World, state: State, number: int, what: tuple[str, Ref, int], after: Process
+) -> Iterator[Step]:
+    who, file, read_at = what
+    late = state.tick > read_at and "a publisher never is too late" not in world.off
+    if late:
+        yield f"{who} is too late to publish {file}", state.now(number, after)
+    if not late or world.scenario.sleepers:
+        slept = ", having slept since its look at the clock" if late else ""
+        yield f"{who} puts {file} into the log{slept}", state.put_log(file).now(number, after)
+
+
+def _write(world: World, state: State, number: int) -> Iterator[Step]:
+    """Upload the output (``operations.kernel_tasks``)."""
+    p, who = state.processes[number], world.name(number)
+    assert p.out is not None
+    yield f"{who} uploads {p.out.part}", state.put_part(p.out.part).now(number, p._replace(at="put"))
+
+
+def _put(world: World, state: State, number: int) -> Iterator[Step]:
+    """Create-only put of ``_txn/{n+1}`` (``transaction._create_transaction``)."""
+    p, who = state.processes[number], world.name(number)
+    assert p.file is not None
+    late = world.late(state, p) and "no commit_ttl" not in world.off
+    if late:
+        yield f"{who} notices that commit_ttl is over", _give_up(world, state, number)
+        if not world.scenario.sleepers:
+            return
+    slept = ", having slept since its look at the clock" if late else ""
+    if state.txn(p.file.seq) is not None:
+        yield (
+            f"{who} puts {p.file}{slept}: exists already",
+            state.now(number, p._replace(at="read back")),
+        )
+        return
+    stored = state.put_txn(p.file)
+    yield f"{who} puts {p.file}{slept}", stored.now(number, p._replace(at="look"))
+    if world.scenario.lost_answers:
+        lost = p._replace(at="read back", sent=True)
+        if "an unknown commit counts as failed" in world.off:
+            lost = Process("drop outputs" if p.out else "failed", out=p.out)
+        yield f"{who} puts {p.file}{slept}, and its answer is lost", stored.now(number, lost)
+
+
+def _read_back(world: World, state: State, number: int) -> Iterator[Step]:
+    """Get the object under the number (``store.create.create``)."""
+    p, who = state.processes[number], world.name(number)
+    assert p.file is not None
+    found = state.txn(p.file.seq)
+    if found is None:
+        yield f"{who} reads {p.file} back: nothing is there", state.now(number, p._replace(at="put"))
+    elif found is p.file and "'exists already' always is a rival" not in world.off:
+        yield f"{who} reads its own {p.file} back", state.now(number, p._replace(at="look"))
+    else:
+        yield f"{who} finds that {found} has the number", state.now(number, p._replace(at="rebase"))
+
+
+def _look(world: World, state: State, number: int) -> Iterator[Step]:
+    """List ``_txn/`` after j - 2: has the transaction taken effect? (F3)"""
+    p, who = state.processes[number], world.name(number)
+    assert p.file is not None
+    seq = p.file.seq
+    verdict = "done"
+    if "a committer does not look after its put" not in world.off:
+        verdict = _verdict(world, state, p.file)
+    if verdict == "done":
+        done = p._replace(at="publish", listing=((p.file, state.tick),), ripe=(), sent=False)
+        yield f"{who} reports {p.file} as done", state.now(number, done)
+    elif verdict == "unknown":
+        ended = Process("unknown")
+        yield f"{who} finds later ones and no transaction {seq + 1}: unknown", state.now(number, ended)
+    else:
+        yield f"{who} finds that {p.file} has not happened", _give_up(world, state, number)
+
+
+def _verdict(world: World, state: State, file: Ref) -> str:
+    later = [f for f, _ in state.txns if f.seq > file.seq]
+    if not later:
+        return "done"
+    following = state.txn(file.seq + 1)
+    if following is not None:
+        return "done" if following.file.before == file.name else "not"
+    literal = "what has no next transaction has not happened" in world.off
+    return "not" if literal else "unknown"
+
+
+def _publish_own(world: World, state: State, number: int) -> Iterator[Step]:
+    p, who = state.processes[number], world.name(number)
+    assert p.file is not None
+    done = Process("done", file=p.file, out=p.out)
+    yield from _publishing(world, state, number, (who, p.file, p.listing[0][1]), done)
+
+
+def _drop(world: World, state: State, number: int) -> Iterator[Step]:
+    """Delete the outputs of a run that has failed (``commit.outputs.Outputs.delete``)."""
+    p, who = state.processes[number], world.name(number)
+    assert p.out is not None
+    gone = state.without(frozenset({p.out.part}))
+    yield f"{who} deletes {p.out.part}", gone.now(number, Process("failed"))
+
+
+STEPS: dict[str, Callable[[World, State, int], Iterator[Step]]] = {
+    "publish before begin": _publish_first,
+    "publish before rebase": _publish_first,
+    "write": _write,
+    "put": _put,
+    "read back": _read_back,
+    "look": _look,
+    "publish": _publish_own,
+    "drop outputs": _drop,
+}
+
+
+def rival(plan: Plan, times: int) -> Callable[[World, State, int], Iterator[Step]]:
+    """Return the steps of a process that commits, publishes and begins again, each time at once."""
+
+    def act(world: World, state: State, number: int) -> Iterator[Step]:
+        p, who = state.processes[number], world.name(number)
+        if p.left == times:
+            return
+        snap = world.read(state.log)
+        waiting = unpublished(state, snap.seq)
+        if waiting is not None:
+            state = state.put_log(waiting)
+            snap = world.read(state.log)
+            if unpublished(state, snap.seq) is not None:
+                return
+        change = plan(world, snap, f"{who} ({p.left + 1})")
+        if change is None:
+            return
+        base = Base(state.log, snap, state.tick, world.off)
+        for keep_old in (False, True)[: 1 + world.scenario.tiers]:
+            made = draft(base, change, f"{who} ({p.left + 1})", state.tick, keep_old=keep_old)
+            after = state.put_txn(made).put_log(made)
+            for marker in change.adds:
+                after = after.put_part(marker.part)
+            kept = ", folding no merged log file" if keep_old else ""
+            yield f"{who} commits {made}{kept}", after.now(number, p._replace(left=p.left + 1))
+
+    return act

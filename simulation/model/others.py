@@ -1,0 +1,259 @@
+"""Processes that do not commit: appends, sweeps, clean-ups and readers; and the clock."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+from simulation.model.committer import STEPS, _give_up, unpublished
+from simulation.model.drafts import Base, Change, draft
+from simulation.model.files import File, Marker, Ref, Snap
+from simulation.model.world import Process, State, Step, World
+
+
+def row_of(who: str) -> str:
+    """Return the row that an append brings."""
+    return f"row {who.split()[-1]}"
+
+
+def append(world: World, state: State, number: int) -> Iterator[Step]:
+    """Append one part (``append.append``, ``commit.append_log``)."""
+    p, who = state.processes[number], world.name(number)
+    if p.at == "begin":
+        q = max((f.seq for f, _ in state.txns), default=0)
+        if "append reads its sequence from the log" in world.off:
+            q = max((f.seq for f, _ in state.log), default=0)
+        marker = Marker(f"part {who.split()[-1]}", q, frozenset(), frozenset({row_of(who)}))
+        file = Ref.of(File(f"log file of {who}", 0, q, alive=frozenset({marker})))
+        begun = Process("write", q, state.tick, file, marker)
+        yield f"{who} lists _txn/: its q is {q}", state.now(number, begun)
+    elif p.at == "write":
+        assert p.out is not None
+        done = state.put_part(p.out.part).now(number, p._replace(at="put"))
+        yield f"{who} uploads {p.out.part}", done
+    elif p.at == "put":
+        yield from _put_log(world, state, number)
+    elif p.at == "read back":
+        yield from _own_log(world, state, number)
+
+
+def _put_log(world: World, state: State, number: int) -> Iterator[Step]:
+    p, who = state.processes[number], world.name(number)
+    assert p.file is not None
+    late = world.late(state, p) and "no append.ttl" not in world.off
+    if late:
+        # A put that was sent may have taken effect: only one that was not lets the part go.
+        end = Process("unknown" if p.sent else "failed", p.base, file=p.file, out=p.out)
+        gone = state if p.sent or p.out is None else state.without(frozenset({p.out.part}))
+        yield f"{who} notices that append.ttl is over", gone.now(number, end)
+        if not world.scenario.sleepers:
+            return
+    slept = ", having slept since its look at the clock" if late else ""
+    stored = state.put_log(p.file)
+    yield f"{who} puts its log file{slept}", stored.now(number, _acknowledged(world, state, p))
+    if world.scenario.lost_answers:
+        lost = p._replace(at="read back", sent=True)
+        yield f"{who} puts its log file{slept}, and the answer is lost", stored.now(number, lost)
+
+
+def _own_log(world: World, state: State, number: int) -> Iterator[Step]:
+    p, who = state.processes[number], world.name(number)
+    if any(f is p.file for f, _ in state.log):
+        after = _acknowledged(world, state, p)
+        yield f"{who} reads its own log file back", state.now(number, after)
+    else:
+        yield f"{who} finds no log file of its own", state.now(number, p._replace(at="put"))
+
+
+def _acknowledged(world: World, state: State, p: Process) -> Process:
+    """Return an append whose log file is there: its own clock decides what it says."""
+    unchecked = "nobody looks at the clock after the put of an append" in world.off
+    fine = unchecked or world.scenario.stopped_clock or not world.late(state, p)
+    return Process("acknowledged" if fine else "unknown", p.base, file=p.file, out=p.out)
+
+
+def sweep(world: World, state: State, number: int) -> Iterator[Step]:
+    """Delete what nothing names (``operations.sweep``), which is rule F4 of RFC 16."""
+    p, who = state.processes[number], world.name(number)
+    if p.at == "begin":
+        snap = world.read(state.log, everything=True)
+        waiting = unpublished(state, snap.seq)
+        if waiting is not None and "the sweep publishes nothing first" not in world.off:
+            held = p._replace(
+                at="publish before begin", file=waiting, listing=((waiting, state.tick),)
+            )
+            yield f"{who} finds {waiting} unpublished", state.now(number, held)
+            return
+        ready = Process("list", snap.fence, state.tick, ripe=_named(snap))
+        yield f"{who} reads the table as of {snap.newest}", state.now(number, ready)
+    elif p.at == "list":
+        yield from _list_parts(world, state, number)
+    elif p.at == "delete":
+        after = state.without(frozenset(p.ripe)).now(number, Process("done"))
+        yield f"{who} deletes {', '.join(p.ripe)}", after
+    elif p.at in STEPS:
+        yield from STEPS[p.at](world, state, number)
+
+
+def _list_parts(world: World, state: State, number: int) -> Iterator[Step]:
+    p, who = state.processes[number], world.name(number)
+    oldest = p.began if "an orphan of any age is swept" in world.off else p.began - 1
+    orphans = [
+        (part, at)
+        for part, at in state.parts
+        if at <= oldest and part not in p.ripe
+    ]
+    free = [part for part, at in orphans if _before_the_fence(world, state, p.base, at)]
+    if free:
+        ready = Process("delete", ripe=tuple(free))
+        yield f"{who} lists _data/ and finds {', '.join(free)}", state.now(number, ready)
+    elif orphans and not p.left:
+        yield from _raise_fence(world, state, number)
+    else:
+        yield f"{who} finds nothing", state.now(number, Process("nothing"))
+
+
+def _before_the_fence(world: World, state: State, fence: int, at: int) -> bool:
+    if "a sweep does not go by the fence" in world.off:
+        return True
+    return any(f.seq == fence and at < written for f, written in state.txns)
+
+
+def _raise_fence(world: World, state: State, number: int) -> Iterator[Step]:
+    """Commit a mark that states a higher fence, and judge by its state.
+
+    At once: ``steps(mark)`` is such a transaction with all that may come between.
+    """
+    p, who = state.processes[number], world.name(number)
+    snap = world.read(state.log, everything=True)
+    if unpublished(state, snap.seq) is not None:
+        return
+    made = draft(Base(state.log, snap, state.tick, world.off), Change(), who, state.tick)
+    if made.file.fence > p.base:
+        after = state.put_txn(made).put_log(made)
+        ready = p._replace(left=1, base=made.file.fence, ripe=_named(snap))
+        yield f"{who} commits {made} with fence {made.file.fence}", after.now(number, ready)
+
+
+def _named(snap: Snap) -> tuple[str, ...]:
+    return tuple(sorted({*snap.live, *snap.dead}))
+
+
+def clean_up(world: World, state: State, number: int) -> Iterator[Step]:
+    """Delete folded log files and dead parts, then commit (``operations.cleanup``)."""
+    p, who = state.processes[number], world.name(number)
+    if p.at == "begin":
+        snap = world.read(state.log, everything=True)
+        waiting = unpublished(state, snap.seq)
+        if waiting is not None:
+            held = p._replace(
+                at="publish before begin", file=waiting, listing=((waiting, state.tick),)
+            )
+            yield f"{who} finds {waiting} unpublished", state.now(number, held)
+            return
+        logs, parts = old_logs(world, state, snap), dead_parts(world, state, snap)
+        if not logs and not parts:
+            yield f"{who} finds nothing", state.now(number, Process("nothing"))
+            return
+        ready = Process("delete logs", snap.seq, state.tick, ripe=(*logs, *parts))
+        yield f"{who} plans to delete {', '.join((*logs, *parts))}", state.now(number, ready)
+    elif p.at == "delete logs":
+        logs = tuple(name for name in p.ripe if not name.startswith(("part", "output")))
+        rest = tuple(name for name in p.ripe if name not in logs)
+        ready = p._replace(at="delete parts" if rest else "done", ripe=rest)
+        yield f"{who} deletes {', '.join(logs) or 'no log file'}", (
+            state.without(frozenset(logs)).now(number, ready)
+        )
+    elif p.at == "delete parts":
+        after = state.without(frozenset(p.ripe)).now(number, p._replace(at="commit"))
+        yield f"{who} deletes {', '.join(p.ripe)}", after
+    elif p.at in ("commit", "rebase"):
+        yield from _commit_horizon(world, state, number)
+    elif p.at in STEPS:
+        yield from STEPS[p.at](world, state, number)
+
+
+def _commit_horizon(world: World, state: State, number: int) -> Iterator[Step]:
+    p, who = state.processes[number], world.name(number)
+    snap = world.read(state.log, everything=True)
+    waiting = unpublished(state, snap.seq)
+    if waiting is not None:
+        held = p._replace(
+            at=f"publish before {p.at}", file=waiting, listing=((waiting, state.tick),)
+        )
+        yield f"{who} finds {waiting} unpublished", state.now(number, held)
+        return
+    fenced = "a committer does not go by the fence of its base" not in world.off
+    if fenced and snap.fence > p.base:
+        yield f"{who} is behind the fence", _give_up(world, state, number)
+        return
+    change = Change(confirmed=frozenset(p.ripe), everything=True)
+    made = draft(Base(state.log, snap, state.tick, world.off), change, who, state.tick)
+    ready = p._replace(at="put", file=made)
+    yield f"{who} prepares {made} with what it deleted", state.now(number, ready)
+
+
+def old_logs(world: World, state: State, snap: Snap) -> list[str]:
+    """Stands for ``cleanup.plan._folded_logs`` and ``cleanup.logs.deletable``."""
+    since: dict[str, int] = {}
+    for f, at in state.log:
+        for stone in f.file.stones:
+            since[stone.file] = min(at, since.get(stone.file, at))
+        if f in snap.behind:
+            since[f.name] = min(at, since.get(f.name, at))
+    due = {f for f, _ in state.log if f.name in since and since[f.name] < state.tick}
+    if snap.newest is not None:
+        due = {f for f in due if f is not snap.newest and f.seq not in snap.newest.file.standing}
+    stay = [f for f, _ in state.log if f not in due]
+    held = {r for f in stay for r in f.file.records}
+    free = [f for f in due if f.file.records <= held or f in snap.behind]
+    return sorted(f.name for f in free)
+
+
+def dead_parts(world: World, state: State, snap: Snap) -> list[str]:
+    """Stands for ``cleanup.plan._dead_parts``."""
+    found = []
+    for part, (marker, at) in snap.dead.items():
+        seen = min(tick for f, tick in state.log for d in f.file.dead if d[0].part == part)
+        if "the grace is counted from the tombstone alone" in world.off:
+            seen = next((tick for f, tick in state.txns if f.seq == at), 0)
+        if at > snap.purged and seen < state.tick:
+            found.append(marker.part)
+    return sorted(found)
+
+
+def forget(times: int = 1) -> Callable[[World, State, int], Iterator[Step]]:
+    """Return the steps of a clean-up of old transactions (``cleanup.plan.old_transactions``)."""
+
+    def act(world: World, state: State, number: int) -> Iterator[Step]:
+        p, who = state.processes[number], world.name(number)
+        if p.at == "begin" and p.left < times:
+            snap = world.read(state.log, everything=True)
+            last = max(f.seq for f, _ in state.txns) - world.scenario.kept
+            if "clean-up deletes transactions above the fence" not in world.off:
+                last = min(last, snap.fence)
+            named = {f.seq for f, _ in state.log if f.name not in snap.folded}
+            old = [f for f, at in state.txns if f.seq <= last and at <= state.tick - 2]
+            going = tuple(f.name for f in old if f.seq not in named)
+            if going:
+                ready = p._replace(at="delete", ripe=going, left=p.left + 1)
+                yield f"{who} lists _txn/ and plans to delete {', '.join(going)}", state.now(
+                    number, ready
+                )
+        elif p.at == "delete":
+            kept = tuple(item for item in state.txns if item[0].name != p.ripe[0])
+            rest = p.ripe[1:]
+            ready = p._replace(at="delete" if rest else "begin", ripe=rest)
+            yield f"{who} deletes {p.ripe[0]} under _txn/", (
+                state._replace(txns=kept).now(number, ready)
+            )
+
+    return act
+
+
+def read_parts(world: World, state: State, number: int) -> Iterator[Step]:
+    """List the table and keep its parts for the grace, as a reader does."""
+    p, who = state.processes[number], world.name(number)
+    if p.at == "begin":
+        snap = world.read(state.log)
+        ready = p._replace(at="reading", began=state.tick, ripe=tuple(sorted(snap.live)))
+        yield f"{who} lists the table", state.now(number, ready)

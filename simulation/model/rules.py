@@ -1,0 +1,1 @@
+"""Rules that can be switched off in the model. Names as in ``simulation.rules`` where it has them."""
