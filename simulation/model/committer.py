@@ -31,6 +31,11 @@ def delete(world: World, _snap: Snap, _who: str) -> Change | None:
     return Change(hides=world.scenario.hides)
 
 
+def drop(_world: World, snap: Snap, _who: str) -> Change | None:
+    """Plan to drop all live parts (``operations.drop``)."""
+    return Change(tuple(sorted(snap.live))) if snap.live else None
+
+
 def mark(_world: World, _snap: Snap, _who: str) -> Change | None:
     """Plan a transaction that changes nothing, as of ``properties`` or a sweep."""
     return Change()
@@ -154,7 +159,11 @@ def _put(world: World, state: State, number: int) -> Iterator[Step]:
     assert p.file is not None
     late = world.late(state, p) and "no commit_ttl" not in world.off
     if late:
-        yield f"{who} notices that commit_ttl is over", _give_up(world, state, number)
+        late_end = state.now(number, Process("unknown")) if p.sent else None
+        yield (
+            f"{who} notices that commit_ttl is over",
+            late_end or _give_up(world, state, number),
+        )
         if not world.scenario.sleepers:
             return
     slept = ", having slept since its look at the clock" if late else ""
@@ -183,7 +192,9 @@ def _read_back(world: World, state: State, number: int) -> Iterator[Step]:
     elif found is p.file and "'exists already' always is a rival" not in world.off:
         yield f"{who} reads its own {p.file} back", state.now(number, p._replace(at="look"))
     else:
-        yield f"{who} finds that {found} has the number", state.now(number, p._replace(at="rebase"))
+        sure = "who has sent a put may delete its outputs all the same" in world.off
+        ready = p._replace(at="rebase", sent=p.sent and not sure)
+        yield f"{who} finds that {found} has the number", state.now(number, ready)
 
 
 def _look(world: World, state: State, number: int) -> Iterator[Step]:
@@ -218,7 +229,7 @@ def _verdict(world: World, state: State, file: Ref) -> str:
 def _publish_own(world: World, state: State, number: int) -> Iterator[Step]:
     p, who = state.processes[number], world.name(number)
     assert p.file is not None
-    done = Process("done", file=p.file, out=p.out)
+    done = Process("done", file=p.file, out=p.out, left=p.left)
     yield from _publishing(world, state, number, (who, p.file, p.listing[0][1]), done)
 
 

@@ -142,7 +142,9 @@ def read(files: frozenset[Ref], off: frozenset[str], *, everything: bool) -> Sna
         back = "readers take log files that came back" not in off
         (behind if (back if f.seq else late) else unfolded).append(f)
     unfolded.sort(key=lambda f: f.key)
-    counted = [*unfolded, *(f for f in files if everything and f.name in stones)]
+    counted = list(unfolded)
+    if everything and "folded log files count for who reads all" in off:
+        counted += [f for f in files if f.name in stones]
     return _united(newest, fence, unfolded, stones, behind, counted, named, txns, off)
 
 

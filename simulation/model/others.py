@@ -138,8 +138,21 @@ def _named(snap: Snap) -> tuple[str, ...]:
     return tuple(sorted({*snap.live, *snap.dead}))
 
 
-def clean_up(world: World, state: State, number: int) -> Iterator[Step]:
-    """Delete folded log files and dead parts, then commit (``operations.cleanup``)."""
+def clean_up(times: int = 1) -> Callable[[World, State, int], Iterator[Step]]:
+    """Return the steps of some clean-ups, one after the other (``operations.cleanup``)."""
+
+    def act(world: World, state: State, number: int) -> Iterator[Step]:
+        p = state.processes[number]
+        if p.at == "done" and p.left + 1 < times:
+            # One that has ended left nothing behind but what it did.
+            state = state.now(number, Process("begin", left=p.left + 1))
+        yield from _clean_up(world, state, number)
+
+    return act
+
+
+def _clean_up(world: World, state: State, number: int) -> Iterator[Step]:
+    """Delete folded log files and dead parts, then commit."""
     p, who = state.processes[number], world.name(number)
     if p.at == "begin":
         snap = world.read(state.log, everything=True)
@@ -152,9 +165,8 @@ def clean_up(world: World, state: State, number: int) -> Iterator[Step]:
             return
         logs, parts = old_logs(world, state, snap), dead_parts(world, state, snap)
         if not logs and not parts:
-            yield f"{who} finds nothing", state.now(number, Process("nothing"))
             return
-        ready = Process("delete logs", snap.seq, state.tick, ripe=(*logs, *parts))
+        ready = Process("delete logs", snap.seq, state.tick, ripe=(*logs, *parts), left=p.left)
         yield f"{who} plans to delete {', '.join((*logs, *parts))}", state.now(number, ready)
     elif p.at == "delete logs":
         logs = tuple(name for name in p.ripe if not name.startswith(("part", "output")))

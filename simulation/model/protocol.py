@@ -97,7 +97,7 @@ class Protocol:
             times = seen.get(row, 0)
             if times > 1:
                 return f"{row} is there {times} times"
-            if times == 0 and q >= maybe.get(row, 0):
+            if times == 0 and not self._scenario.drops and q >= maybe.get(row, 0):
                 return f"{row} is lost"
         for row, times in seen.items():
             if times > 1:
@@ -134,7 +134,7 @@ class Protocol:
             if p.at in ("publish", "done") and p.out is not None and p.file is not None:
                 killed = {m.part for m, at in p.file.file.dead if at == p.file.seq}
                 if killed & {*snap.live}:
-                    return f"{name} was reported as done, and what it replaced is live"
+                    return f"{name} was reported as done, and what it has replaced is live"
         return None
 
     def _agree(self, state: State, snap: Snap, listing: tuple[tuple[Ref, int], ...]) -> str | None:

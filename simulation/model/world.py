@@ -101,7 +101,8 @@ class Scenario:
     """Folds may leave older merged log files as they are."""
     kept: int = 2
     """Newest transactions that clean-up keeps (``TXN_KEPT``)."""
-    idle: tuple[str, ...] = ()
+    drops: bool = False
+    """Rows are dropped with their partition: which ones stay is not looked at, only parts."""
 
 
 @dataclass(frozen=True)
