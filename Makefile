@@ -101,6 +101,8 @@ servers: setup
 	@$(BIN)/python -m tools.restcatalog install || [[ "$${FIRNLINE_NO_SKIP:-}" != 1 ]]
 	@# Likewise DuckDB with extensions as a reader of mirrors, from the package index.
 	@$(BIN)/python -m tools.duckdbreader install || [[ "$${FIRNLINE_NO_SKIP:-}" != 1 ]]
+	@# And the shells whose completion is tested.
+	@$(BIN)/python -m tools.shells install || [[ "$${FIRNLINE_NO_SKIP:-}" != 1 ]]
 	@# And the browser in which the page is tested.
 	@$(BIN)/python -m tools.browser install || [[ "$${FIRNLINE_NO_SKIP:-}" != 1 ]]
 

@@ -6,8 +6,9 @@ UTC, weekly unless set) and by hand. It changes nothing.
 `verify` reads the whole log and every transaction, lists all objects and compares: parts whose
 object is missing or has another size, log files from the future, gaps in the transactions, orphans,
 and what a client of log version 1 would see. With `deep` a Spark job, `verify_deep`, then reads the
-footer of every live part too, one request for each; its report is in its log. Both hold the only
-slot of the pool `<table>.cleanup`, so that nothing is deleted meanwhile.
+footer of every live part too, one request for each; with `rows` its driver reads live parts, or a
+`sample` of them, and compares their rows with their markers. Its report is in its log. Both tasks
+hold the only slot of the pool `<table>.cleanup`, so that nothing is deleted meanwhile.
 
 **When it fails,** the last line of its log is the first finding and what to do about it; all
 findings are in the log and in the task's XCom. Notes alone do not fail it. Transient errors (the

@@ -65,6 +65,7 @@ def append(stage: Stage) -> None:
     data = stage.table_of(rows)
     known = None if stage.kind.evolves else stage.kind.schema
     Appender(stage.table, writer="sim", known_schema=known).append(data)
+    stage.oracle.acknowledged.update(row["k"] for row in rows)
 
 
 def merge_parts(stage: Stage) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 
 from firnline.log.records import LogContent, Marker
@@ -81,6 +81,12 @@ class Ledger:
         self.born[k] = row
         self.born_at[k] = step
         self.born_t[k] = t
+
+    def withdraw(self, keys: Iterable[int]) -> None:
+        """Take rows back of an append that was not acknowledged, and counts for nobody."""
+        for k in keys:
+            for known in (self.born, self.born_at, self.born_t):
+                known.pop(k, None)
 
     def transaction(
         self,

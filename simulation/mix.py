@@ -51,6 +51,8 @@ class Mix:
     """Its mirror has deletion vectors; else it waits for merges."""
     catalog: bool = False
     """Its mirror is in an Iceberg catalog."""
+    sleep: float = 0.0
+    """Probability that a process sleeps right before a put, after all of its checks."""
 
     @property
     def merges(self) -> int:

@@ -6,12 +6,14 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+import msgspec
+
 from firnline.errors import SchemaConflictError
 from firnline.log import codec, txn_file
 from firnline.log.reader import LogObject, LogRead
 from firnline.log.records import LogContent, Marker
 from firnline.state.snapshot import Snapshot, build
-from simulation import proofs, rows
+from simulation import proofs, rows, sleepers
 from simulation.checkpoints import Checkpoints
 from simulation.columns import Columns
 from simulation.keyed import Keyed, Row, in_order
@@ -81,6 +83,10 @@ class Oracle:
     """Pairs of a step and the rows that the table had from then on."""
     part_rows: dict[str, tuple[Row, ...]] = field(default_factory=dict)
     stats: Counter[str] = field(default_factory=Counter)
+    late: set[str] = field(default_factory=set)
+    """Log files of appends that count for nobody (``log.fence``)."""
+    acknowledged: set[int] = field(default_factory=set)
+    """Rows of appends that were acknowledged."""
     past_from: int = START_MS
     """Unix ms from which former states are compared."""
     checkpoints: Checkpoints = field(default_factory=Checkpoints)
@@ -128,6 +134,7 @@ class Oracle:
             self.contents[header.log] = content
             self.landed[header.log] = self.world.step
             self.landed_ms[header.log] = self.committed_ms[header.log] = self.world.now
+            self._leave_behind()
             self.times.follow(header)
             self.ledger.late_ms = self.times.least_late
             self._apply(header, content)
@@ -146,6 +153,10 @@ class Oracle:
         self.landed.setdefault(key, self.world.step)
         self.landed_ms.setdefault(key, self.world.now)
         name = self.world.paths.parse_log(key)
+        if name.kind == "append" and self.behind([key]):
+            self.late.add(key)
+            self.stats["append behind the fence"] += 1
+            return "appended parts that count for nobody: it began before the fence"
         if name.kind == "append":
             for marker in content.markers:
                 self._appended(marker)
@@ -180,6 +191,26 @@ class Oracle:
         looked = self.looked[header.log]
         self.ledger.now_ms = self.world.now
         self.ledger.transaction(header, content, self.world.step, looked, self.snapshot)
+
+    def behind(self, keys: Iterable[str]) -> list[str]:
+        """Return those of the appends that count for nobody."""
+        committed = [content for _, content in self.committed.values()]
+        appends = {key: self.contents[key] for key in keys}
+        return sleepers.behind(appends, committed, sleepers.fence(committed))
+
+    def _leave_behind(self) -> None:
+        """Take back appends that no transaction has folded, and that are behind the fence now."""
+        if not self.world.mix.sleep:
+            return
+        paths = self.world.paths
+        appends = [key for key in self.landed if paths.parse_log(key).kind == "append"]
+        for key in self.behind(key for key in appends if key not in self.late):
+            rows = [k for m in self.contents[key].markers for k, _, _ in self.part_rows[m.p]]
+            if not self.acknowledged.isdisjoint(rows):
+                raise Violation(f"append {key} was acknowledged, and counts for nobody")
+            self.late.add(key)
+            self.ledger.withdraw(rows)
+            self.stats["append left behind"] += 1
 
     def forgive_past(self, time_ms: int) -> None:
         """Stop comparing states before a lost log: a rebuild does not know the rows' times."""
@@ -249,7 +280,11 @@ class Oracle:
 
     def _past_rows(self, time_ms: int, step: int, seen: Mapping[str, int]) -> set[int]:
         paths = self.world.paths
-        known = {key: content for key, content in self.contents.items() if self.landed[key] <= step}
+        known = {
+            key: _as_ever(content)
+            for key, content in self.contents.items()
+            if self.landed[key] <= step
+        }
         listing = {key: LogObject(paths.parse_log(key), 0, seen[key]) for key in known}
         ever = replace(build(paths, LogRead(listing, known)), purged=-1)
         return set(self.shown_by(ever.at(time_ms)))
@@ -292,6 +327,7 @@ class Oracle:
             return
         self._checked = world.version
         snapshot = self.snapshot()
+        self._check_acknowledged()
         shown, right = self.rows_of(snapshot), self.ledger.expected()
         if len(shown) != len(set(shown)):
             twice = [k for k, n in Counter(shown).items() if n > 1]
@@ -314,6 +350,12 @@ class Oracle:
         if world.chance.roll(world.step, 4712) < 0.05:
             self.checkpoints.take(snapshot)
 
+    def _check_acknowledged(self) -> None:
+        for key in self.late:
+            rows = {k for m in self.contents[key].markers for k, _, _ in self.part_rows[m.p]}
+            if rows & self.acknowledged:
+                raise Violation(f"append {key} was acknowledged, and counts for nobody")
+
     def _check_readers(self) -> None:
         world = self.world
         self.readers = [one for one in self.readers if world.now - one.at < one.grace]
@@ -327,10 +369,10 @@ class Oracle:
 
     def _check_v1(self, right: set[int]) -> None:
         live = v1_live(self._files())
-        for path in live:
+        for path in live if not self.world.mix.sleep else ():
             if path not in self.world.objects:
                 raise Violation(f"a v1 reader sees part {path}, whose object is gone")
-        if self.world.mix.deletes or self.pending():
+        if self.world.mix.deletes or self.pending() or self.late:
             return
         if self.keyed is not None:
             if live.keys() != self.snapshot().live.keys():
@@ -367,3 +409,10 @@ class Oracle:
         born = self.ledger.born
         keys = {born[k][1:] for k in new}
         return {k for k, (_, *key) in born.items() if tuple(key) in keys}
+
+
+def _as_ever(content: LogContent) -> LogContent:
+    """Return a log file as one of all that ever existed: none of them has come back."""
+    if content.x is None:
+        return content
+    return msgspec.structs.replace(content, x=msgspec.structs.replace(content.x, standing=None))

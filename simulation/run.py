@@ -47,6 +47,7 @@ from simulation.oracle import Oracle
 from simulation.prepared import PREPARING
 from simulation.proofs import FAULTY, WEIGHTS, kind_of
 from simulation.settings import wanted_by
+from simulation.sleepers import SLEEP, SLEEPING, weights_of
 from simulation.stage import Stage, stage_of
 from simulation.streams import Audience
 from simulation.world import AHEAD, TICK, Actor, Violation, World, resume
@@ -98,6 +99,10 @@ def play_seed(seed: int, kept: frozenset[Event] | None = None) -> Played:
     )
     if seed in FAULTY:
         mix = replace(mix, kind=kind_of(seed), weights=mix.weights | WEIGHTS)
+    if seed in SLEEPING:
+        mix = replace(
+            mix, sleep=SLEEP, jump=0.02, weights=weights_of(mix), lost_log=0.0, lost_part=0.0
+        )
     if seed in PREPARING:
         mix = replace(mix, weights=mix.weights | prepared.WEIGHTS)
     world = World(chance, mix, settings_of(mix))

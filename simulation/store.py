@@ -59,11 +59,13 @@ class SimStore:
         what = f"put {key}"
         world = self.actor.world
         called = world.now
+        if self.actor.suffers("sleep", world.mix.sleep):
+            self.actor.sleep(what)
         self.actor.request(what)
         self.counters.put += 1
-        if world.now - called > IN_FLIGHT:
-            # Code looks at the clock right before this; what a connection cannot do, a pause in
-            # this very place may not do either.
+        if world.now - called > IN_FLIGHT and not world.mix.sleep:
+            # Only in the worlds of sleepers (``simulation.sleepers``) does a process stop between
+            # its last look at the clock and this.
             raise OutcomeUnknownError(f"{key} timed out", next_step="read it back")
         if key.startswith(world.paths.txn_dir):
             world.looked.setdefault(data, world.listed.get(self.actor.name, 0))

@@ -49,6 +49,7 @@ class Interrupted(KeyboardInterrupt):
     """Ctrl-C, a signal or no memory: the actor's code ends, and may send requests while it does."""
 
 
+HALF = 0.5
 _INTERRUPTS = 0.3
 """Share of crashes that are interrupts."""
 
@@ -175,6 +176,9 @@ class Actor:
     dead: bool = False
     frozen_until: int = 0
     """Step until which it is paused."""
+    stood_ms: int = 0
+    """Milliseconds for which its clock stood still, as that of a paused virtual machine."""
+    _slept_at: int | None = None
     _chances: int = 0
 
     def suffers(self, kind: str, probability: float) -> bool:
@@ -193,10 +197,21 @@ class Actor:
         self.frozen_until = self.world.step + steps
         self.tell(f"stands still for {steps} steps")
 
+    def sleep(self, what: str) -> None:
+        """Stop it right before a request, for days, with its clock or without."""
+        self.stand_still(self.r.randint(50, 500))
+        self.tell(f"sleeps before {what}")
+        # An appender's clock goes on: its acknowledgement is by that (docs/guarantees.md, C2).
+        if not self.name.startswith("append") and self.r.random() < HALF:
+            self._slept_at = self.world.now
+
     def request(self, what: str) -> None:
         """Let other actors run; may crash before the request has an effect."""
         self._refuse_when_dead(what)
         self.hub.switch(what)
+        if self._slept_at is not None:
+            self.stood_ms += self.world.now - self._slept_at
+            self._slept_at = None
         self._refuse_when_dead(what)  # the world may have ended meanwhile
         if self.suffers("crash", self.world.mix.crash):
             self._end(f"before {what}")
@@ -241,8 +256,8 @@ class SimClock:
         return self.actor.world.now + self.actor.skew
 
     def elapsed_ms(self) -> int:
-        """Return the monotonic clock, which is never skewed."""
-        return self.actor.world.now - START_MS
+        """Return the monotonic clock, which is never skewed, but may have stood still."""
+        return self.actor.world.now - START_MS - self.actor.stood_ms
 
     def sleep(self, seconds: float) -> None:
         """Let other actors run; time passes independently."""

@@ -13,7 +13,7 @@ import hypothesis
 import pytest
 
 from firnline.errors import EnvironmentFaultError
-from tests.support import progress
+from tests.support import outside_programs, progress
 from tests.support.effort import FULL, in_turn, sample_name
 from tests.support.query_server import forked_queries, query_server
 from tests.support.side_by_side import Rooms, rank
@@ -33,6 +33,7 @@ hypothesis.settings.load_profile("full" if FULL else "test")
 
 @pytest.hookimpl(trylast=True)  # there is a terminal only then
 def pytest_configure(config: pytest.Config) -> None:
+    outside_programs.refuse_unknown()
     # Whoever runs the tests may have credentials and a region set: no test may meet them.
     for name in [name for name in os.environ if name.startswith(("AWS_", "AZURE_", "GOOGLE_"))]:
         del os.environ[name]

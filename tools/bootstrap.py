@@ -53,6 +53,23 @@ def _environment() -> dict[str, str]:
     return {name: value for name, value in os.environ.items() if name != "VIRTUAL_ENV"}
 
 
+def apt_get_words() -> list[str] | None:
+    """Return the first words of a command of apt-get, as root or by a ``sudo`` that asks nothing.
+
+    None where there is no apt-get, or nobody may use it.
+    """
+    if shutil.which("apt-get") is None:
+        return None
+    # As a word of the command: sudo hands on no environment.
+    words = ["env", "DEBIAN_FRONTEND=noninteractive", "apt-get"]
+    if os.geteuid() == 0:
+        return words
+    if shutil.which("sudo") is None:
+        return None
+    asked = subprocess.run(["sudo", "-n", "true"], check=False, capture_output=True)
+    return ["sudo", "-n", *words] if asked.returncode == 0 else None
+
+
 # --- Java -----------------------------------------------------------------------------------------
 
 
@@ -101,11 +118,11 @@ def find_java() -> tuple[str | None, list[str]]:
 def ensure_java() -> str:
     """The home of a Java for Spark, installed if it may be. Raises SetupError."""
     home, seen = find_java()
-    if home is None and shutil.which("apt-get") and os.geteuid() == 0:
+    if home is None and (apt_get := apt_get_words()) is not None:
         print("setup: installing Java from packages.txt")
         packages = (REPO / "packages.txt").read_text(encoding="utf-8").split()
-        run("apt-get", "update", "-qq", quiet=True)
-        run("apt-get", "install", "-y", "-qq", "--no-install-recommends", *packages, quiet=True)
+        run(*apt_get, "update", "-qq", quiet=True)
+        run(*apt_get, "install", "-y", "-qq", "--no-install-recommends", *packages, quiet=True)
         home, seen = find_java()
     if home is None:
         found = f"found only {', '.join(seen)}" if seen else "found none"

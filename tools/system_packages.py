@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import os
-import shutil
 import subprocess
 import sys
 from collections.abc import Callable
 
 from firnline.errors import EnvironmentFaultError
+from tools.bootstrap import apt_get_words
 
 
 def run_install(
@@ -27,7 +26,7 @@ def run_install(
 
 
 def install(package: str, needed_for: str) -> None:
-    """Install a package.
+    """Install a package: as root, or by ``sudo`` where it asks for no password.
 
     Args:
         package: Debian's name.
@@ -36,18 +35,17 @@ def install(package: str, needed_for: str) -> None:
     Raises:
         EnvironmentFaultError: it cannot be installed here.
     """
-    if os.geteuid() != 0 or shutil.which("apt-get") is None:
+    if (apt_get := apt_get_words()) is None:
         raise EnvironmentFaultError(
             f"{needed_for} and this machine has none",
             next_step=f"install it (Debian's package {package}) and run the same command again",
         )
     print(f"{package}: installing Debian's package", flush=True)
-    env = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
     for command in (
-        ["apt-get", "update", "-qq"],
-        ["apt-get", "install", "-y", "-qq", "--no-install-recommends", package],
+        [*apt_get, "update", "-qq"],
+        [*apt_get, "install", "-y", "-qq", "--no-install-recommends", package],
     ):
-        done = subprocess.run(command, check=False, capture_output=True, text=True, env=env)
+        done = subprocess.run(command, check=False, capture_output=True, text=True)
         if done.returncode != 0:
             raise EnvironmentFaultError(
                 f"`{' '.join(command)}` failed: {done.stderr.strip()[-500:]}",

@@ -57,6 +57,7 @@ if TYPE_CHECKING:
     from firnline.operations.mirror.run import MirrorReport
     from firnline.operations.restore.plan import RestorePlan
     from firnline.operations.rewrite.plan import RewritePlan
+    from firnline.operations.rewrite.prepare import PrepareReport
     from firnline.operations.rewrite.report import RewriteReport
     from firnline.operations.ttl.plan import TtlPlan
     from firnline.operations.verify.run import VerifyReport
@@ -262,14 +263,17 @@ def plan_erase(table: Table | str, options: EraseOptions) -> ErasePlan:
 
 def rewrite(
     table: Table | str, options: RewriteOptions, *, on_progress: OnProgress | None = None
-) -> RewriteReport:
-    """Rewrite partitions by a filter or a query."""
-    from firnline.operations.rewrite.run import run_rewrite
+) -> RewriteReport | PrepareReport:
+    """Rewrite partitions by a filter or a query; with ``prepare`` commit nothing.
+
+    What is prepared waits for ``firnline rewrite TABLE --commit ID`` or ``--discard ID``.
+    """
+    from firnline.operations.rewrite.prepare import run_either
 
     opened, given = _existing(table), _to_run(options, RewriteOptions, "plan_rewrite")
     return _then_publish(
         opened,
-        lambda run: run_rewrite(opened, lambda: local_engine(opened), given, run, on_progress),
+        lambda run: run_either(opened, lambda: local_engine(opened), given, run, on_progress),
     )
 
 

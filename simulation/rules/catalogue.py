@@ -22,6 +22,7 @@ from firnline.commit import append_log, base, fold, invariants, transaction
 from firnline.commit.outputs import Outputs
 from firnline.errors import CommitExpiredError, CommitUnknownError, ObjectExistsError
 from firnline.log import codec, dated, reader, union
+from firnline.log.fence import Fence
 from firnline.operations import kernel_tasks as merge_tasks
 from firnline.operations.cleanup import plan as plan_cleanup
 from firnline.operations.cleanup import run as cleanup
@@ -226,8 +227,8 @@ def _replace_without_record() -> None:
 def _unlisted_is_gone() -> None:
     real = fold._log_tombstones
 
-    def tombstones(snap: Any, keys: Any, open_still: Any, _cutoff: int) -> dict[str, int]:
-        return real(snap, keys, open_still, sys.maxsize)
+    def tombstones(snap: Any, keys: Any, open_still: Any, _fence: Any) -> dict[str, int]:
+        return real(snap, keys, open_still, Fence(sys.maxsize, sys.maxsize))
 
     put(fold, "_log_tombstones", tombstones)
 

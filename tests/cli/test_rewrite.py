@@ -180,6 +180,41 @@ def test_a_commit_and_a_discard_say_before_what_they_would_do(
     assert nothing.out == "Nothing is prepared in t.\n"
 
 
+def test_an_assertion_that_does_not_hold_prepares_nothing(
+    firnline: Firnline, settings: Path
+) -> None:
+    before = content_of(settings.parent / "t")
+    asked = ("--where", "n != 2", "--force", "--assert", "select false", "--yes")
+    done = firnline("rewrite", "t", *asked, "--prepare", "--settings", settings)
+    assert done.code == 2
+    assert "select false" in done.sentence
+    assert content_of(settings.parent / "t") == before
+
+
+@pytest.mark.parametrize("when", ["--yes", "--dry-run"])
+@pytest.mark.parametrize(
+    "evidence",
+    [
+        ["--assert", "select false"],
+        ["--assert", "select true"],
+        ["--key", "n"],
+        ["--samples", "2"],
+        ["--keep", "2d"],
+    ],
+)
+def test_evidence_of_a_rewrite_that_is_not_prepared_is_refused(
+    firnline: Firnline, settings: Path, evidence: list[str], when: str
+) -> None:
+    """It would commit before anybody has looked: an assertion would be asked of nothing."""
+    before = content_of(settings.parent / "t")
+    asked = ("--where", "n != 2", "--force", when)
+    done = firnline("rewrite", "t", *asked, *evidence, "--settings", settings)
+    assert done.code == 2
+    assert "are about what is prepared before it is committed" in done.sentence
+    assert "--prepare" in done.sentence
+    assert content_of(settings.parent / "t") == before
+
+
 def test_the_progress_of_a_prepare_goes_on_while_rows_are_compared(
     firnline: Firnline, settings: Path
 ) -> None:

@@ -127,3 +127,12 @@ def test_orphans_that_cannot_be_deleted_are_listed_and_the_run_fails(
     assert "the object is locked" in shown.out
     assert shown.sentence.startswith("1 orphan of events could not be deleted")
     assert firnline("sweep", table.root, "--delete", "--json").error["type"] == "SweepFailedError"
+
+
+def test_keys_without_a_deletion_are_refused(
+    firnline: Firnline, table: LogOnlyTable, orphans: list[str]
+) -> None:
+    """The list would have all orphans, as if no key had been given."""
+    done = firnline("sweep", table.root, "--key", orphans[1])
+    assert done.code == 2
+    assert "--key names what --delete may delete" in done.sentence

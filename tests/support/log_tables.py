@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from typing import Literal
 
 from firnline.commit.base import Base, take_base
 from firnline.commit.transaction import Change, Committed, commit
@@ -29,13 +30,18 @@ def put_append(
     *partitions: str,
     rows: int = 10,
     size: int = 100,
-    q: int | None = 0,
+    q: int | Literal["newest"] | None = "newest",
     schema: dict[str, str] | None = None,
     t: int | None = None,
     sorted_by: Order = (),
 ) -> list[str]:
-    """One append: a part in each partition and one log file. Returns the parts' keys."""
+    """One append: a part in each partition and one log file. Returns the parts' keys.
+
+    ``q``: its sequence; "newest" is that of an append that begins now.
+    """
     world.clock.advance(1)
+    if q == "newest":
+        q = newest_number(world)
     at = world.clock.now if t is None else t
     keys = [part_key(world, p) for p in partitions or ("d=1",)]
     order = sort_json(sorted_by)
@@ -44,6 +50,14 @@ def put_append(
     name = world.table.paths.append_log(at, f"host-{world.ids.uuid7(at)}")
     world.store.put_new(name, codec.encode(content))
     return keys
+
+
+def newest_number(world: World) -> int:
+    """The number of the newest transaction under ``_txn/``; 0 without one."""
+    paths = world.table.paths
+    return max(
+        (paths.parse_txn(k) for k in world.store.objects if k.startswith(paths.txn_dir)), default=0
+    )
 
 
 def snapshot(world: World) -> Snapshot:
@@ -66,6 +80,13 @@ def do_merge(world: World, keys: Sequence[str], base: Base | None = None) -> Com
     """Merge parts in one transaction."""
     base = base or take_base(world.table)
     return commit(world.table, base, merge_change(world, keys, base), RunIdentity(run_id="r"))
+
+
+def do_nothing(world: World) -> Committed:
+    """One transaction that changes no part: the fence can pass what was there before."""
+    world.clock.advance(1)
+    change = Change(op="analyze", replaces=(), adds=(), counts=Counts())
+    return commit(world.table, take_base(world.table), change, RunIdentity(run_id="r"))
 
 
 def v1_live(world: World) -> set[str]:

@@ -30,7 +30,8 @@ from firnline import (
     VerifyOptions,
     api,
 )
-from firnline.errors import FirnlineError, NoTableError, UsageError
+from firnline.errors import AssertionFailedError, FirnlineError, NoTableError, UsageError
+from firnline.operations.rewrite.prepare import PrepareReport
 from firnline.settings.load import TableSettings
 from firnline.table import open_table
 
@@ -217,6 +218,49 @@ def test_a_table_lives_through_the_functions(root: str, tmp_path: Path) -> None:
     assert report.findings == ()
 
 
+def objects(root: str) -> dict[str, bytes]:
+    """Return all objects of a table."""
+    folder = Path(root.removeprefix("file://"))
+    return {str(p.relative_to(folder)): p.read_bytes() for p in folder.rglob("*") if p.is_file()}
+
+
+def test_a_rewrite_that_is_prepared_commits_nothing(root: str) -> None:
+    firnline.append_rows(root, ROWS)
+    options = RewriteOptions(where="id <> 3", prepare=True, assertions=("select true",))
+    report = firnline.rewrite(root, options)
+    assert isinstance(report, PrepareReport)
+    assert report.evidence.removed == 1
+    assert report.evidence.assertions == ("select true",)
+    assert (ids(root), firnline.history(root)) == (list(range(10)), [])
+    (waiting,) = [key for key in objects(root) if key.startswith("_prepared/")]
+    assert report.id is not None
+    assert report.id in waiting
+
+
+def test_a_prepare_whose_assertion_does_not_hold_leaves_nothing(root: str) -> None:
+    firnline.append_rows(root, ROWS)
+    before = objects(root)
+    options = RewriteOptions(where="id <> 3", prepare=True, assertions=("select false",))
+    with pytest.raises(AssertionFailedError, match="select false"):
+        firnline.rewrite(root, options)
+    assert objects(root) == before
+
+
+@pytest.mark.parametrize(
+    "evidence", [{"assertions": ("select false",)}, {"keys": ("id",)}, {"samples": 2}]
+)
+def test_evidence_of_a_rewrite_that_is_not_prepared_is_refused(
+    root: str, evidence: dict[str, Any]
+) -> None:
+    firnline.append_rows(root, ROWS)
+    before = objects(root)
+    options = RewriteOptions(where="id <> 3", force=True, **evidence)
+    for function in (firnline.rewrite, firnline.plan_rewrite):
+        with pytest.raises(UsageError, match="are about what is prepared before it is committed"):
+            function(root, options)
+    assert objects(root) == before
+
+
 def test_partitions_go_by_name_and_by_age(tmp_path: Path) -> None:
     settings = {
         "name": "t",
@@ -266,6 +310,7 @@ def wrong(options: Any, **given: Any) -> Any:
             "to is not of its type: expected int, got str",
         ),
         ("delete", 5, "the options are of type int; give firnline.DeleteOptions"),
+        ("verify", VerifyOptions(sample=7), "a sample is one of the rows of parts"),
         ("verify", VerifyOptions(sample=0), "sample is 0, and the least is 1"),
     ],
 )

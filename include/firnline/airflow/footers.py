@@ -1,4 +1,4 @@
-"""The deep part of a check: a Spark job that reads footers after log and objects were compared."""
+"""The deep part of a check: a Spark job that opens parts after log and objects were compared."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from airflow.sdk import Param
 from airflow.sdk.exceptions import DownstreamTasksSkipped
+from msgspec import structs
 
 from firnline.airflow.dags import longest
 from firnline.airflow.submit import SubmitJob
@@ -28,7 +29,7 @@ _DEEP = "verify_deep"
 
 
 class FooterWork(SparkWork["VerifyOptions"]):
-    """The complete check, footers included."""
+    """The complete check: executors read footers, the driver reads rows."""
 
     about = replace(VERIFY, noun="a deep check", job=True)
 
@@ -36,20 +37,18 @@ class FooterWork(SparkWork["VerifyOptions"]):
         """Return the params of the check."""
         return VerifyWork().params(known)
 
-    def options(self, params: Mapping[str, Any], *, dry_run: bool) -> VerifyOptions:  # noqa: ARG002
-        """Return the options of a deep check."""
-        from firnline.operations.options import VerifyOptions
-
-        return VerifyOptions(deep=True)
+    def options(self, params: Mapping[str, Any], *, dry_run: bool) -> VerifyOptions:
+        """Return the options of a deep check; the task before it has asked the witnesses."""
+        return structs.replace(super().options(params, dry_run=dry_run), witness=())
 
 
 class CheckTable(RunInTask):
-    """The check without footers; skips the deep check unless the run asks for it."""
+    """The check that opens no part; skips the deep check unless the run asks for one."""
 
     def execute(self, context: Context) -> dict[str, Any]:
         """Check. A damaged table fails here already, before any JVM starts."""
         figures = super().execute(context)
-        if context["params"].get("deep"):
+        if any(context["params"].get(name) for name in ("deep", "rows")):
             return figures
         raise DownstreamTasksSkipped(tasks=[_DEEP])  # type: ignore[no-untyped-call] # Airflow's
 

@@ -6,17 +6,17 @@ are refused. The scheduler, the API server and the command line call the hook wh
 or clear tasks, after they have set pool and slots of the DAG file. Without it, and where it cannot
 read the settings, such a task stays in a pool without slots: it waits, and never runs without a
 lock.
+
+The package may lie beside an Airflow that it does not know, whose hook has other arguments or none.
+An error here would stop every command of that Airflow: nothing is registered there, and one line
+says so.
 """
 
 from __future__ import annotations
 
 import logging
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
-
-import airflow.settings
-from airflow.policies import hookimpl
-
-import firnline.airflow.dialect  # noqa: F401 - registers how params are checked
 
 if TYPE_CHECKING:
     from airflow.models.dagrun import DagRun
@@ -24,13 +24,8 @@ if TYPE_CHECKING:
 
 _LOG = logging.getLogger("firnline.pools")
 
-# Airflow 3.3 asks policies of packages only if there is an airflow_local_settings.py besides.
-_hook: Any = airflow.settings.task_instance_mutation_hook
-_hook.is_noop = False
 
-
-@hookimpl
-def task_instance_mutation_hook(task_instance: TaskInstance, dag_run: DagRun | None) -> None:
+def set_pool(task_instance: TaskInstance, dag_run: DagRun | None) -> None:
     """Give the task the pool of the table that its run names, and the slots that it takes there."""
     if dag_run is None:
         return
@@ -50,3 +45,53 @@ def task_instance_mutation_hook(task_instance: TaskInstance, dag_run: DagRun | N
         return
     if lock is not None:
         task_instance.pool, task_instance.pool_slots = lock.pool, lock.takes
+
+
+def make_hook() -> Any:  # noqa: ANN401 - a function, marked for a version of pluggy
+    """Return the hook for Airflow to register; None, after one line in the log, if it cannot.
+
+    Raises nothing.
+    """
+    try:
+        return _fitting_hook()
+    except Exception as error:  # noqa: BLE001 - Airflow itself would not start; the log says why
+        why = " ".join(str(error).split()) or type(error).__name__
+        _LOG.warning(
+            "firnline does not know this Airflow and has registered nothing in it: its DAGs for "
+            "all tables never start their work here; use the version of its extra `airflow`, "
+            "or take firnline out of this environment (%s)",
+            why,
+        )
+        return None
+
+
+def _fitting_hook() -> Any:  # noqa: ANN401 - as above
+    import airflow.settings
+    from airflow import policies
+
+    @policies.hookimpl
+    def task_instance_mutation_hook(task_instance: TaskInstance, dag_run: DagRun | None) -> None:
+        set_pool(task_instance, dag_run)
+
+    _refuse_unknown(policies, task_instance_mutation_hook)
+    import firnline.airflow.dialect  # noqa: F401 - registers how params are checked
+
+    # Airflow 3.3 asks policies of packages only if there is an airflow_local_settings.py besides.
+    asked: Any = airflow.settings.task_instance_mutation_hook
+    asked.is_noop = False
+    return task_instance_mutation_hook
+
+
+def _refuse_unknown(policies: Any, hook: Any) -> None:  # noqa: ANN401 - a module of any Airflow
+    """Raise PluginValidationError if Airflow's hook is missing or has not our arguments."""
+    import pluggy
+
+    # As Airflow will do it, which would raise where nobody can catch it.
+    trial = pluggy.PluginManager(policies.hookimpl.project_name)
+    trial.add_hookspecs(policies)
+    trial.register(SimpleNamespace(task_instance_mutation_hook=hook), name="firnline")
+    trial.check_pending()
+
+
+task_instance_mutation_hook = make_hook()
+"""What Airflow registers of this module; None is no hook."""

@@ -65,7 +65,7 @@ class RewriteWork(PreparedWork[RewriteOptions]):
         """Return the options. Raises UsageError."""
         import msgspec
 
-        from firnline.operations.rewrite.prepare import refuse_evidence
+        from firnline.operations.rewrite.plan import refuse_evidence
 
         wait = answer_within(params)  # checked before the approval task starts
         given = {**params, "assertions": params.get(ASSERT)}

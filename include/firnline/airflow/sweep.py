@@ -23,6 +23,7 @@ from firnline.airflow.approvals import (
 from firnline.airflow.failures import airflow_failures
 from firnline.airflow.figures import shortened
 from firnline.airflow.params import form_params, form_values
+from firnline.airflow.runs import run_identity
 from firnline.airflow.tasks import PlanOperation
 from firnline.airflow.work import InTaskWork
 from firnline.operations.options import SweepOptions
@@ -116,9 +117,12 @@ class SweepWork(InTaskWork["Approved"]):
 
     def plan_lines(self, figures: Mapping[str, Any]) -> list[str]:
         """Return totals, and a line for each of the first orphans."""
+        from firnline.operations.sweep.run import WAITING
+
         lines = [f"{count} {_KINDS[kind]}" for kind, count in figures["kinds"].items()]
         lines += [_row(orphan) for orphan in figures["orphans"]]
         lines += [f"{figures['later']} more wait for another run"] if figures["later"] else []
+        lines += [f"{figures['waiting']} {WAITING}"] if figures["waiting"] else []
         return [*lines, f"{figures['young']} objects are too young to say"]
 
     def plan_sentence(self, figures: Mapping[str, Any]) -> str:
@@ -191,12 +195,18 @@ class PlanSweep(PlanOperation):
     """
 
     def execute(self, context: Context) -> dict[str, Any]:
-        """List. Skips downstream tasks if there is nothing to ask."""
+        """List. Skips downstream tasks if there is nothing to ask.
+
+        Unless it is a dry run, the mark that some orphans wait for is committed at once: it changes
+        no row, and so needs no approval.
+        """
         with airflow_failures():
             from firnline.clock import SystemClock
+            from firnline.operations.sweep.run import plan_and_mark
 
             asked: Approved = self.work.parse_params(context)
-            plan = self.work.preview(open_in_task(self.table.of_run(context)), asked)
+            table = open_in_task(self.table.of_run(context))
+            plan = plan_and_mark(table, asked.options, run_identity(context))
         figures = {
             **shortened(self.work.plan_figures(plan)),
             "planned_ms": SystemClock().now_ms(),

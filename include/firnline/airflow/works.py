@@ -189,8 +189,12 @@ class VerifyWork(InTaskWork[VerifyOptions]):
     about = VERIFY
 
     def options(self, params: Mapping[str, Any], *, dry_run: bool) -> VerifyOptions:
-        """Return the options, never deep: the Spark job after it reads the footers."""
-        return VerifyOptions(witness=super().options(params, dry_run=dry_run).witness)
+        """Return the options, which open no part: the Spark job after it does (``footers``)."""
+        from firnline.operations.verify.run import refuse_lone_sample
+
+        given = super().options(params, dry_run=dry_run)
+        refuse_lone_sample(given)
+        return VerifyOptions(witness=given.witness)
 
     def parse_params(self, context: Context) -> VerifyOptions:
         """Return the options of this run; Airflow's own events on the table are witnesses too."""

@@ -57,7 +57,8 @@ def publish_append(
     Raises:
         PropertiesDifferError: see ``look_again``; nothing is visible.
         AppendExpiredError: more than ``append.ttl`` has passed since; nothing is visible.
-        CommitUnknownError: it is not known whether it is visible.
+        CommitUnknownError: it is not known whether it is visible, or it landed after ``append.ttl``
+            and may become invisible (``log.fence``).
         StoreError: the store refused it explicitly; nothing is visible.
     """
     if begins:
@@ -96,7 +97,23 @@ def publish_append(
             f"log file {key} exists and was not written by this {what}",
             next_step="look for a source of ids that repeats ids; nothing was published",
         )
+    _refuse_late(table, key, began_ms + ttl, what)
     return begins and write(table, key, content.t)
+
+
+def _refuse_late(table: Table, key: str, latest: int, what: str) -> None:
+    """Raise CommitUnknownError if a log file may have landed too late to count.
+
+    A process may sleep right before the put. What lands behind the fence counts for nobody, and
+    what lands before it counts as any append does (docs/format.md, "The fence").
+    """
+    late = table.clock.elapsed_ms() - latest
+    if late > 0:
+        raise CommitUnknownError(
+            f"the {what} was published {late // 1000} s after append.ttl was over, and may count "
+            "for nobody",
+            next_step=f"{what} again only the rows that a reader does not see; {key} stays",
+        )
 
 
 def _latest_ms(table: Table, began_ms: int, *, begins: bool) -> tuple[int, int]:

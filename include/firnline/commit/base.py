@@ -38,6 +38,8 @@ class Base:
     """The table's own properties; None: none yet, the first commit records them."""
     born: bool = False
     """True if a table without transactions has a birth record."""
+    began_seq: int = 0
+    """Newest transaction of the operation's first snapshot; rebasing keeps it."""
 
     @property
     def seq(self) -> int:
@@ -48,7 +50,7 @@ class Base:
 def take_base(
     table: Table,
     *,
-    began_ms: int | None = None,
+    since: Base | None = None,
     everything: bool = False,
     tolerant: bool = False,
     may_hold_objects: bool = False,
@@ -61,14 +63,13 @@ def take_base(
 
     Args:
         table: the table.
-        began_ms: ``Clock.elapsed_ms`` of the operation's first snapshot, when rebasing.
+        since: an earlier base of the same operation, when rebasing: it keeps when that began.
         everything: see ``read_log``.
         tolerant: see ``snapshot.build``.
         may_hold_objects: do not take objects without a log for those of a lost table: an import
             adopts them where they are.
 
     Raises:
-        SnapshotUnstableError: rivals committed during every attempt.
         SnapshotUnstableError: rivals committed during every attempt.
         SchemaConflictError: unless ``tolerant``; a committed repair of it is published first.
         PropertiesDifferError, SettingsError: see ``properties.in_force``.
@@ -89,8 +90,8 @@ def take_base(
         if snapshot.conflict is not None and not tolerant:
             raise snapshot.conflict
         known = stated(table, snapshot, born=watch.born)
-        began = started if began_ms is None else began_ms
-        return Base(snapshot, began, table.under(known), known, watch.born)
+        began, seq = (started, snapshot.seq) if since is None else (since.began_ms, since.began_seq)
+        return Base(snapshot, began, table.under(known), known, watch.born, seq)
     raise SnapshotUnstableError(
         f"transactions under {table.paths.txn_dir} were committed during each of {ATTEMPTS} "
         "attempts to read the table",
@@ -119,7 +120,7 @@ def read_base(table: Table, *, everything: bool = False) -> Base:
     if snapshot.conflict is not None:
         raise snapshot.conflict
     known = stated(table, snapshot, born=watch.born)
-    return Base(snapshot, began, table.under(known), known, watch.born)
+    return Base(snapshot, began, table.under(known), known, watch.born, snapshot.seq)
 
 
 def stated(table: Table, snapshot: Snapshot, *, born: bool) -> Properties | None:

@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 import msgspec
 
 from firnline.log import dated
+from firnline.log.fence import Fence
 from firnline.log.reader import LogObject, LogRead
 from firnline.log.records import Delete, LogTombstone, Marker
 from firnline.log.superseded import without_superseded
@@ -72,15 +73,23 @@ def choose(
 
 
 def _emptied(snapshot: Snapshot, items: Iterable[LogObject], purged: int) -> dict[str, int]:
-    """Return the log files with half their markers removable, and the approximate bytes left."""
+    """Return the log files with half their markers or half their tombstones removable.
+
+    With the approximate bytes that are left of each.
+    """
     gone = {p for p, m in snapshot.parts.items() if m.tmb is not None and m.tmb <= purged}
     gone -= _listed_alive(snapshot, gone)
+    passed = {p for p, t in snapshot.log_tombstones.items() if t <= snapshot.fence.t}
+    gone |= passed - snapshot.listing.keys()
     found: dict[str, int] = {}
     for item in items if gone else ():
-        markers = snapshot.contents[item.name.key].markers
-        left_out = sum(m.p in gone for m in markers)
-        if left_out and 2 * left_out >= len(markers):
-            found[item.name.key] = item.size * (len(markers) - left_out) // len(markers)
+        content = snapshot.contents[item.name.key]
+        kinds = [
+            [each.p in gone for each in kind] for kind in (content.markers, content.tombstones)
+        ]
+        if any(sum(kind) and 2 * sum(kind) >= len(kind) for kind in kinds):
+            left = [each for kind in kinds for each in kind]
+            found[item.name.key] = item.size * left.count(False) // len(left)
     return found
 
 
@@ -92,7 +101,7 @@ def fold(
     own: frozenset[str],
     purged: int,
     delete_cutoff: int,
-    stone_cutoff: int,
+    fence: Fence,
 ) -> Folded:
     """Gather the content of log files, each marker in its state in the snapshot.
 
@@ -103,12 +112,11 @@ def fold(
         own: parts whose markers the transaction writes itself.
         purged: purge horizon of the transaction.
         delete_cutoff: a delete visible since before this time (unix ms) may be dropped.
-        stone_cutoff: a log file that is not listed and was folded before this time (unix ms) is
-            gone: before the listing began, by a clock that is ahead by at most the grace.
+        fence: that of the transaction.
     """
     carried = _carried(snapshot, keys, own, purged)
     open_still = {*standing(_log(snapshot))}.difference(keys)
-    tombstones = dict.fromkeys(keys, t) | _log_tombstones(snapshot, keys, open_still, stone_cutoff)
+    tombstones = dict.fromkeys(keys, t) | _log_tombstones(snapshot, keys, open_still, fence)
     deletes = {d.id: d for key in keys for d in snapshot.contents[key].deletes}
     stay = frozenset(open_still)
     other = without_superseded(line for key in keys for line in snapshot.contents[key].other)
@@ -119,7 +127,7 @@ def fold(
         deletes=tuple(
             delete
             for delete in deletes.values()
-            if not delete_is_over(snapshot, delete, delete_cutoff, purged, stay)
+            if not delete_is_over(snapshot, delete, delete_cutoff, purged, stay, fence)
         ),
         other=tuple(_needed(snapshot, other, purged)),
         standing=tuple(sorted(s for key in open_still if (s := snapshot.listing[key].name.seq))),
@@ -135,22 +143,19 @@ def _needed(snapshot: Snapshot, lines: Sequence[bytes], purged: int) -> Iterator
 
 
 def _log_tombstones(
-    snapshot: Snapshot, keys: Iterable[str], open_still: set[str], cutoff: int
+    snapshot: Snapshot, keys: Iterable[str], open_still: set[str], fence: Fence
 ) -> dict[str, int]:
     """Return the log tombstones to carry on: log file -> time of its first folding, unix ms.
 
-    The tombstone of a deleted log file is no longer needed. But a listing of several pages is not
-    atomic: a log file may land on a page that was read already, and the transaction that folded it
-    on a page that was not. That transaction is then younger than the base, and so than the cutoff.
+    The tombstone of a deleted log file is no longer needed once the fence has passed the
+    transaction that first folded it. Until then whoever created it may have slept, and create it
+    once more. And a listing of several pages is not atomic: a log file may land on a page that was
+    read already, and the transaction that folded it on a page that was not.
     """
-    # The clock of the folding transaction may have been behind: then the store's time counts.
-    # One that is dated years ahead took effect when it was written.
-    written = {i.name.t: i.modified_ms for i in snapshot.listing.values() if i.name.seq}
     found: dict[str, int] = {}
     for tombstone in (item for key in keys for item in snapshot.contents[key].tombstones):
         at = snapshot.log_tombstones[tombstone.p]
-        folded = max(snapshot.effective(at), written.get(at, 0))
-        there = tombstone.p in snapshot.listing or folded > cutoff
+        there = tombstone.p in snapshot.listing or at > fence.t
         # The tombstone of a v1 client for a file that nothing else has folded is not taken over.
         if there and tombstone.p not in open_still:
             found[tombstone.p] = at
@@ -202,6 +207,7 @@ def delete_is_over(
     cutoff: int,
     purged: int,
     stay: frozenset[str] | None = None,
+    fence: Fence | None = None,
 ) -> bool:
     """Return True if no pending append can still land before the delete, and no part needs it.
 
@@ -217,8 +223,11 @@ def delete_is_over(
         cutoff: unix ms; the record must have been visible since before this time.
         purged: purge horizon from then on.
         stay: log files whose schema lines count from then on; None: those that count now.
+        fence: the fence from then on; None: that of the state.
     """
-    if visible_since(snapshot, delete.id) > cutoff:
+    passed = snapshot.fence if fence is None else fence
+    # An append that began before the record, and slept, lands behind the fence.
+    if delete.seq > passed.seq or visible_since(snapshot, delete.id) > cutoff:
         return False
     if any(change.id == delete.id for change in snapshot.changes):
         return _change_is_over(snapshot, delete.id, purged, stay)

@@ -17,11 +17,13 @@ import msgspec
 from firnline.commit import fold, invariants
 from firnline.commit.base import ATTEMPTS, Base, digest_of, publish, take_base
 from firnline.commit.change import Change, Repaired, refuse_other_columns
+from firnline.commit.happened import has_happened, not_happened
 from firnline.commit.keys import refuse_beneath, refuse_between
 from firnline.errors import CommitConflictError, CommitExpiredError, CommitUnknownError, StoreError
-from firnline.log import chain, codec, dated, txn_file
+from firnline.log import chain, codec, dated, fence, txn_file
 from firnline.log.erases import EraseLink, erase_record, link_after
-from firnline.log.reader import LogObject, list_log, time_after
+from firnline.log.fence import Fence, fence_record
+from firnline.log.reader import LogObject, LogRead, list_log, time_after
 from firnline.log.records import Delete, LogContent, Marker, TxnMark, marker_json
 from firnline.log.schema_changes import line_now, split
 from firnline.log.superseded import without_superseded
@@ -72,7 +74,8 @@ def commit(
 ) -> Committed:
     """Commit a change on a base; rebase if others committed meanwhile.
 
-    Requests without a rival: one PUT under ``_txn/``, one under ``_log/``; those of ``digest_of``.
+    Requests without a rival: one PUT under ``_txn/``, those of ``has_happened``, one PUT under
+    ``_log/``; those of ``digest_of``.
     For a table of more than ``checkpoint.min_parts`` parts one LIST more, and one PUT if a
     checkpoint is due.
 
@@ -86,7 +89,8 @@ def commit(
 
     Raises:
         CommitConflictError: a part of ``change.replaces`` is no longer live: plan again.
-        CommitExpiredError: more than ``commit_ttl`` has passed since the first snapshot.
+        CommitExpiredError: more than ``commit_ttl`` has passed since the first snapshot, or it is
+            behind the fence; nothing was committed.
         CommitUnknownError: it is not known whether it took effect.
         StoreError: the store refused the first put explicitly; nothing was committed.
         SchemaConflictError: log files contradict each other by now; nothing was committed.
@@ -97,9 +101,10 @@ def commit(
     attempt = attempt or Attempt()
     invariants.rows_are_accounted_for(change.counts)
     planned, planned_by = base.snapshot, base.properties or from_settings(base.table.settings)
-    txn = table.ids.uuid7(table.clock.now_ms())
+    txn, rival = table.ids.uuid7(table.clock.now_ms()), False
     for _ in range(ATTEMPTS):
         table = table.under(base.properties)
+        _refuse_behind_fence(base, change.op, attempt, rival=rival)
         _refuse_other_properties(base, planned_by, change)
         if change.refuse is not None:
             change.refuse(base.snapshot)
@@ -114,7 +119,11 @@ def commit(
             committed = _committed(table, base, draft, read_at) if mine else None
         if committed is not None:
             return _checkpointed(table, committed, change)
-        base = take_base(table, began_ms=base.began_ms, tolerant=change.repair is not None)
+        # Until the next base shows that the fence is not above its beginning: a number below that
+        # may have been freed and used again.
+        rival = attempt.may_stand = True
+        base = take_base(table, since=base, tolerant=change.repair is not None)
+    _refuse_behind_fence(base, change.op, attempt, rival=rival)
     raise CommitConflictError(
         f"rivals committed {ATTEMPTS} times before this {change.op} could",
         next_step="run it again when fewer runs maintain this table at the same time",
@@ -127,7 +136,7 @@ def commit_whole(table: Table, header: TxnHeader, log_file: bytes, began_ms: int
     For a rebuild or a downgrade, which are never rebased: their log file is the whole state. The
     caller has linked it to the transaction before (``log.chain``).
 
-    Requests: 2 PUT.
+    Requests: 2 PUT and 1 LIST.
 
     Args:
         table: the table.
@@ -155,7 +164,10 @@ def commit_whole(table: Table, header: TxnHeader, log_file: bytes, began_ms: int
 def _create_transaction(
     table: Table, began_ms: int, header: TxnHeader, data: bytes, attempt: Attempt
 ) -> bool:
-    """Return True if the object is this process's own, False if a rival has the number."""
+    """Return True if the transaction has taken effect, False if a rival has the number.
+
+    Raises CommitExpiredError: it was created too late, and counts for nobody.
+    """
     key, ttl = table.paths.txn(header.seq), table.settings.commit_ttl
     try:
         rival = create(
@@ -165,6 +177,9 @@ def _create_transaction(
             may_put=lambda: _age_ms(table, began_ms) <= ttl,
             attempt=attempt,
         )
+        happened = rival is not None or has_happened(table, header, data)
+    except CommitUnknownError:
+        raise
     except Exception as error:
         if not attempt.may_stand:
             raise
@@ -173,6 +188,9 @@ def _create_transaction(
             f"it is not known whether transaction {key} was written ({said})",
             next_step="run it again: it finds out what became of this one; nothing was deleted",
         ) from error
+    if not happened:
+        attempt.may_stand = False
+        raise not_happened(table, header)
     return rival is None
 
 
@@ -231,6 +249,31 @@ def _refuse_when_late(table: Table, began_ms: int, op: str) -> int:
             "commit_ttl",
         )
     return table.clock.elapsed_ms()
+
+
+def _refuse_behind_fence(base: Base, op: str, attempt: Attempt, *, rival: bool) -> None:
+    """Raise an error if the operation began before the fence of its base.
+
+    What it wrote may be swept by now, whatever its own clock says. And a rival that it found may
+    have a number that was freed after its own put: clean-up frees numbers up to the fence.
+
+    Raises CommitExpiredError; CommitUnknownError if it has found a rival.
+    """
+    fence = base.snapshot.fence.seq
+    if fence <= base.began_seq:
+        if rival:
+            attempt.may_stand = False
+        return
+    why = (
+        f"this {op} began on transaction {base.began_seq}, and the table takes nothing that began "
+        f"before transaction {fence}"
+    )
+    if rival:
+        raise CommitUnknownError(
+            f"{why}; it is not known what became of the put that it sent before",
+            next_step="see with `firnline history` whether it is there; nothing was deleted",
+        )
+    raise CommitExpiredError(why, next_step="run it again; nothing was committed")
 
 
 def _refuse_other_properties(base: Base, planned_by: Properties, change: Change) -> None:
@@ -302,6 +345,10 @@ def _draft(table: Table, base: Base, change: Change, run: RunIdentity, txn: str)
     repair = _folds(snapshot, change, (*own, *records), purged)
     keys = repair.folds
     others = waits(snapshot.properties, table.settings, now)
+    listed_at = now - _age_ms(table, base.began_ms)
+    passed = fence.raised(
+        snapshot.fence, snapshot.listing, listed_at - others.ended, _left(snapshot, keys)
+    )
     folded = fold.fold(
         snapshot,
         keys,
@@ -309,7 +356,7 @@ def _draft(table: Table, base: Base, change: Change, run: RunIdentity, txn: str)
         own=frozenset(m.p for m in own),
         purged=purged,
         delete_cutoff=now - others.late_append,
-        stone_cutoff=now - _age_ms(table, base.began_ms) - others.grace,
+        fence=passed,
     )
     content = LogContent(
         t=t,
@@ -318,7 +365,7 @@ def _draft(table: Table, base: Base, change: Change, run: RunIdentity, txn: str)
         tombstones=list(folded.tombstones),
         deletes=_records(change, folded.deletes, seq, t),
         properties=records,
-        other=[*_others(folded.other, erase), *_dates(snapshot, now, t)],
+        other=[*_others(folded.other, erase, passed), *_dates(snapshot, now, t)],
         x=TxnMark(seq, txn, change.op, purged, folded.standing, query=change.query),
     )
     _check(table, base, change, content, repair)
@@ -356,9 +403,15 @@ def _header(
     )
 
 
-def _others(folded: Sequence[bytes], erase: EraseLink | None) -> Sequence[bytes]:
-    """Return the extension records that are carried along, with that of an erase itself."""
-    return folded if erase is None else without_superseded([*folded, erase_record(erase)])
+def _others(folded: Sequence[bytes], erase: EraseLink | None, passed: Fence) -> Sequence[bytes]:
+    """Return the extension records that are carried along, with those of the transaction itself."""
+    own = [] if erase is None else [erase_record(erase)]
+    own += [fence_record(passed)] if passed.seq else []
+    return without_superseded([*folded, *own]) if own else folded
+
+
+def _left(snapshot: Snapshot, folds: Iterable[str]) -> int | None:
+    return fence.least_unfolded(LogRead(snapshot.listing, snapshot.contents), folds)
 
 
 def _properties_records(

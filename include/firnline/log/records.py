@@ -201,7 +201,7 @@ class Delete(msgspec.Struct, frozen=True, omit_defaults=True):
     """Globs over partition paths; None for all partitions."""
 
 
-REARRANGING = frozenset({"merge", "cleanup", "properties", "analyze"})
+REARRANGING = frozenset({"merge", "cleanup", "properties", "analyze", "sweep"})
 """``op`` of transactions after which each partition has the rows that it had before, in the same
 columns: they arrange them in other parts, or state more of them. A merge may have run a query, and
 then has other rows (``TxnMark.query``)."""

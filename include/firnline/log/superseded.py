@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from firnline.log import erases, sinks
+from firnline.log import erases, fence, sinks
 
 
 def without_superseded(lines: Iterable[bytes]) -> list[bytes]:
-    """Return the records without batches of a query and erases that are older than another one."""
-    return erases.without_older(sinks.without_superseded(lines))
+    """Return the records without batches, erases and fences that are older than another one."""
+    return fence.without_lower(erases.without_older(sinks.without_superseded(lines)))

@@ -99,7 +99,7 @@ class Committer:
         self.new.committed(outputs_of(batch))
         self.on_commit(committed.header.seq, committed.header.counts, len(batch))
         # Not published by this run: the run that takes the next base publishes it first.
-        self._base = committed.base or take_base(self.table, began_ms=base.began_ms)
+        self._base = committed.base or take_base(self.table, since=base)
 
     def _conflict(self, done: Done) -> None:
         self.conflicts += 1

@@ -189,10 +189,10 @@ class Runner(RunMetrics):
         self._engine: Engine | None = None
 
     def take_base(
-        self, *, began_ms: int | None = None, tolerant: bool = False, everything: bool = False
+        self, *, since: Base | None = None, tolerant: bool = False, everything: bool = False
     ) -> Base:
         """Take a base, and use the properties that it states. See ``commit.base.take_base``."""
-        base = take_base(self.table, began_ms=began_ms, tolerant=tolerant, everything=everything)
+        base = take_base(self.table, since=since, tolerant=tolerant, everything=everything)
         self.table = base.table
         return base
 

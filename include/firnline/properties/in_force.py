@@ -271,6 +271,14 @@ class Waits:
         """Time after which a delete record hides no row of an append that began before it, ms."""
         return self.append_ttl + self.grace
 
+    @property
+    def ended(self) -> int:
+        """Time after which an operation has ended that began before a transaction was there, ms.
+
+        With the grace for a clock that is ahead: its machine's date decides (``log.fence``).
+        """
+        return max(self.append_ttl, self.commit_ttl) + self.grace
+
 
 def waits(records: Sequence[PropertiesRecord], settings: TableSettings, now_ms: int) -> Waits:
     """Return the longest times to live that a running operation may have.

@@ -115,7 +115,7 @@ class AppendLog:
         if known is not None:
             listing, _ = list_log(self.table.store, self.table.paths)
             there = {k: item for k, item in known.listing.items() if k != known.unpublished}
-            if listing == there:
+            if listing == there | dict(known.behind):
                 return known  # a log that was not lost before and is unchanged is not lost
         return self._read()
 
@@ -167,12 +167,20 @@ class AppendLog:
     def _refuse_unknown_appends(self, offset: Offset, view: View, snapshot: Snapshot) -> None:
         """Raise UsageError if the table has none of the appends that an offset names.
 
-        Those that clients of version 1 have merged may be gone.
+        StreamBehindError if an append landed after its time and was read, and counts for nobody
+        since (``log.fence``). Those that clients of version 1 have merged may be gone.
         """
         if not offset.seen or offset.foreign:
             return
         listed = {short(key, self.table.paths) for key in keys_of(snapshot, "append")}
-        if offset.seen.isdisjoint(listed.union(*(f.every for f in view.folds.values()))):
+        unknown = offset.seen.difference(listed, *(f.every for f in view.folds.values()))
+        if unknown and snapshot.fence.seq:
+            raise StreamBehindError(
+                f"append {min(unknown)}, which was read, landed after its append.ttl and was taken "
+                "back",
+                next_step=BEGIN_AGAIN,
+            )
+        if unknown == offset.seen:
             raise self._other_table(f"there was never an append {min(offset.seen)}")
 
     def _other_table(self, why: str) -> UsageError:

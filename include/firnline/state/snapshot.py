@@ -12,12 +12,12 @@ holds it.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 from functools import cached_property
 from types import MappingProxyType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 import msgspec
 
@@ -28,7 +28,8 @@ from firnline.errors import (
     SnapshotExpiredError,
     UsageError,
 )
-from firnline.log import dated
+from firnline.log import dated, fence
+from firnline.log.fence import NO_FENCE, Fence
 from firnline.log.parts_view import PartsView, orders
 from firnline.log.reader import LogObject, LogRead, read_log
 from firnline.log.records import Delete, LogContent, Marker
@@ -47,6 +48,7 @@ from firnline.log.schema_changes import (
 )
 from firnline.log.schema_lines import (
     first_sequence,
+    folded_by_ours,
     line_sequence,
     newest_before,
     schema_of,
@@ -63,6 +65,8 @@ from firnline.store.base import Store
 from firnline.types.hashes import Hashes
 from firnline.types.order import Order
 from firnline.types.values import Stats
+
+ValueT = TypeVar("ValueT")
 
 if TYPE_CHECKING:
     from firnline.log.checkpoint import Checkpoint
@@ -206,6 +210,10 @@ class Snapshot(StateColumns):
     """Property records, oldest first, each with the time since which it is visible."""
     digest: str = ""
     """Digest of the newest transaction (``log.chain``); empty if the log does not have it."""
+    fence: Fence = NO_FENCE
+    """What began before this transaction has ended (``log.fence``)."""
+    behind: Mapping[str, LogObject] = field(default_factory=dict, repr=False)
+    """Log files that exist and count for nobody; neither listing nor contents have them."""
     _columns: dict[tuple[str, ...], PartColumns] = field(
         default_factory=dict, repr=False, compare=False
     )
@@ -454,6 +462,12 @@ def build(paths: TablePaths, log: LogRead, *, tolerant: bool = False) -> Snapsho
 
     Raises SchemaConflictError, LogCorruptError.
     """
+    left_out = fence.behind(log)
+    behind = {key: log.listing[key] for key in left_out}
+    if left_out:
+        log = replace(
+            log, listing=_without(log.listing, left_out), contents=_without(log.contents, left_out)
+        )
     contents = [log.contents[name] for name in sorted(log.contents)]
     tombstones: dict[str, int] = {}
     deletes: dict[str, Delete] = {}
@@ -478,7 +492,7 @@ def build(paths: TablePaths, log: LogRead, *, tolerant: bool = False) -> Snapsho
         paths=paths,
         listing=log.listing,
         contents=log.contents,
-        parts=union_parts(contents) if base is None else base.with_newer(contents),
+        parts=_parts(log, contents) if base is None else base.with_newer(contents),
         log_tombstones=tombstones,
         deletes=rows,
         other=frozenset(other),
@@ -493,7 +507,29 @@ def build(paths: TablePaths, log: LogRead, *, tolerant: bool = False) -> Snapsho
         changes=changes,
         properties=_properties(log),
         digest=newest.digest if newest is not None and newest.seq == seq else "",
+        fence=fence.fence_of(other),
+        behind=behind,
     )
+
+
+def _parts(log: LogRead, contents: Sequence[LogContent]) -> dict[str, Marker]:
+    """Return the parts; those that only folded log files list alive are dead and forgotten.
+
+    A transaction carries all that it folds, but the markers of parts that are deleted. A folded log
+    file that a process which slept has created once more (``log.fence``) lists them alive.
+    """
+    parts = union_parts(contents)
+    folded = folded_by_ours(log) & log.contents.keys()
+    if folded:
+        carried = {m.p for key, c in log.contents.items() if key not in folded for m in c.markers}
+        purged = log.mark.purged if log.mark is not None else 0
+        forgotten = {p for p, m in parts.items() if m.tmb is None and p not in carried}
+        parts |= {p: mark_dead(parts[p], purged) for p in forgotten}
+    return parts
+
+
+def _without(found: Mapping[str, ValueT], keys: frozenset[str]) -> dict[str, ValueT]:
+    return {key: value for key, value in found.items() if key not in keys}
 
 
 def _properties(log: LogRead) -> tuple[PropertiesRecord, ...]:

@@ -223,4 +223,28 @@ AIRFLOW = (
         breaks="An erase runs beside merges of the same table, and one of them works in vain.",
         caught_by=("tests/unit/airflow/test_policy.py",),
     ),
+    Mutation(
+        name="an Airflow whose hook has other arguments is stopped by the policy",
+        file="include/firnline/airflow/policy.py",
+        old="    _refuse_unknown(policies, task_instance_mutation_hook)\n",
+        new="",
+        breaks="Installing the package beside Airflow 3.2 stops every command of that Airflow.",
+        caught_by=("tests/unit/airflow/test_policy.py",),
+    ),
+    Mutation(
+        name="an Airflow that has no policies is stopped by the policy",
+        file="include/firnline/airflow/policy.py",
+        old="    except Exception as error:",
+        new="    except TypeError as error:",
+        breaks="Installing the package beside an Airflow that it does not know stops that Airflow.",
+        caught_by=("tests/unit/airflow/test_policy.py",),
+    ),
+    Mutation(
+        name="a check of rows reads no row",
+        file="include/firnline/airflow/footers.py",
+        old='("deep", "rows")',
+        new='("deep",)',
+        breaks="A run that was to compare all rows is green and has read none.",
+        caught_by=("tests/unit/airflow/test_footers.py",),
+    ),
 )

@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import logging
+import sys
+from collections.abc import Callable, Iterator
 from importlib.metadata import entry_points
 from pathlib import Path
-from types import SimpleNamespace
+from types import ModuleType, SimpleNamespace
 from typing import Any
 
+import airflow.policies
+import airflow.settings
+import pluggy
 import pytest
 
 from firnline.airflow import policy
@@ -76,8 +82,124 @@ def test_a_task_without_a_run_is_left_as_it_is() -> None:
 
 def test_airflow_finds_the_policy_and_asks_it() -> None:
     """Also where there is no airflow_local_settings.py: Airflow would skip the policies there."""
-    import airflow.settings
-
     (found,) = entry_points(group="airflow.policy", name="firnline")
     assert found.load() is policy
     assert airflow.settings.task_instance_mutation_hook.is_noop is False  # type: ignore[attr-defined] # set on a function
+
+
+HOOK = "task_instance_mutation_hook"
+GROUP = "airflow.policy"
+specified = pluggy.HookspecMarker(GROUP)
+
+
+def policies_with(*hooks: Callable[..., None]) -> ModuleType:
+    """Return a module of policies as another Airflow may have it."""
+    module: Any = ModuleType("airflow.policies")
+    module.hookimpl = pluggy.HookimplMarker(GROUP)
+    for hook in hooks:
+        setattr(module, hook.__name__, specified(hook))
+    return module  # type: ignore[no-any-return] # Any, so that attributes can be set
+
+
+def of_3_2() -> ModuleType:
+    """Until Airflow 3.2 the hook is not told of the run."""
+
+    def task_instance_mutation_hook(task_instance: object) -> None: ...
+
+    return policies_with(task_instance_mutation_hook)
+
+
+def of_one_without_the_hook() -> ModuleType:
+    def task_policy(task: object) -> None: ...
+
+    return policies_with(task_policy)
+
+
+def of_one_without_hooks_of_packages() -> ModuleType:
+    module = of_3_2()
+    del module.hookimpl
+    return module
+
+
+def of_a_later_one() -> ModuleType:
+    def task_instance_mutation_hook(task_instance: object, dag_run: object, more: int) -> None: ...
+
+    return policies_with(task_instance_mutation_hook)
+
+
+@pytest.fixture
+def loaded(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[ModuleType], Any]]:
+    """Load the entry point as an Airflow with these policies does; return what calls its hooks."""
+    known = airflow.settings.task_instance_mutation_hook
+    before = known.is_noop  # type: ignore[attr-defined] # set on a function
+
+    def load(policies: ModuleType) -> Any:
+        monkeypatch.setitem(sys.modules, "airflow.policies", policies)
+        monkeypatch.setattr(airflow, "policies", policies)
+        monkeypatch.delitem(sys.modules, "firnline.airflow.policy")
+        manager = pluggy.PluginManager(GROUP)
+        manager.add_hookspecs(policies)
+        assert manager.load_setuptools_entrypoints(GROUP, name="firnline") == 1
+        return manager.hook
+
+    yield load
+    known.is_noop = before  # type: ignore[attr-defined] # set on a function
+    monkeypatch.undo()
+    import firnline.airflow
+
+    firnline.airflow.policy = policy
+
+
+@pytest.mark.parametrize(
+    ("airflow_of", "reason"),
+    [
+        (of_3_2, "Argument(s) {'dag_run'} are declared in the hookimpl but can not be found"),
+        (of_one_without_the_hook, "unknown hook 'task_instance_mutation_hook'"),
+        (of_one_without_hooks_of_packages, "has no attribute 'hookimpl'"),
+    ],
+)
+def test_an_airflow_that_is_not_known_starts_without_the_hook_and_says_so(
+    loaded: Callable[[ModuleType], Any],
+    caplog: pytest.LogCaptureFixture,
+    airflow_of: Callable[[], ModuleType],
+    reason: str,
+) -> None:
+    """An error of the entry point would stop every command of that Airflow."""
+    airflow.settings.task_instance_mutation_hook.is_noop = True  # type: ignore[attr-defined]
+    hooks = loaded(airflow_of())
+    known = getattr(hooks, HOOK, None)
+    assert known is None or known.get_hookimpls() == []
+    assert airflow.settings.task_instance_mutation_hook.is_noop is True  # type: ignore[attr-defined]
+    (line,) = caplog.records
+    assert (line.levelno, line.name) == (logging.WARNING, "firnline.pools")
+    assert reason in line.getMessage()
+    assert "registered nothing" in line.getMessage()
+    assert "\n" not in line.getMessage()
+
+
+def test_an_airflow_without_the_module_of_policies_starts(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setitem(sys.modules, "airflow.policies", None)
+    monkeypatch.delattr(airflow, "policies")
+    assert policy.make_hook() is None
+    assert len(caplog.records) == 1
+
+
+def test_an_airflow_where_imports_of_ours_fail_starts(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setitem(sys.modules, "firnline.airflow.dialect", None)
+    assert policy.make_hook() is None
+    assert "firnline.airflow.dialect" in caplog.text
+
+
+def test_a_later_airflow_whose_hook_is_told_more_is_asked(
+    loaded: Callable[[ModuleType], Any], caplog: pytest.LogCaptureFixture
+) -> None:
+    hooks = loaded(of_a_later_one())
+    task = SimpleNamespace(dag_id="restore", pool=NO_TABLE, pool_slots=1)
+    run = SimpleNamespace(conf={"table": "flights"})
+    hooks.task_instance_mutation_hook(task_instance=task, dag_run=run, more=1)
+    assert task.pool == "flights.merge"
+    assert not caplog.records

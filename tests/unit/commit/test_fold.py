@@ -17,6 +17,7 @@ from firnline.commit.transaction import Change, commit
 from firnline.errors import SnapshotExpiredError
 from firnline.ids import format_uuid7
 from firnline.log import codec, dated
+from firnline.log.fence import Fence
 from firnline.log.reader import LogObject, LogRead
 from firnline.log.records import Delete, LogContent, LogTombstone, Marker, TxnMark
 from firnline.log.schema_changes import Evolved
@@ -25,6 +26,7 @@ from firnline.log.txn_file import Counts
 from firnline.operations.delete.run import run_delete
 from firnline.operations.options import DeleteOptions
 from firnline.paths import TablePaths
+from firnline.properties.in_force import waits
 from firnline.state.snapshot import Snapshot, build, read_snapshot
 from tests.support.beside import Beside
 from tests.support.evolving import CHANGED, lazily, rows_are, rows_of, world_of
@@ -112,13 +114,14 @@ def test_an_append_that_a_torn_listing_does_not_show_stays_folded() -> None:
     assert late not in now.contents, "it is read again, as if nobody had folded it"
 
 
-def test_a_log_file_that_is_gone_is_forgotten_once_it_was_folded_before_any_listing() -> None:
+def test_a_log_file_that_is_gone_is_forgotten_once_the_fence_has_passed_its_fold() -> None:
     world = make_world()
     (key,) = put_append(world)
     (gone,) = log_files(world)
     do_merge(world, [key])
     del world.store.objects[gone]
-    for ms, kept in ((world.settings.cleanup.grace - 1000, True), (2000, False)):
+    ended = waits((), world.settings, 0).ended
+    for ms, kept in ((ended - 1000, True), (2000, False)):
         world.clock.advance(ms)
         do_merge(world, list(snapshot(world).live) + put_append(world, *["d=1"] * 10))
         now = read_snapshot(world.store, world.table.paths)
@@ -206,6 +209,7 @@ ROWS = Delete("rows", 1, 20, msgspec.Raw(b'{"op":"<","column":"w","value":4}'), 
 RENAMED = replaced(schema_record("renamed", Evolved(rename={"v": "w"})), seq=1, t=20)
 WIDENED = replaced(schema_record("widened", Evolved(widen={"w": "BIGINT"})), seq=2, t=30)
 LATE = 1_000
+PASSED = Fence(99, 10**13)
 
 
 def part(name: str, q: int, tmb: int | None = None, partition: str = "d=1") -> Marker:
@@ -250,7 +254,7 @@ def test_a_change_of_the_columns_is_needed_by_every_part_that_can_be_read_and_do
     parts: list[Marker], purged: int, over: bool
 ) -> None:
     """Those of the past too: they are read in the columns of today."""
-    found = delete_is_over(built(RENAMED, parts=parts), RENAMED, LATE, purged)
+    found = delete_is_over(built(RENAMED, parts=parts), RENAMED, LATE, purged, fence=PASSED)
     assert found is over
 
 
@@ -260,16 +264,16 @@ def test_a_change_of_the_columns_is_needed_by_lines_that_would_say_something_els
 ) -> None:
     state = built(RENAMED, parts=[], folded=False, wide=False)
     left = None if stay is None else frozenset(stay)
-    assert delete_is_over(state, RENAMED, LATE, 20, left) is over
+    assert delete_is_over(state, RENAMED, LATE, 20, left, PASSED) is over
 
 
 def test_one_change_of_the_columns_is_over_while_another_is_needed() -> None:
     state = built(RENAMED, WIDENED, parts=[part("a", 1)])
-    assert delete_is_over(state, RENAMED, LATE, 20)
-    assert not delete_is_over(state, WIDENED, LATE, 20)
+    assert delete_is_over(state, RENAMED, LATE, 20, fence=PASSED)
+    assert not delete_is_over(state, WIDENED, LATE, 20, fence=PASSED)
     narrow = built(RENAMED, WIDENED, parts=[], folded=False, wide=False)
-    assert not delete_is_over(narrow, RENAMED, LATE, 20, frozenset({APPENDED}))
-    assert delete_is_over(narrow, RENAMED, LATE, 20, frozenset(narrow.listing) - {APPENDED})
+    assert not delete_is_over(narrow, RENAMED, LATE, 20, frozenset({APPENDED}), PASSED)
+    assert delete_is_over(narrow, RENAMED, LATE, 20, frozenset(narrow.listing) - {APPENDED}, PASSED)
 
 
 @pytest.mark.parametrize("changes", [(), (RENAMED,)])
@@ -291,8 +295,9 @@ def test_a_delete_is_needed_by_every_part_that_it_hides_rows_of_and_that_can_be_
 ) -> None:
     """Whatever became of the columns meanwhile."""
     state = built(ROWS, *changes, parts=parts)
-    assert delete_is_over(state, ROWS, LATE, purged) is over
-    assert not delete_is_over(state, ROWS, 19, purged), "an append of before may still land"
+    assert delete_is_over(state, ROWS, LATE, purged, fence=PASSED) is over
+    assert not delete_is_over(state, ROWS, 19, purged, fence=PASSED), "an append may still land"
+    assert not delete_is_over(state, ROWS, LATE, purged), "one that slept may land still"
 
 
 @pytest.mark.long
@@ -327,7 +332,7 @@ def test_a_deleted_part_stays_dead_as_long_as_a_log_file_may_say_that_it_is_aliv
     read = {key: whole.contents[key]} | ({APPENDED: alive} if appended == "read" else {})
     listing = {k: v for k, v in whole.listing.items() if k == key or appended != "deleted"}
     state = build(PATHS, LogRead(listing, read))
-    cutoffs = {"delete_cutoff": 0, "stone_cutoff": 0}
+    cutoffs: dict[str, Any] = {"delete_cutoff": 0, "fence": PASSED}
     folded = fold(state, (key,), 50, own=frozenset(), purged=20, **cutoffs)
     assert (dead in folded.markers) is carried
     assert fold(state, (key,), 50, own=frozenset(), purged=19, **cutoffs).markers[0] == dead
@@ -371,7 +376,7 @@ def test_a_transaction_says_which_log_files_of_others_it_leaves() -> None:
     """By that a reader knows that one of them is lost."""
     state = unfolded(append=10, m1=10, m2=10, m3=10)
     keys = sorted(state.listing)
-    cutoffs = {"delete_cutoff": 0, "stone_cutoff": 0}
+    cutoffs: dict[str, Any] = {"delete_cutoff": 0, "fence": PASSED}
     for folded, left in ((keys[2:3], (1, 3)), (keys, ()), (keys[:1], (1, 2, 3))):
         found = fold(state, tuple(folded), 60, own=frozenset(), purged=0, **cutoffs)
         assert found.standing == left
@@ -407,7 +412,7 @@ def test_of_dates_a_fold_keeps_those_that_something_has_and_of_two_the_earlier()
     assert live.t == 10
     content = LogContent(t=50, schema={}, markers=[live], other=[*kept, *over])
     log = LogRead({APPENDED: LogObject(PATHS.parse_log(APPENDED), 1, 50)}, {APPENDED: content})
-    cutoffs = {"delete_cutoff": 0, "stone_cutoff": 0}
+    cutoffs: dict[str, Any] = {"delete_cutoff": 0, "fence": PASSED}
     found = fold(build(PATHS, log), (APPENDED,), 60, own=frozenset(), purged=30, **cutoffs)
     assert sorted(found.other) == sorted(kept)
 

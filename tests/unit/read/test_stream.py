@@ -479,7 +479,7 @@ def test_rows_of_deletes_that_the_log_has_forgotten_are_not_delivered_either(beh
 
     Also by a reader whose clock is behind that of the transaction that forgot the record.
     """
-    world = make_world(cleanup={"grace": "1h"}, append={"ttl": "1h"})
+    world = make_world(cleanup={"grace": "1h"}, append={"ttl": "1h"}, commit_ttl="1h")
     put_append(world)
     reader, whole = Reader(world, "now"), Reader(world)
     keys = put_append(world)

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -51,9 +52,36 @@ def test_without_java_and_root_one_sentence_says_what_to_install(
 ) -> None:
     old = fake_java(tmp_path / "old", "1.8")
     monkeypatch.setattr(bootstrap, "java_candidates", lambda: iter([old]))
-    monkeypatch.setattr("os.geteuid", lambda: 1000)
+    monkeypatch.setattr(bootstrap, "apt_get_words", lambda: None)
     with pytest.raises(SetupError, match=r"needs Java 17 or newer.*version 8.*packages\.txt"):
         ensure_java()
+
+
+APT_GET = ["env", "DEBIAN_FRONTEND=noninteractive", "apt-get"]
+
+
+@pytest.mark.parametrize(
+    ("user", "there", "code", "words"),
+    [
+        (0, {"apt-get"}, 1, APT_GET),
+        (1000, {"apt-get", "sudo"}, 0, ["sudo", "-n", *APT_GET]),
+        (1000, {"apt-get", "sudo"}, 1, None),
+        (1000, {"apt-get"}, 0, None),
+        (0, {"sudo"}, 0, None),
+    ],
+)
+def test_packages_are_installed_by_root_or_by_a_sudo_that_asks_nothing(
+    monkeypatch: pytest.MonkeyPatch,
+    user: int,
+    there: set[str],
+    code: int,
+    words: list[str] | None,
+) -> None:
+    monkeypatch.setattr("os.geteuid", lambda: user)
+    monkeypatch.setattr("shutil.which", lambda name: name if name in there else None)
+    done: subprocess.CompletedProcess[str] = subprocess.CompletedProcess([], code)
+    monkeypatch.setattr(subprocess, "run", lambda *_, **__: done)
+    assert bootstrap.apt_get_words() == words
 
 
 PYPROJECT = """

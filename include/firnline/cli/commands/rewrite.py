@@ -118,7 +118,7 @@ def _start(
         as_json=as_json,
     )
     if go_on:
-        (_prepare if options.prepare else _rewrite)(opened, factory, options, as_json)
+        _run(opened, factory, options, as_json)
 
 
 def _refuse_mixed(options: RewriteOptions, decided: list[str]) -> None:
@@ -167,43 +167,33 @@ def _discard(table: Table, change: str, *, dry_run: bool, as_json: bool) -> None
     output.show(report.to_json(), as_json, render_discarded)
 
 
-def _prepare(
+def _run(
     table: Table, engine: Callable[[], Engine], options: RewriteOptions, as_json: bool
 ) -> None:
-    """Prepare a rewrite and print which rows it would remove, add and change."""
-    from firnline.operations.rewrite.prepare import run_prepare
+    """Rewrite or prepare, as the options say, and print the report, even with failed partitions."""
+    from firnline.operations.rewrite.prepare import run_either
     from firnline.operations.rewrite.run import RewriteFailedError, RewriteRefusedError
 
     name = table.settings.name
+    committed = f"partitions of {name} that are committed stay, the others are as they were"
+    doing, render, stopped = (
+        ("preparing", render_prepared, (f"{name} is as it was", "run the same command again"))
+        if options.prepare
+        else (
+            "rewriting",
+            _render,
+            (committed, f"see `firnline history {name}`, then run it again"),
+        )
+    )
     output.show_run(
-        lambda tell: run_prepare(table, engine, options, identity(table), tell),
-        reading("preparing", name, table.clock, silent=as_json),
+        lambda tell: run_either(table, engine, options, identity(table), tell),
+        reading(doing, name, table.clock, silent=as_json),
         as_json,
-        render_prepared,
-        stopped=(f"stopped; {name} is as it was", "run the same command again"),
+        render,
+        stopped=(f"stopped; {stopped[0]}", stopped[1]),
         failed=(RewriteFailedError, RewriteRefusedError),
         shorten=lambda report: _shortened(name, report),
         render_failed=_render,
-    )
-
-
-def _rewrite(
-    table: Table, engine: Callable[[], Engine], options: RewriteOptions, as_json: bool
-) -> None:
-    """Run the rewrite and print the report, even with failed partitions."""
-    from firnline.operations.rewrite.run import RewriteFailedError, RewriteRefusedError, run_rewrite
-
-    name = table.settings.name
-    stopped = f"stopped; partitions of {name} that are committed stay, the others are as they were"
-
-    output.show_run(
-        lambda tell: run_rewrite(table, engine, options, identity(table), tell),
-        reading("rewriting", name, table.clock, silent=as_json),
-        as_json,
-        _render,
-        stopped=(stopped, f"see `firnline history {name}`, then run it again"),
-        failed=(RewriteFailedError, RewriteRefusedError),
-        shorten=lambda report: _shortened(name, report),
     )
 
 

@@ -20,6 +20,7 @@ from firnline.cli.options import (
 from firnline.cli.output import requests_text
 from firnline.cli.progress import deleting
 from firnline.cli.rendering import not_all_deleted, show_undeleted
+from firnline.errors import UsageError
 from firnline.operations.options import SweepOptions
 from firnline.units import counted
 
@@ -56,6 +57,11 @@ def sweep(
     """
     from firnline.operations.sweep.run import preview
 
+    if options.approved and not delete:
+        raise UsageError(
+            "--key names what --delete may delete, and a list has all orphans",
+            next_step="add --delete, or leave --key out",
+        )
     opened = open_target(table, settings)
     options = msgspec.structs.replace(options, dry_run=not delete)
     if delete:
@@ -139,6 +145,11 @@ def _render_young(data: dict[str, Any], grace: str) -> None:
             f"{counted(data['discarded'], 'part')} of prepared changes deleted: nobody decided in "
             "time."
         )
+    if data.get("waiting"):
+        from firnline.operations.sweep.run import WAITING
+
+        size = about_size(data["waiting_bytes"])
+        output.line(f"{counted(data['waiting'], 'orphan')} ({size}) {WAITING}.")
     if data["young"]:
         output.line(
             f"{counted(data['young'], 'object')} ({about_size(data['young_bytes'])}) that nobody "

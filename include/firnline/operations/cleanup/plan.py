@@ -163,10 +163,12 @@ def plan_cleanup(
     ripe_parts = [b for b in all_ripe if b.key not in gone]
     ripe_logs = [b for b in logs if b.due <= now_ms]
     free = deletable(snapshot, {b.key for b in ripe_logs}, now_ms - others.late_append)
+    late = _behind(snapshot, others.grace)
     staying = [b for b in parts if b.due > now_ms or b.key in held]
     last = snapshot.seq + bool(all_ripe)  # with the one that this run commits
     old = _old_transactions(snapshot, transactions, last, staying, others.grace, now_ms)
-    going_logs = [b for b in ripe_logs if b.key in free]  # first: every reader pays for each
+    # First: every reader pays for each.
+    going_logs = [*(b for b in late if b.due <= now_ms), *(b for b in ripe_logs if b.key in free)]
     limit = settings.cleanup.max_deletes_per_run if max_deletes is None else max_deletes
     taken_logs = going_logs[:limit]
     taken_parts = ripe_parts[: limit - len(taken_logs)]
@@ -179,6 +181,7 @@ def plan_cleanup(
         _waiting("parts", [b for b in due if b.key in revived], _REVIVED),
         *_mirrored(due, mirrors, shown),
         _waiting("log files", [b for b in ripe_logs if b.key not in free], _HELD),
+        _waiting("log files", [b for b in late if b.due > now_ms], _LATE, timed=True),
     ]
     return CleanupPlan(
         seq=snapshot.seq,
@@ -213,6 +216,7 @@ _REVIVED = (
 )
 _MIRRORED = "the {format} mirror shows them, or did so within the grace"
 _HELD = "hold something that no other log file carries"
+_LATE = "landed too late and count for nobody: older versions may still read them"
 
 
 def _in_use(parts: Iterable[_Dead], mirror: Readers, now_ms: int) -> frozenset[str]:
@@ -279,6 +283,14 @@ def _folded_logs(snapshot: Snapshot, grace: int, now_ms: int, *, old_types: bool
     return _in_order(found)
 
 
+def _behind(snapshot: Snapshot, grace: int) -> list[_Dead]:
+    """Return the log files that count for nobody (``log.fence``), oldest first."""
+    return _in_order(
+        _Dead(key, item.size, item.name.t, item.modified_ms, item.modified_ms + grace)
+        for key, item in snapshot.behind.items()
+    )
+
+
 def stating_old_types(snapshot: Snapshot) -> frozenset[str]:
     """Return log files that transactions of ours have folded and that contradict the schema.
 
@@ -313,6 +325,8 @@ def _old_transactions(
     oldest_staying = min((min(b.tmb, b.since) for b in staying), default=now_ms)
     cutoff = min(now_ms - TXN_AGE_MS, now_ms - grace - _DAY_MS, oldest_staying - _DAY_MS)
     found = old_transactions(listing, snapshot.paths, newest, cutoff)
+    # A number is free again only behind the fence: whoever slept over it is refused by that.
+    found = [meta for meta in found if snapshot.paths.parse_txn(meta.key) <= snapshot.fence.seq]
     # What stands in an unfolded log file stands nowhere else: a rebuild of a lost log needs it.
     logs = snapshot.listing.items()
     named = {item.name.seq for key, item in logs if key not in snapshot.log_tombstones}

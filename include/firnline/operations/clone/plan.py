@@ -202,7 +202,7 @@ def _folded(source: Snapshot) -> fold.Folded:
         own=frozenset(),
         purged=source.purged,
         delete_cutoff=-1,  # every record is carried: the clone itself finds out which are over
-        stone_cutoff=0,
+        fence=source.fence,
     )
 
 

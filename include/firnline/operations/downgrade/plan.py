@@ -9,6 +9,7 @@ from typing import Any
 from firnline.commit import fold, keys
 from firnline.errors import UsageError
 from firnline.log import dated
+from firnline.log.fence import Fence
 from firnline.log.records import LogContent
 from firnline.operations.merge.groups import PlannedGroup
 from firnline.operations.selection import group_of
@@ -177,7 +178,7 @@ def v1_log(snapshot: Snapshot, t: int) -> tuple[LogContent, bytes]:
         own=frozenset(),
         purged=snapshot.purged,
         delete_cutoff=t,
-        stone_cutoff=t,
+        fence=Fence(snapshot.seq, t),  # a log of version 1 has none: nothing may be under way
     )
     content = LogContent(
         t=t,

@@ -143,9 +143,7 @@ class _Run:
             self.transactions.append(committed.header.seq)
             self.rewritten += committed.header.counts.parts_in
             self.rows_deleted += committed.header.counts.rows_deleted
-            newest = committed.base or self.runner.take_base(
-                began_ms=newest.began_ms, everything=True
-            )
+            newest = committed.base or self.runner.take_base(since=newest, everything=True)
         if self.failures:
             raise RunFailedError(
                 f"{counted(len(self.failures), 'part')} of table "

@@ -9,8 +9,8 @@ orphan.
 * A discard died half-way: the sweep ends it.
 * The change is in the log: its statement is removed.
 * A commit was decided on and never made: the sweep closes the change, so that no new commit begins.
-  Those that had begun end within ``commit_ttl``, so a sweep that finds the closing older than
-  ``orphan_grace``, which is longer, removes the parts.
+  Those that had begun end within ``commit_ttl``, or are behind the fence: a sweep removes the
+  parts when the closing is older than ``orphan_grace`` and the fence has passed it.
 * Decisions and closings without a statement, and statements that came with a copied table, are
   removed when they are older than ``orphan_grace``.
 
@@ -53,6 +53,11 @@ class Held:
         """Return the keys of their new parts."""
         return frozenset(m.p for change in self.statements.values() for m in change.adds)
 
+    @property
+    def closed_ms(self) -> tuple[int, ...]:
+        """Return the last-modified times of the closings, unix ms."""
+        return tuple(e.closed.modified_ms for e in self.entries if e.closed is not None)
+
 
 NOTHING_HELD = Held()
 
@@ -88,6 +93,7 @@ class _Judge:
     snapshot: Snapshot
     began_ms: int
     grace_ms: int
+    passed_ms: int
 
     def step(self, entry: Entry) -> Step | None:
         change = self.found.statements.get(entry.id)
@@ -96,7 +102,10 @@ class _Judge:
         if any(m.p in self.snapshot.parts for m in change.adds):
             return "forget"
         if entry.closed is not None:
-            return "remove" if self._is_old(entry.closed) else None
+            # A commit that has not seen it has a base from before it, and may sleep on it for
+            # any time: the fence keeps it out.
+            passed = entry.closed.modified_ms < self.passed_ms
+            return "remove" if passed and self._is_old(entry.closed) else None
         if self.found.verdicts.get(entry.id) == "discard":
             return "remove"
         if entry.decision is not None:
@@ -147,7 +156,7 @@ def discard_changed(table: Table, base: Base, run: RunIdentity, why: str) -> tup
 
 
 def plan_endings(
-    found: Held, snapshot: Snapshot, *, began_ms: int, grace_ms: int
+    found: Held, snapshot: Snapshot, *, began_ms: int, grace_ms: int, passed_ms: int
 ) -> tuple[Ending, ...]:
     """Decide which prepared changes end.
 
@@ -156,8 +165,9 @@ def plan_endings(
         snapshot: read with everything.
         began_ms: wall clock when the sweep began.
         grace_ms: ``orphan_grace`` of the sweep, longer than ``commit_ttl``.
+        passed_ms: when the fence's transaction was made, unix ms by the store's clock.
     """
-    judge = _Judge(found, snapshot, began_ms, grace_ms)
+    judge = _Judge(found, snapshot, began_ms, grace_ms, passed_ms)
     steps = ((entry, judge.step(entry)) for entry in found.entries)
     return tuple(
         Ending(entry, step, found.statements.get(entry.id))

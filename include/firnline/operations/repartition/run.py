@@ -197,7 +197,7 @@ class _Run:
                     on = self._finish(base, on, found)
                 except CommitConflictError:
                     lost = True
-                    on = take_base(self.table, began_ms=on.began_ms)
+                    on = take_base(self.table, since=on)
         if self.totals.transactions and not lost:
             # What writers have appended meanwhile: a commit that meets no rival does not list it.
             self._look(read_base(self.table).snapshot)
@@ -217,7 +217,7 @@ class _Run:
         change = _change(planned_on.snapshot, result)
         if not is_nothing(change):
             made = commit_or_discard(self.table, on, change, self.runner.identity, result.done)
-            on = made.base or take_base(self.table, began_ms=on.began_ms)
+            on = made.base or take_base(self.table, since=on)
             self._note(result.partition, change, made.header.seq)
         self.done.add(result.partition)
         self.totals.report()

@@ -228,7 +228,7 @@ class _Run:
             self.runner.plan_again()
             # From the first base on: the new parts are as old as that, and must not be taken for
             # orphans before they are committed.
-            base = self.runner.take_base(began_ms=base.began_ms)
+            base = self.runner.take_base(since=base)
 
     def _execute(self, base: Base, plan: ReplacePlan) -> RewriteResult:
         if not plan.groups:

@@ -11,7 +11,7 @@ from firnline.log.txn_file import TxnHeader
 OP = "restore"
 NAMED = 1000
 """Partitions that a transaction's header names at most."""
-_STAYS = frozenset({"cleanup", "erase"})
+_STAYS = frozenset({"cleanup", "erase", "sweep"})
 _WHY = "to "
 
 

@@ -261,6 +261,17 @@ SOURCE = "_rows"
 """Name of the rows of a partition in the query."""
 
 
+def refuse_evidence(options: RewriteOptions) -> None:
+    """Raise UsageError if evidence is asked of a rewrite that nobody looks at before its commit."""
+    asked = options.assertions or options.keys or options.samples or options.keep
+    if asked and not options.prepare:
+        raise UsageError(
+            "assertions, key columns and sample rows are about what is prepared before it is "
+            "committed",
+            next_step="prepare the rewrite (--prepare, or approve in Airflow), or leave them out",
+        )
+
+
 def make_plan(
     table: Table, snapshot: Snapshot, options: RewriteOptions, only: frozenset[str] | None
 ) -> RewritePlan:

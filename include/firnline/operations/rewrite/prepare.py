@@ -14,7 +14,7 @@ import msgspec
 from firnline.commit.base import Base
 from firnline.commit.change import Change
 from firnline.commit.outputs import Outputs
-from firnline.errors import CommitExpiredError, UsageError
+from firnline.errors import CommitExpiredError
 from firnline.kernel.engine import Engine
 from firnline.log.txn_file import RunIdentity
 from firnline.operations.committer import outputs_of
@@ -80,18 +80,7 @@ def run_either(
     """Rewrite, or prepare a rewrite, as the options say. Raises as either."""
     if options.prepare:
         return run_prepare(table, engine, options, run, on_progress)
-    refuse_evidence(options)
     return run_rewrite(table, engine, options, run, on_progress)
-
-
-def refuse_evidence(options: RewriteOptions) -> None:
-    """Raise UsageError if evidence is asked of a rewrite that nobody looks at before its commit."""
-    if options.assertions or options.keys or options.samples or options.keep:
-        raise UsageError(
-            "assertions, key columns and sample rows are about what is prepared before it is "
-            "committed",
-            next_step="prepare the rewrite (--prepare, or approve in Airflow), or leave them out",
-        )
 
 
 def run_prepare(

@@ -19,7 +19,14 @@ from firnline.log.txn_file import RunIdentity
 from firnline.operations.committer import outputs_of
 from firnline.operations.kernel_tasks import kernel_task
 from firnline.operations.options import RewriteOptions
-from firnline.operations.rewrite.plan import OP, PlannedPartition, RewritePlan, make_plan, make_work
+from firnline.operations.rewrite.plan import (
+    OP,
+    PlannedPartition,
+    RewritePlan,
+    make_plan,
+    make_work,
+    refuse_evidence,
+)
 from firnline.operations.rewrite.report import (
     PartitionRewrite,
     RewriteFailedError,
@@ -55,6 +62,7 @@ _TRANSACTIONS = 1_000_000
 
 def preview(table: Table, options: RewriteOptions) -> RewritePlan:
     """Plan as ``run_rewrite`` would; requests of ``take_base``, errors of ``run_rewrite``."""
+    refuse_evidence(options)
     base = take_base(table)
     return make_plan(base.table, base.snapshot, options, None)
 
@@ -86,11 +94,12 @@ def run_rewrite(
 
     Raises:
         UsageError: options that contradict each other, a condition or query that is refused, a
-            glob that matches no partition.
+            glob that matches no partition, evidence without ``prepare``.
         RewriteFailedError: some partitions could not be rewritten; the others are.
         RewriteRefusedError: some would have lost too many rows; the others are rewritten.
         CommitConflictError, CommitExpiredError, CommitUnknownError: see ``transaction.commit``.
     """
+    refuse_evidence(options)
     totals = RunTotals(on_progress or (lambda _: None))
     state = _Run(Runner(table, run, engine), options, totals)
     state.runner.run(state.plan, state.act, ends=lambda plan: options.dry_run or plan.nothing_to_do)
@@ -200,11 +209,11 @@ class _Run:
                 made = commit_or_discard(self.table, on, wanted, self.runner.identity, result.done)
             except CommitConflictError:
                 lost.append(planned.partition)
-                return take_base(self.table, began_ms=on.began_ms)
+                return take_base(self.table, since=on)
             transaction = made.header.seq
             self.totals.committed(transaction, made.header.counts)
             self.mine.add(planned.partition)
-            on = made.base or take_base(self.table, began_ms=on.began_ms)
+            on = made.base or take_base(self.table, since=on)
         self._note(PartitionRewrite.of(planned.partition, wanted.counts, unchanged, transaction))
         return on
 

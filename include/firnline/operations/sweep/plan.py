@@ -3,7 +3,9 @@
 An object is an orphan when no log file names it, dead or alive, and when it was too old to belong
 to an append or run still under way at the moment the listing of the log began: by the time in its
 own name (a UUIDv7) and by its last-modified time, both. Within ``append.ttl`` and ``commit_ttl``
-of its upload a part is published or never (docs/format.md, "Clean-up").
+of its upload a part is published or never (docs/format.md, "Clean-up"). A process that slept may
+still name an older one: so what lies under ``_data/`` goes only if it was there before the fence's
+transaction (``log.fence``), behind which nothing counts any more.
 """
 
 from __future__ import annotations
@@ -14,6 +16,7 @@ from typing import Any, Literal
 
 from firnline.ids import UUID7, uuid7_time_ms
 from firnline.log import dated
+from firnline.log.fence import NO_FENCE, Fence
 from firnline.operations.prepared.expiry import NOTHING_HELD, Ending, Held, plan_endings
 from firnline.paths import TablePaths
 from firnline.state.snapshot import Snapshot
@@ -42,9 +45,34 @@ class Orphan:
     made_ms: int | None
     """The time in its name; None when there is none."""
 
+    @property
+    def may_be_named(self) -> bool:
+        """Return True if a log file that lands late could name it."""
+        return self.kind in ("part", "foreign")
+
     def youngest_ms(self, now_ms: int) -> int:
         """The later of its two times; that of its name only where it is not in the future."""
         return dated.named_since(self.made_ms, self.modified_ms, now_ms)
+
+
+@dataclass(frozen=True, slots=True)
+class Passed:
+    """How far the fence reaches once this sweep has raised it, by the store's clock."""
+
+    fence: Fence
+    """The fence that the sweep's own transaction may state, or that of the snapshot."""
+    ms: int
+    """Last-modified time of that transaction, unix ms: what is older may go. 0: nothing may."""
+    newest_ms: int
+    """Last-modified time of the newest transaction, unix ms; 0 without one."""
+
+    def covers(self, modified_ms: int) -> bool:
+        """Return True if an object was there before the fence's transaction was."""
+        return modified_ms < self.ms
+
+    def lacks_mark(self, modified_ms: int) -> bool:
+        """Return True if no transaction came after an object: it would wait for ever."""
+        return modified_ms >= self.newest_ms
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +97,13 @@ class SweepPlan:
     prepared_bytes: int = 0
     endings: tuple[Ending, ...] = ()
     """Prepared changes on which nobody can decide any more, or that left something behind."""
+    waiting: int = 0
+    """Orphans that a process which slept may still name: they go once the fence has passed them."""
+    waiting_bytes: int = 0
+    marks: bool = False
+    """Nothing was committed since one of those was made: the sweep commits a mark for the fence."""
+    fence: Fence = NO_FENCE
+    """The fence that all orphans are behind; the sweep states it before it deletes."""
 
     @property
     def nothing_to_do(self) -> bool:
@@ -93,6 +128,8 @@ class SweepPlan:
             "young_bytes": self.young_bytes,
             "prepared": self.prepared,
             "prepared_bytes": self.prepared_bytes,
+            "waiting": self.waiting,
+            "waiting_bytes": self.waiting_bytes,
             "endings": [{"id": e.entry.id, "step": e.step} for e in self.endings],
             "orphans": [
                 {**asdict(o), "age": self.began_ms - o.youngest_ms(self.began_ms)}
@@ -109,6 +146,7 @@ def plan_sweep(
     began_ms: int,
     grace_ms: int,
     limit: int,
+    passed: Passed,
     held: Held = NOTHING_HELD,
 ) -> SweepPlan:
     """Find the orphans; memory is that of the snapshot and of ``limit`` orphans.
@@ -120,17 +158,22 @@ def plan_sweep(
         began_ms: wall clock when the listing of the snapshot began.
         grace_ms: age of an orphan; never less than FLOOR_MS, whatever is said.
         limit: orphans to name one by one.
+        passed: how far the fence reaches.
         held: the prepared changes, listed before the snapshot was taken.
     """
     grace_ms = max(grace_ms, FLOOR_MS)
     found: list[Orphan] = []
     more = more_bytes = young = young_bytes = prepared = prepared_bytes = 0
-    waiting = held.parts
+    waiting = waiting_bytes = 0
+    undecided, marks = held.parts, False
     for orphan in _unnamed(snapshot, objects, uploads):
-        if orphan.key in waiting:
+        if orphan.key in undecided:
             prepared, prepared_bytes = prepared + 1, prepared_bytes + orphan.bytes
         elif began_ms - orphan.youngest_ms(began_ms) <= grace_ms:
             young, young_bytes = young + 1, young_bytes + orphan.bytes
+        elif orphan.may_be_named and not passed.covers(orphan.modified_ms):
+            waiting, waiting_bytes = waiting + 1, waiting_bytes + orphan.bytes
+            marks = marks or passed.lacks_mark(orphan.modified_ms)
         elif len(found) < limit:
             found.append(orphan)
         else:
@@ -146,7 +189,13 @@ def plan_sweep(
         young_bytes=young_bytes,
         prepared=prepared,
         prepared_bytes=prepared_bytes,
-        endings=plan_endings(held, snapshot, began_ms=began_ms, grace_ms=grace_ms),
+        endings=plan_endings(
+            held, snapshot, began_ms=began_ms, grace_ms=grace_ms, passed_ms=passed.ms
+        ),
+        waiting=waiting,
+        waiting_bytes=waiting_bytes,
+        marks=marks or any(map(passed.lacks_mark, held.closed_ms)),
+        fence=passed.fence,
     )
 
 

@@ -1,7 +1,8 @@
 """Orphan sweep: deletes objects that no log file names, which dead runs and appends leave behind.
 
-Lists first; only objects that are still orphans at the moment of deletion are deleted. It commits
-nothing, and a run that dies is simply run again.
+Lists first; only objects that are still orphans at the moment of deletion are deleted. What it
+commits changes no row: it only raises the fence, before anything is deleted that a process which
+slept could still name. A run that dies is simply run again.
 """
 
 from __future__ import annotations
@@ -10,21 +11,28 @@ import logging
 from collections.abc import Callable, Sequence
 from itertools import chain
 
-from firnline.commit.base import take_base
-from firnline.errors import RunFailedError, UsageError
-from firnline.log.txn_file import RunIdentity
+from firnline.commit.base import Base, take_base
+from firnline.commit.change import Change
+from firnline.commit.transaction import commit
+from firnline.errors import CommitConflictError, RunFailedError, UsageError
+from firnline.log.fence import raised
+from firnline.log.txn_file import Counts, RunIdentity
 from firnline.operations.deletion import DeleteProgress, Deleter, NotDeleted
 from firnline.operations.options import SweepOptions
 from firnline.operations.prepared import expiry
-from firnline.operations.runner import Report, RunMetrics
-from firnline.operations.sweep.plan import FLOOR_MS, Orphan, SweepPlan, plan_sweep
+from firnline.operations.runner import Report, RunMetrics, refuse_unsafe_store
+from firnline.operations.sweep.plan import FLOOR_MS, Orphan, Passed, SweepPlan, plan_sweep
 from firnline.properties.in_force import Waits, waits
 from firnline.state.health import no_table
+from firnline.state.snapshot import Snapshot
 from firnline.store.multipart import Upload, Uploads, open_uploads
 from firnline.table import Table
 from firnline.units import counted, format_duration
 
 _LOG = logging.getLogger(__name__)
+OP = "sweep"
+WHY = "the fence, before orphans are deleted"
+WAITING = "may still be named by a process that slept: a later sweep deletes them"
 
 
 class SweepReport(Report, frozen=True, kw_only=True):
@@ -75,14 +83,57 @@ def preview(table: Table, options: SweepOptions) -> SweepPlan:
     """List the orphans; nothing is written but an unpublished transaction's log file.
 
     Requests: those of ``take_base(everything=True)``, a LIST for 1,000 objects under ``_data/``,
-    one of ``_probe/``, one of ``_prepared/`` with a GET for each prepared change and decision, on
-    S3 one of the uploads.
+    one of ``_probe/``, one of ``_txn/`` after the fence, one of ``_prepared/`` with a GET for each
+    prepared change and decision, on S3 one of the uploads.
 
     Raises:
         UsageError: there is no table, or ``older_than`` is too short.
         LogLostError: its log is lost: every part would be unnamed.
     """
-    return _plan(table, options, _uploads(table))
+    return _plan(table, options, _uploads(table))[1]
+
+
+def plan_and_mark(table: Table, options: SweepOptions, run: RunIdentity) -> SweepPlan:
+    """List the orphans, and commit the mark that some of them wait for, unless it is a dry run.
+
+    Requests: those of ``preview``, and those of ``mark`` where a mark is missing. Raises what both
+    raise.
+    """
+    base, plan = _plan(table, options, _uploads(table))
+    if plan.marks and not options.dry_run:
+        mark(base, plan, run)
+    return plan
+
+
+def mark(base: Base, plan: SweepPlan, run: RunIdentity) -> Snapshot:
+    """Raise the fence as far as the plan needs it; return the state by which its orphans count.
+
+    What lands after that state was read, and began before the fence, counts for nobody.
+
+    Requests: none if the fence is there; else those of ``commit`` and of the probe of the store.
+
+    Args:
+        base: that of the plan.
+        plan: the plan.
+        run: who runs it, for the history.
+
+    Raises what ``transaction.commit`` raises; then nothing may be deleted.
+    """
+    needed = plan.fence > base.snapshot.fence and not plan.nothing_to_do
+    if not needed and not plan.marks:
+        return base.snapshot
+    refuse_unsafe_store(base.table)
+    change = Change(op=OP, replaces=(), adds=(), counts=Counts(), why=WHY)
+    committed = commit(base.table, base, change, run)
+    # Not published by this run: the next base publishes it.
+    state = committed.base or take_base(base.table, everything=True)
+    if state.snapshot.fence < plan.fence:  # rivals have cleaned up what it was planned by
+        raise CommitConflictError(
+            f"the fence of table {base.table.settings.name} is at transaction "
+            f"{state.snapshot.fence.seq}, and was to be at {plan.fence.seq}",
+            next_step="run it again; nothing was deleted",
+        )
+    return state.snapshot
 
 
 def run_sweep(
@@ -94,7 +145,8 @@ def run_sweep(
     """List and delete.
 
     Requests: those of ``preview``, on S3 one for 1,000 orphans and one for each upload; those of
-    ``prepared.expiry.end`` for prepared changes that end.
+    ``prepared.expiry.end`` for prepared changes that end; those of a commit, with the probe of the
+    store (4 for a process and table), if the fence has to be raised.
 
     Args:
         table: the table.
@@ -108,8 +160,11 @@ def run_sweep(
     """
     metrics = RunMetrics(table)
     uploads = _uploads(table)
-    plan = _plan(table, options, uploads)
+    base, plan = _plan(table, options, uploads)
     chosen, left = choose(plan, options)
+    if not options.dry_run:
+        state = mark(base, plan, run)
+        chosen = [o for o in chosen if o.key not in state.parts]
     deleter = Deleter(table, len(chosen), on_progress)
     aborted = discarded = 0
     if not options.dry_run:
@@ -154,6 +209,7 @@ def choose(plan: SweepPlan, options: SweepOptions) -> tuple[list[Orphan], dict[s
         reason = "was not approved"
     left = {
         reason: len(plan.orphans) - len(chosen),
+        WAITING: plan.waiting,
         "is more than one run may delete (max_deletes_per_run)": plan.more,
     }
     return chosen, {why: count for why, count in left.items() if count}
@@ -163,7 +219,7 @@ def _uploads(table: Table) -> Uploads | None:
     return open_uploads(table.settings.root, table.access, table.store.counters)
 
 
-def _plan(table: Table, options: SweepOptions, uploads: Uploads | None) -> SweepPlan:
+def _plan(table: Table, options: SweepOptions, uploads: Uploads | None) -> tuple[Base, SweepPlan]:
     paths, store = table.paths, table.store
     began = table.clock.now_ms()
     held = expiry.held(table)  # before the base: what is committed afterwards still stands here
@@ -173,7 +229,7 @@ def _plan(table: Table, options: SweepOptions, uploads: Uploads | None) -> Sweep
     table = base.table
     others = waits(base.snapshot.properties, table.settings, began)
     grace = _grace(table.settings.name, options, others)
-    return plan_sweep(
+    plan = plan_sweep(
         base.snapshot,
         # Streams, and from after the snapshot: whatever they show that it does not name is
         # either younger than the grace or will never be named.
@@ -182,8 +238,26 @@ def _plan(table: Table, options: SweepOptions, uploads: Uploads | None) -> Sweep
         began_ms=began,
         grace_ms=grace,
         limit=table.settings.cleanup.max_deletes_per_run,
+        passed=_passed(base, began - others.ended),
         held=held,
     )
+    return base, plan
+
+
+def _passed(base: Base, before_ms: int) -> Passed:
+    """Return how far the fence reaches, with what this sweep may raise it to.
+
+    Requests: 1 LIST of ``_txn/`` after the fence.
+    """
+    table, snapshot = base.table, base.snapshot
+    fence = raised(snapshot.fence, snapshot.listing, before_ms, least=None)
+    start = table.paths.txn(fence.seq - 1) if fence.seq else None
+    made = {
+        table.paths.parse_txn(meta.key): meta.modified_ms
+        for meta in table.store.list(table.paths.txn_dir, start)
+    }
+    newest = max(made, default=0)
+    return Passed(fence, made.get(fence.seq, 0) if fence.seq else 0, made[newest] if newest else 0)
 
 
 def _grace(name: str, options: SweepOptions, others: Waits) -> int:

@@ -12,7 +12,13 @@ from functools import partial
 
 import msgspec
 
-from firnline.errors import FindingsError, FirnlineError, ForeignPathError, LogCorruptError
+from firnline.errors import (
+    FindingsError,
+    FirnlineError,
+    ForeignPathError,
+    LogCorruptError,
+    UsageError,
+)
 from firnline.log.reader import LogRead
 from firnline.log.records import LogContent, Marker
 from firnline.operations.options import VerifyOptions
@@ -145,8 +151,10 @@ def run_verify(
 
     Raises:
         StoreError, SnapshotUnstableError: a store that does not answer is not a finding.
-        UsageError: there is no table at the root, or no witness of it in ``options.witness``.
+        UsageError: there is no table at the root, or no witness of it in ``options.witness``; a
+            sample without ``rows``.
     """
+    refuse_lone_sample(options)
     name = table.settings.name
     witnesses = parse_witnesses(options.witness, name) if options.witness else ()
     run = _Run(table, RunMetrics(table), Findings())
@@ -180,6 +188,15 @@ def run_verify(
     return run.report(
         options, snapshot, len(log.listing), len(txns.numbers), v1_parts, counted, deep, rows
     )
+
+
+def refuse_lone_sample(options: VerifyOptions) -> None:
+    """Raise UsageError for a sample of rows that are not read."""
+    if options.sample != 1 and not options.rows:
+        raise UsageError(
+            "a sample is one of the rows of parts, which this check does not read",
+            next_step="give rows too (--rows), or leave the sample out",
+        )
 
 
 def _judge(table: Table, run: _Run, log: LogSurvey, txns: TxnSurvey) -> health.Health:

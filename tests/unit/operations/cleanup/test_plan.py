@@ -13,7 +13,8 @@ from firnline.commit.base import take_base
 from firnline.commit.transaction import Change, commit
 from firnline.errors import InvariantError, LogCorruptError
 from firnline.log import codec, dated
-from firnline.log.reader import LogRead
+from firnline.log.fence import Fence, fence_record
+from firnline.log.reader import LogObject, LogRead
 from firnline.log.records import Delete, LogContent, LogTombstone, Marker
 from firnline.log.sinks import sink_record
 from firnline.log.txn_file import Counts, RunIdentity
@@ -290,9 +291,11 @@ def test_a_dead_part_that_only_the_buried_log_file_lists_dead_keeps_it() -> None
 def test_a_log_file_that_alone_holds_a_delete_stays_as_long_as_a_part_needs_it() -> None:
     for partition, stays in (("d=1", True), ("d=2", False)):
         world = make_world()
-        (key,) = put_append(world, "d=1")
+        (key,) = put_append(world, "d=1", q=None)
         (appended,) = snapshot(world).listing
         t = world.clock.now + 1
+        passed = LogContent(t=t, schema={}, other=[fence_record(Fence(1, t))])
+        put_log(world, passed, f"{t}_w-2.jsonl")
         where = msgspec.Raw(b'{"op":"is_null","column":"v"}')
         record = Delete("del1", 1, t, where, (partition,))
         holder = put_log(world, LogContent(t=t, schema={}, deletes=[record]), f"{t}_w-1.jsonl")
@@ -546,10 +549,10 @@ def test_the_horizon_never_passes_a_part_that_is_not_confirmed(
 ) -> None:
     world = make_world()
     markers = [Marker(p=f"t/_data/{n}.parquet", b=1, t=0, tmb=t) for n, t in enumerate(tombs)]
-    state = replace(
-        build(world.table.paths, LogRead({}, {"x": LogContent(t=1, schema={}, markers=markers)})),
-        purged=purged,
-    )
+    key = "t/_log/0000000000001_w-1.jsonl"
+    listing = {key: LogObject(world.table.paths.parse_log(key), 1, 1)}
+    content = LogContent(t=1, schema={}, markers=markers)
+    state = replace(build(world.table.paths, LogRead(listing, {key: content})), purged=purged)
     done = frozenset(markers[n].p for n in confirmed if n < len(markers))
     horizon = purge_horizon(state, done)
     assert horizon >= purged

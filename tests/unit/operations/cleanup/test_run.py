@@ -22,7 +22,7 @@ from firnline.state.snapshot import read_snapshot
 from firnline.store.probe import forget
 from firnline.table import Table
 from tests.support.cleanups import DAY, GRACE, RUN, Refusing, check, clean_up, keys_under
-from tests.support.log_tables import do_merge, put_append, snapshot
+from tests.support.log_tables import do_merge, do_nothing, put_append, snapshot
 from tests.support.world import FaultyStore, World, make_world
 
 
@@ -71,6 +71,13 @@ def test_markers_of_what_is_gone_are_gone_too() -> None:
     read = read_snapshot(world.store, world.table.paths)
     assert len(read.contents) == 1
     assert not set(keys) & set(read.parts)
+    assert read.log_tombstones.keys() - read.listing.keys(), "until the fence has passed them"
+    world.clock.advance(3 * GRACE)
+    for _ in range(
+        2
+    ):  # one raises the fence, the other folds what is left with half its lines gone
+        do_nothing(world)
+    read = read_snapshot(world.store, world.table.paths)
     assert read.log_tombstones.keys() <= read.listing.keys()
     assert sum(read.listing[key].size for key in read.contents) < before / 10
 

@@ -9,7 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from firnline.ids import format_uuid7
-from firnline.operations.sweep.plan import FLOOR_MS, SweepPlan, plan_sweep
+from firnline.log.fence import Fence
+from firnline.operations.sweep.plan import FLOOR_MS, Passed, SweepPlan, plan_sweep
 from firnline.store.base import ObjectMeta
 from firnline.store.multipart import Upload
 from tests.support.cleanups import DAY
@@ -20,9 +21,16 @@ NOW = START_MS + 100 * DAY
 
 
 def plan(
-    world: World, objects: Iterable[ObjectMeta], uploads: Iterable[Upload] = (), **options: int
+    world: World, objects: Iterable[ObjectMeta], uploads: Iterable[Upload] = (), **options: Any
 ) -> SweepPlan:
-    chosen: Any = {"began_ms": NOW, "grace_ms": 3 * DAY, "limit": 1_000, **options}
+    passed = Passed(Fence(1, 1), NOW, NOW)  # everything was there before the fence's transaction
+    chosen: Any = {
+        "began_ms": NOW,
+        "grace_ms": 3 * DAY,
+        "limit": 1_000,
+        "passed": passed,
+        **options,
+    }
     return plan_sweep(snapshot(world), objects, uploads, **chosen)
 
 

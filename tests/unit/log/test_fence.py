@@ -1,0 +1,110 @@
+"""What began before the fence has ended: what still arrives of it counts for nobody."""
+
+from __future__ import annotations
+
+import pytest
+
+from firnline.log.erases import EraseLink, erase_record
+from firnline.log.fence import NO_FENCE, Fence, behind, fence_of, fence_record, raised
+from firnline.log.reader import LogObject, LogRead
+from firnline.log.records import LogContent, LogTombstone, Marker, TxnMark
+from firnline.log.superseded import without_superseded
+from firnline.paths import TablePaths
+from firnline.state.snapshot import build
+
+PATHS = TablePaths("t")
+TXN = "018bcfe5-6802-7000-8000-00000000000"
+
+
+def txn_key(seq: int, t: int) -> str:
+    return PATHS.txn_log(t, seq, f"{TXN}{seq}")
+
+
+def append(t: int, q: int | None) -> tuple[str, LogContent]:
+    key = PATHS.append_log(t, f"w-{TXN}{t % 10}")
+    part = PATHS.data_part("d=1", f"{TXN}{t % 10}")
+    return key, LogContent(t=t, schema={"v": "INTEGER"}, markers=[Marker(part, 1, t, n=1, q=q)])
+
+
+def transaction(
+    seq: int,
+    t: int,
+    standing: tuple[int, ...] | None = (),
+    folds: tuple[str, ...] = (),
+    fence: Fence = NO_FENCE,
+) -> tuple[str, LogContent]:
+    content = LogContent(
+        t=t,
+        schema={"v": "INTEGER"},
+        tombstones=[LogTombstone(key, t) for key in folds],
+        other=[fence_record(fence)] if fence.seq else [],
+        x=TxnMark(seq, f"{TXN}{seq}", "merge", 0, standing),
+    )
+    return txn_key(seq, t), content
+
+
+def read(*files: tuple[str, LogContent], modified: int = 0) -> LogRead:
+    listing = {key: LogObject(PATHS.parse_log(key), 1, modified) for key, _ in files}
+    return LogRead(listing, dict(files))
+
+
+def test_an_append_that_nobody_folded_is_behind_a_fence_above_its_sequence() -> None:
+    late, (key, content) = append(11, 2), transaction(5, 20, fence=Fence(3, 10))
+    log = read(late, append(12, 3), append(13, None), (key, content))
+    assert behind(log) == {late[0]}
+    state = build(PATHS, log)
+    assert state.behind.keys() == {late[0]}
+    assert late[0] not in state.listing
+    assert {m.t for m in state.live.values()} == {12, 13}
+    assert state.fence == Fence(3, 10)
+
+
+def test_one_that_was_folded_counts_through_the_transaction_that_folded_it() -> None:
+    early = append(11, 2)
+    log = read(early, transaction(5, 20, folds=(early[0],), fence=Fence(3, 10)))
+    assert behind(log) == frozenset()
+
+
+def test_a_transactions_log_file_that_comes_back_is_in_no_standing_list() -> None:
+    back, stands = transaction(2, 12), transaction(3, 13)
+    log = read(back, stands, transaction(5, 20, standing=(3,)))
+    assert behind(log) == {back[0]}
+    assert build(PATHS, log).seq == 5
+    mentioned = read(back, stands, transaction(5, 20, standing=(3,), folds=(back[0],)))
+    assert behind(mentioned) == frozenset(), "its tombstone is enough"
+    unknown = read(back, stands, transaction(5, 20, standing=None))
+    assert behind(unknown) == frozenset(), "an older version does not say what stands"
+
+
+def test_a_fold_keeps_the_highest_fence_alone() -> None:
+    other = erase_record(EraseLink(1, "id", 1, 1, "plan"))
+    lines = [fence_record(Fence(3, 10)), fence_record(Fence(7, 20)), other, b'{"new":1}']
+    assert fence_of(lines) == Fence(7, 20)
+    kept = without_superseded(lines)
+    assert fence_record(Fence(7, 20)) in kept
+    assert fence_record(Fence(3, 10)) not in kept
+    assert {other, b'{"new":1}'} <= set(kept)
+    assert fence_of([b'{"fence":{"seq":"x"}}', b'{"fence":7}']) == NO_FENCE
+
+
+@pytest.mark.parametrize(
+    ("before_ms", "least", "fence"),
+    [
+        (100, None, Fence(1, 5)),  # nothing is older than that
+        (101, None, Fence(2, 12)),
+        (301, None, Fence(4, 14)),
+        (301, 4, Fence(4, 14)),
+        (301, 3, Fence(3, 13)),  # an append stays unfolded that read 3
+        (301, 1, Fence(1, 5)),
+    ],
+)
+def test_a_transaction_raises_the_fence_to_the_newest_that_all_work_under_way_has_seen(
+    before_ms: int, least: int | None, fence: Fence
+) -> None:
+    listing = {
+        txn_key(seq, 10 + seq): LogObject(PATHS.parse_log(txn_key(seq, 10 + seq)), 1, modified)
+        for seq, modified in ((2, 100), (3, 200), (4, 300))
+    }
+    appended = PATHS.append_log(1, f"w-{TXN}1")
+    listing[appended] = LogObject(PATHS.parse_log(appended), 1, 1)
+    assert raised(Fence(1, 5), listing, before_ms, least) == fence
