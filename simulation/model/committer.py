@@ -48,10 +48,19 @@ def steps(plan: Plan) -> Callable[[World, State, int], Iterator[Step]]:
         at = state.processes[number].at
         if at in ("begin", "rebase"):
             yield from _take_base(world, state, number, plan)
-        elif at in STEPS:
-            yield from STEPS[at](world, state, number)
+        else:
+            yield from go_on(world, state, number)
 
     return act
+
+
+def go_on(world: World, state: State, number: int) -> Iterator[Step]:
+    """Yield the steps of a committer after it has taken a base; none if it has ended."""
+    at = state.processes[number].at
+    if at.startswith("ask the log"):
+        yield from _ask_log(world, state, number)
+    elif at in STEPS:
+        yield from STEPS[at](world, state, number)
 
 
 def unpublished(state: State, seq: int) -> Ref | None:
@@ -78,9 +87,14 @@ def _take_base(world: World, state: State, number: int, plan: Plan) -> Iterator[
             p = p._replace(out=change.adds[0], ripe=change.kills)
     else:
         change = _again(p, world)
-        refused = _refusal(world, snap, p, change)
+        behind = behind_fence(world, snap, p)
+        if not behind:
+            # No number above the fence is freed: the rival had it before its own put.
+            p = p._replace(sent=False)
+            state = state.now(number, p)
+        refused = behind or _conflict(world, snap, change)
         if refused:
-            yield f"{who} reads the table again: {refused}", _give_up(world, state, number)
+            yield f"{who} reads the table again: {refused}", give_up(world, state, number)
             return
     base = Base(state.log, snap, state.tick, world.off)
     after = "write" if p.at == "begin" and change.adds else "put"
@@ -104,23 +118,26 @@ def _hides(file: Ref) -> bool:
     return any(r.seq == file.seq for r in file.file.records)
 
 
-def _refusal(world: World, snap: Snap, p: Process, change: Change) -> str:
-    """Stands for ``transaction._refuse_conflict`` and for the fence (F3) on a base."""
-    fenced = "a committer does not go by the fence of its base" not in world.off
-    if fenced and snap.fence > p.base:
-        return f"its fence is {snap.fence}, and it began on transaction {p.base}"
+def behind_fence(world: World, snap: Snap, p: Process) -> str:
+    """Stands for ``transaction._refuse_behind_fence`` (F3)."""
+    if "a committer does not go by the fence of its base" in world.off or snap.fence <= p.base:
+        return ""
+    return f"its fence is {snap.fence}, and it began on transaction {p.base}"
+
+
+def _conflict(world: World, snap: Snap, change: Change) -> str:
+    """Stands for ``transaction._refuse_conflict``."""
     if "no conflict check" not in world.off and not {*change.kills} <= {*snap.live}:
         return "what it replaces was replaced"
     return ""
 
 
-def _give_up(world: World, state: State, number: int) -> State:
+def give_up(world: World, state: State, number: int) -> State:
     """Return the state after an operation that has failed: its outputs go, or stay as unknown."""
     p = state.processes[number]
     if p.out is None:
         return state.now(number, Process("failed"))
-    careful = "who has sent a put may delete its outputs all the same" not in world.off
-    if p.sent and careful:
+    if p.sent:
         return state.now(number, Process("unknown"))
     return state.now(number, Process("drop outputs", out=p.out))
 
@@ -162,7 +179,7 @@ def _put(world: World, state: State, number: int) -> Iterator[Step]:
         late_end = state.now(number, Process("unknown")) if p.sent else None
         yield (
             f"{who} notices that commit_ttl is over",
-            late_end or _give_up(world, state, number),
+            late_end or give_up(world, state, number),
         )
         if not world.scenario.sleepers:
             return
@@ -192,38 +209,78 @@ def _read_back(world: World, state: State, number: int) -> Iterator[Step]:
     elif found is p.file and "'exists already' always is a rival" not in world.off:
         yield f"{who} reads its own {p.file} back", state.now(number, p._replace(at="look"))
     else:
-        sure = "who has sent a put may delete its outputs all the same" in world.off
-        ready = p._replace(at="rebase", sent=p.sent and not sure)
+        # The number may have been freed after its own put: only the next base shows that not.
+        sure = "a rival shows that the own put failed" in world.off
+        ready = p._replace(at="rebase", sent=not sure)
         yield f"{who} finds that {found} has the number", state.now(number, ready)
 
 
 def _look(world: World, state: State, number: int) -> Iterator[Step]:
-    """List ``_txn/`` after j - 2: has the transaction taken effect? (F3)"""
+    """List ``_txn/`` after j - 2: has the transaction taken effect (``commit.happened``)?"""
     p, who = state.processes[number], world.name(number)
     assert p.file is not None
     seq = p.file.seq
-    verdict = "done"
-    if "a committer does not look after its put" not in world.off:
-        verdict = _verdict(world, state, p.file)
-    if verdict == "done":
-        done = p._replace(at="publish", listing=((p.file, state.tick),), ripe=(), sent=False)
-        yield f"{who} reports {p.file} as done", state.now(number, done)
-    elif verdict == "unknown":
-        ended = Process("unknown")
-        yield f"{who} finds later ones and no transaction {seq + 1}: unknown", state.now(number, ended)
+    numbers = {f.seq for f, _ in state.txns}
+    later = max((n for n in numbers if n in (seq - 1, seq, seq + 1)), default=0)
+    later = min((n for n in numbers if n > seq), default=later)
+    if later <= seq and (seq - 1 in numbers or _looks_at_nothing(world)):
+        yield _reported(world, state, number)
+    elif later == seq + 1 and not _looks_at_nothing(world):
+        asks = state.now(number, p._replace(at="read the next"))
+        yield f"{who} lists _txn/ and finds transaction {later}", asks
+    elif _looks_at_nothing(world):
+        yield _reported(world, state, number)
     else:
-        yield f"{who} finds that {p.file} has not happened", _give_up(world, state, number)
+        found = f"{later} and none before" if later > seq else "none before its own"
+        asks = state.now(number, p._replace(at=f"ask the log {later}"))
+        yield f"{who} lists _txn/ and finds {found}", asks
 
 
-def _verdict(world: World, state: State, file: Ref) -> str:
-    later = [f for f, _ in state.txns if f.seq > file.seq]
-    if not later:
-        return "done"
-    following = state.txn(file.seq + 1)
-    if following is not None:
-        return "done" if following.file.before == file.name else "not"
-    literal = "what has no next transaction has not happened" in world.off
-    return "not" if literal else "unknown"
+def _looks_at_nothing(world: World) -> bool:
+    return "a committer does not look after its put" in world.off
+
+
+def _read_next(world: World, state: State, number: int) -> Iterator[Step]:
+    """Get the head of the transaction after its own."""
+    p, who = state.processes[number], world.name(number)
+    assert p.file is not None
+    following = state.txn(p.file.seq + 1)
+    if following is None:
+        asks = p._replace(at=f"ask the log {p.file.seq + 1}")
+        yield f"{who} finds that transaction {p.file.seq + 1} is gone", state.now(number, asks)
+    elif following.file.before == p.file.name:
+        yield _reported(world, state, number)
+    else:
+        yield f"{who} finds that {following} names another", _not_happened(world, state, number)
+
+
+def _ask_log(world: World, state: State, number: int) -> Iterator[Step]:
+    """List ``_log/``, which says what was committed where no transaction does."""
+    p, who = state.processes[number], world.name(number)
+    assert p.file is not None
+    later, seq = int(p.at.rpartition(" ")[2]), p.file.seq
+    newest = max((f.seq for f, _ in state.log), default=0)
+    listed = any(f is p.file for f, _ in state.log)
+    if listed or (newest != seq and max(newest, later) <= seq):
+        yield _reported(world, state, number)
+    elif newest == seq or "what cannot be known has not happened" in world.off:
+        yield f"{who} finds another in the log", _not_happened(world, state, number)
+    else:
+        unknown = state.now(number, Process("unknown"))
+        yield f"{who} finds later ones only: it is not known what happened", unknown
+
+
+def _reported(world: World, state: State, number: int) -> Step:
+    p = state.processes[number]
+    assert p.file is not None
+    done = p._replace(at="publish", listing=((p.file, state.tick),), ripe=(), sent=False)
+    return f"{world.name(number)} finds {p.file} committed", state.now(number, done)
+
+
+def _not_happened(world: World, state: State, number: int) -> State:
+    """Return the state after a transaction that counts for nobody: its outputs go."""
+    p = state.processes[number]._replace(sent=False)
+    return give_up(world, state.now(number, p), number)
 
 
 def _publish_own(world: World, state: State, number: int) -> Iterator[Step]:
@@ -248,6 +305,7 @@ STEPS: dict[str, Callable[[World, State, int], Iterator[Step]]] = {
     "put": _put,
     "read back": _read_back,
     "look": _look,
+    "read the next": _read_next,
     "publish": _publish_own,
     "drop outputs": _drop,
 }

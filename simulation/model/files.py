@@ -121,7 +121,7 @@ class Snap:
 def read(files: frozenset[Ref], off: frozenset[str], *, everything: bool) -> Snap:
     """Unite log files as a reader does.
 
-    Stands for ``log.reader.read_log`` and ``state.snapshot.build``, and for rule F2 of RFC 16.
+    Stands for ``log.reader.read_log``, ``log.fence.behind`` and ``state.snapshot.build``.
 
     Args:
         files: what is listed.
@@ -134,34 +134,43 @@ def read(files: frozenset[Ref], off: frozenset[str], *, everything: bool) -> Sna
     chain = [f for f in txns if f is newest or f.seq in named]
     stones = {s.file for f in chain for s in f.file.stones}
     fence = max((f.file.fence for f in chain), default=0)
-    unfolded, behind = list(f for f in chain if f.name not in stones), []
+    unfolded, behind = [f for f in chain if f.name not in stones], []
     for f in files:
-        if f.name in stones or f in chain:
-            continue
-        late = "readers take what is behind the fence" not in off and f.file.q < fence
-        back = "readers take log files that came back" not in off
-        (behind if (back if f.seq else late) else unfolded).append(f)
+        if f.name not in stones and f not in chain:
+            (behind if _counts_for_nobody(f, fence, off) else unfolded).append(f)
     unfolded.sort(key=lambda f: f.key)
-    counted = list(unfolded)
-    if everything and "folded log files count for who reads all" in off:
-        counted += [f for f in files if f.name in stones]
-    return _united(newest, fence, unfolded, stones, behind, counted, named, txns, off)
+    folded = [f for f in files if f.name in stones] if everything else []
+    purged = 0 if newest is None else newest.file.purged
+    live, dead = _parts(unfolded, folded, purged, off)
+    return Snap(
+        seq=0 if newest is None else newest.seq,
+        newest=newest,
+        fence=fence,
+        purged=purged,
+        live=live,
+        dead=dead,
+        records={r.name: r for f in (*unfolded, *folded) for r in f.file.records},
+        unfolded=tuple(unfolded),
+        folded=frozenset(stones),
+        behind=tuple(behind),
+        whole=named <= {f.seq for f in txns},
+    )
 
 
-def _united(  # noqa: PLR0913 - the parts of one value
-    newest: Ref | None,
-    fence: int,
-    unfolded: list[Ref],
-    stones: set[str],
-    behind: list[Ref],
-    counted: list[Ref],
-    named: frozenset[int],
-    txns: list[Ref],
-    off: frozenset[str],
-) -> Snap:
+def _counts_for_nobody(file: Ref, fence: int, off: frozenset[str]) -> bool:
+    """Return True for a log file that no transaction names and that counts all the same not (F2)."""
+    if file.seq:
+        return "readers take log files that came back" not in off
+    return "readers take what is behind the fence" not in off and file.file.q < fence
+
+
+def _parts(
+    unfolded: list[Ref], folded: list[Ref], purged: int, off: frozenset[str]
+) -> tuple[dict[str, Marker], dict[str, tuple[Marker, int]]]:
+    """Return the live and the dead parts. Stands for ``state.snapshot._parts``."""
     alive: dict[str, Marker] = {}
     dead: dict[str, tuple[Marker, int]] = {}
-    for f in counted:
+    for f in (*unfolded, *folded):
         for m in f.file.alive:
             was = alive.get(m.part)
             alive[m.part] = m if was is None else m._replace(done=m.done | was.done)
@@ -170,16 +179,9 @@ def _united(  # noqa: PLR0913 - the parts of one value
             dead[m.part] = (m, at if known is None else min(at, known[1]))
     if "an alive marker beats a dead one" in off:
         dead = {p: d for p, d in dead.items() if p not in alive}
-    return Snap(
-        seq=0 if newest is None else newest.seq,
-        newest=newest,
-        fence=fence,
-        purged=0 if newest is None else newest.file.purged,
-        live={p: m for p, m in alive.items() if p not in dead},
-        dead=dead,
-        records={r.name: r for f in counted for r in f.file.records},
-        unfolded=tuple(unfolded),
-        folded=frozenset(stones),
-        behind=tuple(behind),
-        whole=named <= {f.seq for f in txns},
-    )
+    if folded and "folded log files list parts alive" not in off:
+        named = {m.part for f in unfolded for m in f.file.alive}
+        named |= {m.part for f in unfolded for m, _ in f.file.dead}
+        forgotten = {p: m for p, m in alive.items() if p not in dead and p not in named}
+        dead |= {p: (m, purged) for p, m in forgotten.items()}
+    return {p: m for p, m in alive.items() if p not in dead}, dead

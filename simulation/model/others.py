@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from simulation.model.committer import STEPS, _give_up, unpublished
+from simulation.model.committer import behind_fence, give_up, go_on, unpublished
 from simulation.model.drafts import Base, Change, draft
 from simulation.model.files import File, Marker, Ref, Snap
 from simulation.model.world import Process, State, Step, World
@@ -90,8 +90,8 @@ def sweep(world: World, state: State, number: int) -> Iterator[Step]:
     elif p.at == "delete":
         after = state.without(frozenset(p.ripe)).now(number, Process("done"))
         yield f"{who} deletes {', '.join(p.ripe)}", after
-    elif p.at in STEPS:
-        yield from STEPS[p.at](world, state, number)
+    else:
+        yield from go_on(world, state, number)
 
 
 def _list_parts(world: World, state: State, number: int) -> Iterator[Step]:
@@ -180,8 +180,8 @@ def _clean_up(world: World, state: State, number: int) -> Iterator[Step]:
         yield f"{who} deletes {', '.join(p.ripe)}", after
     elif p.at in ("commit", "rebase"):
         yield from _commit_horizon(world, state, number)
-    elif p.at in STEPS:
-        yield from STEPS[p.at](world, state, number)
+    else:
+        yield from go_on(world, state, number)
 
 
 def _commit_horizon(world: World, state: State, number: int) -> Iterator[Step]:
@@ -194,9 +194,9 @@ def _commit_horizon(world: World, state: State, number: int) -> Iterator[Step]:
         )
         yield f"{who} finds {waiting} unpublished", state.now(number, held)
         return
-    fenced = "a committer does not go by the fence of its base" not in world.off
-    if fenced and snap.fence > p.base:
-        yield f"{who} is behind the fence", _give_up(world, state, number)
+    behind = behind_fence(world, snap, p)
+    if behind:
+        yield f"{who} reads the table again: {behind}", give_up(world, state, number)
         return
     change = Change(confirmed=frozenset(p.ripe), everything=True)
     made = draft(Base(state.log, snap, state.tick, world.off), change, who, state.tick)
@@ -225,10 +225,12 @@ def dead_parts(world: World, state: State, snap: Snap) -> list[str]:
     """Stands for ``cleanup.plan._dead_parts``."""
     found = []
     for part, (marker, at) in snap.dead.items():
+        if at <= snap.purged:
+            continue
         seen = min(tick for f, tick in state.log for d in f.file.dead if d[0].part == part)
         if "the grace is counted from the tombstone alone" in world.off:
             seen = next((tick for f, tick in state.txns if f.seq == at), 0)
-        if at > snap.purged and seen < state.tick:
+        if seen < state.tick:
             found.append(marker.part)
     return sorted(found)
 
