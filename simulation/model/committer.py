@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from simulation.model.drafts import Base, Change, draft
+from simulation.model.drafts import Change, draft
 from simulation.model.files import Marker, Ref, Snap
 from simulation.model.world import Process, State, Step, World
 
@@ -96,7 +96,7 @@ def _take_base(world: World, state: State, number: int, plan: Plan) -> Iterator[
         if refused:
             yield f"{who} reads the table again: {refused}", give_up(world, state, number)
             return
-    base = Base(state.log, snap, state.tick, world.off)
+    base = world.base(state, snap)
     after = "write" if p.at == "begin" and change.adds else "put"
     made = draft(base, change, who, state.tick)
     ready = p._replace(at=after, file=made, listing=())
@@ -328,7 +328,7 @@ def rival(plan: Plan, times: int) -> Callable[[World, State, int], Iterator[Step
         change = plan(world, snap, f"{who} ({p.left + 1})")
         if change is None:
             return
-        base = Base(state.log, snap, state.tick, world.off)
+        base = world.base(state, snap)
         for keep_old in (False, True)[: 1 + world.scenario.tiers]:
             made = draft(base, change, f"{who} ({p.left + 1})", state.tick, keep_old=keep_old)
             after = state.put_txn(made).put_log(made)

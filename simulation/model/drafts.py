@@ -33,6 +33,8 @@ class Base:
     tick: int
     """When it was listed."""
     off: frozenset[str] = field(default=frozenset())
+    wait: int = TTL + GRACE
+    """Ticks after which whatever began before a transaction has ended."""
 
 
 def draft(base: Base, change: Change, owner: str, now: int, *, keep_old: bool = False) -> Ref:
@@ -45,10 +47,10 @@ def draft(base: Base, change: Change, owner: str, now: int, *, keep_old: bool = 
         change: what the transaction changes.
         owner: who commits it.
         now: tick of the clock.
-        keep_old: leave older merged log files as they are (``fold.choose`` goes by their size).
+        keep_old: leave the first log file as it is (``fold.choose`` goes by sizes).
     """
     snap, off, seq = base.snap, base.off, base.snap.seq + 1
-    folds = [f for f in snap.unfolded if not (keep_old and f.seq)]
+    folds = [f for f in snap.unfolded if not (keep_old and f.seq == 1)]
     fence = fence_of(base)
     purged = _horizon(snap, change.confirmed)
     there = {f.name for f, _ in base.listing}
@@ -56,10 +58,8 @@ def draft(base: Base, change: Change, owner: str, now: int, *, keep_old: bool = 
         s
         for f in folds
         for s in f.file.stones
-        if s.file in there or not _is_over(s, base, fence, now)
+        if s.file in there or (s.seq > fence and "a log tombstone goes before the fence" not in off)
     )
-    # Only without its rule a tombstone goes by a clock.
-    mine = Stone("", seq, now if "a log tombstone goes before the fence" in off else 0)
     own = [] if change.hides is None else [Record(f"delete of {owner}", seq, change.hides)]
     records = {r for f in folds for r in f.file.records}
     alive, dead = _carried(base, change, folds, seq, purged)
@@ -70,7 +70,7 @@ def draft(base: Base, change: Change, owner: str, now: int, *, keep_old: bool = 
             q=snap.seq,
             alive=frozenset(alive),
             dead=frozenset(dead),
-            stones=kept | {mine._replace(file=f.name) for f in folds},
+            stones=kept | {Stone(f.name, seq) for f in folds},
             records=frozenset({r for r in records if not _unneeded(r, base, fence, now)} | {*own}),
             standing=frozenset(f.seq for f in snap.unfolded if f.seq and f not in folds),
             fence=fence,
@@ -82,7 +82,7 @@ def draft(base: Base, change: Change, owner: str, now: int, *, keep_old: bool = 
 
 def fence_of(base: Base) -> int:
     """Return the fence that a transaction on this base states (rule F1)."""
-    wait = 0 if "the fence does not wait" in base.off else TTL + GRACE
+    wait = 0 if "the fence does not wait" in base.off else base.wait
     old = (f.seq for f, written in base.listing if f.seq and written <= base.tick - wait)
     return max(base.snap.fence, *old, 0)
 
@@ -93,13 +93,6 @@ def _horizon(snap: Snap, confirmed: frozenset[str]) -> int:
     pending = min((at for p, at in still.items() if p not in confirmed), default=None)
     done = (at for at in still.values() if pending is None or at < pending)
     return max(done, default=snap.purged)
-
-
-def _is_over(stone: Stone, base: Base, fence: int, now: int) -> bool:
-    """Return True if the tombstone of a log file that is gone may go, too."""
-    if "a log tombstone goes before the fence" in base.off:
-        return stone.at <= now - (GRACE + TTL)
-    return stone.seq <= fence
 
 
 def _unneeded(record: Record, base: Base, fence: int, now: int) -> bool:

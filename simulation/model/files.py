@@ -32,8 +32,6 @@ class Stone(NamedTuple):
     file: str
     seq: int
     """Transaction that folded the log file first."""
-    at: int
-    """Tick at which that transaction was prepared."""
 
 
 class File(NamedTuple):

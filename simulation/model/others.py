@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 from simulation.model.committer import behind_fence, give_up, go_on, unpublished
-from simulation.model.drafts import Base, Change, draft
+from simulation.model.drafts import Change, draft
 from simulation.model.files import File, Marker, Ref, Snap
 from simulation.model.world import Process, State, Step, World
 
@@ -15,17 +15,22 @@ def row_of(who: str) -> str:
     return f"row {who.split()[-1]}"
 
 
+def appended(world: World, state: State, who: str) -> Process:
+    """Return an append that has listed ``_txn/``."""
+    q = max((f.seq for f, _ in state.txns), default=0)
+    if "append reads its sequence from the log" in world.off:
+        q = max((f.seq for f, _ in state.log), default=0)
+    marker = Marker(f"part {who.split()[-1]}", q, frozenset(), frozenset({row_of(who)}))
+    file = Ref.of(File(f"log file of {who}", 0, q, alive=frozenset({marker})))
+    return Process("write", q, state.tick, file, marker)
+
+
 def append(world: World, state: State, number: int) -> Iterator[Step]:
     """Append one part (``append.append``, ``commit.append_log``)."""
     p, who = state.processes[number], world.name(number)
     if p.at == "begin":
-        q = max((f.seq for f, _ in state.txns), default=0)
-        if "append reads its sequence from the log" in world.off:
-            q = max((f.seq for f, _ in state.log), default=0)
-        marker = Marker(f"part {who.split()[-1]}", q, frozenset(), frozenset({row_of(who)}))
-        file = Ref.of(File(f"log file of {who}", 0, q, alive=frozenset({marker})))
-        begun = Process("write", q, state.tick, file, marker)
-        yield f"{who} lists _txn/: its q is {q}", state.now(number, begun)
+        begun = appended(world, state, who)
+        yield f"{who} lists _txn/: its q is {begun.base}", state.now(number, begun)
     elif p.at == "write":
         assert p.out is not None
         done = state.put_part(p.out.part).now(number, p._replace(at="put"))
@@ -127,7 +132,7 @@ def _raise_fence(world: World, state: State, number: int) -> Iterator[Step]:
     snap = world.read(state.log, everything=True)
     if unpublished(state, snap.seq) is not None:
         return
-    made = draft(Base(state.log, snap, state.tick, world.off), Change(), who, state.tick)
+    made = draft(world.base(state, snap), Change(), who, state.tick)
     if made.file.fence > p.base:
         after = state.put_txn(made).put_log(made)
         ready = p._replace(left=1, base=made.file.fence, ripe=_named(snap))
@@ -199,7 +204,8 @@ def _commit_horizon(world: World, state: State, number: int) -> Iterator[Step]:
         yield f"{who} reads the table again: {behind}", give_up(world, state, number)
         return
     change = Change(confirmed=frozenset(p.ripe), everything=True)
-    made = draft(Base(state.log, snap, state.tick, world.off), change, who, state.tick)
+    base, tiers = world.base(state, snap), world.scenario.tiers
+    made = draft(base, change, who, state.tick, keep_old=tiers)
     ready = p._replace(at="put", file=made)
     yield f"{who} prepares {made} with what it deleted", state.now(number, ready)
 
@@ -235,19 +241,24 @@ def dead_parts(world: World, state: State, snap: Snap) -> list[str]:
     return sorted(found)
 
 
+def old_transactions(world: World, state: State, snap: Snap) -> tuple[str, ...]:
+    """Stands for ``cleanup.plan._old_transactions``."""
+    last = max(f.seq for f, _ in state.txns) - world.scenario.kept
+    if "clean-up deletes transactions above the fence" not in world.off:
+        last = min(last, snap.fence)
+    named = {f.seq for f, _ in state.log if f.name not in snap.folded}
+    old = [f for f, at in state.txns if f.seq <= last and at <= state.tick - 2]
+    return tuple(f.name for f in old if f.seq not in named)
+
+
 def forget(times: int = 1) -> Callable[[World, State, int], Iterator[Step]]:
-    """Return the steps of a clean-up of old transactions (``cleanup.plan.old_transactions``)."""
+    """Return the steps of a clean-up of old transactions."""
 
     def act(world: World, state: State, number: int) -> Iterator[Step]:
         p, who = state.processes[number], world.name(number)
         if p.at == "begin" and p.left < times:
             snap = world.read(state.log, everything=True)
-            last = max(f.seq for f, _ in state.txns) - world.scenario.kept
-            if "clean-up deletes transactions above the fence" not in world.off:
-                last = min(last, snap.fence)
-            named = {f.seq for f, _ in state.log if f.name not in snap.folded}
-            old = [f for f, at in state.txns if f.seq <= last and at <= state.tick - 2]
-            going = tuple(f.name for f in old if f.seq not in named)
+            going = old_transactions(world, state, snap)
             if going:
                 ready = p._replace(at="delete", ripe=going, left=p.left + 1)
                 yield f"{who} lists _txn/ and plans to delete {', '.join(going)}", state.now(

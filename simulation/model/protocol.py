@@ -7,8 +7,7 @@ from collections.abc import Iterator
 from simulation.model.files import Ref, Snap
 from simulation.model.world import Process, Scenario, State, Step, World, first_state
 
-
-ENDED = frozenset({"done", "failed", "nothing", "unknown", "acknowledged"})
+ENDED = frozenset({"done", "failed", "nothing", "unknown", "acknowledged", "dead"})
 
 
 class Protocol:
@@ -37,16 +36,16 @@ class Protocol:
     def _later(self, state: State) -> State:
         """Return the state a tick later, without differences of times that nobody can see.
 
-        What is two ticks old is as old as anything has to be. Only the age of an object that no log
-        file names is compared with those of transactions.
+        What is older than the fence waits is as old as anything has to be. Only the age of an object
+        that no log file names is compared with those of transactions.
         """
-        tick = state.tick + 1
+        tick, far = state.tick + 1, self._scenario.wait
         snap = self._world.read(state.log, everything=True)
         parts, oldest = state.parts, 0
         if all(p.at != "list" for p in state.processes):
             named = {*snap.live, *snap.dead}
             parts = tuple((part, 0 if part in named else at) for part, at in parts)
-            oldest = tick - 2 if all(part in named for part, _ in parts) else 0
+            oldest = tick - far if all(part in named for part, _ in parts) else 0
         processes = tuple(
             p._replace(
                 # A sweep compares with the age of objects; the others ask whether they are late.
@@ -60,7 +59,7 @@ class Protocol:
         return State(
             tick=tick,
             txns=tuple((f, max(at, oldest)) for f, at in state.txns),
-            log=tuple((f, max(at, tick - 2)) for f, at in state.log),
+            log=tuple((f, max(at, tick - far)) for f, at in state.log),
             parts=parts,
             processes=processes,
         )
@@ -79,6 +78,7 @@ class Protocol:
             or self._rows(state, snap)
             or self._reported(state, snap)
             or self._agree(state, snap, listing)
+            or _folded_twice(state, snap)
         )
 
     def _objects(self, state: State, snap: Snap) -> str | None:
@@ -121,7 +121,8 @@ class Protocol:
 
     def _hidden(self, state: State) -> dict[str, int]:
         """Return the rows that deletes which were reported as done hide, with their numbers."""
-        return _by_row(p.file for p in state.processes if p.at in ("publish", "done"))
+        files = (p.file for p in state.processes if p.at in ("publish", "done"))
+        return _by_row(files, own=True)
 
     def _tried(self, state: State) -> dict[str, int]:
         """Return the rows that a delete may hide."""
@@ -162,13 +163,26 @@ class Protocol:
         return [f for f, _ in state.txns if f.seq >= first or f.seq in named]
 
 
-def _by_row(files: Iterator[Ref | None]) -> dict[str, int]:
+def _folded_twice(state: State, snap: Snap) -> str | None:
+    folded = {s.file for f, _ in state.log for s in f.file.stones if f not in snap.behind}
+    for f in snap.unfolded:
+        if f.name in folded:
+            return f"a stream delivers rows twice: {f} was folded, and counts as unfolded again"
+    return None
+
+
+def _by_row(files: Iterator[Ref | None], *, own: bool = False) -> dict[str, int]:
+    """Return the rows that records of these files hide, with the highest number of one.
+
+    ``own``: only records of the transaction itself, and none that it has folded.
+    """
     found: dict[str, int] = {}
     for file in files:
         for record in () if file is None else file.file.records:
-            if record.seq == file.seq:  # type: ignore[union-attr] # not None
-                for row in record.rows:
-                    found[row] = max(record.seq, found.get(row, 0))
+            if own and file is not None and record.seq != file.seq:
+                continue
+            for row in record.rows:
+                found[row] = max(record.seq, found.get(row, 0))
     return found
 
 

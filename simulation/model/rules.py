@@ -1,1 +1,89 @@
-"""Rules that can be switched off in the model. Names as in ``simulation.rules`` where it has them."""
+"""Rules that can be switched off in the model. Names as in ``simulation.rules`` where it has them.
+
+A rule that another one backs up is not found alone: then those are switched off ``beside`` it, and
+the model has to be clean with only these off.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+FENCE = (
+    "readers take what is behind the fence",
+    "readers take log files that came back",
+    "a committer does not go by the fence of its base",
+    "a committer does not look after its put",
+    "a sweep does not go by the fence",
+    "a log tombstone goes before the fence",
+    "a delete record goes before the fence",
+    "clean-up deletes transactions above the fence",
+)
+"""The fence (docs/rfcs/0016-a-fence-of-numbers.md)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """A rule of the protocol."""
+
+    name: str
+    world: str
+    """The world that finds it when it is switched off (``scenarios.SMALL``)."""
+    breaks: str
+    """How what is found then begins."""
+    beside: tuple[str, ...] = ()
+    """Rules that are switched off besides, because they back it up."""
+    switches: tuple[str, ...] = ()
+    """What is switched off, where that is not called as the rule."""
+
+    @property
+    def off(self) -> frozenset[str]:
+        """All that is switched off."""
+        return frozenset((*(self.switches or (self.name,)), *self.beside))
+
+
+_LOST = "a live part has no object"
+_HIDDEN = "row 1 is there, and a delete of it was reported as done"
+
+RULES = (
+    Rule("no fence: outputs", "outputs", _LOST, switches=FENCE),
+    Rule("no fence: numbers", "numbers", _HIDDEN, switches=FENCE),
+    Rule("the fence does not wait", "appends", "row 3 is lost"),
+    Rule("readers take what is behind the fence", "appends", _LOST),
+    Rule("readers take log files that came back", "publications that come back", _LOST),
+    Rule("a committer does not go by the fence of its base", "outputs", _LOST),
+    Rule("a committer does not look after its put", "numbers", _HIDDEN),
+    Rule("a sweep does not go by the fence", "outputs", _LOST),
+    Rule("a log tombstone goes before the fence", "appends that come back", _LOST),
+    Rule(
+        "a fold forgets what a torn listing does not show",
+        "a torn listing",
+        "a stream delivers rows twice",
+        switches=("a log tombstone goes before the fence",),
+    ),
+    Rule("a delete record goes before the fence", "appends under a delete", "row 3 is there"),
+    Rule("clean-up deletes transactions above the fence", "two sleepers", _LOST),
+    Rule("a rival shows that the own put failed", "two sleepers", _LOST),
+    Rule("what cannot be known has not happened", "numbers of merges", _LOST),
+    Rule(
+        "nobody looks at the clock after the put of an append",
+        "appends",
+        "row 3 is lost",
+    ),
+    Rule("folded log files list parts alive", "publications that come back", "who reads all"),
+    Rule("what lies below a gap counts", "below a gap", "a rebuild sees other parts"),
+    Rule("no conflict check", "rivals", "row 1 is there 2 times"),
+    Rule("append reads its sequence from the log", "unpublished", "row 3 is lost"),
+    Rule("a publisher never is too late", "late publishers", _LOST, beside=FENCE),
+    Rule("no commit_ttl", "awake", _LOST, beside=FENCE),
+    Rule("no append.ttl", "awake", _LOST, beside=FENCE),
+    Rule("a purge ignores who lists a part alive", "tiers", _LOST),
+    Rule("new parts have the sequence of their own transaction", "rivals", _HIDDEN),
+    Rule("delete records are dropped at once", "rivals", _HIDDEN),
+    Rule("the grace is counted from the tombstone alone", "late publications", "a reader loses"),
+    Rule("an orphan of any age is swept", "awake", _LOST, beside=FENCE),
+    Rule("the sweep publishes nothing first", "late publications", _LOST, beside=FENCE),
+    Rule("'exists already' always is a rival", "a lost answer", _LOST),
+    Rule("an unknown commit counts as failed", "a lost answer", _LOST),
+    Rule("an alive marker beats a dead one", "tiers", "row 1"),
+)
+"""The rules, those of the fence first."""

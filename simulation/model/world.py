@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from simulation.model.drafts import GRACE, TTL, Base
 from simulation.model.files import File, Listing, Marker, Ref, Rows, Snap, read
 
 
@@ -101,6 +102,8 @@ class Scenario:
     """Folds may leave older merged log files as they are."""
     kept: int = 2
     """Newest transactions that clean-up keeps (``TXN_KEPT``)."""
+    wait: int = TTL + GRACE
+    """Ticks that the fence waits: more than appends need where ``commit_ttl`` is longer."""
     drops: bool = False
     """Rows are dropped with their partition: which ones stay is not looked at, only parts."""
 
@@ -124,6 +127,10 @@ class World:
         if found is None:
             found = self.read_before[key] = read(key[0], self.off, everything=everything)
         return found
+
+    def base(self, state: State, snap: Snap) -> Base:
+        """Return a base that is read now."""
+        return Base(state.log, snap, state.tick, self.off, self.scenario.wait)
 
     def late(self, state: State, process: Process, ttl: int = 1) -> bool:
         """Return True if a process has run for longer than its time to live."""
