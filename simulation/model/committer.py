@@ -334,7 +334,10 @@ def rival(plan: Plan, times: int) -> Callable[[World, State, int], Iterator[Step
             after = state.put_txn(made).put_log(made)
             for marker in change.adds:
                 after = after.put_part(marker.part)
-            kept = ", folding no merged log file" if keep_old else ""
-            yield f"{who} commits {made}{kept}", after.now(number, p._replace(left=p.left + 1))
+            kept = ", not folding the first log file" if keep_old else ""
+            done = p._replace(left=p.left + 1)
+            if change.hides is not None:
+                done = done._replace(at="done", file=made)
+            yield f"{who} commits {made}{kept}", after.now(number, done)
 
     return act

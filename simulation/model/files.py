@@ -139,7 +139,7 @@ def read(files: frozenset[Ref], off: frozenset[str], *, everything: bool) -> Sna
     unfolded.sort(key=lambda f: f.key)
     folded = [f for f in files if f.name in stones] if everything else []
     purged = 0 if newest is None else newest.file.purged
-    live, dead = _parts(unfolded, folded, purged, off)
+    live, dead = parts_of(unfolded, folded, purged, off)
     return Snap(
         seq=0 if newest is None else newest.seq,
         newest=newest,
@@ -162,7 +162,7 @@ def _counts_for_nobody(file: Ref, fence: int, off: frozenset[str]) -> bool:
     return "readers take what is behind the fence" not in off and file.file.q < fence
 
 
-def _parts(
+def parts_of(
     unfolded: list[Ref], folded: list[Ref], purged: int, off: frozenset[str]
 ) -> tuple[dict[str, Marker], dict[str, tuple[Marker, int]]]:
     """Return the live and the dead parts. Stands for ``state.snapshot._parts``."""

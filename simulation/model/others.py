@@ -17,12 +17,12 @@ def row_of(who: str) -> str:
 
 def appended(world: World, state: State, who: str) -> Process:
     """Return an append that has listed ``_txn/``."""
-    q = max((f.seq for f, _ in state.txns), default=0)
+    newest = q = max((f.seq for f, _ in state.txns), default=0)
     if "append reads its sequence from the log" in world.off:
         q = max((f.seq for f, _ in state.log), default=0)
     marker = Marker(f"part {who.split()[-1]}", q, frozenset(), frozenset({row_of(who)}))
     file = Ref.of(File(f"log file of {who}", 0, q, alive=frozenset({marker})))
-    return Process("write", q, state.tick, file, marker)
+    return Process("write", newest, state.tick, file, marker)
 
 
 def append(world: World, state: State, number: int) -> Iterator[Step]:

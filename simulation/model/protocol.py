@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from simulation.model.files import Ref, Snap
+from simulation.model.files import Listing, Ref, Snap, parts_of
+from simulation.model.judged import judged
 from simulation.model.world import Process, Scenario, State, Step, World, first_state
 
 ENDED = frozenset({"done", "failed", "nothing", "unknown", "acknowledged", "dead"})
@@ -138,29 +139,22 @@ class Protocol:
                     return f"{name} was reported as done, and what it has replaced is live"
         return None
 
-    def _agree(self, state: State, snap: Snap, listing: tuple[tuple[Ref, int], ...]) -> str | None:
+    def _agree(self, state: State, snap: Snap, listing: Listing) -> str | None:
         more = self._world.read(listing, everything=True)
         if more.live.keys() != snap.live.keys():
             return "who reads all log files sees other parts than who reads those that count"
-        judged = self.judged(state)
-        history = self._world.read((*listing, *((f, 0) for f in judged)), everything=True)
-        if history.live.keys() != snap.live.keys():
-            return "a rebuild sees other parts than a reader"
-        return None
+        return self._rebuilt(state, snap, listing)
 
-    def judged(self, state: State) -> list[Ref]:
-        """Return the transactions under ``_txn/`` that count: the last unbroken ones, and those
-        that the newest names."""
-        numbers = {f.seq for f, _ in state.txns}
-        newest = max(numbers, default=0)
-        first = newest
-        while first - 1 in numbers:
-            first -= 1
-        last = state.txn(newest)
-        named = frozenset[int]() if last is None else last.file.standing
-        if "what lies below a gap counts" in self._world.off:
-            return [f for f, _ in state.txns]
-        return [f for f, _ in state.txns if f.seq >= first or f.seq in named]
+    def _rebuilt(self, state: State, snap: Snap, listing: Listing) -> str | None:
+        """Compare with a rebuild of what is left of the log: all of it, or nothing."""
+        for left in (listing, ()):
+            counting = judged(state._replace(log=left), self._world.off)
+            late = {*snap.behind} if left else set()
+            files = [*counting, *(f for f, _ in left if f not in late)]
+            live, dead = parts_of(files, [], 0, self._world.off)
+            if snap.live.keys() & dead.keys() or not live.keys() <= snap.live.keys():
+                return "a rebuild sees other parts than a reader"
+        return None
 
 
 def _folded_twice(state: State, snap: Snap) -> str | None:
