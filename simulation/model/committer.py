@@ -23,7 +23,8 @@ def merge(world: World, snap: Snap, who: str) -> Change | None:
     q = snap.seq
     if "new parts have the sequence of their own transaction" in world.off:
         q = snap.seq + 1000
-    return Change(tuple(sorted(snap.live)), (Marker(f"output of {who}", q, frozenset(), rows),))
+    name = f"output of {who}" + "".join(f" without {r}" for r in sorted(world.scenario.hides - rows))
+    return Change(tuple(sorted(snap.live)), (Marker(name, q, frozenset(), rows),))
 
 
 def delete(world: World, _snap: Snap, _who: str) -> Change | None:

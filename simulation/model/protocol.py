@@ -8,7 +8,7 @@ from simulation.model.files import Listing, Ref, Snap, parts_of
 from simulation.model.judged import judged
 from simulation.model.world import Process, Scenario, State, Step, World, first_state
 
-ENDED = frozenset({"done", "failed", "nothing", "unknown", "acknowledged", "dead"})
+ENDED = frozenset({"done", "failed", "nothing", "unknown", "acknowledged", "dead", "complete"})
 
 
 class Protocol:
@@ -88,6 +88,8 @@ class Protocol:
             if part not in there:
                 return f"a live part has no object: {part}"
         for p in state.processes:
+            if p.at.startswith("complete, and"):
+                return f"an erase is certified as {p.at}"
             if p.at == "reading" and state.tick == p.began and not there.issuperset(p.ripe):
                 return "a reader loses a part within its grace"
         return None

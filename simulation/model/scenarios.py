@@ -7,6 +7,7 @@ the same processes with all of their steps, and more of them.
 from __future__ import annotations
 
 from simulation.model.committer import delete, drop, mark, merge, rival, steps
+from simulation.model.erases import certificate, erase
 from simulation.model.others import append, clean_up, forget, read_parts, sweep
 from simulation.model.sleepers import (
     a_commit,
@@ -184,6 +185,19 @@ SMALL = (
         parts=ONE,
         tiers=True,
         drops=True,
+    ),
+    Scenario(
+        "an erase",
+        "a merge sleeps before its put, while a row is erased and certified as gone",
+        (
+            ("the merge", dying(merge)),
+            ("the erase", rival(erase, 1)),
+            ("clean-up", cleaner(1)),
+            ("the sweep", sweep),
+            ("the certificate", certificate),
+        ),
+        ticks=3,
+        parts=ONE,
     ),
     Scenario(
         "a torn listing",

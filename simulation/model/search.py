@@ -7,7 +7,7 @@ tables. States are hashable; each is looked at once.
 from __future__ import annotations
 
 import time
-from collections.abc import Hashable, Iterable
+from collections.abc import Hashable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Generic, Protocol, TypeVar
 
@@ -66,6 +66,21 @@ def explore(model: Model[S], limit: int | None = None) -> Explored:
             return Explored(len(parents), depth, time.monotonic() - began, cut=True)
         layer, depth = following, depth + bool(following)
     return Explored(len(parents), depth, time.monotonic() - began)
+
+
+def reachable(model: Model[S]) -> Iterator[S]:
+    """Yield every reachable state, the nearest first."""
+    first = model.start()
+    seen, layer = {first}, [first]
+    while layer:
+        yield from layer
+        following: list[S] = []
+        for state in layer:
+            for _, after in model.successors(state):
+                if after not in seen:
+                    seen.add(after)
+                    following.append(after)
+        layer = following
 
 
 def way_to(parents: dict[S, tuple[S, str] | None], state: S) -> tuple[str, ...]:
