@@ -118,15 +118,15 @@ def _is_erased(state: State) -> bool:
 
 
 PROMISES = (
-    Promise("a merge is published", "numbers of merges", (steps(merge),), _merged, 9),
-    Promise("a commit is published", "unpublished", (steps(mark),), _published, 9),
-    Promise("a clean-up deletes", "late publications", (clean_up(),), _cleaned, 20),
+    Promise("a merge is published", "numbers of merges", (steps(merge),), _merged, 5),
+    Promise("a commit is published", "unpublished", (steps(mark),), _published, 2),
+    Promise("a clean-up deletes", "late publications", (clean_up(),), _cleaned, 9),
     Promise(
         "a certificate is complete",
         "an erase",
         (clean_up(), sweep, certificate),
         _certified,
-        60,
+        30,
         _is_erased,
     ),
 )

@@ -26,7 +26,7 @@ class Rule:
 
     name: str
     world: str
-    """The world that finds it when it is switched off (``scenarios.SMALL``)."""
+    """The world that finds it when it is switched off (``worlds.EVERY_RUN``)."""
     breaks: str
     """How what is found then begins."""
     beside: tuple[str, ...] = ()
@@ -43,6 +43,8 @@ class Rule:
 _LOST = "a live part has no object"
 _TWICE = "a stream delivers rows twice"
 _REBUILT = "a rebuild sees other parts"
+_BOUNDS = "metadata states bounds of erased rows"
+_METADATA = "metadata of a mirror"
 _HIDDEN = "row 1 is there, and a delete of it was reported as done"
 
 RULES = (
@@ -87,5 +89,38 @@ RULES = (
     Rule("'exists already' always is a rival", "a lost answer", _LOST),
     Rule("an unknown commit counts as failed", "a lost answer", _LOST),
     Rule("an alive marker beats a dead one", "tiers", "who reads all"),
+    Rule(
+        "a certificate does not look for objects without name",
+        "an erase",
+        "an erase is certified as complete, and output",
+    ),
+    Rule(
+        "changes take a merge for silent whatever landed in between",
+        "a feed of changes",
+        "changes add up to rows that the table never had",
+    ),
+    Rule(
+        "a restore leaves records of erases to others",
+        "a restore and an erase",
+        "erased rows are there",
+    ),
+    Rule(
+        "nobody looks for what a restore put beneath",
+        "a restore and a merge",
+        "a deleted key comes back",
+    ),
+    Rule(
+        "metadata goes by the grace of the settings",
+        _METADATA,
+        "a snapshot leads to metadata that is gone",
+    ),
+    Rule("the record of a file that goes states its bounds", _METADATA, _BOUNDS),
+    Rule("an erase leaves the snapshots of before it", _METADATA, _BOUNDS),
+    Rule("who stood still writes metadata all the same", _METADATA, _BOUNDS),
+    Rule(
+        "snapshots stay that would be read wrongly",
+        _METADATA,
+        "a snapshot reads a column as another",
+    ),
 )
 """The rules, those of the fence first."""
