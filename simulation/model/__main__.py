@@ -1,9 +1,9 @@
 """Search the worlds of the model.
 
-    python -m simulation.model                       # every world, every rule switched off, liveness
-    python -m simulation.model --full                # larger worlds, too
-    python -m simulation.model outputs numbers       # only these worlds
-    python -m simulation.model --break "RULE"        # the shortest way to what is broken without it
+python -m simulation.model                       # every world, every rule switched off, liveness
+python -m simulation.model --full                # larger worlds, too
+python -m simulation.model outputs numbers       # only these worlds
+python -m simulation.model --break "RULE"        # the shortest way to what is broken without it
 """
 
 from __future__ import annotations
@@ -82,7 +82,9 @@ def is_found(rule: Rule, found: Explored) -> bool:
 
 def _go_on() -> bool:
     """Measure in how many steps is completed what begins once faults have stopped."""
-    print(_LINE.format("\nonce faults stop, from every state", "states", "steps", "seconds", "result"))
+    print(
+        _LINE.format("\nonce faults stop, from every state", "states", "steps", "seconds", "result")
+    )
     right = True
     for promise in PROMISES:
         took = measure(promise)

@@ -23,7 +23,9 @@ def merge(world: World, snap: Snap, who: str) -> Change | None:
     q = snap.seq
     if "new parts have the sequence of their own transaction" in world.off:
         q = snap.seq + 1000
-    name = f"output of {who}" + "".join(f" without {r}" for r in sorted(world.scenario.hides - rows))
+    name = f"output of {who}" + "".join(
+        f" without {r}" for r in sorted(world.scenario.hides - rows)
+    )
     return Change(tuple(sorted(snap.live)), (Marker(name, q, frozenset(), rows),))
 
 
@@ -75,7 +77,9 @@ def _take_base(world: World, state: State, number: int, plan: Plan) -> Iterator[
     snap = world.read(state.log)
     waiting = unpublished(state, snap.seq)
     if waiting is not None:
-        held = p._replace(at=f"publish before {p.at}", file=waiting, listing=((waiting, state.tick),))
+        held = p._replace(
+            at=f"publish before {p.at}", file=waiting, listing=((waiting, state.tick),)
+        )
         yield f"{who} reads the table and finds {waiting} unpublished", state.now(number, held)
         return
     if p.at == "begin":
@@ -95,7 +99,7 @@ def _take_base(world: World, state: State, number: int, plan: Plan) -> Iterator[
             state = state.now(number, p)
         refused = behind or _conflict(world, snap, change)
         if refused:
-            yield f"{who} reads the table again: {refused}", give_up(world, state, number)
+            yield f"{who} reads the table again: {refused}", give_up(state, number)
             return
     base = world.base(state, snap)
     after = "write" if p.at == "begin" and change.adds else "put"
@@ -133,7 +137,7 @@ def _conflict(world: World, snap: Snap, change: Change) -> str:
     return ""
 
 
-def give_up(world: World, state: State, number: int) -> State:
+def give_up(state: State, number: int) -> State:
     """Return the state after an operation that has failed: its outputs go, or stay as unknown."""
     p = state.processes[number]
     if p.out is None:
@@ -168,7 +172,10 @@ def _write(world: World, state: State, number: int) -> Iterator[Step]:
     """Upload the output (``operations.kernel_tasks``)."""
     p, who = state.processes[number], world.name(number)
     assert p.out is not None
-    yield f"{who} uploads {p.out.part}", state.put_part(p.out.part).now(number, p._replace(at="put"))
+    yield (
+        f"{who} uploads {p.out.part}",
+        state.put_part(p.out.part).now(number, p._replace(at="put")),
+    )
 
 
 def _put(world: World, state: State, number: int) -> Iterator[Step]:
@@ -180,7 +187,7 @@ def _put(world: World, state: State, number: int) -> Iterator[Step]:
         late_end = state.now(number, Process("unknown")) if p.sent else None
         yield (
             f"{who} notices that commit_ttl is over",
-            late_end or give_up(world, state, number),
+            late_end or give_up(state, number),
         )
         if not world.scenario.sleepers:
             return
@@ -206,7 +213,10 @@ def _read_back(world: World, state: State, number: int) -> Iterator[Step]:
     assert p.file is not None
     found = state.txn(p.file.seq)
     if found is None:
-        yield f"{who} reads {p.file} back: nothing is there", state.now(number, p._replace(at="put"))
+        yield (
+            f"{who} reads {p.file} back: nothing is there",
+            state.now(number, p._replace(at="put")),
+        )
     elif found is p.file and "'exists already' always is a rival" not in world.off:
         yield f"{who} reads its own {p.file} back", state.now(number, p._replace(at="look"))
     else:
@@ -252,7 +262,7 @@ def _read_next(world: World, state: State, number: int) -> Iterator[Step]:
     elif following.file.before == p.file.name:
         yield _reported(world, state, number)
     else:
-        yield f"{who} finds that {following} names another", _not_happened(world, state, number)
+        yield f"{who} finds that {following} names another", _not_happened(state, number)
 
 
 def _ask_log(world: World, state: State, number: int) -> Iterator[Step]:
@@ -265,7 +275,7 @@ def _ask_log(world: World, state: State, number: int) -> Iterator[Step]:
     if listed or (newest != seq and max(newest, later) <= seq):
         yield _reported(world, state, number)
     elif newest == seq or "what cannot be known has not happened" in world.off:
-        yield f"{who} finds another in the log", _not_happened(world, state, number)
+        yield f"{who} finds another in the log", _not_happened(state, number)
     else:
         unknown = state.now(number, Process("unknown"))
         yield f"{who} finds later ones only: it is not known what happened", unknown
@@ -278,10 +288,10 @@ def _reported(world: World, state: State, number: int) -> Step:
     return f"{world.name(number)} finds {p.file} committed", state.now(number, done)
 
 
-def _not_happened(world: World, state: State, number: int) -> State:
+def _not_happened(state: State, number: int) -> State:
     """Return the state after a transaction that counts for nobody: its outputs go."""
     p = state.processes[number]._replace(sent=False)
-    return give_up(world, state.now(number, p), number)
+    return give_up(state.now(number, p), number)
 
 
 def _publish_own(world: World, state: State, number: int) -> Iterator[Step]:

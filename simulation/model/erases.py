@@ -37,7 +37,10 @@ def certificate(world: World, state: State, number: int) -> Iterator[Step]:
         snap = world.read(state.log, everything=True)
         why = _remains(world, state, snap, p.ripe)
         if why or unpublished(state, snap.seq) is not None:
-            yield f"{who} waits: {why or 'somebody has to publish'}", state.now(number, Process("begin"))
+            yield (
+                f"{who} waits: {why or 'somebody has to publish'}",
+                state.now(number, Process("begin")),
+            )
             return
         held = [part for part, _ in state.parts if _holds(part)]
         end = f"complete, and {held[0]} holds the row" if held else "complete"

@@ -132,7 +132,8 @@ def read(files: frozenset[Ref], off: frozenset[str], *, everything: bool) -> Sna
     chain = [f for f in txns if f is newest or f.seq in named]
     stones = {s.file for f in chain for s in f.file.stones}
     fence = max((f.file.fence for f in chain), default=0)
-    unfolded, behind = [f for f in chain if f.name not in stones], []
+    unfolded = [f for f in chain if f.name not in stones]
+    behind: list[Ref] = []
     for f in files:
         if f.name not in stones and f not in chain:
             (behind if _counts_for_nobody(f, fence, off) else unfolded).append(f)
@@ -156,7 +157,7 @@ def read(files: frozenset[Ref], off: frozenset[str], *, everything: bool) -> Sna
 
 
 def _counts_for_nobody(file: Ref, fence: int, off: frozenset[str]) -> bool:
-    """Return True for a log file that no transaction names and that counts all the same not (F2)."""
+    """Return True for a log file that came back or is behind the fence (F2)."""
     if file.seq:
         return "readers take log files that came back" not in off
     return "readers take what is behind the fence" not in off and file.file.q < fence

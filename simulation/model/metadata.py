@@ -70,7 +70,7 @@ class State(NamedTuple):
     """Number of each snapshot that was the newest one, and since when."""
     publisher: Publisher
     reader: tuple[int, int]
-    """Snapshot that it reads, and when it began; (0, 0): none."""
+    """Snapshot that it reads, and when it began; (0, 0): none yet, (-1, 0): its grace is over."""
     complete: bool
 
 
@@ -95,8 +95,9 @@ class Metadata:
             yield "column a goes, and another one is called a", state._replace(column=2)
         if state.reader == (0, 0):
             newest = state.snapshots[-1].number
-            yield f"a reader begins with snapshot {newest}", state._replace(
-                reader=(newest, state.tick)
+            yield (
+                f"a reader begins with snapshot {newest}",
+                state._replace(reader=(newest, state.tick)),
             )
         yield from self._publish(state)
         yield from self._publish_at_once(state)
@@ -105,7 +106,10 @@ class Metadata:
             yield "a sweep deletes metadata that nothing leads to", swept
         yield from self._certificate(state)
         if state.tick < TICKS:
-            yield "a day passes", state._replace(tick=state.tick + 1)
+            tick, (number, began) = state.tick + 1, state.reader
+            reads = number > 0 and tick - began < GRACE
+            reader = state.reader if reads or not number else (-1, 0)
+            yield "a day passes", state._replace(tick=tick, reader=reader)
 
     def _publish(self, state: State) -> Iterator[tuple[str, State]]:
         p, newest = state.publisher, state.snapshots[-1]
@@ -160,7 +164,9 @@ class Metadata:
         before = [(at, number) for number, at in state.former if at <= limit]
         then = max(before)[1] if before else 0
         used = {s.number for s in state.snapshots} | {then}
-        return state._replace(files=tuple(f for f in state.files if f.number in used or f.at > limit))
+        return state._replace(
+            files=tuple(f for f in state.files if f.number in used or f.at > limit)
+        )
 
     def _certificate(self, state: State) -> Iterator[tuple[str, State]]:
         """Stands for ``mirror.iceberg.erasure.clear``."""
@@ -177,9 +183,10 @@ class Metadata:
     def wrong(self, state: State) -> str | None:
         """Return what is broken."""
         there = {f.number for f in state.files}
-        number, began = state.reader
-        reads = number > 0 and state.tick - began < GRACE
-        if (reads and number not in there) or any(s.number not in there for s in state.snapshots):
+        number, _ = state.reader
+        if (number > 0 and number not in there) or any(
+            s.number not in there for s in state.snapshots
+        ):
             return "a snapshot leads to metadata that is gone"
         if any(s.column != state.snapshots[-1].column for s in state.snapshots):
             return "a snapshot reads a column as another"

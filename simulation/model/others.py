@@ -12,7 +12,7 @@ from simulation.model.world import Process, State, Step, World
 
 def row_of(who: str) -> str:
     """Return the row that an append brings."""
-    return f"row {who.split()[-1]}"
+    return f"row {who.rsplit(maxsplit=1)[-1]}"
 
 
 def appended(world: World, state: State, who: str) -> Process:
@@ -20,7 +20,7 @@ def appended(world: World, state: State, who: str) -> Process:
     newest = q = max((f.seq for f, _ in state.txns), default=0)
     if "append reads its sequence from the log" in world.off:
         q = max((f.seq for f, _ in state.log), default=0)
-    marker = Marker(f"part {who.split()[-1]}", q, frozenset(), frozenset({row_of(who)}))
+    marker = Marker(f"part {who.rsplit(maxsplit=1)[-1]}", q, frozenset(), frozenset({row_of(who)}))
     file = Ref.of(File(f"log file of {who}", 0, q, alive=frozenset({marker})))
     return Process("write", newest, state.tick, file, marker)
 
@@ -102,11 +102,7 @@ def sweep(world: World, state: State, number: int) -> Iterator[Step]:
 def _list_parts(world: World, state: State, number: int) -> Iterator[Step]:
     p, who = state.processes[number], world.name(number)
     oldest = p.began if "an orphan of any age is swept" in world.off else p.began - 1
-    orphans = [
-        (part, at)
-        for part, at in state.parts
-        if at <= oldest and part not in p.ripe
-    ]
+    orphans = [(part, at) for part, at in state.parts if at <= oldest and part not in p.ripe]
     free = [part for part, at in orphans if _before_the_fence(world, state, p.base, at)]
     if free:
         ready = Process("delete", ripe=tuple(free))
@@ -168,17 +164,18 @@ def _clean_up(world: World, state: State, number: int) -> Iterator[Step]:
             )
             yield f"{who} finds {waiting} unpublished", state.now(number, held)
             return
-        logs, parts = old_logs(world, state, snap), dead_parts(world, state, snap)
-        if not logs and not parts:
+        ripe = (*old_logs(state, snap), *dead_parts(world, state, snap))
+        if not ripe:
             return
-        ready = Process("delete logs", snap.seq, state.tick, ripe=(*logs, *parts), left=p.left)
-        yield f"{who} plans to delete {', '.join((*logs, *parts))}", state.now(number, ready)
+        ready = Process("delete logs", snap.seq, state.tick, ripe=ripe, left=p.left)
+        yield f"{who} plans to delete {', '.join(ripe)}", state.now(number, ready)
     elif p.at == "delete logs":
         logs = tuple(name for name in p.ripe if not name.startswith(("part", "output")))
         rest = tuple(name for name in p.ripe if name not in logs)
         ready = p._replace(at="delete parts" if rest else "done", ripe=rest)
-        yield f"{who} deletes {', '.join(logs) or 'no log file'}", (
-            state.without(frozenset(logs)).now(number, ready)
+        yield (
+            f"{who} deletes {', '.join(logs) or 'no log file'}",
+            (state.without(frozenset(logs)).now(number, ready)),
         )
     elif p.at == "delete parts":
         after = state.without(frozenset(p.ripe)).now(number, p._replace(at="commit"))
@@ -201,7 +198,7 @@ def _commit_horizon(world: World, state: State, number: int) -> Iterator[Step]:
         return
     behind = behind_fence(world, snap, p)
     if behind:
-        yield f"{who} reads the table again: {behind}", give_up(world, state, number)
+        yield f"{who} reads the table again: {behind}", give_up(state, number)
         return
     change = Change(confirmed=frozenset(p.ripe), everything=True)
     base, tiers = world.base(state, snap), world.scenario.tiers
@@ -210,7 +207,7 @@ def _commit_horizon(world: World, state: State, number: int) -> Iterator[Step]:
     yield f"{who} prepares {made} with what it deleted", state.now(number, ready)
 
 
-def old_logs(world: World, state: State, snap: Snap) -> list[str]:
+def old_logs(state: State, snap: Snap) -> list[str]:
     """Stands for ``cleanup.plan._folded_logs`` and ``cleanup.logs.deletable``."""
     since: dict[str, int] = {}
     for f, at in state.log:
@@ -261,15 +258,17 @@ def forget(times: int = 1) -> Callable[[World, State, int], Iterator[Step]]:
             going = old_transactions(world, state, snap)
             if going:
                 ready = p._replace(at="delete", ripe=going, left=p.left + 1)
-                yield f"{who} lists _txn/ and plans to delete {', '.join(going)}", state.now(
-                    number, ready
+                yield (
+                    f"{who} lists _txn/ and plans to delete {', '.join(going)}",
+                    state.now(number, ready),
                 )
         elif p.at == "delete":
             kept = tuple(item for item in state.txns if item[0].name != p.ripe[0])
             rest = p.ripe[1:]
             ready = p._replace(at="delete" if rest else "begin", ripe=rest)
-            yield f"{who} deletes {p.ripe[0]} under _txn/", (
-                state._replace(txns=kept).now(number, ready)
+            yield (
+                f"{who} deletes {p.ripe[0]} under _txn/",
+                (state._replace(txns=kept).now(number, ready)),
             )
 
     return act

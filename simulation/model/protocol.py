@@ -37,8 +37,8 @@ class Protocol:
     def _later(self, state: State) -> State:
         """Return the state a tick later, without differences of times that nobody can see.
 
-        What is older than the fence waits is as old as anything has to be. Only the age of an object
-        that no log file names is compared with those of transactions.
+        What is older than the fence waits is as old as anything has to be. Only the age of an
+        object that no log file names is compared with those of transactions.
         """
         tick, far = state.tick + 1, self._scenario.wait
         snap = self._world.read(state.log, everything=True)

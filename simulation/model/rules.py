@@ -17,7 +17,8 @@ FENCE = (
     "a delete record goes before the fence",
     "clean-up deletes transactions above the fence",
 )
-"""The fence but for the tombstones of log files, which went by a clock before (docs/rfcs/0016-a-fence-of-numbers.md)."""
+"""The fence (docs/rfcs/0016-a-fence-of-numbers.md), but for the tombstones of log files: without
+it these went by a clock."""
 
 
 @dataclass(frozen=True, slots=True)

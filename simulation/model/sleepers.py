@@ -23,10 +23,7 @@ def dying(plan: Plan) -> Act:
 
     def act(world: World, state: State, number: int) -> Iterator[Step]:
         p, who = state.processes[number], world.name(number)
-        if p.at == "put" and p.file is not None:
-            if state.txn(p.file.seq) is not None:
-                yield f"{who} dies", state.now(number, Process("dead"))
-                return
+        if p.at == "put" and p.file is not None and state.txn(p.file.seq) is None:
             after = state.put_txn(p.file).now(number, Process("dead"))
             yield f"{who} wakes, puts {p.file} and dies", after
         if p.at != "begin":
@@ -68,7 +65,7 @@ def an_append(state: State) -> Ref | None:
 
 def a_commit(state: State) -> Ref | None:
     """Return the log file of transaction 2, if it is there."""
-    return next((f for f, _ in state.log if f.seq == 2), None)  # noqa: PLR2004 - the first after the start
+    return next((f for f, _ in state.log if f.seq == 2), None)
 
 
 def appends_at_once(world: World, state: State, number: int) -> Iterator[Step]:
@@ -76,9 +73,13 @@ def appends_at_once(world: World, state: State, number: int) -> Iterator[Step]:
     p, who = state.processes[number], world.name(number)
     if p.at == "begin":
         begun = appended(world, state, who)
-        assert begun.out is not None and begun.file is not None
+        assert begun.out is not None
+        assert begun.file is not None
         after = state.put_part(begun.out.part).put_log(begun.file)
-        yield f"{who} appends {begun.out.part}", after.now(number, begun._replace(at="acknowledged"))
+        yield (
+            f"{who} appends {begun.out.part}",
+            after.now(number, begun._replace(at="acknowledged")),
+        )
 
 
 def cleaner(times: int) -> Act:
@@ -89,7 +90,7 @@ def cleaner(times: int) -> Act:
         snap = world.read(state.log, everything=True)
         if p.left == times or unpublished(state, snap.seq) is not None:
             return
-        logs, parts = old_logs(world, state, snap), dead_parts(world, state, snap)
+        logs, parts = old_logs(state, snap), dead_parts(world, state, snap)
         old = old_transactions(world, state, snap)
         going = (*logs, *parts)
         if not going and not old:

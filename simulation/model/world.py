@@ -1,4 +1,4 @@
-"""The state of the model: a store, a clock and processes, each of which makes one request a step."""
+"""The state of the model: a store, a clock, and processes that make one request a step."""
 
 from __future__ import annotations
 

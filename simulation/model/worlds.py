@@ -33,7 +33,9 @@ EVERY_RUN = (
     *map(_of, SMALL),
     World("a feed of changes", "an append lands in a merge of a table with a key", Changes),
     World("a restore and an erase", "what was dropped is restored after an erase", RestoreAndErase),
-    World("a restore and a merge", "an older row of a key comes back beside a merge", RestoreAndMerge),
+    World(
+        "a restore and a merge", "an older row of a key comes back beside a merge", RestoreAndMerge
+    ),
     World("metadata of a mirror", "publishers, a sweep, a reader and a certificate", Metadata),
 )
 """Worlds of every run."""
