@@ -21,7 +21,7 @@ from firnline.state.snapshot import read_snapshot
 from firnline.store.base import Store
 from simulation.oracle import Oracle
 from simulation.stage import Stage
-from simulation.world import TICK, Violation, World
+from simulation.world import GRACE, TICK, Violation, World
 
 _SKEW = 200 * TICK
 """Milliseconds by which a clock may be ahead of that of a process that deletes."""
@@ -44,9 +44,10 @@ _QUESTIONS = 3
 def clear_the_place(world: World, oracle: Oracle) -> None:
     """Delete the remains of dead appends before the table exists.
 
-    They look like the remains of a table whose log was lost, which all operations refuse.
+    They look like the remains of a table whose log was lost, which all operations refuse. Whoever
+    deletes them has made sure that their append does not sleep.
     """
-    if oracle.landed:
+    if oracle.landed or world.asleep:
         return
     old = world.now - OLD_MS + _SKEW
     for key in [k for k, item in world.objects.items() if item.at < old]:
@@ -82,6 +83,34 @@ def lose_a_part(world: World, oracle: Oracle, r: random.Random) -> frozenset[str
         oracle.published.discard(key if key == max(oracle.committed) else "")
     world.tell(f"LOG FILES ARE LOST ({what}): {' '.join(gone)}")
     return live
+
+
+FORGETFUL = range(19_000, 20_000)
+"""Seeds in which ``_txn/`` loses objects."""
+HISTORY_LOST = 0.01
+
+
+def lose_the_history(world: World, oracle: Oracle, r: random.Random) -> bool:
+    """Delete objects under ``_txn/`` that are older than the grace, as a rule of a bucket does.
+
+    What is committed and not published yet stands nowhere else, and who began to read before it was
+    published looks for it there. False if there is nothing to lose.
+    """
+    paths = world.paths
+    old = world.now - GRACE
+    items = world.objects.items()
+    there = sorted(key for key, item in items if key.startswith(paths.txn_dir) and item.at < old)
+    logs = [key for key in world.objects if key.startswith(paths.log_dir)]
+    newest = max((paths.parse_log(key).seq for key in logs), default=0)
+    known = [key for key in there if paths.parse_txn(key) <= newest]
+    gone = r.choice([known, known[-1:], known[-2:-1], known[: len(known) // 2]])
+    world.late.clear()
+    for key in gone:
+        world.remove(key)
+    if gone:
+        world.tell(f"TRANSACTIONS ARE LOST: {' '.join(gone)}")
+        oracle.stats["history lost"] += 1
+    return bool(gone)
 
 
 def _fold_as_v1(world: World, oracle: Oracle, ours: list[str]) -> list[str]:
@@ -164,13 +193,18 @@ def rebuild_log(stage: Stage, live: frozenset[str]) -> None:
 
 
 def _answer(stage: Stage, live: frozenset[str]) -> None:
-    table = stage.table
-    asked = rebuild.preview(table, RebuildOptions(dry_run=True)).undecided
-    options = RebuildOptions(
-        include=tuple(j.key for j in asked if j.key in live),
-        exclude=tuple(j.key for j in asked if j.key not in live),
-    )
-    rebuild.run_rebuild(table, options, stage.run)
+    """Answer what is undecided, and what is undecided by the answers, then rebuild."""
+    include: tuple[str, ...] = ()
+    exclude: tuple[str, ...] = ()
+    for _ in range(_QUESTIONS):
+        options = RebuildOptions(include=include, exclude=exclude)
+        asked = rebuild.preview(stage.table, options).undecided
+        if not asked:
+            break
+        include += tuple(j.key for j in asked if j.key in live)
+        exclude += tuple(j.key for j in asked if j.key not in live)
+    options = RebuildOptions(include=include, exclude=exclude)
+    rebuild.run_rebuild(stage.table, options, stage.run)
 
 
 def try_to_rebuild(stage: Stage, live: frozenset[str], done: list[bool]) -> None:

@@ -39,6 +39,8 @@ class Mix:
     lazy: bool
     deletes: bool
     weights: dict[str, float]
+    lost_history: float = 0.0
+    """Probability that objects under ``_txn/`` are lost, per step; the log is not, then."""
     ahead: float = 0.0
     """Probability that the clock of a writer is years ahead."""
     differ: float = 0.0

@@ -32,9 +32,12 @@ from simulation.actors import DRAWN_LATER, OPERATIONS, find_nothing, playing, wa
 from simulation.chance import Chance, Event
 from simulation.changes import Followers
 from simulation.disaster import (
+    FORGETFUL,
+    HISTORY_LOST,
     clear_the_place,
     is_refused,
     lose_a_part,
+    lose_the_history,
     lose_the_log,
     read_footers,
     try_to_rebuild,
@@ -103,6 +106,8 @@ def play_seed(seed: int, kept: frozenset[Event] | None = None) -> Played:
         mix = replace(
             mix, sleep=SLEEP, jump=0.02, weights=weights_of(mix), lost_log=0.0, lost_part=0.0
         )
+    if seed in FORGETFUL:
+        mix = replace(mix, lost_history=HISTORY_LOST, lost_log=0.0, lost_part=0.0)
     if seed in PREPARING:
         mix = replace(mix, weights=mix.weights | prepared.WEIGHTS)
     world = World(chance, mix, settings_of(mix))
@@ -234,6 +239,16 @@ class _Cast:
                 self.oracle.stats["crash"] += 1
             self.actors.remove(chosen)
 
+    def survive_losses(self) -> None:
+        """Lose what this step loses."""
+        world = self.world
+        if world.chance.happens("lost log", world.step, 0, world.mix.lost_log):
+            self.survive_a_lost_log()
+        if world.chance.happens("lost part", world.step, 0, world.mix.lost_part):
+            self.survive_a_lost_part()
+        if world.chance.happens("lost history", world.step, 0, world.mix.lost_history):
+            self.survive_a_lost_history()
+
     def survive_a_lost_log(self) -> None:
         """Stop all actors, lose the log, and rebuild it with as many tries as needed."""
         world, oracle = self.world, self.oracle
@@ -257,6 +272,13 @@ class _Cast:
         self._rebuild(live)
         if self._is_refused(1):
             raise Violation("a rebuild does not repair a log that is lost in part")
+
+    def survive_a_lost_history(self) -> None:
+        """Stop all actors and lose transactions: everybody goes on, and rows stay as they are."""
+        self.leave()
+        world = self.world
+        if lose_the_history(world, self.oracle, world.chance.stream(world.step, 4721)):
+            self.oracle.forgive_past(world.now)
 
     def _is_refused(self, number: int) -> bool:
         """Return True if the log is refused, checked by all operations without faults."""
@@ -316,10 +338,7 @@ def _play(world: World, oracle: Oracle) -> None:
             audience.act()
             publishers.act()
             followers.act()
-            if world.chance.happens("lost log", world.step, 0, world.mix.lost_log):
-                cast.survive_a_lost_log()
-            if world.chance.happens("lost part", world.step, 0, world.mix.lost_part):
-                cast.survive_a_lost_part()
+            cast.survive_losses()
             oracle.check()
     finally:
         cast.leave()

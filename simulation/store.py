@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
@@ -59,13 +59,14 @@ class SimStore:
         what = f"put {key}"
         world = self.actor.world
         called = world.now
-        if self.actor.suffers("sleep", world.mix.sleep):
+        asleep = self.actor.suffers("sleep", world.mix.sleep)
+        if asleep:
             self.actor.sleep(what)
         self.actor.request(what)
         self.counters.put += 1
-        if world.now - called > IN_FLIGHT and not world.mix.sleep:
-            # Only in the worlds of sleepers (``simulation.sleepers``) does a process stop between
-            # its last look at the clock and this.
+        if world.now - called > IN_FLIGHT and not asleep:
+            # Only sleepers (``simulation.sleepers``) stop between their last look at the clock and
+            # this; what a connection cannot do, no other pause in this very place may do.
             raise OutcomeUnknownError(f"{key} timed out", next_step="read it back")
         if key.startswith(world.paths.txn_dir):
             world.looked.setdefault(data, world.listed.get(self.actor.name, 0))
@@ -141,7 +142,7 @@ class SimStore:
         """Write a range of an object's bytes to an open file."""
         file.write(self.get_range(key, start, length))
 
-    def get_many(self, keys: Sequence[str]) -> Iterator[tuple[str, bytes | None]]:
+    def get_many(self, keys: Collection[str]) -> Iterator[tuple[str, bytes | None]]:
         """Yield objects in random order; interrupted from time to time, not at every object."""
         order = list(keys)
         self.actor.r.shuffle(order)

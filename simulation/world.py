@@ -106,6 +106,10 @@ class World:
     """Called for every new object; returns its meaning."""
     late: list[LatePut] = field(default_factory=list)
     calls: list[LateCall] = field(default_factory=list)
+    asleep: set[str] = field(default_factory=set)
+    """Processes that sleep right before a put, or died there."""
+    removed: set[str] = field(default_factory=set)
+    """Keys of objects that were deleted; some may come back."""
     lake: Any = None
     """The catalog of its Iceberg mirror (``simulation.catalog.Lake``), if it has one."""
     calm: bool = False
@@ -137,6 +141,7 @@ class World:
         """Delete an object, if it is there."""
         if self.objects.pop(key, None) is not None:
             self.version += 1
+            self.removed.add(key)
 
     def next_key(self) -> int:
         """Return the key of an appended row; the gaps leave room for the rows of replaces."""
@@ -201,6 +206,7 @@ class Actor:
         """Stop it right before a request, for days, with its clock or without."""
         self.stand_still(self.r.randint(50, 500))
         self.tell(f"sleeps before {what}")
+        self.world.asleep.add(self.name)
         # An appender's clock goes on: its acknowledgement is by that (docs/guarantees.md, C2).
         if not self.name.startswith("append") and self.r.random() < HALF:
             self._slept_at = self.world.now
@@ -209,6 +215,7 @@ class Actor:
         """Let other actors run; may crash before the request has an effect."""
         self._refuse_when_dead(what)
         self.hub.switch(what)
+        self.world.asleep.discard(self.name)
         if self._slept_at is not None:
             self.stood_ms += self.world.now - self._slept_at
             self._slept_at = None
@@ -273,3 +280,7 @@ class SimIds:
     def uuid7(self, now_ms: int) -> str:
         """See ``Ids.uuid7``."""
         return format_uuid7(now_ms, self.world.next_id())
+
+    def secret(self) -> str:
+        """See ``Ids.secret``."""
+        return "00" * 32

@@ -20,6 +20,7 @@ import msgspec
 from firnline.errors import UsageError
 from firnline.operations.fields import checked
 from firnline.operations.local import identity_here, local_engine
+from firnline.operations.mirror.ended import however_it_ends
 from firnline.operations.options import (
     CleanupOptions,
     DeleteOptions,
@@ -407,16 +408,19 @@ def _then_publish(table: Table, act: Callable[[RunIdentity], ReportT]) -> Report
     """Do what may commit, publish the mirrors of the table, and return the report.
 
     What was committed stands, whatever comes of the publication: its failure is a warning in the
-    log.
+    log. What was committed before an error is published, too.
     """
-    from firnline.operations.mirror.after import publish_committed, warn
-
     run, puts = identity_here(table, _BY), table.store.counters.put
-    report = act(run)
-    outcome = publish_committed(table, run, puts)
-    if outcome is not None:
-        warn(outcome)
-    return report
+
+    def publish() -> None:
+        from firnline.operations.mirror.after import publish_committed, warn
+
+        outcome = publish_committed(table, run, puts)
+        if outcome is not None:
+            warn(outcome)
+
+    with however_it_ends(publish):
+        return act(run)
 
 
 def _then_mirror(table: Table, result: AppendResult, *, mirror: bool) -> AppendResult:

@@ -131,6 +131,10 @@ class SchemaConflictError(FirnlineError):
     """Two log files give one column incompatible types."""
 
 
+class DoubledRowsError(FirnlineError):
+    """A client of log version 1 merged parts that were replaced or dropped meanwhile."""
+
+
 class SnapshotExpiredError(UsageError):
     """The requested snapshot is at or before the purge horizon: some of its parts are deleted."""
 

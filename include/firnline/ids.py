@@ -17,12 +17,19 @@ class Ids(Protocol):
         """Return a new UUIDv7 whose time field is ``now_ms`` (unix milliseconds)."""
         ...
 
+    def secret(self) -> str:
+        """Return 64 hexadecimal digits that nobody can guess."""
+        ...
+
 
 class SystemIds:
     """UUIDv7 from the operating system's randomness, with 74 random bits beside the time."""
 
     def uuid7(self, now_ms: int) -> str:
         return format_uuid7(now_ms, int.from_bytes(os.urandom(10), "big"))
+
+    def secret(self) -> str:
+        return os.urandom(32).hex()
 
 
 def format_uuid7(now_ms: int, random_bits: int) -> str:

@@ -56,6 +56,7 @@ _FOLDERS = frozenset(
 )
 _ALMOST_URL = re.compile(r"(?P<scheme>s3[an]?|gs|az|file):/+(?P<rest>[^/].*)", re.IGNORECASE)
 _CONTROL = re.compile(r"[\x00-\x1f\x7f]")
+_EMPTY = re.compile(r"/{2,}")
 _WRITER = re.compile(r"[A-Za-z0-9.-]+")
 _LOG_NAME = re.compile(r"(?P<t>[0-9]{1,19})_(?P<rest>.+)\.jsonl", re.DOTALL)
 _OURS = re.compile(rf"m_(?P<seq>[0-9]{{20}})-(?P<txn>{UUID7.pattern})")
@@ -66,6 +67,17 @@ _SHOWN_NAME = re.compile(r"(?P<seq>[0-9]{20})-(?P<t>[0-9]{13,19})\.(?P<kind>json
 _VECTOR_NAME = re.compile(rf"(?:deletion_vector_({UUID7.pattern})\.bin|({UUID7.pattern})\.json)")
 _Z85 = "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ.-:+=^!/*?&<>()[]{}@%$#"
 _DELTA_NAME = re.compile(r"(?P<version>[0-9]{20})\.(?P<kind>json|checkpoint\.parquet)")
+
+
+def without_empty_segments(path: str) -> str:
+    """Return a path with one ``/`` where it has several, as a folder has it."""
+    return _EMPTY.sub("/", path)
+
+
+def transaction_time(key: str) -> int | None:
+    """Return the date in the key of a transaction's log file; None for that of another log file."""
+    match = _LOG_NAME.fullmatch(key.rpartition("/")[2])
+    return int(match["t"]) if match is not None and _OURS.fullmatch(match["rest"]) else None
 
 
 def is_plain(path: str) -> bool:
@@ -288,6 +300,11 @@ class TablePaths:
         """Key of the file of primary keys of an erase (a UUIDv7), which exists while it runs."""
         return f"{self.erase_dir}{erase}{KEYS_SUFFIX}"
 
+    def parse_erase_keys(self, key: str) -> str | None:
+        """Return the erase of a file of keys; None for any other key."""
+        erase = key.removeprefix(self.erase_dir).removesuffix(KEYS_SUFFIX)
+        return erase if UUID7.fullmatch(erase) and key == self.erase_keys(erase) else None
+
     def erase_plan(self, erase: str) -> str:
         """Key of the plan of an erase, written before it commits."""
         return f"{self.erase_dir}{erase}{PLAN_SUFFIX}"
@@ -300,13 +317,18 @@ class TablePaths:
         """Key of the certificate that is written once everything it names is deleted."""
         return f"{self.erase_dir}{erase}{COMPLETE_SUFFIX}"
 
+    @property
+    def runs_dir(self) -> str:
+        """Key prefix of all records of completed runs, ending in ``/``."""
+        return self._dir("_runs")
+
     def run_dir(self, dag_id: str, run_id: str) -> str:
         """Key prefix of what says that a run of Airflow completed, ending in ``/``.
 
         A digest: a run's id may have any character, and any length.
         """
         digest = sha256(f"{dag_id}\0{run_id}".encode()).hexdigest()
-        return f"{self._dir('_runs')}{digest[:32]}/"
+        return f"{self.runs_dir}{digest[:32]}/"
 
     def run_record(self, dag_id: str, run_id: str, number: int) -> str:
         """Key of the record that the run completed, the first or ``number``-th time."""
@@ -463,6 +485,19 @@ class TablePaths:
             )
         return int(match["seq"])
 
+    def part_key(self, spelled: str) -> str:
+        """Return the key of the part that a marker names: without empty segments below ``_data/``.
+
+        Clients of log version 1 put the partition between two slashes, also where it is empty
+        (``_data//name.parquet``) or begins or ends with a slash. A folder, and a server that keeps
+        its objects in one, have the object under the key without the empty segment, and list it
+        so. A part that was called by two names would be deleted as one that nobody names.
+        """
+        if "//" not in spelled or not spelled.startswith(self.data_dir):
+            return spelled
+        rest = without_empty_segments(spelled.removeprefix(self.data_dir))
+        return self.data_dir + rest.removeprefix("/")
+
     def parse_part(self, key: str) -> PartName:
         """Split a part's key. Raises ForeignPathError when it is not under this table."""
         self.check_part(key)
@@ -510,17 +545,19 @@ class TablePaths:
 
 
 def _check(key: str, under: str, what: str) -> None:
-    rest = key.removeprefix(under)
-    segments = rest.split("/")
-    if (
-        not key.startswith(under)
-        or any(s in {"", ".", ".."} for s in segments)
-        or _CONTROL.search(key) is not None
-    ):
+    if not key.startswith(under):
         raise ForeignPathError(
             f"{what} points to {key!r}, which is not an object under {under}",
             next_step="if the table was copied or renamed, `firnline relocate` writes its log for "
             "this place",
+        )
+    segments = key.removeprefix(under).split("/")
+    if any(s in {"", ".", ".."} for s in segments) or _CONTROL.search(key) is not None:
+        raise ForeignPathError(
+            f"{what} points to {key!r}, which is not an object under {under} for every store: it "
+            "has an empty or relative segment, or a control character",
+            next_step="if a client of log version 1 wrote it, move its log file out of _log/, and "
+            "append these rows with another partition",
         )
 
 

@@ -42,6 +42,7 @@ from simulation.rules.mirrors import MIRRORS
 from simulation.rules.prepared import PREPARED
 from simulation.rules.proofs import PROOFS
 from simulation.rules.properties import PROPERTIES
+from simulation.rules.sleepers import SLEEPERS, SLEEPERS_RARE
 from simulation.rules.streams import STREAMS
 
 
@@ -51,15 +52,26 @@ def _no_conflict_check() -> None:
 
 
 def _append_q_from_log() -> None:
-    real = Appender._begin
+    real = Appender._origin
 
-    def begin(self: Any) -> Any:
-        origin = real(self)
+    def begin(self: Any, began: int) -> Any:
+        origin = real(self, began)
         table = self._table
         logs = [table.paths.parse_log(m.key).seq for m in table.store.list(table.paths.log_dir)]
         return dataclasses.replace(origin, q=max(logs, default=0))
 
-    Appender._begin = begin  # type: ignore[method-assign] # the point of it
+    Appender._origin = begin  # type: ignore[method-assign] # the point of it
+
+
+def _append_q_from_what_is_left() -> None:
+    real = Appender._origin
+
+    def begin(self: Any, began: int) -> Any:
+        origin, table = real(self, began), self._table
+        left = [table.paths.parse_txn(m.key) for m in table.store.list(table.paths.txn_dir)]
+        return dataclasses.replace(origin, q=max(left, default=0))
+
+    Appender._origin = begin  # type: ignore[method-assign] # the point of it
 
 
 def _zombie_publisher() -> None:
@@ -275,6 +287,7 @@ MUTATIONS: dict[str, Mutation] = {
     "a fold forgets when what is dated ahead took effect": Mutation(_dates_are_forgotten, 120),
     "no conflict check": Mutation(_no_conflict_check, 14),
     "append reads its sequence from the log": Mutation(_append_q_from_log, 3),
+    "an append goes by what is left of the history": Mutation(_append_q_from_what_is_left, 19_044),
     "a publisher never is too late": Mutation(_zombie_publisher, 19),
     "no commit_ttl": Mutation(_no_commit_ttl, 230),
     "no append.ttl": Mutation(_no_append_ttl, 89),
@@ -306,6 +319,7 @@ MUTATIONS: dict[str, Mutation] = {
     **PREPARED,
     **CATALOGS,
     **PROOFS,
+    **SLEEPERS,
 }
 """Name of the broken rule -> function that breaks it, and a seed that finds it."""
 
@@ -315,6 +329,7 @@ RARE: dict[str, Callable[[], None]] = {
     **CHANGES_RARE,
     **MORE_RARE,
     **CATALOGS_RARE,
+    **SLEEPERS_RARE,
 }
 """Rules without a known seed that finds them; unit tests cover them."""
 

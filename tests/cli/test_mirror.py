@@ -10,8 +10,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+import firnline as product
 from firnline.append.append import Appender
-from firnline.settings.load import settings_for_root
+from firnline.errors import RunFailedError
+from firnline.operations.options import MergeOptions
+from firnline.settings.load import find_table, settings_for_root
 from firnline.table import open_table
 from tests.support.cli import Outcome, settings_file
 
@@ -106,6 +109,55 @@ def test_a_command_that_commits_publishes_and_one_that_only_looks_does_not(
     assert deleted.data["table"] == "events"  # nothing but JSON
     assert published(tmp_path) == 3
     assert firnline("mirror", "events", "--check", *asked).code == 0
+
+
+@pytest.fixture
+def half(tmp_path: Path) -> Path:
+    """Two partitions with a mirror, of which one has a part that does not read."""
+    root = f"file://{tmp_path}/events"
+    settings = settings_file(
+        tmp_path, f"tables: {{events: {{root: '{root}', mirror: [delta], partition_by: [p]}}}}"
+    )
+    table = open_table(find_table("events", settings))
+    for n in range(2):
+        Appender(table).append(pa.table({"x": [n, n], "p": ["good", "bad"]}))
+    broken = next((tmp_path / "events/_data/p=bad").iterdir())
+    broken.write_bytes(broken.read_bytes()[:-9])
+    return settings
+
+
+def test_of_a_merge_that_fails_half_way_the_committed_half_is_published(
+    firnline: Firnline, half: Path, tmp_path: Path
+) -> None:
+    asked = ("--settings", half)
+    assert firnline("mirror", "events", *asked).code == 0
+    failed = firnline("merge", "events", "--full", *asked)
+    assert failed.code not in {0, 2}
+    assert "p=bad" in failed.err
+    assert "The Delta mirror of events has a new version: 1 file more, 2 files less" in failed.out
+    assert published(tmp_path) == 2
+
+
+def test_the_error_of_a_run_is_that_of_the_run_though_nothing_can_be_published(
+    firnline: Firnline, half: Path, tmp_path: Path
+) -> None:
+    asked = ("--settings", half)
+    assert firnline("mirror", "events", *asked).code == 0
+    (tmp_path / "events/_delta_log/00000000000000000000.json").write_text("damaged")
+    failed = firnline("merge", "events", "--full", *asked)
+    assert failed.code not in {0, 2}
+    assert "the mirror of events was not published: " in failed.err
+    assert "p=bad" in failed.err
+
+
+def test_of_a_function_that_fails_half_way_the_committed_half_is_published(
+    firnline: Firnline, half: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("FIRNLINE_TABLES", str(half))
+    assert firnline("mirror", "events").code == 0
+    with pytest.raises(RunFailedError, match="p=bad"):
+        product.merge("events", MergeOptions(full=True))
+    assert published(tmp_path) == 2
 
 
 def test_a_mirror_that_only_the_table_states_is_published_too(

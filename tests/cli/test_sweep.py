@@ -9,10 +9,16 @@ from pathlib import Path
 
 import pytest
 
+from firnline.commit.base import take_base
+from firnline.commit.transaction import Change, commit
 from firnline.errors import StoreError
 from firnline.ids import format_uuid7
+from firnline.log.txn_file import Counts, RunIdentity
+from firnline.settings.load import TableSettings
+from firnline.state.history import history
 from firnline.store.base import Deleted
 from firnline.store.client import ObjectClient
+from firnline.table import open_table
 from tests.support.cli import LogOnlyTable, Outcome, content_of
 
 Firnline = Callable[..., Outcome]
@@ -29,9 +35,20 @@ def put(table: LogOnlyTable, name: str, days: int) -> str:
     return f"{table.folder.name}/_data/d=1/{name}"
 
 
+def commit_days_ago(table: LogOnlyTable, days: int) -> None:
+    """One transaction, made so long ago: what is older need not wait for a mark."""
+    opened = open_table(TableSettings(name=table.folder.name, root=table.root))
+    change = Change(op="analyze", replaces=(), adds=(), counts=Counts())
+    made = commit(opened, take_base(opened), change, RunIdentity(run_id="r"))
+    then = time.time() - days * 86_400
+    for key in (opened.paths.txn(made.header.seq), made.header.log):
+        os.utime(table.folder.parent / key, (then, then))
+
+
 @pytest.fixture
 def orphans(table: LogOnlyTable) -> list[str]:
     """An old part of a dead run, an old object of somebody else, a part of a run under way."""
+    commit_days_ago(table, 5)
     now = int(time.time() * 1000)
     return [
         put(table, f"{format_uuid7(now - 9 * DAY_MS, 1)}.parquet", 9),
@@ -81,12 +98,27 @@ def test_delete_deletes_what_has_our_names_and_a_key_the_others(
 
 
 def test_a_long_list_is_cut_for_people(firnline: Firnline, table: LogOnlyTable) -> None:
+    commit_days_ago(table, 5)
     for number in range(60):
         put(table, f"{number:03d}.parquet", 9)
     shown = firnline("sweep", table.root)
     assert "The first 50 are shown; --json lists 60." in shown.out
     assert "59.parquet" not in shown.out
     assert len(firnline("sweep", table.root, "--json").data["orphans"]) == 60
+
+
+def test_what_a_process_that_slept_may_name_waits_for_a_later_sweep(
+    firnline: Firnline, table: LogOnlyTable
+) -> None:
+    put(table, f"{format_uuid7(int(time.time() * 1000) - 9 * DAY_MS, 1)}.parquet", 9)
+    waits = "1 orphan (2.0 KiB) may still be named by a process that slept: a later sweep deletes"
+    before = content_of(table.folder)
+    assert waits in " ".join(firnline("sweep", table.root).out.split())
+    assert content_of(table.folder) == before
+    shown = firnline("sweep", table.root, "--delete").out
+    assert waits.replace(" (2.0 KiB)", "") in " ".join(shown.split())
+    opened = open_table(TableSettings(name=table.folder.name, root=table.root))
+    assert [header.op for header in history(opened)] == ["sweep"], "the mark"
 
 
 def test_an_age_below_a_day_is_refused(

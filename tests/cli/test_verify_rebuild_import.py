@@ -96,8 +96,13 @@ def test_undecided_objects_are_asked_about_by_option(
     shutil.rmtree(folder / "_log")
     shutil.rmtree(folder / "_txn")
     shown = firnline("rebuild", root, "--yes")
+    assert (shown.code, "--revive" in shown.sentence) == (1, True)
+    assert "which --revive brings back" in " ".join(
+        firnline("rebuild", root, "--dry-run").out.split()
+    )
+    shown = firnline("rebuild", root, "--revive", "--yes")
     assert (shown.code, "--include GLOB" in shown.sentence) == (1, True)
-    assert firnline("rebuild", root, "--include", "*", "--yes").code == 0
+    assert firnline("rebuild", root, "--revive", "--include", "*", "--yes").code == 0
     total = firnline("parts", root, "--json").data["total"]
     assert (total["parts"], total["rows"]) == (1, 12)
 

@@ -62,7 +62,7 @@ def place(
     monkeypatch: pytest.MonkeyPatch,
 ) -> FolderPlace:
     # boto3 takes a quarter of a second for a client, and every sweep of orphans makes one.
-    monkeypatch.setattr(multipart, "_client", functools.cache(multipart._client))
+    monkeypatch.setattr(multipart, "s3_client", functools.cache(multipart.s3_client))
     if store_root.kind == "file":
         folder = Path(store_root.url.removeprefix("file://"))
         return FolderPlace("file", store_root.url, folder, tmp_path / "copies")

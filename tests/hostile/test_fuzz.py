@@ -21,7 +21,8 @@ from firnline.log.heads import decode_head
 from firnline.log.records import Marker, hashes_json
 from firnline.log.txn_file import TxnHeader
 from firnline.log.union import combine
-from firnline.operations.erase.keys import key_set, read_keys
+from firnline.operations.erase.key_files import read_keys
+from firnline.operations.erase.keys import key_set
 from firnline.parquet.partition import span_of
 from firnline.paths import Root, TablePaths, unquote_value
 from firnline.predicate.pruning import Pruner

@@ -74,8 +74,6 @@ ELSEWHERE = [
     "t/_data/..",
     "t/_data/.",
     "t/_data/./a.parquet",
-    "t/_data//a.parquet",
-    "t/_data/d=1//a.parquet",
     "t/_data/d=1/",
     "t/_data/",
     "t/_data",

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from firnline.clock import SystemClock
 from firnline.errors import UsageError
 from firnline.kernel.query import process as query_process
 from firnline.kernel.query import worker as query_child
@@ -107,7 +108,7 @@ ALLOWED = [
 
 @pytest.mark.parametrize("query", ALLOWED)
 def test_what_one_select_over_the_rows_can_say_is_allowed(group: Group, query: str) -> None:
-    check_query(query, "_rows", COLUMNS)
+    check_query(query, "_rows", COLUMNS, SystemClock())
     assert asked(group, query).error is None
 
 
@@ -165,7 +166,7 @@ def test_a_query_reaches_nothing_but_the_rows(group: Group, query: str) -> None:
     (key,) = group.put(ROWS)
     query = query.replace("{file}", str(group.root / key))
     with pytest.raises(UsageError) as caught:
-        check_query(query, "_rows", COLUMNS)
+        check_query(query, "_rows", COLUMNS, SystemClock())
     assert "Traceback" not in str(caught.value)
     result = group.run(group.task([key], COLUMNS, query=query))
     assert (result.error_type, result.parts) == ("UsageError", ())
@@ -191,15 +192,20 @@ def test_a_query_does_not_see_the_staged_files_either(group: Group) -> None:
 )
 def test_other_columns_and_types_are_refused_by_name(group: Group, query: str, says: str) -> None:
     with pytest.raises(UsageError) as caught:
-        check_query(query, "_rows", COLUMNS)
+        check_query(query, "_rows", COLUMNS, SystemClock())
     assert says in str(caught.value)
     assert says in str(asked(group, query).error)
 
 
 def test_types_that_parquet_does_not_keep_are_those_that_it_gives_back(group: Group) -> None:
-    check_query("from _rows", "_rows", {"e": "ENUM('a', 'b')", "h": "HUGEINT", "l": "INTEGER[]"})
+    check_query(
+        "from _rows",
+        "_rows",
+        {"e": "ENUM('a', 'b')", "h": "HUGEINT", "l": "INTEGER[]"},
+        SystemClock(),
+    )
     with pytest.raises(UsageError, match="HUGEINT"):
-        check_query("select 1::HUGEINT as h from _rows", "_rows", {"h": "HUGEINT"})
+        check_query("select 1::HUGEINT as h from _rows", "_rows", {"h": "HUGEINT"}, SystemClock())
 
 
 def test_a_query_that_fails_on_a_row_says_so_without_paths(group: Group) -> None:

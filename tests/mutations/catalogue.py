@@ -9,7 +9,11 @@ from tests.mutations.model import Mutation, Rule
 from tests.mutations.sources.airflow import AIRFLOW
 from tests.mutations.sources.changes import CHANGES
 from tests.mutations.sources.cli import CLI
+from tests.mutations.sources.erase import ERASE
+from tests.mutations.sources.fence import FENCE
+from tests.mutations.sources.foreign import FOREIGN
 from tests.mutations.sources.kernel import KERNEL
+from tests.mutations.sources.lost import LOST
 from tests.mutations.sources.mirror import MIRROR
 from tests.mutations.sources.moving import MOVING
 from tests.mutations.sources.prepared import PREPARED
@@ -21,8 +25,12 @@ from tests.mutations.sources.store import STORE
 AREAS: Mapping[str, tuple[Mutation, ...]] = {
     "The merge kernel": KERNEL,
     "The protocol": PROTOCOL,
+    "The fence": FENCE,
+    "Clients of log version 1": FOREIGN,
+    "Lost objects": LOST,
     "Properties of a table": PROPERTIES,
     "Prepared changes": PREPARED,
+    "Certificates of erases": ERASE,
     "Mirrors": MIRROR,
     "The feed of changes": CHANGES,
     "Moving tables": MOVING,

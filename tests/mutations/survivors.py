@@ -21,7 +21,6 @@ class Survivor:
 
 # fmt: off
 SURVIVORS: tuple[Survivor, ...] = (
-    Survivor("commit/transaction", "commit", "change.repair is not None -> True", "a conflict is refused before the commit as well"),
     Survivor("commit/transaction", "_create_transaction", "isinstance(error, StoreError) -> False", "wording"),
     Survivor("commit/transaction", "_checkpointed", "base is None or not change.checkpoint or least is None or (len(base.snapshot.parts) <= least) -> base is None or not change.checkpoint or least is None", "`write_when_due` looks again: only Arrow is imported for nothing"),
     Survivor("commit/transaction", "_checkpointed", "len(base.snapshot.parts) <= least -> len(base.snapshot.parts) < least", "`write_when_due` looks again"),
@@ -41,8 +40,7 @@ SURVIVORS: tuple[Survivor, ...] = (
     Survivor("commit/fold", "_carried", "gone -> True", "speed"),
     Survivor("commit/fold", "_needed", "best -> True", "speed"),
     Survivor("commit/fold", "_listed_alive", "m.tmb is None and m.p in paths -> m.tmb is None", "what is alive elsewhere is taken from a set that does not hold it"),
-    Survivor("commit/fold", "_log_tombstones", "i.name.seq -> True", "a tombstone has the time of a transaction"),
-    Survivor("commit/fold", "_log_tombstones", "folded > cutoff -> folded >= cutoff", "the very millisecond"),
+    Survivor("commit/fold", "_log_tombstones", "at > fence.t -> at >= fence.t", "the very millisecond"),
     Survivor("commit/fold", "with_sequence", "marker.q is not None or not snapshot.times -> not snapshot.times", "without transactions the sequence is 0, written or not; one that is known is itself"),
     Survivor("commit/fold", "with_sequence", "marker.q is not None or not snapshot.times -> marker.q is not None", "without transactions the sequence is 0, written or not; one that is known is itself"),
     Survivor("commit/fold", "with_sequence", "marker.q is not None or not snapshot.times -> False", "without transactions the sequence is 0, written or not; one that is known is itself"),
@@ -126,7 +124,7 @@ SURVIVORS: tuple[Survivor, ...] = (
     Survivor("state/health", "Watch._is_final", "before is None or before == txns -> before is None", "what has not changed is judged as before: one GET more"),
     Survivor("state/health", "_in_background", "isinstance(store, ObjectClient) and (not store.in_folder) -> False", "speed"),
     Survivor("state/health", "_in_background", "isinstance(store, ObjectClient) and (not store.in_folder) -> isinstance(store, ObjectClient)", "speed"),
-    Survivor("state/health", "old_objects", "_youngest_ms(meta) < before -> _youngest_ms(meta) <= before", "the very millisecond"),
+    Survivor("state/health", "old_objects", "dated.written_since(meta.key, meta.modified_ms, now) < now - longest -> dated.written_since(meta.key, meta.modified_ms, now) <= now - longest", "the very millisecond"),
     Survivor("state/health", "refuse_whole", "txns.newest > published -> txns.newest >= published", "speed: the transactions are read once more"),
     Survivor("state/health", "refuse_whole", "txns.newest > published -> True", "speed: the transactions are read once more"),
     Survivor("log/checkpoint", "_check_sum", "at < len(SUM) or data[at:at + len(ZEROS)] != b'%08x' % found -> data[at:at + len(ZEROS)] != b'%08x' % found", "without the text, the sum would have to stand in a Parquet file's first page header"),

@@ -18,6 +18,7 @@ from firnline.settings.load import TableSettings
 from firnline.store.access import StoreAccess
 from firnline.store.probe import forget
 from firnline.table import Table, open_table
+from tests.support.commit_costs import CHECK
 from tools.s3server import StoreRoot
 
 RUN = RunIdentity(run_id="r")
@@ -46,7 +47,7 @@ def spent(requests: dict[str, int]) -> dict[str, int]:
 
 
 @pytest.mark.parametrize("transactions", [1, 3])
-def test_an_analyze_is_a_get_for_each_part_and_two_puts_for_each_transaction(
+def test_an_analyze_is_a_get_for_each_part_and_two_puts_and_a_list_for_each_transaction(
     store_root: StoreRoot, transactions: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     filled(store_root)
@@ -58,7 +59,7 @@ def test_an_analyze_is_a_get_for_each_part_and_two_puts_for_each_transaction(
     assert spent(report.requests) == {
         "get": 1 + PARTS + PROBE["get"],  # one log file: that of the properties
         "put": 2 * transactions + PROBE["put"],
-        "list": 2,
+        "list": 2 + CHECK * transactions,
         "delete": PROBE["delete"],
     }
     again = run_analyze(opened(store_root), AnalyzeOptions(), RUN)
@@ -87,7 +88,7 @@ def test_hash_ranges_are_a_get_for_each_small_part(s3_root: StoreRoot) -> None:
     assert spent(report.requests) == {
         "get": 1 + PARTS + PROBE["get"],
         "put": 2 + PROBE["put"],
-        "list": 2,
+        "list": 2 + CHECK,
         "delete": PROBE["delete"],
     }
     again = run_analyze(opened(s3_root), AnalyzeOptions(hashes=True), RUN)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import replace
 from pathlib import Path
+from time import sleep
 from typing import Any
 
 import boto3
@@ -25,7 +26,7 @@ from firnline.log.txn_file import Counts, RunIdentity
 from firnline.operations.cleanup.run import CleanupReport, run_cleanup
 from firnline.operations.merge.run import run_merge
 from firnline.operations.options import CleanupOptions, MergeOptions, SweepOptions
-from firnline.operations.sweep.run import preview, run_sweep
+from firnline.operations.sweep.run import WAITING, preview, run_sweep
 from firnline.state.snapshot import read_snapshot
 from firnline.store.access import StoreAccess
 from firnline.store.base import Counters
@@ -33,6 +34,7 @@ from firnline.store.multipart import Upload, open_uploads
 from firnline.store.probe import forget
 from firnline.table import Table
 from tests.store.test_merge_accounting import opened
+from tests.support.commit_costs import CHECK
 from tests.support.world import SetClock
 from tools.s3server import S3Server, StoreRoot
 
@@ -129,12 +131,22 @@ def test_a_sweep_finds_what_a_dead_run_left(store_root: StoreRoot, tmp_path: Pat
     for key in orphans:
         table.store.put_new(key, b"half a part")
     assert preview(table, SweepOptions()).young == 3
-    report = run_sweep(later(table, 4 * DAY), SweepOptions(), RUN)
+    sleep(1.1)  # S3 states whole seconds
+    forget()
+    marked = run_sweep(later(table, 4 * DAY), SweepOptions(), RUN)
+    assert (marked.deleted, marked.left) == (0, {WAITING: 3}), "nothing was committed since"
+    # The base, `_data/`, `_probe/`, `_txn/` and `_prepared/`, and uploads; the mark.
+    listings = 7 if store_root.kind == "s3" else 6
+    assert marked.requests["list"] == listings + CHECK
+    assert marked.requests["put"] == 2 + 2
+    report = run_sweep(later(table, 8 * DAY), SweepOptions(), RUN)
     assert (report.orphans, report.deleted, report.bytes) == (3, 3, 33)
     assert report.requests["delete"] == (1 if store_root.kind == "s3" else 3)
-    assert report.requests["list"] == (6 if store_root.kind == "s3" else 5)
+    assert report.requests["list"] == listings + CHECK
+    assert report.requests["put"] == 2, "the fence"
     assert ids(store_root, tmp_path) == before
-    assert run_sweep(later(table, 4 * DAY), SweepOptions(), RUN).orphans == 0
+    again = run_sweep(later(table, 8 * DAY), SweepOptions(), RUN)
+    assert (again.orphans, again.requests["list"], again.requests["put"]) == (0, listings, 0)
 
 
 def s3_client(server: S3Server) -> Any:
@@ -203,5 +215,32 @@ def test_a_store_that_does_not_answer_is_said_to_be_unavailable() -> None:
     assert isinstance(error, StoreUnavailableError)
 
 
-def test_other_stores_than_s3_have_no_uploads(tmp_path: Path) -> None:
-    assert open_uploads(f"file://{tmp_path}/t", None, Counters()) is None
+def test_a_folder_has_staged_files_instead_of_uploads(tmp_path: Path) -> None:
+    assert open_uploads("memory://bucket/t", None, Counters()) is None
+    counters = Counters()
+    found = open_uploads(f"file://{tmp_path}/t", None, counters)
+    assert found is not None
+    assert list(found.list("t/_data/")) == []
+    folder = tmp_path / "t" / "_data" / "c=1"
+    folder.mkdir(parents=True)
+    for name in ("x.parquet", "x.parquet#1", "y#z"):
+        (folder / name).write_bytes(b"half")
+    (upload,) = found.list("t/_data/")
+    assert (upload.key, upload.upload_id) == ("t/_data/c=1/x.parquet", "#1")
+    assert found.abort(upload) is None
+    assert found.abort(upload) is None
+    assert sorted(path.name for path in folder.iterdir()) == ["x.parquet", "y#z"]
+
+
+def test_a_sweep_takes_what_a_killed_process_had_staged_in_a_folder(tmp_path: Path) -> None:
+    root = StoreRoot("file", f"file://{tmp_path}/store")
+    table = merged(root, tmp_path / "scratch", 2)
+    folder = tmp_path / "store" / "t"
+    staged = [folder / "_data" / "x.parquet#1", folder / "_erase" / "y.keys.parquet#2"]
+    for path in staged:
+        path.parent.mkdir(exist_ok=True)
+        path.write_bytes(b"half")
+    assert run_sweep(table, SweepOptions(), RUN).young == 2
+    assert all(path.exists() for path in staged)
+    assert run_sweep(later(table, 4 * DAY), SweepOptions(), RUN).uploads_aborted == 2
+    assert not any(path.exists() for path in staged)

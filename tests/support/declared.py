@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -39,6 +40,27 @@ def append(table: Table, *ids: int, v: int = 0) -> None:
     """One append, a moment later."""
     table.clock.sleep(0.01)
     Appender(table).append(rows(*ids, v=v))
+
+
+def begin_at_once(world: World, first: str, second: str) -> dict[str, tuple[bytes, int]]:
+    """Two appends that begin the table, with an ``append.ttl`` each, and see nothing of the other.
+
+    Returns the birth records that they wrote; none of them is left.
+    """
+    births: dict[str, tuple[bytes, int]] = {}
+
+    def take(ttl: str) -> None:
+        births[ttl] = world.store.objects.pop(world.table.paths.birth)
+
+    def slowly() -> Iterator[pa.RecordBatch]:
+        yield from rows(2).to_batches()
+        append(under(world, append={"ttl": first}), 1)
+        take(first)
+        world.clock.advance(10)
+
+    Appender(under(world, append={"ttl": second})).append(slowly())
+    take(second)
+    return births
 
 
 def said(world: World) -> Properties:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -104,7 +104,7 @@ class RecordingStore(MemoryStore):
         self.written.append(key)
         super().copy(source, key)
 
-    def get_many(self, keys: Sequence[str]) -> Iterator[tuple[str, bytes | None]]:
+    def get_many(self, keys: Collection[str]) -> Iterator[tuple[str, bytes | None]]:
         self.read += keys
         return super().get_many(keys)
 

@@ -55,7 +55,7 @@ from firnline.state.snapshot import read_snapshot
 from firnline.table import Table
 from tests.support.histories import parquet_bytes, rows_from
 from tests.support.mirror_scenarios import MIRRORS
-from tests.support.places import keys_in, tally
+from tests.support.places import keys_in, next_second, tally
 from tests.support.reading import stored_ids, visible_ids, visible_rows
 from tests.support.scenarios import (
     DAY,
@@ -298,17 +298,18 @@ def complete(call: Call) -> None:
 
 
 def worn(call: Call) -> None:
-    """Two merges, appends after them, what a dead run left behind; four days ago."""
+    """Two merges, what a dead run left behind between them, and appends; four days ago."""
     table = call.table
     fill(table)
     merge(call)
-    fill(table, 1, first=12)
-    merge(call)
-    fill(table, 1, first=18)
     for partition in ("day=1", "day=3"):
         table.store.put_new(
             table.paths.data_part(partition, table.ids.uuid7(table.clock.now_ms())), b"half"
         )
+    next_second(table)
+    fill(table, 1, first=12)
+    merge(call)
+    fill(table, 1, first=18)
     advance(table, 4 * DAY)
 
 
@@ -386,9 +387,13 @@ def is_v1(call: Call) -> None:
 
 
 def leave_nothing(call: Call) -> None:
-    """The downgrade's second half, and a sweep: nothing is left but a birth record beside v1's."""
-    downgrade(call)
-    run_sweep(call.table, SweepOptions(), call.run)
+    """Sweeps, the downgrade of what they commit and its second half: only a birth record is left.
+
+    A sweep commits a transaction if one is missing that orphans wait for.
+    """
+    for act in (tidy, tidy, downgrade, downgrade):
+        act(call)
+        advance(call.table, 4 * DAY)
     live = read_snapshot(call.table.store, call.table.paths).live
     assert tally(call.table) == {"_log": 1, "_data": len(live), "_txn": 1}
 

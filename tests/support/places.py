@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import os
 import shutil
+import time
 from collections import Counter
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -48,6 +49,12 @@ class Place(Protocol):
     def restored(self, saved: Saved) -> Table:
         """The table as it was; what happened to it since is gone. Stores are probed again."""
         ...
+
+
+def next_second(table: Table) -> None:
+    """Wait until objects are younger than those of before: S3 states whole seconds."""
+    if table.settings.root.startswith("s3://"):
+        time.sleep(1.01 - time.time() % 1)
 
 
 def _table(settings: TableSettings, store: Store, clock: SetClock, ids: CountedIds) -> Table:

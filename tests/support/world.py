@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import concurrent.futures
 import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -57,6 +57,9 @@ class CountedIds:
         self.count += 1
         return format_uuid7(now_ms, self.count)
 
+    def secret(self) -> str:
+        return f"{self.count:064x}"
+
 
 class MemoryStore:
     """An object store with create-only puts in a dictionary; ``objects`` is open to tests."""
@@ -107,7 +110,7 @@ class MemoryStore:
     def get_range_into(self, key: str, start: int, length: int, file: BinaryIO) -> None:
         file.write(self.get_range(key, start, length))
 
-    def get_many(self, keys: Sequence[str]) -> Iterator[tuple[str, bytes | None]]:
+    def get_many(self, keys: Collection[str]) -> Iterator[tuple[str, bytes | None]]:
         for key in keys:
             try:
                 yield key, self.get(key)
@@ -245,7 +248,7 @@ class FaultyStore:
     def get_range_into(self, key: str, start: int, length: int, file: BinaryIO) -> None:
         self._call(f"get {key}", lambda: self.inner.get_range_into(key, start, length, file))
 
-    def get_many(self, keys: Sequence[str]) -> Iterator[tuple[str, bytes | None]]:
+    def get_many(self, keys: Collection[str]) -> Iterator[tuple[str, bytes | None]]:
         yield from self._call("get many", lambda: list(self.inner.get_many(keys)))
 
     def get_heads(self, keys: Sequence[str], length: int) -> Iterator[tuple[str, bytes | None]]:
@@ -283,6 +286,31 @@ class Sleeping(FaultyStore):
         self.lost.append(key)
         self.clock.advance(self.ms)
         raise OutcomeUnknownError(f"no answer to put {key}", next_step="read it back")
+
+
+@dataclass
+class Asleep(FaultyStore):
+    """The process stops right before a call that begins with ``at``.
+
+    As SIGSTOP and a suspended machine do it: the request is sent when it wakes.
+    """
+
+    at: str = ""
+    """As ``put t/_log/``, or ``delete``."""
+    meanwhile: Callable[[], None] = lambda: None
+    """What others do while it sleeps; moves the clock."""
+    times: int = 1
+    skip: int = 0
+    """Such calls before it that are made at once."""
+    slept: int = 0
+
+    def _call(self, name: str, act: Callable[[], Any], *, put: bool = False) -> Any:
+        if name.startswith(self.at) and self.skip:
+            self.skip -= 1
+        elif name.startswith(self.at) and self.slept < self.times:
+            self.slept += 1
+            self.meanwhile()
+        return super()._call(name, act, put=put)
 
 
 @dataclass

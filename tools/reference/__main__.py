@@ -1,9 +1,9 @@
-"""Generated tables of docs/: settings, options of commands, params of DAGs, errors, figures.
+"""Generated tables of docs/: settings, options of commands, params, errors, objects, figures.
 
     python -m tools.reference write [PAGE...]   regenerate the tables of the pages
     python -m tools.reference check [PAGE...]   exit 1 and name the tables that are stale
 
-A page is ``settings``, ``cli``, ``why``, ``help`` or ``airflow``; without one it is all of them.
+A page is ``settings``, ``cli``, ``why``, ``help``, ``format`` or ``airflow``; without one, all.
 ``airflow`` imports Airflow, which takes two seconds.
 """
 
@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from tools.bootstrap import REPO
-from tools.reference import benchmarks, cli, dags, errors, settings
+from tools.reference import benchmarks, cli, dags, errors, objects, settings
 from tools.reference.markdown import PageError, fill, stale
 
 DOCS = REPO / "docs"
@@ -25,6 +25,7 @@ _BLOCKS: dict[str, Callable[[], dict[str, str]]] = {
     "cli": cli.blocks,
     "why": benchmarks.blocks,
     "help": errors.blocks,
+    "format": objects.blocks,
     "airflow": dags.blocks,
 }
 PAGES = tuple(_BLOCKS)

@@ -27,6 +27,7 @@ from firnline.airflow.runs import run_identity
 from firnline.airflow.tasks import ReportRun
 from firnline.airflow.work import SparkWork
 from firnline.airflow.works import reading_lines
+from firnline.operations.hidden import shown_partition
 from firnline.operations.options import EraseOptions
 from firnline.operations.registry import ERASE
 from firnline.settings.load import TableSettings
@@ -165,7 +166,8 @@ class ApprovedErase(EraseWork):
 class ReportErase(ReportRun):
     """Reports the commits of the run, with the ids of its certificates.
 
-    XCom and asset event: as of ReportRun, and ``certificates``.
+    XCom and asset event: as of ReportRun, and ``certificates``. A partition may have the name of a
+    key: ``partitions`` have no values of the columns of the keys.
     """
 
     def figures(self, context: Context, table: Table) -> dict[str, Any]:
@@ -177,7 +179,10 @@ class ReportErase(ReportRun):
                 table.settings.name,
                 certificate,
             )
-        return {**super().figures(context, table), "certificates": found}
+        figures = super().figures(context, table)
+        columns = context["params"].get("columns") or ()
+        named = [shown_partition(name, columns) for name in figures["partitions"]]
+        return {**figures, "partitions": named, "certificates": found}
 
 
 def certificates_of(table: Table, run: RunIdentity) -> list[str]:

@@ -51,7 +51,7 @@ class PublishMirror(BaseOperator):
             settings = self.table.of_run(context)
             if not settings.mirrors:
                 raise AirflowSkipException(f"{settings.name} has no mirror")
-            figures = shortened(_publish(settings, context))
+            figures = shortened(publish(settings, context))
         for warning in figures["warnings"]:
             _LOG.warning("%s", warning)
         say(context, figures["said"])
@@ -59,7 +59,11 @@ class PublishMirror(BaseOperator):
         return figures
 
 
-def _publish(settings: TableSettings, context: Context) -> dict[str, Any]:
+def publish(settings: TableSettings, context: Context) -> dict[str, Any]:
+    """Publish the mirrors of a table; return the report's figures and ``said``, a sentence.
+
+    Requests: those of ``run_mirror``. Raises as that does.
+    """
     from firnline.operations.mirror.run import run_mirror
     from firnline.operations.mirror.words import sentence
     from firnline.operations.options import MirrorOptions
@@ -73,7 +77,8 @@ def then_mirror(table: DagTable, *committing: BaseOperator) -> None:
     """Create the task after those that commit; none where no table has a mirror.
 
     It runs once all of them have ended, if one succeeded and none failed: those that were skipped
-    have committed nothing, and after one that failed half-way the next run publishes.
+    have committed nothing, and one that fails publishes what it has committed itself
+    (``tasks.mirrored_partly``). This task would be the last one of the run and make it a success.
     """
     if table.mirrored:
         publish = PublishMirror(

@@ -27,7 +27,7 @@ from firnline.airflow.runs import run_identity
 from firnline.airflow.said import say_failure
 from firnline.airflow.supervisors import supervisors_environment
 from firnline.airflow.tables import DagTable
-from firnline.airflow.tasks import begin, committed
+from firnline.airflow.tasks import begin, committed, mirrored_partly
 from firnline.airflow.work import SparkWork
 from firnline.errors import EnvironmentFaultError
 from firnline.settings.load import TableSettings
@@ -261,7 +261,8 @@ class SubmitJob(SparkSubmitOperator):
                 setattr(self, name, value)
             self._hook = self._get_hook()
             self._hook.check()
-        super().execute(context)
+        with mirrored_partly(self.table, context):
+            super().execute(context)
         if before is not None and self.work.completes(options):
             with airflow_failures():
                 before.record(committed(before.table, context))

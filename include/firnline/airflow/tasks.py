@@ -7,7 +7,8 @@ Spark jobs are submitted by ``firnline.airflow.submit``. Figures are plain data,
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from airflow.sdk import BaseOperator
@@ -17,6 +18,7 @@ from firnline.airflow.access import open_in_task
 from firnline.airflow.failures import airflow_failures
 from firnline.airflow.figures import shortened
 from firnline.airflow.links import RunLink
+from firnline.airflow.mirror import publish
 from firnline.airflow.once import Once, as_transactions, once
 from firnline.airflow.runs import first_try, run_identity
 from firnline.airflow.said import changed_sentence, say
@@ -152,7 +154,7 @@ class RunInTask(BaseOperator):
 
     def execute(self, context: Context) -> dict[str, Any]:
         """Do the work and report. Skips itself if nothing changed: then there is no asset event."""
-        with airflow_failures():
+        with mirrored_partly(self.table, context, self.plan), airflow_failures():
             options = self.work.parse_params(context)
             settings = self.table.of_run(context)
             self.work.permit(context, settings)
@@ -280,6 +282,31 @@ def begin(work: Work[Any], table: Table, context: Context, plan: str = "plan") -
             before = before.record(_numbers(mine))
             _LOG.info("an earlier try of this run committed it %s", as_transactions(_numbers(mine)))
     return before
+
+
+@contextmanager
+def mirrored_partly(table: DagTable, context: Context, plan: str = "plan") -> Iterator[None]:
+    """Publish what a task has committed if it fails: the task of the mirrors does not run then.
+
+    An error within is raised as it is. Requests: none unless it fails and the table has a mirror;
+    then those of ``history_figures``, and of ``run_mirror`` if the run has committed something.
+    """
+    try:
+        yield
+    except (AirflowSkipException, DownstreamTasksSkipped):
+        raise
+    except Exception:
+        _publish_partly(table, context, plan)
+        raise
+
+
+def _publish_partly(table: DagTable, context: Context, plan: str) -> None:
+    try:
+        settings = table.of_run(context)
+        if settings.mirrors and committed(open_in_task(settings), context, plan):
+            _LOG.info("%s", publish(settings, context)["said"])
+    except Exception:  # noqa: BLE001 - the task fails with its own error, which says what to do
+        _LOG.warning("the next publication shows what this run has committed", exc_info=True)
 
 
 def committed(table: Table, context: Context, plan: str = "plan") -> tuple[int, ...]:

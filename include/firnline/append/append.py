@@ -22,7 +22,13 @@ from firnline.append.mirrored import MirrorOutcome
 from firnline.append.run import AppendRun, Origin
 from firnline.append.store_time import StoreTime
 from firnline.commit import append_log as birth
-from firnline.errors import ForeignPathError, ScratchFullError, UsageError
+from firnline.commit.base import take_base
+from firnline.errors import (
+    ForeignPathError,
+    ScratchFullError,
+    SnapshotUnstableError,
+    UsageError,
+)
 from firnline.log import dated
 from firnline.log.reader import ATTEMPTS
 from firnline.parquet.part import WrittenPart
@@ -33,6 +39,7 @@ from firnline.rows.dictionaries import are_dictionaries, as_table
 from firnline.rows.source import Checked, Rows, check_files, gather, read_files, tables_of
 from firnline.settings.load import TableSettings
 from firnline.shown import Shown
+from firnline.state.health import lost
 from firnline.table import Table
 from firnline.types.formats import refusals
 from firnline.types.schema import SchemaUnion
@@ -41,6 +48,8 @@ from firnline.units import about_size
 _LOG = logging.getLogger(__name__)
 _LEVELS = re.compile(r"(?:[^=/]+=[^/]+(?:/[^=/]+=[^/]+)*)?")
 """Partitions of a table whose settings do not say otherwise."""
+NOTHING = -1
+"""Newest transaction of a table that has not even a birth record, which is number 0."""
 _NAMED = 5
 """New columns that an error names."""
 
@@ -131,6 +140,8 @@ class Appender:
         """Known columns of the table."""
         self._seq = 0
         self._born = False
+        self._logged = 0
+        """Newest transaction that a listing of the log has shown."""
         self._said: tuple[int, bool, Properties | None] | None = None
         """Transaction, birth record flag, and the table's properties as of them."""
         self._last_t = 0
@@ -285,30 +296,76 @@ class Appender:
         Only so is it clear which column a name meant, if a transaction has changed that column.
         Nothing is written yet, so an append may as well begin a little later.
 
-        Requests: 1 LIST, and those of ``columns``. Raises as ``KnownColumns.read``.
-        """
-        origin = self._begin()
-        known = self.columns.read(origin.q)  # a transaction may have changed a type
-        for _ in range(ATTEMPTS):
-            if self.columns.seq <= origin.q:
-                break
-            origin = self._begin()
-            known = self.columns.read(origin.q)
-        return origin, known
+        Requests: 1 LIST, and those of ``columns``; where ``_txn/`` has lost its newest transaction
+        1 LIST more, and once those of ``take_base``.
 
-    def _begin(self) -> Origin:
-        """Read the newest transaction from the history and assign the append's id and name."""
+        Raises as ``KnownColumns.read``.
+        """
+        for _ in range(ATTEMPTS):
+            began, listed = self._list_history()
+            gone = listed < self._seq
+            known = (self.columns.look_again if gone else self.columns.read)(self._seq)
+            if gone:
+                self._trust_log()
+                known = self.columns.read(self._seq)
+            if self.columns.seq <= self._seq:
+                return self._origin(began), known
+            # Its object was there before its log file: the next listing shows it, or it is gone.
+            self._logged = self.columns.seq
+        raise SnapshotUnstableError(
+            f"transactions of table {self._table.settings.name} were committed during each of "
+            f"{ATTEMPTS} attempts to begin an append",
+            next_step="append again when fewer runs maintain this table at the same time",
+        )
+
+    def _list_history(self) -> tuple[int, int]:
+        """List ``_txn/``; return ``Clock.elapsed_ms`` from before it, and its newest transaction.
+
+        Not ``_log/``, where a committed transaction may not be published yet. From the newest known
+        transaction on, so that the listing shows whether that is still there; 0 is the birth
+        record, -1 nothing at all.
+
+        Requests: 1 LIST.
+        """
         table = self._table
-        began = table.clock.elapsed_ms()
-        # Not from _log/, where a committed transaction may not be published yet.
-        after = table.paths.txn(self._seq) if self._seq else None
+        began, newest = table.clock.elapsed_ms(), NOTHING
+        after = table.paths.txn(self._seq - 1) if self._seq else None
         for meta in table.store.list(table.paths.txn_dir, after):
-            seq = table.paths.parse_txn(meta.key)
-            if self._looked is not None and seq > self._seq:
+            newest = max(newest, table.paths.parse_txn(meta.key))
+            if self._looked is not None and newest > self._seq:
                 self._store_time.appeared(meta.modified_ms, self._looked)
-            self._seq = max(self._seq, seq)
             self._born = True
         self._looked = began
+        self._seq = max(self._seq, newest, self._logged)
+        return began, newest
+
+    def _trust_log(self) -> None:
+        """Take sequence and properties from the log: ``_txn/`` lacks what it has had.
+
+        A delete whose object is gone must not hide rows that are appended after it, and a table
+        without a birth record is not given the properties of somebody's settings.
+
+        Requests: none if the log has nothing new either; else those of ``take_base``.
+
+        Raises LogLostError: the log lacks it, too.
+        """
+        columns, seen = self.columns, self._said[0] if self._said is not None else None
+        if (seen == columns.seq == self._seq) if columns.logged else not self._born:
+            return
+        base = take_base(self._table, tolerant=True)
+        if base.seq < self._seq or not base.snapshot.listing:
+            what = f"transaction {self._seq}" if self._seq else "the birth record"
+            raise lost(
+                self._table.paths,
+                f"{what} was there when this process looked before, and now nothing there or "
+                "under _txn/ is as new",
+            )
+        self._seq = base.seq
+        self._said = (base.seq, self._born, base.properties)
+
+    def _origin(self, began: int) -> Origin:
+        """Assign the append's id and name. Requests: 1 GET for a new transaction."""
+        table = self._table
         properties = self._properties()
         now = table.clock.now_ms()
         append_id = table.ids.uuid7(now)
@@ -324,10 +381,11 @@ class Appender:
 
     def _properties(self) -> Properties | None:
         """Return the properties as of the newest transaction seen; 1 GET if it is a new one."""
-        if self._said is None or self._said[:2] != (self._seq, self._born):
-            found = birth.said(self._table, self._seq, born=self._born)
-            self._said = (self._seq, self._born, found)
-        return self._said[2]
+        # Once each: a caller that checks rows asks beside the thread that lists the history.
+        said, seq, born = self._said, self._seq, self._born
+        if said is None or said[:2] != (seq, born):
+            self._said = said = (seq, born, birth.said(self._table, seq, born=born))
+        return said[2]
 
     def in_force(self) -> TableSettings:
         """Return the settings in force for the table; requests as ``knowing`` the first time.
@@ -335,7 +393,7 @@ class Appender:
         Raises PropertiesDifferError, SettingsError.
         """
         if self._said is None:
-            self._begin()
+            self.knowing()
         return self._table.under(self._properties()).settings
 
 

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping
 from firnline.commit.base import take_base
 from firnline.errors import SchemaConflictError
 from firnline.log.heads import Head, read_schemas
+from firnline.log.reader import list_log
 from firnline.log.schema_changes import line_now, split
 from firnline.table import Table
 from firnline.types.schema import SchemaUnion, union_of
@@ -18,10 +19,10 @@ _AGAIN = "run the write again: it takes the current columns; nothing was publish
 class KnownColumns:
     """Columns of one table for its writers, which may be in several threads.
 
-    Requests: none before the first call; then 1 LIST and one ranged GET per log file that no
-    transaction has folded. Reading again costs 1 LIST and a GET per new log file. If a transaction
-    is committed and not published yet, if the log is empty, or if a part of it seems to be lost,
-    those of ``take_base`` in addition, which publishes or refuses, and 1 LIST.
+    Requests: none before the first call; then 1 LIST, and unless columns are given one ranged GET
+    per log file that no transaction has folded. Reading again costs 1 LIST and a GET per new log
+    file. If a transaction is committed and not published yet, if the log is empty, or if a part of
+    it seems to be lost, those of ``take_base`` in addition, which publishes or refuses, and 1 LIST.
 
     Args:
         table: the table.
@@ -34,6 +35,7 @@ class KnownColumns:
         self._heads: dict[str, Head] = {}
         self._union: SchemaUnion | None = None
         self._given = given is not None
+        self._listed = self._files = False
         self.seq = 0
         """Newest transaction whose columns are known, once they have been read."""
         self.version = 0
@@ -54,12 +56,15 @@ class KnownColumns:
         with self._lock:
             if self._union is None or (newest > self.seq and not self._given):
                 return self._read(newest).copy()
+            if self._given and not self._listed:
+                self._list()
             return self._union.copy()
 
     def look_again(self, newest: int = 0) -> SchemaUnion:
         """Return the columns after reading the log again; as ``read``."""
         with self._lock:
             if self._given and self._union is not None:
+                self._list()
                 return self._union.copy()
             return self._read(newest).copy()
 
@@ -101,13 +106,24 @@ class KnownColumns:
                 self._union = None
             self.version += 1
 
+    @property
+    def logged(self) -> bool:
+        """True if the log has log files, once it has been listed."""
+        return self._listed and self._files
+
+    def _list(self) -> None:
+        """Look only which transactions the log has, for a writer whose columns are given."""
+        listing, _ = list_log(self._table.store, self._table.paths)
+        self._listed, self._files = True, bool(listing)
+        self.seq = max((item.name.seq for item in listing.values()), default=0)
+
     def _read(self, newest: int) -> SchemaUnion:
         lines = self._lines()
         if newest > self.seq or not self._is_whole():
             # The transaction that a writer states as known (its ``q``) must not be newer than its
             # columns: a transaction may have renamed one, committed, and died before it was
             # published. A writer then publishes it, like the next committer; or the log is lost.
-            take_base(self._table, tolerant=True)
+            take_base(self._table, tolerant=True, doubled=True)
             lines = self._lines()
         self._union = union = union_of(lines)
         self.version += 1
@@ -117,6 +133,7 @@ class KnownColumns:
         """Read the schema lines, and the newest transaction among the log files that state them."""
         paths = self._table.paths
         lines = read_schemas(self._table.store, paths, self._heads)
+        self._listed, self._files = True, bool(lines)
         self.seq = max((paths.parse_log(log_file).seq for log_file, _ in lines), default=0)
         return lines
 
@@ -126,4 +143,7 @@ class KnownColumns:
         newest = max(marks, key=lambda mark: mark.seq, default=None)
         standing = newest.standing if newest is not None else None
         there = {mark.seq for mark in marks}
+        began_after = max((head.q or 0 for head in self._heads.values()), default=0)
+        if began_after > self.seq:
+            return False
         return bool(self._heads) and there.issuperset(standing or ())

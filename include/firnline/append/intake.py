@@ -1,4 +1,8 @@
-"""Check the rows given to an Appender while its caller waits: the caller gets the error."""
+"""Check the rows given to an Appender while its caller waits: the caller gets the error.
+
+An Appender looks at rows (``RowValidator.look``) under the lock that all its callers share, so
+nothing of that sends a request. What does, ``RowValidator.read``, is called without the lock.
+"""
 
 # ruff: noqa: TID253 - rows are handled here; no DAG file imports it at parse
 
@@ -6,6 +10,7 @@ from __future__ import annotations
 
 import datetime
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 import pyarrow as pa
@@ -15,6 +20,7 @@ from firnline.append.buffer import Buffer, Row
 from firnline.rows.conform import check_columns, conform_rows
 from firnline.rows.dictionaries import all_rows, are_dictionaries, as_table
 from firnline.rows.source import tables_of
+from firnline.settings.load import TableSettings
 from firnline.types.schema import SchemaUnion, as_known
 
 Given: TypeAlias = Any
@@ -30,6 +36,38 @@ _PLAIN: dict[str, type] = {
     "VARCHAR": str,
 }
 _VALUE_BYTES = 8
+
+
+@dataclass(slots=True)
+class Call:
+    """The rows of one call of ``append``, and what was done to check them."""
+
+    dictionaries: Sequence[Row] | None
+    """Rows that are not Arrow yet."""
+    tables: list[pa.Table]
+    """Rows as Arrow, where there are no ``dictionaries``."""
+    names_unknown: bool = False
+    """A name of theirs is no column that is known."""
+    read_again: bool = False
+    """The table's columns were read because of that: it is a new column."""
+
+
+def is_stream(given: Given) -> bool:
+    """Return True for rows that can be read only once, as far as is known."""
+    plain = isinstance(given, Mapping | pa.Table | pa.RecordBatch)
+    return not plain and not are_dictionaries(given)
+
+
+def take_rows(given: Given) -> Call:
+    """Read the rows of a call; of a stream all of them, for as long as it takes to give them.
+
+    Raises UsageError: they are no rows; and what a stream raises.
+    """
+    if isinstance(given, Mapping):
+        return Call([given], [])
+    if are_dictionaries(given):
+        return Call(all_rows(given), [])
+    return Call(None, list(tables_of(given)))
 
 
 class FastCheck:
@@ -78,7 +116,7 @@ def _holds(kind: type, value: Any) -> bool:  # noqa: ANN401 - any value of a row
 class RowValidator:
     """Checks rows against the table's columns and those of waiting rows.
 
-    Not thread-safe.
+    Not thread-safe, but that ``read`` may be called beside ``look`` and ``forget``.
 
     Args:
         writer: the appender that writes the rows; knows the table's columns and properties.
@@ -96,65 +134,85 @@ class RowValidator:
         self._version = -1
         self._known = SchemaUnion()
         self._fast = FastCheck({})
+        self._settings: TableSettings | None = None
+        """Those in force; None before the first reading."""
         self._placed_by = frozenset[str]()
 
     def forget(self) -> None:
         """Read the table's columns again: rows that named new columns were not written."""
         self._version = -1
 
-    def look(self, given: Given) -> Callable[[Buffer], None]:
-        """Check rows; return a function that adds them to a buffer and cannot fail.
+    def look(self, call: Call) -> Callable[[Buffer], None] | None:
+        """Check rows, without a request; return a function that adds them to a buffer.
 
-        Raises UsageError, PartSchemaError, SchemaConflictError: as ``append_rows.conform_rows``;
-        and the errors of reading the columns of the table.
+        That function cannot fail. None: the columns must be read first (``read``).
+
+        Raises UsageError, PartSchemaError, SchemaConflictError: as ``rows.conform.conform_rows``.
         """
-        self._read()
-        rows = _dicts(given)
-        if rows is None:
-            return self._check_tables(list(tables_of(given)))
-        fast, sizes = self._fast, 0
-        for row in rows:
-            size = fast.size(row)
-            if size is None:
-                return self._check_slow(rows)
-            sizes += size
-        kept = [dict(row) for row in rows]  # the caller's own may change
-        return lambda buffer: buffer.add_dicts(kept, sizes, fast.types, self._placed_by)
+        settings = self._settings
+        if settings is None or self._version != self._columns.version:
+            return None
+        if call.dictionaries is not None:
+            put = self._fast_put(call.dictionaries)
+            if put is not None:
+                return put
+            # A row without a partition column has a null there, whatever rows come with it.
+            always = self._placed_by if any(call.dictionaries) else ()
+            call.tables = [as_table(call.dictionaries, self._known.columns, always)]
+            call.dictionaries = None
+        names = {name for table in call.tables for name in table.column_names}
+        call.names_unknown = not names <= self._known.columns.keys()
+        if call.names_unknown and not call.read_again:
+            return None
+        return self._put_tables(call.tables, settings)
 
-    def _read(self) -> None:
-        """Read the columns; no request unless it is the first time."""
-        if self._version == self._columns.version and self._version >= 0:
-            return
+    def read(self, call: Call) -> Callable[[], None]:
+        """Read the columns that ``look`` asks for; return a function that takes note of them.
+
+        Requests: the first time those of ``KnownColumns`` and of ``Appender.in_force``; those of
+        ``KnownColumns.look_again`` for rows of an unknown column, which another writer may have
+        added with its type; else none.
+
+        Raises as ``KnownColumns.read`` and ``Appender.in_force``; the function SchemaConflictError,
+        where rows that wait contradict what was read.
+        """
+        if call.names_unknown:
+            self._columns.look_again()
+            call.read_again = True
         version = self._columns.version
-        known = self._columns.read()
-        self._placed_by = frozenset(f.column for f in self._writer.in_force().partition_by)
-        for columns in self._waiting():
-            # They are cast when they are written, if the table's type has been widened since.
-            known.add("rows that wait to be written", as_known(columns, known.columns))
-        self._take(known)
-        self._version = version
+        known, settings = self._columns.read(), self._writer.in_force()
+
+        def take() -> None:
+            for columns in self._waiting():
+                # They are cast when they are written, if the table's type has been widened since.
+                known.add("rows that wait to be written", as_known(columns, known.columns))
+            self._take(known)
+            self._settings, self._version = settings, version
+            self._placed_by = frozenset(field.column for field in settings.partition_by)
+
+        return take
 
     def _take(self, known: SchemaUnion) -> None:
         self._known = known
         self._fast = FastCheck(known.columns)
 
-    def _check_slow(self, rows: Sequence[Row]) -> Callable[[Buffer], None]:
-        """Check rows that name a new column or hold a value that must be cast."""
-        # A row without a partition column has a null there, whatever rows come with it.
-        always = self._placed_by if any(rows) else ()
-        return self._check_tables([as_table(rows, self._known.columns, always)])
+    def _fast_put(self, rows: Sequence[Row]) -> Callable[[Buffer], None] | None:
+        """Return how rows that certainly fit are added; None if they need the full check."""
+        fast, placed_by, sizes = self._fast, self._placed_by, 0
+        for row in rows:
+            size = fast.size(row)
+            if size is None:
+                return None
+            sizes += size
+        kept = [dict(row) for row in rows]  # the caller's own may change
+        return lambda buffer: buffer.add_dicts(kept, sizes, fast.types, placed_by)
 
-    def _check_tables(self, tables: list[pa.Table]) -> Callable[[Buffer], None]:
-        names = {name for table in tables for name in table.column_names}
-        if not names <= self._known.columns.keys():
-            # Another writer may have added the column with its type.
-            self._columns.look_again()
-            self._version = -1
-            self._read()
+    def _put_tables(
+        self, tables: Sequence[pa.Table], settings: TableSettings
+    ) -> Callable[[Buffer], None]:
         known = self._known.copy()
         found = [conform_rows(table, known) for table in tables]
         if found:
-            settings = self._writer.in_force()
             check_columns(settings.name, settings.statistics_columns, known.columns)
         if known.columns != self._known.columns:
             self._take(known)
@@ -164,12 +222,3 @@ class RowValidator:
                 buffer.add_table(one.rows, one.columns)
 
         return put
-
-
-def _dicts(given: Given) -> Sequence[Row] | None:
-    """Return rows as dictionaries; None if they are given as Arrow or in another form."""
-    if isinstance(given, Mapping):
-        return [given]
-    if are_dictionaries(given):
-        return all_rows(given)
-    return None

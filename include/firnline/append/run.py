@@ -149,6 +149,7 @@ class AppendRun:
             origin.began_ms,
             self.new.attempt,
             begins=origin.begins,
+            stated=origin.properties is not None,
         )
         return key
 

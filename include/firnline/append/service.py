@@ -21,15 +21,16 @@ from __future__ import annotations
 import os
 import threading
 from collections import deque
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import wait
+from contextlib import contextmanager
 from types import TracebackType
 from typing import Self, TypedDict
 
 from firnline.append import append as appends
 from firnline.append.append import AppendResult
 from firnline.append.buffer import Ack, Bounds, Buffer
-from firnline.append.intake import Given, RowValidator
+from firnline.append.intake import Call, Given, RowValidator, is_stream, take_rows
 from firnline.errors import AppenderFullError, FirnlineError, FlushFailedError, UsageError
 from firnline.settings.load import find_table
 from firnline.shown import Shown
@@ -70,8 +71,9 @@ class Appender(Shown):
         max_bytes: maximum bytes of the open buffer, in Arrow's size.
         max_age_ms: milliseconds that the first row of the open buffer waits at most.
         max_frozen: maximum number of buffers that wait or are being written.
-        max_wait_ms: milliseconds that ``append`` waits for room when that many exist; 0 refuses at
-            once, None waits without a limit. Measured by this machine's clock.
+        max_wait_ms: milliseconds that ``append`` waits for other calls: for room when that many
+            exist, and for the table's columns while another call reads them. 0 refuses at once,
+            None waits without a limit. Measured by this machine's clock.
         writer: prefix of the name in the log files' keys; letters, digits, ``.`` and ``-``.
         partition: path of all rows, only for a table without ``partition_by``.
 
@@ -104,6 +106,8 @@ class Appender(Shown):
         self._frozen: deque[Buffer] = deque()
         """The first one is being written."""
         self._failed: list[Ack] = []
+        self._reading = False
+        """A call reads the table's columns, without the lock."""
         self._closed = False
         self._process = os.getpid()
         self._thread = threading.Thread(target=self._work, name="firnline-appender", daemon=True)
@@ -123,15 +127,19 @@ class Appender(Shown):
         Raises:
             PartSchemaError, SchemaConflictError, UsageError: these rows do not fit; none of them
                 was taken, and rows of other callers are not affected.
-            AppenderFullError: no room within ``max_wait_ms``.
+            AppenderFullError: no room within ``max_wait_ms``; nothing of a stream was read.
             FlushFailedError: rows of an earlier call were not written, and no caller has received
                 that error yet; none of these rows was taken.
         """
+        deadline = None
+        if self._max_wait_ms is not None:
+            deadline = self._table.clock.elapsed_ms() + self._max_wait_ms
+        if stream := is_stream(rows):
+            with self._changed:
+                self._refuse(deadline)
+        call = take_rows(rows)  # without the lock: a stream gives its rows when it has them
         with self._changed:
-            self._usable()
-            self._raise_unreported()
-            self._make_room(self._max_wait_ms)
-            put = self._validator.look(rows)
+            put = self._taken(call) if stream else self._checked(call, deadline)
             if self._open is None:
                 self._open = Buffer(self._table.clock.elapsed_ms())
                 self._changed.notify_all()
@@ -223,23 +231,83 @@ class Appender(Shown):
             f"{flushes} of rows given to this Appender earlier failed: {said}", next_step=step
         ) from causes[0]
 
-    def _make_room(self, wait_ms: int | None, *, anything: bool = False) -> None:
+    def _refuse(self, deadline: int | None) -> None:
+        """Raise what keeps a call from being taken; wait for room. Called with the lock."""
+        self._usable()
+        self._raise_unreported()
+        self._make_room(deadline)
+
+    def _checked(self, call: Call, deadline: int | None) -> Callable[[Buffer], None]:
+        """Check rows; return what adds them to the open buffer. Called with the lock."""
+        while True:
+            self._refuse(deadline)
+            if (put := self._validator.look(call)) is not None:
+                return put
+            self._read_columns(call, deadline)
+
+    def _taken(self, call: Call) -> Callable[[Buffer], None]:
+        """As ``_checked`` for rows of a stream, which were read and are in memory.
+
+        They are taken even if the buffer has become full meanwhile: the caller cannot give them
+        again.
+        """
+        while True:
+            self._usable()
+            if (put := self._validator.look(call)) is not None:
+                return put
+            self._read_columns(call, None)
+
+    def _read_columns(self, call: Call, deadline: int | None) -> None:
+        """Read the table's columns without the lock, or wait until another call has read them."""
+        if self._reading:
+            self._wait(
+                deadline,
+                f"another call reads the columns of table {self._table.settings.name}",
+                "try again later, or increase max_wait_ms",
+            )
+            return
+        self._reading = True
+        try:
+            with self._unlocked():
+                take = self._validator.read(call)
+            take()
+        finally:
+            self._reading = False
+            self._changed.notify_all()
+
+    @contextmanager
+    def _unlocked(self) -> Iterator[None]:
+        """Release the lock for a while."""
+        self._changed.release()
+        try:
+            yield
+        finally:
+            self._changed.acquire()
+
+    def _make_room(self, deadline: int | None, *, anything: bool = False) -> None:
         """Wait until the open buffer accepts rows, or (``anything``) until it can be frozen."""
-        began = self._table.clock.elapsed_ms()
         while self._open is not None and (anything or self._open.full(self._bounds)):
             if len(self._frozen) < self._bounds.frozen:
                 if not anything:
                     self._freeze()
                 return
-            left = None if wait_ms is None else began + wait_ms - self._table.clock.elapsed_ms()
-            if left is not None and left <= 0:
-                raise AppenderFullError(
-                    f"{len(self._frozen)} buffers of table {self._table.settings.name} are being "
-                    "written, and the open one is full",
-                    next_step="try again later, or increase max_frozen or max_wait_ms",
-                )
-            self._changed.wait(None if left is None else left / 1000)
-            self._usable()
+            self._wait(
+                deadline,
+                f"{len(self._frozen)} buffers of table {self._table.settings.name} are being "
+                "written, and the open one is full",
+                "try again later, or increase max_frozen or max_wait_ms",
+            )
+
+    def _wait(self, deadline: int | None, why: str, next_step: str) -> None:
+        """Wait for a change until ``deadline`` (``Clock.elapsed_ms``; None: without a limit).
+
+        Raises AppenderFullError after it; UsageError if the Appender was closed meanwhile.
+        """
+        left = None if deadline is None else deadline - self._table.clock.elapsed_ms()
+        if left is not None and left <= 0:
+            raise AppenderFullError(why, next_step=next_step)
+        self._changed.wait(None if left is None else left / 1000)
+        self._usable()
 
     def _freeze(self) -> None:
         if self._open is not None:
@@ -249,7 +317,7 @@ class Appender(Shown):
 
     def _waiting_columns(self) -> Iterator[Mapping[str, str]]:
         for buffer in (*self._frozen, *((self._open,) if self._open is not None else ())):
-            yield buffer.columns
+            yield dict(buffer.columns)  # the first of them is being written, and converted for it
 
     def _work(self) -> None:
         """Write one buffer after another; run by the background thread."""

@@ -6,6 +6,7 @@ import functools
 import inspect
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, get_args, get_origin
 
@@ -19,6 +20,7 @@ from firnline.cli.progress import working
 from firnline.cli.shown import Mode, chosen
 from firnline.errors import FirnlineError
 from firnline.operations.fields import OptionField, option_fields
+from firnline.operations.mirror.ended import however_it_ends
 
 if TYPE_CHECKING:
     from firnline.log.txn_file import RunIdentity
@@ -121,8 +123,9 @@ def command(
                 given[parameter] = options(**values)
             mirrored.nothing_begun()
             with chosen(mode):
-                function(**given)
-                mirrored.publish_written(silent=bool(given.get("as_json")))
+                silent = bool(given.get("as_json"))
+                with however_it_ends(partial(mirrored.publish_written, silent=silent)):
+                    function(**given)
 
         keyword = inspect.Parameter.KEYWORD_ONLY
         debug = inspect.Parameter("debug", keyword, default=False, annotation=_DebugOption)

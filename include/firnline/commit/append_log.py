@@ -39,6 +39,7 @@ def publish_append(
     what: Literal["append", "import"] = "append",
     *,
     begins: bool,
+    stated: bool,
 ) -> bool:
     """Make parts visible, all at once; return True if the table's birth record was written.
 
@@ -53,6 +54,7 @@ def publish_append(
         what: the operation, for errors.
         begins: nothing existed under ``_txn/`` when it began: it states the table's properties, and
             checks right before the put for rivals, which may have given the table others.
+        stated: the table states properties, and ``append.ttl`` with them.
 
     Raises:
         PropertiesDifferError: see ``look_again``; nothing is visible.
@@ -65,7 +67,7 @@ def publish_append(
         own = record(table.settings, content.t)
         content = msgspec.structs.replace(content, properties=[own])
     data = codec.encode(content)
-    ttl, latest = _latest_ms(table, began_ms, begins=begins)
+    ttl, latest = _latest_ms(table, began_ms, begins=begins, stated=stated)
     age = table.clock.elapsed_ms() - began_ms
     if age > ttl:
         # The delete records that hide some of these rows may be gone by now.
@@ -116,9 +118,11 @@ def _refuse_late(table: Table, key: str, latest: int, what: str) -> None:
         )
 
 
-def _latest_ms(table: Table, began_ms: int, *, begins: bool) -> tuple[int, int]:
+def _latest_ms(table: Table, began_ms: int, *, begins: bool, stated: bool) -> tuple[int, int]:
     """Return ``append.ttl`` in ms, and the latest ``Clock.elapsed_ms`` to put the log file."""
     ttl = table.settings.append.ttl
+    if not stated:
+        ttl = min(ttl, LONGEST_MS)  # it may be longer than what the table will say
     if not begins:
         return ttl, began_ms + ttl
     looked = table.clock.elapsed_ms()

@@ -54,6 +54,7 @@ def take_base(
     everything: bool = False,
     tolerant: bool = False,
     may_hold_objects: bool = False,
+    doubled: bool = False,
 ) -> Base:
     """Read the newest state, and publish a transaction that is committed but not yet published.
 
@@ -68,9 +69,11 @@ def take_base(
         tolerant: see ``snapshot.build``.
         may_hold_objects: do not take objects without a log for those of a lost table: an import
             adopts them where they are.
+        doubled: accept rows that are there twice: an append adds to them in any case.
 
     Raises:
         SnapshotUnstableError: rivals committed during every attempt.
+        DoubledRowsError: unless ``doubled``.
         SchemaConflictError: unless ``tolerant``; a committed repair of it is published first.
         PropertiesDifferError, SettingsError: see ``properties.in_force``.
     """
@@ -87,6 +90,8 @@ def take_base(
             continue
         if not snapshot.listing and not may_hold_objects:
             refuse_objects(table)
+        if not doubled:
+            snapshot.refuse_doubled()
         if snapshot.conflict is not None and not tolerant:
             raise snapshot.conflict
         known = stated(table, snapshot, born=watch.born)
@@ -108,7 +113,8 @@ def read_base(table: Table, *, everything: bool = False) -> Base:
 
     Raises:
         LogLostError: there are objects and no log.
-        SchemaConflictError, PropertiesDifferError, SettingsError: as ``take_base``.
+        DoubledRowsError, SchemaConflictError: as ``take_base``.
+        PropertiesDifferError, SettingsError: as ``take_base``.
     """
     began = table.clock.elapsed_ms()
     watch = Watch(table.store, table.paths)
@@ -117,6 +123,7 @@ def read_base(table: Table, *, everything: bool = False) -> Base:
     )
     if not snapshot.listing:
         refuse_objects(table)
+    snapshot.refuse_doubled()
     if snapshot.conflict is not None:
         raise snapshot.conflict
     known = stated(table, snapshot, born=watch.born)
@@ -176,7 +183,7 @@ def digest_of(table: Table, snapshot: Snapshot) -> str:
 
 
 def publish(table: Table, header: TxnHeader, log_file: bytes, read_at_ms: int) -> bool:
-    """Create the log file of a committed transaction; return True if it exists afterwards.
+    """Create the log file of a committed transaction; return True if that was done in time.
 
     After half the grace since the transaction was read, publishing is left to others: the log file
     may have been published, folded and deleted since, and must not come back. The grace is the
@@ -192,4 +199,6 @@ def publish(table: Table, header: TxnHeader, log_file: bytes, read_at_ms: int) -
     if not in_time():
         return False
     create(table.store, header.log, log_file, may_put=in_time)
-    return True
+    # A process that slept right before the put may have brought it back, and knows nothing any more
+    # of the state that it belongs to: it shall write no checkpoint of that, and take a new base.
+    return in_time()

@@ -41,7 +41,7 @@ def write_when_due(table: Table, snapshot: Snapshot) -> Written:
     Never raises FirnlineError: a table works without a checkpoint.
     """
     least = table.settings.checkpoint.min_parts
-    if least is None or len(snapshot.parts) <= least or snapshot.conflict is not None:
+    if least is None or len(snapshot.parts) <= least or not _is_right(snapshot):
         return Written()
     try:
         newest = next(iter(listed(table.store, table.paths)), None)
@@ -66,7 +66,7 @@ def renew(table: Table, snapshot: Snapshot) -> Written:
     Never raises FirnlineError.
     """
     least = table.settings.checkpoint.min_parts
-    if least is None or len(snapshot.parts) <= least or snapshot.conflict is not None:
+    if least is None or len(snapshot.parts) <= least or not _is_right(snapshot):
         return Written()
     key = None
     try:
@@ -79,6 +79,11 @@ def renew(table: Table, snapshot: Snapshot) -> Written:
         return Written(key, warning=f"{what}: {error}")
     warning = f"checkpoint {failed[0].key} stays: {failed[0].error}" if failed else ""
     return Written(key, len(gone) - len(failed), warning)
+
+
+def _is_right(snapshot: Snapshot) -> bool:
+    """Return False for a state that somebody has to repair first."""
+    return snapshot.conflict is None and not snapshot.doubled
 
 
 def _superfluous(

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 
 import msgspec
 
-from firnline.log import dated
+from firnline.log import dated, taken_back
 from firnline.log.fence import Fence
 from firnline.log.reader import LogObject, LogRead
 from firnline.log.records import Delete, LogTombstone, Marker
@@ -73,9 +73,10 @@ def choose(
 
 
 def _emptied(snapshot: Snapshot, items: Iterable[LogObject], purged: int) -> dict[str, int]:
-    """Return the log files with half their markers or half their tombstones removable.
+    """Return the log files with half their markers, or half of all lines, removable.
 
-    With the approximate bytes that are left of each.
+    With the approximate bytes that are left of each. Half the tombstones are not enough: of a log
+    file of a thousand markers the only one would have all of them written again.
     """
     gone = {p for p, m in snapshot.parts.items() if m.tmb is not None and m.tmb <= purged}
     gone -= _listed_alive(snapshot, gone)
@@ -84,12 +85,10 @@ def _emptied(snapshot: Snapshot, items: Iterable[LogObject], purged: int) -> dic
     found: dict[str, int] = {}
     for item in items if gone else ():
         content = snapshot.contents[item.name.key]
-        kinds = [
-            [each.p in gone for each in kind] for kind in (content.markers, content.tombstones)
-        ]
-        if any(sum(kind) and 2 * sum(kind) >= len(kind) for kind in kinds):
-            left = [each for kind in kinds for each in kind]
-            found[item.name.key] = item.size * left.count(False) // len(left)
+        markers = [marker.p in gone for marker in content.markers]
+        lines = markers + [tombstone.p in gone for tombstone in content.tombstones]
+        if any(True in each and 2 * sum(each) >= len(each) for each in (markers, lines)):
+            found[item.name.key] = item.size * lines.count(False) // len(lines)
     return found
 
 
@@ -135,11 +134,15 @@ def fold(
 
 
 def _needed(snapshot: Snapshot, lines: Sequence[bytes], purged: int) -> Iterator[bytes]:
-    """Leave out dates that are over; all parts count, not only the folded ones."""
+    """Leave out dates and spans that are over; all parts count, not only the folded ones."""
     best = dated.recorded(lines)
     used = snapshot.dates_used() if best else frozenset()
     kept = (line for line in lines if not dated.is_corrected(line, best))
-    return (line for line in kept if not dated.is_over(line, purged, used))
+    return (
+        line
+        for line in kept
+        if not (dated.is_over(line, purged, used) or taken_back.is_over(line, purged))
+    )
 
 
 def _log_tombstones(

@@ -105,6 +105,7 @@ def commit(
     for _ in range(ATTEMPTS):
         table = table.under(base.properties)
         _refuse_behind_fence(base, change.op, attempt, rival=rival)
+        _refuse_contradiction(base.snapshot, change)
         _refuse_other_properties(base, planned_by, change)
         if change.refuse is not None:
             change.refuse(base.snapshot)
@@ -122,7 +123,7 @@ def commit(
         # Until the next base shows that the fence is not above its beginning: a number below that
         # may have been freed and used again.
         rival = attempt.may_stand = True
-        base = take_base(table, since=base, tolerant=change.repair is not None)
+        base = take_base(table, since=base, tolerant=True, doubled=True)
     _refuse_behind_fence(base, change.op, attempt, rival=rival)
     raise CommitConflictError(
         f"rivals committed {ATTEMPTS} times before this {change.op} could",
@@ -136,7 +137,7 @@ def commit_whole(table: Table, header: TxnHeader, log_file: bytes, began_ms: int
     For a rebuild or a downgrade, which are never rebased: their log file is the whole state. The
     caller has linked it to the transaction before (``log.chain``).
 
-    Requests: 2 PUT and 1 LIST.
+    Requests: 2 PUT, and those of ``has_happened``.
 
     Args:
         table: the table.
@@ -293,11 +294,15 @@ def _refuse_other_properties(base: Base, planned_by: Properties, change: Change)
         )
 
 
+def _refuse_contradiction(snapshot: Snapshot, change: Change) -> None:
+    snapshot.refuse_doubled()
+    if snapshot.conflict is not None and change.repair is None:
+        raise snapshot.conflict  # no single schema line could replace the contradictory ones
+
+
 def _refuse_conflict(
     snapshot: Snapshot, settings: TableSettings, change: Change, planned: Snapshot
 ) -> None:
-    if snapshot.conflict is not None and change.repair is None:
-        raise snapshot.conflict  # no single schema line could replace the contradictory ones
     # Checked against the snapshot to commit on: a check of the transactions in between would
     # leave a race with the one that comes after them.
     lost = [p for p in change.replaces if p not in snapshot.live]
@@ -347,7 +352,7 @@ def _draft(table: Table, base: Base, change: Change, run: RunIdentity, txn: str)
     others = waits(snapshot.properties, table.settings, now)
     listed_at = now - _age_ms(table, base.began_ms)
     passed = fence.raised(
-        snapshot.fence, snapshot.listing, listed_at - others.ended, _left(snapshot, keys)
+        snapshot.fence, snapshot.listing, listed_at, others.ended, _left(snapshot, keys)
     )
     folded = fold.fold(
         snapshot,

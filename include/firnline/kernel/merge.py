@@ -109,9 +109,8 @@ class _Merge:
                 check_values(connection, inputs, keys)
                 if task.slice is not None:
                     inputs = _count_rows(connection, task, inputs)
-                producer = Producer(
-                    task, connection, self.folder, self.stopped, self._stop_if_asked
-                )
+                stops = self.stopped, self._stop_if_asked
+                producer = Producer(task, connection, self.folder, self.clock, *stops)
                 produced = producer.run(paths, inputs, key_file)
         parts = tuple(self._upload(output) for output in produced.outputs)
         result = _result(task, parts, produced, keys)

@@ -16,6 +16,7 @@ import duckdb
 import pyarrow.parquet as pq
 from msgspec.structs import replace
 
+from firnline.clock import Clock
 from firnline.errors import KernelError
 from firnline.kernel.copies import copies_of, others
 from firnline.kernel.duckdb import Try, tries
@@ -119,6 +120,7 @@ class Producer:
     task: KernelTask
     connection: duckdb.DuckDBPyConnection
     folder: Path
+    clock: Clock
     stopped: Callable[[], bool]
     stop_if_asked: Callable[[], None]
     """Raises if the task was told to stop."""
@@ -321,7 +323,7 @@ class Producer:
         )
         limit = None if task.time_limit_ms is None else task.time_limit_ms / 1000
         try:
-            return run_query(request, self.stopped, limit)
+            return run_query(request, self.stopped, self.clock, limit)
         except QueryEndedError:
             raise duckdb.InterruptException("the query was stopped") from None
         except subprocess.TimeoutExpired:

@@ -23,6 +23,7 @@ from firnline.log.records import (
     Marker,
     TxnMark,
     marker_json,
+    with_spelling,
     with_unknown,
 )
 from firnline.paths import TablePaths
@@ -133,7 +134,7 @@ def decode(key: str, data: bytes, paths: TablePaths) -> LogContent:
     ext = [] if header.ext is None else lines[header.ext + 1 : header.tmb or header.f]
     tombstones = tombstone_lines(key, header, lines)
     records = extension_lines(key, (header.ext or 0) + 1, ext)
-    markers = _markers(key, header.f, memoryview(data)[end:])
+    markers = _with_keys(_markers(key, header.f, memoryview(data)[end:]), data, paths)
     if header.ext is None:
         _check_numbers(key, header, tombstones, markers)
     _check_paths(key, data, tombstones, markers, paths)
@@ -291,6 +292,16 @@ def _markers(key: str, first: int, rest: memoryview) -> list[Marker]:
             for offset, line in enumerate(bytes(rest).split(b"\n"))
             if line
         ]
+
+
+def _with_keys(markers: list[Marker], data: bytes, paths: TablePaths) -> list[Marker]:
+    """Return the markers under the keys of their parts (``TablePaths.part_key``).
+
+    No marker of firnline has an empty segment. JSON may write a slash with a backslash before it.
+    """
+    if b"//" not in data and b"\\" not in data:
+        return markers
+    return [m if "//" not in m.p else with_spelling(m, paths.part_key(m.p)) for m in markers]
 
 
 def marker_line(key: str, number: int, line: bytes) -> Marker:

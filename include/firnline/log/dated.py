@@ -17,6 +17,8 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from firnline.ids import uuid7_time_ms
+
 if TYPE_CHECKING:
     from firnline.log.reader import LogObject
 
@@ -62,9 +64,38 @@ def named_since(named: int | None, modified: int, now: int) -> int:
     It is the later of both, since a copy may keep an old last-modified time; but never in the
     future.
     """
-    if named is None or is_far(named, now, transaction=False):
-        return modified
-    return max(named, modified)
+    trusted = _trusted(named, now)
+    return modified if trusted is None else max(trusted, modified)
+
+
+def named_at(key: str) -> int | None:
+    """Return the time in the name of a part (a UUIDv7), unix ms; None if it has none."""
+    try:
+        return uuid7_time_ms(key.rpartition("/")[2].removesuffix(".parquet"))
+    except ValueError:
+        return None
+
+
+def written_since(key: str, modified: int, now: int) -> int:
+    """Return since when a part is certain to be complete: its age counts from then.
+
+    For whoever waits until nobody can be about to name it (``named_since``).
+    """
+    return named_since(named_at(key), modified, now)
+
+
+def begun_by(key: str, modified: int, now: int) -> int:
+    """Return when a part was certainly begun, by its name or, where that is earlier, by the store.
+
+    For whoever judges by it what must have seen the part: after a copy of a bucket only the name
+    is as old as the part.
+    """
+    trusted = _trusted(named_at(key), now)
+    return modified if trusted is None else min(trusted, modified)
+
+
+def _trusted(named: int | None, now: int) -> int | None:
+    return None if named is None or is_far(named, now, transaction=False) else named
 
 
 def record(t: int, at: int, *, txn: bool = False) -> bytes:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from firnline.log.schema_lines import first_sequence, standing
+from firnline.log.schema_lines import first_sequence, folded_by_ours, standing
 
 if TYPE_CHECKING:
     from firnline.log.reader import LogObject, LogRead
@@ -54,18 +54,28 @@ def without_lower(lines: Iterable[bytes]) -> list[bytes]:
     return [line for line in kept if _read(line) in (None, highest)]
 
 
+FIRST_MS = 24 * 3_600_000
+"""Least time before the first fence, ms: appends that have read no properties of the table go by
+times of their own, of at most 23 hours (``commit.append_log``)."""
+
+
 def raised(
-    fence: Fence, listing: Mapping[str, LogObject], before_ms: int, least: int | None
+    fence: Fence,
+    listing: Mapping[str, LogObject],
+    listed_ms: int,
+    ended_ms: int,
+    least: int | None = None,
 ) -> Fence:
     """Return the fence that a transaction may state.
 
     Args:
         fence: that of its base.
         listing: log files of its base.
-        before_ms: what began before a transaction has ended if that was published before this
-            time, unix ms by the store's clock.
+        listed_ms: wall clock from before that was listed.
+        ended_ms: time after which everything has ended that began before a transaction was there.
         least: smallest sequence of the appends that the transaction leaves unfolded; None: of none.
     """
+    before_ms = listed_ms - (ended_ms if fence.seq else max(ended_ms, FIRST_MS))
     passed = (
         Fence(item.name.seq, item.name.t)
         for item in listing.values()
@@ -86,18 +96,35 @@ def behind(log: LogRead) -> frozenset[str]:
     lines = {line for content in log.contents.values() for line in content.other}
     if log.checkpoint is not None:
         lines.update(line.encode() for line in log.checkpoint.head.other)
-    fence, mark = fence_of(lines), log.mark
-    known = None if mark is None or mark.standing is None else {mark.seq, *mark.standing}
-    found: set[str] = set()
-    for key in standing(log):
-        name, first = log.listing[key].name, first_sequence(log.contents[key].markers)
-        if name.seq:
-            late = known is not None and name.seq < max(known) and name.seq not in known
-        else:
-            late = name.kind == "append" and first is not None and first < fence.seq
-        if late:
+    fence, unfolded = fence_of(lines), standing(log)
+    found = _came_back(log, unfolded)
+    for key in unfolded:
+        first = first_sequence(log.contents[key].markers)
+        if log.listing[key].name.kind == "append" and first is not None and first < fence.seq:
             found.add(key)
     return frozenset(found)
+
+
+def covers_what_came_back(log: LogRead) -> bool:
+    """Return True if the checkpoint of a reading covers a log file that came back.
+
+    Then it is to be read without.
+    """
+    base = log.checkpoint
+    if base is None:
+        return False
+    folded = folded_by_ours(log) | base.folded
+    return bool(_came_back(log, base.covered - folded))
+
+
+def _came_back(log: LogRead, unfolded: Iterable[str]) -> set[str]:
+    """Return the log files of transactions that the newest one does not know."""
+    mark = log.mark
+    if mark is None or mark.standing is None:
+        return set()  # an older version does not say what stands
+    known = {mark.seq, *mark.standing}
+    numbers = {key: log.listing[key].name.seq for key in unfolded}
+    return {key for key, seq in numbers.items() if 0 < seq < max(known) and seq not in known}
 
 
 def least_unfolded(log: LogRead, folds: Iterable[str]) -> int | None:

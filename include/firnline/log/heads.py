@@ -12,7 +12,7 @@ import msgspec
 
 from firnline.errors import ObjectNotFoundError, SnapshotUnstableError
 from firnline.log import codec
-from firnline.log.reader import ATTEMPTS, LogObject, list_log
+from firnline.log.reader import ATTEMPTS, LogObject, list_log, refuse_other_size
 from firnline.log.records import Delete, Header, LogTombstone, Marker, TxnMark
 from firnline.log.schema_changes import MARK, is_change, line_now, split
 from firnline.log.schema_lines import line_sequence
@@ -127,7 +127,7 @@ def _refuse_foreign(key: str, head: Head, paths: TablePaths) -> None:
     for tombstone in head.tombstones:
         paths.check_log(tombstone.p, f"a log tombstone of log file {key}")
     if head.part:
-        paths.check_part(head.part, f"a marker of log file {key}")
+        paths.check_part(paths.part_key(head.part), f"a marker of log file {key}")
 
 
 def _read(
@@ -160,7 +160,10 @@ def _heads(store: Store, listing: Mapping[str, LogObject], keys: list[str]) -> d
     for key, head in store.get_heads(keys, HEAD_BYTES) if keys else ():
         if head is None:
             raise ObjectNotFoundError(f"log file {key} is gone", next_step="list the log again")
-        whole = len(head) >= listing[key].size
+        size = listing[key].size
+        if len(head) != min(size, HEAD_BYTES):
+            refuse_other_size(key, len(head), size)
+        whole = len(head) >= size
         decoded = decode_head(key, head + b"\n" if whole else head)
         if decoded is None:
             longer.append((key, head))
@@ -219,5 +222,8 @@ def _head(
             return msgspec.structs.replace(head, q=None)  # it names no part
         if whole:
             raise codec.corrupt(key, 1, "it ends before the end of its sections")
-        known += store.get_range(key, len(known), min(step, size - len(known)))
+        more = store.get_range(key, len(known), length := min(step, size - len(known)))
+        known += more
+        if len(more) != length:
+            refuse_other_size(key, len(known), size)
         step *= _GROWTH

@@ -175,18 +175,27 @@ class _Fetch:
         """Fetch and decode ``keys`` into ``contents``; returns False if one of them is gone."""
         contents.update((key, self.known[key]) for key in keys if key in self.known)
         complete = True
-        for key, data in self.store.get_many([key for key in keys if key not in contents]):
+        sizes = {key: self.listing[key].size for key in keys if key not in contents}
+        for key, data in self.store.get_many(sizes):
             if data is None:
                 complete = False
             elif complete:
-                if len(data) != self.listing[key].size:
-                    raise LogCorruptError(
-                        f"log file {key} has {self.listing[key].size} bytes in the listing "
-                        f"and {len(data)} when read",
-                        next_step="look for a cache or proxy between here and the store",
-                    )
+                refuse_other_size(key, len(data), self.listing[key].size)
                 contents[key] = codec.decode(key, data, self.paths)
         return complete
+
+
+def refuse_other_size(key: str, size: int, listed: int) -> None:
+    """Raise LogCorruptError if a log file was read with another size than it was listed with.
+
+    A log file is written once. One of version 1 that ends after any of its lines is a valid one, so
+    nothing else shows that records are missing.
+    """
+    if size != listed:
+        raise LogCorruptError(
+            f"log file {key} has {listed} bytes in the listing and {size} when read",
+            next_step="look for a cache or proxy between here and the store",
+        )
 
 
 def _fetch_all(

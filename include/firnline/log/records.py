@@ -12,6 +12,7 @@ from typing import Any
 import msgspec
 
 from firnline.parquet.part import WrittenPart
+from firnline.paths import without_empty_segments
 from firnline.properties.record import PropertiesRecord
 from firnline.types.hashes import Hashes
 from firnline.types.order import Order, SortKey, parse_key, plain_key
@@ -93,7 +94,7 @@ class ForeignMarker(Marker, frozen=True, rename={"extra": "\uffffextra"}, gc=Fal
     extra: dict[str, msgspec.Raw] = {}
 
     def unknown(self) -> dict[str, msgspec.Raw]:
-        """Return the keys that this version does not know, as JSON text."""
+        """Return the keys that this version does not know, and ``p`` as ``spelled``: JSON texts."""
         return self.extra
 
 
@@ -102,6 +103,26 @@ def with_unknown(marker: Marker, extra: dict[str, msgspec.Raw]) -> Marker:
     m = marker
     known = (m.p, m.b, m.t, m.tmb, m.n, m.q, m.d, m.o, m.s, m.c, m.h, m.g, m.k)
     return ForeignMarker(*known, extra=extra)
+
+
+def spelled(marker: Marker) -> str:
+    """Return the path of a part as its own writer wrote it.
+
+    Clients of log version 1 compare paths as texts: to bury a part that one of them has named
+    ``_data//name.parquet`` (``TablePaths.part_key``), a marker has to name it so.
+    """
+    text = marker.unknown().get("p")
+    found = marker.p if text is None else msgspec.json.decode(text, type=str)
+    # A marker of a copy has the path of the copy.
+    return found if without_empty_segments(found) == marker.p else marker.p
+
+
+def with_spelling(marker: Marker, key: str) -> Marker:
+    """Return a marker whose part has this key, and that is written as it is spelled now."""
+    if key == marker.p:
+        return marker
+    extra = {**marker.unknown(), "p": msgspec.Raw(msgspec.json.encode(spelled(marker)))}
+    return with_unknown(msgspec.structs.replace(marker, p=key), extra)
 
 
 _STATS = msgspec.json.Decoder(Stats)
@@ -260,4 +281,4 @@ def marker_json(marker: Marker) -> bytes:
         for name in Marker.__struct_fields__
         if getattr(marker, name) not in (None, NO_STATS)
     }
-    return msgspec.json.encode({**known, **marker.extra})
+    return msgspec.json.encode({**known, **marker.extra, "p": spelled(marker)})

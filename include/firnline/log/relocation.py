@@ -18,7 +18,7 @@ from firnline.errors import ForeignPathError
 from firnline.log import codec, txn_file
 from firnline.log.codec import UNREADABLE, check_seal, corrupt
 from firnline.log.records import LogContent
-from firnline.paths import TablePaths
+from firnline.paths import TablePaths, without_empty_segments
 from firnline.properties import record as birth
 
 _OBJECT = msgspec.json.Decoder(dict[str, msgspec.Raw])
@@ -28,6 +28,10 @@ _encode = msgspec.json.Encoder().encode
 
 class _Anywhere(TablePaths):
     """Paths of a table whose prefix is not known yet: every key is accepted."""
+
+    def part_key(self, spelled: str) -> str:
+        table, folder, rest = spelled.partition("_data/")
+        return table + folder + without_empty_segments(rest).removeprefix("/")
 
     def check_log(self, key: str, what: str = "") -> None:
         pass

@@ -138,3 +138,11 @@ def _order(a: Marker, b: Marker) -> int | tuple[int, int] | None:
     return (
         b.o if a.o is None else (min(a.order()[0], b.order()[0]), max(a.order()[1], b.order()[1]))
     )
+
+
+def first_folded(contents: Iterable[LogContent]) -> dict[str, int]:
+    """Return when each folded log file was first folded, unix ms."""
+    found: dict[str, int] = {}
+    for tombstone in (each for content in contents for each in content.tombstones):
+        found[tombstone.p] = min(tombstone.t, found.get(tombstone.p, tombstone.t))
+    return found

@@ -439,25 +439,20 @@ class RebuildOptions(msgspec.Struct, frozen=True, kw_only=True):
 
     include: Annotated[
         tuple[str, ...],
-        Option(
-            "Include",
-            "Globs over keys or file names: undecided objects that are parts of the table.",
-            metavar="GLOB",
-        ),
+        Option("Include", "Globs over keys or names: undecided parts that go in.", metavar="GLOB"),
     ] = ()
     exclude: Annotated[
         tuple[str, ...],
-        Option(
-            "Exclude",
-            "Globs over keys or file names of objects that nothing names and are no parts.",
-            metavar="GLOB",
-        ),
+        Option("Exclude", "Globs over keys or names of objects that stay out.", metavar="GLOB"),
     ] = ()
     force: Annotated[
         bool,
         Option(
             "Force", "Also rebuild a log that reads and lacks nothing that a transaction names."
         ),
+    ] = False
+    revive: Annotated[
+        bool, Option("Revive", "Bring back what transactions that are lost may have removed.")
     ] = False
     dry_run: DryRun = False
 

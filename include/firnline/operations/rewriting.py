@@ -21,9 +21,10 @@ from __future__ import annotations
 
 import logging
 from collections import defaultdict
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Collection, Generator, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field, replace
+from functools import partial
 
 import msgspec
 
@@ -35,6 +36,7 @@ from firnline.kernel.task import KernelResult, KernelTask
 from firnline.log.records import Delete, Marker
 from firnline.log.txn_file import Counts, RunIdentity
 from firnline.operations.committer import Done, outputs_of
+from firnline.operations.hidden import shown_failure
 from firnline.operations.kernel_tasks import Work, change_of, kernel_task, rewritten_parts
 from firnline.operations.merge.groups import PlannedGroup
 from firnline.operations.runner import Failure, Progress
@@ -286,6 +288,7 @@ def run_groups(
         waiting[group.partition] += 1
     results: dict[str, list[Done]] = defaultdict(list)
     tasks = [task for _, task in work]
+    hidden = {column for task in tasks if task.keys is not None for column in task.keys.columns}
     with Outputs(table) as new, running(engine, tasks) as found:
         for result in found:
             if result is None:
@@ -297,11 +300,17 @@ def run_groups(
             on_result(group, result)
             results[group.partition].append((group, result))
             if len(results[group.partition]) == waiting[group.partition]:
-                yield _complete(new, group.partition, results.pop(group.partition))
+                batch = results.pop(group.partition)
+                yield _complete(new, group.partition, batch, partial(_in_log, table, hidden))
 
 
-def _complete(new: Outputs, partition: str, batch: list[Done]) -> PartitionResult:
-    failures = tuple(_failure(group, result) for group, result in batch if result.error is not None)
+def _complete(
+    new: Outputs, partition: str, batch: list[Done], tell: Callable[[Failure], None]
+) -> PartitionResult:
+    failed = [(group, result) for group, result in batch if result.error is not None]
+    failures = tuple(Failure.of(group.partition, result) for group, result in failed)
+    for failure in failures:
+        tell(failure)
     if failures:
         new.delete(outputs_of(batch))
         return PartitionResult(partition, (), failures)
@@ -309,10 +318,11 @@ def _complete(new: Outputs, partition: str, batch: list[Done]) -> PartitionResul
     return PartitionResult(partition, tuple(sorted(batch, key=lambda d: d[1].group)), ())
 
 
-def _failure(group: PlannedGroup, result: KernelResult) -> Failure:
-    failure = Failure.of(group.partition, result)
+def _in_log(table: Table, hidden: Collection[str], failure: Failure) -> None:
+    """Log a failure, of an erase without the values of its columns that the path has."""
+    if hidden:
+        failure = shown_failure(failure, table.paths.data_dir, hidden)
     _LOG.error("%s", failure)
-    return failure
 
 
 def is_nothing(change: Change) -> bool:

@@ -49,6 +49,24 @@ def completed(table: Table, run: RunIdentity) -> tuple[RunRecord, ...]:
     return tuple(record for _, record in sorted(found, key=lambda each: each[0]))
 
 
+def newest_transaction(table: Table, since_ms: int) -> tuple[int, str]:
+    """Return the newest transaction that a record names, and the record; (0, "") without any.
+
+    Requests: 1 LIST per 1,000 records, and 1 GET for each that is not older than ``since_ms``
+    (unix ms, by the store's clock).
+
+    Raises LogCorruptError.
+    """
+    listing = table.store.list(table.paths.runs_dir)
+    keys = [meta.key for meta in listing if meta.modified_ms >= since_ms]
+    named = [
+        (max(_decode(key, data).transactions, default=0), f"record {key}")
+        for key, data in table.store.get_many(keys)
+        if data
+    ]
+    return max(named, default=(0, ""))
+
+
 def record_completed(
     table: Table, run: RunIdentity, again: str, transactions: Sequence[int], earlier: int
 ) -> RunRecord:

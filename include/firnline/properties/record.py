@@ -7,7 +7,7 @@ may run.
 The birth record, ``_txn/`` number 0, is written once the first append of a new table is visible. It
 states the table's properties when concurrent first appends disagree, and that the table had a log:
 a table with a birth record and without log files has lost them. It is not a transaction, and is
-never deleted.
+never deleted; a downgrade overwrites it if the table has other properties by then.
 """
 
 from __future__ import annotations

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 
 from firnline.errors import ObjectNotFoundError, StreamBehindError, UsageError
 from firnline.log import codec, txn_file
-from firnline.log.reader import LogRead, list_log
+from firnline.log.reader import LogRead, list_log, refuse_other_size
 from firnline.log.records import LogContent, TxnMark
 from firnline.log.schema_lines import folded_by_ours
 from firnline.read import offsets as plan
@@ -230,6 +230,8 @@ class AppendLog:
         for key, data in self.table.store.get_many(keys):
             if data is None:
                 raise self._gone(key, snapshot)
+            if key in snapshot.listing:
+                refuse_other_size(key, len(data), snapshot.listing[key].size)
             found[short(key, paths)] = codec.decode(key, data, paths)
         return found
 

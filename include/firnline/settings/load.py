@@ -8,7 +8,6 @@ from __future__ import annotations
 import dataclasses
 import difflib
 import os
-import re
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -20,7 +19,7 @@ from firnline.paths import Root, meant_url
 from firnline.settings.document import NAME_IT, expand, read_yaml, with_defaults
 from firnline.settings.fields import PartitionField, SortField
 from firnline.settings.fleet import FleetSettings
-from firnline.settings.model import TABLE_NAME, TableSettings
+from firnline.settings.model import TABLE_NAME, TABLE_NAME_RULE, TableSettings, name_from
 from firnline.settings.sections import (
     AppendSettings,
     BloomFilterSettings,
@@ -201,8 +200,8 @@ def _load_table(
 ) -> None:
     if not isinstance(name, str) or TABLE_NAME.fullmatch(name) is None:
         problems.append(
-            f"tables.{name}: is not a table name; use letters, digits, '.', '_' and '-', "
-            "in quotes when it could be a number or a date"
+            f"tables.{name}: is not a table name; {TABLE_NAME_RULE}; write it in quotes when it "
+            "could be a number or a date"
         )
     elif not isinstance(given, dict):
         problems.append(f"tables.{name}: must be a mapping with at least a root")
@@ -341,7 +340,7 @@ def settings_for_root(url: str) -> TableSettings:
     Raises:
         UsageError: ``url`` is not a root.
     """
-    name = re.sub(r"[^A-Za-z0-9._-]+", "-", url.rstrip("/").rpartition("/")[2])[:200]
+    name = name_from(url.rstrip("/").rpartition("/")[2])
     try:
         return TableSettings.model_validate({"name": name or "table", "root": url})
     except ValidationError as error:

@@ -33,8 +33,22 @@ from firnline.settings.sections import (
     compile_pattern,
 )
 
-TABLE_NAME = re.compile(r"[A-Za-z0-9._-]{1,200}")
-"""Names that fit an Airflow DAG id and a pool name, with room for ``rewrite_partitions__``."""
+TABLE_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,199}")
+"""Names that fit an Airflow DAG id and a pool name, with room for ``rewrite_partitions__``.
+
+They are also arguments of commands and segments of paths: one that begins with ``-`` would be an
+option, and ``.`` and ``..`` are folders, as every name with a dot in front is hidden.
+"""
+TABLE_NAME_RULE = (
+    "use letters, digits, '.', '_' and '-', at most 200 of them, with a letter, a digit or '_' in "
+    "front"
+)
+"""The same as a next step."""
+
+
+def name_from(text: str) -> str:
+    """Return a table name that is as close to a text as the rule allows; empty if none is."""
+    return re.sub(r"[^A-Za-z0-9._-]+", "-", text).lstrip("-.")[:200]
 
 
 UserName = Annotated[str, Field(min_length=1, max_length=512)]

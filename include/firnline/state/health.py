@@ -8,6 +8,7 @@ here (docs/format.md, "The state of a log"; the order of the requests is the arg
   after transaction n was seen shows n - 1 or a newer one.
 * The log files on which the newest transaction was committed exist: those that it has not folded,
   because nobody has; and as long as it is not published itself, those that it has folded too.
+* An append states the newest transaction of when it began, which was there before it.
 * A table with a transaction, a birth record (``_txn/`` number 0) or old objects has a log.
 
 One loss cannot be detected: the log file of an append that no transaction has folded is named by
@@ -28,9 +29,9 @@ from firnline.errors import (
     LogLostError,
     NoTableError,
     NothingToDoError,
+    ObjectNotFoundError,
 )
-from firnline.ids import uuid7_time_ms
-from firnline.log import codec, txn_file
+from firnline.log import codec, dated, txn_file
 from firnline.log.reader import LogObject, LogRead, read_log
 from firnline.log.records import LogContent, Marker
 from firnline.log.txn_file import TxnHeader
@@ -84,6 +85,8 @@ class Log:
     """Log files folded by others of them, also by a client of version 1."""
     standing: tuple[int, ...] = ()
     """Transactions on which the newest one was committed, according to its log file."""
+    began_after: int = 0
+    """Newest transaction that an append had seen when it began, of those that none has folded."""
 
     @property
     def seq(self) -> int:
@@ -98,7 +101,9 @@ class Log:
             folded |= {item.key for item in log.checkpoint.head.stones}
         mark = log.mark
         standing = mark.standing if mark is not None else None
-        return cls(log.listing.keys(), _sequences(log.listing), folded, standing or ())
+        appends = (c for k, c in log.contents.items() if not log.listing[k].name.seq)
+        began_after = max((m.q or 0 for content in appends for m in content.markers), default=0)
+        return cls(log.listing.keys(), _sequences(log.listing), folded, standing or (), began_after)
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,6 +159,12 @@ def judge(store: Store, paths: TablePaths, log: Log, txns: Transactions) -> Heal
             f"transaction {log.seq} was committed on log files of others, and that of transaction "
             f"{min(missing)} is gone",
             missing=missing,
+        )
+    if log.began_after > max(log.seq, txns.newest):
+        return Health(
+            "lost",
+            f"an append began after transaction {log.began_after}, and nothing there or under "
+            "_txn/ is as new",
         )
     if txns.newest > log.seq + 1:
         newest = txns.newest - 1
@@ -269,7 +280,10 @@ class Watch:
         assert self._looking is not None  # a log is listed before it is judged
         shown, txns = Log.of(log), self._looking.result()
         self._txns = txns
-        self.health = health = judge(self.store, self.paths, shown, txns)
+        try:
+            self.health = health = judge(self.store, self.paths, shown, txns)
+        except ObjectNotFoundError:
+            return None  # the newest transaction is gone since it was listed
         if health.unpublished is not None:
             return with_newest(self.paths, log, health.unpublished)
         if health.state != "lost":
@@ -335,23 +349,18 @@ def old_objects(table: Table) -> str:
     """Return evidence that a table without log and transactions had a log (``refuse_objects``)."""
     settings = table.settings
     longest = max(OLD_MS, settings.append.ttl, settings.commit_ttl)
-    before = table.clock.now_ms() - longest
-    old = _first(table.store, table.paths, lambda meta: _youngest_ms(meta) < before)
+    now = table.clock.now_ms()
+
+    def is_old(meta: ObjectMeta) -> bool:
+        return dated.written_since(meta.key, meta.modified_ms, now) < now - longest
+
+    old = _first(table.store, table.paths, is_old)
     if not old:
         return ""
     return (
         f"there is no log file, and {old} is older than any append in progress (if the table's "
         "first append failed and left it, delete it)"
     )
-
-
-def _youngest_ms(meta: ObjectMeta) -> int:
-    """Return the creation time of an object, unix ms: the later of its name's and the store's."""
-    try:
-        made = uuid7_time_ms(meta.key.rpartition("/")[2].removesuffix(".parquet"))
-    except ValueError:
-        return meta.modified_ms
-    return max(made, meta.modified_ms)
 
 
 def no_table(table: Table) -> NoTableError:
@@ -422,10 +431,18 @@ def unknown_parts(
     return tuple(missing), tuple(revived)
 
 
-def refuse_whole(table: Table, log: LogSurvey, txns: TxnSurvey) -> None:
+def refuse_whole(
+    table: Table, log: LogSurvey, txns: TxnSurvey, ineffective: Collection[int] = ()
+) -> None:
     """Refuse to rebuild a log that has lost nothing. Requests: as ``judge``.
 
     A log whose newest transaction is an unpublished rebuild is not refused: that rebuild failed.
+
+    Args:
+        table: the table.
+        log: what is left of ``_log/``.
+        txns: the transactions that count.
+        ineffective: numbers of those that do not.
 
     Raises NothingToDoError.
     """
@@ -436,7 +453,8 @@ def refuse_whole(table: Table, log: LogSurvey, txns: TxnSurvey) -> None:
         return
     published = max(_sequences(log.listing), default=0)
     if txns.newest > published:  # it is not in the log yet
-        txns = survey_transactions(table.store, table.paths, upto=published)
+        others = frozenset(ineffective)
+        txns = survey_transactions(table.store, table.paths, upto=published, without=others)
     if any(unknown_parts(union_parts(log.contents.values()), txns)):
         return
     raise NothingToDoError(

@@ -22,14 +22,16 @@ from typing import TYPE_CHECKING, TypeVar
 import msgspec
 
 from firnline.errors import (
+    DoubledRowsError,
     InvariantError,
     LogCorruptError,
     SchemaConflictError,
     SnapshotExpiredError,
     UsageError,
 )
-from firnline.log import dated, fence
+from firnline.log import dated, fence, foreign_merges, taken_back
 from firnline.log.fence import NO_FENCE, Fence
+from firnline.log.foreign_merges import Doubled
 from firnline.log.parts_view import PartsView, orders
 from firnline.log.reader import LogObject, LogRead, read_log
 from firnline.log.records import Delete, LogContent, Marker
@@ -54,7 +56,7 @@ from firnline.log.schema_lines import (
     schema_of,
     standing,
 )
-from firnline.log.union import Past, combine, is_live, union_parts
+from firnline.log.union import Past, combine, first_folded, is_live, union_parts
 from firnline.paths import LogName, TablePaths
 from firnline.predicate.pruning import Pruner
 from firnline.predicate.tree import parse_json
@@ -203,6 +205,8 @@ class Snapshot(StateColumns):
     and contents include it."""
     conflict: SchemaConflictError | None = field(default=None, repr=False, compare=False)
     """The contradiction between schema lines, if it is tolerated."""
+    doubled: tuple[Doubled, ...] = ()
+    """Live parts of clients of version 1 with rows of parts that were dead (``foreign_merges``)."""
     changes: tuple[SchemaChange, ...] = ()
     """Schema changes that parts may not contain yet, by sequence. A state of the past has those of
     today too: its columns are today's."""
@@ -214,6 +218,8 @@ class Snapshot(StateColumns):
     """What began before this transaction has ended (``log.fence``)."""
     behind: Mapping[str, LogObject] = field(default_factory=dict, repr=False)
     """Log files that exist and count for nobody; neither listing nor contents have them."""
+    behind_parts: frozenset[str] = field(default=frozenset(), repr=False)
+    """Parts that those log files bring."""
     _columns: dict[tuple[str, ...], PartColumns] = field(
         default_factory=dict, repr=False, compare=False
     )
@@ -336,10 +342,18 @@ class Snapshot(StateColumns):
         """Return the state as of a time by the clock.
 
         Records that are dated far ahead count from the time at which they arrived.
-        Raises SnapshotExpiredError for a time at or before the purge horizon.
+        Raises SnapshotExpiredError for a time at or before the purge horizon, and for one at which
+        rows were there twice (``taken_back``).
         """
         if time_ms <= self.horizon:
             raise self._expired(f"at {time_ms} ms")
+        wrong = taken_back.span_at(self.other, time_ms)
+        if wrong is not None:
+            raise SnapshotExpiredError(
+                f"the table under {self.paths.data_dir} had rows twice, or deleted ones, at "
+                f"{time_ms} ms: a merge of another client was taken back at {wrong.to} ms",
+                next_step=f"ask for a time before {wrong.since} or after {wrong.to} ms",
+            )
         early = frozenset(t for t, at in self.dated.items() if at <= time_ms)
         deletes = {i: d for i, d in self.deletes.items() if d.t <= time_ms or d.t in early}
         return replace(
@@ -378,6 +392,18 @@ class Snapshot(StateColumns):
             f"{self.paths.data_dir} is cleaned up to {self.horizon} ms",
             next_step=f"ask for a time after {self.horizon} ms",
         )
+
+    def refuse_doubled(self) -> None:
+        """Raise DoubledRowsError if a client of version 1 merged parts that were dead."""
+        if self.doubled:
+            first = self.doubled[0]
+            raise DoubledRowsError(
+                f"log file {first.log} of a client of log version 1 merged {first.of} into "
+                f"{first.part} although it had been replaced or dropped: its rows would be there "
+                "again",
+                next_step="stop that client's merges, and take this one back with "
+                "`firnline rebuild`",
+            )
 
     def with_log(self, item: LogObject, content: LogContent) -> Snapshot:
         """Return this state with one more log file: the base after an own commit. No requests.
@@ -426,7 +452,8 @@ def read_snapshot(
     ``known``: contents of an earlier snapshot of this process, which are not fetched again.
     ``watch``: gives the caller the state of the log, and keeps what it has seen before.
 
-    Raises LogLostError, and SchemaConflictError unless ``tolerant``: see ``build``.
+    Raises LogLostError, and SchemaConflictError and DoubledRowsError unless ``tolerant``: see
+    ``build``.
     """
     watch = watch or Watch(store, paths)
     if everything or tolerant:
@@ -442,6 +469,8 @@ def read_snapshot(
         return checkpoint.newest_usable(store, paths, listing, found)
 
     log = read_log(store, paths, find=find, known=known, judge=watch)
+    if _checkpoint_hides(log) or fence.covers_what_came_back(log):
+        return build(paths, read_log(store, paths, judge=watch))
     try:
         return build(paths, log)
     except LogCorruptError:
@@ -458,44 +487,48 @@ def build(paths: TablePaths, log: LogRead, *, tolerant: bool = False) -> Snapsho
         paths: paths of the table.
         log: log files of the table.
         tolerant: return a state even if schema lines contradict each other. Only for callers that
-            report or repair the ``conflict``: ``schema`` then lacks the columns concerned.
+            report or repair the ``conflict``: ``schema`` then lacks the columns concerned. Nor are
+            rows refused that are ``doubled``.
 
-    Raises SchemaConflictError, LogCorruptError.
+    Raises SchemaConflictError, DoubledRowsError, LogCorruptError.
     """
-    left_out = fence.behind(log)
-    behind = {key: log.listing[key] for key in left_out}
-    if left_out:
-        log = replace(
-            log, listing=_without(log.listing, left_out), contents=_without(log.contents, left_out)
-        )
+    late = fence.behind(log)
+    listing, contents = log.listing, log.contents
+    if late:
+        log = replace(log, listing=_without(listing, late), contents=_without(contents, late))
+    found = _united(paths, log, tolerant=tolerant)
+    if not tolerant:
+        found.refuse_doubled()
+    if not late:
+        return found
+    parts = frozenset(m.p for key in late for m in contents[key].markers if m.tmb is None)
+    return replace(
+        found,
+        behind={key: listing[key] for key in late},
+        behind_parts=parts - found.parts.keys(),
+    )
+
+
+def _united(paths: TablePaths, log: LogRead, *, tolerant: bool) -> Snapshot:
     contents = [log.contents[name] for name in sorted(log.contents)]
-    tombstones: dict[str, int] = {}
-    deletes: dict[str, Delete] = {}
-    other: set[bytes] = set()
-    base = log.checkpoint
-    for content in contents if base is None else [base.content(), *contents]:
-        for tombstone in content.tombstones:
-            first = tombstones.get(tombstone.p, tombstone.t)
-            tombstones[tombstone.p] = min(tombstone.t, first)
-        deletes.update((d.id, d) for d in content.deletes)
-        other.update(content.other)
-    newest = log.mark
+    base, newest = log.checkpoint, log.mark
+    every = contents if base is None else [base.content(), *contents]
+    deletes = {d.id: d for content in every for d in content.deletes}
+    other = frozenset(line for content in every for line in content.other)
     seq = max((item.name.seq for item in log.listing.values()), default=0)
-    known = {(item.name.t, item.name.seq) for item in log.listing.values() if item.name.seq}
-    # A delete carries seq and t of its transaction, whose log file may be folded and gone.
-    known.update((d.t, d.seq) for d in deletes.values())
-    times = tuple(sorted(known))
+    times = _times(log.listing, deletes.values())
     ahead = dated.known(log.listing, other)
     rows, changes = split(deletes.values())
     schema, conflict = schema_of(log, changes, times, tolerant=tolerant)
+    parts = _parts(log, contents) if base is None else base.with_newer(contents)
     return Snapshot(
         paths=paths,
         listing=log.listing,
         contents=log.contents,
-        parts=_parts(log, contents) if base is None else base.with_newer(contents),
-        log_tombstones=tombstones,
+        parts=parts,
+        log_tombstones=first_folded(every),
         deletes=rows,
-        other=frozenset(other),
+        other=other,
         schema=schema,
         seq=seq,
         purged=newest.purged if newest is not None else 0,
@@ -504,11 +537,11 @@ def build(paths: TablePaths, log: LogRead, *, tolerant: bool = False) -> Snapsho
         covered=frozenset() if base is None else base.covered,
         unpublished=log.unpublished,
         conflict=conflict,
+        doubled=_doubled(log, parts),
         changes=changes,
         properties=_properties(log),
         digest=newest.digest if newest is not None and newest.seq == seq else "",
         fence=fence.fence_of(other),
-        behind=behind,
     )
 
 
@@ -530,6 +563,28 @@ def _parts(log: LogRead, contents: Sequence[LogContent]) -> dict[str, Marker]:
 
 def _without(found: Mapping[str, ValueT], keys: frozenset[str]) -> dict[str, ValueT]:
     return {key: value for key, value in found.items() if key not in keys}
+
+
+def _times(
+    listing: Mapping[str, LogObject], deletes: Iterable[Delete]
+) -> tuple[tuple[int, int], ...]:
+    """Return (t, seq) of the known transactions, sorted."""
+    known = {(item.name.t, item.name.seq) for item in listing.values() if item.name.seq}
+    # A delete carries seq and t of its transaction, whose log file may be folded and gone.
+    known.update((d.t, d.seq) for d in deletes)
+    return tuple(sorted(known))
+
+
+def _checkpoint_hides(log: LogRead) -> bool:
+    base = log.checkpoint
+    return base is not None and foreign_merges.may_hide_one(
+        base.covered, log.listing, log.contents, base.with_newer([])
+    )
+
+
+def _doubled(log: LogRead, parts: Mapping[str, Marker]) -> tuple[Doubled, ...]:
+    others = () if log.checkpoint is None else (log.checkpoint.with_newer([]),)
+    return foreign_merges.find(log.listing, log.contents, others).doubled(parts)
 
 
 def _properties(log: LogRead) -> tuple[PropertiesRecord, ...]:

@@ -6,13 +6,13 @@ left. All other code uses ``read_snapshot``, which never continues without a fil
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 
 from firnline.errors import FirnlineError, LogCorruptError, SnapshotUnstableError
 from firnline.log import chain, codec, txn_file
 from firnline.log.chain import Link
-from firnline.log.reader import ATTEMPTS, LogObject
+from firnline.log.reader import ATTEMPTS, LogObject, refuse_other_size
 from firnline.log.records import Delete, LogContent, Marker
 from firnline.log.txn_file import TxnHeader
 from firnline.log.union import combine
@@ -20,6 +20,9 @@ from firnline.paths import TablePaths
 from firnline.properties import record as birth
 from firnline.properties.record import PropertiesRecord
 from firnline.store.base import Store
+
+RESTARTS = frozenset({"clone", "downgrade", "rebuild"})
+"""Operations whose log file is the whole table."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +67,9 @@ class TxnSurvey:
     """Last-modified time of the object in unix ms, by transaction number."""
     links: dict[int, Link] = field(default_factory=dict)
     """Place of each transaction in the chain of digests, by number."""
+    standing: dict[int, tuple[int, ...] | None] = field(default_factory=dict)
+    """By number: the transactions on whose log files it was committed besides; None if it does not
+    say."""
 
     @property
     def newest(self) -> int:
@@ -104,10 +110,11 @@ def _read_all(
     contents: dict[str, LogContent] = {}
     broken: dict[str, FirnlineError] = {}
     digests: dict[str, str] = {}
-    for key, data in store.get_many(list(listing)):
+    for key, data in store.get_many({key: item.size for key, item in listing.items()}):
         if data is None:
             return None
         try:
+            refuse_other_size(key, len(data), listing[key].size)
             contents[key] = codec.decode(key, data, paths)
             if contents[key].x is not None:
                 digests[key] = chain.content_digest(key, data, paths)
@@ -116,7 +123,12 @@ def _read_all(
     return contents, broken, digests
 
 
-def survey_transactions(store: Store, paths: TablePaths, upto: int | None = None) -> TxnSurvey:
+def survey_transactions(
+    store: Store,
+    paths: TablePaths,
+    upto: int | None = None,
+    without: Collection[int] = (),
+) -> TxnSurvey:
     """Return the union of all transactions; memory is that of one snapshot.
 
     Requests: LIST (1,000 a page), and one GET per transaction.
@@ -125,9 +137,10 @@ def survey_transactions(store: Store, paths: TablePaths, upto: int | None = None
         store: store of the table.
         paths: paths of the table.
         upto: leave the content of later transactions out of the union.
+        without: numbers of transactions that are not read at all.
     """
     found = TxnSurvey()
-    keys: list[str] = []
+    sizes: dict[str, int] = {}
     for meta in store.list(paths.txn_dir):
         try:
             number = paths.parse_txn(meta.key)
@@ -135,11 +148,13 @@ def survey_transactions(store: Store, paths: TablePaths, upto: int | None = None
             found.strange.append(meta.key)
             continue
         found.born = True
-        keys.append(meta.key)
+        if number in without:
+            continue
+        sizes[meta.key] = meta.size
         if number:
             found.numbers.append(number)
             found.modified[number] = meta.modified_ms
-    for key, data in store.get_many(keys):
+    for key, data in store.get_many(sizes):
         if data is None:
             found.numbers.remove(paths.parse_txn(key))  # removed by retention since the listing
             continue
@@ -159,6 +174,7 @@ def _take(found: TxnSurvey, key: str, data: bytes, paths: TablePaths, upto: int 
     content = codec.decode(header.log, log_file, paths)
     found.headers[header.seq] = header
     found.links[header.seq] = chain.link_of(data, header, log_file, content.x, paths)
+    found.standing[header.seq] = _standing(header, content)
     if upto is not None and header.seq > upto:
         return
     for marker in content.markers:
@@ -174,3 +190,9 @@ def _take(found: TxnSurvey, key: str, data: bytes, paths: TablePaths, upto: int 
         found.properties.append(PropertiesRecord(header.seq, header.t, header.properties))
     if content.x is not None:
         found.purged = max(found.purged, content.x.purged)
+
+
+def _standing(header: TxnHeader, content: LogContent) -> tuple[int, ...] | None:
+    if content.x is None or header.op in RESTARTS:
+        return ()  # a log file of its own, that carries everything
+    return content.x.standing

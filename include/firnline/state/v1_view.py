@@ -10,7 +10,7 @@ from collections.abc import Mapping
 
 import msgspec
 
-from firnline.log.records import LogContent
+from firnline.log.records import LogContent, spelled
 
 
 class _Header(msgspec.Struct, omit_defaults=True):
@@ -48,7 +48,8 @@ def is_v1(content: LogContent) -> bool:
         and not content.deletes
         and not content.other
         and all(
-            (m.n, m.q, m.d, m.o, m.c) == (None,) * 5 and not (m.s or m.h or m.unknown())
+            (m.n, m.q, m.d, m.o, m.c) == (None,) * 5
+            and not (m.s or m.h or m.unknown().keys() - {"p"})
             for m in content.markers
         )
     )
@@ -62,6 +63,6 @@ def encode(content: LogContent) -> bytes:
         header,
         content.schema,
         *content.tombstones,
-        *(_Marker(m.p, m.b, m.t, m.tmb) for m in content.markers),
+        *(_Marker(spelled(m), m.b, m.t, m.tmb) for m in content.markers),
     ]
     return b"\n".join(map(msgspec.json.encode, lines))

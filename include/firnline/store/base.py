@@ -7,7 +7,7 @@ requests in ``counters`` and raise only ``StoreError`` and its subclasses.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO, Protocol, runtime_checkable
@@ -104,8 +104,15 @@ class Store(Protocol):
         """
         ...
 
-    def get_many(self, keys: Sequence[str]) -> Iterator[tuple[str, bytes | None]]:
-        """Yield whole objects, fetched concurrently (bounded), in any order; None if not found."""
+    def get_many(self, keys: Collection[str]) -> Iterator[tuple[str, bytes | None]]:
+        """Yield whole objects, fetched concurrently, in any order; None if not found.
+
+        Objects and bytes that are fetched ahead of the consumer are bounded.
+
+        Args:
+            keys: of the objects; as a mapping key -> size in bytes where the caller knows the
+                sizes, by which the bound is exact.
+        """
         ...
 
     def get_heads(self, keys: Sequence[str], length: int) -> Iterator[tuple[str, bytes | None]]:

@@ -14,7 +14,7 @@ idempotent, and one failing key among 1,000 costs about 20 more requests, none o
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from itertools import islice
 from pathlib import Path
@@ -271,21 +271,27 @@ class ObjectClient:
 
         self._requests.run("GET", key, get)
 
-    def get_many(self, keys: Sequence[str]) -> Iterator[tuple[str, bytes | None]]:
-        """Yield whole objects, prefetched within bounds; None for a missing one."""
-        return self._each(keys, None)
+    def get_many(self, keys: Collection[str]) -> Iterator[tuple[str, bytes | None]]:
+        """Yield whole objects, prefetched within ``transfer.Held``; None for a missing one.
+
+        A mapping as ``keys`` states the sizes of the objects.
+        """
+        return self._each(list(keys), None, keys if isinstance(keys, Mapping) else {})
 
     def get_heads(self, keys: Sequence[str], length: int) -> Iterator[tuple[str, bytes | None]]:
         """Yield the first ``length`` bytes of each object, as ``get_many``."""
-        return self._each(keys, length)
+        return self._each(keys, length, dict.fromkeys(keys, length))
 
-    def _each(self, keys: Sequence[str], length: int | None) -> Iterator[tuple[str, bytes | None]]:
+    def _each(
+        self, keys: Sequence[str], length: int | None, sizes: Mapping[str, int]
+    ) -> Iterator[tuple[str, bytes | None]]:
         def one(key: str) -> tuple[str, bytes | None]:
             return key, self._or_none(key, length)
 
+        held = transfer.Held[tuple[str, bytes | None]](sizes, lambda found: len(found[1] or b""))
         if self.in_folder:
-            return transfer.each_in_folder(keys, one, self._requests.clock)
-        return transfer.each(keys, one)
+            return transfer.each_in_folder(keys, one, self._requests.clock, held)
+        return transfer.each(keys, one, held=held)
 
     def _or_none(self, key: str, length: int | None) -> bytes | None:
         try:

@@ -106,8 +106,10 @@ def create(
 def overwrite(store: Store, key: str, data: bytes) -> None:
     """Overwrite an object with ``data``: readers see the old bytes or the new ones.
 
-    Objects of a table are created once and never overwritten. The only exception is a table that
-    was copied or renamed: until its log is rewritten for the new place, no reader accepts it.
+    Objects of a table are created once and never overwritten, with two exceptions. The log of a
+    table that was copied or renamed is rewritten for the new place; until then no reader accepts
+    it. The birth record is overwritten by a downgrade: it is the only object that a table keeps
+    under one name, and a DELETE that lands late would take away what was created after it.
 
     Requests: 1 PUT, more for a multipart upload. After that, or when the answer was lost, 1 GET:
     a failed upload is recognised by its size alone, and the old object may have the same size.

@@ -37,6 +37,8 @@ _OS_ERROR = re.compile(r"([A-Z][A-Za-z ]+) \(os error (\d+)\)")
 _TRANSIENT_STATUS = {429, 500, 502, 503, 504}
 _TRANSIENT_CODES = {"InternalError", "SlowDown", "ServiceUnavailable", "RequestTimeout"}
 _ABSENT_CODES = {None, "NoSuchKey", "NotFound", "BlobNotFound"}
+EMPTY_SEGMENT = "empty segment"
+"""Code of a failure because of a key with two slashes, which obstore cannot name."""
 _NAME_RESOLUTION = ("dns error", "failed to lookup address", "Name or service not known")
 
 
@@ -100,6 +102,8 @@ def _without_answer(text: str) -> Failure:
         return Failure("access", "the host name does not resolve", "dns", unsent=True)
     if "without LOCATION" in text:
         return Failure("access", "the bucket is in another region", "PermanentRedirect")
+    if "contained empty path segment" in text:
+        return Failure("other", "an object there has an empty segment in its key", EMPTY_SEGMENT)
     http = _HTTP_KIND.search(text)
     if http is not None:
         return _broken_connection(http[1], text)
@@ -167,6 +171,13 @@ def to_error(failure: Failure, request: str, where: str) -> StoreError:
         return ObjectNotFoundError(sentence, next_step="check the key, or whether it was deleted")
     if failure.kind == "exists":
         return ObjectExistsError(sentence, next_step="read it back to see who wrote it")
+    if failure.code == EMPTY_SEGMENT:
+        return StoreError(
+            sentence,
+            next_step="if a client of log version 1 wrote it, `firnline relocate` puts it where "
+            "firnline reads it (on S3; elsewhere move it with the store's own tool); else move it "
+            "out of the table",
+        )
     if "no space left" in failure.reason:
         return StoreError(sentence, next_step="free some space on that disk")
     if where.startswith("file://"):

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
@@ -15,24 +14,21 @@ from firnline.errors import StoreAccessError, StoreError, StoreUnavailableError
 from firnline.paths import Root
 from firnline.store.access import StoreAccess
 from firnline.store.base import Counters
+from firnline.store.staged import StagedFiles
+from firnline.store.upload import OpenUploads, Upload
 
 _TRANSIENT = {408, 429, 500, 502, 503, 504}
-_ATTEMPTS = 8
-
-
-@dataclass(frozen=True, slots=True)
-class Upload:
-    """A multipart upload that was neither completed nor aborted."""
-
-    key: str
-    upload_id: str
-    began_ms: int
-    """Start of the upload by the store's clock, unix milliseconds."""
-
-    @property
-    def name(self) -> str:
-        """Name of the upload in lists of keys."""
-        return f"{self.key}?uploadId={self.upload_id}"
+ATTEMPTS = 8
+"""Attempts of a request with transient failures."""
+__all__ = [
+    "ATTEMPTS",
+    "OpenUploads",
+    "Upload",
+    "Uploads",
+    "open_uploads",
+    "s3_client",
+    "translated",
+]
 
 
 class Uploads:
@@ -42,8 +38,8 @@ class Uploads:
         self._bucket = root.bucket
         self._where = f"s3://{root.bucket}" + (f" at {access.endpoint}" if access.endpoint else "")
         self._counters = counters
-        with _translate_errors(f"opening {self._where}"):
-            self._client = _client(access, attempts)
+        with translated(f"opening {self._where}"):
+            self._client = s3_client(access, attempts)
 
     def list(self, prefix: str) -> Iterator[Upload]:
         """Yield the open uploads of keys that begin with ``prefix``, 1,000 a request.
@@ -54,7 +50,7 @@ class Uploads:
         marks: dict[str, str] = {}
         while True:
             self._counters.add({"list": 1})
-            with _translate_errors(f"listing the uploads of {prefix} in {self._where}"):
+            with translated(f"listing the uploads of {prefix} in {self._where}"):
                 page = self._client.list_multipart_uploads(
                     Bucket=self._bucket, Prefix=prefix, **marks
                 )
@@ -74,7 +70,7 @@ class Uploads:
         """
         self._counters.add({"delete": 1})
         try:
-            with _translate_errors(f"aborting the upload of {upload.key} in {self._where}"):
+            with translated(f"aborting the upload of {upload.key} in {self._where}"):
                 self._client.abort_multipart_upload(
                     Bucket=self._bucket, Key=upload.key, UploadId=upload.upload_id
                 )
@@ -90,9 +86,9 @@ class _GoneError(StoreError):
 
 
 def open_uploads(
-    root: str, access: StoreAccess | None, counters: Counters, attempts: int = _ATTEMPTS
-) -> Uploads | None:
-    """Return the uploads of a table's bucket; None for a root that is not on S3.
+    root: str, access: StoreAccess | None, counters: Counters, attempts: int = ATTEMPTS
+) -> OpenUploads | None:
+    """Return the uploads of a table's bucket, or the staged files of its folder; None elsewhere.
 
     Args:
         root: root URL of the table.
@@ -104,13 +100,16 @@ def open_uploads(
         StoreAccessError: no credentials.
     """
     parsed = Root.parse(root)
+    if parsed.scheme == "file":
+        return StagedFiles(parsed)
     if parsed.scheme != "s3":
         return None
     known = StoreAccess.from_env() if access is None else access
     return Uploads(parsed, known, counters, attempts)
 
 
-def _client(access: StoreAccess, attempts: int) -> Any:  # noqa: ANN401 - boto3 has no types
+def s3_client(access: StoreAccess, attempts: int) -> Any:  # noqa: ANN401 - boto3 has no types
+    """Return a client of boto3. Raises what ``translated`` translates."""
     import boto3
     from botocore.config import Config
 
@@ -151,7 +150,7 @@ def _assumed(session: Any, access: StoreAccess) -> dict[str, str]:  # noqa: ANN4
 
 
 @contextmanager
-def _translate_errors(request: str) -> Iterator[None]:
+def translated(request: str) -> Iterator[None]:
     """Translate boto3's exceptions to StoreErrors, without their text, which may hold a secret."""
     from botocore.exceptions import (
         BotoCoreError,

@@ -17,6 +17,8 @@ from firnline.paths import TablePaths
 from firnline.store.base import Store
 from firnline.store.create import create
 
+_LIVES_MS = 3_600_000
+"""Age in ms that an object of a probe certainly reaches: sweeps leave alone what is younger."""
 _passed: set[tuple[str, str]] = set()
 _lock = threading.Lock()
 
@@ -36,9 +38,10 @@ def probe(store: Store, prefix: str, *, ids: Ids | None = None, clock: Clock | N
     with _lock:
         if seen in _passed:
             return
-    name = (ids or SystemIds()).uuid7((clock or SystemClock()).now_ms())
+    clock = clock or SystemClock()
+    name = (ids or SystemIds()).uuid7(clock.now_ms())
     key = TablePaths(prefix).probe(name)
-    finding = _put_twice(store, key, name)
+    finding = _put_twice(store, key, name, clock)
     # The result is ignored: credentials without permission to delete are enough for appends.
     list(store.delete_many([key]))
     if finding is not None:
@@ -54,8 +57,9 @@ def probe(store: Store, prefix: str, *, ids: Ids | None = None, clock: Clock | N
         weakref.finalize(store, _passed.discard, seen)
 
 
-def _put_twice(store: Store, key: str, name: str) -> str | None:
-    """Return the defect of the store, or None."""
+def _put_twice(store: Store, key: str, name: str, clock: Clock) -> str | None:
+    """Return the defect of the store, or None. Raises StoreUnavailableError: it took too long."""
+    began = clock.elapsed_ms()
     first, second = f"first {name}".encode(), f"second {name}".encode()
     if create(store, key, first) is not None:
         return "holds other bytes than were put"
@@ -65,6 +69,8 @@ def _put_twice(store: Store, key: str, name: str) -> str | None:
         if _read_back(store, key) != first:
             return "refuses a second create-only put and yet overwrites the object"
         return None
+    if clock.elapsed_ms() - began > _LIVES_MS:
+        raise _deleted(key)
     return "accepts a second create-only put"
 
 
@@ -72,11 +78,15 @@ def _read_back(store: Store, key: str) -> bytes:
     try:
         return store.get(key)
     except ObjectNotFoundError as error:
-        # By an orphan sweep, if this process was suspended for more than a day.
-        raise StoreUnavailableError(
-            f"somebody deleted {key} while it was used to probe the store",
-            next_step="run it again",
-        ) from error
+        raise _deleted(key) from error
+
+
+def _deleted(key: str) -> StoreUnavailableError:
+    """Return the error for an object that an orphan sweep took away while this process slept."""
+    return StoreUnavailableError(
+        f"somebody deleted {key} while it was used to probe the store",
+        next_step="run it again",
+    )
 
 
 def forget() -> None:

@@ -6,6 +6,51 @@ from tests.mutations.model import Mutation
 
 AIRFLOW = (
     Mutation(
+        name="a job that fails half-way leaves the mirror as it was",
+        file="include/firnline/airflow/submit.py",
+        old="        with mirrored_partly(self.table, context):",
+        new="        if True:",
+        breaks="What a failed merge has committed is not in the mirror until the next run.",
+        caught_by=("tests/unit/airflow/test_submit_job.py",),
+    ),
+    Mutation(
+        name="a task that fails half-way leaves the mirror as it was",
+        file="include/firnline/airflow/tasks.py",
+        old="        _publish_partly(table, context, plan)\n",
+        new="",
+        breaks="What a failed clean-up has committed is not in the mirror until the next run.",
+        caught_by=("tests/unit/airflow/test_mirror.py",),
+    ),
+    Mutation(
+        name="a run that fails half-way publishes no mirror",
+        file="include/firnline/operations/mirror/ended.py",
+        old="""    except Exception:
+        publish()
+        raise
+""",
+        new="""    except Exception:
+        raise
+""",
+        breaks="The half of a merge that was committed is in the table and not in its mirror.",
+        caught_by=("tests/unit/operations/mirror/test_ended.py", "tests/cli/test_mirror.py"),
+    ),
+    Mutation(
+        name="the page describes its interface to anybody",
+        file="include/firnline/airflow/page/routes.py",
+        old="openapi_url=None, ",
+        new="",
+        breaks="Somebody without a login reads which routes there are, and what they take.",
+        caught_by=("tests/unit/airflow/page/test_routes.py",),
+    ),
+    Mutation(
+        name="the page tells anybody the details of a table",
+        file="include/firnline/airflow/page/routes.py",
+        old='@app.get("/api/tables/{dag_id}/detail", dependencies=may_read)',
+        new='@app.get("/api/tables/{dag_id}/detail")',
+        breaks="Somebody without a login reads the partitions and columns of a table.",
+        caught_by=("tests/unit/airflow/page/test_routes.py",),
+    ),
+    Mutation(
         name="an erase holds no pool",
         file="dags/erase.py",
         old="            **table.lock(ERASE.operation),\n",

@@ -250,4 +250,22 @@ MIRROR = (
         breaks="Files with a NaN are said to be in an order in which they are not.",
         caught_by=("tests/unit/mirror/iceberg/test_orders.py",),
     ),
+    Mutation(
+        name="a version that was put too late stays as it is",
+        file="include/firnline/mirror/delta/publish.py",
+        old="    if in_time():\n        return True\n    withdraw_stray(",
+        new="    return True\n    withdraw_stray(",
+        breaks="A mirror shows a state of long ago, or has a gap.",
+        caught_by=("tests/unit/mirror/test_publish.py",),
+        unit=True,
+    ),
+    Mutation(
+        name="a snapshot that the catalog took too late is the newest",
+        file="include/firnline/mirror/iceberg/publish.py",
+        old="            return commit(change) and change.in_time()\n",
+        new="            return commit(change)\n",
+        breaks="A mirror shows a state of long ago until somebody publishes again.",
+        caught_by=("tests/unit/mirror/iceberg/test_in_catalog.py",),
+        unit=True,
+    ),
 )

@@ -26,8 +26,8 @@ MOVING = (
     Mutation(
         name="a relocation that slept writes all the same",
         file="include/firnline/operations/relocate/run.py",
-        old="elapsed_ms() - read_at > within:",
-        new="elapsed_ms() - read_at < 0:",
+        old='    time.refuse(f"before it could write {key}")',
+        new='    _ = time, f"{key}"',
         breaks="A log file that clean-up has deleted comes back, and parts with it.",
         caught_by=("tests/unit/operations/relocate/test_run.py",),
         unit=True,

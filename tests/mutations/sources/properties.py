@@ -82,9 +82,28 @@ PROPERTIES = (
     Mutation(
         name="a downgrade forgets what the table said",
         file="include/firnline/operations/downgrade/run.py",
-        old="        if properties is not None and history:",
-        new="        if properties is not None and not history:",
+        old="        if base.properties is not None and history:",
+        new="        if base.properties is not None and not history:",
         breaks="A table that firnline comes back to has other times to live than before.",
         caught_by=_TESTS,
+    ),
+    Mutation(
+        name="a downgrade deletes the birth record before it creates it anew",
+        file="include/firnline/operations/downgrade/run.py",
+        old="        overwrite(table.store, key, birth.encode(record))",
+        new="        self._delete([key])\n"
+        "        overwrite(table.store, key, birth.encode(record))",
+        breaks="A DELETE that lands late takes the properties of the table away.",
+        caught_by=("tests/unit/operations/downgrade/test_run.py",),
+        unit=True,
+    ),
+    Mutation(
+        name="a downgrade that slept deletes all the same",
+        file="include/firnline/operations/downgrade/run.py",
+        old='            time.refuse("before it could delete what is left over")\n',
+        new="",
+        breaks="Transactions of a table that firnline came back to are deleted.",
+        caught_by=("tests/unit/operations/downgrade/test_run.py",),
+        unit=True,
     ),
 )

@@ -6,10 +6,64 @@ from tests.mutations.model import Mutation
 
 PROTOCOL = (
     Mutation(
+        name="an Appender reads the table's columns while all its callers wait",
+        file="include/firnline/append/service.py",
+        old="""        self._changed.release()
+        try:
+            yield
+        finally:
+            self._changed.acquire()
+""",
+        new="""        yield
+""",
+        breaks="A call that names a new column holds up all others for as long as the store takes.",
+        caught_by=("tests/unit/append/test_service.py",),
+    ),
+    Mutation(
+        name="a table may have the name of an option or a folder",
+        file="include/firnline/settings/model.py",
+        old="[A-Za-z0-9_][A-Za-z0-9._-]{0,199}",
+        new="[A-Za-z0-9._-]{1,200}",
+        breaks="Commands take the table -rf for an option, and paths the table .. for a folder.",
+        caught_by=("tests/unit/settings/test_load.py",),
+    ),
+    Mutation(
+        name="a log file may be shorter than its listing says",
+        file="include/firnline/log/reader.py",
+        old="    if size != listed:",
+        new="    if size > listed:",
+        breaks="A cache that cuts a log file off hides its last parts, and nobody notices.",
+        caught_by=("tests/unit/log/test_reader.py",),
+    ),
+    Mutation(
+        name="a whole log is committed however late it is",
+        file="include/firnline/commit/transaction.py",
+        old="        read_at = _refuse_when_late(table, began_ms, header.op)",
+        new="        read_at = table.clock.elapsed_ms()",
+        breaks="A rebuild that stood still for a day names parts that were deleted meanwhile.",
+        caught_by=("tests/unit/commit/test_transaction.py",),
+    ),
+    Mutation(
+        name="orphans after an erase wait for appends only",
+        file="include/firnline/operations/erase/evidence.py",
+        old="    over = seen + max(others.append_ttl, others.commit_ttl)",
+        new="    over = seen + others.append_ttl",
+        breaks="A certificate is complete beside what a run under way may still publish.",
+        caught_by=("tests/unit/operations/erase/test_run.py",),
+    ),
+    Mutation(
+        name="what is uploaded when the wait after an erase is over is an orphan of it",
+        file="include/firnline/operations/erase/evidence.py",
+        old="if key not in inventory.snapshot.parts and meta.modified_ms < before_ms",
+        new="if key not in inventory.snapshot.parts and meta.modified_ms <= before_ms",
+        breaks="What is uploaded after an erase keeps its certificate from being completed.",
+        caught_by=("tests/unit/operations/erase/test_run.py",),
+    ),
+    Mutation(
         name="a delete record is as old as its own time says",
         file="include/firnline/commit/fold.py",
-        old="    if visible_since(snapshot, delete.id) > cutoff:",
-        new="    if delete.t > cutoff:",
+        old=" or visible_since(snapshot, delete.id) > cutoff:",
+        new=" or delete.t > cutoff:",
         breaks="After a delete by a clock that is behind, appends under way bring its rows back.",
         caught_by=("tests/unit/commit/test_fold.py",),
     ),
@@ -74,7 +128,7 @@ PROTOCOL = (
     Mutation(
         name="a committer that is rebased begins anew",
         file="include/firnline/commit/transaction.py",
-        old="        base = take_base(table, began_ms=base.began_ms, tolerant",
+        old="        base = take_base(table, since=base, tolerant",
         new="        base = take_base(table, tolerant",
         breaks="A committer that lost to a rival commits later than commit_ttl.",
         caught_by=("tests/unit/commit/test_transaction.py",),
@@ -282,9 +336,9 @@ PROTOCOL = (
     ),
     Mutation(
         name="a rebuild has a number below what parts came after",
-        file="include/firnline/operations/rebuild/run.py",
-        old="*(m.q or 0 for m in plan.live)])",
-        new="])",
+        file="include/firnline/operations/rebuild/inventory.py",
+        old='        *((part.q, f"part {key}") for key, part in owned),\n',
+        new="",
         breaks="Deletes after a rebuild do not hide rows that were there before it.",
         caught_by=("tests/unit/operations/rebuild/test_inventory.py",),
     ),
@@ -311,14 +365,6 @@ PROTOCOL = (
         new="for name, kind in line.items()}",
         breaks="A repair of the schema is undone, and values do not fit their column.",
         caught_by=("tests/unit/operations/rebuild/test_inventory.py",),
-    ),
-    Mutation(
-        name="what was folded by a clock that is behind was folded long ago",
-        file="include/firnline/commit/fold.py",
-        old="        folded = max(snapshot.effective(at), written.get(at, 0))",
-        new="        folded = snapshot.effective(at)",
-        breaks="A log file on another page of a listing is read as if nobody had folded it.",
-        caught_by=("tests/unit/commit/test_fold.py",),
     ),
     Mutation(
         name="an older part restored beneath a merge is not looked for",
@@ -551,5 +597,41 @@ PROTOCOL = (
         new="partition",
         breaks="Of two merges at once one does all of its work in vain.",
         caught_by=("tests/unit/operations/merge/test_turns.py",),
+    ),
+    Mutation(
+        name="what was listed long ago is compared all the same",
+        file="include/firnline/operations/in_time.py",
+        old="            if not time.is_over:\n                return found\n",
+        new="            return found\n",
+        breaks="A check that slept reports live parts as lost, and advises to drop them.",
+        caught_by=("tests/unit/operations/test_in_time.py",),
+        unit=True,
+    ),
+    Mutation(
+        name="a part without an object is lost whatever the log says by now",
+        file="include/firnline/operations/verify/plan.py",
+        old="        if path in live:\n",
+        new="        if path in parts:\n",
+        breaks="A check on a machine that was paused reports live parts as lost.",
+        caught_by=("tests/unit/operations/verify/test_asleep.py",),
+        unit=True,
+    ),
+    Mutation(
+        name="a certificate goes by the time after its listing",
+        file="include/firnline/operations/erase/completion.py",
+        old="base.snapshot, objects, now)",
+        new="base.snapshot, objects, table.clock.now_ms())",
+        breaks="What a dead merge wrote while the run slept holds a key, and is certified as gone.",
+        caught_by=("tests/unit/operations/erase/test_run.py",),
+        unit=True,
+    ),
+    Mutation(
+        name="who published too late goes on with that state",
+        file="include/firnline/commit/base.py",
+        old="    return in_time()\n",
+        new="    return True\n",
+        breaks="A checkpoint covers a log file that came back, and dead parts are live in it.",
+        caught_by=("tests/unit/commit/test_late_checkpoint.py",),
+        unit=True,
     ),
 )

@@ -6,6 +6,22 @@ from tests.mutations.model import Mutation
 
 STORE = (
     Mutation(
+        name="objects are read ahead by their number alone",
+        file="include/firnline/store/transfer.py",
+        old="if not following or (held is not None and not held.admits(following[0])):",
+        new="if not following:",
+        breaks="Reading a log of large files takes gigabytes of memory.",
+        caught_by=("tests/unit/store/test_transfer.py",),
+    ),
+    Mutation(
+        name="the log is read without a word of how large its files are",
+        file="include/firnline/log/reader.py",
+        old="self.store.get_many(sizes)",
+        new="self.store.get_many(list(sizes))",
+        breaks="The bound of what is read ahead is a guess by the files read so far.",
+        caught_by=("tests/unit/log/test_reader.py",),
+    ),
+    Mutation(
         name="a create-only put overwrites",
         file="include/firnline/store/client.py",
         old='obstore.put(store, key, data, mode="create", use_multipart=False)',
@@ -145,5 +161,14 @@ STORE = (
         new="            pass",
         breaks="A file outside of a table in a folder is read for its part, or deleted.",
         caught_by=("tests/unit/store/test_links.py",),
+    ),
+    Mutation(
+        name="a probe that slept blames the store",
+        file="include/firnline/store/probe.py",
+        old="    if clock.elapsed_ms() - began > _LIVES_MS:\n",
+        new="    if clock.elapsed_ms() < began:\n",
+        breaks="An operator is told to use another store, although a sweep deleted the probe.",
+        caught_by=("tests/unit/store/test_probe.py",),
+        unit=True,
     ),
 )

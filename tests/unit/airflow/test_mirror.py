@@ -10,10 +10,12 @@ from airflow.sdk import DAG
 from airflow.sdk.exceptions import AirflowException, AirflowSkipException, DownstreamTasksSkipped
 
 from firnline.airflow import mirror
+from firnline.airflow import tasks as airflow_tasks
 from firnline.airflow.dags import operation_dag, plan_then_run
 from firnline.airflow.mirror import PublishMirror
 from firnline.airflow.tables import OneTable, TableOfRun, asset_of
 from firnline.airflow.works import RebuildWork, TtlWork
+from firnline.commit.base import take_base
 from firnline.errors import StoreUnavailableError
 from firnline.log.txn_file import RunIdentity
 from firnline.mirror.delta.head import read_head
@@ -152,3 +154,64 @@ def test_a_run_of_a_dag_for_all_tables_skips_the_task_for_a_table_without_a_mirr
 
 def test_the_fleet_has_no_task_of_its_own_for_mirrors() -> None:
     assert load_dags(("t",), ", mirror: [delta]")[FLEET].task_ids == ["plan"]
+
+
+class HalfDone(TtlWork):
+    """Commits, and fails then."""
+
+    def __init__(self, error: Exception) -> None:
+        self.error = error
+
+    def run(self, table: Table, options: Any, run: Any, on_progress: Any) -> Any:
+        super().run(table, options, run, on_progress)
+        raise self.error
+
+
+NO_ANSWER = StoreUnavailableError("no answer", next_step="try again")
+
+
+def fail(settings: TableSettings, work: TtlWork) -> None:
+    with operation_dag(work, OneTable(settings), doc="", title="t"):
+        _, run = plan_then_run(work, OneTable(settings))
+    with pytest.raises(AirflowException, match=r"^no answer; try again$"):
+        run.execute(run_context(work, run_type="scheduled", plan={"seq": newest(settings)}))
+
+
+def newest(settings: TableSettings) -> int:
+    return take_base(open_table(settings)).seq
+
+
+def test_a_task_that_fails_half_way_publishes_what_it_has_committed(
+    table: Table, settings: TableSettings
+) -> None:
+    """The task of the mirrors does not run after it."""
+    publish(settings).execute(run_context(TTL, run_type="scheduled"))
+    before = newest(settings)
+    assert shown(table) == before
+    fail(settings, HalfDone(NO_ANSWER))
+    assert shown(table) == newest(settings) == before + 1
+
+
+def test_a_task_that_fails_before_it_commits_publishes_nothing(
+    table: Table, settings: TableSettings
+) -> None:
+    class Broken(HalfDone):
+        def run(self, table: Table, options: Any, run: Any, on_progress: Any) -> Any:
+            raise self.error
+
+    fail(settings, Broken(NO_ANSWER))
+    assert shown(table) is None
+
+
+def test_a_publication_that_fails_leaves_a_failed_task_its_own_error(
+    table: Table,
+    settings: TableSettings,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    def silent(*_: Any) -> Any:
+        raise StoreUnavailableError("nor here", next_step="wait")
+
+    monkeypatch.setattr(airflow_tasks, "publish", silent)
+    fail(settings, HalfDone(NO_ANSWER))
+    assert "the next publication shows what this run has committed" in caplog.text

@@ -7,16 +7,25 @@ from typing import Any
 
 import msgspec
 import pytest
-from airflow.sdk.exceptions import AirflowFailException
+from airflow.sdk.exceptions import AirflowException, AirflowFailException
 
+from firnline.airflow.runs import run_identity
 from firnline.airflow.submit import OPTIONS_VARIABLE, SubmitJob
 from firnline.airflow.tables import OneTable
 from firnline.airflow.work import SparkWork
+from firnline.commit.base import take_base
 from firnline.errors import UsageError
+from firnline.log.txn_file import RunIdentity
+from firnline.mirror.delta.head import read_head
+from firnline.operations.drop.run import run_drop
+from firnline.operations.options import DropOptions
+from firnline.operations.properties.run import run_apply
 from firnline.operations.registry import ERASE
 from firnline.settings.load import TableSettings
+from firnline.table import open_table
+from tests.dags.filled import PARTITIONS, fill
 from tests.support.airflow_context import run_context
-from tests.support.tables import one
+from tests.support.tables import loaded, one
 from tests.unit.airflow.test_submit import connect, submit_does
 
 KEY = "somebody@example.com"
@@ -105,3 +114,23 @@ def test_what_nobody_may_read_is_not_sent_to_a_driver_elsewhere(
         "to do would stand in argument lists; name a file of keys"
     )
     assert not (cluster / "args").exists()
+
+
+def test_a_job_that_fails_half_way_is_in_the_mirror_as_far_as_it_came(cluster: Path) -> None:
+    """The task of the mirrors does not run after it."""
+    place = f"root: 'file://{cluster}/t', mirror: [delta], spark: {{conn_id: cluster}}"
+    settings = loaded(cluster, f"tables: {{t: {{{place}}}}}").table("t")
+    table = open_table(settings)
+    fill(table, 2)
+    run_apply(table, RunIdentity(run_id="by hand"))
+    work = Keyed()
+    context = run_context(work, plan={"seq": take_base(table).seq})
+    drop = DropOptions(partitions=(PARTITIONS[0],))
+    assert run_drop(table, drop, run_identity(context)).transaction is not None
+    submit_does(cluster, "exit 1")
+    task = SubmitJob(task_id="erase", work=work, table=OneTable(settings), jobs=cluster)
+    with pytest.raises(AirflowException):
+        task.execute(context)
+    head = read_head(table.store, table.paths)
+    assert head is not None
+    assert head.position.seq == take_base(table).seq

@@ -13,7 +13,10 @@ from firnline.airflow.approvals import Approve
 from firnline.airflow.sweep import ApprovedSweep, PlanSweep, SweepWork
 from firnline.airflow.tables import OneTable
 from firnline.airflow.tasks import RunInTask
+from firnline.commit.base import take_base
+from firnline.commit.transaction import Change, commit
 from firnline.errors import UsageError
+from firnline.log.txn_file import Counts, RunIdentity
 from firnline.settings.load import TableSettings
 from firnline.table import Table, open_table
 from tests.dags.filled import fill
@@ -34,6 +37,7 @@ def settings(tmp_path: Path) -> TableSettings:
 def table(settings: TableSettings) -> Table:
     table = open_table(settings)
     fill(table, 1)
+    commit_days_ago(table, 5)  # what is older is an orphan at once
     return table
 
 
@@ -48,6 +52,15 @@ def leave(table: Table, count: int) -> list[str]:
         os.utime(file, (now / 1000 - 10 * DAY,) * 2)
         keys.append(key)
     return sorted(keys)
+
+
+def commit_days_ago(table: Table, days: int) -> None:
+    """One transaction, made so long ago."""
+    change = Change(op="analyze", replaces=(), adds=(), counts=Counts())
+    made = commit(table, take_base(table), change, RunIdentity(run_id="r"))
+    then = table.clock.now_ms() / 1000 - days * DAY
+    for key in (table.paths.txn(made.header.seq), made.header.log):
+        os.utime(Path(table.settings.root.removeprefix("file://")).parent / key, (then,) * 2)
 
 
 def plan(settings: TableSettings, context: Any) -> dict[str, Any]:
@@ -123,6 +136,21 @@ def test_a_person_s_run_only_lists_and_the_clock_s_asks(
     assert list(skipped.value.tasks) == ["approve"]
     assert context["ti"].pushed["return_value"]["orphans_asked"] == 1
     assert context["ti"].pushed["said"] == "dry run, nothing deleted: 1 orphan (4 B)"
+
+
+def test_what_a_process_that_slept_may_name_is_marked_for_a_later_sweep_without_a_question(
+    settings: TableSettings,
+) -> None:
+    table = open_table(settings)
+    fill(table, 1)
+    leave(table, 3)
+    with pytest.raises(DownstreamTasksSkipped):
+        plan(settings, run_context(SWEEP))
+    assert take_base(table).seq == 0, "a person's run only lists"
+    with pytest.raises(DownstreamTasksSkipped):
+        plan(settings, run_context(SWEEP, ACT))
+    base = take_base(table)
+    assert (base.seq, base.snapshot.fence.seq) == (1, 0)
 
 
 def test_nobody_is_asked_when_there_is_no_orphan(table: Table, settings: TableSettings) -> None:

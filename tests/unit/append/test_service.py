@@ -5,8 +5,10 @@ from __future__ import annotations
 import datetime
 import os
 import threading
+from collections.abc import Callable, Iterator
 from concurrent.futures import wait
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +17,7 @@ import pytest
 
 from firnline.append.append import Appender as OneAppend
 from firnline.append.buffer import Buffer
-from firnline.append.intake import RowValidator
+from firnline.append.intake import RowValidator, take_rows
 from firnline.append.service import Appender
 from firnline.commit.base import take_base
 from firnline.commit.transaction import Change, commit
@@ -202,6 +204,168 @@ def test_when_too_many_buffers_are_under_way_an_append_is_refused_or_waits() -> 
     assert sum(m.n or 0 for m in read_snapshot(table.store, table.paths).live.values()) == 3
 
 
+class Held(Broken):
+    """A store that keeps threads named ``held`` waiting at their listings."""
+
+    def __init__(self, store: Store) -> None:
+        super().__init__(store)
+        self.opened = threading.Event()
+        self.reached = threading.Event()
+
+    def list(self, *where: Any) -> Any:
+        if threading.current_thread().name == "held":
+            self.reached.set()
+            assert self.opened.wait(WAIT)
+        return self._store.list(*where)
+
+
+@pytest.fixture
+def held() -> Iterator[tuple[Table, Held]]:
+    """A table whose store holds a thread, until the test ends at the latest."""
+    table = make()
+    store = Held(table.store)
+    yield replace(table, store=store), store
+    store.opened.set()
+
+
+def in_thread(act: Callable[[], Any], name: str) -> tuple[threading.Thread, list[Any]]:
+    """Do something in a thread; what it returned or raised is in the list once it has ended."""
+    outcome: list[Any] = []
+
+    def run() -> None:
+        try:
+            outcome.append(act())
+        except FirnlineError as error:
+            outcome.append(error)
+
+    thread = threading.Thread(target=run, name=name)
+    thread.start()
+    return thread, outcome
+
+
+def test_a_call_whose_columns_are_known_waits_for_no_request_of_another(
+    held: tuple[Table, Held],
+) -> None:
+    table, store = held
+    appender = quiet(table, max_wait_ms=0)
+    first = appender.append({"n": 1})
+    slow, outcome = in_thread(lambda: appender.append({"n": 2, "new": 1}), "held")
+    assert store.reached.wait(WAIT)
+    others = [appender.append(rows) for rows in ({"n": 3}, pa.table({"n": [4]}))]
+    assert slow.is_alive()
+    store.opened.set()
+    slow.join(WAIT)
+    (ack,) = outcome
+    appender.close()
+    assert {first, *others, ack} == {first}
+    assert first.result(0).rows == 4
+    assert read_snapshot(table.store, table.paths).schema == {"n": "BIGINT", "new": "BIGINT"}
+
+
+def test_a_call_that_needs_what_another_reads_waits_no_longer_than_for_room(
+    held: tuple[Table, Held],
+) -> None:
+    table, store = held
+    appender = quiet(table, max_wait_ms=0)
+    slow, outcome = in_thread(lambda: appender.append({"n": 1}), "held")
+    assert store.reached.wait(WAIT)
+    with pytest.raises(AppenderFullError, match="another call reads the columns of table t"):
+        appender.append({"n": 2})
+    store.opened.set()
+    slow.join(WAIT)
+    appender.append({"n": 3})
+    appender.close()
+    assert outcome[0].result(0).rows == 2
+
+
+def test_calls_that_need_the_same_columns_read_them_once(held: tuple[Table, Held]) -> None:
+    table, store = held
+    with quiet(make()) as alone:
+        before = alone._table.store.counters.as_dict()
+        alone.append({"n": 1})
+        alone.append({"n": 1, "new": 1})
+        once = alone._table.store.counters.list - before["list"]
+    appender = quiet(table)
+    for rows in ({"n": 1}, {"n": 1, "new": 1}):
+        store.opened.clear()
+        store.reached.clear()
+        slow, _ = in_thread(partial(appender.append, rows), "held")
+        assert store.reached.wait(WAIT)
+        waiting = [in_thread(partial(appender.append, rows), "waits")[0] for _ in range(3)]
+        store.opened.set()
+        for thread in (slow, *waiting):
+            thread.join(WAIT)
+    assert table.store.counters.list == once
+    (result,) = appender.flush()
+    assert result.rows == 8
+    appender.close()
+
+
+def test_rows_are_not_taken_by_an_appender_that_was_closed_while_their_columns_were_read(
+    held: tuple[Table, Held],
+) -> None:
+    table, store = held
+    appender = quiet(table)
+    slow, outcome = in_thread(lambda: appender.append({"n": 1}), "held")
+    assert store.reached.wait(WAIT)
+    appender.close()
+    store.opened.set()
+    slow.join(WAIT)
+    assert isinstance(outcome[0], UsageError)
+    assert not keys(table, "_log")
+
+
+def test_a_failed_reading_is_the_error_of_its_call_and_the_next_one_reads_again() -> None:
+    table = make()
+    appender = quiet(table)
+    breakable(table).before["list"] = down()
+    with pytest.raises(StoreUnavailableError):
+        appender.append({"n": 1})
+    breakable(table).before.clear()
+    appender.append({"n": 2})
+    assert [result.rows for result in appender.flush()] == [1]
+    appender.close()
+
+
+def test_a_stream_that_waits_for_its_rows_holds_nobody_up() -> None:
+    table = make()
+    more, asked = threading.Event(), threading.Event()
+
+    def stream() -> Iterator[pa.RecordBatch]:
+        yield pa.record_batch({"n": [1]})
+        asked.set()
+        assert more.wait(WAIT)
+        yield pa.record_batch({"n": [2]})
+
+    with quiet(table, max_wait_ms=0) as appender:
+        slow, outcome = in_thread(lambda: appender.append(stream()), "stream")
+        assert asked.wait(WAIT)
+        assert [r.rows for r in (appender.append({"n": 3}), appender.flush())[1]] == [1]
+        more.set()
+        slow.join(WAIT)
+    assert outcome[0].result(0).rows == 2
+
+
+def test_a_stream_is_read_only_if_there_is_room_and_then_it_is_taken() -> None:
+    table, gate = gated()
+    appender = quiet(table, max_rows=1, max_frozen=1, max_wait_ms=0)
+    appender.append({"n": 1})
+    assert gate.reached.wait(WAIT)
+
+    def filled() -> Iterator[pa.RecordBatch]:
+        appender.append({"n": 2})  # the last place goes to another call meanwhile
+        yield pa.record_batch({"n": [3]})
+
+    taken = appender.append(filled())
+    untouched = iter([pa.record_batch({"n": [4]})])
+    with pytest.raises(AppenderFullError):
+        appender.append(untouched)
+    assert next(untouched).num_rows == 1
+    gate.opened.set()
+    appender.close()
+    assert taken.result(0).rows == 2
+
+
 def test_a_failed_flush_is_told_to_its_futures_and_to_the_next_call_once(tmp_path: Path) -> None:
     table = make()
     appender = quiet(table)
@@ -283,7 +447,12 @@ def test_rows_that_wait_while_their_column_becomes_wider_stand_in_nobody_s_way()
     waiting.add_table(pa.table({"n": pa.array([1], pa.int32())}), {"n": "INTEGER"})
     writer = OneAppend(table, known_schema={"n": "BIGINT"})
     validator = RowValidator(writer, lambda: [waiting.columns])
-    validator.look([{"n": 2**40}])(waiting)
+    rows = take_rows([{"n": 2**40}])
+    assert validator.look(rows) is None
+    validator.read(rows)()
+    put = validator.look(rows)
+    assert put is not None
+    put(waiting)
     batches = [batch for rows in waiting.freeze() for batch in rows.to_batches()]
     written = OneAppend(table, known_schema={"n": "BIGINT"}).append(batches)
     assert written.rows == 2

@@ -300,6 +300,13 @@ def test_a_delete_is_needed_by_every_part_that_it_hides_rows_of_and_that_can_be_
     assert not delete_is_over(state, ROWS, LATE, purged), "one that slept may land still"
 
 
+def test_a_delete_is_as_old_as_the_log_files_that_carry_it_whatever_its_own_time_says() -> None:
+    behind = msgspec.structs.replace(ROWS, t=1)
+    state = built(behind, parts=[])
+    assert delete_is_over(state, behind, LATE, 20, fence=PASSED)
+    assert not delete_is_over(state, behind, 19, 20, fence=PASSED)
+
+
 @pytest.mark.long
 def test_a_fold_carries_deletes_and_changes_of_the_columns_as_long_as_a_part_needs_them() -> None:
     """Years later: else deleted rows would be back, and the new column empty."""

@@ -13,8 +13,9 @@ from firnline.commit.transaction import commit
 from firnline.errors import CommitExpiredError, CommitUnknownError
 from firnline.log import txn_file
 from firnline.operations.cleanup.plan import TXN_KEPT
-from firnline.operations.options import SweepOptions
+from firnline.operations.options import SweepOptions, VerifyOptions
 from firnline.operations.sweep.run import plan_and_mark, preview
+from firnline.operations.verify.run import run_verify
 from firnline.properties.in_force import waits
 from firnline.state.snapshot import read_snapshot
 from firnline.store.create import Attempt
@@ -180,6 +181,9 @@ def test_an_append_that_slept_until_its_parts_were_swept_breaks_no_reader(clock:
     state = read_snapshot(world.store, world.table.paths)
     assert len(state.behind) == 1
     assert sorted(ids_of(world)) == list(range(6)), "it counts for nobody"
+    findings = run_verify(world.table, VerifyOptions()).findings
+    assert [f.object for f in findings if f.kind == "log-behind-fence"] == [*state.behind]
+    assert {f.severity for f in findings} == {"note"}
     assert state.live.keys() <= world.store.objects.keys()
     world.clock.advance(2 * DAY)
     do_nothing(world)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -10,7 +10,7 @@ import msgspec
 import pytest
 
 from firnline.commit.base import publish, take_base
-from firnline.commit.transaction import Change, Repaired, commit
+from firnline.commit.transaction import Change, Repaired, commit, commit_whole
 from firnline.errors import (
     CommitConflictError,
     CommitExpiredError,
@@ -313,6 +313,36 @@ def test_a_committer_that_slept_between_two_puts_of_its_commit_does_not_send_the
     assert store.lost == [world.table.paths.txn(1)]
     assert take_base(world.table).seq == 0
     check(world, 10)
+
+
+def whole_log(world: World) -> tuple[txn_file.TxnHeader, bytes]:
+    """The transaction that a merge of a twin of this world makes."""
+    twin = make_world()
+    twin.clock.now, twin.ids.count = world.clock.now, world.ids.count
+    do_merge(twin, put_append(twin))
+    key = twin.table.paths.txn(1)
+    return txn_file.decode(key, twin.store.objects[key][0], twin.table.paths)
+
+
+def test_what_replaces_the_whole_log_is_not_committed_later_than_commit_ttl_after_its_reading() -> (
+    None
+):
+    world = make_world()
+    header, log_file = whole_log(world)
+    began = world.clock.elapsed
+    world.clock.advance(world.settings.commit_ttl + 1)
+    with pytest.raises(CommitExpiredError, match=r"this merge read the table .* longer than"):
+        commit_whole(world.table, header, log_file, began)
+    assert not world.store.objects
+
+
+def test_what_replaces_the_whole_log_is_committed_and_published_within_commit_ttl() -> None:
+    world = make_world()
+    header, log_file = whole_log(world)
+    began = world.clock.elapsed
+    world.clock.advance(world.settings.commit_ttl)
+    assert commit_whole(world.table, header, log_file, began)
+    assert sorted(world.store.objects) == [header.log, world.table.paths.txn(1)]
 
 
 def test_a_put_that_never_arrived_is_sent_again_as_long_as_there_is_time() -> None:
@@ -638,7 +668,7 @@ def test_a_reader_survives_clean_up_between_its_listing_and_its_fetches() -> Non
     old = [k for k in world.store.objects if "_host-" in k]
 
     class CleansUp(FaultyStore):
-        def get_many(self, keys: Sequence[str]) -> Iterator[tuple[str, bytes | None]]:
+        def get_many(self, keys: Collection[str]) -> Iterator[tuple[str, bytes | None]]:
             for key in old:
                 world.store.objects.pop(key, None)
             yield from self.inner.get_many(keys)

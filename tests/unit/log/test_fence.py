@@ -2,10 +2,25 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
+import msgspec
 import pytest
 
+from firnline.commit.append_log import LONGEST_MS
+from firnline.commit.checkpoint import head_of
+from firnline.log.checkpoint import decode, encode
 from firnline.log.erases import EraseLink, erase_record
-from firnline.log.fence import NO_FENCE, Fence, behind, fence_of, fence_record, raised
+from firnline.log.fence import (
+    FIRST_MS,
+    NO_FENCE,
+    Fence,
+    behind,
+    covers_what_came_back,
+    fence_of,
+    fence_record,
+    raised,
+)
 from firnline.log.reader import LogObject, LogRead
 from firnline.log.records import LogContent, LogTombstone, Marker, TxnMark
 from firnline.log.superseded import without_superseded
@@ -65,6 +80,16 @@ def test_one_that_was_folded_counts_through_the_transaction_that_folded_it() -> 
     assert behind(log) == frozenset()
 
 
+def test_a_part_that_only_folded_log_files_list_alive_is_dead() -> None:
+    """Who folded it has carried what lives: a log file that comes back brings nothing along."""
+    back, stays = append(11, 2), append(12, 3)
+    key, content = transaction(5, 20, folds=(back[0], stays[0]))
+    content = msgspec.structs.replace(content, markers=stays[1].markers)
+    state = build(PATHS, read(back, stays, (key, content)))
+    assert state.live.keys() == {m.p for m in stays[1].markers}
+    assert state.parts.keys() > state.live.keys()
+
+
 def test_a_transactions_log_file_that_comes_back_is_in_no_standing_list() -> None:
     back, stands = transaction(2, 12), transaction(3, 13)
     log = read(back, stands, transaction(5, 20, standing=(3,)))
@@ -74,6 +99,16 @@ def test_a_transactions_log_file_that_comes_back_is_in_no_standing_list() -> Non
     assert behind(mentioned) == frozenset(), "its tombstone is enough"
     unknown = read(back, stands, transaction(5, 20, standing=None))
     assert behind(unknown) == frozenset(), "an older version does not say what stands"
+
+
+def test_a_checkpoint_that_covers_a_log_file_which_came_back_is_done_without() -> None:
+    back, stands, newest = transaction(2, 12), transaction(3, 13), transaction(5, 20, standing=(3,))
+    log = read(back, stands, newest)
+    state = build(PATHS, read(stands, newest))
+    made = decode("t/_ckpt/x", encode(head_of(state), state.parts.values(), PATHS), PATHS)
+    for covered, away in ((stands[0], False), (back[0], True)):
+        known = replace(made, covered=frozenset({covered}))
+        assert covers_what_came_back(replace(log, checkpoint=known)) is away
 
 
 def test_a_fold_keeps_the_highest_fence_alone() -> None:
@@ -88,18 +123,18 @@ def test_a_fold_keeps_the_highest_fence_alone() -> None:
 
 
 @pytest.mark.parametrize(
-    ("before_ms", "least", "fence"),
+    ("listed_ms", "least", "fence"),
     [
-        (100, None, Fence(1, 5)),  # nothing is older than that
-        (101, None, Fence(2, 12)),
-        (301, None, Fence(4, 14)),
-        (301, 4, Fence(4, 14)),
-        (301, 3, Fence(3, 13)),  # an append stays unfolded that read 3
-        (301, 1, Fence(1, 5)),
+        (150, None, Fence(1, 5)),  # nothing is older than that
+        (151, None, Fence(2, 12)),
+        (351, None, Fence(4, 14)),
+        (351, 4, Fence(4, 14)),
+        (351, 3, Fence(3, 13)),  # an append stays unfolded that read 3
+        (351, 1, Fence(1, 5)),
     ],
 )
 def test_a_transaction_raises_the_fence_to_the_newest_that_all_work_under_way_has_seen(
-    before_ms: int, least: int | None, fence: Fence
+    listed_ms: int, least: int | None, fence: Fence
 ) -> None:
     listing = {
         txn_key(seq, 10 + seq): LogObject(PATHS.parse_log(txn_key(seq, 10 + seq)), 1, modified)
@@ -107,4 +142,12 @@ def test_a_transaction_raises_the_fence_to_the_newest_that_all_work_under_way_ha
     }
     appended = PATHS.append_log(1, f"w-{TXN}1")
     listing[appended] = LogObject(PATHS.parse_log(appended), 1, 1)
-    assert raised(Fence(1, 5), listing, before_ms, least) == fence
+    assert raised(Fence(1, 5), listing, listed_ms, 50, least) == fence
+
+
+def test_the_first_fence_waits_for_appends_that_have_read_no_times_of_the_table() -> None:
+    key = txn_key(1, 10)
+    listing = {key: LogObject(PATHS.parse_log(key), 1, 100)}
+    assert raised(NO_FENCE, listing, 100 + FIRST_MS, 50) == NO_FENCE
+    assert raised(NO_FENCE, listing, 101 + FIRST_MS, 50) == Fence(1, 10)
+    assert LONGEST_MS < FIRST_MS

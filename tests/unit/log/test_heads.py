@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from functools import partial
+from typing import Any
 
 import pytest
 
@@ -14,7 +16,7 @@ from firnline.log.records import LogContent, LogTombstone, Marker
 from tests.support.beside import Beside
 from tests.support.cleanups import GRACE, clean_up
 from tests.support.log_tables import SCHEMA, do_merge, put_append, snapshot
-from tests.support.world import FaultyStore, World, make_world
+from tests.support.world import FaultyStore, MemoryStore, World, make_world
 
 
 def requests(world: World) -> int:
@@ -138,3 +140,31 @@ def test_a_log_file_that_speaks_of_another_place_is_named(ours: bool) -> None:
     world.store.put_new(key, codec.encode(content))
     with pytest.raises(ForeignPathError, match=f"of log file {key} points to 'elsewhere/"):
         read_schemas(world.store, paths)
+
+
+class Cut:
+    """A store behind a cache that keeps no more than some bytes of each object."""
+
+    def __init__(self, store: MemoryStore, kept: int) -> None:
+        self.store, self.kept = store, kept
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.store, name)
+
+    def get_heads(self, keys: Sequence[str], length: int) -> Iterator[tuple[str, bytes | None]]:
+        yield from self.store.get_heads(keys, min(length, self.kept))
+
+    def get_range(self, key: str, start: int, length: int) -> bytes:
+        return self.store.get_range(key, start, max(0, min(length, self.kept - start)))
+
+
+@pytest.mark.parametrize("folded", [False, True])
+@pytest.mark.parametrize("kept", [0, 5, 60])
+def test_a_log_file_that_is_shorter_than_its_listing_says_is_named(kept: int, folded: bool) -> None:
+    """And nobody asks for bytes behind its end for ever."""
+    world = make_world()
+    keys = put_append(world)
+    if folded:
+        do_merge(world, keys)
+    with pytest.raises(LogCorruptError, match=f"bytes in the listing and {kept} when read"):
+        read_schemas(Cut(world.store, kept), world.table.paths, {})

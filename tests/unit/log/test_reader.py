@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
 from firnline.commit.base import take_base
 from firnline.commit.transaction import commit
-from firnline.errors import LogLostError
+from firnline.errors import LogCorruptError, LogLostError
 from firnline.log.reader import read_log
 from firnline.state.snapshot import read_snapshot
+from firnline.state.survey import survey_log, survey_transactions
 from tests.support.histories import RUN
 from tests.support.log_tables import do_merge, merge_change, put_append, snapshot
 from tests.support.paged import Paged
-from tests.support.world import make_world
+from tests.support.world import MemoryStore, make_world
 
 
 class Torn:
@@ -76,3 +79,69 @@ def test_a_log_file_that_a_client_of_version_1_folded_and_deleted_is_looked_for_
     with pytest.raises(LogLostError, match="that of transaction 1 is gone"):
         snapshot(world)
     assert world.store.counters.list == before + 4
+
+
+class Stale:
+    """A store behind a cache, which answers with other bytes than the store has."""
+
+    def __init__(self, store: MemoryStore, change: Callable[[bytes], bytes]) -> None:
+        self.store, self.change = store, change
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.store, name)
+
+    def get_many(self, keys: Collection[str]) -> Iterator[tuple[str, bytes | None]]:
+        for key, data in self.store.get_many(keys):
+            assert data is not None
+            yield key, self.change(data)
+
+
+def without_last_line(data: bytes) -> bytes:
+    return data[: data.rstrip(b"\n").rindex(b"\n")]
+
+
+@pytest.mark.parametrize("change", [without_last_line, lambda data: data + b"\n"])
+def test_a_log_file_is_as_long_as_its_listing_says(change: Callable[[bytes], bytes]) -> None:
+    """Without its last part it is a log file, too."""
+    world = make_world()
+    put_append(world, "d=1", "d=2")
+    assert len(snapshot(world).live) == 2
+    (key,) = snapshot(world).listing
+    store, paths = Stale(world.store, change), world.table.paths
+    with pytest.raises(LogCorruptError, match="bytes in the listing and") as raised:
+        read_snapshot(store, paths)
+    assert key in raised.value.message
+    assert "cache or proxy" in raised.value.next_step
+    (broken,) = survey_log(store, paths).broken.items()
+    assert broken[0] == key
+    assert broken[1].message == raised.value.message
+
+
+class Asked(Stale):
+    """Notes which keys it is asked for, with their sizes."""
+
+    def __init__(self, store: MemoryStore) -> None:
+        super().__init__(store, lambda data: data)
+        self.sizes: dict[str, int] = {}
+
+    def get_many(self, keys: Collection[str]) -> Iterator[tuple[str, bytes | None]]:
+        assert isinstance(keys, Mapping)
+        self.sizes |= keys
+        return super().get_many(keys)
+
+
+def test_whoever_reads_a_log_says_how_large_its_files_are() -> None:
+    """So that no more of them are held in memory than is allowed (``store.transfer.Held``)."""
+    world = make_world()
+    do_merge(world, put_append(world, "d=1", "d=2"))
+    paths = world.table.paths
+    reads: list[Callable[[Asked], object]] = [
+        lambda store: read_snapshot(store, paths, everything=True),
+        lambda store: survey_log(store, paths),
+        lambda store: survey_transactions(store, paths),
+    ]
+    for read in reads:
+        store = Asked(world.store)
+        read(store)
+        assert store.sizes
+        assert store.sizes == {key: len(world.store.objects[key][0]) for key in store.sizes}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -16,6 +17,7 @@ from firnline.errors import (
     MirrorRefusedError,
     NotMirroredError,
     OutcomeUnknownError,
+    StoreError,
     UsageError,
 )
 from firnline.log.records import Delete
@@ -23,15 +25,17 @@ from firnline.log.schema_changes import Evolved, record
 from firnline.log.txn_file import Counts
 from firnline.mirror.delta import head
 from firnline.mirror.delta.publish import publish
+from firnline.mirror.published import Published
 from firnline.operations.mirror.check import MirrorDiffersError, refuse_differences, run_check
 from firnline.operations.mirror.run import run_mirror
 from firnline.operations.options import MirrorOptions
 from firnline.predicate.sql import parse_sql
 from firnline.predicate.tree import to_json
+from firnline.store.base import Deleted
 from tests.support.cleanups import GRACE
 from tests.support.log_tables import SCHEMA, do_merge, put_append, snapshot
 from tests.support.mirrors import RUN, mirrored_world, states, versions
-from tests.support.world import Crashed, Fault, FaultyStore, World, make_world
+from tests.support.world import Asleep, Crashed, Fault, FaultyStore, MemoryStore, World, make_world
 
 
 def live(world: World) -> set[str]:
@@ -339,3 +343,90 @@ def test_a_check_names_what_differs() -> None:
     assert (found.missing, found.dead_keys, found.columns_differ) == (2, tuple(keys), True)
     with pytest.raises(MirrorDiffersError, match="2 live parts are missing, 1 part is shown"):
         refuse_differences(found)
+
+
+# --- a process that sleeps right before its put ---------------------------------------------------
+
+
+def publish_asleep(world: World, meanwhile: Callable[[], None]) -> Published:
+    """Publish by a process that stops before it puts its first version."""
+    store = Asleep(world.store, at="put t/_delta_log/", meanwhile=meanwhile)
+    done = publish(replace(world.table, store=store))
+    assert store.slept == 1
+    return done
+
+
+def numbers(world: World) -> list[int]:
+    return [
+        version.number for version in head.list_versions(world.store, world.table.paths).versions
+    ]
+
+
+def test_a_state_of_long_ago_that_was_put_all_the_same_is_followed_by_the_newest_at_once() -> None:
+    world = mirrored_world()
+    put_append(world)
+    publish(world.table)
+    put_append(world)
+
+    def sleeps() -> None:
+        world.clock.advance(2 * GRACE)
+        put_append(world)
+
+    done = publish_asleep(world, sleeps)
+    assert (done.version, done.written, done.lost_races) == (2, True, 1)
+    assert states(world)[-1] == live(world)
+    assert numbers(world) == [0, 1, 2]
+
+
+def test_a_version_whose_number_was_used_and_deleted_meanwhile_goes_again() -> None:
+    """It lies behind a checkpoint, and would state bounds that an erase has taken away."""
+    world = mirrored_world()
+    put_append(world)
+    publish(world.table)
+    put_append(world)
+
+    def sleeps() -> None:
+        for _ in range(3):
+            put_append(world)
+            publish(world.table)
+        world.clock.advance(2 * GRACE)
+        for number in range(3):
+            del world.store.objects[world.table.paths.delta_version(number)]
+
+    publish_asleep(world, sleeps)
+    assert numbers(world) == [3]
+
+
+def test_a_version_of_a_mirror_that_was_begun_anew_leaves_no_gap() -> None:
+    world = mirrored_world()
+    for _ in range(3):
+        put_append(world)
+        publish(world.table)
+    put_append(world)
+
+    def sleeps() -> None:
+        world.clock.advance(2 * GRACE)
+        for key in [k for k in world.store.objects if k.startswith("t/_delta_log/")]:
+            del world.store.objects[key]
+        publish(world.table)
+
+    publish_asleep(world, sleeps)
+    assert numbers(world) == [0]
+    assert states(world)[-1] == live(world)
+
+
+def test_a_stray_version_that_cannot_be_deleted_is_an_error_that_names_it() -> None:
+    world = mirrored_world()
+    store = Refusing(world.clock)
+    for number in (1, 5):
+        store.put_new(world.table.paths.delta_version(number), b"{}")
+    with pytest.raises(StoreError, match=r"0005\.json, which was written too late, could not be"):
+        head.withdraw_stray(store, world.table.paths, 5)
+
+
+class Refusing(MemoryStore):
+    """Deletes nothing."""
+
+    def delete_many(self, keys: Iterable[str]) -> Iterator[Deleted]:
+        for key in keys:
+            yield Deleted(key, StoreError("denied", next_step="ask"))

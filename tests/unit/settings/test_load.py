@@ -7,8 +7,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from pydantic import ValidationError
 
 from firnline.errors import SettingsError, UsageError
+from firnline.operations.dag_ids import dag_id, parse_dag_id
+from firnline.operations.registry import OPERATIONS
 from firnline.settings.load import (
     MergeSettings,
     find_table,
@@ -16,6 +19,7 @@ from firnline.settings.load import (
     settings_for_root,
     settings_path,
 )
+from firnline.settings.model import TableSettings
 from tests.support.calls import calls_of
 from tests.support.tables import loaded, mistakes
 
@@ -186,6 +190,44 @@ def test_any_root_can_be_a_table_without_a_file() -> None:
     assert settings_for_root("file:///data/my table/").name == "my-table"
     assert settings_for_root("s3://b/x/flights").root == "s3://b/x/flights"
     assert settings_for_root("memory://scratch").merge == MergeSettings()
+
+
+@pytest.mark.parametrize(
+    ("end", "name"),
+    [("-rf", "rf"), (".hidden", "hidden"), ("a..b", "a..b"), ("--", "table"), ("ä", "table")],
+)
+def test_the_name_of_a_table_by_its_root_is_one_that_a_settings_file_may_have(
+    end: str, name: str
+) -> None:
+    assert settings_for_root(f"memory://x/{end}").name == name
+
+
+@pytest.mark.parametrize("name", [".", "..", "-rf", "--yes", "-", ".hidden", "a/b", "a b", "", "ä"])
+def test_a_name_that_is_an_option_a_folder_or_hidden_is_refused(name: str, tmp_path: Path) -> None:
+    path = tmp_path / "tables.yaml"
+    path.write_text(json.dumps({"tables": {name: {"root": "memory://x"}}}))
+    with pytest.raises(SettingsError) as raised:
+        load_settings(path)
+    assert (
+        f"tables.{name}: is not a table name; use letters, digits, '.', '_' and '-', at most 200 "
+        "of them, with a letter, a digit or '_' in front"
+    ) in str(raised.value)
+    with pytest.raises(ValidationError, match="name"):
+        TableSettings.model_validate({"name": name, "root": "memory://x"})
+
+
+@pytest.mark.parametrize("name", ["a", "7", "_a", "a-b", "a.b", "a..", "x" * 200])
+def test_other_names_are_segments_of_paths_arguments_and_ids_of_dags(
+    name: str, tmp_path: Path
+) -> None:
+    path = tmp_path / "tables.yaml"
+    path.write_text(json.dumps({"tables": {name: {"root": "memory://x"}}}))
+    assert list(load_settings(path).tables) == [name]
+    assert (tmp_path / name).resolve() == tmp_path.resolve() / name
+    for operation in OPERATIONS:
+        parsed = parse_dag_id(dag_id(operation.dag, name))
+        assert parsed is not None
+        assert parsed.table == name
 
 
 @pytest.mark.parametrize("url", ["s3://b", "file://x/y", "ftp://a/b", "s3://k:s3cr3t@b/t", ""])

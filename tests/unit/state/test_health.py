@@ -14,7 +14,7 @@ from firnline.append.append import Appender
 from firnline.commit import checkpoint
 from firnline.commit.base import take_base
 from firnline.commit.transaction import Change, commit
-from firnline.errors import LogCorruptError, LogLostError, UsageError
+from firnline.errors import FindingsError, LogCorruptError, LogLostError, UsageError
 from firnline.log import codec, txn_file
 from firnline.log.records import Marker
 from firnline.log.txn_file import Counts
@@ -62,9 +62,9 @@ def verify(world: World) -> VerifyReport:
     return run_verify(world.table, VerifyOptions())
 
 
-def rebuild(world: World) -> None:
+def rebuild(world: World, *, revive: bool = False) -> None:
     world.clock.advance(1)
-    run_rebuild(world.table, RebuildOptions(), RUN)
+    run_rebuild(world.table, RebuildOptions(revive=revive), RUN)
 
 
 def refused(world: World) -> str:
@@ -315,8 +315,42 @@ def test_the_log_of_a_table_of_appends_alone_that_is_deleted_is_missed_when_its_
         snapshot_at(world.table)  # all of it may belong to an append that is under way
     world.clock.advance(OLD_MS + 1_000)
     assert "older than any append" in str(refused_without_snapshot(world))
-    rebuild(world)
+    with pytest.raises(FindingsError, match="not even a birth record"):
+        rebuild(world)  # nobody knows whether a transaction had removed some of it
+    rebuild(world, revive=True)
     assert read(world) == right
+
+
+def test_a_transaction_that_vanishes_while_the_log_is_judged_is_looked_for_again() -> None:
+    world = filled(2)
+    histories.delete_lazily(world, 3)
+    newest, txn = logs_of(world)[-1], world.table.paths.txn(1)
+    published = world.store.objects.pop(newest)
+
+    class Vanishing(FaultyStore):
+        def get(self, key: str) -> bytes:
+            if key == txn and newest not in world.store.objects:
+                del world.store.objects[txn]
+                world.store.objects[newest] = published  # somebody has published it
+            return super().get(key)
+
+    seen = read_snapshot(Vanishing(world.store), world.table.paths)
+    assert seen.seq == 1
+    assert newest in seen.listing
+
+
+def test_a_log_is_missed_too_where_a_clock_that_was_ahead_has_named_all_parts() -> None:
+    world = table_world()
+    world.clock.now += 90 * OLD_MS
+    for first in (0, 6):
+        append(world, first)
+    world.clock.now -= 90 * OLD_MS
+    for key, (data, modified) in list(world.store.objects.items()):
+        world.store.objects[key] = (data, modified - 90 * OLD_MS)
+    lose_log(world)
+    del world.store.objects[world.table.paths.birth]
+    world.clock.advance(OLD_MS + 1_000)
+    assert "older than any append" in str(refused_without_snapshot(world))
 
 
 def refused_without_snapshot(world: World) -> LogLostError:

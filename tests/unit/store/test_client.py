@@ -18,7 +18,7 @@ from firnline.errors import (
     StoreError,
     UsageError,
 )
-from firnline.store import client
+from firnline.store import client, transfer
 from firnline.store.client import ObjectClient, open_store
 from firnline.store.connect import forget_memory
 from tests.support.store_contract import StoreContract
@@ -112,6 +112,22 @@ def test_reading_many_works_inside_a_running_event_loop(tmp_path: Path) -> None:
         return len(list(store.get_many(keys)))
 
     assert asyncio.run(inside()) == 50
+
+
+@pytest.mark.parametrize("stated", [True, False])
+def test_of_large_objects_few_are_read_ahead(stated: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(transfer, "BYTES_AHEAD", 50)
+    store = open_store("memory://read-ahead/t")
+    sizes = {f"t/{number:02}": 10 for number in range(40)}
+    for key in sizes:
+        store.put_new(key, b"x" * 10)
+    results = store.get_many(sizes if stated else list(sizes))
+    for taken in range(1, 20):
+        assert next(results) == (f"t/{taken - 1:02}", b"x" * 10)
+        # Five are held besides the one that is taken; of unknown sizes eight at first.
+        assert taken <= store.counters.get <= taken + (5 if stated or taken > 3 else 8)
+    assert len(list(results)) == 21
+    forget_memory("read-ahead")
 
 
 def test_a_folder_without_permission_is_named(

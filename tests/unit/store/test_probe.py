@@ -4,7 +4,7 @@ import pytest
 
 from firnline.errors import ObjectExistsError, StoreUnavailableError, StoreUnsafeError
 from firnline.store.probe import probe
-from tests.support.world import CountedIds, MemoryStore, SetClock
+from tests.support.world import Asleep, CountedIds, MemoryStore, SetClock
 
 
 class Overwriting(MemoryStore):
@@ -82,3 +82,16 @@ def test_a_new_store_is_not_taken_for_one_that_is_gone() -> None:
         del store
         with pytest.raises(StoreUnsafeError):
             probe(Overwriting(SetClock()), "t", ids=CountedIds(), clock=SetClock())
+
+
+def test_a_store_is_not_blamed_for_what_a_sweep_deleted_while_the_probe_slept() -> None:
+    store = MemoryStore(SetClock())
+
+    def sleeps() -> None:
+        store.clock.advance(72 * 3_600_000)
+        store.objects.clear()
+
+    asleep = Asleep(store, at="put t/_probe/", skip=1, meanwhile=sleeps)
+    with pytest.raises(StoreUnavailableError, match="while it was used to probe the store"):
+        probe(asleep, "t", ids=CountedIds(), clock=store.clock)
+    assert asleep.slept == 1

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
@@ -9,8 +9,11 @@ import pytest
 from firnline.errors import ScratchFullError, StoreError
 from firnline.store.transfer import (
     BEFORE_THREADS_MS,
+    BYTES_AHEAD,
     CONCURRENCY,
+    FIRST_AHEAD,
     LOOK_AHEAD,
+    Held,
     each,
     each_in_folder,
     to_file,
@@ -84,6 +87,89 @@ def test_nothing_is_fetched_far_ahead_of_the_consumer() -> None:
     assert 10 <= len(started) <= keys.taken <= 10 + LOOK_AHEAD
     results.close()
     assert len(started) <= keys.taken <= 10 + LOOK_AHEAD
+
+
+class Fetched:
+    """Counts the bytes of objects that are fetched, or under way, and not taken."""
+
+    def __init__(self, sizes: Sequence[int]) -> None:
+        self.sizes = {str(number): size for number, size in enumerate(sizes)}
+        self.held = self.most = self.started = 0
+        self.lock = threading.Lock()
+
+    def one(self, key: str) -> int:
+        with self.lock:
+            self.started += 1
+            self.held += self.sizes[key]
+            self.most = max(self.most, self.held)
+        return self.sizes[key]
+
+    def take(self, *, known: bool) -> list[int]:
+        """Take all of them, one after the other."""
+        found = []
+        held = Held[int](self.sizes if known else {}, lambda size: size)
+        for size in each(list(self.sizes), self.one, held=held):
+            found.append(size)
+            with self.lock:
+                self.held -= size
+        return found
+
+
+MANY = [BYTES_AHEAD // 10] * 40
+"""Objects of which ten may be held."""
+
+
+@pytest.mark.parametrize("sizes", [MANY, [*MANY, 0, 1, BYTES_AHEAD, BYTES_AHEAD * 2, *MANY]])
+def test_no_more_bytes_are_held_than_allowed_but_for_one_object(sizes: list[int]) -> None:
+    fetched = Fetched(sizes)
+    assert fetched.take(known=True) == sizes
+    # What is taken counts until the consumer lets go of it.
+    assert fetched.most <= max(BYTES_AHEAD, *sizes) + max(sizes)
+
+
+def test_ten_are_fetched_ahead_where_ten_may_be_held() -> None:
+    fetched = Fetched(MANY)
+    held = Held[int](fetched.sizes, lambda size: size)
+    results = each(list(fetched.sizes), fetched.one, held=held)
+    next(results)
+    results.close()
+    assert held.admits("0") is False
+    assert fetched.started <= 11
+
+
+def test_of_unknown_sizes_as_many_are_held_as_if_all_were_as_large_as_the_largest_so_far() -> None:
+    fetched = Fetched(MANY)
+    assert fetched.take(known=False) == MANY
+    assert fetched.most <= BYTES_AHEAD + MANY[0]
+
+
+def test_until_one_of_unknown_size_is_there_few_are_fetched() -> None:
+    first = threading.Event()
+    fetched = Fetched([1] * 100)
+
+    def one(key: str) -> int:
+        assert first.wait(HUNG_S)
+        return fetched.one(key)
+
+    held = Held[int]({}, lambda size: size)
+    for number in range(FIRST_AHEAD):
+        assert held.admits(str(number))
+        held.add(str(number))
+    assert not held.admits("next")
+    held.remove("0", 1)
+    assert held.admits("next")
+    first.set()
+    assert list(each(list(fetched.sizes), one, held=Held({}, lambda size: size))) == [1] * 100
+
+
+def test_an_object_larger_than_all_that_may_be_held_is_fetched_alone() -> None:
+    held = Held[int]({"large": BYTES_AHEAD + 1, "small": 1}, lambda size: size)
+    assert held.admits("large")
+    held.add("large")
+    assert not held.admits("small")
+    held.remove("large", BYTES_AHEAD + 1)
+    held.add("small")
+    assert not held.admits("large")
 
 
 def test_the_first_error_ends_it() -> None:

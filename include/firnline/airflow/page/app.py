@@ -1,7 +1,7 @@
 """The page's application, as the plugin hands it to Airflow.
 
-Every route but the page's files asks who calls: 401 for nobody, 403 for a user who may not read the
-table's DAGs. A mounted application inherits no authentication from Airflow.
+Every route but the page's script asks who calls: 401 for nobody, 403 for a user who may not read
+the table's DAGs. A mounted application inherits no authentication from Airflow.
 """
 
 from __future__ import annotations

@@ -39,7 +39,8 @@ def make_app() -> FastAPI:
     """Return the application."""
     kept, watch = make_fleet()
     about = "Health of log-structured tables."
-    app = FastAPI(title="firnline", description=about, lifespan=_lifespan(watch))
+    # FastAPI's description of it (/openapi.json, /docs, /redoc) would ask nobody who calls.
+    app = FastAPI(title="firnline", description=about, openapi_url=None, lifespan=_lifespan(watch))
     app.add_exception_handler(FirnlineError, _refused)
 
     @app.get("/api/fleet")

@@ -26,9 +26,9 @@ if TYPE_CHECKING:
 commands = typer.Typer()
 _SHOWN = 20
 _LIMITS = (
-    "It speaks of the objects of this table. Versions that the bucket keeps, backups, copies and "
-    "other tables are not seen from here. The digest of a single key that can be guessed can be "
-    "guessed too."
+    "It speaks of the objects of this table. Folders that rows were imported from, versions that "
+    "the bucket keeps, backups, copies, what readers of mirrors have stored, and other tables are "
+    "not seen from here."
 )
 _STATUS = {
     "planned": "planned: not committed, or its run is still under way",
@@ -45,6 +45,7 @@ _STATUS = {
         "firnline certificate flights",
         "firnline certificate flights 019aa4d8-7b6e-7c3a-9f00-5d1c2b3a4f5e",
         "firnline certificate flights 019aa4d8-7b6e-7c3a-9f00-5d1c2b3a4f5e --json",
+        "firnline certificate flights 019aa4d8-… --keys tailnums.csv --secret 5be1…",
     ],
 )
 def certificate(
@@ -55,6 +56,19 @@ def certificate(
             metavar="[ID]",
             help="Certificate, as the report of the erase names it; without it all are listed.",
         ),
+    ] = None,
+    keys: Annotated[
+        str | None,
+        typer.Option(
+            "--keys",
+            metavar="FILE",
+            help="The file of keys of that erase, with --secret: shows that the certificate is "
+            "theirs, and lets statistics decide after the log has forgotten them.",
+        ),
+    ] = None,
+    secret: Annotated[
+        str | None,
+        typer.Option("--secret", metavar="HEX", help="What the report of the erase told."),
     ] = None,
     as_json: JsonOption = False,
     settings: SettingsOption = None,
@@ -75,6 +89,9 @@ def certificate(
         output.show({"table": name, "certificates": listed}, as_json, _render_list)
         return
     from firnline.operations.erase.completion import complete_certificate
+    from firnline.operations.erase.proof import ShownKeys
+
+    shown = None if keys is None else ShownKeys(keys, secret or "")
 
     with (
         when_stopped(
@@ -83,8 +100,9 @@ def certificate(
         ),
         working("completing the certificate of", name, opened.clock, silent=as_json),
     ):
-        found = complete_certificate(opened, erase, identity(opened))
-    output.show(found.to_json() | {"witness": _witness(name, found)}, as_json, _render)
+        found = complete_certificate(opened, erase, identity(opened), shown)
+    more = {"witness": _witness(name, found), "shown": shown is not None}
+    output.show(found.to_json() | more, as_json, _render)
 
 
 def _witness(name: str, found: Certificate) -> str | None:
@@ -110,7 +128,7 @@ def _render(data: dict[str, Any]) -> None:
         ("table", f"{data['table']}  ({data['root']})"),
         ("status", _STATUS[data["status"]]),
         ("keys", f"{number(data['keys'])} of {', '.join(data['columns'])}"),
-        ("SHA-256", data["digest"]),
+        ("SHA-256" if data["version"] == 1 else "HMAC-SHA256", data["digest"]),
         ("asked by", f"{who}, {output.when(data['planned_ms'])}"),
     ]
     if run.get("approved_by"):
@@ -122,6 +140,8 @@ def _render(data: dict[str, Any]) -> None:
         rows.append(("complete", output.when(data["completed_ms"])))
     if data["link"] is not None:
         rows.append(("number", f"{number(data['link']['number'])} of this table's erases"))
+    if data["shown"]:
+        rows.append(("proven", "its keys are those that were shown"))
     output.pairs(rows)
     output.line()
     _render_parts(data["parts"], data["replaced"])
@@ -168,7 +188,7 @@ def _gone(part: dict[str, Any], replaced: dict[str, Any] | None) -> str:
 
 
 def _name(key: str) -> str:
-    return key.partition("/_data/")[2].removesuffix(".parquet") or key
+    return (key.partition("/_data/")[2] or key).removesuffix(".parquet") or "(of another name)"
 
 
 def _render_remaining(remaining: list[dict[str, Any]]) -> None:

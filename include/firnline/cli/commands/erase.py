@@ -155,7 +155,7 @@ def _render(data: dict[str, Any]) -> None:
     keys = f"{number(data['keys'])} of {', '.join(data['columns'])}"
     rows = [
         ("erased", counted(counts["rows_deleted"], "row")),
-        ("keys", f"{keys} (SHA-256 {data['digest'][:16]}…)"),
+        ("keys", keys),
         (
             "parts",
             (
@@ -169,6 +169,15 @@ def _render(data: dict[str, Any]) -> None:
         ("requests", requests_text(data["requests"])),
         ("time", about_duration(round(data["seconds"] * 1000))),
     ]
+    if data["secret"] is not None:
+        rows.append(("secret", f"{data['secret']}"))
     if data["settled"]:
         rows.append(("earlier runs", f"certified now: {', '.join(data['settled'])}"))
     output.pairs(rows)
+    output.line()
+    if data["secret"] is not None:
+        output.line(
+            "Note the secret, it is stored nowhere: with it and the file of keys `firnline "
+            "certificate --keys FILE --secret SECRET` shows whose certificate this is."
+        )
+    output.line(f"No certificate speaks of {'; '.join(data['outside'])}.")

@@ -229,7 +229,9 @@ def _root(file: _File, root: str | None) -> tuple[str, dict[str, object] | None]
 
 
 def _named(file: _File, root: str, *, asked: bool) -> str:
-    proposed = root.rstrip("/").rpartition("/")[2]
+    from firnline.settings.model import name_from
+
+    proposed = name_from(root.rstrip("/").rpartition("/")[2])
     if not asked:
         return proposed
     return _ask("Name of the table", lambda answer: file.table(answer, {"root": root}), proposed)
@@ -237,7 +239,9 @@ def _named(file: _File, root: str, *, asked: bool) -> str:
 
 def _free(file: _File, root: str) -> str:
     """Return a name that no table has, to try a root with."""
-    name = root.rstrip("/").rpartition("/")[2] or "table"
+    from firnline.settings.model import name_from
+
+    name = name_from(root.rstrip("/").rpartition("/")[2]) or "table"
     while name in file.names:
         name += "-2"
     return name

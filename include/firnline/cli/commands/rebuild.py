@@ -49,9 +49,11 @@ def rebuild(
 ) -> None:
     """Rebuild a table's log from its parts and its transactions.
 
-    For a table whose _log/ was lost, wholly or in part; refuses otherwise. Stop the table's
-    writers and DAGs first. Nothing is deleted. Parts that no transaction names are listed with
-    what is made of them. Under Airflow the DAG rebuild does the same.
+    For a table whose _log/ was lost, wholly or in part, or in which a client of log version 1 has
+    merged parts that were replaced meanwhile; refuses otherwise. Stop the table's writers and DAGs
+    first. Nothing is deleted. Parts that no transaction names are listed with what is made of them.
+    Where transactions are lost, too, rows may come back that they had removed: then nothing is
+    written without --revive. Under Airflow the DAG rebuild does the same.
     """
     opened = open_target(table, settings)
     with output.nothing_to_do(opened.settings.name, as_json):
@@ -93,9 +95,16 @@ def _render_plan(data: dict[str, Any]) -> None:
     from firnline.units import about_size
 
     number = output.number
+    if data["history_lost"]:
+        output.line(
+            f"The history is lost, or a part of it: {data['history_lost']}. It may have removed "
+            f"rows of {number(data['doubtful'])} live parts, which --revive brings back."
+        )
+        output.line()
     _pile("undecided: give --include or --exclude", data["undecided"])
     _pile("left out", data["left_out"])
     _pile("found, not named by any transaction", data["found"])
+    _pile("copied, because a merge of another client is taken back", data["copied"])
     _pile("missing: these rows are lost", [{"key": key} for key in data["missing"]])
     output.pairs(
         [

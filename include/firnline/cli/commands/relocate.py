@@ -68,9 +68,18 @@ def _render(data: dict[str, Any]) -> None:
             ("from", plan["from"] or "(no prefix)"),
             ("to", plan["to"] or "(no prefix)"),
             ("to write" if data["dry_run"] else "written", written),
+            *_moved(data),
             ("checkpoints", f"{number(plan['checkpoints'])} to delete, a cache of the log"),
             ("live parts", f"{number(plan['parts'])}, {about_size(plan['bytes'])}"),
             ("requests", requests_text(data["requests"])),
             ("time", about_duration(round(data["seconds"] * 1000))),
         ]
     )
+
+
+def _moved(data: dict[str, Any]) -> list[tuple[str, str]]:
+    """Return the line about parts that were named with two slashes; none without such parts."""
+    if not data["moved"]:
+        return []
+    what = "to move" if data["dry_run"] else "moved"
+    return [(what, f"{output.number(data['moved'])} parts with two slashes in their names")]

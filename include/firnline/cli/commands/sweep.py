@@ -164,6 +164,8 @@ def _render(data: dict[str, Any]) -> None:
     show_undeleted(data["failures"], data["failed"])
     if not data["orphans"]:
         output.line(f"No orphans in {data['table']}.")
+        for why, count in data["left"].items():
+            output.line(f"{counted(count, 'orphan')} {why}.")
     else:
         output.pairs(
             [

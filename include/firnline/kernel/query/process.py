@@ -18,6 +18,7 @@ import duckdb
 import msgspec
 
 from firnline.child_process import child_environment
+from firnline.clock import Clock
 from firnline.errors import KernelError, UsageError
 from firnline.kernel.duckdb import never
 from firnline.kernel.query.check import refuse_no_text
@@ -68,13 +69,14 @@ class QueryEndedError(Exception):
     """The process was killed because of ``stopped``; never leaves the kernel."""
 
 
-def check_query(query: str, source: str, columns: Mapping[str, str]) -> None:
+def check_query(query: str, source: str, columns: Mapping[str, str], clock: Clock) -> None:
     """Check a query as far as possible without rows, before any part is read.
 
     Args:
         query: the user's text.
         source: name of the rows in it.
         columns: the table's schema, SQL type by column.
+        clock: measures the half minute.
 
     Raises:
         UsageError: it is not one SELECT over ``source``, its result does not have the table's
@@ -90,7 +92,7 @@ def check_query(query: str, source: str, columns: Mapping[str, str]) -> None:
             columns=tuple(columns.items()),
         )
         try:
-            run_query(request, never, _CHECK_LIMIT_S)
+            run_query(request, never, clock, _CHECK_LIMIT_S)
         except duckdb.Error as error:
             raise UsageError(
                 f"the query cannot be checked: {error}", next_step="make it simpler"
@@ -104,14 +106,20 @@ def check_query(query: str, source: str, columns: Mapping[str, str]) -> None:
 
 
 def run_query(
-    request: QueryRequest, stopped: Callable[[], bool], limit_s: float | None = None
+    request: QueryRequest,
+    stopped: Callable[[], bool],
+    clock: Clock,
+    limit_s: float | None = None,
 ) -> int:
     """Check a query and run its ``copy`` in a separate process; return the number of rows written.
 
     Args:
         request: the work.
-        stopped: called ten times a second; if it returns True, the process is killed.
-        limit_s: the process is killed after this many seconds.
+        stopped: called ten times a second, or as often as it answers; if it returns True, the
+            process is killed.
+        clock: its monotonic clock measures ``limit_s``.
+        limit_s: the process is killed once more than this many seconds have passed since its start,
+            on whatever they were spent.
 
     Raises:
         UsageError: the query is refused or fails.
@@ -121,7 +129,7 @@ def run_query(
         subprocess.TimeoutExpired: after ``limit_s``.
     """
     refuse_no_text(request.query, request.source)
-    answer = _ask(request, stopped, limit_s)
+    answer = _ask(request, stopped, clock, limit_s)
     if answer.usage is not None:
         message, next_step = answer.usage
         raise UsageError(message, next_step=next_step)
@@ -132,10 +140,12 @@ def run_query(
     return answer.rows
 
 
-def _ask(request: QueryRequest, stopped: Callable[[], bool], limit_s: float | None) -> QueryAnswer:
+def _ask(
+    request: QueryRequest, stopped: Callable[[], bool], clock: Clock, limit_s: float | None
+) -> QueryAnswer:
     with tempfile.TemporaryFile() as stderr, _start(stderr) as process:
         try:
-            out = _talk(process, msgspec.json.encode(request), stopped, limit_s)
+            out = _talk(process, msgspec.json.encode(request), stopped, clock, limit_s)
         finally:
             process.kill()  # no effect if it has ended
         process.wait()
@@ -160,18 +170,19 @@ def _talk(
     process: subprocess.Popen[bytes],
     request: bytes,
     stopped: Callable[[], bool],
+    clock: Clock,
     limit_s: float | None,
 ) -> bytes:
-    waited, given = 0.0, request
+    began_ms, given = clock.elapsed_ms(), request
     while True:
         try:
             return process.communicate(given or None, timeout=_POLL_S)[0]
         except subprocess.TimeoutExpired:
             given = b""  # it is being sent already
-            waited += _POLL_S
             if stopped():
                 raise QueryEndedError from None
-            if limit_s is not None and waited > limit_s:
+            # Not the number of waits: each takes longer on a busy machine, and so may ``stopped``.
+            if limit_s is not None and clock.elapsed_ms() - began_ms > limit_s * 1000:
                 raise
 
 

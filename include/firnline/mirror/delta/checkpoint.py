@@ -92,8 +92,18 @@ def expire(store: Store, listing: Listing, before: int) -> tuple[int, int]:
     return done, len(keys) - done
 
 
-def write_checkpoint(store: Store, paths: TablePaths, version: int, listing: Listing) -> None:
+def write_checkpoint(
+    store: Store, paths: TablePaths, version: int, listing: Listing, *, tombstones: bool = True
+) -> None:
     """Write the checkpoint of a version. Requests: see ``keep_short``.
+
+    Args:
+        store: of the table.
+        paths: of the table.
+        version: that it is of.
+        listing: of all versions.
+        tombstones: also name the files that were removed of late, which no reader needs: only a
+            VACUUM does, and the table's own clean-up deletes its parts.
 
     Raises MirrorDamagedError: a version is missing, or the library cannot read one.
     """
@@ -115,6 +125,8 @@ def write_checkpoint(store: Store, paths: TablePaths, version: int, listing: Lis
             (log / "_last_checkpoint").write_text(f'{{"version":{last.number},"size":1}}')
         _make(Path(folder), version)
         made = log / f"{version:020d}.checkpoint.parquet"
+        if not tombstones:
+            _without_tombstones(made)
         store.put_file(f"{paths.delta_dir}{made.name}", made)
         hint = (log / "_last_checkpoint").read_bytes()
     if all(c.number < version for c in listing.checkpoints):
@@ -145,6 +157,14 @@ def _make(folder: Path, version: int) -> None:
             next_step="see what `firnline mirror --check` says: if the mirror reads, only its "
             "readers fetch more",
         ) from error
+
+
+def _without_tombstones(path: Path) -> None:
+    import pyarrow.compute as pc
+    import pyarrow.parquet as pq
+
+    rows = pq.read_table(path)
+    pq.write_table(rows.filter(pc.is_null(pc.struct_field(rows["remove"], "path"))), path)
 
 
 def _number(version: Version) -> int:

@@ -7,7 +7,7 @@ from itertools import islice
 
 import msgspec
 
-from firnline.errors import MirrorDamagedError, ObjectNotFoundError
+from firnline.errors import MirrorDamagedError, ObjectNotFoundError, StoreError
 from firnline.mirror.delta.actions import decode_position
 from firnline.mirror.position import Position
 from firnline.paths import TablePaths
@@ -106,6 +106,28 @@ def read_head(store: Store, paths: TablePaths) -> Head | None:
         return None
     newest = listing.versions[-1]
     return Head(newest.number, position_of(store, newest.key), listing)
+
+
+def withdraw_stray(store: Store, paths: TablePaths, version: int) -> None:
+    """Delete a version that its writer put too late, unless it follows the one before it.
+
+    Its number was used, and deleted behind a checkpoint, or the mirror was begun anew: it would be
+    a version behind later ones, or with a gap before it. Where it follows, it shows a state of long
+    ago, and the next version comes after it.
+
+    Requests: 1 LIST, and 1 DELETE for a stray one. Raises StoreError.
+    """
+    listing = list_versions(store, paths)
+    others = {v.number for v in listing.versions if v.number != version}
+    if not others or (max(others) < version and version - 1 in others):
+        return
+    for answer in store.delete_many([paths.delta_version(version)]):
+        if answer.error is not None:
+            raise StoreError(
+                f"{answer.key}, which was written too late, could not be deleted: "
+                f"{answer.error.message}",
+                next_step="delete it by hand, and run `firnline mirror`",
+            )
 
 
 def position_of(store: Store, key: str) -> Position:

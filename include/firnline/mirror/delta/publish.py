@@ -2,8 +2,9 @@
 
 The order of the requests is the argument: the head is read first, then the table. A version is
 created only by a process that had seen the one before it when it read the table, so its state is
-not older. A process that lost the race for a number starts again. A version is one create-only put,
-so a crash leaves the mirror as it was. Deletion vectors, where the settings ask for them, are put
+not older. A process that lost the race for a number starts again, and so does one whose put was too
+late: it slept right before it. A version is one create-only put, so a crash leaves the mirror as it
+was. Deletion vectors, where the settings ask for them, are put
 before the version that names them.
 """
 
@@ -40,7 +41,7 @@ from firnline.mirror.delta.actions import (
     encode,
     protocol,
 )
-from firnline.mirror.delta.head import Head, read_head
+from firnline.mirror.delta.head import Head, read_head, withdraw_stray
 from firnline.mirror.delta.hiding import (
     NOTHING_HIDDEN,
     HiddenPlan,
@@ -176,7 +177,10 @@ def _looking(progress: OnProgress) -> Callable[[int, int], object]:
 
 
 def _put(table: Table, found: Next, made: Collected, progress: OnProgress) -> bool:
-    """Write a version, and its vectors before it. Returns False if a rival was first."""
+    """Write a version, and its vectors before it.
+
+    Returns False if a rival was first, or it was too late: the newest state is to be published.
+    """
     in_time = _in_time(found)
     if not in_time():
         return False
@@ -192,7 +196,12 @@ def _put(table: Table, found: Next, made: Collected, progress: OnProgress) -> bo
     key = table.paths.delta_version(found.version)
     data = encode(_lines(table, found, vectors, index, progress))
     # Its bytes are its writer's own: the first line has an id.
-    return in_time() and create(table.store, key, data, may_put=in_time) is None
+    if not in_time() or create(table.store, key, data, may_put=in_time) is not None:
+        return False
+    if in_time():
+        return True
+    withdraw_stray(table.store, table.paths, found.version)
+    return False
 
 
 def _in_time(found: Next) -> Callable[[], bool]:

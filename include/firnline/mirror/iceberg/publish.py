@@ -252,7 +252,11 @@ def _position(table: Table, found: Next) -> Position:
 
 
 def _commit(table: Table, found: Next, position: Position, progress: OnProgress) -> bool:
-    """Return True if the catalog took the snapshot, False if a rival was quicker."""
+    """Return True if the catalog took the snapshot, False if a rival was quicker.
+
+    False also if it took it too late, since this process slept right before: it shows a state of
+    long ago, and the next snapshot is to follow at once.
+    """
     began = found.base.began_ms
     base, head = found.base, found.head
     change = Commit(
@@ -269,7 +273,7 @@ def _commit(table: Table, found: Next, position: Position, progress: OnProgress)
     )
     with asked(found.opened.name):
         try:
-            return commit(change)
+            return commit(change) and change.in_time()
         except (CommitFailedException, TableAlreadyExistsError):
             return False
 

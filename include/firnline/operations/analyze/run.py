@@ -97,7 +97,7 @@ def run_analyze(
 
     Requests: those of ``take_base``; per part that lacks bounds or its order one ranged GET,
     two if its footer has more than 64 KiB; those of ``counted_ranges``; four for the probe of the
-    store, and two PUT per ``BATCH`` parts.
+    store, and a commit (two PUT and a LIST) per ``BATCH`` parts.
 
     Memory: that of a snapshot, and the footers of 64 parts; with ``hashes`` 8 times the columns of
     a row group.

@@ -18,6 +18,9 @@ from firnline.log.superseded import without_superseded
 from firnline.state.snapshot import Snapshot, union_parts
 from firnline.types.sql import fold_name
 
+_FOR_EVER = 2**62
+"""A time after all others, unix ms: the age of a record does not count."""
+
 
 def deletable(snapshot: Snapshot, due: Set[str], delete_cutoff: int) -> frozenset[str]:
     """Return those of ``due`` whose every record stands in a log file that stays.
@@ -29,6 +32,7 @@ def deletable(snapshot: Snapshot, due: Set[str], delete_cutoff: int) -> frozense
     """
     stays = _newest_and_standing(snapshot)
     going = {key for key in due if snapshot.listing[key].name.seq not in stays}
+    going -= _witnesses(snapshot, going)
     while going:
         rest = _rest(snapshot, going)
         lost = {key for key in going if _lacks(snapshot, rest, key, delete_cutoff)}
@@ -48,6 +52,31 @@ def _newest_and_standing(snapshot: Snapshot) -> frozenset[int]:
     """
     mark = LogRead(snapshot.listing, snapshot.contents).mark
     return frozenset() if mark is None else frozenset((mark.seq, *(mark.standing or ())))
+
+
+def _witnesses(snapshot: Snapshot, going: Set[str]) -> frozenset[str]:
+    """Return the log files that say for how long a record has been visible that no part needs.
+
+    A fold drops such a record once the oldest log file that carries it is older than any append
+    under way. If clean-up took that file before, the next oldest would count, of the last fold: the
+    record would stay for as long as the table is looked after, and an erase's keys with it.
+    """
+    carriers: dict[str, list[str]] = {}
+    for key, content in snapshot.contents.items():
+        for delete in content.deletes:
+            carriers.setdefault(delete.id, []).append(key)
+    oldest = {
+        record: min(keys, key=lambda key: snapshot.listing[key].modified_ms)
+        for record, keys in carriers.items()
+        if not going >= set(keys)
+    }
+    return frozenset(
+        key
+        for record, key in oldest.items()
+        if key in going
+        and record in snapshot.records
+        and delete_is_over(snapshot, snapshot.records[record], _FOR_EVER, snapshot.purged)
+    )
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,7 +19,7 @@ from firnline.log.schema_lines import folded_by_ours
 from firnline.mirror.retention import Readers
 from firnline.operations.cleanup.logs import deletable
 from firnline.paths import TablePaths
-from firnline.properties.in_force import waits
+from firnline.properties.in_force import Waits, waits
 from firnline.settings.load import TableSettings
 from firnline.shown import ShownFigures
 from firnline.state import v1_view
@@ -154,34 +154,27 @@ def plan_cleanup(
     _refuse_partial(snapshot)
     others = waits(snapshot.properties, settings, now_ms)
     parts = _dead_parts(snapshot, others.grace, now_ms)
-    logs = _folded_logs(snapshot, others.grace, now_ms, old_types=old_types)
     revived = v1_view.live_parts(snapshot.contents)
     shown = [_in_use(parts, mirror, now_ms) - revived for mirror in mirrors]
     due = [b for b in parts if b.due <= now_ms]
     held = revived.union(*shown)
     all_ripe = [b for b in due if b.key not in held]
     ripe_parts = [b for b in all_ripe if b.key not in gone]
-    ripe_logs = [b for b in logs if b.due <= now_ms]
-    free = deletable(snapshot, {b.key for b in ripe_logs}, now_ms - others.late_append)
-    late = _behind(snapshot, others.grace)
+    going_logs, waiting_logs = _logs(snapshot, others, now_ms, old_types=old_types)
     staying = [b for b in parts if b.due > now_ms or b.key in held]
     last = snapshot.seq + bool(all_ripe)  # with the one that this run commits
     old = _old_transactions(snapshot, transactions, last, staying, others.grace, now_ms)
-    # First: every reader pays for each.
-    going_logs = [*(b for b in late if b.due <= now_ms), *(b for b in ripe_logs if b.key in free)]
     limit = settings.cleanup.max_deletes_per_run if max_deletes is None else max_deletes
-    taken_logs = going_logs[:limit]
+    taken_logs = going_logs[:limit]  # first: every reader pays for each
     taken_parts = ripe_parts[: limit - len(taken_logs)]
     left_parts = ripe_parts[len(taken_parts) :]
     waiting = [
         _waiting("parts", [b for b in parts if b.due > now_ms], _GRACE, timed=True),
-        _waiting("log files", [b for b in logs if b.due > now_ms], _GRACE, timed=True),
         _waiting("parts", left_parts, _LIMIT),
         _waiting("log files", going_logs[len(taken_logs) :], _LIMIT),
         _waiting("parts", [b for b in due if b.key in revived], _REVIVED),
         *_mirrored(due, mirrors, shown),
-        _waiting("log files", [b for b in ripe_logs if b.key not in free], _HELD),
-        _waiting("log files", [b for b in late if b.due > now_ms], _LATE, timed=True),
+        *waiting_logs,
     ]
     return CleanupPlan(
         seq=snapshot.seq,
@@ -263,6 +256,22 @@ def _dead_parts(snapshot: Snapshot, grace: int, now_ms: int) -> list[_Dead]:
             since = dated.since(m.tmb, seen[p], now_ms)
             found.append(_Dead(p, m.b, m.tmb, since, since + grace))
     return _in_order(found)
+
+
+def _logs(
+    snapshot: Snapshot, others: Waits, now_ms: int, *, old_types: bool
+) -> tuple[list[_Dead], list[Waiting]]:
+    """Return the log files that may go, in this order, and those that wait."""
+    folded = _folded_logs(snapshot, others.grace, now_ms, old_types=old_types)
+    late = _behind(snapshot, others.grace)
+    ripe = [b for b in folded if b.due <= now_ms]
+    free = deletable(snapshot, {b.key for b in ripe}, now_ms - others.late_append)
+    going = [*(b for b in late if b.due <= now_ms), *(b for b in ripe if b.key in free)]
+    return going, [
+        _waiting("log files", [b for b in folded if b.due > now_ms], _GRACE, timed=True),
+        _waiting("log files", [b for b in ripe if b.key not in free], _HELD),
+        _waiting("log files", [b for b in late if b.due > now_ms], _LATE, timed=True),
+    ]
 
 
 def _folded_logs(snapshot: Snapshot, grace: int, now_ms: int, *, old_types: bool) -> list[_Dead]:

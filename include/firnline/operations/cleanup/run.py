@@ -109,11 +109,11 @@ def run_cleanup(
     """Delete, then commit.
 
     Requests for n objects on S3: n/1000 deletes, rounded up (one more where transactions go), and
-    besides them 11 plus the log files there are before and after: two LIST for each of two bases,
-    the probe of the store (4 for a process and table), two PUT, one LIST of old transactions. A
-    run whose bound is below what one transaction replaced lists ``_data/`` besides. Of a table of
-    more than ``checkpoint.min_parts`` parts see ``checkpoint.renew``. Those of
-    ``readers.readers_of`` come in addition where the table has a mirror.
+    besides them 12 plus the log files there are before and after: two LIST for each of two bases,
+    the probe of the store (4 for a process and table), two PUT and a LIST for the commit, one LIST
+    of old transactions. A run whose bound is below what one transaction replaced lists ``_data/``
+    besides. Of a table of more than ``checkpoint.min_parts`` parts see ``checkpoint.renew``. Those
+    of ``readers.readers_of`` come in addition where the table has a mirror.
 
     Args:
         table: the table.

@@ -32,12 +32,13 @@ from firnline.operations.clone.plan import (
     with_history,
     without_history,
 )
+from firnline.operations.in_time import InTime, looked
 from firnline.operations.options import CloneOptions, RelocateOptions
 from firnline.operations.relocate.plan import refuse_missing, refuse_without
 from firnline.operations.relocate.run import RelocateProgress, execute, plan_relocation
 from firnline.operations.runner import Report, RunMetrics, refuse_unsafe_store
 from firnline.paths import Root
-from firnline.properties.in_force import from_settings, put_within
+from firnline.properties.in_force import current, from_settings
 from firnline.state.health import no_table
 from firnline.state.snapshot import Snapshot, read_snapshot
 from firnline.store.create import create
@@ -77,10 +78,10 @@ def run_clone(
     """Make a table at ``target`` that holds what readers of ``source`` see.
 
     Requests without the history: those of ``read_snapshot``, at most a GET for the properties (none
-    where the log says them), a LIST per 1,000 objects of the source's ``_data/``, six LIST and two
-    GET of the target, a copy (PUT) for each live part, three PUT and one DELETE, the probe of the
-    store. With it: a GET per log file of the source and five LIST, three LIST and two GET of the
-    target, a copy for each object, one PUT and one DELETE, the probe of the store, and a
+    where the log says them), a LIST per 1,000 objects of the source's ``_data/``, eight LIST and
+    two GET of the target, a copy (PUT) for each live part, three PUT and one DELETE, the probe of
+    the store. With it: a GET per log file of the source and five LIST, three LIST and two GET of
+    the target, a copy for each object, one PUT and one DELETE, the probe of the store, and a
     relocation. No byte of a part passes this machine.
 
     Args:
@@ -192,6 +193,10 @@ class _Run:
             )
 
     def _new_plan(self) -> ClonePlan:
+        """Read the source; again where that took longer than half its grace."""
+        return looked(self.source, self._plan_once)
+
+    def _plan_once(self, time: InTime) -> ClonePlan:
         source, target, root = self.source, self.target, self.source.settings.root
         history = self.options.history
         snapshot = read_snapshot(
@@ -199,6 +204,8 @@ class _Run:
         )
         if not snapshot.listing:
             raise no_table(source)
+        said = current(snapshot.properties)
+        time.under(source.settings, None if said is None else said.grace)
         objects = {meta.key: meta.size for meta in source.store.list(source.paths.data_dir)}
         live = {path: marker.b for path, marker in snapshot.live.items()}
         refuse_missing(live, objects, source.paths, "run `firnline verify` on it")
@@ -280,6 +287,7 @@ class _Run:
                     next_step=f"delete everything at {self.target.settings.root} and run it again; "
                     "a larger cleanup.grace of the source gives it more time",
                 ) from error
+            in_time()  # it may have slept since: what it has copied names the source
 
         for _ in each(keys, one):
             self.copied += 1
@@ -319,18 +327,12 @@ class _Run:
     def _with_log(self, plan: ClonePlan, found: _Target) -> None:
         """Write the log files as they are: no reader takes that for a table. Then relocate."""
         self._copy_parts(plan, found)
-        clock, half = self.target.clock, put_within(self.target.settings, plan.grace)
-        checked = clock.elapsed_ms()
+        time = InTime.since(self.target, self.target.clock.elapsed_ms(), plan.grace)
         self._refuse_superseded(plan)
 
         def in_time() -> None:
             # Another run may have completed the clone since, and clean-up deleted the log file.
-            if clock.elapsed_ms() - checked > half:
-                raise SnapshotUnstableError(
-                    f"this run stood still for longer than half the grace while it copied the log "
-                    f"to {self.target.settings.root}",
-                    next_step="run it again",
-                )
+            time.refuse(f"while it copied the log to {self.target.settings.root}")
 
         for keys in (plan.logs[:1], plan.logs[1:], plan.others):
             self._copy(keys, in_time)

@@ -13,6 +13,7 @@ from firnline.commit import keys
 from firnline.errors import UsageError
 from firnline.log.records import Marker
 from firnline.operations.common_options import Mode
+from firnline.operations.hidden import shown_partition
 from firnline.operations.selection import Selected, Verdict, leave_unchanged, select, select_whole
 from firnline.predicate.hashing import LiteralHashes
 from firnline.predicate.pruning import Pruner
@@ -63,8 +64,12 @@ class ErasePlan(Selected):
     """Distinct keys."""
 
     def to_json(self) -> dict[str, Any]:
-        """Plain data, without the keys."""
-        return {"columns": list(self.columns), "keys": self.keys, **self.as_json()}
+        """Plain data, without the keys, also where a partition has the name of one."""
+        figures = self.as_json()
+        for listed in (figures["groups"], figures["dropped"]):
+            for entry in listed:
+                entry["partition"] = shown_partition(entry["partition"], self.columns)
+        return {"columns": list(self.columns), "keys": self.keys, **figures}
 
 
 @dataclass(frozen=True, slots=True)

@@ -82,8 +82,8 @@ def run_delete(
     rewrites nothing, and commits a second record, which covers what began in between.
 
     Requests: one LIST each of ``_log/`` and ``_txn/`` and the log reads, one GET per part that
-    statistics do not exclude, the outputs, four for the probe of the store and two PUT. Lazy, or
-    with nothing to read: no GET of parts.
+    statistics do not exclude, the outputs, four for the probe of the store, two PUT and a LIST.
+    Lazy, or with nothing to read: no GET of parts.
 
     Args:
         table: the table.

@@ -12,19 +12,25 @@ from dataclasses import dataclass, field
 
 from firnline.commit.base import Base, digest_of, take_base
 from firnline.commit.transaction import commit_whole
-from firnline.errors import CommitConflictError, RunFailedError, StoreError
+from firnline.errors import (
+    CommitConflictError,
+    ObjectNotFoundError,
+    RunFailedError,
+    StoreError,
+)
 from firnline.kernel.engine import Engine
 from firnline.log import chain
 from firnline.log.reader import time_after
 from firnline.log.txn_file import Counts, RunIdentity, TxnHeader
 from firnline.operations.downgrade.plan import DowngradePlan, plan_downgrade, v1_log
+from firnline.operations.in_time import InTime
 from firnline.operations.kernel_tasks import Work, change_of, kernel_task
 from firnline.operations.options import DowngradeOptions
 from firnline.operations.rewriting import commit_or_discard, is_nothing, run_groups
 from firnline.operations.runner import Failure, Report, Runner
 from firnline.properties import record as birth
 from firnline.properties.record import Properties
-from firnline.store.create import create
+from firnline.store.create import overwrite
 from firnline.table import Table
 from firnline.units import counted
 
@@ -64,7 +70,8 @@ def run_downgrade(
     """Apply deletes, fold, and when it is time delete what is left over.
 
     Requests: those of ``take_base`` with all log files, per part with deletes pending one GET, at
-    most one upload and two PUTs, and two PUTs for the log file. Left-overs: DELETE per 1,000.
+    most one upload and two PUTs, and for the log file those of ``commit_whole``. Left-overs: DELETE
+    per 1,000, one GET of the birth record, and one PUT of it if it states other properties.
 
     Args:
         table: the table.
@@ -75,6 +82,8 @@ def run_downgrade(
     Raises:
         UsageError: a delete is younger than ``append.ttl``.
         RunFailedError: parts that could not be rewritten; nothing was folded.
+        SnapshotUnstableError: the run stood still for longer than half the grace before it deleted
+            or wrote the birth record.
         CommitConflictError, CommitExpiredError, CommitUnknownError: see ``transaction.commit``.
     """
     state = _Run(Runner(table, run, engine))
@@ -93,7 +102,7 @@ def run_downgrade(
             base = state.runner.take_base(everything=True)
         plan = state.plan(base)
     if plan.left_overs and plan.due <= table.clock.now_ms():
-        state.delete(plan, base.properties)
+        state.delete(plan, base)
         plan = state.plan(state.runner.take_base(everything=True))
     return state.report(options, plan)
 
@@ -183,27 +192,40 @@ class _Run:
         self.transactions.append(seq)
         return self.runner.take_base(everything=True)
 
-    def delete(self, plan: DowngradePlan, properties: Properties | None) -> None:
-        """Delete the left-overs. Folded log files last: they show that there is more to do."""
+    def delete(self, plan: DowngradePlan, base: Base) -> None:
+        """Delete the left-overs. Folded log files last: they show that there is more to do.
+
+        Raises SnapshotUnstableError after half the grace: firnline may have come back since, and
+        number its transactions like those that are listed here.
+        """
         table = self.table
         paths = table.paths
+        time = InTime.since(base.table, base.began_ms)
         history = [meta.key for meta in table.store.list(paths.txn_dir, paths.birth)]
-        if properties is not None and history:
-            self._remember(properties, max(history))
+        if base.properties is not None and history:
+            self._remember(base.properties, max(history), time)
         for keys in (plan.dead, history, plan.left_overs):
+            time.refuse("before it could delete what is left over")
             self._delete(keys)
             self.deleted += len(keys)
 
-    def _remember(self, properties: Properties, newest: str) -> None:
+    def _remember(self, properties: Properties, newest: str, time: InTime) -> None:
         """Keep the properties, which a log of version 1 cannot hold, in case firnline comes back.
 
         The birth record alone stays of the history. It is replaced while the newest transaction,
-        which says them too, is there.
+        which says them too, is there; and overwritten, since a DELETE of its key that the store
+        carries out late would take the new one away.
         """
         table, key = self.table, self.table.paths.birth
+        try:
+            if birth.decode(key, table.store.get(key)).properties == properties:
+                return
+        except ObjectNotFoundError:
+            pass  # a table of before there were birth records
         record = birth.Birth(log=newest, t=table.clock.now_ms(), properties=properties)
-        self._delete([key])
-        create(table.store, key, birth.encode(record))
+        time.refuse(f"before it could write {key}")
+        overwrite(table.store, key, birth.encode(record))
+        time.refuse(f"before it wrote {key}, which may state properties of long ago now")
 
     def _delete(self, keys: Sequence[str]) -> None:
         for answer in self.table.store.delete_many(keys):

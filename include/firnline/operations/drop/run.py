@@ -102,8 +102,8 @@ def preview(table: Table, options: DropOptions) -> DropPlan:
 def run_drop(table: Table, options: DropOptions, run: RunIdentity) -> DropReport:
     """Tombstone all live parts of the named partitions in one transaction.
 
-    Requests: one LIST each of ``_log/`` and ``_txn/`` and the log reads, four for the probe of
-    the store (once a process) and two PUT, however many partitions and parts. When a partition
+    Requests: one LIST each of ``_log/`` and ``_txn/`` and the log reads, four for the probe of the
+    store (once a process), two PUT and a LIST, however many partitions and parts. When a partition
     is not what it was, one LIST and at most 50 ranged GET besides, for an earlier try of the run.
 
     Args:

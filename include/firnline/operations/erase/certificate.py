@@ -25,7 +25,8 @@ from firnline.table import Table
 _LOG = logging.getLogger(__name__)
 OP = "erase"
 """Name of an erase's transaction in the history."""
-VERSION = 1
+VERSION = 2
+"""Version 1 named parts by their paths, and had a plain SHA-256 of the keys."""
 _SHOWN = 20
 
 Status = Literal["planned", "waiting", "complete", "void"]
@@ -36,6 +37,10 @@ Kind = Literal[
     "unread part",
     "late append",
     "orphan",
+    "upload",
+    "keys file",
+    "prepared change",
+    "clone plan",
     "mirror",
     "log text",
 ]
@@ -45,7 +50,10 @@ class ErasedPart(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """A part that held keys."""
 
     key: str
-    partition: str
+    """Name of its file, for its path may hold a key; empty where it is no UUID. Of version 1 the
+    whole key."""
+    partition: str = ""
+    """Of version 1."""
     rows: int
     """Rows removed: those of the keys, and those that earlier deletes had hidden already."""
     bytes: int
@@ -93,16 +101,22 @@ class Certificate(msgspec.Struct, frozen=True, kw_only=True):
     keys: int
     """Distinct keys."""
     digest: str
-    """SHA-256 of the key set (``key_files.KeySet.digest``)."""
+    """HMAC-SHA256 of the key set (``keys.KeySet.digest``) with a secret that was told to whoever
+    ran the erase, and is stored nowhere. Of version 1 its plain SHA-256."""
     run: RunIdentity
     planned_ms: int
     deletes: tuple[str, ...]
     """Ids of its delete records."""
     parts: tuple[ErasedPart, ...]
     checked: tuple[str, ...]
-    """File names of parts that were read and held no key."""
+    """File names of parts that were read and held no key; of later versions for people only."""
     failed: tuple[str, ...] = ()
-    """Keys of parts that could not be read: not erased."""
+    """Parts that could not be read: not erased. Named like ``ErasedPart.key``."""
+    clean: str = ""
+    """Digests of all parts that were live and held no key, because they were read or because
+    statistics exclude it (``known.digests_text``)."""
+    covers: tuple[str, ...] = ()
+    """Ids of delete records of earlier erases of the same keys."""
     replaced: Replaced | None = None
     completed_ms: int | None = None
     completed_by: RunIdentity | None = None
@@ -175,11 +189,14 @@ def write(table: Table, key: str, certificate: Certificate) -> Certificate:
     return certificate if other is None else _decode(key, other)
 
 
-def forget(table: Table, key: str) -> None:
-    """Delete an object under ``_erase/``; on failure the next check deletes it."""
+def forget(table: Table, key: str) -> bool:
+    """Delete an object under ``_erase/``; False on failure: then the next check deletes it."""
+    gone = True
     for answer in table.store.delete_many([key]):
         if answer.error is not None:
+            gone = False
             _LOG.warning("%s could not be deleted: %s", answer.key, answer.error)
+    return gone
 
 
 _STATUS: dict[str, Status] = {

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import msgspec
 
-from firnline.commit.base import take_base
+from firnline.commit.base import Base, take_base
 from firnline.errors import UsageError
-from firnline.ids import uuid7_time_ms
 from firnline.log import codec, txn_file
 from firnline.log.erases import EraseLink, newest, newest_of
 from firnline.log.txn_file import RunIdentity
@@ -29,15 +28,22 @@ from firnline.operations.erase.certificate import (
     write,
 )
 from firnline.operations.erase.digests import sealed
-from firnline.operations.erase.evidence import Findings, Inventory, collect_evidence
-from firnline.operations.erase.mirrors import clear_snapshots, clear_versions, shown_parts
+from firnline.operations.erase.evidence import Findings, Inventory, Search, collect_evidence
+from firnline.operations.erase.known import Known, named
+from firnline.operations.erase.leftovers import clear_keys, is_over
+from firnline.operations.erase.mirrors import shown_parts
+from firnline.operations.erase.proof import ShownKeys, proven
+from firnline.operations.erase.searches import SEARCHES
+from firnline.operations.erase.text import find_text
 from firnline.properties.in_force import waits
 from firnline.state.history import Head, heads, history
 from firnline.state.snapshot import Snapshot
 from firnline.table import Table
 
 
-def complete_certificate(table: Table, erase: str, run: RunIdentity) -> Certificate:
+def complete_certificate(
+    table: Table, erase: str, run: RunIdentity, shown: ShownKeys | None = None
+) -> Certificate:
     """Delete the replaced parts once their grace is over, and certify that nothing holds the keys.
 
     Safe to repeat. Until nothing but text of the log remains the answer is the certificate with
@@ -47,35 +53,41 @@ def complete_certificate(table: Table, erase: str, run: RunIdentity) -> Certific
     Requests: the listings of ``_data/``, ``_log/`` and ``_txn/``, one GET per log file and
     transaction, two or three for the certificate (with parts that nobody has read also one for
     each other certificate); one DELETE per 1,000 replaced parts and their
-    listing once more; 1 LIST of ``_delta_log/`` and of ``_iceberg/metadata/`` each, and with a
-    mirror those of ``mirrors``.
+    listing once more; those of ``searches.SEARCHES``: 1 LIST of each folder whose objects may hold
+    a key, and 1 GET of ``_probe/clone``.
 
     Args:
         table: the table.
         erase: id of the certificate.
         run: who asks.
+        shown: the keys, from somebody who has them and the secret: then statistics decide also
+            after the log has forgotten the keys.
 
     Raises:
-        UsageError: there is no such certificate.
+        UsageError: there is no such certificate, or the keys are not those of it.
         LogCorruptError: a certificate, log file or transaction does not read.
     """
     check_id(table, erase)
     done = read(table, table.paths.completed_certificate(erase))
     known = done or read(table, table.paths.certificate(erase))
-    inventory = _inventory(table)
+    inventory, base = _inventory(table)
     table = inventory.table
     if known is None:
         known = _resolve(table, erase, inventory.snapshot)
     if known.replaced is None:
         return known
-    forget(table, table.paths.erase_keys(erase))
-    findings = collect_evidence(inventory, known, known.replaced.seq, known.replaced.t)
+    keys = None if shown is None else proven(table, known, base.snapshot.schema, shown)
+    said = Known.of(table.paths, known)
+    search = Search(inventory, known, known.replaced, said, keys)
+    findings = collect_evidence(search)
     if any(entry.kind in {"unread part", "late part"} for entry in findings.remaining):
-        also = _with_others(table, known)
-        findings = collect_evidence(inventory, also, known.replaced.seq, known.replaced.t)
+        search = replace(search, known=Known.of(table.paths, known, _same_keys(table, known)))
+        findings = collect_evidence(search)
     if done is not None:
-        return msgspec.structs.replace(done, remaining=findings.remaining)
-    return _conclude(inventory, known, findings, run)
+        clear_keys(search)
+        rest = (*findings.remaining, *find_text(search))
+        return msgspec.structs.replace(done, remaining=rest)
+    return _conclude(search, base, findings, run)
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,8 +113,7 @@ def settle(table: Table, snapshot: Snapshot) -> Settled:
             state = _resolve(table, listed.id, snapshot)
             if state.status == "waiting":
                 found.append(listed.id)
-        over = uuid7_time_ms(listed.id) + _commit_ttl(table, snapshot) < table.clock.now_ms()
-        if listed.has_keys and (over or listed.status in {"waiting", "complete"}):
+        if listed.has_keys and is_over(table, listed, _commit_ttl(table, snapshot)):
             forget(table, table.paths.erase_keys(listed.id))
     return Settled(tuple(found), _last(table, snapshot, listing))
 
@@ -124,11 +135,14 @@ def _commit_ttl(table: Table, snapshot: Snapshot) -> int:
     return waits(snapshot.properties, table.settings, table.clock.now_ms()).commit_ttl
 
 
-def _inventory(table: Table) -> Inventory:
-    # First the objects: what is published between the two listings is then no orphan.
+def _inventory(table: Table) -> tuple[Inventory, Base]:
+    # The time first: what is waited for is over when the objects are listed. A run that stood still
+    # after that does not know what others have written since.
+    now = table.clock.now_ms()
+    # Then the objects: what is published between the two listings is then no orphan.
     objects = {meta.key: meta for meta in table.store.list(table.paths.data_dir)}
     base = take_base(table, everything=True)
-    return Inventory(base.table, base.snapshot, objects, table.clock.now_ms())
+    return Inventory(base.table, base.snapshot, objects, now), base
 
 
 def _resolve(table: Table, erase: str, snapshot: Snapshot) -> Certificate:
@@ -177,15 +191,22 @@ def _committed(table: Table, plan: Certificate, snapshot: Snapshot) -> Replaced 
     return None
 
 
-def _with_others(table: Table, known: Certificate) -> Certificate:
-    """Add what other erases of the same keys read and found clean: repairs a failed erase."""
-    checked = set(known.checked)
+def _same_keys(table: Table, known: Certificate) -> list[Certificate]:
+    """Return the certificates of other erases of the same keys, which repair a failed one."""
+    found = []
     for listed in list_certificates(table):
         if listed.id != known.id and listed.status in {"waiting", "complete"}:
             other = read(table, table.paths.certificate(listed.id))
-            if other is not None and (other.columns, other.digest) == (known.columns, known.digest):
-                checked.update(other.checked)
-    return msgspec.structs.replace(known, checked=tuple(sorted(checked)))
+            if other is not None and _is_of_same_keys(known, other):
+                found.append(other)
+    return found
+
+
+def _is_of_same_keys(known: Certificate, other: Certificate) -> bool:
+    if known.version == other.version == 1:
+        return (other.columns, other.digest) == (known.columns, known.digest)
+    # Digests have a secret each; the later one saw the records of the earlier one.
+    return set(known.deletes) <= set(other.covers)
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,17 +215,13 @@ class _Deletion:
     remaining: tuple[Remaining, ...]
 
 
-def _conclude(
-    inventory: Inventory, known: Certificate, findings: Findings, run: RunIdentity
-) -> Certificate:
-    table = inventory.table
+def _conclude(search: Search, base: Base, findings: Findings, run: RunIdentity) -> Certificate:
+    inventory, known, table = search.inventory, search.certificate, search.table
     shown = shown_parts(inventory, findings.deletable)
     deletion = _delete(table, tuple(key for key in findings.deletable if key not in shown))
-    assert known.replaced is not None
-    seq = known.replaced.seq
-    mirrored = (*clear_versions(inventory, seq), *clear_snapshots(inventory, seq))
-    rest = (*deletion.remaining, *_mirrored(shown), *mirrored, *findings.remaining)
-    present = (inventory.objects.keys() - deletion.gone) & {part.key for part in known.parts}
+    others = [entry for each in SEARCHES.values() for entry in each(search, base, run)]
+    rest = (*deletion.remaining, *_mirrored(shown), *findings.remaining, *others)
+    present = _present(search, deletion.gone)
     parts = tuple(
         part
         if part.key in present
@@ -223,6 +240,13 @@ def _conclude(
         head=Head(state.seq, state.digest) if state.digest else None,
     )
     return write(table, table.paths.completed_certificate(known.id), sealed(complete, table.paths))
+
+
+def _present(search: Search, gone: Collection[str]) -> set[str]:
+    """Return the parts that held keys and have an object, as the certificate names them."""
+    own = {part.key for part in search.certificate.parts}
+    there = search.inventory.objects.keys() - set(gone)
+    return own & {name for key in there for name in (key, named(key))}
 
 
 def _mirrored(shown: Collection[str]) -> tuple[Remaining, ...]:

@@ -20,6 +20,8 @@ _PLANNED = (
     *("deletes", "parts", "checked", "failed"),
 )
 """What a certificate states before the commit and ever after."""
+_LATER = ("clean", "covers")
+"""What later versions than 1 state besides."""
 _HERE = TablePaths("")
 
 
@@ -29,7 +31,8 @@ def plan_digest(certificate: Certificate, paths: TablePaths) -> str:
     The same of the plan, of the certificate and of what completes it. Raises LogCorruptError.
     """
     plain = _plain(msgspec.json.encode(certificate), paths)
-    found = {name: plain[name] for name in _PLANNED}
+    names = _PLANNED if certificate.version == 1 else (*_PLANNED, *_LATER)
+    found = {name: plain[name] for name in names}
     found["parts"] = [
         {name: value for name, value in part.items() if name != "gone_ms"}
         for part in found["parts"]

@@ -1,24 +1,24 @@
-"""Evidence after an erase: finds every object of the table that may still hold a key.
+"""Evidence after an erase: finds every part of the table that may still hold a key.
 
 By lineage, because the keys themselves are gone: a part is clean when it was written from a state
 that the erase is part of (``q``), when a delete of the erase is applied in it (``d``), when the
-erase read it and found no key, or when its statistics exclude every key of the delete record.
+erase knew it and it held no key, or when its statistics exclude every key of the delete record.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from firnline.commit.fold import visible_since
-from firnline.errors import CheckpointError
-from firnline.log import codec, dated, txn_file
-from firnline.log.records import LogContent, Marker
-from firnline.operations.cleanup.plan import TXN_AGE_MS
+from firnline.log import dated
+from firnline.log.records import Marker
 from firnline.operations.delete.plan import KeyColumn
-from firnline.operations.erase.certificate import Certificate, Remaining, remaining
+from firnline.operations.erase.certificate import Certificate, Remaining, Replaced, remaining
+from firnline.operations.erase.keys import KeySet
+from firnline.operations.erase.known import Known
 from firnline.predicate.tree import And, Equal, In, Or, Predicate, parse_json
-from firnline.properties.in_force import waits
+from firnline.properties.in_force import Waits, waits
 from firnline.state.snapshot import Snapshot
 from firnline.store.base import ObjectMeta
 from firnline.table import Table
@@ -35,6 +35,64 @@ class Inventory:
     objects: Mapping[str, ObjectMeta]
     """Objects under ``_data/``, by key."""
     now_ms: int
+    """Wall clock from before ``objects`` were listed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Search:
+    """What is searched for, and where."""
+
+    inventory: Inventory
+    certificate: Certificate
+    """Of a committed erase."""
+    replaced: Replaced
+    known: Known
+    keys: KeySet | None = None
+    """The keys, where somebody has shown that they are those of the certificate."""
+
+    @property
+    def table(self) -> Table:
+        """The table, with the properties in force."""
+        return self.inventory.table
+
+    @property
+    def waits(self) -> Waits:
+        """Return the times that count for this table."""
+        found = self.inventory
+        return waits(found.snapshot.properties, found.table.settings, found.now_ms)
+
+    @property
+    def seen_ms(self) -> int:
+        """Return the time at which the erase took effect, unix ms."""
+        snapshot, t = self.inventory.snapshot, self.replaced.t
+        visible = [
+            dated.since(t, visible_since(snapshot, delete), self.inventory.now_ms)
+            for delete in self.certificate.deletes
+            if delete in snapshot.deletes
+        ]
+        # Its records are forgotten: it is long ago, whatever its date.
+        return max(visible, default=snapshot.effective(t))
+
+    @property
+    def over_ms(self) -> int:
+        """Return the time, unix ms, by which everybody has ended who began before the erase."""
+        others = self.waits
+        return self.seen_ms + max(others.append_ttl, others.commit_ttl)
+
+    def excludes(self) -> Callable[[Marker], bool]:
+        """Return what tells of a marker whether no row of any key can be in its part."""
+        snapshot = self.inventory.snapshot
+        records = _records(snapshot, self.certificate, self.keys)
+        return lambda marker: _excluded(snapshot, marker, records)
+
+    def may_hold(self) -> Callable[[Marker], bool]:
+        """Return what tells of a marker whether its part may hold, or have held, a key."""
+        snapshot, seq, known = self.inventory.snapshot, self.replaced.seq, self.known
+        excluded = self.excludes()
+        return lambda marker: (
+            snapshot.sequence_of(marker) < seq
+            and (known.is_own(marker.p) or not (known.is_clean(marker.p) or excluded(marker)))
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,32 +105,14 @@ class Findings:
     """Everything else that may hold a key."""
 
 
-def collect_evidence(inventory: Inventory, certificate: Certificate, seq: int, t: int) -> Findings:
-    """Find every object that may hold a key.
-
-    Requests: one LIST of ``_txn/`` and one GET for each transaction there.
-
-    Args:
-        inventory: the table.
-        certificate: of a committed erase.
-        seq: its transaction.
-        t: when that was, unix ms.
-    """
-    table, policy = inventory.table, inventory.table.settings
-    others = waits(inventory.snapshot.properties, policy, inventory.now_ms)
-    visible = _visible(inventory.snapshot, certificate.deletes)
-    # Its records are forgotten: it is long ago, whatever its date.
-    seen = max(
-        [dated.since(t, at, inventory.now_ms) for at in visible],
-        default=inventory.snapshot.effective(t),
-    )
-    late_until = seen + others.append_ttl
-    holders = _holders(inventory, certificate, seq)
+def collect_evidence(search: Search) -> Findings:
+    """Find every part that may hold a key, of those that the inventory lists; no request."""
+    inventory, certificate = search.inventory, search.certificate
+    holders = _holders(search)
     due = _due(inventory, holders["replaced part"] + holders["older part"])
     ripe = [p for p in holders["replaced part"] if due[p] <= inventory.now_ms]
     young = [p for p in holders["replaced part"] if due[p] > inventory.now_ms]
-    over = seen + max(others.append_ttl, others.commit_ttl)
-    name = policy.name
+    over, name = search.over_ms, inventory.table.settings.name
     return Findings(
         deletable=tuple(ripe),
         remaining=(
@@ -84,7 +124,7 @@ def collect_evidence(inventory: Inventory, certificate: Certificate, seq: int, t
                 max((due[p] for p in young), default=None),
             ),
             *_others(name, holders, due),
-            *_late_appends(inventory.now_ms, late_until),
+            *_late_appends(inventory.now_ms, search.seen_ms + search.waits.append_ttl),
             *remaining(
                 "orphan",
                 _orphans(inventory, over),
@@ -92,7 +132,6 @@ def collect_evidence(inventory: Inventory, certificate: Certificate, seq: int, t
                 f"run `firnline sweep {name}`",
                 over if over > inventory.now_ms else None,
             ),
-            *_text(table, inventory, certificate),
         ),
     )
 
@@ -120,13 +159,11 @@ def _others(
             holders["late part"],
             "published beside or after the erase by a writer that began before it; readers of "
             "firnline hide its rows",
-            f"run `firnline merge {name}`, or erase again",
+            f"run `firnline merge {name}`; if that leaves it alone, show the keys (`firnline "
+            f"certificate {name} ID --keys FILE --secret SECRET`), so that its statistics count, "
+            "or erase again and take the new certificate",
         ),
     )
-
-
-def _visible(snapshot: Snapshot, deletes: Collection[str]) -> list[int]:
-    return [visible_since(snapshot, d) for d in deletes if d in snapshot.deletes]
 
 
 def _late_appends(now_ms: int, until: int) -> tuple[Remaining, ...]:
@@ -143,33 +180,29 @@ def _late_appends(now_ms: int, until: int) -> tuple[Remaining, ...]:
     )
 
 
-def _holders(inventory: Inventory, certificate: Certificate, seq: int) -> dict[str, list[str]]:
+def _holders(search: Search) -> dict[str, list[str]]:
     """Return existing parts that may hold a key, by kind."""
-    own = {part.key for part in certificate.parts}
-    checked, failed = set(certificate.checked), set(certificate.failed)
-    records = _records(inventory.snapshot, certificate)
     found: dict[str, list[str]] = {
         kind: [] for kind in ("replaced part", "older part", "unread part", "late part")
     }
-    for path in inventory.objects:
-        marker = inventory.snapshot.parts.get(path)
-        if marker is None or inventory.snapshot.sequence_of(marker) >= seq:
+    may_hold, known = search.may_hold(), search.known
+    for path in search.inventory.objects:
+        marker = search.inventory.snapshot.parts.get(path)
+        if marker is None or not may_hold(marker):
             continue
-        if path in own:
-            found["replaced part"].append(path)
-        elif path.rpartition("/")[2] in checked or _excluded(inventory.snapshot, marker, records):
-            continue
-        elif marker.tmb is not None:
-            found["older part"].append(path)
+        if marker.tmb is not None:
+            found["replaced part" if known.is_own(path) else "older part"].append(path)
         else:
-            found["unread part" if path in failed else "late part"].append(path)
+            found["unread part" if known.is_failed(path) else "late part"].append(path)
     return found
 
 
 def _records(
-    snapshot: Snapshot, certificate: Certificate
+    snapshot: Snapshot, certificate: Certificate, keys: KeySet | None
 ) -> dict[str, tuple[KeyColumn, ...] | None]:
     """Return delete record -> its key columns; None when the record is no longer in the log."""
+    if keys is not None:
+        return dict.fromkeys(certificate.deletes, keys.planned())
     return {
         delete: _key_columns(parse_json(snapshot.deletes[delete].where), snapshot.schema)
         if delete in snapshot.deletes
@@ -235,71 +268,3 @@ def _orphans(inventory: Inventory, before_ms: int) -> list[str]:
         for key, meta in inventory.objects.items()
         if key not in inventory.snapshot.parts and meta.modified_ms < before_ms
     ]
-
-
-def _text(table: Table, inventory: Inventory, certificate: Certificate) -> tuple[Remaining, ...]:
-    """Return log files and transactions whose text has keys, or bounds of parts that held keys."""
-    deletes, parts = set(certificate.deletes), {part.key for part in certificate.parts}
-    logs = [
-        key
-        for key, content in inventory.snapshot.contents.items()
-        if _speaks(content, deletes, parts)
-    ]
-    keys, newest = [], 0
-    listing = {meta.key: meta for meta in table.store.list(table.paths.txn_dir, table.paths.birth)}
-    for key, data in table.store.get_many(list(listing)):
-        if data is None:
-            continue  # past its retention since the listing
-        header, log_file = txn_file.decode(key, data, table.paths)
-        if _speaks(codec.decode(header.log, log_file, table.paths), deletes, parts):
-            keys.append(key)
-            newest = max(newest, listing[key].modified_ms)
-    return (
-        *remaining(
-            "log text",
-            logs,
-            "log files with the delete record, or with bounds of the replaced parts",
-            f"regular runs of `firnline cleanup {table.settings.name}` delete it: a record after "
-            "append.ttl and the grace, a log file when it is folded and seen for the grace",
-        ),
-        *remaining(
-            "log text",
-            keys,
-            "transactions with the delete record, or with bounds of the replaced parts",
-            f"`firnline cleanup {table.settings.name}` deletes it when 100 newer ones are there",
-            newest + TXN_AGE_MS,
-        ),
-        *remaining(
-            "log text",
-            _speaking_checkpoints(table, deletes, parts),
-            "checkpoints with the delete record, or with bounds of the replaced parts",
-            f"`firnline cleanup {table.settings.name}` deletes it when two newer ones are there; "
-            "nothing is lost when it is deleted by hand",
-        ),
-    )
-
-
-def _speaking_checkpoints(
-    table: Table, deletes: Collection[str], parts: Collection[str]
-) -> list[str]:
-    keys = [meta.key for meta in table.store.list(table.paths.checkpoint_dir)]
-    if not keys:
-        return []
-    from firnline.log import checkpoint as checkpoint_file
-
-    found = []
-    for key, data in table.store.get_many(keys):
-        try:
-            held = None if data is None else checkpoint_file.decode(key, data, table.paths)
-        except CheckpointError:
-            found.append(key)  # its contents are unknown
-            continue
-        if held is not None and held.speaks_of(deletes, parts):
-            found.append(key)
-    return sorted(found)
-
-
-def _speaks(content: LogContent, deletes: Collection[str], parts: Collection[str]) -> bool:
-    return any(delete.id in deletes for delete in content.deletes) or any(
-        marker.s and marker.p in parts for marker in content.markers
-    )

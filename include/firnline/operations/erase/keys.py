@@ -1,41 +1,38 @@
-"""The keys of an erase: read from a file, checked, counted, and written where kernels read them."""
+"""The keys of an erase: checked, counted, and written where kernels read them."""
 
 # ruff: noqa: TID253 - rows are handled here; no DAG file imports it at parse
 
 from __future__ import annotations
 
 import hashlib
+import hmac
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from pathlib import Path
-from urllib.parse import urlsplit
 from uuid import UUID
 
 import msgspec
 import pyarrow as pa
-import pyarrow.csv as pacsv
 import pyarrow.parquet as pq
 
-from firnline.errors import ObjectNotFoundError, PartUnreadableError, UsageError
+from firnline.errors import UsageError
 from firnline.kernel.task import KeyFile
 from firnline.operations.delete.plan import KeyColumn
-from firnline.parquet.io import read_local_footer
-from firnline.paths import Root
 from firnline.predicate import tree as predicate
-from firnline.rows.source import require_file
 from firnline.table import Table
 from firnline.types.arrow import parse_type
 from firnline.types.schema import normalise
-from firnline.types.sql import fold_name
 from firnline.types.values import Scalar, canonical
+from firnline.units import about_size
 
 MAX_KEYS = 5_000_000
 """Maximum keys of one erase: the log holds each until its delete record has done its work, and
 every reader fetches it until then (8 to 40 bytes each)."""
+MAX_KEY_BYTES = 256 * 2**20
+"""Maximum characters of all texts among the keys: the same log holds them."""
 _INEXACT = ("FLOAT", "DOUBLE", "HUGEINT", "UHUGEINT")
-_ENDINGS = (".parquet", ".csv")
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,13 +44,16 @@ class KeySet:
     types: tuple[str, ...]
     keys: tuple[tuple[Scalar, ...], ...]
 
-    def digest(self) -> str:
-        """SHA-256 of the key set, 64 hex digits.
+    def digest(self, secret: str) -> str:
+        """HMAC-SHA256 of the key set, 64 hex digits; without a secret its SHA-256, as of version 1.
 
         Over one line of JSON with the columns and one for each key, in order of their values.
         """
         lines = [msgspec.json.encode(self.columns), *map(msgspec.json.encode, self.keys)]
-        return hashlib.sha256(b"\n".join(lines)).hexdigest()
+        text = b"\n".join(lines)
+        if not secret:
+            return hashlib.sha256(text).hexdigest()
+        return hmac.new(bytes.fromhex(secret), text, hashlib.sha256).hexdigest()
 
     def planned(self) -> tuple[KeyColumn, ...]:
         """For the planner: the values of each column by themselves."""
@@ -117,116 +117,35 @@ def key_set(
     """
     names = _resolve(columns, schema)
     types = tuple(normalise(schema[name]) for name in names)
-    found = set(_canonical(names, types, rows, where))
+    found: set[tuple[Scalar, ...]] = set()
+    held = 0
+    for key in _canonical(names, types, rows, where):
+        if key in found:
+            continue
+        found.add(key)
+        held += sum(len(value) for value in key if isinstance(value, str))
+        if len(found) > MAX_KEYS:
+            raise too_many(where)
+        if held > MAX_KEY_BYTES:
+            raise too_large(where)
     if not found:
         raise UsageError(f"{where} has no key", next_step="give at least one key")
-    if len(found) > MAX_KEYS:
-        raise UsageError(
-            f"{where} has more than {MAX_KEYS:,} keys", next_step="erase them in several runs"
-        )
     return KeySet(names, types, tuple(sorted(found)))
 
 
-def read_keys(table: Table, columns: Sequence[str], schema: Mapping[str, str], file: str) -> KeySet:
-    """Read keys from a Parquet or CSV file (with a head line); its other columns are ignored.
-
-    Args:
-        table: its store is where a URL is read from, with one GET.
-        columns: key columns; the file has them by these names.
-        schema: the table's.
-        file: a local path, ``file://``, or a URL in the bucket of the table.
-
-    Raises:
-        UsageError: as ``key_set``; or the file is not there, does not read, has not the columns.
-    """
-    if not file.lower().endswith(_ENDINGS):
-        raise UsageError(
-            f"{file} is neither .parquet nor .csv", next_step="write the keys as one of them"
-        )
-    with tempfile.TemporaryDirectory(prefix="firnline-keys-") as folder:
-        path = _local(table, file, Path(folder))
-        require_file(path, file)
-        rows = _read(path, file, columns)
-    return key_set(columns, zip(*rows, strict=True), schema, file)
+def too_many(where: str) -> UsageError:
+    """Return the error for more keys than one erase takes."""
+    return UsageError(
+        f"{where} has more than {MAX_KEYS:,} keys", next_step="erase them in several runs"
+    )
 
 
-def _local(table: Table, file: str, folder: Path) -> Path:
-    root, parts = Root.parse(table.settings.root), urlsplit(file)
-    if parts.scheme in {"", "file"}:
-        return Path(parts.path if parts.scheme else file)
-    if (parts.scheme, parts.netloc) != (root.scheme, root.bucket):
-        raise UsageError(
-            f"{file} is not in {root.scheme}://{root.bucket}, where the table is",
-            next_step="copy it there, or to this machine",
-        )
-    path = folder / f"keys{Path(file).suffix}"
-    try:
-        table.store.get_file(parts.path.lstrip("/"), path)
-    except ObjectNotFoundError as error:
-        raise UsageError(f"{file} is not there", next_step="correct the name") from error
-    return path
-
-
-def _refuse_other(path: Path, shown: str) -> None:
-    """Raise UsageError for a file that is not Parquet by its content."""
-    try:
-        read_local_footer(path)
-    except PartUnreadableError as error:
-        raise UsageError(
-            error.message.replace(str(path), shown), next_step="write the keys as Parquet or CSV"
-        ) from None
-
-
-def _read(path: Path, shown: str, columns: Sequence[str]) -> list[list[object]]:
-    if _is_parquet(path):
-        _refuse_other(path, shown)
-    try:
-        names = pq.read_schema(path).names if _is_parquet(path) else _csv_names(path)
-        wanted = [_column_of(shown, names, column) for column in columns]
-        if _is_parquet(path):
-            table = pq.read_table(path, columns=wanted, partitioning=None)
-        else:
-            # As texts: 007 of a column of texts must not become 7.
-            options = pacsv.ConvertOptions(
-                column_types=dict.fromkeys(wanted, pa.string()),
-                include_columns=wanted,
-                strings_can_be_null=True,
-                null_values=[""],
-            )
-            table = pacsv.read_csv(path, convert_options=options)
-    except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
-        # Arrow's text about a line of CSV repeats the line, and keys are personal data.
-        line = isinstance(error, pa.ArrowInvalid | UnicodeDecodeError) and not _is_parquet(path)
-        reason = (
-            "no line, or one with another number of columns, or no UTF-8"
-            if line
-            else str(error).split("\n", 1)[0]
-        )
-        raise UsageError(
-            f"{shown} does not read: {reason.rstrip('.')}",
-            next_step="write the keys as Parquet or CSV",
-        ) from error
-    return [table.column(name).to_pylist() for name in wanted]
-
-
-def _is_parquet(path: Path) -> bool:
-    return path.suffix.lower() == ".parquet"
-
-
-def _csv_names(path: Path) -> list[str]:
-    with pacsv.open_csv(path) as reader:
-        names: list[str] = reader.schema.names
-        return names
-
-
-def _column_of(shown: str, names: Sequence[str], column: str) -> str:
-    same = [name for name in names if fold_name(name) == fold_name(column)]
-    if len(same) != 1:
-        raise UsageError(
-            f"{shown} has {len(same) or 'no'} column {column!r}, but {', '.join(names[:10])}",
-            next_step="name the file's columns as the table's, each once",
-        )
-    return same[0]
+def too_large(where: str) -> UsageError:
+    """Return the error for keys whose texts are longer than one erase takes."""
+    return UsageError(
+        f"the keys of {where} take more than {about_size(MAX_KEY_BYTES)}",
+        next_step="erase them in several runs, or by a column with shorter values",
+    )
 
 
 def _resolve(columns: Sequence[str], schema: Mapping[str, str]) -> tuple[str, ...]:

@@ -12,17 +12,21 @@ from importlib.util import find_spec
 
 from firnline.errors import MirrorCatalogError, MirrorDamagedError, MirrorRefusedError
 from firnline.extras import to_install
-from firnline.mirror.delta.actions import DELETION_VECTORS
+from firnline.mirror.delta.actions import DELETION_VECTORS, decode
 from firnline.mirror.delta.checkpoint import expire, write_checkpoint
 from firnline.mirror.delta.expiry import newest_of
 from firnline.mirror.delta.head import Listing, list_versions, position_of
 from firnline.mirror.iceberg.where import where_is
 from firnline.mirror.readers import readers_of
 from firnline.operations.erase.certificate import Remaining, remaining
-from firnline.operations.erase.evidence import Inventory
+from firnline.operations.erase.evidence import Inventory, Search
+from firnline.operations.hidden import may_name_keys
 from firnline.properties.in_force import waits
+from firnline.types.sql import fold_name
 
 _WHY = "versions of the Delta mirror from before the erase, which state bounds of its parts"
+
+_PATHS = "a version of the Delta mirror names parts that held keys, by paths that may have them"
 
 _SNAPSHOTS = "metadata of the Iceberg mirror from before the erase may state bounds of its parts"
 
@@ -49,18 +53,19 @@ def shown_parts(inventory: Inventory, keys: tuple[str, ...]) -> frozenset[str]:
     )
 
 
-def clear_versions(inventory: Inventory, seq: int) -> tuple[Remaining, ...]:
+def clear_versions(search: Search) -> tuple[Remaining, ...]:
     """Delete the versions of the mirror from before an erase; return what remains, and until when.
 
     Also of a table that has no mirror any more: its versions are there.
 
     Requests: a LIST per 1,000 versions; where there are any, a ranged GET per step of a binary
-    search and one more, and those of ``write_checkpoint`` and the deletes.
+    search and one more, and those of ``write_checkpoint`` and the deletes; one GET of a version
+    where the path of a part may name a key.
 
     Args:
-        inventory: the table.
-        seq: transaction of the erase.
+        search: what is searched for.
     """
+    inventory, seq = search.inventory, search.replaced.seq
     table = inventory.table
     store, paths, name = table.store, table.paths, table.settings.name
     listing = list_versions(store, paths, whole=True)
@@ -69,7 +74,11 @@ def clear_versions(inventory: Inventory, seq: int) -> tuple[Remaining, ...]:
     if at == len(versions):
         step = f"run `firnline mirror {name}`, or delete the folder _delta_log if it is not used"
         return remaining("mirror", _all(listing), _WHY, step)
-    last = _first_kept(inventory, listing, versions[at].number)
+    named = _may_name(search)
+    last = _first_kept(inventory, listing, versions[at].number, named=named)
+    if named and _removes(search, last, first=versions[at].number):
+        step = f"run `firnline mirror {name}` after the next change, and this again a grace later"
+        return remaining("mirror", [paths.delta_version(last)], _PATHS, step)
     old = _before(listing, last)
     if not old:
         return ()
@@ -82,14 +91,47 @@ def clear_versions(inventory: Inventory, seq: int) -> tuple[Remaining, ...]:
         if find_spec("deltalake") is None:
             step = f"run {to_install('deltalake')}, and this again"
             return remaining("mirror", old, _WHY, step)
-        write_checkpoint(store, paths, last, listing)
+        write_checkpoint(store, paths, last, listing, tombstones=not named)
     _, failed = expire(store, listing, last)
     return remaining("mirror", old, f"the store did not delete {failed} {_WHY}", again) * bool(
         failed
     )
 
 
-def _first_kept(inventory: Inventory, listing: Listing, first: int) -> int:
+def _may_name(search: Search) -> bool:
+    """Return True if the path of a part may have a value of a column of the keys."""
+    snapshot, columns = search.inventory.snapshot, search.certificate.columns
+    names = {fold_name(column) for column in columns}
+    if any(fold_name(field.column) in names for field in search.table.settings.partition_by):
+        return True
+    partitions = {snapshot.paths.parse_part(path).partition for path in snapshot.parts}
+    return any(may_name_keys(partition, columns) for partition in partitions)
+
+
+def _removes(search: Search, number: int, first: int) -> bool:
+    """Return True if a version says of a part that may have held a key that it goes.
+
+    Args:
+        search: what is searched for.
+        number: of the version, which is to be the first that stays.
+        first: number of the first version that shows the erase: it may also remove parts that were
+            replaced before, and whose markers are gone.
+    """
+    table, known = search.table, search.known
+    parts, may_hold = search.inventory.snapshot.parts, search.may_hold()
+    version = table.paths.delta_version(number)
+    for line in decode(version, table.store.get(version)):
+        if line.remove is None:
+            continue
+        key = table.paths.delta_key(line.remove.path)
+        marker = parts.get(key)
+        unknown = number == first and marker is None
+        if unknown or known.is_own(key) or (marker is not None and may_hold(marker)):
+            return True
+    return False
+
+
+def _first_kept(inventory: Inventory, listing: Listing, first: int, *, named: bool) -> int:
     """Return the version before which all go.
 
     A mirror with deletion vectors shows parts that land late under the erase, with their bounds.
@@ -100,10 +142,13 @@ def _first_kept(inventory: Inventory, listing: Listing, first: int) -> int:
         inventory: the table.
         listing: of its versions.
         first: number of the first version that shows the erase.
+        named: paths of parts may have keys, so versions that remove such parts go too.
     """
     old = newest_of(listing, inventory.now_ms - _grace(inventory))
     if old is None or old.number <= first:
         return first
+    if named:
+        return old.number
     newest = position_of(inventory.table.store, listing.versions[-1].key)
     return old.number if DELETION_VECTORS in newest.features else first
 

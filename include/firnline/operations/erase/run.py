@@ -8,7 +8,7 @@ be read are a listed remainder: the others go all the same, and the run ends fai
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
 import msgspec
@@ -35,7 +35,10 @@ from firnline.operations.erase.certificate import (
 )
 from firnline.operations.erase.completion import Settled, settle
 from firnline.operations.erase.digests import plan_digest, sealed
-from firnline.operations.erase.keys import KeySet, key_set, read_keys
+from firnline.operations.erase.key_files import read_keys
+from firnline.operations.erase.keys import KeySet, key_set
+from firnline.operations.erase.known import digests_text, named
+from firnline.operations.hidden import shown_failure
 from firnline.operations.kernel_tasks import Work
 from firnline.operations.options import EraseOptions
 from firnline.operations.prepared.expiry import discard_changed
@@ -47,6 +50,13 @@ from firnline.table import Table
 from firnline.units import counted
 
 _LOG = logging.getLogger(__name__)
+OUTSIDE = (
+    "folders and files that rows were imported or appended from",
+    "versions and snapshots that the bucket keeps, and backups",
+    "copies and clones of the table, and what readers of it and of its mirrors have stored",
+    "logs, notes and results of queries that show rows",
+)
+"""What may hold rows of the keys beside the table's objects (docs/removal.md)."""
 
 
 class EraseReport(Report, frozen=True, kw_only=True):
@@ -57,7 +67,12 @@ class EraseReport(Report, frozen=True, kw_only=True):
     columns: tuple[str, ...]
     keys: int
     """Distinct keys."""
-    digest: str
+    digest: str | None
+    """HMAC-SHA256 of the keys with ``secret``, as the certificate states it."""
+    secret: str | None
+    """With it and the keys anybody can show that the certificate is theirs, and without it nobody
+    can guess the keys. It is told here and stored nowhere. None for a run of a DAG, whose reports
+    are stored and shown, and for one that has committed nothing."""
     certificate: str | None
     """Id for `firnline certificate`; None when nothing was committed."""
     transaction: int | None
@@ -77,6 +92,8 @@ class EraseReport(Report, frozen=True, kw_only=True):
     """Times that the run planned again because another run replaced parts of the plan."""
     requests: dict[str, int]
     seconds: float
+    outside: tuple[str, ...] = OUTSIDE
+    """Places that no certificate speaks of, in words."""
 
 
 class EraseFailedError(RunFailedError):
@@ -164,6 +181,10 @@ class _Run:
     certificate: Certificate | None = None
     transaction: int | None = None
     counts: Counts = field(default_factory=Counts)
+    secret: str = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.secret = self.table.ids.secret()
 
     @property
     def table(self) -> Table:
@@ -185,7 +206,7 @@ class _Run:
         erase = table.ids.uuid7(table.clock.now_ms())
         deletes = self._records()
         found = self._execute(base, plan, erase)
-        planned = self._certificate(erase, found, deletes)
+        planned = self._certificate(base, plan, found, erase, deletes)
         place = _in_chain(table, planned, self.settled)
         wanted = replace(change(base.snapshot, found, plan, deletes, OP), erase=place)
         try:
@@ -238,7 +259,12 @@ class _Run:
         return [Delete(self.table.ids.uuid7(now), 0, 0, where) for where in self.keys.predicates()]
 
     def _certificate(
-        self, erase: str, found: RewriteResult, deletes: Sequence[Delete]
+        self,
+        base: Base,
+        plan: ErasePlan,
+        found: RewriteResult,
+        erase: str,
+        deletes: Sequence[Delete],
     ) -> Certificate:
         return Certificate(
             id=erase,
@@ -247,25 +273,34 @@ class _Run:
             root=self.table.settings.root,
             columns=self.keys.columns,
             keys=len(self.keys.keys),
-            digest=self.keys.digest(),
+            digest=self.keys.digest(self.secret),
             run=self.runner.identity,
             planned_ms=uuid7_time_ms(erase),
             deletes=tuple(delete.id for delete in deletes),
             parts=tuple(
-                ErasedPart(key=marker.p, partition=partition, rows=rows, bytes=marker.b)
-                for partition, marker, rows in found.rewritten
+                ErasedPart(key=named(marker.p), rows=rows, bytes=marker.b)
+                for _, marker, rows in found.rewritten
             ),
-            checked=tuple(key.rpartition("/")[2] for key in found.unchanged),
-            failed=tuple(found.failed),
+            checked=tuple(filter(None, map(named, found.unchanged))),
+            failed=tuple(map(named, found.failed)),
+            clean=digests_text(self.table.paths, _clean(base.snapshot, plan, found)),
+            covers=_same_records(base.snapshot, deletes),
         )
 
+    @property
+    def _is_shown(self) -> bool:
+        """Return True if the report goes to Airflow, which stores it and shows it to many."""
+        return bool(self.runner.identity.dag_id)
+
     def report(self, plan: ErasePlan, found: RewriteResult) -> EraseReport:
+        folder = self.table.paths.data_dir
         return EraseReport(
             table=self.table.settings.name,
             dry_run=self.options.dry_run,
             columns=self.keys.columns,
             keys=len(self.keys.keys),
-            digest=self.keys.digest(),
+            digest=None if self.certificate is None else self.certificate.digest,
+            secret=None if self._is_shown or self.certificate is None else self.secret,
             certificate=None if self.certificate is None else self.certificate.id,
             transaction=self.transaction,
             deletes=0 if self.certificate is None else len(self.certificate.deletes),
@@ -274,12 +309,27 @@ class _Run:
             parts_excluded=plan.excluded,
             parts_failed=len(found.failed),
             counts=self.counts,
-            failures=tuple(found.failures),
+            failures=tuple(
+                shown_failure(each, folder, self.keys.columns) for each in found.failures
+            ),
             settled=() if self.settled is None else self.settled.written,
             replans=self.runner.replans,
             requests=self.runner.requests,
             seconds=self.runner.seconds,
         )
+
+
+def _clean(snapshot: Snapshot, plan: ErasePlan, found: RewriteResult) -> Iterable[str]:
+    """Return the live parts that hold no key: read, or not to be read by their statistics."""
+    read = {marker.p for group in plan.groups for marker in group.parts}
+    return {*found.unchanged, *(snapshot.live.keys() - read)}
+
+
+def _same_records(snapshot: Snapshot, deletes: Sequence[Delete]) -> tuple[str, ...]:
+    """Return the ids of records in the log that hide the very rows that these hide."""
+    asked = {bytes(delete.where) for delete in deletes}
+    same = (d.id for d in snapshot.deletes.values() if bytes(d.where) in asked and not d.partitions)
+    return tuple(sorted(same))
 
 
 def _in_chain(table: Table, planned: Certificate, settled: Settled) -> PlannedErase:

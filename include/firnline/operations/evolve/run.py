@@ -39,7 +39,8 @@ def _plan(base: Base, options: LazyOptions) -> LazyPlan:
 def run_lazily(table: Table, options: LazyOptions, run: RunIdentity) -> TransactionReport:
     """Widen, rename and drop columns in one transaction that touches no part.
 
-    Requests: those of ``take_base``; four for the probe of the store and two PUT.
+    Requests: those of ``take_base``; four for the probe of the store and those of
+    ``commit`` (two PUT and a LIST).
 
     Args:
         table: the table.

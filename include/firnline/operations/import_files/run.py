@@ -89,6 +89,8 @@ class _Began:
     """With the settings in force."""
     begins: bool
     """As ``Origin.begins``."""
+    stated: bool
+    """The table states properties."""
 
     @property
     def writer(self) -> str:
@@ -170,7 +172,9 @@ def _begin(table: Table) -> _Began:
     base = take_base(table, may_hold_objects=True)
     begins = birth.begins(base.table, base.seq, born=base.born)
     made = table.ids.uuid7(table.clock.now_ms())
-    return _Began(made, base.snapshot, base.began_ms, base.table, begins)
+    return _Began(
+        made, base.snapshot, base.began_ms, base.table, begins, base.properties is not None
+    )
 
 
 def _prefix(table: Table, source: str) -> str:
@@ -357,7 +361,14 @@ class _Work:
             other=[record_line(record)],
         )
         publish_append(
-            table, key, content, began.elapsed_ms, attempt, "import", begins=began.begins
+            table,
+            key,
+            content,
+            began.elapsed_ms,
+            attempt,
+            "import",
+            begins=began.begins,
+            stated=began.stated,
         )
         return key
 

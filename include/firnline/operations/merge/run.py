@@ -71,11 +71,11 @@ def run_merge(
     """Plan, merge, commit.
 
     Requests: one LIST each of ``_log/`` and ``_txn/`` and the log reads, then N GET for N inputs,
-    the outputs, four for the probe of the store and two per transaction. Of a group that is sliced:
-    a ranged GET for the footer of each input of several row groups, and in each slice, for an input
-    of which it needs all row groups, one GET, of some, one for the footer and one for each stretch
-    of neighbours. With ``merge.slots`` above 1 the two LIST and reads of new log files again for
-    each turn.
+    the outputs, four for the probe of the store and a commit per transaction (two PUT and a LIST).
+    Of a group that is sliced: a ranged GET for the footer of each input of several row groups, and
+    in each slice, for an input of which it needs all row groups, one GET, of some, one for the
+    footer and one for each stretch of neighbours. With ``merge.slots`` above 1 the two LIST and
+    reads of new log files again for each turn.
 
     Args:
         table: the table.
@@ -135,7 +135,7 @@ def _plan(
         from firnline.kernel.query.process import check_query
 
         # Before the start, instead of in each group after all of its parts were read.
-        check_query(table.settings.merge.sql, MERGE_SOURCE, base.snapshot.schema)
+        check_query(table.settings.merge.sql, MERGE_SOURCE, base.snapshot.schema, table.clock)
     return plan
 
 

@@ -122,12 +122,8 @@ class _Judge:
         return self.began_ms - meta.modified_ms > max(self.grace_ms, least_ms)
 
 
-def undecided_parts(table: Table) -> dict[str, str]:
-    """Return the change by part, of those that nobody has decided to commit.
-
-    Requests: those of ``held``.
-    """
-    found = held(table)
+def undecided_parts(found: Held) -> dict[str, str]:
+    """Return the change by part, of those that nobody has decided to commit."""
     return {
         marker.p: change.id
         for change in found.statements.values()

@@ -85,6 +85,18 @@ def statements(table: Table, found: Iterable[Entry]) -> dict[str, Prepared]:
     return {change.id: change for change in decoded if not is_elsewhere(change, table.paths)}
 
 
+def made_before(table: Table, seq: int) -> tuple[str, ...]:
+    """Return the keys of statements that were made from a state before a transaction.
+
+    Also of those that came with a copied table: the rows that they show are of its history.
+
+    Requests: 1 LIST, and 1 GET for each. Raises LogCorruptError.
+    """
+    keys = [entry.statement.key for entry in entries(table) if entry.statement is not None]
+    read = table.store.get_many(keys) if keys else ()
+    return tuple(key for key, data in read if data is not None and decode(key, data).seq < seq)
+
+
 def read(table: Table, change: str) -> Prepared | None:
     """Return a statement; None if there is none (any more).
 

@@ -3,7 +3,8 @@
 The order of the requests is the argument; keep it. A commit takes its base first and then reads the
 statement, so that whoever removes a statement knows how long a commit that has read it may last
 (``commit_ttl`` after its base). The decision comes before the transaction, and a discard reads the
-table after its own decision: by then no other process can decide on a commit.
+table after its own decision: by then no other process can decide on a commit. After its decision a
+commit looks whether the change has ended, on every base: it may have slept before it decided.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from typing import Any
 
 import msgspec
 
+from firnline.commit.append_log import LONGEST_MS
 from firnline.commit.base import Base, take_base
 from firnline.commit.transaction import Change, commit
 from firnline.errors import (
@@ -27,9 +29,12 @@ from firnline.operations.prepared import objects
 from firnline.operations.prepared.evidence import Evidence
 from firnline.operations.prepared.record import Decision, Prepared, refuse_changed
 from firnline.operations.runner import Report, RunMetrics, Runner
+from firnline.properties.in_force import waits
 from firnline.state.history import history_since
 from firnline.state.snapshot import Snapshot
+from firnline.store.base import ObjectMeta
 from firnline.table import Table
+from firnline.units import about_duration
 
 _SEARCHED = 1_000
 """Newest transactions among which that of a prepared change is looked for."""
@@ -128,9 +133,10 @@ def _plan(table: Table, change: Prepared) -> PreparedPlan:
 def commit_prepared(table: Table, change_id: str, run: RunIdentity) -> CommitReport:
     """Commit a prepared change in one transaction; needs no engine and reads no part.
 
-    Requests: those of ``take_base``, 1 GET of the statement, 1 LIST of ``_prepared/``, 1 HEAD per
-    new part, four for the probe of the store, 1 PUT of the decision, those of ``commit`` (2 PUT
-    without a rival) and 1 DELETE of the statement.
+    Requests: those of ``take_base``, 1 GET and 1 HEAD of the statement, 1 HEAD per new part, four
+    for the probe of the store, 1 PUT of the decision, for each base that it is committed on 1 LIST
+    of ``_prepared/``, those of ``commit`` (2 PUT and 1 LIST without a rival) and 1 DELETE of the
+    statement.
 
     Args:
         table: the table.
@@ -149,9 +155,8 @@ def commit_prepared(table: Table, change_id: str, run: RunIdentity) -> CommitRep
         return _ended(runner, change_id)
     if _is_in(change, base.snapshot) or (not change.adds and _transaction_of(table, change.id)):
         return _report(runner, change, None)
-    _refuse_closed(runner.table, change)
     refuse_changed(change, base.snapshot, runner.table.settings)
-    _refuse_other_objects(runner.table, change)
+    _refuse_other_objects(runner.table, base, change)
     runner.probe()
     _decide(runner.table, base, change, run)
     try:
@@ -165,6 +170,9 @@ def _change_of(change: Prepared, runner: Runner) -> Change:
     def refuse(snapshot: Snapshot) -> None:
         if _is_in(change, snapshot):
             raise _MadeAlreadyError
+        # After the decision: while it stands nobody discards the change, and before it somebody may
+        # have, whose decision is tidied away by now.
+        _refuse_ended(runner.table, change)
         refuse_changed(change, snapshot, runner.table.settings)
 
     return Change(
@@ -183,7 +191,8 @@ def _is_in(change: Prepared, snapshot: Snapshot) -> bool:
     return any(m.p in snapshot.parts for m in change.adds)
 
 
-def _refuse_closed(table: Table, change: Prepared) -> None:
+def _refuse_ended(table: Table, change: Prepared) -> None:
+    """Raise PreparedChangeError for a change that is closed, or has no statement any more."""
     found = next((e for e in objects.entries(table) if e.id == change.id), None)
     if found is None or found.statement is None or found.closed is not None:
         raise _gone(table, change.id, "its time is over")
@@ -201,21 +210,59 @@ def _decide(table: Table, base: Base, change: Prepared, run: RunIdentity) -> Non
         raise _gone(table, change.id, _discarded(stands))
 
 
-def _refuse_other_objects(table: Table, change: Prepared) -> None:
+def _refuse_other_objects(table: Table, base: Base, change: Prepared) -> None:
     """Raise PreparedChangeError unless every new part has its object, with its size."""
+    written: list[int] = []
     for marker in change.adds:
-        try:
-            size = table.store.head(marker.p).size
-        except ObjectNotFoundError:
-            size = -1
-        if size != marker.b:
-            found = "is gone" if size < 0 else f"has {size} bytes instead of {marker.b}"
+        meta = _head(table, marker.p)
+        if meta is None or meta.size != marker.b:
+            found = "is gone" if meta is None else f"has {meta.size} bytes instead of {marker.b}"
             raise PreparedChangeError(
                 f"prepared change {change.id} is not committed: its part {marker.p} {found}",
-                next_step=f"discard it (`firnline rewrite {table.settings.name} --discard "
-                f"{change.id}`) and prepare it again; a sweep by an older firnline may have "
+                next_step=f"{_discard(table, change)}; a sweep by an older firnline may have "
                 "deleted the part",
             )
+        written.append(meta.modified_ms)
+    _refuse_late(table, base, change, written)
+
+
+def _refuse_late(table: Table, base: Base, change: Prepared, written: Sequence[int]) -> None:
+    """Raise PreparedChangeError if the statement landed when a sweep might take parts for orphans.
+
+    A run that slept right before it put the statement names what a sweep may be deleting just now:
+    only sweeps that begin after it can know of it. They leave alone what is younger than this.
+
+    Args:
+        table: the table.
+        base: its newest state.
+        change: the change.
+        written: last-modified times of its parts, unix ms.
+    """
+    stated = _head(table, table.paths.prepared(change.id))
+    if stated is None:
+        raise _gone(table, change.id, "there is no such change, or it has ended")
+    others = waits(base.snapshot.properties, table.settings, table.clock.now_ms())
+    late = stated.modified_ms - min(written, default=stated.modified_ms)
+    if late > max(LONGEST_MS, others.commit_ttl):
+        raise PreparedChangeError(
+            f"prepared change {change.id} is not committed: it was stated {about_duration(late)} "
+            "after its first part was written, and a sweep may have taken that for an orphan",
+            next_step=_discard(table, change),
+        )
+
+
+def _head(table: Table, key: str) -> ObjectMeta | None:
+    try:
+        return table.store.head(key)
+    except ObjectNotFoundError:
+        return None
+
+
+def _discard(table: Table, change: Prepared) -> str:
+    return (
+        f"discard it (`firnline rewrite {table.settings.name} --discard {change.id}`) and prepare "
+        "it again"
+    )
 
 
 def _report(runner: Runner, change: Prepared, header: TxnHeader | None) -> CommitReport:

@@ -187,7 +187,8 @@ def run_apply(
 ) -> AppliedReport:
     """Make the table's properties those of the settings, in one transaction.
 
-    Requests: those of ``take_base``; four for the probe of the store and two PUT.
+    Requests: those of ``take_base``; four for the probe of the store and those of
+    ``commit`` (two PUT and a LIST).
 
     Args:
         table: with the settings.

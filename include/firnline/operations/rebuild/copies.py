@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 
-from firnline.ids import uuid7_time_ms
+from firnline.log import dated
 from firnline.log.records import Marker
 from firnline.parquet.footers import FooterFacts
 from firnline.types.values import Stats
@@ -41,7 +41,9 @@ def copies_of(named: Iterable[Marker], footers: Sequence[FooterFacts]) -> dict[s
         look = (_folder(facts.key), facts.bytes, facts.rows, part.q)
         twins = same[part.append, look]
         others = [m.p for m in alike.get(look, ()) if not _differ(facts.stats, m.stats())]
-        original = next((o for o in [*others, *twins] if _named_ms(o) >= part.o[0]), None)
+        original = next(
+            (o for o in [*others, *twins] if (dated.named_at(o) or 0) >= part.o[0]), None
+        )
         if original is not None:
             found[facts.key] = original
         for twin in twins:
@@ -57,13 +59,6 @@ def _differ(stats: Stats, others: Stats) -> bool:
         for column in stats.keys() & others.keys()
         for one, other in zip(stats[column][:2], others[column][:2], strict=True)
     )
-
-
-def _named_ms(key: str) -> int:
-    try:
-        return uuid7_time_ms(key.rpartition("/")[2].removesuffix(".parquet"))
-    except ValueError:
-        return 0
 
 
 def _folder(key: str) -> str:

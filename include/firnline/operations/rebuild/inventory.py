@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Self
 
 import msgspec
 
 from firnline.errors import ForeignPathError, LogCorruptError, UsageError
-from firnline.log import dated
+from firnline.log import dated, fence, foreign_merges
 from firnline.log.reader import LogObject, LogRead
 from firnline.log.records import Delete, LogContent, Marker
 from firnline.log.schema_changes import PartColumns, SchemaChange, line_now, split
+from firnline.operations.in_time import InTime, looked
 from firnline.operations.options import RebuildOptions
-from firnline.operations.prepared.expiry import undecided_parts
+from firnline.operations.rebuild.elsewhere import Elsewhere, read_elsewhere
+from firnline.operations.rebuild.gone import Newest, lost_history
+from firnline.operations.rebuild.names import names_of
 from firnline.operations.rebuild.plan import (
     Choice,
     History,
@@ -22,13 +25,15 @@ from firnline.operations.rebuild.plan import (
     first_of_run,
     plan_rebuild,
 )
+from firnline.operations.rebuild.taking_back import Remains, without_doubled
 from firnline.parquet.footers import FooterFacts, FooterTask, FooterWanted, many_facts
 from firnline.paths import TablePaths, path_columns
 from firnline.properties.in_force import current, in_force, lengthened, waits
 from firnline.properties.record import PropertiesRecord, union
+from firnline.state.effect import Ineffective, counting, survey_effective
 from firnline.state.health import refuse_whole
 from firnline.state.snapshot import StateColumns, combine, standing
-from firnline.state.survey import LogSurvey, TxnSurvey, survey_log, survey_transactions
+from firnline.state.survey import LogSurvey, TxnSurvey, survey_log
 from firnline.store.base import ObjectMeta
 from firnline.table import Table
 from firnline.types import schema as schemas
@@ -54,6 +59,8 @@ class Inventory:
     plan: RebuildPlan
     digests: dict[int, str]
     """Digests of the transactions (``log.chain``) by number, as far as they are known."""
+    ineffective: Mapping[int, Ineffective]
+    """Transactions that are left out, by number."""
 
 
 class RebuildProgress(msgspec.Struct, frozen=True, kw_only=True):
@@ -63,21 +70,48 @@ class RebuildProgress(msgspec.Struct, frozen=True, kw_only=True):
     footers_done: int
 
 
+@dataclass(frozen=True, slots=True)
+class _Left:
+    """What is left of a table, by listings that are compared with each other."""
+
+    log: LogSurvey
+    txns: TxnSurvey
+    history: History
+    objects: Mapping[str, ObjectMeta]
+    ineffective: Mapping[int, Ineffective]
+    elsewhere: Elsewhere
+    merges: foreign_merges.ForeignMerges
+    doubled: tuple[foreign_merges.Doubled, ...]
+
+
+def _listed(table: Table, options: RebuildOptions, time: InTime) -> _Left:
+    log = survey_log(table.store, table.paths)
+    txns, ineffective = survey_effective(table.store, table.paths, log)
+    _refuse_broken(log, txns)
+    stated = current(_properties(log, txns))
+    time.under(table.settings, None if stated is None else stated.grace)
+    merges = foreign_merges.find(log.listing, log.contents, [txns.parts])
+    doubled = merges.doubled(_history(log, txns, table.clock.now_ms()).parts)
+    if log.listing and not options.force and not doubled:
+        refuse_whole(table, log, txns, ineffective)
+    log = counting(log, txns, ineffective)
+    history = _history(log, txns, table.clock.now_ms())
+    objects = {meta.key: meta for meta in table.store.list(table.paths.data_dir)}
+    _refuse_nothing(table, objects, history)
+    elsewhere = read_elsewhere(table, since_ms=min(txns.modified.values(), default=0))
+    return _Left(log, txns, history, objects, ineffective, elsewhere, merges, doubled)
+
+
 def read_inventory(
     table: Table, options: RebuildOptions, on_progress: Callable[[RebuildProgress], None] | None
 ) -> Inventory:
     """Read log, transactions, the listing, and the footers of what nobody names.
 
-    Raises UsageError, LogCorruptError, SchemaConflictError: see ``run_rebuild``.
+    Raises UsageError, LogCorruptError, SchemaConflictError, SnapshotUnstableError: see
+    ``run_rebuild``.
     """
-    log = survey_log(table.store, table.paths)
-    txns = survey_transactions(table.store, table.paths)
-    _refuse_broken(log, txns)
-    if log.listing and not options.force:
-        refuse_whole(table, log, txns)
-    history = _history(log, txns, table.clock.now_ms())
-    objects = {meta.key: meta for meta in table.store.list(table.paths.data_dir)}
-    _refuse_nothing(table, objects, history)
+    left = looked(table, lambda time: _listed(table, options, time))
+    log, txns, history, objects = left.log, left.txns, left.history, left.objects
     deletes = txns.deletes | {d.id: d for c in log.contents.values() for d in c.deletes}
     other = frozenset(txns.other.union(*(c.other for c in log.contents.values())))
     state = _State.of(log, txns, deletes, other)
@@ -91,14 +125,12 @@ def read_inventory(
     choice = Choice(options.include, options.exclude)
     # An object may have been written at any time, under properties that are no longer in use.
     settings = lengthened(settings, waits(said, settings, now_ms=0))
-    prepared = undecided_parts(table)
-    plan = plan_rebuild(history, objects, footers, table.paths, settings, choice, prepared)
-    live = {marker.p: marker for marker in plan.live}
-    # Parts of ours first: they tell which columns of other clients' parts only their path has.
-    for facts in sorted(footers, key=lambda facts: facts.part is None):
-        if facts.key in live:
-            stated = state.shown(live[facts.key], _data_columns(facts, table.paths, columns))
-            columns.add(f"part {facts.key}", stated, next_step=_LEAVE_OUT)
+    elsewhere = left.elsewhere
+    history = _named(history, (log, txns, elsewhere), deletes, footers, table.paths, objects)
+    plan = plan_rebuild(history, objects, footers, table.paths, settings, choice, elsewhere)
+    given = Remains(left.merges, history.parts, objects, choice, state.sequence_of)
+    plan = without_doubled(plan, left.doubled, given)
+    _add_columns(columns, footers, {m.p: m for m in plan.live}, state, table.paths)
     return Inventory(
         log=log,
         history=history,
@@ -108,6 +140,51 @@ def read_inventory(
         properties=said,
         plan=plan,
         digests=_digests(log, txns),
+        ineffective=left.ineffective,
+    )
+
+
+def _add_columns(
+    columns: schemas.SchemaUnion,
+    footers: Sequence[FooterFacts],
+    live: Mapping[str, Marker],
+    state: _State,
+    paths: TablePaths,
+) -> None:
+    """Add the columns of live parts to those of the table. Raises SchemaConflictError."""
+    # Parts of ours first: they tell which columns of other clients' parts only their path has.
+    for facts in sorted(footers, key=lambda facts: facts.part is None):
+        if facts.key in live:
+            stated = state.shown(live[facts.key], _data_columns(facts, paths, columns))
+            columns.add(f"part {facts.key}", stated, next_step=_LEAVE_OUT)
+
+
+def _named(
+    history: History,
+    remains: tuple[LogSurvey, TxnSurvey, Elsewhere],
+    deletes: Mapping[str, Delete],
+    footers: Sequence[FooterFacts],
+    paths: TablePaths,
+    objects: Mapping[str, ObjectMeta],
+) -> History:
+    """Add the newest transaction that anything names, and whether others are lost."""
+    log, txns, elsewhere = remains
+    names = names_of(paths, footers, [objects, history.parts])
+    owned = [(facts.key, part) for facts in footers if (part := names.own(facts)) is not None]
+    stated = [
+        *((part.q, f"part {key}") for key, part in owned),
+        *((m.q or 0, f"part {m.p}") for m in history.parts.values()),
+        *((d.seq, f"delete record {d.id}") for d in deletes.values()),
+    ]
+    newest = Newest.of(log, txns, elsewhere, stated)
+    lost = lost_history(log, txns, newest, paths, unborn=bool(owned))
+    other = txns.other.union(*(content.other for content in log.contents.values()))
+    return replace(
+        history,
+        named=newest.seq,
+        lost=lost,
+        deletes=frozenset(deletes),
+        fence=fence.fence_of(other).seq,
     )
 
 
@@ -255,6 +332,7 @@ def _history(log: LogSurvey, txns: TxnSurvey, now_ms: int) -> History:
         first=first,
         first_t=txns.headers[first].t if first is not None else 0,
         purged=max([txns.purged, *marks]),
+        now_ms=now_ms,
         listed_alive=frozenset(
             m.p for content in log.contents.values() for m in content.markers if m.tmb is None
         ),

@@ -7,17 +7,19 @@ footer, its age and the history say whether it was ever in the table.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
-from types import MappingProxyType
-from typing import Any
+from typing import Any, Self
 
 import msgspec
 
-from firnline.ids import uuid7_time_ms
+from firnline.log import dated
 from firnline.log.records import Marker, sort_json, stats_json
 from firnline.operations.rebuild.copies import copies_of
+from firnline.operations.rebuild.elsewhere import NOWHERE, Elsewhere, Erased
+from firnline.operations.rebuild.merged import ask_about_merges
 from firnline.operations.rebuild.names import Names, names_of
+from firnline.operations.rebuild.siblings import StandsFor, stand_for
 from firnline.parquet.footers import FooterFacts
 from firnline.parquet.part import PartMetadata
 from firnline.paths import TablePaths
@@ -68,6 +70,23 @@ class History:
     purged: int
     listed_alive: frozenset[str] = frozenset()
     """Parts that an existing log file lists alive, folded or not."""
+    now_ms: int = 0
+    """Wall clock, unix ms."""
+    named: int = 0
+    """Newest transaction that any object of the table names."""
+    lost: str = ""
+    """Evidence that transactions are lost (``gone.lost_history``); empty if none is."""
+    deletes: frozenset[str] = frozenset()
+    """Ids of the delete records that log and transactions hold."""
+    fence: int = 0
+    """Transaction before which every append had ended (``log.fence``); 0 without one."""
+
+    def doubts(self, live: Marker) -> bool:
+        """Return True if a lost transaction may have deleted from a part, dropped or replaced it.
+
+        What was written after the newest one that anything names is not older than any of them.
+        """
+        return bool(self.lost) and (not self.named or (live.q or 0) < self.named)
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,30 +119,47 @@ class RebuildPlan:
     missing: tuple[str, ...]
     """Live parts by the transactions whose objects are gone: those rows are lost."""
     purged: int
+    taken_back: tuple[Marker, ...] = ()
+    """Live parts of merges of other clients that are taken back (``taking_back``)."""
+    copied: tuple[Judged, ...] = ()
+    """Parts that were merged into them: they are copied under new names."""
+    copies: tuple[Marker, ...] = ()
+    """Their markers as those of the copies, but for name and time."""
+    wrong_since: int = 0
+    """Time since when the parts that are taken back had rows of dead ones, unix ms."""
+    buried: tuple[str, ...] = ()
+    """Parts that are live by log and transactions, and from which included ones were made."""
+    lost: str = ""
+    """Evidence that the history is lost, or a part of it: what that removed may come back."""
+    doubtful: int = 0
+    """Live parts that transactions which are lost may have deleted from, dropped or replaced."""
 
     @property
     def nothing_to_do(self) -> bool:
         """Return True if there is no part to name."""
-        return not self.live and not self.dead
+        return not (self.live or self.dead or self.copies)
 
     @property
     def rows(self) -> int | None:
         """Rows of the live parts; None when a part does not state them."""
-        rows = [m.n for m in self.live]
+        rows = [m.n for m in (*self.live, *self.copies)]
         return None if None in rows else sum(n for n in rows if n is not None)
 
     def to_json(self) -> dict[str, Any]:
         """Plain data: totals, and every object that was judged."""
         return {
-            "parts": len(self.live),
+            "parts": len(self.live) + len(self.copies),
             "dead_parts": len(self.dead),
             "named": self.named,
             "rows": self.rows,
-            "bytes": sum(m.b for m in self.live),
+            "bytes": sum(m.b for m in (*self.live, *self.copies)),
             "found": [j.to_json() for j in self.found],
             "undecided": [j.to_json() for j in self.undecided],
             "left_out": [j.to_json() for j in self.left_out],
+            "copied": [j.to_json() for j in self.copied],
             "missing": list(self.missing),
+            "history_lost": self.lost,
+            "doubtful": self.doubtful,
         }
 
 
@@ -134,7 +170,7 @@ def plan_rebuild(
     paths: TablePaths,
     settings: TableSettings,
     choice: Choice,
-    prepared: Mapping[str, str] = MappingProxyType({}),
+    elsewhere: Elsewhere = NOWHERE,
 ) -> RebuildPlan:
     """Decide on the contents of the log file.
 
@@ -145,36 +181,105 @@ def plan_rebuild(
         paths: of the table.
         settings: of the table: times to live.
         choice: what the user decided.
-        prepared: the change by part, of changes on whose commit nobody has decided.
+        elsewhere: what other objects of the table name.
     """
     named = history.parts
-    alive = [m for m in named.values() if m.tmb is None]
-    live = [m for m in alive if m.p in objects]
-    dead = [m for m in named.values() if m.tmb is not None and _is_kept(m, history, objects)]
     copies = copies_of(named.values(), footers)
     names = names_of(paths, footers, [objects, named])
-    judge = _Judge(history, objects, paths, settings, choice, copies, names, prepared)
-    verdicts = [(facts, *judge.verdict(facts, objects[facts.key])) for facts in footers]
-    replaced = _replaced_by_included(verdicts)
-    piles: dict[str, list[Judged]] = {"live": [], "ask": [], "out": []}
+    judge = _Judge(history, objects, paths, settings, choice, copies, names, elsewhere)
+    first = [(facts, *judge.verdict(facts, objects[facts.key])) for facts in footers]
+    included = [facts.key for facts in footers if choice.includes(facts.key)]
+    there = [m for m in named.values() if m.tmb is None and m.p in objects]
+    verdicts = ask_about_merges(first, there, objects, paths, names, included)
+    rows = {m.p: m.n for m in named.values()} | {f.key: f.rows for f in footers if not f.error}
+    replaced = stand_for((facts for facts, verdict, _ in verdicts if verdict == "live"), rows)
+    certain = _Named.of(history, objects, choice, elsewhere, replaced)
+    piles: dict[str, list[Judged]] = {"live": [], "ask": certain.asked, "out": certain.out}
     added: list[Marker] = []
     for facts, first_verdict, first_reason in verdicts:
         verdict, reason = first_verdict, first_reason
         if verdict == "live" and facts.key in replaced:
-            verdict, reason = "out", f"was made into {replaced[facts.key]}, which is included"
+            verdict, reason = _replaced(replaced[facts.key])
         piles[verdict].append(Judged(facts.key, facts.rows, facts.bytes, reason))
         if verdict == "live":
-            added.append(_marker(facts, names.own(facts), objects[facts.key]))
+            marker = _marker(facts, names.own(facts), objects[facts.key], history.now_ms)
+            added.append(marker)
+    live = (*certain.live, *_whole_appends(added, footers))
     return RebuildPlan(
-        live=tuple(live + _whole_appends(added, footers)),
-        dead=tuple(dead),
-        named=len(live),
+        live=live,
+        dead=tuple(certain.dead),
+        named=len(certain.live),
         found=tuple(piles["live"]),
         undecided=tuple(piles["ask"]),
         left_out=tuple(piles["out"]),
-        missing=tuple(sorted(m.p for m in alive if m.p not in objects)),
-        purged=_horizon(history, dead, objects),
+        missing=tuple(sorted(m.p for m in named.values() if m.tmb is None and m.p not in objects)),
+        purged=_horizon(history, certain.dead, objects),
+        buried=tuple(certain.buried),
+        lost=history.lost,
+        doubtful=sum(map(history.doubts, live)),
     )
+
+
+def _replaced(said: StandsFor) -> tuple[str, str]:
+    """Return verdict and reason for a part from which an included one was made."""
+    return ("ask", said.doubt) if said.doubt else ("out", _made_into(said))
+
+
+def _made_into(said: StandsFor) -> str:
+    return f"was made into {said.output}, which is included"
+
+
+@dataclass(slots=True)
+class _Named:
+    """The parts that log or transactions name, sorted."""
+
+    live: list[Marker] = field(default_factory=list)
+    dead: list[Marker] = field(default_factory=list)
+    asked: list[Judged] = field(default_factory=list)
+    out: list[Judged] = field(default_factory=list)
+    buried: list[str] = field(default_factory=list)
+
+    @classmethod
+    def of(
+        cls,
+        history: History,
+        objects: Mapping[str, ObjectMeta],
+        choice: Choice,
+        elsewhere: Elsewhere,
+        replaced: Mapping[str, StandsFor],
+    ) -> Self:
+        found = cls()
+        for marker in history.parts.values():
+            if marker.tmb is not None:
+                if _is_kept(marker, history, objects):
+                    found.dead.append(marker)
+            elif marker.p in objects:
+                found._alive(marker, choice, elsewhere.erase_of(marker.p), replaced.get(marker.p))
+        return found
+
+    def _alive(
+        self,
+        marker: Marker,
+        choice: Choice,
+        erase: Erased | None,
+        replaced: StandsFor | None,
+    ) -> None:
+        """Place a part that is live by all that log and transactions say."""
+
+        def judged(reason: str) -> Judged:
+            return Judged(marker.p, marker.n or 0, marker.b, reason)
+
+        if erase is not None:
+            # Its transaction is lost. Whatever anybody decides, what is certified stays gone.
+            self.dead.append(msgspec.structs.replace(marker, tmb=max(erase.t, marker.t)))
+            self.out.append(judged(erase.reason))
+        elif replaced is None:
+            self.live.append(marker)
+        elif replaced.doubt and not choice.excludes(marker.p):
+            self.asked.append(judged(replaced.doubt))
+        else:
+            self.buried.append(marker.p)
+            self.out.append(judged(_made_into(replaced)))
 
 
 def _is_kept(marker: Marker, history: History, objects: Mapping[str, ObjectMeta]) -> bool:
@@ -205,17 +310,21 @@ class _Judge:
     choice: Choice
     copies: Mapping[str, str]
     names: Names
-    prepared: Mapping[str, str]
+    elsewhere: Elsewhere
 
     def verdict(self, facts: FooterFacts, meta: ObjectMeta) -> tuple[str, str]:
         """Return (live, ask or out; the reason)."""
         if facts.error is not None:
             return "out", facts.error
+        erased = self.elsewhere.erase_of(facts.key)
+        if erased is not None:
+            # Not even with --include: what is certified stays gone.
+            return "out", erased.reason
         if self.choice.excludes(facts.key):
             return "out", "is excluded by --exclude"
-        if facts.key in self.prepared:
+        if facts.key in self.elsewhere.prepared:
             # Not even with --include: rows that nobody has agreed to must not come by a glob.
-            change = self.prepared[facts.key]
+            change = self.elsewhere.prepared[facts.key]
             return "out", f"belongs to prepared change {change}, which was never committed"
         part = self.names.own(facts)
         elsewhere = self._asked_elsewhere(facts) if part is None else None
@@ -225,6 +334,8 @@ class _Judge:
             verdict, reason = "ask", elsewhere
         else:
             verdict, reason = self._addition(part, meta)
+        if verdict == "live" and self.history.lost:
+            verdict, reason = self._beside_erases(facts, part) or (verdict, reason)
         if verdict == "ask" and self.choice.includes(facts.key):
             return "live", "is included by --include"
         return verdict, reason
@@ -243,6 +354,27 @@ class _Judge:
             "is live if it was imported, or if this table was called so and the run committed"
         )
 
+    def _beside_erases(
+        self, facts: FooterFacts, part: PartMetadata | None
+    ) -> tuple[str, str] | None:
+        """Ask about a part that may hold rows of an erase whose transaction is lost."""
+        planned = self.elsewhere.planned_for(facts.key)
+        if planned is not None:
+            return (
+                "ask",
+                f"was to be replaced by erase {planned}, and nobody knows any more if it was",
+            )
+        q, applied = (part.q, part.d) if part is not None else (0, ())
+        for erase, parts in self.elsewhere.erases:
+            known = self.history.deletes.union(applied).issuperset(erase.deletes)
+            before = erase.replaced is not None and q < erase.replaced.seq
+            if before and not known and not parts.is_clean(facts.key):
+                return "ask", (
+                    f"is older than erase {erase.id}, whose record is lost: it may hold rows of "
+                    "its keys"
+                )
+        return None
+
     def _replacement(self, part: PartMetadata, facts: FooterFacts) -> tuple[str, str]:
         """Judge a part that a merge, rewrite or delete wrote, and that no transaction names."""
         history = self.history
@@ -250,6 +382,11 @@ class _Judge:
         alive = [m for m in sources if m is not None and m.tmb is None]
         if any(m.p not in self.objects for m in alive):
             return "ask", f"was written by a {part.writer} whose inputs are gone"
+        if history.lost:
+            return "ask", (
+                f"was written by a {part.writer}, and the transactions are lost that would say "
+                "whether it was committed"
+            )
         uncommitted = f"belongs to a {part.writer} that was never committed"
         if alive:
             return "out", uncommitted
@@ -269,7 +406,12 @@ class _Judge:
             return "ask", "lies where somebody may keep another table"
         if meta.key in self.copies:
             return "ask", f"looks like a copy of {self.copies[meta.key]} that a restore has left"
-        began = part.o[0] if part is not None else time_of(meta)
+        began = part.o[0] if part is not None else _begun(meta, self.history.now_ms)
+        if part is not None and part.q < self.history.fence:
+            return "ask", (
+                f"was written by an append that began before transaction {self.history.fence}, the "
+                "fence, and no transaction names it: it landed too late to count, or never"
+            )
         who = "an append" if part is not None else "another client (or an import)"
         latest = began + self.settings.append.ttl + self.settings.commit_ttl + SLACK_MS
         if self.history.newest and latest < self.history.newest_at:
@@ -281,31 +423,15 @@ class _Judge:
         return "live", f"was written by {who} and no transaction names it yet"
 
 
-def _replaced_by_included(
-    verdicts: Iterable[tuple[FooterFacts, str, str]],
-) -> dict[str, str]:
-    """Return part -> the included part made from it, whatever the table was called."""
-    return {
-        key: facts.key
-        for facts, verdict, _ in verdicts
-        if verdict == "live"
-        for key in facts.inputs
-    }
+def _begun(meta: ObjectMeta, now_ms: int) -> int:
+    return dated.begun_by(meta.key, meta.modified_ms, now_ms)
 
 
-def time_of(meta: ObjectMeta) -> int:
-    """Return when an object was written, by its own name, else by the store, unix ms."""
-    try:
-        return uuid7_time_ms(meta.key.rpartition("/")[2].removesuffix(".parquet"))
-    except ValueError:
-        return meta.modified_ms
-
-
-def _marker(facts: FooterFacts, part: PartMetadata | None, meta: ObjectMeta) -> Marker:
+def _marker(facts: FooterFacts, part: PartMetadata | None, meta: ObjectMeta, now_ms: int) -> Marker:
     return Marker(
         p=facts.key,
         b=meta.size,
-        t=time_of(meta),
+        t=_begun(meta, now_ms),
         n=facts.rows,
         # Without q, the newest transaction below t: as for every client that does not state it.
         q=part.q if part is not None else None,

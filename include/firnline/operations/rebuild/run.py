@@ -6,19 +6,20 @@ again. Writers should be stopped: an append under way may give up and take its p
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import msgspec
 
 from firnline.commit.transaction import commit_whole
 from firnline.errors import CommitUnknownError, FindingsError, UsageError
-from firnline.log import chain, codec, dated
+from firnline.log import chain, codec, dated, taken_back
 from firnline.log.reader import time_after
 from firnline.log.records import LogContent, LogTombstone, Marker, TxnMark
 from firnline.log.txn_file import Counts, RunIdentity, TxnHeader
 from firnline.operations.options import RebuildOptions
 from firnline.operations.rebuild.inventory import Inventory, RebuildProgress, read_inventory
 from firnline.operations.rebuild.plan import RebuildPlan
+from firnline.operations.rebuild.taking_back import copy_inputs
 from firnline.operations.runner import Report, RunMetrics, refuse_unsafe_store
 from firnline.properties.in_force import current, from_settings, needed
 from firnline.properties.record import PropertiesRecord
@@ -58,9 +59,10 @@ def run_rebuild(
 ) -> RebuildReport:
     """Write a new log of a table.
 
-    Requests: a LIST per 1,000 objects of ``_log/``, ``_txn/``, ``_data/`` and ``_prepared/``, a GET
-    per log file, per prepared change, per transaction and per object that none of them names, four
-    for the probe of the store and two PUTs. A second run right after the first is refused.
+    Requests: a LIST per 1,000 objects of ``_log/``, ``_txn/`` and ``_data/``, a GET per log file,
+    per transaction and per object that none of them names, those of ``read_elsewhere``, four for
+    the probe of the store and those of ``commit_whole``; a copy (PUT) for each part that a merge of
+    another client has to give back. A second run right after the first is refused.
 
     Args:
         table: the table.
@@ -72,8 +74,10 @@ def run_rebuild(
         NothingToDoError: the log is whole.
         UsageError: there is nothing to rebuild from.
         LogCorruptError: a log file or transaction that does not read has to be moved away first.
-        FindingsError: there are objects of which somebody has to decide; nothing was written.
+        FindingsError: there are objects of which somebody has to decide, or transactions are lost
+            and ``revive`` is not given; nothing was written.
         SchemaConflictError: two parts give one column different types.
+        SnapshotUnstableError: the run stood still between its listings, again and again.
         CommitConflictError, CommitExpiredError, CommitUnknownError: see ``commit_whole``.
     """
     began, metrics = table.clock.elapsed_ms(), RunMetrics(table)
@@ -81,9 +85,10 @@ def run_rebuild(
     table = table.under(current(inventory.properties))
     done: tuple[int, ...] = ()
     if not options.dry_run:
-        _refuse_undecided(table, inventory)
+        _refuse_undecided(table, inventory, revive=options.revive)
         refuse_unsafe_store(table)
-        done = (_write(table, inventory, run, began),)
+        copies = copy_inputs(table, inventory.plan)
+        done = (_write(table, inventory, copies, run, began),)
     return RebuildReport(
         table=table.settings.name,
         dry_run=options.dry_run,
@@ -94,8 +99,16 @@ def run_rebuild(
     )
 
 
-def _refuse_undecided(table: Table, inventory: Inventory) -> None:
+def _refuse_undecided(table: Table, inventory: Inventory, *, revive: bool) -> None:
     plan = inventory.plan
+    if plan.lost and not revive:
+        raise FindingsError(
+            f"the history of table {table.settings.name} is lost, or a part of it: {plan.lost}; "
+            "what those transactions deleted, erased, dropped or replaced may come back, in up to "
+            f"{counted(plan.doubtful, 'part')}",
+            next_step="restore the objects of _txn/ from a backup, or take the rows back with "
+            "--revive (see --dry-run); nothing was written",
+        )
     # With transactions and without parts it is a table whose last part was dropped and deleted.
     if plan.nothing_to_do and not plan.undecided and not inventory.history.newest:
         raise UsageError(
@@ -139,21 +152,25 @@ def _dates(table: Table, inventory: Inventory, t: int) -> set[bytes]:
     return {dated.record(at, seen, txn=at in txns) for at, seen in found.items() if at > seen}
 
 
-def _write(table: Table, inventory: Inventory, run: RunIdentity, began: int) -> int:
+def _write(
+    table: Table, inventory: Inventory, copies: Sequence[Marker], run: RunIdentity, began: int
+) -> int:
     history, plan, listing = inventory.history, inventory.plan, inventory.log.listing
     logs = [item.name for item in listing.values()]
-    base = max([history.newest, *(n.seq for n in logs), *(m.q or 0 for m in plan.live)])
+    base = max([history.newest, history.named, *(n.seq for n in logs)])
     t = time_after(logs, table.clock.now_ms(), history.newest_t + 1)
     seq, txn = base + 1, table.ids.uuid7(table.clock.now_ms())
-    lost = [_lost(history.parts[path], t) for path in plan.missing]
+    lost = [_lost(history.parts[path], t) for path in (*plan.missing, *plan.buried)]
+    lost += [_taken_back(marker, t) for marker in plan.taken_back]
+    live = [*(_landed(m, t) for m in plan.live), *(msgspec.structs.replace(m, t=t) for m in copies)]
     content = LogContent(
         t=t,
         schema=inventory.schema,
-        markers=[*(_landed(marker, t) for marker in plan.live), *plan.dead, *lost],
+        markers=[*live, *plan.dead, *lost],
         tombstones=[LogTombstone(key, t) for key in sorted(listing)],
         deletes=list(inventory.deletes.values()),
         properties=_properties(table, inventory, seq, t),
-        other=sorted(inventory.other | _dates(table, inventory, t)),
+        other=sorted(inventory.other | _dates(table, inventory, t) | _span(plan, t)),
         x=TxnMark(seq=seq, txn=txn, op=OP, purged=plan.purged, standing=()),
     )
     header = TxnHeader(
@@ -177,8 +194,13 @@ def _write(table: Table, inventory: Inventory, run: RunIdentity, began: int) -> 
     return seq
 
 
+def _span(plan: RebuildPlan, t: int) -> set[bytes]:
+    """Return the record of when the table had rows twice, if merges are taken back."""
+    return {taken_back.record(plan.wrong_since, t)} if plan.taken_back else set()
+
+
 def _counts(plan: RebuildPlan, folded: int) -> Counts:
-    live, rows = len(plan.live), plan.rows or 0
+    live, rows = len(plan.live) + len(plan.copies), plan.rows or 0
     return Counts(parts_in=live, parts_out=live, rows_in=rows, rows_out=rows, logs_folded=folded)
 
 
@@ -190,6 +212,14 @@ def _properties(table: Table, inventory: Inventory, seq: int, t: int) -> list[Pr
     if inventory.properties:
         return list(needed(inventory.properties, table.clock.now_ms()))
     return [PropertiesRecord(seq, t, from_settings(table.settings))]
+
+
+def _taken_back(marker: Marker, t: int) -> Marker:
+    """Return a tombstone for a part that has rows of dead ones, as old as the oldest of them.
+
+    A part that counted as written after an erase would not keep its certificate waiting.
+    """
+    return msgspec.structs.replace(marker, tmb=t, q=0)
 
 
 def _lost(marker: Marker, t: int) -> Marker:

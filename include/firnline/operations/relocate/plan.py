@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from firnline.errors import UsageError
+from firnline.log.records import Marker, spelled
 from firnline.log.relocation import Named
 from firnline.paths import LogName, TablePaths
 
@@ -37,6 +38,11 @@ class RelocationPlan:
     bytes: int
     grace: int | None = None
     """The least ``cleanup.grace`` that the log names, ms; None: it names none."""
+
+    @classmethod
+    def of_nothing(cls, prefix: str) -> RelocationPlan:
+        """Return the plan for a log that names the place where it lies."""
+        return cls(prefix, prefix, (), (), (), (), 0, 0)
 
     def to_json(self) -> dict[str, Any]:
         """Plain data: totals."""
@@ -80,6 +86,10 @@ class Seen:
     alive: dict[str, int] = field(default_factory=dict)
     """Key of a part as it is named -> bytes."""
     dead: set[str] = field(default_factory=set)
+    spelled: dict[str, str] = field(default_factory=dict)
+    """Key of a part in the new place -> the key that its marker spells, where the two differ."""
+    spelled_dead: set[str] = field(default_factory=set)
+    """Those of them that are dead."""
     grace: int | None = None
     """The least ``cleanup.grace`` among the table's properties, ms."""
 
@@ -100,6 +110,7 @@ class Seen:
             self.grace = min(record.values.grace, self.grace or record.values.grace)
         for marker in named.content.markers if parts else ():
             self.alive[marker.p] = marker.b
+            self._take_spelling(marker)
             if marker.tmb is not None:
                 self.dead.add(marker.p)
         asked = self.asked is not None and is_of(named, TablePaths(self.asked), self.paths)
@@ -107,6 +118,15 @@ class Seen:
             return
         self.foreign.append(key)
         self._agree(key, named.prefixes())
+
+    def _take_spelling(self, marker: Marker) -> None:
+        name = spelled(marker)
+        if name != marker.p:
+            inside, written = (key.partition("_data/")[2] for key in (marker.p, name))
+            at = self.paths.data_dir
+            self.spelled[f"{at}{inside}"] = f"{at}{written}"
+            if marker.tmb is not None:
+                self.spelled_dead.add(f"{at}{inside}")
 
     def _agree(self, key: str, prefixes: frozenset[str]) -> None:
         if self.asked is not None:

@@ -8,6 +8,7 @@ everything else as it was. A run that dies is run again: what names this place a
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from functools import partial
 
 import msgspec
@@ -21,6 +22,7 @@ from firnline.errors import (
 )
 from firnline.log import relocation
 from firnline.log.reader import LogObject, list_log
+from firnline.operations.in_time import InTime, looked
 from firnline.operations.options import RelocateOptions
 from firnline.operations.relocate.plan import (
     RelocationPlan,
@@ -30,6 +32,7 @@ from firnline.operations.relocate.plan import (
     refuse_missing,
     refuse_without,
 )
+from firnline.operations.relocate.slashes import move_parts
 from firnline.operations.runner import Report, RunMetrics
 from firnline.paths import Root, TablePaths
 from firnline.properties.in_force import put_within
@@ -57,6 +60,8 @@ class RelocateReport(Report, frozen=True, kw_only=True):
     dry_run: bool
     plan: dict[str, object]
     """As ``RelocationPlan.to_json``."""
+    moved: int = 0
+    """Parts whose objects had an empty segment in their keys, and were moved."""
     requests: dict[str, int]
     seconds: float
 
@@ -71,7 +76,7 @@ def run_relocate(
     Requests: a LIST per 1,000 objects of ``_log/``, ``_txn/``, ``_erase/``, ``_ckpt/`` and
     ``_data/``, a GET that asks for an unfinished clone, a GET per log file and transaction; for
     each that names another place, and each certificate, one GET and one PUT besides; one DELETE
-    when there are checkpoints.
+    when there are checkpoints; those of ``move_parts``.
 
     Args:
         table: the table.
@@ -87,7 +92,9 @@ def run_relocate(
     """
     metrics = RunMetrics(table)
     refuse_unfinished(table)
-    plan = plan_relocation(table, options)
+    moved, plan = looked(table, lambda time: _moved(table, options, time))
+    if plan is None and moved:
+        plan = RelocationPlan.of_nothing(table.paths.prefix)
     if plan is None:
         raise NothingToDoError(
             f"the log of table {table.settings.name} names objects of {table.settings.root} "
@@ -100,9 +107,20 @@ def run_relocate(
         table=table.settings.name,
         dry_run=options.dry_run,
         plan=plan.to_json(),
+        moved=moved,
         requests=metrics.requests,
         seconds=metrics.seconds,
     )
+
+
+def _moved(
+    table: Table, options: RelocateOptions, time: InTime
+) -> tuple[int, RelocationPlan | None]:
+    """Move the parts that only some stores can name; return how many, and the plan."""
+    names = read_names(table, options, time)
+    seen = names.seen
+    moved = move_parts(table, seen.spelled, seen.spelled_dead, dry_run=options.dry_run)
+    return moved, _plan(table, names)
 
 
 def refuse_unfinished(table: Table) -> None:
@@ -120,8 +138,23 @@ def refuse_unfinished(table: Table) -> None:
 def plan_relocation(table: Table, options: RelocateOptions) -> RelocationPlan | None:
     """Read everything that names keys, and decide; nothing is written. Raises as the run.
 
-    None when no object names another place.
+    None when no object names another place. Read again where it took longer than half the grace:
+    another run may have relocated the table, and its clean-up have deleted parts that were live.
     """
+    return looked(table, lambda time: _plan(table, read_names(table, options, time)))
+
+
+@dataclass(frozen=True, slots=True)
+class Names:
+    """Everything that names keys."""
+
+    seen: Seen
+    logs: dict[str, LogObject]
+    txns: Sequence[str]
+
+
+def read_names(table: Table, options: RelocateOptions, time: InTime) -> Names:
+    """Read everything that names keys. Raises as the run."""
     store, paths = table.store, table.paths
     logs, _ = list_log(store, paths)
     txns = {paths.parse_txn(meta.key): meta.key for meta in store.list(paths.txn_dir)}
@@ -136,15 +169,14 @@ def plan_relocation(table: Table, options: RelocateOptions) -> RelocationPlan | 
     older = [key for key in txns.values() if key not in newest]
     # Parts live right after an older transaction may be deleted by now: no reader needs them.
     _read(table, older, seen, relocation.named_by_txn, parts=False)
+    time.under(table.settings, seen.grace)
+    return Names(seen, logs, sorted(txns.values()))
+
+
+def _plan(table: Table, names: Names) -> RelocationPlan | None:
+    seen, store, paths = names.seen, table.store, table.paths
     if not seen.foreign:
         return None
-    return _plan(table, seen, logs, sorted(txns.values()))
-
-
-def _plan(
-    table: Table, seen: Seen, logs: dict[str, LogObject], txns: Sequence[str]
-) -> RelocationPlan:
-    store, paths = table.store, table.paths
     old = TablePaths(seen.old())
     live = seen.live(old)
     objects = {meta.key: meta.size for meta in store.list(paths.data_dir)}
@@ -156,8 +188,8 @@ def _plan(
         old=old.prefix,
         new=paths.prefix,
         erases=tuple(erases),
-        transactions=tuple(key for key in txns if key in foreign),
-        logs=in_order({key: item.name for key, item in logs.items()}, seen),
+        transactions=tuple(key for key in names.txns if key in foreign),
+        logs=in_order({key: item.name for key, item in names.logs.items()}, seen),
         checkpoints=tuple(k for k in checkpoints if paths.checkpoint_seq(k) is not None),
         parts=len(live),
         bytes=sum(live.values()),
@@ -232,9 +264,10 @@ def _rewrite(
 ) -> None:
     """Fetch one object, and write it for the new place unless another run was quicker.
 
-    Raises SnapshotUnstableError: it would be written later than ``within`` ms after it was fetched.
+    Raises SnapshotUnstableError: it would be written later than ``within`` ms after it was fetched,
+    or was.
     """
-    read_at = table.clock.elapsed_ms()
+    time = InTime(table.clock, table.clock.elapsed_ms(), within)
     try:
         data = table.store.get(key)
     except ObjectNotFoundError as error:
@@ -247,10 +280,7 @@ def _rewrite(
     moved = move(key, data, old, table.paths)
     if moved == data:
         return
-    if table.clock.elapsed_ms() - read_at > within:
-        # Another run may have done all of it since, and clean-up deleted the object.
-        raise SnapshotUnstableError(
-            f"this run stood still for longer than half the grace before it could write {key}",
-            next_step="run it again",
-        )
+    # Another run may have done all of it since, and clean-up deleted the object.
+    time.refuse(f"before it could write {key}")
     overwrite(table.store, key, moved)
+    time.refuse(f"before it wrote {key}, which may be back although clean-up had deleted it")

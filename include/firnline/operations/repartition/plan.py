@@ -15,7 +15,7 @@ from firnline.errors import PropertiesDifferError, UsageError
 from firnline.kernel.task import Layout
 from firnline.operations.kernel_tasks import Work, levels
 from firnline.operations.merge import tiers
-from firnline.operations.merge.groups import FIXED_REQUESTS, PlannedGroup
+from firnline.operations.merge.groups import COMMIT_REQUESTS, FIXED_REQUESTS, PlannedGroup
 from firnline.operations.selection import group_of
 from firnline.parquet.partition import span_of
 from firnline.properties.in_force import differences, from_settings
@@ -83,7 +83,8 @@ class RepartitionPlan:
         """Least number of requests: only the rows tell how many parts are written."""
         if self.nothing_to_do:
             return 0
-        return self.parts_in + len(self.groups) + FIXED_REQUESTS + 2 * (len(self.sources) - 1)
+        commits = COMMIT_REQUESTS * (len(self.sources) - 1)
+        return self.parts_in + len(self.groups) + FIXED_REQUESTS - 1 + commits
 
     def to_json(self) -> dict[str, Any]:
         """Plain data: totals, and a row per partition."""

@@ -112,7 +112,7 @@ def run_repartition(
 
     Requests: one LIST each of ``_log/`` and ``_txn/`` and the log reads, one GET per part of the
     source partitions, one PUT per new part (more for large ones), four for the probe of the store,
-    two PUT per source partition, and the log once more at the end.
+    a commit (two PUT and a LIST) per source partition, and the log once more at the end.
 
     Args:
         table: the table.

@@ -82,8 +82,8 @@ def run_replace(
     and those for a table that does not have the column yet, by this process.
 
     Requests: one LIST each of ``_log/`` and ``_txn/`` and the log reads, a LIST per prefix and a
-    GET per staged file, a PUT per new part, one GET per part that the interval cuts and the
-    outputs (eager), four for the probe of the store and two PUT. Parts that lie wholly inside or
+    GET per staged file, a PUT per new part, one GET per part that the interval cuts and the outputs
+    (eager), four for the probe of the store, two PUT and a LIST. Parts that lie wholly inside or
     wholly outside by their statistics are never read.
 
     Args:

@@ -52,7 +52,8 @@ def run_restore(
     """Restore partitions.
 
     Requests: a base, 1 GET for each transaction that is undone and 1 for the one before them, a
-    copy (PUT) for each part, the probe of the store, 2 PUT. No byte of a part passes this machine.
+    copy (PUT) for each part, the probe of the store, 2 PUT and 1 LIST. No byte of a part passes
+    this machine.
 
     Args:
         table: the table.

@@ -15,7 +15,12 @@ from firnline.errors import UsageError
 from firnline.kernel.query.process import check_query
 from firnline.log.records import Marker
 from firnline.operations.kernel_tasks import Work
-from firnline.operations.merge.groups import FIXED_REQUESTS, LeftAlone, PlannedGroup
+from firnline.operations.merge.groups import (
+    COMMIT_REQUESTS,
+    FIXED_REQUESTS,
+    LeftAlone,
+    PlannedGroup,
+)
 from firnline.operations.options import RewriteOptions
 from firnline.operations.selection import NO_ROW, Selected, Verdict, select, select_whole
 from firnline.parquet.partition import span_of
@@ -102,7 +107,8 @@ class RewritePlan(ShownFigures):
         uploads = sum(
             1 if g.bytes <= _PUT_BYTES else 2 + g.bytes // _PUT_BYTES for g in self.groups
         )
-        return self.parts_in + uploads + FIXED_REQUESTS + 2 * (len(self.partitions) - 1)
+        more = COMMIT_REQUESTS * (len(self.partitions) - 1)
+        return self.parts_in + uploads + FIXED_REQUESTS + more
 
     def to_json(self) -> dict[str, Any]:
         """Plain data: totals, a row per partition, the reasons with their counts."""
@@ -279,7 +285,7 @@ def make_plan(
     return plan_rewrite(
         snapshot,
         table.settings,
-        _condition(snapshot, options),
+        _condition(table, snapshot, options),
         partitions=options.partitions,
         interval=_interval(options),
         only=only,
@@ -298,7 +304,7 @@ def _interval(options: RewriteOptions) -> tuple[int, int] | None:
     return start, end
 
 
-def _condition(snapshot: Snapshot, options: RewriteOptions) -> Predicate | None:
+def _condition(table: Table, snapshot: Snapshot, options: RewriteOptions) -> Predicate | None:
     """Return the bound filter; None for a query, which is checked. Raises UsageError."""
     if (options.where is None) == (options.sql is None):
         raise UsageError(
@@ -306,7 +312,7 @@ def _condition(snapshot: Snapshot, options: RewriteOptions) -> Predicate | None:
             next_step="give --where or --sql",
         )
     if options.where is None:
-        check_query(str(options.sql), SOURCE, snapshot.schema)
+        check_query(str(options.sql), SOURCE, snapshot.schema, table.clock)
         return None
     try:
         return parse_sql(options.where, snapshot.schema)
@@ -320,7 +326,7 @@ def _condition(snapshot: Snapshot, options: RewriteOptions) -> Predicate | None:
 
 def make_work(table: Table, snapshot: Snapshot, options: RewriteOptions) -> Work:
     """Return the kernels' work for the options. Raises UsageError."""
-    condition = _condition(snapshot, options)
+    condition = _condition(table, snapshot, options)
     if condition is None:
         limit = table.settings.rewrite.time_limit
         return Work(op=OP, query=options.sql, source=SOURCE, time_limit_ms=limit)

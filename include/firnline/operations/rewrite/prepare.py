@@ -111,7 +111,8 @@ def run_prepare(
             nothing is prepared then.
         EnvironmentFaultError: the engine's workers cannot compare rows; nothing was written.
         AssertionFailedError: an assertion does not hold; the new parts are deleted.
-        CommitExpiredError: it took longer than ``commit_ttl``; the new parts are deleted.
+        CommitExpiredError: it took longer than ``commit_ttl``; the new parts are deleted, and what
+            was stated in the end is discarded.
         OutcomeUnknownError: nobody can say whether the statement was stored; nothing is deleted.
     """
     runner = Runner(table, run, engine)
@@ -137,6 +138,7 @@ def run_prepare(
         made = _statement(runner, base, wanted, options, shown)
         _refuse_late(table, base)
         objects.state(table, made, new.attempt, lambda: _age_ms(table, base) <= _ttl(table))
+    _end_late(runner, base, made)
     return _report(runner, made, partitions)
 
 
@@ -273,6 +275,18 @@ def _refuse_late(table: Table, base: Base) -> None:
             f"({ttl // 1000} s)",
             next_step="prepare fewer partitions at once, or with a larger commit_ttl",
         )
+
+
+def _end_late(runner: Runner, base: Base, made: Prepared) -> None:
+    """Discard a change whose statement was put too late: its parts may be gone, or about to go.
+
+    Raises CommitExpiredError.
+    """
+    try:
+        _refuse_late(runner.table, base)
+    except CommitExpiredError:
+        discard_prepared(runner.table, made.id, runner.identity, "it was stated too late")
+        raise
 
 
 def _report(

@@ -81,7 +81,7 @@ def run_rewrite(
     where the tries before it ended, also beside one of them that was given up and still runs.
 
     Requests: one LIST each of ``_log/`` and ``_txn/`` and the log reads, one GET per part that
-    statistics do not exclude, the outputs, four for the probe of the store and two PUT per
+    statistics do not exclude, the outputs, four for the probe of the store, two PUT and a LIST per
     partition that changes; for a retry with ``first_try`` one LIST and a ranged GET per
     transaction that is kept.
 

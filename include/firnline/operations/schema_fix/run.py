@@ -114,7 +114,7 @@ def run_schema_fix(
     part of the log files that state a wrong type (``all_parts``: per live part; with a primary key
     also per part that was inserted in the same millisecond); a GET and an upload per part that
     holds one, and with a primary key per part of the same millisecond; four for the probe of the
-    store and two PUT.
+    store, two PUT and a LIST.
 
     Args:
         table: the table; its log files may contradict each other.

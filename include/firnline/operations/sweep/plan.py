@@ -18,7 +18,7 @@ from firnline.ids import UUID7, uuid7_time_ms
 from firnline.log import dated
 from firnline.log.fence import NO_FENCE, Fence
 from firnline.operations.prepared.expiry import NOTHING_HELD, Ending, Held, plan_endings
-from firnline.paths import TablePaths
+from firnline.paths import KEYS_SUFFIX, TablePaths
 from firnline.state.snapshot import Snapshot
 from firnline.store.base import ObjectMeta
 from firnline.store.multipart import Upload
@@ -26,7 +26,7 @@ from firnline.store.multipart import Upload
 FLOOR_MS = 24 * 3_600_000
 """Minimum age of an orphan, ms, whatever settings and options say."""
 
-Kind = Literal["part", "foreign", "probe", "upload"]
+Kind = Literal["part", "foreign", "probe", "upload", "keys"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,9 +36,9 @@ class Orphan:
     key: str
     """Key; of an upload: key, ``?uploadId=`` and its id."""
     kind: Kind
-    """foreign: under ``_data/``, with a name that firnline does not give. Its last-modified time
-    is all there is to go by, and copying can keep an old one: only a person may say that it
-    goes."""
+    """keys: those of an erase that died. foreign: under ``_data/``, with a name that firnline does
+    not give. Its last-modified time is all there is to go by, and copying can keep an old one: only
+    a person may say that it goes."""
     bytes: int
     """0 for an upload: the store does not say."""
     modified_ms: int
@@ -153,7 +153,8 @@ def plan_sweep(
 
     Args:
         snapshot: read with ``everything=True``: a dead part is named too.
-        objects: listings of ``_data/`` and ``_probe/``, from after the snapshot.
+        objects: listings of ``_data/`` and ``_probe/``, and the keys of erases, from after the
+            snapshot.
         uploads: multipart uploads under way under ``_data/``.
         began_ms: wall clock when the listing of the snapshot began.
         grace_ms: age of an orphan; never less than FLOOR_MS, whatever is said.
@@ -204,7 +205,9 @@ def _unnamed(
 ) -> Iterator[Orphan]:
     paths = snapshot.paths
     for meta in objects:
-        if meta.key in snapshot.parts:
+        # Whoever read what landed too late right before the fence passed it has the grace too:
+        # the parts stay until clean-up has deleted the log file.
+        if meta.key in snapshot.parts or meta.key in snapshot.behind_parts:
             continue
         kind, made = _kind(paths, meta.key)
         yield Orphan(meta.key, kind, meta.size, meta.modified_ms, made)
@@ -224,4 +227,6 @@ def _kind(paths: TablePaths, key: str) -> tuple[Kind, int | None]:
             return "part", uuid7_time_ms(stem)
     elif key == paths.probe(name) and UUID7.fullmatch(name):
         return "probe", uuid7_time_ms(name)
+    elif paths.parse_erase_keys(key) is not None:
+        return "keys", uuid7_time_ms(name.removesuffix(KEYS_SUFFIX))
     return "foreign", None

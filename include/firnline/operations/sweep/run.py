@@ -8,7 +8,7 @@ slept could still name. A run that dies is simply run again.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from itertools import chain
 
 from firnline.commit.base import Base, take_base
@@ -25,7 +25,8 @@ from firnline.operations.sweep.plan import FLOOR_MS, Orphan, Passed, SweepPlan, 
 from firnline.properties.in_force import Waits, waits
 from firnline.state.health import no_table
 from firnline.state.snapshot import Snapshot
-from firnline.store.multipart import Upload, Uploads, open_uploads
+from firnline.store.base import ObjectMeta
+from firnline.store.multipart import OpenUploads, Upload, open_uploads
 from firnline.table import Table
 from firnline.units import counted, format_duration
 
@@ -83,8 +84,8 @@ def preview(table: Table, options: SweepOptions) -> SweepPlan:
     """List the orphans; nothing is written but an unpublished transaction's log file.
 
     Requests: those of ``take_base(everything=True)``, a LIST for 1,000 objects under ``_data/``,
-    one of ``_probe/``, one of ``_txn/`` after the fence, one of ``_prepared/`` with a GET for each
-    prepared change and decision, on S3 one of the uploads.
+    one of ``_probe/``, one of ``_erase/``, one of ``_txn/`` after the fence, one of ``_prepared/``
+    with a GET for each prepared change and decision, on S3 two of the uploads.
 
     Raises:
         UsageError: there is no table, or ``older_than`` is too short.
@@ -110,7 +111,8 @@ def mark(base: Base, plan: SweepPlan, run: RunIdentity) -> Snapshot:
 
     What lands after that state was read, and began before the fence, counts for nobody.
 
-    Requests: none if the fence is there; else those of ``commit`` and of the probe of the store.
+    Requests: none if the fence is there; else those of ``commit``, of the probe of the store, and
+    of another ``take_base(everything=True)``.
 
     Args:
         base: that of the plan.
@@ -124,9 +126,9 @@ def mark(base: Base, plan: SweepPlan, run: RunIdentity) -> Snapshot:
         return base.snapshot
     refuse_unsafe_store(base.table)
     change = Change(op=OP, replaces=(), adds=(), counts=Counts(), why=WHY)
-    committed = commit(base.table, base, change, run)
-    # Not published by this run: the next base publishes it.
-    state = committed.base or take_base(base.table, everything=True)
+    commit(base.table, base, change, run)
+    # An append that landed meanwhile, too late, is behind the fence now; somebody may have read it.
+    state = take_base(base.table, everything=True)
     if state.snapshot.fence < plan.fence:  # rivals have cleaned up what it was planned by
         raise CommitConflictError(
             f"the fence of table {base.table.settings.name} is at transaction "
@@ -164,7 +166,8 @@ def run_sweep(
     chosen, left = choose(plan, options)
     if not options.dry_run:
         state = mark(base, plan, run)
-        chosen = [o for o in chosen if o.key not in state.parts]
+        named = state.parts.keys() | state.behind_parts
+        chosen = [o for o in chosen if o.key not in named]
     deleter = Deleter(table, len(chosen), on_progress)
     aborted = discarded = 0
     if not options.dry_run:
@@ -215,11 +218,13 @@ def choose(plan: SweepPlan, options: SweepOptions) -> tuple[list[Orphan], dict[s
     return chosen, {why: count for why, count in left.items() if count}
 
 
-def _uploads(table: Table) -> Uploads | None:
+def _uploads(table: Table) -> OpenUploads | None:
     return open_uploads(table.settings.root, table.access, table.store.counters)
 
 
-def _plan(table: Table, options: SweepOptions, uploads: Uploads | None) -> tuple[Base, SweepPlan]:
+def _plan(
+    table: Table, options: SweepOptions, uploads: OpenUploads | None
+) -> tuple[Base, SweepPlan]:
     paths, store = table.paths, table.store
     began = table.clock.now_ms()
     held = expiry.held(table)  # before the base: what is committed afterwards still stands here
@@ -233,24 +238,26 @@ def _plan(table: Table, options: SweepOptions, uploads: Uploads | None) -> tuple
         base.snapshot,
         # Streams, and from after the snapshot: whatever they show that it does not name is
         # either younger than the grace or will never be named.
-        chain(store.list(paths.data_dir), store.list(paths.probe(""))),
-        () if uploads is None else uploads.list(paths.data_dir),
+        chain(store.list(paths.data_dir), store.list(paths.probe("")), _keys_of_erases(table)),
+        ()
+        if uploads is None
+        else chain(uploads.list(paths.data_dir), uploads.list(paths.erase_dir)),
         began_ms=began,
         grace_ms=grace,
         limit=table.settings.cleanup.max_deletes_per_run,
-        passed=_passed(base, began - others.ended),
+        passed=_passed(base, began, others.ended),
         held=held,
     )
     return base, plan
 
 
-def _passed(base: Base, before_ms: int) -> Passed:
+def _passed(base: Base, began_ms: int, ended_ms: int) -> Passed:
     """Return how far the fence reaches, with what this sweep may raise it to.
 
     Requests: 1 LIST of ``_txn/`` after the fence.
     """
     table, snapshot = base.table, base.snapshot
-    fence = raised(snapshot.fence, snapshot.listing, before_ms, least=None)
+    fence = raised(snapshot.fence, snapshot.listing, began_ms, ended_ms)
     start = table.paths.txn(fence.seq - 1) if fence.seq else None
     made = {
         table.paths.parse_txn(meta.key): meta.modified_ms
@@ -258,6 +265,12 @@ def _passed(base: Base, before_ms: int) -> Passed:
     }
     newest = max(made, default=0)
     return Passed(fence, made.get(fence.seq, 0) if fence.seq else 0, made[newest] if newest else 0)
+
+
+def _keys_of_erases(table: Table) -> Iterator[ObjectMeta]:
+    """Yield the files of keys: those of a run that is under way are younger than any orphan."""
+    found = table.store.list(table.paths.erase_dir)
+    return (meta for meta in found if table.paths.parse_erase_keys(meta.key) is not None)
 
 
 def _grace(name: str, options: SweepOptions, others: Waits) -> int:
@@ -277,7 +290,7 @@ def _grace(name: str, options: SweepOptions, others: Waits) -> int:
     return options.older_than
 
 
-def _abort(uploads: Uploads | None, chosen: Sequence[Orphan], deleter: Deleter) -> int:
+def _abort(uploads: OpenUploads | None, chosen: Sequence[Orphan], deleter: Deleter) -> int:
     """Abort uploads; return how many are gone."""
     gone = 0
     for orphan in chosen:

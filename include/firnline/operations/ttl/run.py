@@ -23,7 +23,7 @@ def run_ttl(table: Table, options: TtlOptions, run: RunIdentity) -> DropReport:
     """Tombstone what is past the table's ``ttl.keep``, in one transaction.
 
     Requests: one LIST each of ``_log/`` and ``_txn/`` and the log reads; when something goes,
-    four for the probe of the store (once a process) and two PUT besides.
+    four for the probe of the store (once a process) and a commit besides (two PUT and a LIST).
 
     Raises:
         UsageError: see ``plan_ttl``.

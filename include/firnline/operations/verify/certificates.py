@@ -49,8 +49,9 @@ def survey_certificates(
     read: dict[str, Certificate] = {}
     digests: dict[str, str] = {}
     broken: dict[str, FirnlineError] = {}
-    keys = [m.key for m in table.store.list(table.paths.erase_dir) if m.key.endswith(".json")]
-    for key, data in table.store.get_many(keys):
+    listing = table.store.list(table.paths.erase_dir)
+    sizes = {meta.key: meta.size for meta in listing if meta.key.endswith(".json")}
+    for key, data in table.store.get_many(sizes):
         if data is None:
             continue  # the plan of an erase that is planned again
         try:

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import shlex
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Container, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
 import msgspec
 
-from firnline.ids import uuid7_time_ms
 from firnline.log import dated
 from firnline.log.reader import LogObject
 from firnline.log.records import LogContent, Marker
@@ -18,7 +17,9 @@ from firnline.log.schema_changes import AS_IT_IS, PartColumns
 from firnline.parquet.footers import FooterFacts
 from firnline.paths import TablePaths, path_columns
 from firnline.state import v1_view
+from firnline.state.effect import Ineffective
 from firnline.state.health import unknown_parts
+from firnline.state.history import by_whom
 from firnline.state.snapshot import Snapshot
 from firnline.state.survey import LogSurvey, TxnSurvey
 from firnline.store.base import ObjectMeta
@@ -154,6 +155,21 @@ def check_leftovers(found: Findings, snapshot: Snapshot, grace: int, now_ms: int
         )
 
 
+def check_behind(found: Findings, snapshot: Snapshot) -> None:
+    """Report log files that count for nobody (``log.fence``), each with what became of it."""
+    for key, item in snapshot.behind.items():
+        why = (
+            "is of a transaction whose log file was folded and deleted: a process that slept has "
+            "created it once more"
+            if item.name.seq
+            else "is of an append that landed after its append.ttl, because its process slept"
+        )
+        found.add(
+            "note", "log-behind-fence", key, f"{why}; it counts for nobody",
+            "nothing: clean-up deletes it after the grace, and the orphan sweep its parts",
+        )  # fmt: skip
+
+
 def check_lost(found: Findings, paths: TablePaths, lost: str) -> None:
     """Report a log that is lost, or a part of it: nobody reads, appends or commits then.
 
@@ -178,7 +194,7 @@ def check_transactions(
     *,
     unpublished: bool,
 ) -> None:
-    """Report transactions that do not read, gaps, and those that the log does not know."""
+    """Report transactions that do not read, gaps, and those of the future."""
     for key in txns.strange:
         found.add(
             "warning", "txn-strange-object", key, "lies under _txn/ and is no transaction",
@@ -205,10 +221,10 @@ def check_transactions(
             "is committed and its log file does not stand under _log/ yet",
             "nothing: readers see it, and whoever commits next publishes it",
         )  # fmt: skip
-    _check_known(found, txns, snapshot)
 
 
-def _check_known(found: Findings, txns: TxnSurvey, snapshot: Snapshot) -> None:
+def check_unknown(found: Findings, txns: TxnSurvey, snapshot: Snapshot) -> None:
+    """Report parts of transactions that count, which the log does not know, or has alive."""
     missing, revived = unknown_parts(snapshot.parts, txns)
     for path in missing:
         found.add(
@@ -219,6 +235,27 @@ def _check_known(found: Findings, txns: TxnSurvey, snapshot: Snapshot) -> None:
         found.add(
             "error", "log-misses-tombstone", path, "was replaced by a transaction, and the log "
             "has it alive: a log file was lost", _REBUILD,
+        )  # fmt: skip
+
+
+def check_effect(
+    found: Findings, ineffective: Mapping[int, Ineffective], txns: TxnSurvey, paths: TablePaths
+) -> None:
+    """Report transactions that never took effect, although their runs may have said so.
+
+    Args:
+        found: takes what is found.
+        ineffective: the transactions that never took effect.
+        txns: all transactions.
+        paths: of the table.
+    """
+    for seq, one in sorted(ineffective.items()):
+        header = txns.headers[seq]
+        found.add(
+            "warning", "txn-without-effect", paths.txn(seq), one.reason,
+            f"nothing of it is in the table and no rebuild takes it in; its run was to "
+            f"{header.op} ({by_whom(header.run)}): look whether it has to run again, and then move "
+            "the object away",
         )  # fmt: skip
 
 
@@ -334,7 +371,7 @@ class _Walk:
             self.counted.prepared += 1
             return
         if marker is None:
-            since = dated.named_since(_name_time(meta.key), meta.modified_ms, now_ms)
+            since = dated.written_since(meta.key, meta.modified_ms, now_ms)
             if since < now_ms - orphan_grace:
                 self.orphans.add(meta.key, meta.size)
             else:
@@ -359,6 +396,7 @@ def check_objects(
     now_ms: int,
     orphan_grace: int,
     prepared: frozenset[str] = frozenset(),
+    live_now: Callable[[], Container[str]] | None = None,
 ) -> Counted:
     """Compare every object under ``_data/`` with the parts, in one pass over the listing.
 
@@ -370,18 +408,25 @@ def check_objects(
         now_ms: wall clock.
         orphan_grace: objects that nobody names count as left over when they are older, in ms.
         prepared: parts of prepared changes, which wait for a decision.
+        live_now: reads the parts that are live after the listing; called if one has no object. One
+            that is dead by now was deleted by a clean-up, however long the run stood still and
+            whatever its clock says of that. None: all that were live are.
     """
     walk = _Walk(found, parts, purged, prepared=prepared)
     for meta in objects:
         walk.take(meta, now_ms, orphan_grace)
-    gone = _Sum()
+    gone, missing = _Sum(), []
     for path, marker in parts.items():
         if path in walk.seen:
             continue
         if marker.tmb is None:
-            found.add("error", "part-missing", path, "is live and has no object", _BACKUP)
+            missing.append(path)
         elif marker.tmb > purged:
             gone.add(path, marker.b)
+    live = live_now() if missing and live_now is not None else parts
+    for path in missing:
+        if path in live:
+            found.add("error", "part-missing", path, "is live and has no object", _BACKUP)
     _tell_sums(found, walk, gone)
     walk.counted.orphans, walk.counted.orphan_bytes = walk.orphans.count, walk.orphans.bytes
     return walk.counted
@@ -407,15 +452,6 @@ def _tell_sums(found: Findings, walk: _Walk, gone: _Sum) -> None:
             f"and in all {gone.count} dead parts are deleted, and the log does not say so yet: "
             "states of the table before that cannot be read", "run `firnline cleanup`",
         )  # fmt: skip
-
-
-def _name_time(key: str) -> int | None:
-    """Return the time in a part's own name, unix ms; None when it has none."""
-    name = key.rpartition("/")[2].removesuffix(".parquet")
-    try:
-        return uuid7_time_ms(name)
-    except ValueError:
-        return None
 
 
 _NULL = '"NULL"'
@@ -466,6 +502,10 @@ class FooterCheck:
     """Maps a part to the conversion of its columns to the table's."""
     types: Mapping[str, str] = field(default_factory=dict)
     """Of columns, by the names that they may have in parts."""
+    merged: frozenset[str] = frozenset()
+    """Parts that clients of version 1 have merged."""
+    held: dict[str, frozenset[str]] = field(default_factory=dict)
+    """The table's columns that those have, by ``fold_name``."""
     count: int = 0
     rows: int = 0
     _replaced: dict[str, str] = field(default_factory=dict)
@@ -506,6 +546,9 @@ class FooterCheck:
     def _check_columns(self, facts: FooterFacts) -> None:
         table = {fold_name(name): kind for name, kind in self.columns.items()}
         held = self.columns_of(self.live[facts.key])
+        if facts.key in self.merged:
+            named = (held.column(name) for name in facts.columns)
+            self.held[facts.key] = frozenset(fold_name(n) for n in named if n is not None)
         path = {fold_name(n) for n in path_columns(self.paths.parse_part(facts.key).partition)}
         found = []
         for raw, kind in facts.columns.items():

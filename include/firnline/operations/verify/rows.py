@@ -7,13 +7,15 @@ matter, and nothing of the table is needed but the marker.
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 from zlib import crc32
 
 from firnline.errors import ObjectNotFoundError, PartUnreadableError
 from firnline.log.records import Marker
+from firnline.operations.verify.foreign import Merged
 from firnline.operations.verify.plan import Findings
 from firnline.parquet.footers import is_safe
 from firnline.store.base import Store
@@ -45,16 +47,18 @@ def check_rows(
     found: Findings,
     parts: list[Marker],
     tell: Callable[[int, int], None],
+    merged: Mapping[str, Merged] = MappingProxyType({}),
 ) -> RowsChecked:
     """Read parts one after the other and report those that differ from their markers.
 
-    Requests: one GET for each part that states a digest. Disk: one part.
+    Requests: one GET for each part of which a digest is known. Disk: one part.
 
     Args:
         store: of the parts.
         found: takes what is found.
         parts: live parts.
         tell: called after each part with the number of those that are done and of all.
+        merged: what parts should hold that other clients have merged, and that state no digest.
 
     Raises:
         StoreError: the store failed.
@@ -63,18 +67,28 @@ def check_rows(
     checked = RowsChecked()
     with tempfile.TemporaryDirectory(prefix="firnline-rows-") as folder:
         for number, marker in enumerate(parts, 1):
-            if parse_digest(marker.g) is None:
-                checked.unstated += 1
-            else:
+            theirs = merged.get(marker.p)
+            if parse_digest(marker.g) is not None:
                 _check(store, found, marker, Path(folder) / "part.parquet", checked)
+            elif theirs is not None:
+                _check(store, found, marker, Path(folder) / "part.parquet", checked, theirs)
+            else:
+                checked.unstated += 1
             tell(number, len(parts))
     return checked
 
 
-def _check(store: Store, found: Findings, marker: Marker, path: Path, checked: RowsChecked) -> None:
+def _check(
+    store: Store,
+    found: Findings,
+    marker: Marker,
+    path: Path,
+    checked: RowsChecked,
+    merged: Merged | None = None,
+) -> None:
     try:
         store.get_file(marker.p, path)
-        digest, rows = _read(path)
+        digest, rows = _read(path, None if merged is None else merged.columns)
     except ObjectNotFoundError:
         return  # reported by check_objects
     except PartUnreadableError as error:
@@ -86,7 +100,15 @@ def _check(store: Store, found: Findings, marker: Marker, path: Path, checked: R
         path.unlink(missing_ok=True)
     checked.parts += 1
     checked.rows += rows
-    if digest != marker.g:
+    if merged is not None and digest != merged.digest:
+        found.add(
+            "warning", "v1-merged-rows", marker.p,
+            f"was merged by a client of log version 1, and does not hold the rows of its inputs: "
+            f"the digest of its {rows} rows is {digest}, and that of theirs {merged.digest}",
+            "see with --deep whether it lacks columns; if that client merges by a query of its "
+            "own, nothing is wrong",
+        )  # fmt: skip
+    if merged is None and digest != marker.g:
         found.add(
             "error", "part-rows", marker.p,
             f"does not hold the rows that the log states: the digest of its {rows} rows is "
@@ -94,13 +116,13 @@ def _check(store: Store, found: Findings, marker: Marker, path: Path, checked: R
         )  # fmt: skip
 
 
-def _read(path: Path) -> tuple[str, int]:
+def _read(path: Path, only: Collection[str] | None) -> tuple[str, int]:
     """Return the digest of a part's rows, and their number. Raises PartUnreadableError."""
     from firnline.parquet.digests import digest_file
 
     if not is_safe(path):
         raise PartUnreadableError("has a footer that cannot be parsed", next_step=_BACKUP)
-    found = digest_file(path)
+    found = digest_file(path, only)
     if found is None:
         raise PartUnreadableError(
             "has a column of a type without a digest, and its marker states one",

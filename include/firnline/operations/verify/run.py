@@ -1,12 +1,12 @@
 """Verify: the log, the transactions and the objects of a table compared with each other.
 
 Reads only. What is found is reported and never raised: ``refuse_findings`` does that, for the
-command line and the DAG.
+command line and the DAG. A run that stood still between its listings looks again.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
@@ -17,15 +17,23 @@ from firnline.errors import (
     FirnlineError,
     ForeignPathError,
     LogCorruptError,
+    LogLostError,
     UsageError,
 )
 from firnline.log.reader import LogRead
 from firnline.log.records import LogContent, Marker
+from firnline.operations.in_time import InTime, looked
 from firnline.operations.options import VerifyOptions
 from firnline.operations.prepared.expiry import held
 from firnline.operations.runner import RunMetrics
 from firnline.operations.verify.certificates import check_certificates, survey_certificates
 from firnline.operations.verify.checkpoints import check_checkpoints
+from firnline.operations.verify.foreign import (
+    check_columns,
+    check_doubled,
+    merged_parts,
+    rows_of_inputs,
+)
 from firnline.operations.verify.history import check_chain, check_witnesses
 from firnline.operations.verify.mirrors import check_mirrors
 from firnline.operations.verify.plan import (
@@ -34,21 +42,29 @@ from firnline.operations.verify.plan import (
     Findings,
     FooterCheck,
     Severity,
+    check_behind,
+    check_effect,
     check_leftovers,
     check_log,
     check_lost,
     check_objects,
     check_transactions,
+    check_unknown,
     check_v1,
 )
 from firnline.operations.verify.rows import RowsChecked, check_rows, chosen
 from firnline.parquet.footers import FooterFacts, FooterTask, FooterWanted, many_facts
 from firnline.properties.in_force import IDENTITY, current, differences, waits
 from firnline.shown import ShownFigures
-from firnline.state import health
-from firnline.state.snapshot import Snapshot, build
+from firnline.state import effect, health
+from firnline.state.snapshot import Snapshot, build, read_snapshot
 from firnline.state.survey import LogSurvey, TxnSurvey, survey_log, survey_transactions
-from firnline.state.witness import parse_certificates, parse_witnesses
+from firnline.state.witness import (
+    CertificateWitness,
+    Witness,
+    parse_certificates,
+    parse_witnesses,
+)
 from firnline.table import Table
 from firnline.types.sql import fold_name
 
@@ -139,9 +155,9 @@ def run_verify(
     Requests: a LIST per 1,000 objects of ``_log/``, ``_txn/``, ``_data/``, ``_prepared/``,
     ``_ckpt/`` and ``_erase/``, a GET per log file, transaction, checkpoint, prepared change, plan
     and certificate of an erase; deep: a GET per
-    live part besides; of rows: a GET for each part that is read. Where the log lacks the newest
-    transaction 1 GET more; where it looks lost, those of ``read_snapshot``. Of a table with mirrors
-    those of ``check_mirrors``.
+    live part besides, and those of ``check_columns``; of rows: a GET for each part that is read.
+    Where the log lacks the newest transaction 1 GET more; where it looks lost, or a live part has
+    no object, those of ``read_snapshot``. Of a table with mirrors those of ``check_mirrors``.
 
     Args:
         table: the table.
@@ -150,44 +166,84 @@ def run_verify(
         on_progress: called every ten footers, and for each part whose rows were read.
 
     Raises:
-        StoreError, SnapshotUnstableError: a store that does not answer is not a finding.
+        StoreError, SnapshotUnstableError: a store that does not answer is not a finding, nor is
+            what a run sees that stood still between its listings.
         UsageError: there is no table at the root, or no witness of it in ``options.witness``; a
             sample without ``rows``.
     """
     refuse_lone_sample(options)
     name = table.settings.name
-    witnesses = parse_witnesses(options.witness, name) if options.witness else ()
-    run = _Run(table, RunMetrics(table), Findings())
-    certificates = survey_certificates(table, parse_certificates(options.witness, name))
-    log = survey_log(table.store, table.paths)
-    published = LogRead(log.listing, log.contents)
-    snapshot = run.read(published)
-    run.table = run.in_force(snapshot)
-    txns = survey_transactions(table.store, table.paths, upto=snapshot.seq)
-    now = table.clock.now_ms()
-    check_log(run.found, log, snapshot.log_tombstones, now)
-    others = waits(snapshot.properties, run.table.settings, now)
-    check_leftovers(run.found, snapshot, others.grace, now)
-    newest = _judge(table, run, log, txns).unpublished
-    check_transactions(run.found, txns, snapshot, table.paths, now, unpublished=newest is not None)
-    check_chain(run.found, txns, log, table.paths)
-    check_witnesses(run.found, txns, witnesses, table.paths)
-    check_certificates(run.found, certificates, txns, snapshot, now - others.commit_ttl)
-    v1_parts = check_v1(run.found, snapshot) if (whole := not log.broken and run.readable) else None
-    check_checkpoints(table, run.found, log, snapshot if whole else None)
-    if newest is not None and run.readable:
-        # The parts that readers see: each has to exist.
-        snapshot = run.read(health.with_newest(table.paths, published, newest))
-    check_mirrors(run.table, run.found, snapshot if whole and run.readable else None)
-    counted = run.check_parts(snapshot, now, others.orphan_grace)
+    seen = _Witnesses(
+        parse_witnesses(options.witness, name) if options.witness else (),
+        parse_certificates(options.witness, name),
+    )
+    metrics = RunMetrics(table)
+    look = looked(table, lambda time: _look(_Run(table, metrics, Findings()), seen, time))
+    run, snapshot = look.run, look.snapshot
     deep = run.footer_check(snapshot)
     tell = on_progress or (lambda _: None)
     if options.deep:
-        _read_footers(deep, footers or partial(many_facts, table.store), tell)
-    rows = _read_rows(table, run.found, snapshot, options, now, tell)
-    return run.report(
-        options, snapshot, len(log.listing), len(txns.numbers), v1_parts, counted, deep, rows
-    )
+        _read_footers(deep, snapshot, footers or partial(many_facts, table.store), tell)
+    rows = _read_rows(table, run.found, snapshot, options, look.now_ms, tell)
+    return run.report(options, look, deep, rows)
+
+
+@dataclass(frozen=True, slots=True)
+class _Witnesses:
+    """What somebody has seen of the table before."""
+
+    transactions: tuple[Witness, ...]
+    certificates: tuple[CertificateWitness, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class _Look:
+    """All listings of a table, compared with each other."""
+
+    run: _Run
+    snapshot: Snapshot
+    """With the newest transaction, whether it is published or not."""
+    log_files: int
+    transactions: int
+    v1_parts: int | None
+    counted: Counted
+    now_ms: int
+
+
+def _look(run: _Run, seen: _Witnesses, time: InTime) -> _Look:
+    """List and compare everything but the contents of parts."""
+    table, found = run.table, run.found
+    began = table.clock.now_ms()
+    certificates = survey_certificates(table, seen.certificates)
+    log = survey_log(table.store, table.paths)
+    published = LogRead(log.listing, log.contents)
+    snapshot = run.read(published)
+    run.table, run.seq = run.in_force(snapshot, time), snapshot.seq
+    every = survey_transactions(table.store, table.paths, upto=snapshot.seq)
+    ineffective = effect.ineffective(log, every, table.paths)
+    never = effect.never_effective(ineffective)
+    txns = run.without(every, never)
+    now = table.clock.now_ms()
+    check_log(found, log, snapshot.log_tombstones, now)
+    others = waits(snapshot.properties, run.table.settings, now)
+    check_leftovers(found, snapshot, others.grace, now)
+    check_behind(found, snapshot)
+    newest = _judge(table, run, log, txns).unpublished
+    check_transactions(found, txns, snapshot, table.paths, now, unpublished=newest is not None)
+    check_unknown(found, run.without(every, ineffective), snapshot)
+    check_effect(found, never, every, table.paths)
+    check_chain(found, every, log, table.paths)
+    check_witnesses(found, every, seen.transactions, table.paths)
+    check_certificates(found, certificates, txns, snapshot, began - others.commit_ttl)
+    v1_parts = check_v1(found, snapshot) if (whole := not log.broken and run.readable) else None
+    check_doubled(found, snapshot, table.settings.name)
+    check_checkpoints(table, found, log, snapshot if whole else None)
+    if newest is not None and run.readable:
+        # The parts that readers see: each has to exist.
+        snapshot = run.read(health.with_newest(table.paths, published, newest))
+    check_mirrors(run.table, found, snapshot if whole and run.readable else None)
+    counted = run.check_parts(snapshot, now, others.orphan_grace)
+    return _Look(run, snapshot, len(log.listing), len(txns.numbers), v1_parts, counted, now)
 
 
 def refuse_lone_sample(options: VerifyOptions) -> None:
@@ -244,6 +300,8 @@ class _Run:
     table: Table
     metrics: RunMetrics
     found: Findings
+    seq: int = 0
+    """Newest transaction of the log."""
     readable: bool = True
     """True if the log files that read give one state."""
 
@@ -268,11 +326,19 @@ class _Run:
             error.next_step,
         )  # fmt: skip
 
-    def in_force(self, snapshot: Snapshot) -> Table:
+    def without(self, txns: TxnSurvey, ineffective: Collection[int]) -> TxnSurvey:
+        """Return the transactions without those of some numbers; reads them again if there are."""
+        if not ineffective:
+            return txns
+        store, paths = self.table.store, self.table.paths
+        return survey_transactions(store, paths, upto=self.seq, without=frozenset(ineffective))
+
+    def in_force(self, snapshot: Snapshot, time: InTime) -> Table:
         """Return the table under its own properties; settings that differ are findings."""
         said = current(snapshot.properties)
         if said is None:
             return self.table
+        time.under(self.table.settings, said.grace)
         settings, where = self.table.settings, self.table.paths.log_dir
         other = differences(settings, said)
         levels: tuple[Severity, ...] = ("error", "note")
@@ -302,6 +368,7 @@ class _Run:
             now_ms,
             orphan_grace,
             self._prepared(),
+            partial(_live_now, table, snapshot),
         )
 
     def _prepared(self) -> frozenset[str]:
@@ -328,16 +395,9 @@ class _Run:
         )
 
     def report(
-        self,
-        options: VerifyOptions,
-        snapshot: Snapshot,
-        log_files: int,
-        transactions: int,
-        v1_parts: int | None,
-        counted: Counted,
-        deep: FooterCheck,
-        read: RowsChecked,
+        self, options: VerifyOptions, look: _Look, deep: FooterCheck, read: RowsChecked
     ) -> VerifyReport:
+        snapshot, counted = look.snapshot, look.counted
         live = snapshot.live
         rows = [m.n for m in live.values()]
         return VerifyReport(
@@ -349,12 +409,12 @@ class _Run:
             kinds=dict(self.found.counts),
             severities={str(level): n for level, n in self.found.severities.items()},
             checked=Checked(
-                log_files=log_files,
-                transactions=transactions,
+                log_files=look.log_files,
+                transactions=look.transactions,
                 live_parts=len(live),
                 dead_parts=len(snapshot.parts) - len(live),
                 rows=None if None in rows else sum(n for n in rows if n is not None),
-                v1_parts=v1_parts,
+                v1_parts=look.v1_parts,
                 objects=counted.objects,
                 bytes=counted.bytes,
                 orphans=counted.orphans,
@@ -370,6 +430,14 @@ class _Run:
             requests=self.metrics.requests,
             seconds=self.metrics.seconds,
         )
+
+
+def _live_now(table: Table, before: Snapshot) -> Container[str]:
+    """Return the parts that are live by now; those of before, of a log that does not read."""
+    try:
+        return read_snapshot(table.store, table.paths, tolerant=True).live
+    except (LogCorruptError, LogLostError, ForeignPathError):
+        return before.live  # a finding of the log's own check
 
 
 def _disputed(snapshot: Snapshot) -> frozenset[str]:
@@ -398,14 +466,21 @@ def _in_order(findings: Sequence[Finding]) -> list[Finding]:
 
 
 def _read_footers(
-    check: FooterCheck, read: ReadFooters, tell: Callable[[VerifyProgress], None]
+    check: FooterCheck,
+    snapshot: Snapshot,
+    read: ReadFooters,
+    tell: Callable[[VerifyProgress], None],
 ) -> None:
+    merges = merged_parts(snapshot)
+    check.merged = frozenset(merges)
     tasks = [FooterTask(marker.p, marker.b) for marker in check.live.values()]
     for facts in read(tasks, FooterWanted(columns=dict(check.types))):
         check.take(facts)
         if check.count % _TELL_EVERY == 0 or check.count == len(tasks):
             tell(VerifyProgress(footers=len(tasks), footers_done=check.count))
     check.finish()
+    wanted = FooterWanted(columns=dict(check.types))
+    check_columns(check.found, snapshot, merges, check.held, lambda parts: read(parts, wanted))
 
 
 def _read_rows(
@@ -423,4 +498,5 @@ def _read_rows(
     def each(done: int, total: int) -> None:
         tell(VerifyProgress(footers=0, footers_done=0, parts=total, parts_done=done))
 
-    return check_rows(table.store, found, parts, each)
+    inputs = rows_of_inputs(snapshot, merged_parts(snapshot))
+    return check_rows(table.store, found, parts, each, inputs)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from itertools import chain
 from pathlib import Path
 
@@ -26,6 +27,7 @@ from firnline.operations.mirror.after import (
     refuse_unmirrored,
     warn,
 )
+from firnline.operations.mirror.ended import however_it_ends
 from firnline.operations.options import ReplaceOptions
 from firnline.operations.replace.plan import span_of
 from firnline.operations.replace.rows import NewParts, NewRows
@@ -195,13 +197,16 @@ class Writer(DataSourceArrowWriter):
         engine = LocalEngine(
             lambda: self._table.table().store, scratch_path, table.ids, table.clock
         )
-        run_replace(
-            table,
-            lambda: engine,
-            options,
-            self._run,
-            data=new if new.parts else None,
-        )
+        with however_it_ends(partial(self._publish, table)):
+            run_replace(
+                table,
+                lambda: engine,
+                options,
+                self._run,
+                data=new if new.parts else None,
+            )
+
+    def _publish(self, table: Table) -> None:
         published = publish_committed(table, self._run)
         if published is not None:
             warn(published)

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from pyiceberg.catalog.sql import SqlCatalog
 
 from firnline.commit.base import read_base
 from firnline.errors import (
@@ -453,3 +454,27 @@ def test_an_answer_of_the_catalog_that_is_lost_is_found_by_the_next_run(
     assert [key.rpartition(".")[2] for key in records] == ["begun"]
     assert publish(world.table).written is False
     assert len([key for key in world.store.objects if "/shown/" in key]) == 2
+
+
+def test_a_snapshot_that_the_catalog_took_too_late_is_followed_by_the_newest_at_once(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The process sleeps between the metadata, which it puts in time, and the exchange."""
+    put_append(world)
+    publish(world.table)
+    put_append(world)
+    slept: list[int] = []
+    write = SqlCatalog._write_metadata
+
+    def written(*args: Any, **named: Any) -> None:
+        write(*args, **named)
+        if not slept:
+            slept.append(world.clock.now)
+            world.clock.advance(world.settings.cleanup.grace)
+            put_append(world)
+
+    monkeypatch.setattr(SqlCatalog, "_write_metadata", staticmethod(written))
+    done = publish(world.table)
+    assert (done.written, done.lost_races, len(slept)) == (True, 1, 1)
+    assert shown(world) == live(world)
+    assert same(world)

@@ -29,7 +29,7 @@ from firnline.operations.cleanup.plan import (
 )
 from firnline.properties.in_force import from_settings
 from firnline.properties.record import PropertiesRecord
-from firnline.state.snapshot import build, read_snapshot
+from firnline.state.snapshot import Snapshot, build, read_snapshot
 from firnline.store.base import ObjectMeta
 from tests.support.cleanups import DAY, GRACE, clean_up
 from tests.support.log_tables import SCHEMA, do_merge, part_key, put_append, snapshot
@@ -466,6 +466,11 @@ def meta(world: World, seq: int, age_ms: int) -> ObjectMeta:
     return ObjectMeta(world.table.paths.txn(seq), 10, world.clock.now - age_ms)
 
 
+def passed(world: World, upto: int = 150) -> Snapshot:
+    """The state as transaction 150 left it, with a fence that has reached a number."""
+    return replace(snapshot(world), seq=150, fence=Fence(upto, world.clock.now))
+
+
 def test_transactions_stay_while_they_are_young_or_among_the_newest_hundred() -> None:
     world = make_world()
     listing = [meta(world, seq, TXN_AGE_MS + DAY if seq < 50 else DAY) for seq in range(1, 201)]
@@ -481,7 +486,7 @@ def test_transactions_outlive_a_long_grace_and_the_parts_they_buried() -> None:
     world = make_world(cleanup={"grace": "30d"})
     do_merge(world, put_append(world))
     listing = [meta(world, seq, 20 * DAY) for seq in range(1, 151)]
-    state = replace(snapshot(world), seq=150)
+    state = passed(world)
     assert plan_cleanup(state, listing, world.settings, world.clock.now).transactions == ()
     # Dead parts that still wait need the transactions from then on.
     waits = make_world()
@@ -490,7 +495,7 @@ def test_transactions_outlive_a_long_grace_and_the_parts_they_buried() -> None:
     (log,) = (k for k, item in snapshot(waits).listing.items() if item.name.seq)
     waits.clock.advance(20 * DAY)
     waits.store.objects[log] = (waits.store.objects[log][0], waits.clock.now)
-    state = replace(snapshot(waits), seq=150)
+    state = passed(waits)
     assert plan_cleanup(state, listing, waits.settings, waits.clock.now).transactions == ()
 
 
@@ -503,8 +508,7 @@ def test_a_transaction_whose_log_file_nobody_folded_stays_however_old() -> None:
     listing = [meta(world, seq, 20 * DAY) for seq in range(1, 151)]
     world.clock.advance(20 * DAY)
     (log,) = (item.name for item in snapshot(world).listing.values() if item.name.seq)
-    state = replace(snapshot(world), seq=150)
-    plan = plan_cleanup(state, listing, world.settings, world.clock.now)
+    plan = plan_cleanup(passed(world), listing, world.settings, world.clock.now)
     kept = {world.table.paths.txn(seq) for seq in (log.seq, *range(51, 151))}
     assert {m.key for m in listing} - {d.key for d in plan.transactions} == kept
 
@@ -516,9 +520,22 @@ def test_one_goes_once_its_log_file_is_folded_and_its_parts_are_deleted_or_may_b
     do_merge(world, list(snapshot(world).live))
     world.clock.advance(20 * DAY)
     listing = [meta(world, seq, 15 * DAY) for seq in range(1, 151)]
-    state = replace(snapshot(world), seq=150)
-    going = plan_cleanup(state, listing, world.settings, world.clock.now).transactions
+    going = plan_cleanup(passed(world), listing, world.settings, world.clock.now).transactions
     assert world.table.paths.txn(1) in {d.key for d in going}
+
+
+def test_a_number_is_not_free_again_before_the_fence_has_passed_it() -> None:
+    world = make_world()
+    do_merge(world, put_append(world))
+    put_append(world)
+    do_merge(world, list(snapshot(world).live))
+    world.clock.advance(20 * DAY)
+    listing = [meta(world, seq, 15 * DAY) for seq in range(1, 151)]
+    state = passed(world, upto=20)
+    going = plan_cleanup(state, listing, world.settings, world.clock.now).transactions
+    (stands,) = {item.name.seq for item in state.listing.values() if item.name.seq} - {1}
+    numbers = set(range(1, 21)) - {stands}
+    assert {d.key for d in going} == {world.table.paths.txn(seq) for seq in numbers}
 
 
 def test_transactions_stay_for_a_part_that_clients_of_version_1_take_for_live() -> None:
@@ -529,8 +546,8 @@ def test_transactions_stay_for_a_part_that_clients_of_version_1_take_for_live() 
     put_log(world, LogContent(t=t, schema=SCHEMA, markers=[copy]), f"{t}_w-9.jsonl")
     world.clock.advance(20 * DAY)
     listing = [meta(world, seq, 15 * DAY) for seq in range(1, 151)]
-    state = replace(snapshot(world), seq=150)
-    assert plan_cleanup(state, listing, world.settings, world.clock.now).transactions == ()
+    plan = plan_cleanup(passed(world), listing, world.settings, world.clock.now)
+    assert plan.transactions == ()
 
 
 def test_what_is_no_transaction_is_named_and_not_deleted() -> None:

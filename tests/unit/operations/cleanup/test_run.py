@@ -200,6 +200,7 @@ def test_old_transactions_go_once_their_work_is_done() -> None:
         do_merge(world, put_append(world))
     live = set(snapshot(world).live)
     world.clock.advance(8 * DAY)
+    assert clean_up(world).txn_files == 0, "its transaction raises the fence"
     report = clean_up(world)
     assert report.txn_files == 6
     sequences = sorted(map(world.table.paths.parse_txn, keys_under(world, "_txn")))

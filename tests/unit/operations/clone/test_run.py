@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ from firnline.errors import (
     LogCorruptError,
     PropertiesDifferError,
     SnapshotExpiredError,
+    SnapshotUnstableError,
     StreamBehindError,
     UsageError,
 )
@@ -50,7 +52,7 @@ from tests.support.log_tables import do_merge, put_append, v1_live
 from tests.support.moving import beside, enriched, sized
 from tests.support.reading import visible_ids, visible_rows
 from tests.support.v1_client import V1Client
-from tests.support.world import World, make_world
+from tests.support.world import Asleep, World, make_world
 
 
 def clone(world: World, name: str = "c", **options: Any) -> World:
@@ -455,7 +457,7 @@ def test_requests_are_those_of_the_documentation() -> None:
     put_append(world, "d=1")
     sized(world)
     report = run_clone(world.table, beside(world.table, "c"), CloneOptions(), RUN)
-    assert report.requests["list"] == 3 + 6
+    assert report.requests["list"] == 3 + 8
     assert report.requests["get"] == 2 + 2 + 1 + 1
     assert report.requests["put"] == 3 + 2 + 3
     assert report.requests["delete"] == 1 + 1
@@ -498,3 +500,37 @@ def test_one_that_is_complete_and_run_again_is_refused() -> None:
     with pytest.raises(UsageError, match="there is something at"):
         report_of(world.table, target)
     assert world.store.objects == before
+
+
+@pytest.mark.parametrize("keeps", [False, True])
+def test_one_that_slept_before_it_listed_the_parts_reads_the_source_again(
+    keeps: bool, tmp_path: Path
+) -> None:
+    world = filled()
+
+    def maintained() -> None:
+        append(world, 100)
+        merge(world, tmp_path)
+        histories.clean_up(world)
+
+    store = Asleep(world.store, at="list t/_data/", meanwhile=maintained)
+    target = beside(world.table, "c")
+    run_clone(replace(world.table, store=store), target, CloneOptions(history=keeps), RUN)
+    assert store.slept == 1
+    assert visible_ids(target) == visible_ids(world.table)
+
+
+@pytest.mark.parametrize("at", ["put c/_log/", "put c/_txn/00000000000000000001"])
+def test_one_that_slept_before_it_copied_a_file_of_the_log_says_so(at: str, tmp_path: Path) -> None:
+    """Also before the last one: another run may be done, and the copy names the source."""
+    world = filled()
+    merge(world, tmp_path)
+    target = beside(world.table, "c")
+    sleeps = partial(world.clock.advance, world.settings.cleanup.grace)
+    asleep = replace(target, store=Asleep(world.store, at=at, meanwhile=sleeps))
+    with pytest.raises(SnapshotUnstableError, match=r"still .* while it copied the log"):
+        run_clone(world.table, asleep, CloneOptions(history=True), RUN)
+    with pytest.raises(FirnlineError):
+        state(replace(world, settings=target.settings, table=target))
+    run_clone(world.table, target, CloneOptions(history=True), RUN)
+    assert visible_ids(target) == visible_ids(world.table)

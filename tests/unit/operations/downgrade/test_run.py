@@ -5,25 +5,30 @@ from __future__ import annotations
 import io
 import json
 from collections import Counter
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import pyarrow.parquet as pq
 import pytest
 
 from firnline.clock import SystemClock
-from firnline.errors import RunFailedError, UsageError
+from firnline.commit.base import take_base
+from firnline.errors import RunFailedError, SnapshotUnstableError, UsageError
 from firnline.kernel.local import LocalEngine
 from firnline.operations.downgrade.run import DowngradeReport, preview, run_downgrade
 from firnline.operations.options import DowngradeOptions, VerifyOptions
+from firnline.operations.properties.run import run_apply
 from firnline.operations.verify.run import run_verify
 from firnline.state.snapshot import read_snapshot
+from firnline.store.base import Deleted
 from tests.support import histories
+from tests.support.declared import under
 from tests.support.histories import RUN, append, filled, ids_of, merge, state
 from tests.support.log_tables import v1_live
 from tests.support.v1_client import V1Client
-from tests.support.world import World
+from tests.support.world import Asleep, MemoryStore, World
 
 DAY_MS = 86_400_000
 
@@ -208,3 +213,87 @@ def test_a_rival_that_takes_parts_away_is_planned_around(tmp_path: Path) -> None
     engine = _Once(world, inner)
     run_downgrade(world.table, lambda: engine, DowngradeOptions(), RUN)
     assert v1_rows(world) == dict.fromkeys(range(9, 24, 2), 1)
+
+
+# --- requests that land late ----------------------------------------------------------------------
+
+
+class _Kept(MemoryStore):
+    """Keeps the DELETEs that it was sent, as a network that carries one out once more does."""
+
+    sent: ClassVar[list[str]] = []
+
+    def delete_many(self, keys: Iterable[str]) -> Iterator[Deleted]:
+        keys = list(keys)
+        self.sent.extend(keys)
+        return super().delete_many(keys)
+
+
+def downgraded(world: World, scratch: Path) -> None:
+    """Until nothing is left over."""
+    due = downgrade(world, scratch).waits_until
+    assert due is not None
+    world.clock.advance(due - world.clock.now)
+    downgrade(world, scratch)
+
+
+@pytest.mark.parametrize("changed", [False, True])
+def test_no_delete_that_lands_late_takes_the_birth_record_away(
+    changed: bool, tmp_path: Path
+) -> None:
+    world = filled(append={"ttl": "2h"})
+    merge(world, tmp_path)
+    if changed:
+        run_apply(under(world, append={"ttl": "3h"}), RUN)
+    before = take_base(world.table).properties
+    store = _Kept(world.clock)
+    store.objects = world.store.objects
+    downgraded(replace(world, table=replace(world.table, store=store)), tmp_path)
+    assert store.sent
+    list(store.delete_many(list(store.sent)))
+    assert take_base(world.table).properties == before
+    assert before is not None
+    assert before.append_ttl == (3 if changed else 2) * 3_600_000
+
+
+def test_the_birth_record_is_written_only_where_it_states_other_properties(tmp_path: Path) -> None:
+    world = filled()
+    before = world.store.objects[world.table.paths.birth]
+    downgraded(world, tmp_path)
+    assert world.store.objects[world.table.paths.birth] == before
+
+
+def test_a_table_without_a_birth_record_gets_one(tmp_path: Path) -> None:
+    world = filled()
+    merge(world, tmp_path)
+    del world.store.objects[world.table.paths.birth]
+    before = take_base(world.table).properties
+    downgraded(world, tmp_path)
+    assert take_base(world.table).properties == before
+
+
+BIRTH = "t/_txn/" + 20 * "0"
+
+
+@pytest.mark.parametrize(
+    ("at", "skip"),
+    [("list t/_txn/", 1), (f"get {BIRTH}.", 0), (f"put {BIRTH}.", 0), ("delete", 0)],
+)
+def test_a_run_that_sleeps_before_it_deletes_stops_after_one_request_and_says_so(
+    at: str, skip: int, tmp_path: Path
+) -> None:
+    """Firnline may be back by then, with transactions of the same numbers."""
+    world = filled(append={"ttl": "2h"})
+    merge(world, tmp_path)
+    run_apply(under(world, append={"ttl": "3h"}), RUN)
+    due = downgrade(world, tmp_path).waits_until
+    assert due is not None
+    world.clock.advance(due - world.clock.now)
+    store = Asleep(world.store, at=at, skip=skip, meanwhile=lambda: world.clock.advance(DAY_MS))
+    with pytest.raises(SnapshotUnstableError, match="stood still for longer than half the grace"):
+        downgrade(replace(world, table=replace(world.table, store=store)), tmp_path)
+    assert store.slept == 1
+    assert store.calls.count("delete") == (at == "delete")
+    assert len([k for k in world.store.objects if "/_txn/" in k]) > 1
+    downgrade(world, tmp_path)
+    assert len([k for k in world.store.objects if "/_log/" in k]) == 1

@@ -20,7 +20,7 @@ def test_a_drop_takes_all_live_parts_of_what_was_named_and_no_other() -> None:
     plan = plan_drop(state, ["d=1", "d=1"], {})
     assert {m.p for r in plan.removals for m in r.parts} == {m.p for m in state.partitions["d=1"]}
     assert (plan.parts, plan.rows, plan.bytes, plan.parts_without_rows) == (2, 15, 150, 0)
-    assert plan.requests == 8
+    assert plan.requests == 10
     assert not plan.nothing_to_do
     data = plan.to_json()
     assert (data["parts"], data["rows"], data["seq"]) == (2, 15, 0)

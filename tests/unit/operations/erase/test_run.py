@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -22,13 +23,15 @@ from firnline.operations.cleanup.run import run_cleanup
 from firnline.operations.erase import run as erasing
 from firnline.operations.erase.certificate import Certificate, Listed, list_certificates
 from firnline.operations.erase.completion import Settled, complete_certificate
+from firnline.operations.erase.keys import key_set
+from firnline.operations.erase.proof import ShownKeys
 from firnline.operations.erase.run import EraseFailedError, EraseReport, preview, run_erase
 from firnline.operations.merge.run import run_merge
 from firnline.operations.options import CleanupOptions, EraseOptions, MergeOptions, VerifyOptions
 from firnline.operations.verify.run import run_verify
 from tests.support.log_tables import snapshot, v1_live
 from tests.support.reading import stored_ids, visible_ids
-from tests.support.world import World, make_world
+from tests.support.world import Asleep, World, make_world
 
 RUN = RunIdentity(run_id="r", user="ana")
 HOUR = 3_600_000
@@ -88,6 +91,11 @@ def settle_everything(world: World) -> None:
     world.clock.advance(3 * DAY)
 
 
+def names_of(world: World) -> set[str]:
+    """Names of the objects, without their folders."""
+    return {key.rpartition("/")[2] for key in world.store.objects}
+
+
 def test_rows_of_the_keys_go_from_every_part(erase: Erase) -> None:
     world = world_of()
     report = erase(world, SECRET, "u-personal-3")
@@ -130,13 +138,14 @@ def test_after_the_grace_the_replaced_parts_are_deleted_and_certified(erase: Era
     world = world_of()
     report = erase(world, SECRET)
     replaced = {part.key for part in complete(world, report).parts}
-    assert replaced <= world.store.objects.keys()
+    assert len(replaced) == 2
+    assert replaced <= names_of(world)
     settle_everything(world)
     found = complete(world, report)
     assert found.status == "complete"
     assert set(left(found)) == {"log text"}
     assert all(part.gone_ms == world.clock.now for part in found.parts)
-    assert not replaced & world.store.objects.keys()
+    assert not replaced & names_of(world)
     assert set(snapshot(world).live) <= world.store.objects.keys()
     assert found.completed_by == RUN
 
@@ -219,12 +228,56 @@ def test_a_checkpoint_that_holds_the_keys_is_named_until_it_is_gone(erase: Erase
     assert written not in named()
 
 
-def test_the_digest_is_that_of_the_set_of_keys(erase: Erase) -> None:
-    one = erase(world_of(), "a", "b", "a", dry_run=True)
-    other = erase(world_of(), "b", "a", dry_run=True)
-    assert one.digest == other.digest
-    assert (one.keys, len(one.digest)) == (2, 64)
-    assert erase(world_of(), "b", dry_run=True).digest != one.digest
+def test_the_digest_has_a_secret_that_is_told_once_and_stored_nowhere(erase: Erase) -> None:
+    world = world_of()
+    one, other = erase(world, "a", "b", "a"), erase(world, "b", "a")
+    assert one.secret is not None
+    assert one.keys == 2
+    assert one.digest != other.digest
+    keys = key_set(("user",), [("b",), ("a",)], snapshot(world).schema, "the test")
+    assert keys.digest(one.secret) == one.digest == complete(world, one).digest
+    assert keys.digest("") not in {one.digest, other.digest}
+    stored = b"".join(data for data, _ in world.store.objects.values())
+    assert one.secret.encode() not in stored
+
+
+def test_a_dry_run_has_neither_digest_nor_secret(erase: Erase) -> None:
+    report = erase(world_of(), "a", dry_run=True)
+    assert (report.digest, report.secret) == (None, None)
+
+
+def test_the_report_of_a_dag_has_no_secret_because_it_is_shown(tmp_path: Path) -> None:
+    world = world_of()
+    asked = EraseOptions(columns=("user",), keys=((SECRET,),))
+    run = RunIdentity(dag_id="erase", run_id="r")
+    report = run_erase(world.table, lambda: engine_of(world, tmp_path), asked, run)
+    assert report.secret is None
+    assert report.digest
+
+
+def shown(tmp_path: Path, secret: str | None, *users: str) -> ShownKeys:
+    path = tmp_path / "shown.csv"
+    path.write_text("\n".join(("user", *users)))
+    assert secret is not None
+    return ShownKeys(str(path), secret)
+
+
+def test_keys_and_secret_show_whose_certificate_it_is(erase: Erase, tmp_path: Path) -> None:
+    world = world_of()
+    report = erase(world, SECRET, "b")
+    assert report.certificate is not None
+    for secret, users, said in (
+        (report.secret, (SECRET,), "are not those of certificate"),
+        ("0" * 64, (SECRET, "b"), "are not those of certificate"),
+        ("x", (SECRET, "b"), "has 64 hexadecimal digits"),
+    ):
+        with pytest.raises(UsageError, match=said):
+            complete_certificate(
+                world.table, report.certificate, RUN, shown(tmp_path, secret, *users)
+            )
+    proof = shown(tmp_path, report.secret, "b", SECRET)
+    found = complete_certificate(world.table, report.certificate, RUN, proof)
+    assert found.status == "waiting"
 
 
 @pytest.mark.long
@@ -300,6 +353,46 @@ def test_an_object_that_no_log_file_names_is_an_orphan_that_may_hold_keys(erase:
     assert orphan.next_step == "run `firnline sweep t`"
     del world.store.objects[left_over]
     assert complete(world, report).status == "complete"
+
+
+@pytest.mark.parametrize(
+    ("settings", "hours"),
+    [
+        ({"append": {"ttl": "5h"}, "commit_ttl": "3h"}, 5),
+        ({"append": {"ttl": "3h"}, "commit_ttl": "5h"}, 5),
+    ],
+    ids=["append.ttl", "commit_ttl"],
+)
+def test_an_orphan_waits_until_whoever_began_before_the_erase_can_publish_no_more(
+    settings: dict[str, Any], hours: int, erase: Erase
+) -> None:
+    """By appends and by runs: whichever may take longer."""
+    world = world_of(**settings)
+    left_over = world.table.paths.data_part("day=1", world.ids.uuid7(world.clock.now))
+    world.store.objects[left_over] = (b"who knows", world.clock.now)
+    report = erase(world, SECRET)
+    replaced = complete(world, report).replaced
+    assert replaced is not None
+    end = replaced.t + hours * HOUR
+    before, after = written_around(world, end)
+
+    def orphans() -> tuple[tuple[str, ...], int | None]:
+        (entry,) = [e for e in complete(world, report).remaining if e.kind == "orphan"]
+        return entry.objects, entry.until_ms
+
+    world.clock.now = end - 1
+    assert orphans() == (tuple(sorted([left_over, before])), end)
+    world.clock.now = end
+    assert orphans() == (tuple(sorted([left_over, before])), None)
+    assert after in world.store.objects
+
+
+def written_around(world: World, end: int) -> tuple[str, str]:
+    """Objects that no log file names: of the last moment before ``end``, and of ``end``."""
+    keys = [world.table.paths.data_part("day=0", world.ids.uuid7(t)) for t in (end - 1, end)]
+    for key, t in zip(keys, (end - 1, end), strict=True):
+        world.store.objects[key] = (b"who knows", t)
+    return keys[0], keys[1]
 
 
 @pytest.mark.long
@@ -508,3 +601,24 @@ def test_a_certificate_that_is_not_there_is_named() -> None:
     unknown = world.ids.uuid7(world.clock.now)
     with pytest.raises(UsageError, match=f"there is no certificate {unknown} of t"):
         complete_certificate(world.table, unknown, RUN)
+
+
+def test_a_certificate_is_not_complete_while_what_was_written_as_it_slept_is_unknown(
+    erase: Erase,
+) -> None:
+    """A merge that began before the erase dies after it has uploaded its output."""
+    world = world_of()
+    report = erase(world, SECRET)
+    assert report.certificate is not None
+    orphan = world.table.paths.data_part("day=1", world.ids.uuid7(world.clock.now))
+
+    def sleeps() -> None:
+        world.clock.advance(HOUR)
+        world.store.objects[orphan] = (b"rows of a key", world.clock.now)
+        settle_everything(world)
+
+    store = Asleep(world.store, at="list t/_log/", meanwhile=sleeps)
+    asleep = complete_certificate(replace(world.table, store=store), report.certificate, RUN)
+    assert (store.slept, asleep.status) == (1, "waiting")
+    found = complete(world, report)
+    assert (found.status, left(found)["orphan"]) == ("waiting", 1)

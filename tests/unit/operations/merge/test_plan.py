@@ -151,7 +151,7 @@ def test_a_sort_column_that_the_table_does_not_have_is_an_error() -> None:
 
 def test_requests_are_one_get_per_part_and_a_few() -> None:
     world = world_of([MIB] * 7)
-    assert plan(world).requests == 7 + 1 + 8
+    assert plan(world).requests == 7 + 1 + 10
     do_merge(world, list(snapshot(world).live))
     assert plan(world).requests == 0
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +12,12 @@ import pytest
 
 from firnline.append.append import Appender
 from firnline.clock import SystemClock
-from firnline.errors import AssertionFailedError, PreparedChangeError, UsageError
+from firnline.errors import (
+    AssertionFailedError,
+    CommitExpiredError,
+    PreparedChangeError,
+    UsageError,
+)
 from firnline.kernel.local import LocalEngine
 from firnline.log.txn_file import RunIdentity
 from firnline.operations.delete.run import run_delete
@@ -27,6 +34,7 @@ from firnline.operations.options import (
     SweepOptions,
     VerifyOptions,
 )
+from firnline.operations.prepared import objects
 from firnline.operations.prepared.run import commit_prepared, discard_prepared, waiting
 from firnline.operations.rebuild.run import run_rebuild
 from firnline.operations.rewrite.prepare import PrepareReport, run_prepare
@@ -34,14 +42,16 @@ from firnline.operations.rewrite.run import RewriteRefusedError
 from firnline.operations.sweep.run import run_sweep
 from firnline.operations.verify.run import run_verify
 from firnline.state.history import history
+from firnline.table import Table
 from tests.support.log_tables import snapshot
-from tests.support.world import World
+from tests.support.world import Asleep, World
 from tests.unit.operations.rewrite.test_run import filled, numbers, orphans, rows
 
 RUN = RunIdentity(dag_id="rewrite_partitions__t", run_id="manual-1", user="ann")
 OTHER = RunIdentity(dag_id="rewrite_partitions__t", run_id="manual-2")
 UPPER = "select * replace (upper(s) as s) from _rows"
-DAY_MS = 86_400_000
+HOUR_MS = 3_600_000
+DAY_MS = 24 * HOUR_MS
 
 
 def engine(world: World, scratch: Path) -> LocalEngine:
@@ -333,8 +343,6 @@ def test_a_commit_that_died_before_its_transaction_is_closed_before_its_parts_go
 ) -> None:
     world = filled(numbers(1, 1, 2, 3))
     change = prepared(world, tmp_path)
-    from firnline.operations.prepared import objects
-
     objects.decide(world.table, change, "commit", RUN)
     world.clock.advance(40 * DAY_MS)
     sweep(world)
@@ -344,6 +352,9 @@ def test_a_commit_that_died_before_its_transaction_is_closed_before_its_parts_go
         commit_prepared(world.table, change, RUN)
     sweep(world)
     assert len(orphans(world)) == 1
+    world.clock.advance(40 * DAY_MS)
+    sweep(world)
+    assert len(orphans(world)) == 1, "nothing was committed since: whoever read it may sleep"
     world.clock.advance(40 * DAY_MS)
     sweep(world)
     assert not orphans(world)
@@ -381,7 +392,7 @@ def test_a_rebuild_never_brings_in_what_is_only_prepared(tmp_path: Path) -> None
     for key in [key for key in world.store.objects if "/_log/" in key or "/_txn/" in key]:
         del world.store.objects[key]
     before = {key for key in world.store.objects if "/_data/" in key}
-    report = run_rebuild(world.table, RebuildOptions(include=("*",)), RUN)
+    report = run_rebuild(world.table, RebuildOptions(include=("*",), revive=True), RUN)
     assert report.plan["parts"] == 1
     assert len(before) == 2
     assert rows(world) == [(1, 1), (1, 2), (1, 3)]
@@ -404,6 +415,8 @@ def test_a_statement_that_came_with_a_copied_table_deletes_nothing_of_the_origin
     world.clock.advance(40 * DAY_MS)
     sweep(world)
     assert not left_over(world)
+    world.clock.advance(40 * DAY_MS)
+    sweep(world)
     assert orphans(world) == {others}
 
 
@@ -417,3 +430,96 @@ def test_the_page_shows_what_waits_without_its_sample_rows(tmp_path: Path) -> No
     assert (shown["id"], shown["asked"], shown["user"]) == (change, "n != 2", "ann")
     assert shown["is_query"] is False
     assert (shown["evidence"]["removed"], "samples" in shown["evidence"]) == (1, False)
+
+
+# --- processes that sleep -------------------------------------------------------------------------
+
+
+def asleep(world: World, at: str, meanwhile: Callable[[], None]) -> tuple[Table, Asleep]:
+    """The table for a process that stops before its first such call."""
+    store = Asleep(world.store, at=at, meanwhile=meanwhile)
+    return replace(world.table, store=store), store
+
+
+def test_a_statement_that_lands_late_ends_itself_since_a_sweep_may_have_its_parts(
+    tmp_path: Path,
+) -> None:
+    world = filled(numbers(1, 1, 2, 3))
+    before = rows(world)
+
+    def sleeps() -> None:
+        world.clock.advance(40 * DAY_MS)
+        sweep(world)
+
+    table, store = asleep(world, "put t/_prepared/", sleeps)
+    wanted = RewriteOptions(prepare=True, where="n != 2")
+    with pytest.raises(CommitExpiredError, match="longer than commit_ttl"):
+        run_prepare(table, lambda: engine(world, tmp_path), wanted, RUN)
+    assert store.slept == 1
+    assert waiting(world.table).prepared == ()
+    assert (rows(world), orphans(world)) == (before, set())
+
+
+@pytest.mark.parametrize(("hours", "refused"), [(23, False), (24, True)])
+def test_what_a_run_that_died_has_stated_too_late_is_not_committed(
+    hours: int, refused: bool, tmp_path: Path
+) -> None:
+    """A sweep that began before it may be about to delete its parts, which are there still."""
+    world = filled(numbers(1, 1, 2, 3))
+    change = prepared(world, tmp_path)
+    key = world.table.paths.prepared(change)
+    data, made = world.store.objects[key]
+    world.store.objects[key] = (data, made + hours * HOUR_MS)
+    world.clock.advance(hours * HOUR_MS)
+    if not refused:
+        commit_prepared(world.table, change, RUN)
+        return
+    with pytest.raises(PreparedChangeError, match="it was stated 1d after its first part"):
+        commit_prepared(world.table, change, RUN)
+    discard_prepared(world.table, change, RUN)
+    assert rows(world) == [(1, 1), (1, 2), (1, 3)]
+    assert not orphans(world)
+
+
+@pytest.mark.parametrize("stands", [False, True])
+def test_a_commit_that_slept_before_it_decided_does_not_bring_what_was_discarded(
+    stands: bool, tmp_path: Path
+) -> None:
+    """Long enough that the decision is tidied away, on a machine whose clock stood still or not."""
+    world = filled(numbers(1, 1, 2, 3))
+    change = prepared(world, tmp_path)
+
+    def sleeps() -> None:
+        elapsed = world.clock.elapsed
+        discard_prepared(world.table, change, OTHER)
+        world.clock.advance(40 * DAY_MS)
+        sweep(world)
+        assert not left_over(world)
+        world.clock.elapsed = elapsed if stands else world.clock.elapsed
+
+    table, store = asleep(world, f"put t/_prepared/{change}.decision", sleeps)
+    with pytest.raises(PreparedChangeError, match="its time is over"):
+        commit_prepared(table, change, RUN)
+    assert store.slept == 1
+    assert rows(world) == [(1, 1), (1, 2), (1, 3)]
+
+
+def test_a_commit_that_is_overtaken_looks_for_a_closing_on_the_new_base(tmp_path: Path) -> None:
+    world = filled(numbers(1, 1, 2, 3), numbers(2, 2, 4))
+    change = prepared(world, tmp_path, partitions=("d=1",))
+
+    def sleeps() -> None:
+        elapsed = world.clock.elapsed
+        objects.decide(world.table, change, "discard", OTHER, kind="closed")
+        run_delete(
+            world.table,
+            lambda: engine(world, tmp_path),
+            DeleteOptions(where="d = 2 and n = 2"),
+            OTHER,
+        )
+        world.clock.elapsed = elapsed
+
+    table, store = asleep(world, "put t/_txn/", sleeps)
+    with pytest.raises(PreparedChangeError, match="its time is over"):
+        commit_prepared(table, change, RUN)
+    assert store.slept == 1

@@ -14,7 +14,7 @@ from firnline.log.txn_file import Counts, RunIdentity
 from firnline.operations.properties.run import reconcile, run_apply, show
 from firnline.properties.in_force import FIELDS, from_settings
 from firnline.store.probe import forget
-from tests.support.declared import SMALL, append, said, told_nothing, under, world_of
+from tests.support.declared import SMALL, append, begin_at_once, said, told_nothing, under, world_of
 from tests.support.world import FaultyStore
 
 RUN = RunIdentity(run_id="r")
@@ -66,10 +66,7 @@ def test_a_second_change_is_applied_after_the_first() -> None:
 def test_a_change_is_applied_too_where_appends_that_began_the_table_disagree(born: int) -> None:
     """The birth record decides between them, and the log alone may say the other."""
     world = world_of(append={"ttl": "2h"})
-    births: list[tuple[bytes, int]] = []
-    for number, ttl in enumerate(("2h", "3h"), start=1):
-        append(under(world, append={"ttl": ttl}), number)
-        births.append(world.store.objects.pop(world.table.paths.birth))
+    births = list(begin_at_once(world, "2h", "3h").values())
     world.store.objects[world.table.paths.birth] = births[born]
     assert said(world).append_ttl == (2, 3)[born] * HOUR
     assert run_apply(under(world, append={"ttl": "4h"}), RUN).transaction == 1

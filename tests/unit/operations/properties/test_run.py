@@ -45,7 +45,7 @@ from firnline.read.scan import scan
 from firnline.state.snapshot import read_snapshot
 from firnline.table import Table
 from tests.support.beside import Beside
-from tests.support.declared import append, rows, said, told_nothing, under, world_of
+from tests.support.declared import append, begin_at_once, rows, said, told_nothing, under, world_of
 from tests.support.histories import clean_up, lose_log
 from tests.support.log_tables import do_merge, put_append
 from tests.support.v1_client import V1Client
@@ -120,7 +120,7 @@ def test_the_first_append_of_a_table_does_not_outlive_what_any_sweep_leaves_alon
 def test_rows_of_an_acknowledged_delete_do_not_come_back_by_an_append_with_other_settings(
     tmp_path: Path,
 ) -> None:
-    world = world_of(append={"ttl": "1m"}, cleanup={"grace": "1s"}, sort_by=["id"])
+    world = world_of(append={"ttl": "1m"}, commit_ttl="1m", cleanup={"grace": "1s"}, sort_by=["id"])
     append(world.table, 1)
 
     def slowly() -> Iterator[pa.RecordBatch]:
@@ -190,10 +190,7 @@ def test_the_birth_record_decides_where_first_appends_say_different_things(
     first: str, tmp_path: Path
 ) -> None:
     world = world_of(append={"ttl": "2h"})
-    records: dict[str, tuple[bytes, int]] = {}
-    for ttl in (first, "3h" if first == "2h" else "2h"):  # both began at once
-        append(under(world, append={"ttl": ttl}), 1 + len(records))
-        records[ttl] = world.store.objects.pop(world.table.paths.birth)
+    records = begin_at_once(world, first, "3h" if first == "2h" else "2h")
     world.store.objects[world.table.paths.birth] = records["2h"]
     assert len(read_snapshot(world.store, world.table.paths).properties) == 2
     assert said(world).append_ttl == 2 * HOUR
@@ -207,9 +204,7 @@ def test_the_birth_record_decides_where_first_appends_say_different_things(
 def test_without_a_birth_record_the_first_append_that_was_written_decides() -> None:
     """Both have died before they wrote one, or were not let."""
     world = world_of(append={"ttl": "2h"})
-    for number, ttl in enumerate(("2h", "3h"), start=1):
-        append(under(world, append={"ttl": ttl}), number)
-        del world.store.objects[world.table.paths.birth]
+    begin_at_once(world, "2h", "3h")
     assert len(read_snapshot(world.store, world.table.paths).properties) == 2
     assert said(world).append_ttl == 2 * HOUR
 
@@ -226,10 +221,9 @@ def test_no_append_writes_a_birth_record_of_a_table_with_transactions_or_without
 @pytest.mark.parametrize(("born", "beside"), [("2h", "3h"), ("3h", "2h")])
 def test_it_decides_too_what_a_rebuild_takes_over(born: str, beside: str) -> None:
     world = world_of(append={"ttl": born})
-    append(world.table, 1)
-    birth = world.store.objects.pop(world.table.paths.birth)
-    append(under(world, append={"ttl": beside}), 2)
-    world.store.objects[world.table.paths.birth] = birth
+    births = begin_at_once(world, born, beside)
+    world.store.objects[world.table.paths.birth] = births[born]
+    assert len(read_snapshot(world.store, world.table.paths).properties) == 2
     run_rebuild(under(world), RebuildOptions(force=True), RUN)
     assert said(world).append_ttl == int(born[0]) * HOUR
     assert len(read_snapshot(world.store, world.table.paths).properties) == 1

@@ -43,9 +43,12 @@ HOUR = 3_600_000
 YEARS = 10 * 365 * 24 * HOUR
 
 
-def rebuild(world: World, *, force: bool = False, include: tuple[str, ...] = ()) -> RebuildReport:
+def rebuild(
+    world: World, *, force: bool = False, include: tuple[str, ...] = (), revive: bool = False
+) -> RebuildReport:
     world.clock.advance(1)
-    return run_rebuild(world.table, RebuildOptions(force=force, include=include), RUN)
+    options = RebuildOptions(force=force, include=include, revive=revive)
+    return run_rebuild(world.table, options, RUN)
 
 
 @pytest.mark.parametrize("others", ["v1 first", "v1 last", "v1 alone"])
@@ -86,7 +89,7 @@ def test_its_number_is_above_those_that_parts_came_after(tmp_path: Path) -> None
     assert newest > 0
     for key in [k for k in world.store.objects if "/_txn/" in k or "/_log/" in k]:
         del world.store.objects[key]
-    assert rebuild(world, include=("*",)).transactions == (newest + 1,)
+    assert rebuild(world, include=("*",), revive=True).transactions == (newest + 1,)
 
 
 def test_what_is_left_of_a_log_says_how_far_clean_up_went(tmp_path: Path) -> None:

@@ -19,9 +19,9 @@ from tests.support.v1_client import V1Client
 from tests.support.world import World, make_world
 
 
-def rebuild(world: World, *, force: bool = False) -> RebuildReport:
+def rebuild(world: World, *, force: bool = False, revive: bool = False) -> RebuildReport:
     world.clock.advance(1)
-    return run_rebuild(world.table, RebuildOptions(force=force), RUN)
+    return run_rebuild(world.table, RebuildOptions(force=force, revive=revive), RUN)
 
 
 def lost_when_empty() -> tuple[World, Snapshot]:
@@ -58,8 +58,10 @@ def test_where_all_that_is_left_is_undecided_somebody_decides(tmp_path: Path) ->
     for key in world.store.objects.keys() - merged:
         del world.store.objects[key]
     before = dict(world.store.objects)
-    with pytest.raises(FindingsError, match="2 objects of table t may be live or left over"):
+    with pytest.raises(FindingsError, match="not even a birth record"):
         rebuild(world)
+    with pytest.raises(FindingsError, match="2 objects of table t may be live or left over"):
+        rebuild(world, revive=True)
     assert world.store.objects == before
 
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import dataclasses
 from typing import Any
 
 import pytest
 from msgspec.structs import replace
 
+from firnline.ids import format_uuid7
 from firnline.log.records import Marker
 from firnline.operations.rebuild.plan import (
     Choice,
@@ -24,6 +26,7 @@ from firnline.store.base import ObjectMeta
 SETTINGS = TableSettings.model_validate({"name": "t", "root": "memory://b/t"})
 PATHS = TablePaths("t")
 HOUR = 3_600_000
+ALL = Choice(include=("*",))
 NOW = 1_000 * HOUR
 
 
@@ -141,6 +144,80 @@ def test_an_included_merge_stands_for_its_inputs() -> None:
     assert piles(plan(known, merged("m", "a"), a)) == {"live": {"a"}, "ask": {"m"}}
     included = plan(known, merged("m", "a"), a, choice=Choice(include=("m*",)))
     assert piles(included) == {"live": {"m"}, "out": {"a"}}
+
+
+ALONE = History({}, 0, 0, 0, None, 0, 0)
+"""Nothing but parts is left."""
+
+
+def rowed(facts: FooterFacts, rows: int) -> FooterFacts:
+    return replace(facts, rows=rows)
+
+
+def appended(name: str, rows: int) -> FooterFacts:
+    return rowed(footer(name, writer="w", append=name, o=(NOW, NOW)), rows)
+
+
+def test_some_of_the_outputs_of_a_run_do_not_stand_for_what_it_was_made_from() -> None:
+    inputs = (appended("a", 6), appended("b", 4))
+    outputs = (rowed(merged("m", "a", "b"), 7), rowed(merged("n", "a", "b"), 3))
+    both = Choice(include=("[mn].parquet",))
+    assert piles(plan(ALONE, *inputs, *outputs, choice=both)) == {
+        "live": {"m", "n"}, "out": {"a", "b"},
+    }  # fmt: skip
+    one = Choice(include=("m.parquet",), exclude=("n.parquet",))
+    found = plan(ALONE, *inputs, *outputs, choice=one)
+    assert piles(found) == {"live": {"m"}, "ask": {"a", "b"}, "out": {"n"}}
+    assert "has 7 rows of the 10 rows that went in" in found.undecided[0].reason
+    # Nor where the other one has no object any more.
+    assert piles(plan(ALONE, *inputs, outputs[0], choice=one))["ask"] == {"a", "b"}
+    every = Choice(include=("m.parquet",), exclude=("[nab].parquet",))
+    assert piles(plan(ALONE, *inputs, *outputs, choice=every)) == {
+        "live": {"m"}, "out": {"n", "a", "b"},
+    }  # fmt: skip
+
+
+def test_an_output_is_compared_only_if_all_that_went_in_is_here() -> None:
+    found = plan(ALONE, appended("a", 6), rowed(merged("m", "a", "gone"), 6), choice=ALL)
+    assert piles(found) == {"live": {"m"}, "ask": {"a"}}
+    assert "is here to compare" in found.undecided[0].reason
+
+
+def test_outputs_of_two_runs_are_more_than_went_in() -> None:
+    outputs = (rowed(merged("m", "a"), 6), rowed(merged("n", "a"), 6))
+    found = plan(ALONE, appended("a", 6), *outputs, choice=ALL)
+    assert piles(found) == {"live": {"m", "n"}, "ask": {"a"}}
+    assert "outputs of two runs" in found.undecided[0].reason
+
+
+def test_runs_that_share_no_input_are_judged_apart() -> None:
+    inputs = (appended("a", 6), appended("b", 4))
+    outputs = (rowed(merged("m", "a"), 6), rowed(merged("n", "b"), 3))
+    assert piles(plan(ALONE, *inputs, *outputs, choice=ALL)) == {
+        "live": {"m", "n"}, "out": {"a"}, "ask": {"b"},
+    }  # fmt: skip
+
+
+def test_what_is_live_by_the_log_is_replaced_by_an_included_output_where_history_is_lost() -> None:
+    known = dataclasses.replace(history(named("a")), lost="it is gone", named=10)
+    output = merged("m", "a", q=9)
+    assert piles(plan(known, output)) == {"ask": {"m"}}
+    found = plan(known, output, choice=ALL)
+    assert (found.buried, [m.p for m in found.live]) == ((key("a"),), [key("m")])
+    fewer = plan(known, rowed(output, 0), choice=ALL)
+    assert (fewer.buried, piles(fewer)) == ((), {"live": {"m"}, "ask": {"a"}})
+
+
+def test_the_age_of_a_part_that_is_named_in_the_future_is_that_of_its_object() -> None:
+    """A clock that was ahead has named it; its object is older than the newest transaction."""
+    future = format_uuid7(NOW + 90 * HOUR, 1)
+    foreign = replace(footer(future), part=None)
+    objects = {foreign.key: ObjectMeta(foreign.key, 1, NOW - 14 * HOUR)}
+    known = dataclasses.replace(history(), now_ms=NOW)
+    found = plan_rebuild(known, objects, [foreign], PATHS, SETTINGS, Choice())
+    assert piles(found) == {"ask": {future}}
+    asked = plan_rebuild(known, objects, [foreign], PATHS, SETTINGS, ALL)
+    assert [m.t for m in asked.live] == [NOW - 14 * HOUR]
 
 
 def test_a_part_of_another_table_counts_as_a_foreign_one() -> None:

@@ -43,7 +43,7 @@ from tests.support.log_tables import v1_live
 from tests.support.moving import copied
 from tests.support.reading import visible_ids
 from tests.support.v1_client import V1Client
-from tests.support.world import Crashed, MemoryStore, World
+from tests.support.world import Asleep, Crashed, MemoryStore, World
 
 
 def rebuild(world: World, **options: object) -> RebuildReport:
@@ -366,8 +366,9 @@ def test_of_a_copied_table_the_merged_rows_are_not_taken_twice(tmp_path: Path) -
     copy = copied(world)
     lose_history(copy)
     with pytest.raises(FindingsError, match="2 objects of table copy may be live or left over"):
-        rebuild(copy)
-    rebuild(copy, include=tuple(j.key for j in preview(copy.table, RebuildOptions()).undecided))
+        rebuild(copy, revive=True)
+    undecided = tuple(j.key for j in preview(copy.table, RebuildOptions()).undecided)
+    rebuild(copy, include=undecided, revive=True)
     assert visible_ids(copy.table) == Counter(range(30))
 
 
@@ -582,7 +583,7 @@ def test_the_history_says_how_many_parts_and_rows_came_back(tmp_path: Path) -> N
 def test_a_pool_only_table_is_not_probed() -> None:
     world = filled(locking="pool-only")
     lose_log(world)
-    assert rebuild(world).requests["put"] == 2, "the transaction"
+    assert rebuild(world, revive=True).requests["put"] == 2, "the transaction"
 
 
 def test_named_parts_cost_no_request(tmp_path: Path) -> None:
@@ -591,9 +592,11 @@ def test_named_parts_cost_no_request(tmp_path: Path) -> None:
     append(world, 24)
     lose_log(world)
     report = rebuild(world)
-    # The birth record, the transaction, two footers, and the probe.
+    # The birth record, the transaction, two footers, and the probe. Listings of _log/, _txn/ and
+    # _data/, of six folders whose objects may name a later transaction, and of _txn/ once more
+    # after the commit.
     spent = {k: v for k, v in report.requests.items() if v and not k.startswith("bytes")}
-    assert spent == {"get": 5, "put": 4, "list": 4, "delete": 1}
+    assert spent == {"get": 5, "put": 4, "list": 10, "delete": 1}
 
 
 def test_a_log_that_is_lost_again_is_rebuilt_with_what_came_since(tmp_path: Path) -> None:
@@ -620,3 +623,21 @@ def test_it_is_dated_after_every_transaction_even_by_a_clock_that_is_behind(
     rebuild(world)
     (name,) = state(world).listing
     assert world.table.paths.parse_log(name).t == newest + 1
+
+
+@pytest.mark.parametrize("at", ["t/_txn/", "t/_data/", "t/_prepared/"])
+def test_a_rebuild_that_slept_between_its_listings_takes_no_live_part_for_lost(
+    at: str, tmp_path: Path
+) -> None:
+    world = filled()
+
+    def maintained() -> None:
+        append(world, 100)
+        merge(world, tmp_path)
+        histories.clean_up(world)
+
+    store = Asleep(world.store, at=f"list {at}", meanwhile=maintained)
+    plan = preview(replace(world.table, store=store), RebuildOptions(force=True))
+    assert store.slept == 1
+    assert not plan.missing
+    assert {marker.p for marker in plan.live} == state(world).live.keys()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,13 @@ import pytest
 
 from firnline.clock import SystemClock
 from firnline.commit.base import take_base
-from firnline.errors import ForeignPathError, LogCorruptError, UsageError
+from firnline.errors import (
+    ForeignPathError,
+    LogCorruptError,
+    NothingToDoError,
+    SnapshotUnstableError,
+    UsageError,
+)
 from firnline.kernel.local import LocalEngine
 from firnline.log import codec, txn_file
 from firnline.log.records import Marker
@@ -33,7 +40,7 @@ from tests.support.log_tables import do_merge, put_append, v1_live
 from tests.support.moving import copied, enriched, sized
 from tests.support.reading import visible_ids
 from tests.support.v1_client import V1Client
-from tests.support.world import World, make_world
+from tests.support.world import Asleep, World, make_world
 
 
 def relocate(world: World, **options: Any) -> RelocateReport:
@@ -326,7 +333,7 @@ def test_an_erase_is_completed_in_the_new_place(tmp_path: Path) -> None:
     (one,) = list_certificates(renamed.table)
     done = complete_certificate(renamed.table, one.id, RUN)
     assert done.status == "complete"
-    assert all(part.key.startswith("new/_data/") for part in done.parts)
+    assert all(part.gone_ms for part in done.parts)
     assert done.root == world.settings.root
 
 
@@ -389,6 +396,7 @@ def test_a_run_that_stood_still_brings_no_log_file_back(by_root: bool) -> None:
 
     class Sleepy(type(store)):  # type: ignore[misc] # a class of the test's own
         slept = False
+        left: frozenset[str] = frozenset()
 
         def get(self, key: str) -> bytes:
             data = store.get(key)
@@ -397,6 +405,7 @@ def test_a_run_that_stood_still_brings_no_log_file_back(by_root: bool) -> None:
                 relocate(copy)
                 store.clock.advance(copy.settings.cleanup.grace + 1000)
                 run_cleanup(copy.table, CleanupOptions(), RUN)
+                Sleepy.left = frozenset(store.objects)
             return data
 
     sleepy = Sleepy(store.clock)
@@ -405,4 +414,33 @@ def test_a_run_that_stood_still_brings_no_log_file_back(by_root: bool) -> None:
     table = replace(copy.table, store=sleepy, settings=settings)
     with pytest.raises(Exception, match="stood still"):
         run_relocate(table, RelocateOptions())
+    assert store.objects.keys() == Sleepy.left
     assert state(copy).live
+
+
+def test_a_run_that_slept_before_its_put_says_that_the_object_may_be_back() -> None:
+    world = make_world(cleanup={"grace": "10m"})
+    do_merge(world, put_append(world) + put_append(world))
+    copy = copied(sized(world))
+    sleeps = partial(copy.store.clock.advance, copy.settings.cleanup.grace)
+    store = Asleep(copy.store, at="put copy/_log/", meanwhile=sleeps)
+    with pytest.raises(SnapshotUnstableError, match="may be back although clean-up had deleted"):
+        run_relocate(replace(copy.table, store=store), RelocateOptions())
+    relocate(copy)
+    assert state(copy).live
+
+
+def test_a_plan_that_slept_does_not_miss_what_a_clean_up_has_deleted_since() -> None:
+    """Another run has relocated the table meanwhile, and it was merged."""
+    world = make_world(cleanup={"grace": "10m"})
+    keys = put_append(world) + put_append(world)
+    copy = copied(sized(world))
+
+    def relocated() -> None:
+        relocate(copy)
+        do_merge(copy, [key.replace("t/", "copy/", 1) for key in keys])
+        histories.clean_up(copy)
+
+    store = Asleep(copy.store, at="list copy/_data/", meanwhile=relocated)
+    with pytest.raises(NothingToDoError, match="already"):
+        run_relocate(replace(copy.table, store=store), RelocateOptions())

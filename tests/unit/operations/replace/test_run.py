@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 from collections import Counter
 from collections.abc import Callable, Iterator
+from dataclasses import replace as replace_fields
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -26,6 +27,7 @@ from firnline.errors import (
     UsageError,
 )
 from firnline.kernel.local import LocalEngine
+from firnline.log.fence import Fence
 from firnline.log.txn_file import RunIdentity
 from firnline.operations.delete.run import run_delete
 from firnline.operations.drop.run import run_drop
@@ -606,7 +608,7 @@ def test_the_new_parts_do_not_hold_the_record_back(
     assert state.pending_deletes(new, "") == []
     assert not delete_is_over(state, record, late, state.purged), "for the parts that were cut"
     merge(world)
-    state = snapshot(world)
+    state = replace_fields(snapshot(world), fence=Fence(record.seq, record.t))
     assert delete_is_over(state, record, late, state.newest_t), "once those are purged"
     assert not delete_is_over(state, record, late, state.purged), "they may be asked for still"
 
@@ -616,5 +618,8 @@ def test_an_eager_replace_needs_its_record_for_late_appends_only(replace: Replac
     replace(world, hours(3, 14), rows([51]))
     state = snapshot(world)
     (record,) = state.deletes.values()
-    assert delete_is_over(state, record, world.clock.now + 1, state.purged)
+    late = world.clock.now + 1
+    assert not delete_is_over(state, record, late, state.purged), "an append may sleep"
+    state = replace_fields(state, fence=Fence(record.seq, record.t))
+    assert delete_is_over(state, record, late, state.purged)
     assert not delete_is_over(state, record, world.clock.now - 1, state.purged)

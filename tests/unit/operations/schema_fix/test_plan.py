@@ -128,7 +128,7 @@ def test_only_parts_of_wrong_log_files_are_suspected_and_footers_decide() -> Non
     assert fix.columns == (("k", "BIGINT"), ("v", "INTEGER"))
     assert fix.conversions == (Conversion(column="v", name="v"),)
     assert made.found == {"v": {"VARCHAR": 1, "INTEGER": 1}}
-    assert (made.bytes_in, made.requests) == (100, 3 + 1 + 1 + 8)
+    assert (made.bytes_in, made.requests) == (100, 3 + 1 + 1 + 10)
 
 
 def test_all_parts_are_suspected_when_asked() -> None:

@@ -17,6 +17,7 @@ from firnline.commit.base import take_base
 from firnline.commit.transaction import commit
 from firnline.errors import LogLostError, OutcomeUnknownError, StoreAccessError, UsageError
 from firnline.operations.options import SweepOptions
+from firnline.operations.sweep.plan import FLOOR_MS
 from firnline.operations.sweep.run import SweepFailedError, preview, run_sweep
 from firnline.settings.load import TableSettings
 from firnline.state.snapshot import read_snapshot
@@ -175,6 +176,21 @@ def test_a_table_whose_log_was_lost_is_not_swept() -> None:
     with pytest.raises(LogLostError, match="rebuild"):
         sweep(world)
     assert world.store.objects == before
+
+
+def test_keys_of_an_erase_that_died_are_swept_once_it_cannot_be_under_way() -> None:
+    world, _ = littered()
+    sweep(world)
+    paths = world.table.paths
+    keys = paths.erase_keys(world.ids.uuid7(world.clock.now))
+    others = [paths.certificate(world.ids.uuid7(world.clock.now)), f"{paths.erase_dir}x.txt"]
+    for key in (keys, *others):
+        world.store.objects[key] = (b"{}", world.clock.now)
+    assert (sweep(world).young, keys in world.store.objects) == (1, True)
+    world.clock.advance(10 * FLOOR_MS)
+    assert sweep(world).deleted == 1
+    assert keys not in world.store.objects
+    assert world.store.objects.keys() >= set(others)
 
 
 def test_what_cannot_be_deleted_is_reported_and_the_rest_goes() -> None:

@@ -110,7 +110,7 @@ def test_a_rebuilt_log_states_the_digests_of_footers(tmp_path: Path) -> None:
     before = {key: marker.g for key, marker in state(world).live.items()}
     for key in [k for k in world.store.objects if "/_log/" in k or "/_txn/" in k]:
         del world.store.objects[key]
-    run_rebuild(world.table, RebuildOptions(include=("*",), force=True), RUN)
+    run_rebuild(world.table, RebuildOptions(include=("*",), force=True, revive=True), RUN)
     after = {key: marker.g for key, marker in state(world).live.items()}
     assert {key: after[key] for key in before if key in after} == {
         key: before[key] for key in before if key in after

@@ -1,0 +1,53 @@
+"""Show that a set of keys is the one of a certificate.
+
+The digest of a certificate has a secret that was told to whoever ran the erase. Without it nobody
+can try out keys, and with it and the keys anybody can show whose certificate it is.
+"""
+
+from __future__ import annotations
+
+import hmac
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from firnline.errors import UsageError
+from firnline.operations.erase.certificate import Certificate
+from firnline.operations.erase.key_files import read_keys
+from firnline.operations.erase.keys import KeySet
+from firnline.table import Table
+
+_SECRET = re.compile(r"[0-9a-f]{64}")
+
+
+@dataclass(frozen=True, slots=True)
+class ShownKeys:
+    """What somebody shows to prove it."""
+
+    keys_file: str
+    """As of ``EraseOptions``."""
+    secret: str = ""
+    """As the report of the erase told it; empty for a certificate of version 1."""
+
+
+def proven(
+    table: Table, certificate: Certificate, schema: Mapping[str, str], shown: ShownKeys
+) -> KeySet:
+    """Return the keys of a certificate, from somebody who knows them. One GET for a URL.
+
+    Raises UsageError: the file does not read, or its keys or the secret are others.
+    """
+    if shown.secret and _SECRET.fullmatch(shown.secret) is None:
+        raise UsageError(
+            "the secret of a certificate has 64 hexadecimal digits",
+            next_step="take it from the report of the erase",
+        )
+    keys = read_keys(table, certificate.columns, schema, shown.keys_file)
+    if not hmac.compare_digest(keys.digest(shown.secret), certificate.digest):
+        raise UsageError(
+            f"the keys of {shown.keys_file} with this secret are not those of certificate "
+            f"{certificate.id}",
+            next_step="take the file of keys and the secret of that very erase; a column that has "
+            "got another type since gives another digest",
+        )
+    return keys

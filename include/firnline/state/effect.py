@@ -1,0 +1,158 @@
+"""Find transactions under ``_txn/`` that count no more: they never took effect, or are left over.
+
+A committer that slept for days may create a number that was used, superseded and removed while it
+slept. It takes its transaction for committed, and nobody else ever will: whoever commits or reads
+looks behind the newest one. In a rebuild, its parts would be live and those that it replaced dead.
+
+The state of a table is what its newest transaction states, together with the transactions on whose
+log files that was committed (``x.standing``) and appends since: each carries all that it has
+folded. So nothing is lost by leaving any other transaction out, whatever its story.
+(docs/format.md, "Transactions that never took effect")
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+from firnline.errors import LogCorruptError
+from firnline.log import fence
+from firnline.log.reader import LogRead
+from firnline.paths import TablePaths
+from firnline.state.survey import LogSurvey, TxnSurvey, survey_transactions
+from firnline.store.base import Store
+
+
+@dataclass(frozen=True, slots=True)
+class Ineffective:
+    """A transaction that does not count."""
+
+    reason: str
+    """Clause on the object."""
+    left_over: bool = False
+    """It may have taken effect, and everything that it holds is carried by later ones."""
+    txn: str = ""
+
+
+def ineffective(log: LogSurvey, txns: TxnSurvey, paths: TablePaths) -> dict[int, Ineffective]:
+    """Return the transactions that do not count, by number. Pure."""
+    named = named_transactions(log, txns, paths)
+    listed = {(item.name.seq, item.name.txn) for item in log.listing.values()}
+    standing = _standing(log, txns)
+    first = _first_of_run({*txns.numbers, *(seq for seq, _ in listed if seq)})
+    found: dict[int, Ineffective] = {}
+    for seq, header in txns.headers.items():
+        others = named[seq] - {header.txn}
+        # A log file that is there and that nobody has folded may be one that came too late.
+        known = header.txn in named[seq] and not (others and (seq, header.txn) in listed)
+        after = txns.links.get(seq + 1)
+        other = after is not None and after.before not in ("", txns.links[seq].digest)
+        if not known and (others or other):
+            said = f"{min(others)}" if others else f"the one that transaction {seq + 1} names"
+            found[seq] = Ineffective(
+                f"never took effect: transaction {seq} of this table is another one, {said}",
+                txn=header.txn,
+            )
+        elif standing is not None and seq < first and seq not in standing:
+            found[seq] = _below_gap(seq, txns)
+    return found
+
+
+def never_effective(found: Mapping[int, Ineffective]) -> dict[int, Ineffective]:
+    """Return those of which it is certain that they never took effect."""
+    return {seq: one for seq, one in found.items() if not one.left_over}
+
+
+def _below_gap(seq: int, txns: TxnSurvey) -> Ineffective:
+    later = [n for n in txns.numbers if n > seq and txns.modified[n] < txns.modified[seq]]
+    txn = txns.headers[seq].txn
+    if later:
+        return Ineffective(
+            f"never took effect: it was created after transaction {max(later)}, under a number "
+            "that had been used and removed by then",
+            txn=txn,
+        )
+    return Ineffective("lies below a gap, and no later one stands on it", left_over=True, txn=txn)
+
+
+def survey_effective(
+    store: Store, paths: TablePaths, log: LogSurvey
+) -> tuple[TxnSurvey, Mapping[int, Ineffective]]:
+    """Return the union of the transactions that count, and those that do not.
+
+    Requests: those of ``survey_transactions``, twice if there is one that does not count.
+    """
+    txns = survey_transactions(store, paths)
+    found = ineffective(log, txns, paths)
+    if found:
+        txns = survey_transactions(store, paths, without=found)
+    return txns, found
+
+
+def named_transactions(
+    log: LogSurvey, txns: TxnSurvey, paths: TablePaths
+) -> Mapping[int, set[str]]:
+    """Return number -> ids of the transactions whose log files are listed, or were folded."""
+    keys = {*log.listing, *txns.folded}
+    keys.update(item.p for content in log.contents.values() for item in content.tombstones)
+    found: dict[int, set[str]] = defaultdict(set)
+    for key in keys:
+        try:
+            name = paths.parse_log(key)
+        except LogCorruptError:
+            continue
+        if name.seq:
+            found[name.seq].add(name.txn)
+    return found
+
+
+def counting(log: LogSurvey, txns: TxnSurvey, left_out: Mapping[int, Ineffective]) -> LogSurvey:
+    """Return the log without the contents of log files that count for nobody.
+
+    Those of transactions that never took effect, and those behind the fence (``log.fence``). While
+    history is lost a log file of a transaction may be the last that knows something.
+
+    Args:
+        log: what is left of ``_log/``.
+        txns: the transactions that count.
+        left_out: those that do not, by number.
+    """
+    lost = _standing(log, txns) is None
+    names = {key: item.name for key, item in log.listing.items()}
+    never = {one.txn for one in left_out.values() if not one.left_over}
+    out = {key for key, name in names.items() if name.seq and name.txn in never}
+    behind = fence.behind(LogRead(log.listing, log.contents))
+    out |= {key for key in behind if not (lost and names[key].seq)}
+    return replace(log, contents={k: c for k, c in log.contents.items() if k not in out})
+
+
+def _standing(log: LogSurvey, txns: TxnSurvey) -> frozenset[int] | None:
+    """Return the transactions besides the newest whose content nobody else carries.
+
+    None if the newest one, or one of these, is not there: then each that is left may be the last
+    one that knows something.
+    """
+    present = {**txns.standing, **standing_of(log)}
+    newest = max([txns.newest, *present])
+    found = present.get(newest)
+    if found is None or not present.keys() >= set(found):
+        return None
+    return frozenset(found)
+
+
+def standing_of(log: LogSurvey) -> dict[int, tuple[int, ...] | None]:
+    """Return number -> transactions on whose log files it stands, of the log files listed."""
+    return {
+        log.listing[key].name.seq: () if content.x is None else content.x.standing
+        for key, content in log.contents.items()
+        if log.listing[key].name.seq
+    }
+
+
+def _first_of_run(there: set[int]) -> int:
+    """Return the number from which to the highest none is missing; 0 without any."""
+    first = max(there, default=0)
+    while first - 1 in there:
+        first -= 1
+    return first

@@ -1,0 +1,82 @@
+"""What keeps the certificate of an erase true."""
+
+from __future__ import annotations
+
+from tests.mutations.model import Mutation
+
+_COMPLETION = ("tests/unit/operations/erase/test_completion.py",)
+
+ERASE = (
+    Mutation(
+        name="a certificate does not look for keys of other runs",
+        file="include/firnline/operations/erase/searches.py",
+        old='    "keys files": lambda search, _base, _run: clear_keys(search),',
+        new='    "keys files": lambda _search, _base, _run: (),',
+        breaks="The keys of a killed run stay in plain Parquet under a complete certificate.",
+        caught_by=_COMPLETION,
+        unit=True,
+    ),
+    Mutation(
+        name="a certificate does not look at prepared changes",
+        file="include/firnline/operations/erase/searches.py",
+        old='    "prepared changes": clear_prepared,',
+        new='    "prepared changes": lambda _search, _base, _run: (),',
+        breaks="A prepared change shows rows of the keys under a complete certificate.",
+        caught_by=_COMPLETION,
+        unit=True,
+    ),
+    Mutation(
+        name="a certificate forgets what statistics had excluded",
+        file="include/firnline/operations/erase/run.py",
+        old="    return {*found.unchanged, *(snapshot.live.keys() - read)}",
+        new="    return set(found.unchanged) - read",
+        breaks="A certificate that is asked late waits for ever.",
+        caught_by=_COMPLETION,
+        unit=True,
+    ),
+    Mutation(
+        name="a certificate names parts by their paths",
+        file="include/firnline/operations/erase/known.py",
+        old='    return name if _UUID.fullmatch(name) else ""',
+        new="    return key if name else name",
+        breaks="In a table that is partitioned by the keys its certificates hold them for ever.",
+        caught_by=_COMPLETION,
+        unit=True,
+    ),
+    Mutation(
+        name="the digest of a certificate has no secret",
+        file="include/firnline/operations/erase/keys.py",
+        old="        if not secret:",
+        new="        if secret:",
+        breaks="A number of seven digits is found in a second from its certificate.",
+        caught_by=("tests/unit/operations/erase/test_keys.py",),
+        unit=True,
+    ),
+    Mutation(
+        name="clean-up takes the log file that says how old a record is",
+        file="include/firnline/operations/cleanup/logs.py",
+        old="    going -= _witnesses(snapshot, going)\n",
+        new="",
+        breaks="The keys of an erase never leave the log of a table that is maintained daily.",
+        caught_by=_COMPLETION,
+        unit=True,
+    ),
+    Mutation(
+        name="a file of keys is counted after it was decoded",
+        file="include/firnline/operations/erase/key_files.py",
+        old="    if footer.num_rows > MAX_KEYS:",
+        new="    if footer.num_rows < 0:",
+        breaks="A file of keys takes the memory of a worker before it is refused.",
+        caught_by=("tests/unit/operations/erase/test_key_files.py",),
+        unit=True,
+    ),
+    Mutation(
+        name="a plan shows the partitions of an erase by their names",
+        file="include/firnline/operations/delete/plan.py",
+        old=' = shown_partition(entry["partition"], self.columns)',
+        new=' = str(entry["partition"])',
+        breaks="Keys are shown in Airflow, where a partition has the name of one.",
+        caught_by=_COMPLETION,
+        unit=True,
+    ),
+)

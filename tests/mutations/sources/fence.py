@@ -1,0 +1,165 @@
+"""Mistakes in the fence of numbers: a process that slept would lose rows, or bring some back."""
+
+from __future__ import annotations
+
+from tests.mutations.model import Mutation
+
+_SLEEPERS = ("tests/unit/commit/test_sleepers.py",)
+_FENCE = ("tests/unit/log/test_fence.py",)
+_TRANSACTION = "include/firnline/commit/transaction.py"
+_FOLD = "include/firnline/commit/fold.py"
+
+FENCE = (
+    Mutation(
+        name="a commit that began before the fence is accepted",
+        file=_TRANSACTION,
+        old="    if fence <= base.began_seq:\n",
+        new="    if fence >= 0:\n",
+        breaks="A merge that slept until its outputs were swept buries its inputs.",
+        caught_by=_SLEEPERS,
+    ),
+    Mutation(
+        name="a commit whose rival may have its number for the second time is known to have failed",
+        file=_TRANSACTION,
+        old="    if rival:\n        raise CommitUnknownError(\n",
+        new="    if False:\n        raise CommitUnknownError(\n",
+        breaks="What a run wrote is deleted although it was committed.",
+        caught_by=_SLEEPERS,
+    ),
+    Mutation(
+        name="nobody looks whether a commit has happened",
+        file=_TRANSACTION,
+        old="        happened = rival is not None or has_happened(table, header, data)\n",
+        new="        happened = True\n",
+        breaks="A delete that slept until its number was used and deleted is reported as done.",
+        caught_by=_SLEEPERS,
+    ),
+    Mutation(
+        name="the next transaction proves the one before it whatever it names",
+        file="include/firnline/commit/happened.py",
+        old="            return before == chain.header_digest(",
+        new="            return before != chain.header_digest(",
+        breaks="A delete whose number another one has used is reported as done.",
+        caught_by=_SLEEPERS,
+    ),
+    Mutation(
+        name="a commit that later ones hide has happened",
+        file="include/firnline/commit/happened.py",
+        old="    if max(newest, later) <= header.seq:\n",
+        new="    if True:\n",
+        breaks="A delete that slept until its number was used and deleted is reported as done.",
+        caught_by=_SLEEPERS,
+    ),
+    Mutation(
+        name="readers count what is behind the fence",
+        file="include/firnline/state/snapshot.py",
+        old="    late = fence.behind(log)\n",
+        new="    late = frozenset[str]()\n",
+        breaks="A log file that comes too late, or comes back, makes parts live that are deleted.",
+        caught_by=(*_SLEEPERS, *_FENCE),
+    ),
+    Mutation(
+        name="a part that only folded log files list is live",
+        file="include/firnline/state/snapshot.py",
+        old="        parts |= {p: mark_dead(parts[p], purged) for p in forgotten}\n",
+        new="        parts = {p: m for p, m in parts.items() if p or (purged, forgotten)}\n",
+        breaks="A log file that a publisher which slept creates again makes dead parts live.",
+        caught_by=_FENCE,
+    ),
+    Mutation(
+        name="a transaction's log file that comes back counts",
+        file="include/firnline/log/fence.py",
+        old="if 0 < seq < max(known) and seq not in known",
+        new="if 0 < seq < max(known) and seq in ()",
+        breaks="A log file that a publisher which slept creates again makes dead parts live.",
+        caught_by=_FENCE,
+    ),
+    Mutation(
+        name="the fence passes an append that its transaction leaves unfolded",
+        file="include/firnline/log/fence.py",
+        old="if least is None or each.seq <= least",
+        new="if True",
+        breaks="Rows of an acknowledged append are gone.",
+        caught_by=_FENCE,
+    ),
+    Mutation(
+        name="the fence passes work that is under way",
+        file="include/firnline/log/fence.py",
+        old=" and item.modified_ms < before_ms\n",
+        new="\n",
+        breaks="Appends and merges fail, or are not seen, although they kept their time.",
+        caught_by=(*_SLEEPERS, *_FENCE),
+    ),
+    Mutation(
+        name="a sweep deletes what a process that slept may still name",
+        file="include/firnline/operations/sweep/plan.py",
+        old="        return modified_ms < self.ms\n",
+        new="        return True\n",
+        breaks="A merge that slept commits parts that are gone.",
+        caught_by=_SLEEPERS,
+    ),
+    Mutation(
+        name="a sweep marks nothing",
+        file="include/firnline/operations/sweep/plan.py",
+        old="            marks = marks or passed.lacks_mark(orphan.modified_ms)\n",
+        new="",
+        breaks="Orphans of a table in which nothing is committed stay for ever.",
+        caught_by=_SLEEPERS,
+    ),
+    Mutation(
+        name="a sweep deletes before the fence that it goes by is in the log",
+        file="include/firnline/operations/sweep/run.py",
+        old="    if not needed and not plan.marks:\n",
+        new="    if not plan.marks:\n",
+        breaks="A merge that slept commits parts that are gone.",
+        caught_by=_SLEEPERS,
+    ),
+    Mutation(
+        name="a number is free again before the fence has passed it",
+        file="include/firnline/operations/cleanup/plan.py",
+        old="parse_txn(meta.key) <= snapshot.fence.seq]\n",
+        new="parse_txn(meta.key) >= 0]\n",
+        breaks="A commit that slept takes a number that was used before.",
+        caught_by=("tests/unit/operations/cleanup/test_plan.py",),
+    ),
+    Mutation(
+        name="a log file is forgotten before the fence has passed its folding",
+        file=_FOLD,
+        old=" or at > fence.t\n",
+        new="\n",
+        breaks="A log file that comes back, or on another page of a listing, counts once more.",
+        caught_by=("tests/unit/commit/test_fold.py",),
+    ),
+    Mutation(
+        name="a delete record leaves the log before the fence has passed it",
+        file=_FOLD,
+        old="    if delete.seq > passed.seq or ",
+        new="    if ",
+        breaks="Deleted rows come back with an append that slept.",
+        caught_by=("tests/unit/operations/replace/test_run.py",),
+    ),
+    Mutation(
+        name="an append that slept is acknowledged",
+        file="include/firnline/commit/append_log.py",
+        old="    _refuse_late(table, key, began_ms + ttl, what)\n",
+        new="",
+        breaks="Rows of an acknowledged append are behind the fence: nobody sees them.",
+        caught_by=_SLEEPERS,
+    ),
+    Mutation(
+        name="a commit that a mistake in the schema stops keeps its outputs",
+        file=_TRANSACTION,
+        old="since=base, tolerant=True, doubled=True)",
+        new="since=base, tolerant=change.repair is not None)",
+        breaks="Each try of a merge leaves its outputs behind, for days.",
+        caught_by=("tests/unit/operations/schema_fix/test_conflict.py",),
+    ),
+    Mutation(
+        name="a commit that slept is over before the fence has passed it",
+        file="include/firnline/operations/prepared/expiry.py",
+        old='            return "remove" if passed and self._is_old(entry.closed) else None\n',
+        new='            return "remove" if self._is_old(entry.closed) else None\n',
+        breaks="A prepared change whose parts are deleted is committed.",
+        caught_by=("tests/unit/operations/prepared/test_run.py",),
+    ),
+)
