@@ -82,7 +82,7 @@ def draft(base: Base, change: Change, owner: str, now: int, *, keep_old: bool = 
 
 def fence_of(base: Base) -> int:
     """Return the fence that a transaction on this base states (rule F1)."""
-    wait = 0 if "the fence does not wait" in base.off else base.wait
+    wait = 0 if "the fence waits for nobody" in base.off else base.wait
     old = (f.seq for f, written in base.listing if f.seq and written <= base.tick - wait)
     return max(base.snap.fence, *old, 0)
 

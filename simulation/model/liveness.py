@@ -106,7 +106,7 @@ def _cleaned(world: World, first: State, state: State) -> bool:
     snap = world.read(first.log, everything=True)
     later = first._replace(tick=first.tick + 9)
     there = {part for part, _ in state.parts} | {f.name for f, _ in state.log}
-    return there.isdisjoint((*dead_parts(world, later, snap), *old_logs(later, snap)))
+    return there.isdisjoint((*dead_parts(world, later, snap), *old_logs(world, later, snap)))
 
 
 def _certified(_world: World, _first: State, state: State) -> bool:

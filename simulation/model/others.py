@@ -9,6 +9,8 @@ from simulation.model.drafts import Change, draft
 from simulation.model.files import File, Marker, Ref, Snap
 from simulation.model.world import Process, State, Step, World
 
+_AT_LANDING = "the grace of what came too late begins when it lands"
+
 
 def row_of(who: str) -> str:
     """Return the row that an append brings."""
@@ -71,7 +73,7 @@ def _own_log(world: World, state: State, number: int) -> Iterator[Step]:
 
 def _acknowledged(world: World, state: State, p: Process) -> Process:
     """Return an append whose log file is there: its own clock decides what it says."""
-    unchecked = "nobody looks at the clock after the put of an append" in world.off
+    unchecked = "an append is acknowledged whenever it lands" in world.off
     fine = unchecked or world.scenario.stopped_clock or not world.late(state, p)
     return Process("acknowledged" if fine else "unknown", p.base, file=p.file, out=p.out)
 
@@ -88,7 +90,7 @@ def sweep(world: World, state: State, number: int) -> Iterator[Step]:
             )
             yield f"{who} finds {waiting} unpublished", state.now(number, held)
             return
-        ready = Process("list", snap.fence, state.tick, ripe=_named(snap))
+        ready = Process("list", snap.fence, state.tick, ripe=named_parts(world, snap))
         yield f"{who} reads the table as of {snap.newest}", state.now(number, ready)
     elif p.at == "list":
         yield from _list_parts(world, state, number)
@@ -99,11 +101,25 @@ def sweep(world: World, state: State, number: int) -> Iterator[Step]:
         yield from go_on(world, state, number)
 
 
+def free_parts(
+    world: World, state: State, named: tuple[str, ...], fence: int, began: int
+) -> list[str]:
+    """Return the parts that nobody names, old enough and before the fence (F4)."""
+    orphans = _orphans(world, state, named, began)
+    return [part for part, at in orphans if _before_the_fence(world, state, fence, at)]
+
+
+def _orphans(
+    world: World, state: State, named: tuple[str, ...], began: int
+) -> list[tuple[str, int]]:
+    oldest = began if "an orphan of any age is swept" in world.off else began - 1
+    return [(part, at) for part, at in state.parts if at <= oldest and part not in named]
+
+
 def _list_parts(world: World, state: State, number: int) -> Iterator[Step]:
     p, who = state.processes[number], world.name(number)
-    oldest = p.began if "an orphan of any age is swept" in world.off else p.began - 1
-    orphans = [(part, at) for part, at in state.parts if at <= oldest and part not in p.ripe]
-    free = [part for part, at in orphans if _before_the_fence(world, state, p.base, at)]
+    orphans = _orphans(world, state, p.ripe, p.began)
+    free = free_parts(world, state, p.ripe, p.base, p.began)
     if free:
         ready = Process("delete", ripe=tuple(free))
         yield f"{who} lists _data/ and finds {', '.join(free)}", state.now(number, ready)
@@ -131,12 +147,16 @@ def _raise_fence(world: World, state: State, number: int) -> Iterator[Step]:
     made = draft(world.base(state, snap), Change(), who, state.tick)
     if made.file.fence > p.base:
         after = state.put_txn(made).put_log(made)
-        ready = p._replace(left=1, base=made.file.fence, ripe=_named(snap))
+        ready = p._replace(left=1, base=made.file.fence, ripe=named_parts(world, snap))
         yield f"{who} commits {made} with fence {made.file.fence}", after.now(number, ready)
 
 
-def _named(snap: Snap) -> tuple[str, ...]:
-    return tuple(sorted({*snap.live, *snap.dead}))
+def named_parts(world: World, snap: Snap) -> tuple[str, ...]:
+    """Return the parts that a sweep leaves alone, those behind the fence included."""
+    late = {m.part for f in snap.behind for m in f.file.alive}
+    if "what is behind the fence was read by nobody" in world.off:
+        late = set()
+    return tuple(sorted({*snap.live, *snap.dead, *late}))
 
 
 def clean_up(times: int = 1) -> Callable[[World, State, int], Iterator[Step]]:
@@ -164,7 +184,7 @@ def _clean_up(world: World, state: State, number: int) -> Iterator[Step]:
             )
             yield f"{who} finds {waiting} unpublished", state.now(number, held)
             return
-        ripe = (*old_logs(state, snap), *dead_parts(world, state, snap))
+        ripe = (*old_logs(world, state, snap), *dead_parts(world, state, snap))
         if not ripe:
             return
         ready = Process("delete logs", snap.seq, state.tick, ripe=ripe, left=p.left)
@@ -207,14 +227,14 @@ def _commit_horizon(world: World, state: State, number: int) -> Iterator[Step]:
     yield f"{who} prepares {made} with what it deleted", state.now(number, ready)
 
 
-def old_logs(state: State, snap: Snap) -> list[str]:
+def old_logs(world: World, state: State, snap: Snap) -> list[str]:
     """Stands for ``cleanup.plan._folded_logs`` and ``cleanup.logs.deletable``."""
     since: dict[str, int] = {}
     for f, at in state.log:
         for stone in f.file.stones:
             since[stone.file] = min(at, since.get(stone.file, at))
         if f in snap.behind:
-            since[f.name] = min(at, since.get(f.name, at))
+            since[f.name] = at if _AT_LANDING in world.off else max(at, _behind_since(state, f))
     due = {f for f, _ in state.log if f.name in since and since[f.name] < state.tick}
     if snap.newest is not None:
         due = {f for f in due if f is not snap.newest and f.seq not in snap.newest.file.standing}
@@ -222,6 +242,12 @@ def old_logs(state: State, snap: Snap) -> list[str]:
     held = {r for f in stay for r in f.file.records}
     free = [f for f in due if f.file.records <= held or f in snap.behind]
     return sorted(f.name for f in free)
+
+
+def _behind_since(state: State, file: Ref) -> int:
+    """Return when readers began to leave a log file out; until then they have seen it."""
+    passed = (at for f, at in state.log if not file.seq and f.file.fence > file.file.q)
+    return min(passed, default=0)
 
 
 def dead_parts(world: World, state: State, snap: Snap) -> list[str]:

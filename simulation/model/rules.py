@@ -49,14 +49,24 @@ _METADATA = "metadata of a mirror"
 _HIDDEN = "row 1 is there, and a delete of it was reported as done"
 
 RULES = (
-    Rule("no fence: outputs", "outputs", _LOST, switches=FENCE),
+    Rule("no fence", "outputs", _LOST, switches=FENCE),
     Rule("no fence: numbers", "numbers", _HIDDEN, switches=FENCE),
-    Rule("the fence does not wait", "appends", "row 3 is lost"),
+    Rule("the fence waits for nobody", "appends", "row 3 is lost"),
     Rule("readers take what is behind the fence", "appends", _LOST),
     Rule("readers take log files that came back", "publications that come back", _TWICE),
     Rule("a committer does not go by the fence of its base", "outputs", _LOST),
     Rule("a committer does not look after its put", "numbers", _HIDDEN),
     Rule("a sweep does not go by the fence", "outputs", _LOST),
+    Rule(
+        "what is behind the fence was read by nobody",
+        "readers of late appends",
+        "a reader loses a part within its grace",
+    ),
+    Rule(
+        "the grace of what came too late begins when it lands",
+        "readers of late appends",
+        "a reader loses a part within its grace",
+    ),
     Rule("a log tombstone goes before the fence", "appends that come back", _LOST),
     Rule(
         "a fold forgets what a torn listing does not show",
@@ -69,7 +79,7 @@ RULES = (
     Rule("a rival shows that the own put failed", "two sleepers", _LOST),
     Rule("what cannot be known has not happened", "numbers of merges", _LOST),
     Rule(
-        "nobody looks at the clock after the put of an append",
+        "an append is acknowledged whenever it lands",
         "appends",
         "row 3 is lost",
     ),

@@ -16,6 +16,8 @@ from simulation.model.sleepers import (
     cleaner,
     dying,
     echo,
+    late_append,
+    sweeper,
     torn,
 )
 from simulation.model.world import Scenario
@@ -172,6 +174,21 @@ SMALL = (
         parts=ONE,
         sleepers=False,
         drops=True,
+    ),
+    Scenario(
+        "readers of late appends",
+        "a reader reads an append that landed too late, right before the fence passes it",
+        (
+            ("append 3", late_append),
+            ("a mark", dying(mark)),
+            ("a rival", rival(mark, 2)),
+            ("a reader", read_parts),
+            ("clean-up", cleaner(1)),
+            ("the sweep", sweeper),
+        ),
+        ticks=3,
+        parts=ONE,
+        kept=9,
     ),
     Scenario(
         "tiers",

@@ -12,7 +12,14 @@ from dataclasses import replace
 from simulation.model.committer import Plan, unpublished
 from simulation.model.drafts import Change, draft
 from simulation.model.files import Ref
-from simulation.model.others import appended, dead_parts, old_logs, old_transactions
+from simulation.model.others import (
+    appended,
+    dead_parts,
+    free_parts,
+    named_parts,
+    old_logs,
+    old_transactions,
+)
 from simulation.model.world import Process, State, Step, World
 
 Act = Callable[[World, State, int], Iterator[Step]]
@@ -82,6 +89,33 @@ def appends_at_once(world: World, state: State, number: int) -> Iterator[Step]:
         )
 
 
+def late_append(world: World, state: State, number: int) -> Iterator[Step]:
+    """Upload a part, sleep, put its log file too late, and die."""
+    p, who = state.processes[number], world.name(number)
+    if p.at == "begin":
+        begun = appended(world, state, who)
+        assert begun.out is not None
+        after = state.put_part(begun.out.part).now(number, begun._replace(at="put"))
+        yield f"{who} uploads {begun.out.part}", after
+    elif p.at == "put" and p.file is not None and world.late(state, p):
+        yield (
+            f"{who} wakes and puts its log file",
+            state.put_log(p.file).now(number, Process("dead")),
+        )
+
+
+def sweeper(world: World, state: State, number: int) -> Iterator[Step]:
+    """Sweep in one step, as far as the fence reaches."""
+    p, who = state.processes[number], world.name(number)
+    snap = world.read(state.log, everything=True)
+    if p.at != "begin" or unpublished(state, snap.seq) is not None:
+        return
+    free = free_parts(world, state, named_parts(world, snap), snap.fence, state.tick)
+    if free:
+        after = state.without(frozenset(free)).now(number, Process("done"))
+        yield f"{who} deletes {', '.join(free)}", after
+
+
 def cleaner(times: int) -> Act:
     """Return a clean-up, each time in one step; what it confirms a rival's commit forgets."""
 
@@ -90,7 +124,7 @@ def cleaner(times: int) -> Act:
         snap = world.read(state.log, everything=True)
         if p.left == times or unpublished(state, snap.seq) is not None:
             return
-        logs, parts = old_logs(state, snap), dead_parts(world, state, snap)
+        logs, parts = old_logs(world, state, snap), dead_parts(world, state, snap)
         old = old_transactions(world, state, snap)
         going = (*logs, *parts)
         if not going and not old:

@@ -218,6 +218,8 @@ class Snapshot(StateColumns):
     """What began before this transaction has ended (``log.fence``)."""
     behind: Mapping[str, LogObject] = field(default_factory=dict, repr=False)
     """Log files that exist and count for nobody; neither listing nor contents have them."""
+    behind_since: Mapping[str, int] = field(default_factory=dict, repr=False)
+    """When readers began to leave each of them out, unix ms."""
     behind_parts: frozenset[str] = field(default=frozenset(), repr=False)
     """Parts that those log files bring."""
     _columns: dict[tuple[str, ...], PartColumns] = field(
@@ -505,6 +507,7 @@ def build(paths: TablePaths, log: LogRead, *, tolerant: bool = False) -> Snapsho
     return replace(
         found,
         behind={key: listing[key] for key in late},
+        behind_since=fence.behind_since(replace(log, listing=listing, contents=contents), late),
         behind_parts=parts - found.parts.keys(),
     )
 
