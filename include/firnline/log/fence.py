@@ -137,6 +137,8 @@ def behind_since(log: LogRead, late: Iterable[str]) -> dict[str, int]:
         late: log files that count for nobody (``behind``).
     """
     keys = frozenset(late)
+    if not keys:
+        return {}
     stated = [
         (fence_of(content.other).seq, log.listing[key].modified_ms)
         for key, content in log.contents.items()

@@ -495,7 +495,7 @@ def build(paths: TablePaths, log: LogRead, *, tolerant: bool = False) -> Snapsho
     Raises SchemaConflictError, DoubledRowsError, LogCorruptError.
     """
     late = fence.behind(log)
-    listing, contents = log.listing, log.contents
+    listing, contents, since = log.listing, log.contents, fence.behind_since(log, late)
     if late:
         log = replace(log, listing=_without(listing, late), contents=_without(contents, late))
     found = _united(paths, log, tolerant=tolerant)
@@ -507,7 +507,7 @@ def build(paths: TablePaths, log: LogRead, *, tolerant: bool = False) -> Snapsho
     return replace(
         found,
         behind={key: listing[key] for key in late},
-        behind_since=fence.behind_since(replace(log, listing=listing, contents=contents), late),
+        behind_since=since,
         behind_parts=parts - found.parts.keys(),
     )
 
