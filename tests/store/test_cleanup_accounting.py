@@ -135,14 +135,15 @@ def test_a_sweep_finds_what_a_dead_run_left(store_root: StoreRoot, tmp_path: Pat
     forget()
     marked = run_sweep(later(table, 4 * DAY), SweepOptions(), RUN)
     assert (marked.deleted, marked.left) == (0, {WAITING: 3}), "nothing was committed since"
-    # The base, `_data/`, `_probe/`, `_txn/` and `_prepared/`, and uploads; the mark.
-    listings = 7 if store_root.kind == "s3" else 6
-    assert marked.requests["list"] == listings + CHECK
+    # The base, `_data/`, `_probe/`, `_erase/`, `_txn/` and `_prepared/`, and uploads; the mark, and
+    # the state after it.
+    listings = 9 if store_root.kind == "s3" else 7
+    assert marked.requests["list"] == listings + CHECK + 2
     assert marked.requests["put"] == 2 + 2
     report = run_sweep(later(table, 8 * DAY), SweepOptions(), RUN)
     assert (report.orphans, report.deleted, report.bytes) == (3, 3, 33)
     assert report.requests["delete"] == (1 if store_root.kind == "s3" else 3)
-    assert report.requests["list"] == listings + CHECK
+    assert report.requests["list"] == listings + CHECK + 2
     assert report.requests["put"] == 2, "the fence"
     assert ids(store_root, tmp_path) == before
     again = run_sweep(later(table, 8 * DAY), SweepOptions(), RUN)

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from firnline.errors import SchemaConflictError
-from firnline.log.reader import LogRead
-from firnline.log.records import Marker
+from firnline.log.reader import LogObject, LogRead
+from firnline.log.records import Delete, Marker
 from firnline.log.schema_changes import SchemaChange, line_now
 from firnline.paths import LogName
 from firnline.types import schema as schemas
@@ -108,3 +108,13 @@ def schema_of(
         if not tolerant:
             raise
         return schemas.agreed(lines), error
+
+
+def times_of(
+    listing: Mapping[str, LogObject], deletes: Iterable[Delete]
+) -> tuple[tuple[int, int], ...]:
+    """Return (t, seq) of the known transactions, sorted."""
+    known = {(item.name.t, item.name.seq) for item in listing.values() if item.name.seq}
+    # A delete carries seq and t of its transaction, whose log file may be folded and gone.
+    known.update((d.t, d.seq) for d in deletes)
+    return tuple(sorted(known))

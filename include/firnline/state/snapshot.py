@@ -55,6 +55,7 @@ from firnline.log.schema_lines import (
     newest_before,
     schema_of,
     standing,
+    times_of,
 )
 from firnline.log.union import Past, combine, first_folded, is_live, union_parts
 from firnline.paths import LogName, TablePaths
@@ -519,7 +520,7 @@ def _united(paths: TablePaths, log: LogRead, *, tolerant: bool) -> Snapshot:
     deletes = {d.id: d for content in every for d in content.deletes}
     other = frozenset(line for content in every for line in content.other)
     seq = max((item.name.seq for item in log.listing.values()), default=0)
-    times = _times(log.listing, deletes.values())
+    times = times_of(log.listing, deletes.values())
     ahead = dated.known(log.listing, other)
     rows, changes = split(deletes.values())
     schema, conflict = schema_of(log, changes, times, tolerant=tolerant)
@@ -566,16 +567,6 @@ def _parts(log: LogRead, contents: Sequence[LogContent]) -> dict[str, Marker]:
 
 def _without(found: Mapping[str, ValueT], keys: frozenset[str]) -> dict[str, ValueT]:
     return {key: value for key, value in found.items() if key not in keys}
-
-
-def _times(
-    listing: Mapping[str, LogObject], deletes: Iterable[Delete]
-) -> tuple[tuple[int, int], ...]:
-    """Return (t, seq) of the known transactions, sorted."""
-    known = {(item.name.t, item.name.seq) for item in listing.values() if item.name.seq}
-    # A delete carries seq and t of its transaction, whose log file may be folded and gone.
-    known.update((d.t, d.seq) for d in deletes)
-    return tuple(sorted(known))
 
 
 def _checkpoint_hides(log: LogRead) -> bool:

@@ -131,6 +131,14 @@ FENCE = (
         caught_by=("tests/unit/commit/test_fold.py",),
     ),
     Mutation(
+        name="a large log file is written again for one tombstone",
+        file=_FOLD,
+        old="len(each) for each in (markers, lines)):\n",
+        new="len(each) for each in (markers, lines[len(markers) :])):\n",
+        breaks="Each day a commit of a large table writes most of its log again.",
+        caught_by=("tests/unit/commit/test_fold.py", "tests/hazards/test_markers.py"),
+    ),
+    Mutation(
         name="a delete record leaves the log before the fence has passed it",
         file=_FOLD,
         old="    if delete.seq > passed.seq or ",

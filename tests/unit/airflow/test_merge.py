@@ -87,7 +87,7 @@ def test_the_plan_of_a_large_table_stays_short_in_xcom_and_log() -> None:
     assert (len(figures["groups"]), figures["groups_in_all"]) == (50, 3000)
     lines = MERGE.plan_lines(figures)
     assert lines[0].startswith(
-        "as of transaction 7: 12,000 parts (11.7 GiB) become 3000, about 15,008 requests"
+        "as of transaction 7: 12,000 parts (11.7 GiB) become 3000, about 15,010 requests"
     )
     assert lines[1] == "partition day=0: 4 parts, 4.0 MiB"
     assert lines[-2:] == ["and 2,950 parts more", "1 part left alone: is large enough"]

@@ -22,7 +22,7 @@ def publish(world: World, store: Any = None, attempt: Attempt | None = None) -> 
     content = LogContent(t=t, schema=SCHEMA)
     table = world.table if store is None else replace(world.table, store=store)
     told = attempt or Attempt()
-    publish_append(table, key, content, world.clock.elapsed, told, begins=False)
+    publish_append(table, key, content, world.clock.elapsed, told, begins=False, stated=True)
     return key
 
 

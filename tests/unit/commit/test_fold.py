@@ -17,7 +17,7 @@ from firnline.commit.transaction import Change, commit
 from firnline.errors import SnapshotExpiredError
 from firnline.ids import format_uuid7
 from firnline.log import codec, dated
-from firnline.log.fence import Fence
+from firnline.log.fence import Fence, fence_record
 from firnline.log.reader import LogObject, LogRead
 from firnline.log.records import Delete, LogContent, LogTombstone, Marker, TxnMark
 from firnline.log.schema_changes import Evolved
@@ -409,6 +409,23 @@ def test_a_large_log_file_is_folded_once_half_of_its_parts_may_be_left_out(
     )
     log = LogRead({key: LogObject(PATHS.parse_log(key), 10_000, 40)}, {key: content})
     assert choose(build(PATHS, log), 10, purged) == ((key,) if folded else ())
+
+
+@pytest.mark.parametrize(("markers", "folded"), [(1, True), (3, True), (4, False), (99, False)])
+def test_tombstones_that_may_be_left_out_count_among_all_lines(markers: int, folded: bool) -> None:
+    """For a tombstone or two nobody writes all markers of a large log file again."""
+    key = PATHS.txn_log(40, 3, format_uuid7(40, 3))
+    gone = [LogTombstone(PATHS.append_log(9, f"w-{format_uuid7(9, n)}"), 20) for n in range(3)]
+    content = LogContent(
+        t=40,
+        schema={"v": "INTEGER"},
+        markers=[part(str(number), 0) for number in range(markers)],
+        tombstones=gone,
+        other=[fence_record(Fence(2, 30))],
+        x=TxnMark(3, key, "merge", 0),
+    )
+    log = LogRead({key: LogObject(PATHS.parse_log(key), 10_000, 40)}, {key: content})
+    assert choose(build(PATHS, log), 10) == ((key,) if folded else ())
 
 
 def test_of_dates_a_fold_keeps_those_that_something_has_and_of_two_the_earlier() -> None:

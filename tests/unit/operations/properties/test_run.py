@@ -47,7 +47,7 @@ from firnline.table import Table
 from tests.support.beside import Beside
 from tests.support.declared import append, begin_at_once, rows, said, told_nothing, under, world_of
 from tests.support.histories import clean_up, lose_log
-from tests.support.log_tables import do_merge, put_append
+from tests.support.log_tables import do_merge, do_nothing, put_append
 from tests.support.v1_client import V1Client
 from tests.support.world import World
 
@@ -122,6 +122,9 @@ def test_rows_of_an_acknowledged_delete_do_not_come_back_by_an_append_with_other
 ) -> None:
     world = world_of(append={"ttl": "1m"}, commit_ttl="1m", cleanup={"grace": "1s"}, sort_by=["id"])
     append(world.table, 1)
+    for _ in range(2):  # the first fence of a table waits a day
+        do_nothing(world)
+        world.clock.advance(25 * HOUR)
 
     def slowly() -> Iterator[pa.RecordBatch]:
         yield from rows(2).to_batches()
