@@ -181,9 +181,9 @@ SMALL = (
         (
             ("append 3", late_append),
             ("a mark", dying(mark)),
-            ("a rival", rival(mark, 2)),
+            ("a rival", rival(mark, 1)),
             ("a reader", read_parts),
-            ("clean-up", cleaner(1)),
+            ("clean-up", cleaner(1, publishes=True)),
             ("the sweep", sweeper),
         ),
         ticks=3,

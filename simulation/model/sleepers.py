@@ -11,7 +11,7 @@ from dataclasses import replace
 
 from simulation.model.committer import Plan, unpublished
 from simulation.model.drafts import Change, draft
-from simulation.model.files import Ref
+from simulation.model.files import Ref, Snap
 from simulation.model.others import (
     appended,
     dead_parts,
@@ -107,20 +107,29 @@ def late_append(world: World, state: State, number: int) -> Iterator[Step]:
 def sweeper(world: World, state: State, number: int) -> Iterator[Step]:
     """Sweep in one step, as far as the fence reaches."""
     p, who = state.processes[number], world.name(number)
-    snap = world.read(state.log, everything=True)
-    if p.at != "begin" or unpublished(state, snap.seq) is not None:
+    if p.at != "begin":
         return
+    state, snap = _published(world, state)
     free = free_parts(world, state, named_parts(world, snap), snap.fence, state.tick)
     if free:
         after = state.without(frozenset(free)).now(number, Process("done"))
         yield f"{who} deletes {', '.join(free)}", after
 
 
-def cleaner(times: int) -> Act:
+def _published(world: World, state: State) -> tuple[State, Snap]:
+    """Return the state, and what is read, after whoever takes a base has published."""
+    waiting = unpublished(state, world.read(state.log).seq)
+    state = state if waiting is None else state.put_log(waiting)
+    return state, world.read(state.log, everything=True)
+
+
+def cleaner(times: int, *, publishes: bool = False) -> Act:
     """Return a clean-up, each time in one step; what it confirms a rival's commit forgets."""
 
     def act(world: World, state: State, number: int) -> Iterator[Step]:
         p, who = state.processes[number], world.name(number)
+        if publishes:
+            state, _ = _published(world, state)
         snap = world.read(state.log, everything=True)
         if p.left == times or unpublished(state, snap.seq) is not None:
             return

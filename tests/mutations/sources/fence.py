@@ -151,7 +151,7 @@ FENCE = (
         file="include/firnline/log/fence.py",
         old="max(item.modified_ms, min(passed, default=item.modified_ms))",
         new="item.modified_ms",
-        breaks="A reader that has listed an append right before the fence passed it loses its part.",
+        breaks="A reader that listed an append right before the fence passed it loses its part.",
         caught_by=_FENCE,
     ),
     Mutation(
