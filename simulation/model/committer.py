@@ -199,6 +199,8 @@ def _put(world: World, state: State, number: int) -> Iterator[Step]:
         )
         return
     stored = state.put_txn(p.file)
+    # Its publication is late by the time of this look at the clock (``transaction._published``).
+    p = p._replace(listing=((p.file, state.tick),))
     yield f"{who} puts {p.file}{slept}", stored.now(number, p._replace(at="look"))
     if world.scenario.lost_answers:
         lost = p._replace(at="read back", sent=True)
@@ -284,7 +286,7 @@ def _ask_log(world: World, state: State, number: int) -> Iterator[Step]:
 def _reported(world: World, state: State, number: int) -> Step:
     p = state.processes[number]
     assert p.file is not None
-    done = p._replace(at="publish", listing=((p.file, state.tick),), ripe=(), sent=False)
+    done = p._replace(at="publish", ripe=(), sent=False)
     return f"{world.name(number)} finds {p.file} committed", state.now(number, done)
 
 

@@ -46,6 +46,8 @@ _TWICE = "a stream delivers rows twice"
 _REBUILT = "a rebuild sees other parts"
 _BOUNDS = "metadata states bounds of erased rows"
 _METADATA = "metadata of a mirror"
+_BACK = ("readers take log files that came back",)
+_SWEEP = ("a sweep does not go by the fence",)
 _HIDDEN = "row 1 is there, and a delete of it was reported as done"
 
 RULES = (
@@ -88,15 +90,15 @@ RULES = (
     Rule("what lies below a gap counts", "below a gap", _REBUILT),
     Rule("no conflict check", "rivals", "row 1 is there 2 times"),
     Rule("append reads its sequence from the log", "unpublished", "row 3 is lost"),
-    Rule("a publisher never is too late", "late publishers", _LOST, beside=FENCE),
-    Rule("no commit_ttl", "awake", _LOST, beside=FENCE),
-    Rule("no append.ttl", "awake", _LOST, beside=FENCE),
+    Rule("a publisher never is too late", "late publishers", _LOST, beside=_BACK),
+    Rule("no commit_ttl", "awake", _LOST, beside=_SWEEP),
+    Rule("no append.ttl", "awake", _LOST, beside=_SWEEP),
     Rule("a purge ignores who lists a part alive", "tiers", _LOST),
     Rule("new parts have the sequence of their own transaction", "rivals", _HIDDEN),
     Rule("delete records are dropped at once", "rivals", "row 3 is there"),
     Rule("the grace is counted from the tombstone alone", "late publications", "a reader loses"),
-    Rule("an orphan of any age is swept", "awake", _LOST, beside=FENCE),
-    Rule("the sweep publishes nothing first", "late publications", _LOST, beside=FENCE),
+    Rule("an orphan of any age is swept", "awake", _LOST, beside=_SWEEP),
+    Rule("the sweep publishes nothing first", "awake", _LOST, beside=_SWEEP),
     Rule("'exists already' always is a rival", "a lost answer", _LOST),
     Rule("an unknown commit counts as failed", "a lost answer", _LOST),
     Rule("an alive marker beats a dead one", "tiers", "who reads all"),
