@@ -70,6 +70,7 @@ unit:
 	$(BIN)/pytest -q -n 2 -m 'not long' --durations=10 --durations-min=0.5 tests/unit
 
 test: check servers ## check, long unit tests, and all that needs a real S3 server, Spark or a scheduler (15 minutes)
+	$(BIN)/python -m simulation.model
 	$(BIN)/python -m simulation --seeds $(SEEDS_OF_A_TEST) --corpus
 	$(BIN)/python -m simulation --seeds 100 --from $(FAR_FROM_0)
 	$(BIN)/python -m simulation --seeds 50 --from $(WITH_A_MIRROR)
@@ -81,6 +82,7 @@ test: check servers ## check, long unit tests, and all that needs a real S3 serv
 
 test-full: export FIRNLINE_TESTS = full
 test-full: check servers ## test, and everything that it only takes samples of (hours; nightly)
+	$(BIN)/python -m simulation.model --full
 	$(BIN)/python -m simulation --seeds $(SEEDS_IN_FULL) --corpus
 	$(BIN)/python -m simulation --seeds 2000 --from $(FAR_FROM_0)
 	$(BIN)/python -m simulation --seeds 1000 --from $(WITH_VECTORS)

@@ -177,6 +177,33 @@ def _came_back(log: LogRead, unfolded: Iterable[str]) -> set[str]:
     return {key for key, seq in numbers.items() if 0 < seq < max(known) and seq not in known}
 
 
+def behind_since(log: LogRead, late: Iterable[str]) -> dict[str, int]:
+    """Return since when readers leave log files out, unix ms by the store's clock.
+
+    Until then they have read them, as parts of the table.
+
+    Args:
+        log: a reading of the log.
+        late: log files that count for nobody (``behind``).
+    """
+    keys = frozenset(late)
+    if not keys:
+        return {}
+    stated = [
+        (fence_of(content.other).seq, log.listing[key].modified_ms)
+        for key, content in log.contents.items()
+        if key not in keys
+    ]
+    found: dict[str, int] = {}
+    for key in keys:
+        item, first = log.listing[key], first_sequence(log.contents[key].markers)
+        passed = [
+            at for seq, at in stated if not item.name.seq and first is not None and seq > first
+        ]
+        found[key] = max(item.modified_ms, min(passed, default=item.modified_ms))
+    return found
+
+
 def least_unfolded(log: LogRead, folds: Iterable[str]) -> int | None:
     """Return the smallest sequence of the appends that a transaction leaves unfolded, if any.
 

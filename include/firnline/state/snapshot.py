@@ -219,6 +219,8 @@ class Snapshot(StateColumns):
     """What began before this transaction has ended (``log.fence``)."""
     behind: Mapping[str, LogObject] = field(default_factory=dict, repr=False)
     """Log files that exist and count for nobody; neither listing nor contents have them."""
+    behind_since: Mapping[str, int] = field(default_factory=dict, repr=False)
+    """When readers began to leave each of them out, unix ms."""
     behind_parts: frozenset[str] = field(default=frozenset(), repr=False)
     """Parts that those log files bring."""
     _columns: dict[tuple[str, ...], PartColumns] = field(
@@ -494,7 +496,7 @@ def build(paths: TablePaths, log: LogRead, *, tolerant: bool = False) -> Snapsho
     Raises SchemaConflictError, DoubledRowsError, LogCorruptError.
     """
     late = fence.behind(log)
-    listing, contents = log.listing, log.contents
+    listing, contents, since = log.listing, log.contents, fence.behind_since(log, late)
     if late:
         log = replace(log, listing=_without(listing, late), contents=_without(contents, late))
     found = _united(paths, log, tolerant=tolerant)
@@ -506,6 +508,7 @@ def build(paths: TablePaths, log: LogRead, *, tolerant: bool = False) -> Snapsho
     return replace(
         found,
         behind={key: listing[key] for key in late},
+        behind_since=since,
         behind_parts=parts - found.parts.keys(),
     )
 

@@ -147,6 +147,14 @@ FENCE = (
         caught_by=("tests/unit/operations/replace/test_run.py",),
     ),
     Mutation(
+        name="the grace of what came too late begins when it lands",
+        file="include/firnline/log/fence.py",
+        old="max(item.modified_ms, min(passed, default=item.modified_ms))",
+        new="item.modified_ms",
+        breaks="A reader that listed an append right before the fence passed it loses its part.",
+        caught_by=_FENCE,
+    ),
+    Mutation(
         name="an append that slept is acknowledged",
         file="include/firnline/commit/append_log.py",
         old="    _refuse_late(table, key, began_ms + ttl, what)\n",

@@ -74,6 +74,26 @@ def test_an_append_that_nobody_folded_is_behind_a_fence_above_its_sequence() -> 
     assert state.fence == Fence(3, 10)
 
 
+def test_readers_have_read_what_came_too_late_until_the_fence_passed_it() -> None:
+    """So the grace of its parts begins then, with the first log file whose fence is above it."""
+    late, below = append(11, 2), transaction(4, 15, fence=Fence(2, 8))
+    first, second = (
+        transaction(5, 20, fence=Fence(3, 10)),
+        transaction(6, 21, (4, 5), fence=Fence(4, 15)),
+    )
+    log = read(late, below, first, second)
+    times = {late[0]: 50, below[0]: 40, first[0]: 70, second[0]: 90}
+    listing = {key: replace(item, modified_ms=times[key]) for key, item in log.listing.items()}
+    state = build(PATHS, replace(log, listing=listing))
+    assert state.behind_since == {late[0]: 70}
+
+
+def test_what_came_back_was_read_by_nobody() -> None:
+    back = transaction(2, 12)
+    log = read(back, transaction(5, 20, fence=Fence(3, 10)), modified=7)
+    assert build(PATHS, log).behind_since == {back[0]: 7}
+
+
 def test_one_that_was_folded_counts_through_the_transaction_that_folded_it() -> None:
     early = append(11, 2)
     log = read(early, transaction(5, 20, folds=(early[0],), fence=Fence(3, 10)))

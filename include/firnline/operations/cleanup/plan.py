@@ -293,9 +293,13 @@ def _folded_logs(snapshot: Snapshot, grace: int, now_ms: int, *, old_types: bool
 
 
 def _behind(snapshot: Snapshot, grace: int) -> list[_Dead]:
-    """Return the log files that count for nobody (``log.fence``), oldest first."""
+    """Return the log files that count for nobody (``log.fence``), oldest first.
+
+    Whoever read the table before the fence passed one may use its parts for the grace from then on.
+    """
+    since = snapshot.behind_since
     return _in_order(
-        _Dead(key, item.size, item.name.t, item.modified_ms, item.modified_ms + grace)
+        _Dead(key, item.size, item.name.t, since[key], since[key] + grace)
         for key, item in snapshot.behind.items()
     )
 
