@@ -28,7 +28,7 @@ SEARCHES: Mapping[objects.Search, Finds] = {
     "keys files": lambda search, _base, _run: clear_keys(search),
     "prepared changes": clear_prepared,
     "delta": lambda search, _base, _run: clear_versions(search),
-    "iceberg": lambda search, _base, _run: clear_snapshots(search.inventory, search.replaced.seq),
+    "iceberg": lambda search, _base, _run: clear_snapshots(search),
 }
 """Each deletes what nobody needs any more, and returns what remains. Parts that a log file names
 are found by ``evidence.collect_evidence``, before any of these: which ones go depends on them."""
