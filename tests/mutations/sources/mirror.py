@@ -204,7 +204,7 @@ MIRROR = (
     Mutation(
         name="a snapshot that names a key goes while readers use it",
         file="include/firnline/mirror/iceberg/erasure.py",
-        old="    return Rest(keys, mirror.again, until) if until > mirror.table.clock.now_ms() else None",
+        old="    return Rest(keys, mirror.again, until) if until > now else None",
         new="    return Rest(keys, mirror.again, until) if not until else None",
         breaks="A snapshot of an Iceberg mirror expires while readers may use it.",
         caught_by=_READERS_TEST,

@@ -140,8 +140,9 @@ def _waits(mirror: _Mirror, telling: Snapshot, keys: tuple[str, ...]) -> Rest | 
     after = min(later, key=lambda s: s.sequence_number or 0)
     made = mirror.found.get(mirror.key_of(after.manifest_list))
     # A list that came after the listing is younger than any wait.
-    until = (mirror.table.clock.now_ms() if made is None else made.modified_ms) + mirror.kept_ms
-    return Rest(keys, mirror.again, until) if until > mirror.table.clock.now_ms() else None
+    now = mirror.table.clock.now_ms()
+    until = (now if made is None else made.modified_ms) + mirror.kept_ms
+    return Rest(keys, mirror.again, until) if until > now else None
 
 
 def _expire(mirror: _Mirror, old: Collection[int], grace: int) -> Rest | None:

@@ -67,7 +67,7 @@ class DiesAt(FaultyStore):
         return super()._next(name)
 
 
-def slept_append(world: World, meanwhile: Callable[[], object]) -> None:
+def slept_append(world: World, meanwhile: Callable[[], None]) -> None:
     """An append that sleeps before it uploads its part, and dies right after that."""
     store = Asleep(
         DiesAt(world.store, at=("put t/_log/", "delete")), at="put t/_data/", meanwhile=meanwhile
