@@ -360,6 +360,7 @@ def test_a_snapshot_that_names_the_partition_of_a_key_goes_before_a_certificate_
     (entry,) = (entry for entry in found.remaining if entry.kind == "mirror")
     assert found.status == "waiting"
     assert entry.until_ms is not None
+    assert len(loaded(world).metadata.snapshots) == 2, "readers may use the one before"
     world.clock.now = entry.until_ms
     assert complete_certificate(world.table, erase, RUN).status == "complete"
     assert speaking(world) == set()
