@@ -19,6 +19,7 @@ from tests.mutations.sources.moving import MOVING
 from tests.mutations.sources.prepared import PREPARED
 from tests.mutations.sources.properties import PROPERTIES
 from tests.mutations.sources.protocol import PROTOCOL
+from tests.mutations.sources.rows import ROWS
 from tests.mutations.sources.spark import SPARK
 from tests.mutations.sources.store import STORE
 
@@ -34,6 +35,7 @@ AREAS: Mapping[str, tuple[Mutation, ...]] = {
     "Mirrors": MIRROR,
     "The feed of changes": CHANGES,
     "Moving tables": MOVING,
+    "Rows that come in": ROWS,
     "The store": STORE,
     "The command line": CLI,
     "Airflow": AIRFLOW,

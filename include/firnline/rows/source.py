@@ -15,8 +15,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from firnline.errors import PartSchemaError, PartUnreadableError, SchemaConflictError, UsageError
+from firnline.parquet.at_once import spans
 from firnline.parquet.io import UNREADABLE, read_local_footer, unreadable
 from firnline.paths import meant_url
+from firnline.rows.sizes import decoded_bytes
 from firnline.types.arrow import from_arrow
 from firnline.types.schema import SchemaUnion, as_known
 
@@ -25,7 +27,7 @@ Rows: TypeAlias = Any
 ``__arrow_c_stream__``, such as a data frame or a DuckDB relation."""
 
 BATCH_ROWS = 65_536
-"""Number of rows read from a file at once."""
+"""Number of rows read from a file at once, or fewer: see ``parquet.at_once``."""
 CAST = "cast the column to the type the table has, or append to another table"
 
 
@@ -62,25 +64,30 @@ def _not_rows(data: object) -> UsageError:
 
 
 def gather(tables: Iterable[pa.Table], chunk_bytes: int) -> Iterator[pa.Table]:
-    """Join small tables of one schema and cut large ones, to about ``chunk_bytes`` each."""
+    """Join small tables of one schema and cut large ones, to about ``chunk_bytes`` each.
+
+    Bytes are those of decoded rows: whoever takes the pieces decodes them.
+    """
     held: list[pa.Table] = []
     size = 0
     for table in tables:
         for piece in _cut(table, chunk_bytes):
-            if held and (size + piece.nbytes > chunk_bytes or held[0].schema != piece.schema):
+            more = decoded_bytes(piece)
+            if held and (size + more > chunk_bytes or held[0].schema != piece.schema):
                 yield pa.concat_tables(held)
                 held, size = [], 0
             held.append(piece)
-            size += piece.nbytes
+            size += more
     if held:
         yield pa.concat_tables(held)
 
 
 def _cut(table: pa.Table, chunk_bytes: int) -> Iterator[pa.Table]:
-    if table.nbytes <= chunk_bytes or table.num_rows < 2:
+    size = decoded_bytes(table)
+    if size <= chunk_bytes or table.num_rows < 2:
         yield table
         return
-    rows = max(1, table.num_rows * chunk_bytes // table.nbytes)
+    rows = max(1, table.num_rows * chunk_bytes // size)
     for start in range(0, table.num_rows, rows):
         yield table.slice(start, rows)
 
@@ -213,7 +220,7 @@ def _open(path: Path) -> pq.ParquetFile:
 def read_files(
     paths: Sequence[Path], tell: Callable[[int, int], None] = lambda _files, _rows: None
 ) -> Iterator[pa.RecordBatch]:
-    """Yield the rows of Parquet files, one file after another, in batches.
+    """Yield the rows of Parquet files, one file after another, in batches of bounded size.
 
     Args:
         paths: the files.
@@ -227,7 +234,7 @@ def read_files(
         try:
             with _open(path) as file:
                 rows = 0
-                for batch in file.iter_batches(batch_size=BATCH_ROWS):
+                for batch in _batches(path, file):
                     rows += batch.num_rows
                     yield batch
                     tell(done, taken + rows)
@@ -241,3 +248,8 @@ def read_files(
             )
         taken += rows
         tell(done + 1, taken)
+
+
+def _batches(path: Path, file: pq.ParquetFile) -> Iterator[pa.RecordBatch]:
+    for groups, rows in spans(path, file.metadata, BATCH_ROWS):
+        yield from file.iter_batches(rows, groups)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from tests.mutations.model import Mutation
 
+_UNNAMED = ("tests/unit/operations/erase/test_unnamed.py",)
 _COMPLETION = ("tests/unit/operations/erase/test_completion.py",)
 
 ERASE = (
@@ -23,6 +24,36 @@ ERASE = (
         new='    "prepared changes": lambda _search, _base, _run: (),',
         breaks="A prepared change shows rows of the keys under a complete certificate.",
         caught_by=_COMPLETION,
+        unit=True,
+    ),
+    Mutation(
+        name="what is uploaded later than every wait is no orphan of an erase",
+        file="include/firnline/operations/erase/unnamed.py",
+        old="        return False  # also of a table that was relocated since: it is swept",
+        new="        return True",
+        breaks="Rows of a key that a process uploads after its sleep lie beside a complete "
+        "certificate.",
+        caught_by=_UNNAMED,
+        unit=True,
+    ),
+    Mutation(
+        name="a certificate trusts every footer of the table",
+        file="include/firnline/operations/erase/unnamed.py",
+        old="    return part.q >= search.replaced.seq",
+        new="    return part.q >= 0",
+        breaks="Rows of a key that a process uploads after its sleep lie beside a complete "
+        "certificate.",
+        caught_by=_UNNAMED,
+        unit=True,
+    ),
+    Mutation(
+        name="uploads of dead writers are those of live ones",
+        file="include/firnline/operations/erase/leftovers.py",
+        old="upload.began_ms < max(search.over_ms, dead))",
+        new="upload.began_ms < search.over_ms)",
+        breaks="What a sleeper has uploaded in part stays, seen by nobody, under a complete "
+        "certificate.",
+        caught_by=_UNNAMED,
         unit=True,
     ),
     Mutation(

@@ -194,6 +194,22 @@ MIRROR = (
         caught_by=_READERS_TEST,
     ),
     Mutation(
+        name="a certificate does not read which files went with an erase",
+        file="include/firnline/operations/erase/mirrors.py",
+        old="        rest = clear(table, seq, _grace(search.inventory), found, concerns)",
+        new="        rest = clear(table, seq, _grace(search.inventory), found, concerns and None)",
+        breaks="A certificate is complete while a manifest names the partition of a key.",
+        caught_by=_READERS_TEST,
+    ),
+    Mutation(
+        name="a snapshot that names a key goes while readers use it",
+        file="include/firnline/mirror/iceberg/erasure.py",
+        old="    return Rest(keys, mirror.again, until) if until > now else None",
+        new="    return Rest(keys, mirror.again, until) if not until else None",
+        breaks="A snapshot of an Iceberg mirror expires while readers may use it.",
+        caught_by=_READERS_TEST,
+    ),
+    Mutation(
         name="snapshots that would be read wrongly stay",
         file="include/firnline/mirror/iceberg/commit.py",
         old="        if schema is None or columns.misread(schema, mapping):",

@@ -118,3 +118,24 @@ def test_gathered_rows_are_the_same_rows_in_pieces_of_the_size_asked_for(
     assert all(piece.nbytes <= max(chunk, 8) for piece in pieces)
     filled = [one.nbytes + other.nbytes for one, other in itertools.pairwise(pieces)]
     assert all(together > chunk // 2 for together in filled)
+
+
+ONCE = "x" * 10_000
+REPEATED: dict[str, Any] = {
+    "dictionary": lambda: pa.DictionaryArray.from_arrays(pa.array([0] * 500, pa.int32()), [ONCE]),
+    "runs": lambda: pa.RunEndEncodedArray.from_arrays(pa.array([500], pa.int32()), [ONCE]),
+    "struct": lambda: pa.StructArray.from_arrays([REPEATED["dictionary"]()], ["a"]),
+    "list": lambda: pa.ListArray.from_arrays(list(range(501)), REPEATED["dictionary"]()),
+    "numbers": lambda: pa.DictionaryArray.from_arrays(pa.array([0] * 500, pa.int8()), [7]),
+}
+
+
+@pytest.mark.parametrize("kind", REPEATED)
+def test_pieces_are_as_large_as_their_decoded_rows(kind: str) -> None:
+    """What a dictionary holds once, a part holds for each row."""
+    rows = pa.table({"c": REPEATED[kind](), "k": list(range(500))})
+    width = 8 if kind == "numbers" else len(ONCE)
+    pieces = list(gather([rows, rows.slice(100)], 100_000))
+    assert sum(piece.num_rows for piece in pieces) == 900
+    assert max(piece.num_rows * width for piece in pieces) <= 100_000
+    assert all(piece.num_rows * (width + 20) > 40_000 for piece in pieces[:-1])

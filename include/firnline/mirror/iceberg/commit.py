@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
@@ -234,17 +234,14 @@ def _expire(change: Commit, metadata: TableMetadata, mapping: NameMapping) -> It
         yield RemoveSnapshotsUpdate.model_validate({"snapshot-ids": gone})
 
 
-def expire_before(opened: Opened, head: Head, seq: int) -> tuple[str, ...]:
-    """Take the snapshots out of the catalog that show a state of before a transaction.
-
-    Returns the names of tags and branches that keep some of them.
+def expire(opened: Opened, head: Head, old: Collection[int]) -> tuple[str, ...]:
+    """Take snapshots out of the catalog; return names of tags and branches that keep some of them.
 
     Raises CommitFailedException: somebody published meanwhile.
     """
     metadata = head.table.metadata
-    old = {s.snapshot_id for s in metadata.snapshots if _is_before(s, seq)}
     refs = {name: ref.snapshot_id for name, ref in metadata.refs.items() if name != MAIN_BRANCH}
-    gone = sorted(old - {*refs.values()})
+    gone = sorted(set(old) - {*refs.values()})
     if gone:
         at = {"ref": MAIN_BRANCH, "snapshot-id": head.snapshot.snapshot_id}
         opened.catalog.commit_table(
@@ -253,6 +250,11 @@ def expire_before(opened: Opened, head: Head, seq: int) -> tuple[str, ...]:
             (RemoveSnapshotsUpdate.model_validate({"snapshot-ids": gone}),),
         )
     return tuple(sorted(name for name, number in refs.items() if number in old))
+
+
+def before(head: Head, seq: int) -> frozenset[int]:
+    """Return the ids of the snapshots that show a state of before a transaction."""
+    return frozenset(s.snapshot_id for s in head.table.metadata.snapshots if _is_before(s, seq))
 
 
 def _is_before(snapshot: Snapshot, seq: int) -> bool:

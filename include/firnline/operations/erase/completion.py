@@ -35,6 +35,7 @@ from firnline.operations.erase.mirrors import shown_parts
 from firnline.operations.erase.proof import ShownKeys, proven
 from firnline.operations.erase.searches import SEARCHES
 from firnline.operations.erase.text import find_text
+from firnline.operations.erase.unnamed import find_unnamed
 from firnline.properties.in_force import waits
 from firnline.state.history import Head, heads, history
 from firnline.state.snapshot import Snapshot
@@ -54,7 +55,7 @@ def complete_certificate(
     transaction, two or three for the certificate (with parts that nobody has read also one for
     each other certificate); one DELETE per 1,000 replaced parts and their
     listing once more; those of ``searches.SEARCHES``: 1 LIST of each folder whose objects may hold
-    a key, and 1 GET of ``_probe/clone``.
+    a key, 1 GET of ``_probe/clone``, and 1 GET for each unnamed object of after the waits.
 
     Args:
         table: the table.
@@ -85,7 +86,7 @@ def complete_certificate(
         findings = collect_evidence(search)
     if done is not None:
         clear_keys(search)
-        rest = (*findings.remaining, *find_text(search))
+        rest = (*findings.remaining, *find_unnamed(search), *find_text(search))
         return msgspec.structs.replace(done, remaining=rest)
     return _conclude(search, base, findings, run)
 

@@ -75,9 +75,13 @@ class Search:
 
     @property
     def over_ms(self) -> int:
-        """Return the time, unix ms, by which everybody has ended who began before the erase."""
-        others = self.waits
-        return self.seen_ms + max(others.append_ttl, others.commit_ttl)
+        """Return the time, unix ms, by which all who began before the erase have ended or sleep."""
+        return self.seen_ms + self.longest_ms
+
+    @property
+    def longest_ms(self) -> int:
+        """Return how long an append or a run may take, ms."""
+        return max(self.waits.append_ttl, self.waits.commit_ttl)
 
     def excludes(self) -> Callable[[Marker], bool]:
         """Return what tells of a marker whether no row of any key can be in its part."""
@@ -106,13 +110,13 @@ class Findings:
 
 
 def collect_evidence(search: Search) -> Findings:
-    """Find every part that may hold a key, of those that the inventory lists; no request."""
+    """Find every named part that may hold a key, of those that the inventory lists; no request."""
     inventory, certificate = search.inventory, search.certificate
     holders = _holders(search)
     due = _due(inventory, holders["replaced part"] + holders["older part"])
     ripe = [p for p in holders["replaced part"] if due[p] <= inventory.now_ms]
     young = [p for p in holders["replaced part"] if due[p] > inventory.now_ms]
-    over, name = search.over_ms, inventory.table.settings.name
+    name = inventory.table.settings.name
     return Findings(
         deletable=tuple(ripe),
         remaining=(
@@ -125,13 +129,6 @@ def collect_evidence(search: Search) -> Findings:
             ),
             *_others(name, holders, due),
             *_late_appends(inventory.now_ms, search.seen_ms + search.waits.append_ttl),
-            *remaining(
-                "orphan",
-                _orphans(inventory, over),
-                "named by no log file, and written by somebody who began before the erase ended",
-                f"run `firnline sweep {name}`",
-                over if over > inventory.now_ms else None,
-            ),
         ),
     )
 
@@ -260,11 +257,3 @@ def _due(inventory: Inventory, parts: Collection[str]) -> dict[str, int]:
             inventory.now_ms + 1 if tmb is None else dated.since(tmb, seen[path], inventory.now_ms)
         ) + grace
     return due
-
-
-def _orphans(inventory: Inventory, before_ms: int) -> list[str]:
-    return [
-        key
-        for key, meta in inventory.objects.items()
-        if key not in inventory.snapshot.parts and meta.modified_ms < before_ms
-    ]

@@ -75,7 +75,7 @@ def clear_uploads(search: Search) -> tuple[Remaining, ...]:
     return remaining(
         "upload",
         left,
-        "begun before the erase ended, and never completed",
+        "begun before the erase ended, or by somebody who has ended or sleeps; never completed",
         f"run `firnline sweep {table.settings.name}`, and this again",
     )
 
@@ -88,8 +88,11 @@ def _uploads_of_keys(search: Search, uploads: OpenUploads) -> Iterator[str]:
 
 
 def _uploads_of_parts(search: Search, uploads: OpenUploads) -> Iterator[str]:
+    # A young one is of somebody who works now. Whether that one slept before, nobody can tell; it
+    # is as if it had uploaded after the completion.
+    dead = search.inventory.now_ms - search.longest_ms
     found = uploads.list(search.table.paths.data_dir)
-    return (upload.name for upload in found if upload.began_ms < search.over_ms)
+    return (upload.name for upload in found if upload.began_ms < max(search.over_ms, dead))
 
 
 def clear_prepared(search: Search, base: Base, run: RunIdentity) -> tuple[Remaining, ...]:

@@ -8,6 +8,7 @@ shows the erase is as old as the grace, behind a checkpoint of it. Later version
 from __future__ import annotations
 
 from bisect import bisect_left
+from collections.abc import Callable
 from importlib.util import find_spec
 
 from firnline.errors import MirrorCatalogError, MirrorDamagedError, MirrorRefusedError
@@ -28,7 +29,7 @@ _WHY = "versions of the Delta mirror from before the erase, which state bounds o
 
 _PATHS = "a version of the Delta mirror names parts that held keys, by paths that may have them"
 
-_SNAPSHOTS = "metadata of the Iceberg mirror from before the erase may state bounds of its parts"
+_SNAPSHOTS = "metadata of the Iceberg mirror may state bounds or paths of parts that held keys"
 
 
 def shown_parts(inventory: Inventory, keys: tuple[str, ...]) -> frozenset[str]:
@@ -114,21 +115,29 @@ def _removes(search: Search, number: int, first: int) -> bool:
     Args:
         search: what is searched for.
         number: of the version, which is to be the first that stays.
-        first: number of the first version that shows the erase: it may also remove parts that were
-            replaced before, and whose markers are gone.
+        first: number of the first version that shows the erase.
     """
-    table, known = search.table, search.known
-    parts, may_hold = search.inventory.snapshot.parts, search.may_hold()
+    table = search.table
     version = table.paths.delta_version(number)
-    for line in decode(version, table.store.get(version)):
-        if line.remove is None:
-            continue
-        key = table.paths.delta_key(line.remove.path)
+    concerns = _concerns(search, unknown=number == first)
+    lines = decode(version, table.store.get(version))
+    gone = (line.remove for line in lines if line.remove is not None)
+    return any(concerns(table.paths.delta_key(remove.path)) for remove in gone)
+
+
+def _concerns(search: Search, *, unknown: bool) -> Callable[[str], bool]:
+    """Return what tells of the key of a part that went whether it may have held a key.
+
+    ``unknown``: also of a part without a marker. The first version that shows the erase may also
+    remove parts that were replaced before, and whose markers are gone.
+    """
+    parts, may_hold, known = search.inventory.snapshot.parts, search.may_hold(), search.known
+
+    def concerns(key: str) -> bool:
         marker = parts.get(key)
-        unknown = number == first and marker is None
-        if unknown or known.is_own(key) or (marker is not None and may_hold(marker)):
-            return True
-    return False
+        return known.is_own(key) or (unknown if marker is None else may_hold(marker))
+
+    return concerns
 
 
 def _first_kept(inventory: Inventory, listing: Listing, first: int, *, named: bool) -> int:
@@ -153,7 +162,7 @@ def _first_kept(inventory: Inventory, listing: Listing, first: int, *, named: bo
     return old.number if DELETION_VECTORS in newest.features else first
 
 
-def clear_snapshots(inventory: Inventory, seq: int) -> tuple[Remaining, ...]:
+def clear_snapshots(search: Search) -> tuple[Remaining, ...]:
     """Delete the metadata of the Iceberg mirror from before an erase; return what remains of it.
 
     Also of a table that has no mirror any more, as long as its metadata is there.
@@ -161,20 +170,20 @@ def clear_snapshots(inventory: Inventory, seq: int) -> tuple[Remaining, ...]:
     Requests: a LIST per 1,000 objects of it; where there are any, those of ``erasure.clear``.
 
     Args:
-        inventory: the table.
-        seq: transaction of the erase.
+        search: what is searched for.
     """
-    table = inventory.table
-    keys = tuple(meta.key for meta in table.store.list(table.paths.iceberg_metadata_dir))
-    if not keys:
+    table, seq = search.table, search.replaced.seq
+    found = {meta.key: meta for meta in table.store.list(table.paths.iceberg_metadata_dir)}
+    if not found:
         return ()
+    concerns = _concerns(search, unknown=True) if _may_name(search) else None
     try:
         where_is(table)
         from firnline.mirror.iceberg.erasure import clear
 
-        rest = clear(table, seq, _grace(inventory), keys)
+        rest = clear(table, seq, _grace(search.inventory), found, concerns)
     except (MirrorRefusedError, MirrorDamagedError, MirrorCatalogError) as error:
-        return remaining("mirror", keys, f"{_SNAPSHOTS}: {error.message}", error.next_step)
+        return remaining("mirror", list(found), f"{_SNAPSHOTS}: {error.message}", error.next_step)
     if rest is None:
         return ()
     return remaining("mirror", rest.keys, _SNAPSHOTS, rest.next_step, rest.until_ms)

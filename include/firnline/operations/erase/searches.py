@@ -17,17 +17,18 @@ from firnline.operations.erase.leftovers import (
 )
 from firnline.operations.erase.mirrors import clear_snapshots, clear_versions
 from firnline.operations.erase.text import find_text
+from firnline.operations.erase.unnamed import find_unnamed
 
 Finds = Callable[[Search, Base, RunIdentity], tuple[Remaining, ...]]
 
 SEARCHES: Mapping[objects.Search, Finds] = {
-    "parts": lambda search, _base, _run: clear_uploads(search),
+    "parts": lambda search, _base, _run: (*find_unnamed(search), *clear_uploads(search)),
     "log text": lambda search, _base, _run: find_text(search),
     "clone plans": lambda search, _base, _run: find_clone_plan(search),
     "keys files": lambda search, _base, _run: clear_keys(search),
     "prepared changes": clear_prepared,
     "delta": lambda search, _base, _run: clear_versions(search),
-    "iceberg": lambda search, _base, _run: clear_snapshots(search.inventory, search.replaced.seq),
+    "iceberg": lambda search, _base, _run: clear_snapshots(search),
 }
-"""Each deletes what nobody needs any more, and returns what remains. Parts that have an object are
-found by ``evidence.collect_evidence``, before any of these: which ones go depends on them."""
+"""Each deletes what nobody needs any more, and returns what remains. Parts that a log file names
+are found by ``evidence.collect_evidence``, before any of these: which ones go depends on them."""

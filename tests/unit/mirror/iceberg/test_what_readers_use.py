@@ -5,6 +5,7 @@ from __future__ import annotations
 import zlib
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -275,9 +276,9 @@ def test_every_hundredth_snapshot_looks_the_metadata_through(
     assert check_iceberg(world.table).same
 
 
-def erased(tmp_path: Path) -> tuple[World, str]:
-    world = catalog_world(tmp_path, statistics=["k"])
-    Appender(world.table).append(pa.table({"k": ["a", SECRET]}))
+def erased(tmp_path: Path, **settings: Any) -> tuple[World, str]:
+    world = catalog_world(tmp_path, statistics=["k"], **settings)
+    Appender(world.table).append(pa.table({"k": ["a", SECRET], "p": ["x", "x"]}))
     publish(world.table)
     world.clock.advance(1_000)
     engine = LocalEngine(lambda: world.store, tmp_path, world.ids, SystemClock())
@@ -333,6 +334,48 @@ def test_metadata_with_bounds_of_erased_rows_goes_before_a_certificate_is_comple
     Appender(world.table).append(pa.table({"k": ["later"]}))
     assert publish(world.table).written
     assert check_iceberg(world.table).same
+
+
+@pytest.mark.long
+def test_a_snapshot_that_names_the_partition_of_a_key_goes_before_a_certificate_is_complete(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The first one that shows the erase says which files went with it, by their paths."""
+    monkeypatch.setattr(leftovers, "open_uploads", lambda *_: None)  # there is no server
+    world, erase = erased(tmp_path, partition_by=["k"])
+    publish(world.table)
+    (part,) = (key for key in parts(world) if SECRET in key)
+    over(world)
+    complete_certificate(world.table, erase, RUN)
+    over(world)
+    found = complete_certificate(world.table, erase, RUN)
+    (entry,) = (entry for entry in found.remaining if entry.kind == "mirror")
+    assert (found.status, part in parts(world)) == ("waiting", False)
+    assert "run `firnline mirror t` after the next change" in entry.next_step
+    assert set(entry.objects) <= speaking(world)
+    assert speaking(world)
+    Appender(world.table).append(pa.table({"k": ["later"], "p": ["x"]}))
+    publish(world.table)
+    found = complete_certificate(world.table, erase, RUN)
+    (entry,) = (entry for entry in found.remaining if entry.kind == "mirror")
+    assert found.status == "waiting"
+    assert entry.until_ms is not None
+    assert len(loaded(world).metadata.snapshots) == 2, "readers may use the one before"
+    world.clock.now = entry.until_ms
+    assert complete_certificate(world.table, erase, RUN).status == "complete"
+    assert speaking(world) == set()
+    assert check_iceberg(world.table).same
+
+
+@pytest.mark.long
+def test_a_snapshot_that_names_other_partitions_stays(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(leftovers, "open_uploads", lambda *_: None)  # there is no server
+    world, erase = erased(tmp_path, partition_by=["p"])
+    publish(world.table)
+    over(world)
+    assert complete_certificate(world.table, erase, RUN).status == "complete"
 
 
 def test_without_the_catalog_the_certificate_waits_and_says_why(tmp_path: Path) -> None:

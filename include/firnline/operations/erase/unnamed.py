@@ -1,0 +1,60 @@
+"""Objects under ``_data/`` that no log file names, and that may hold a key of an erase.
+
+Whoever began before the erase may have slept, and may upload what it read before it at any time. So
+time alone frees no object: what came after every wait of the clock is free only if its footer says
+that its writer began at or after the erase.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from firnline.operations.erase.certificate import Remaining, remaining
+from firnline.operations.erase.evidence import Search
+from firnline.parquet.footers import FooterFacts, FooterTask, FooterWanted, many_facts
+from firnline.store.base import ObjectMeta
+
+_BEFORE = "named by no log file, and written by somebody who began before the erase ended"
+_SLEPT = (
+    "named by no log file, and its footer does not say that its writer began after the erase: "
+    "somebody who began before it may have slept"
+)
+
+
+def find_unnamed(search: Search) -> tuple[Remaining, ...]:
+    """Return the unnamed objects of whose writers nobody can tell that they began after the erase.
+
+    Requests: one ranged GET for each unnamed object that was last modified after every wait of the
+    clock was over (two where its footer is very long). Raises StoreError.
+    """
+    over, now = search.over_ms, search.inventory.now_ms
+    early, later = list[str](), list[ObjectMeta]()
+    for meta in _unnamed(search):
+        if meta.modified_ms < over:
+            early.append(meta.key)
+        else:
+            later.append(meta)
+    step = f"run `firnline sweep {search.table.settings.name}`"
+    return (
+        *remaining("orphan", early, _BEFORE, step, over if over > now else None),
+        *remaining("orphan", list(_of_sleepers(search, later)), _SLEPT, step),
+    )
+
+
+def _unnamed(search: Search) -> Iterator[ObjectMeta]:
+    parts = search.inventory.snapshot.parts
+    return (meta for key, meta in search.inventory.objects.items() if key not in parts)
+
+
+def _of_sleepers(search: Search, found: list[ObjectMeta]) -> Iterator[str]:
+    tasks = [FooterTask(meta.key, meta.size) for meta in found]
+    footers = many_facts(search.table.store, tasks, FooterWanted())
+    return (facts.key for facts in footers if not (facts.gone or _began_after(search, facts)))
+
+
+def _began_after(search: Search, facts: FooterFacts) -> bool:
+    """Return True if a footer of this table says that its writer knew the erase."""
+    part = facts.part
+    if part is None or part.table != search.table.paths.prefix:
+        return False  # also of a table that was relocated since: it is swept
+    return part.q >= search.replaced.seq

@@ -1,0 +1,146 @@
+"""How many rows of a file are decoded at once, so that they fit into memory whatever they hold.
+
+What a footer says of a row group is the size of its pages. A dictionary has a value once that any
+number of rows repeat, so of such columns the longest value counts for each row.
+"""
+
+# ruff: noqa: TID253 - rows are handled here; no DAG file imports it at parse
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+BYTES = 32 * 2**20
+"""Bytes of decoded rows at once, about."""
+_VALUE_BYTES = 8
+"""Bytes of a value in memory at least, however few it takes in pages."""
+
+
+def spans(
+    path: Path, metadata: pq.FileMetaData, most: int, limit: int = BYTES
+) -> Iterator[tuple[list[int], int]]:
+    """Yield row groups that are read together, and how many rows of them at once.
+
+    Of a row group that could be larger, if its rows repeated what its pages hold, the dictionaries
+    are read: the beginning of its columns.
+
+    Args:
+        path: of the file.
+        metadata: its footer.
+        most: rows at once, in any case.
+        limit: bytes that they may take, about. A single row may take more.
+    """
+    with closing(_Dictionaries(path, metadata)) as dictionaries:
+        yield from _spans(metadata, dictionaries, most, limit)
+
+
+def _spans(
+    metadata: pq.FileMetaData, dictionaries: _Dictionaries, most: int, limit: int
+) -> Iterator[tuple[list[int], int]]:
+    widths = [_width(metadata.schema.column(index)) for index in range(metadata.num_columns)]
+    small: list[int] = []
+    size = 0
+    for number in range(metadata.num_row_groups):
+        group = metadata.row_group(number)
+        worst = sum(_decoded(chunk, width) for chunk, width in _chunks(group, widths))
+        if size + worst > limit and small:
+            yield small, most
+            small, size = [], 0
+        if worst <= limit:
+            small, size = [*small, number], size + worst
+            continue
+        likely = sum(
+            _decoded(chunk, width, dictionaries.longest(number, chunk))
+            for chunk, width in _chunks(group, widths)
+        )
+        yield [number], max(1, min(most, limit * group.num_rows // max(1, likely)))
+    if small:
+        yield small, most
+
+
+def _chunks(
+    group: pq.RowGroupMetaData, widths: list[int]
+) -> Iterator[tuple[pq.ColumnChunkMetaData, int]]:
+    return ((group.column(index), width) for index, width in enumerate(widths))
+
+
+def _width(column: pq.ColumnSchema) -> int:
+    """Return the bytes of a value of fixed length."""
+    fixed = column.physical_type == "FIXED_LEN_BYTE_ARRAY"
+    return max(_VALUE_BYTES, column.length) if fixed else _VALUE_BYTES
+
+
+def _decoded(chunk: pq.ColumnChunkMetaData, width: int, longest: int | None = None) -> int:
+    """Return the bytes that a column may take in memory.
+
+    ``longest``: value of its dictionary; None: it may be all that the pages hold.
+    """
+    pages = int(chunk.total_uncompressed_size)
+    if _repeats(chunk):
+        width = max(width, pages if longest is None else longest)
+    return max(pages, int(chunk.num_values) * width)
+
+
+def _repeats(chunk: pq.ColumnChunkMetaData) -> bool:
+    return bool(chunk.has_dictionary_page and chunk.physical_type == "BYTE_ARRAY")
+
+
+class _Dictionaries:
+    """The dictionaries of a file; it is opened when the first one is asked for."""
+
+    def __init__(self, path: Path, metadata: pq.FileMetaData) -> None:
+        self._path, self._metadata = path, metadata
+        self._file: pq.ParquetFile | None = None
+
+    def longest(self, group: int, chunk: pq.ColumnChunkMetaData) -> int | None:
+        """Return the bytes of the longest value; None if it is not known."""
+        if not _repeats(chunk):
+            return None
+        column = chunk.path_in_schema
+        first = next(self._opened().iter_batches(1, [group], [column]), None)
+        found = [] if first is None else [d for c in first.columns for d in _values(c) if len(d)]
+        # Of a list that is empty in the first row nothing is decoded.
+        lengths = [pc.max(pc.binary_length(values)).as_py() for values in found]
+        return max((length or 0 for length in lengths), default=None)
+
+    def _opened(self) -> pq.ParquetFile:
+        if self._file is None:
+            schema = self._metadata.schema
+            leaves = [schema.column(index) for index in range(self._metadata.num_columns)]
+            self._file = pq.ParquetFile(
+                self._path,
+                metadata=self._metadata,
+                read_dictionary=[c.path for c in leaves if c.physical_type == "BYTE_ARRAY"],
+                pre_buffer=False,
+                buffer_size=2**20,
+            )
+        return self._file
+
+    def close(self) -> None:
+        """Close the file, if it was opened."""
+        if self._file is not None:
+            self._file.close()
+
+
+def _values(array: pa.Array) -> Iterator[pa.Array]:
+    """Yield the values of the dictionaries in an array."""
+    kind = array.type
+    if isinstance(kind, pa.BaseExtensionType):
+        yield from _values(array.storage)
+    elif pa.types.is_dictionary(kind):
+        yield array.dictionary
+    elif pa.types.is_map(kind):
+        yield from (*_values(array.keys), *_values(array.items))
+    elif pa.types.is_struct(kind):
+        for index in range(kind.num_fields):
+            yield from _values(array.field(index))
+    elif (
+        pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind)
+    ):
+        yield from _values(array.values)
