@@ -51,7 +51,7 @@ def draft(base: Base, change: Change, owner: str, now: int, *, keep_old: bool = 
     """
     snap, off, seq = base.snap, base.off, base.snap.seq + 1
     folds = [f for f in snap.unfolded if not (keep_old and f.seq == 1)]
-    fence = fence_of(base)
+    fence, candidates = fence_of(base)
     purged = _horizon(snap, change.confirmed)
     there = {f.name for f, _ in base.listing}
     kept = frozenset(
@@ -74,17 +74,24 @@ def draft(base: Base, change: Change, owner: str, now: int, *, keep_old: bool = 
             records=frozenset({r for r in records if not _unneeded(r, base, fence, now)} | {*own}),
             standing=frozenset(f.seq for f in snap.unfolded if f.seq and f not in folds),
             fence=fence,
+            candidates=candidates,
             purged=purged,
             before="" if snap.newest is None else snap.newest.name,
         )
     )
 
 
-def fence_of(base: Base) -> int:
-    """Return the fence that a transaction on this base states (rule F1)."""
+def fence_of(base: Base) -> tuple[int, frozenset[tuple[int, int]]]:
+    """Return the fence that a transaction states (rule F1), and its candidates for later ones.
+
+    Stands for ``log.fence.raised``.
+    """
     wait = 0 if "the fence waits for nobody" in base.off else base.wait
-    old = (f.seq for f, written in base.listing if f.seq and written <= base.tick - wait)
-    return max(base.snap.fence, *old, 0)
+    known = {(f.seq, written) for f, written in base.listing if f.seq}
+    known.update(c for f in base.snap.unfolded for c in f.file.candidates)
+    passed = (seq for seq, written in known if written <= base.tick - wait)
+    fence = max(base.snap.fence, *passed, 0)
+    return fence, frozenset(c for c in known if c[0] > fence)
 
 
 def _horizon(snap: Snap, confirmed: frozenset[str]) -> int:

@@ -48,6 +48,8 @@ class File(NamedTuple):
     records: frozenset[Record] = frozenset()
     standing: frozenset[int] = frozenset()
     fence: int = 0
+    candidates: frozenset[tuple[int, int]] = frozenset()
+    """Transactions above the fence, with the tick at which their log files were written."""
     purged: int = 0
     before: str = ""
     """Name of the transaction before: stands for its digest."""

@@ -126,7 +126,7 @@ PROMISES = (
         "an erase",
         (clean_up(), sweep, certificate),
         _certified,
-        30,
+        31,
         _is_erased,
     ),
 )
