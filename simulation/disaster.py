@@ -196,14 +196,17 @@ def _answer(stage: Stage, live: frozenset[str]) -> None:
     """Answer what is undecided, and what is undecided by the answers, then rebuild."""
     include: tuple[str, ...] = ()
     exclude: tuple[str, ...] = ()
+    # A first append may have died before the birth record. The operator knows that no transaction
+    # was ever committed: nothing can come back.
+    revive = not stage.oracle.committed
     for _ in range(_QUESTIONS):
-        options = RebuildOptions(include=include, exclude=exclude)
+        options = RebuildOptions(include=include, exclude=exclude, revive=revive)
         asked = rebuild.preview(stage.table, options).undecided
         if not asked:
             break
         include += tuple(j.key for j in asked if j.key in live)
         exclude += tuple(j.key for j in asked if j.key not in live)
-    options = RebuildOptions(include=include, exclude=exclude)
+    options = RebuildOptions(include=include, exclude=exclude, revive=revive)
     rebuild.run_rebuild(stage.table, options, stage.run)
 
 
