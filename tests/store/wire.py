@@ -90,10 +90,10 @@ def make_impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     def made(access: StoreAccess, _silence: timedelta) -> Any:
         return create(access, 2)
 
-    create = multipart._client
+    create = multipart.s3_client
     monkeypatch.setattr(botocore.config, "Config", config)
     monkeypatch.setattr(
-        multipart, "_client", lambda access, _attempts: made(access, backend.READ_TIMEOUT)
+        multipart, "s3_client", lambda access, _attempts: made(access, backend.READ_TIMEOUT)
     )
     never_waits = SimpleNamespace(sleep=lambda _seconds: None)
     monkeypatch.setattr(botocore.endpoint, "time", never_waits)  # up to a second between tries

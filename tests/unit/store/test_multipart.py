@@ -24,7 +24,7 @@ UPLOAD = Upload("t/_data/x.parquet", "id-1", round(BEGAN.timestamp() * 1000))
 @pytest.fixture
 def uploads() -> Uploads:
     found = open_uploads("s3://bucket/t", ACCESS, Counters(), attempts=1)
-    assert found is not None
+    assert isinstance(found, Uploads)
     return found
 
 
