@@ -111,11 +111,11 @@ def test_while_a_delete_may_hide_rows_the_mirror_waits_and_says_since_when() -> 
 
 def test_an_append_that_lands_late_under_a_delete_holds_the_mirror() -> None:
     world = mirrored_world()
-    put_append(world, q=5)
     delete(world)
     delete(world, "v = 6")
+    put_append(world)
     assert publish(world.table).version == 0
-    put_append(world, q=2)
+    put_append(world, q=0)
     done = publish(world.table)
     assert done.hold is not None
     assert done.hold.parts == 1

@@ -247,7 +247,7 @@ def test_a_lost_race_looks_through_no_part_again(mirror: Mirror) -> None:
     class Racing(FaultyStore):
         def put_new(self, name: str, data: bytes) -> None:
             if "_delta_log" in name and not rival.look.looked:
-                put_append(mirror.world, q=9)
+                put_append(mirror.world)
                 rival.publish()
             super().put_new(name, data)
 
@@ -339,7 +339,7 @@ def test_the_requests_of_a_version_with_vectors(mirror: Mirror) -> None:
 
     mirror.delete(3)
     assert requests() == {"get": 1, "put": 3, "list": 1}
-    put_append(world, q=9)
+    put_append(world)
     assert requests() == {"get": 2, "put": 1, "list": 1}
     mirror.delete(4)
     assert requests() == {"get": 2, "put": 3, "list": 1}

@@ -426,7 +426,7 @@ def test_a_client_of_version_1_that_folds_the_log_does_not_lose_them(tmp_path: P
     before = said(world)
     append(under(world), 3)
     append(under(world), 4)
-    V1Client(world).merge("")
+    V1Client(world).merge_rows("")
     assert said(world) == before
     append(under(world), 5)
     merge(under(world), tmp_path)
