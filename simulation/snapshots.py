@@ -108,12 +108,12 @@ class CatalogPublishers(Publishers):
         """Remove the metadata of before an erase, as ``firnline certificate`` does."""
         header, content = self.oracle.committed[erase]
         paths, base = stage.world.paths, take_base(stage.table, everything=True)
-        keys = tuple(meta.key for meta in stage.table.store.list(paths.iceberg_metadata_dir))
-        if not keys:
+        found = {m.key: m for m in stage.table.store.list(paths.iceberg_metadata_dir)}
+        if not found:
             return
         table = base.table
         grace = waits(base.snapshot.properties, table.settings, table.clock.now_ms()).grace
-        rest = clear(table, header.seq, grace, keys)
+        rest = clear(table, header.seq, grace, found)
         stage.actor.tell(f"is done with the erase {header.seq}: {rest}")
         self.oracle.stats[
             "erases that wait for the mirror" if rest else "erases that the mirror completes"
