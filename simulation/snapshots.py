@@ -108,7 +108,7 @@ class CatalogPublishers(Publishers):
         """Remove the metadata of before an erase, as ``firnline certificate`` does."""
         header, content = self.oracle.committed[erase]
         paths, base = stage.world.paths, take_base(stage.table, everything=True)
-        found = {m.key: m for m in stage.table.store.list(paths.iceberg_metadata_dir)}
+        found = {meta.key: meta for meta in stage.table.store.list(paths.iceberg_metadata_dir)}
         if not found:
             return
         table = base.table
