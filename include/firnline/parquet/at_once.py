@@ -16,6 +16,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from firnline.parquet.footers import refuse_unsafe_chunks
+
 BYTES = 32 * 2**20
 """Bytes of decoded rows at once, about."""
 _VALUE_BYTES = 8
@@ -27,41 +29,65 @@ def spans(
 ) -> Iterator[tuple[list[int], int]]:
     """Yield row groups that are read together, and how many rows of them at once.
 
-    Of a row group that could be larger, if its rows repeated what its pages hold, the dictionaries
-    are read: the beginning of its columns.
+    Where a row group could be larger, if its rows repeated what its pages hold, its columns are
+    looked at (the child process for footers does so first) and the dictionaries are read.
 
     Args:
         path: of the file.
         metadata: its footer.
         most: rows at once, in any case.
         limit: bytes that they may take, about. A single row may take more.
+
+    Raises PartUnreadableError: the footer is damaged.
     """
+    leaves = [metadata.schema.column(index) for index in range(metadata.num_columns)]
+    widths = [_width(leaf) for leaf in leaves]
+    groups = [metadata.row_group(number) for number in range(metadata.num_row_groups)]
+    worst = [g.num_rows * max(g.total_byte_size, sum(widths)) for g in groups]
+    lists = any(leaf.max_repetition_level for leaf in leaves)
+    if not lists and all(size <= limit for size in worst):
+        yield from _joined([(size, most) for size in worst], most, limit)
+        return
+    refuse_unsafe_chunks(path)
     with closing(_Dictionaries(path, metadata)) as dictionaries:
-        yield from _spans(metadata, dictionaries, most, limit)
+        sizes = [_size(g, n, widths, dictionaries, limit) for n, g in enumerate(groups)]
+    rows = [limit * g.num_rows // max(1, s) for g, s in zip(groups, sizes, strict=True)]
+    yield from _joined(list(zip(sizes, rows, strict=True)), most, limit)
 
 
-def _spans(
-    metadata: pq.FileMetaData, dictionaries: _Dictionaries, most: int, limit: int
+def _joined(
+    groups: list[tuple[int, int]], most: int, limit: int
 ) -> Iterator[tuple[list[int], int]]:
-    widths = [_width(metadata.schema.column(index)) for index in range(metadata.num_columns)]
+    """Join row groups that are small together; of larger ones the second number says the rows."""
     small: list[int] = []
-    size = 0
-    for number in range(metadata.num_row_groups):
-        group = metadata.row_group(number)
-        worst = sum(_decoded(chunk, width) for chunk, width in _chunks(group, widths))
-        if size + worst > limit and small:
+    held = 0
+    for number, (size, rows) in enumerate(groups):
+        if held + size > limit and small:
             yield small, most
-            small, size = [], 0
-        if worst <= limit:
-            small, size = [*small, number], size + worst
-            continue
-        likely = sum(
-            _decoded(chunk, width, dictionaries.longest(number, chunk))
-            for chunk, width in _chunks(group, widths)
-        )
-        yield [number], max(1, min(most, limit * group.num_rows // max(1, likely)))
+            small, held = [], 0
+        if size > limit:
+            yield [number], max(1, min(most, rows))
+        else:
+            small, held = [*small, number], held + size
     if small:
         yield small, most
+
+
+def _size(
+    group: pq.RowGroupMetaData,
+    number: int,
+    widths: list[int],
+    dictionaries: _Dictionaries,
+    limit: int,
+) -> int:
+    """Return the bytes that a row group may take in memory."""
+    worst = sum(_decoded(chunk, width) for chunk, width in _chunks(group, widths))
+    if worst <= limit:
+        return worst
+    return sum(
+        _decoded(chunk, width, dictionaries.longest(number, chunk))
+        for chunk, width in _chunks(group, widths)
+    )
 
 
 def _chunks(

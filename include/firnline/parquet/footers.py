@@ -52,6 +52,8 @@ class FooterWanted(msgspec.Struct, frozen=True, kw_only=True):
     """Columns whose bounds are to be extracted for each row group; empty: no row groups."""
     row_groups: bool = False
     """Extract the sizes of the row groups."""
+    chunks: bool = False
+    """Look at each column of each row group, for somebody who will do so in another process."""
 
 
 class RowGroupFacts(msgspec.Struct, frozen=True, array_like=True):
@@ -150,6 +152,9 @@ def facts_of(task: FooterTask, footer: pq.FileMetaData, wanted: FooterWanted) ->
     from firnline.parquet.stats import from_footer
     from firnline.types.arrow import from_arrow
 
+    if wanted.chunks:
+        for group in map(footer.row_group, range(footer.num_row_groups)):
+            _page_bytes(group)
     part = read_pairs(task.key, footer.metadata)
     return FooterFacts(
         key=task.key,
@@ -260,11 +265,7 @@ def parse_elsewhere(task: FooterTask, wanted: FooterWanted, tail: bytes) -> Foot
     found = _asked(FooterRequest(task, wanted, tail))
     if isinstance(found, FooterFacts):
         return found
-    error = PartUnreadableError(
-        f"{task.key} has a damaged footer: the process that parsed it ended with {found}",
-        next_step="get the file again and try again, or leave it out",
-    )
-    return failed(task, error)
+    return failed(task, _damaged(task.key, found))
 
 
 def ended_over(task: FooterTask, tail: bytes) -> str | None:
@@ -274,6 +275,26 @@ def ended_over(task: FooterTask, tail: bytes) -> str | None:
     """
     found = _asked(FooterRequest(task, FooterWanted(), tail))
     return found if isinstance(found, str) else None
+
+
+def refuse_unsafe_chunks(path: Path) -> None:
+    """Raise PartUnreadableError for a local file whose columns would end a process that asks.
+
+    The child process asks first. What does not read for other reasons passes.
+    """
+    from firnline.parquet.io import read_local_tail
+
+    task = FooterTask(str(path), path.stat().st_size)
+    found = _asked(FooterRequest(task, FooterWanted(chunks=True), read_local_tail(path)))
+    if isinstance(found, str):
+        raise _damaged(task.key, found)
+
+
+def _damaged(key: str, ended: str) -> PartUnreadableError:
+    return PartUnreadableError(
+        f"{key} has a damaged footer: the process that parsed it ended with {ended}",
+        next_step="get the file again and try again, or leave it out",
+    )
 
 
 def _asked(request: FooterRequest) -> FooterFacts | str:

@@ -10,9 +10,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from firnline.errors import PartUnreadableError
 from firnline.parquet import at_once
 from firnline.parquet.at_once import BYTES, spans
+from firnline.parquet.io import UNREADABLE, read_local_footer
 from firnline.rows.source import BATCH_ROWS, read_files
+from tests.e2e.test_hostile_parquet import FOOTER, GOOD
 
 LONG = "x" * 200_000
 ROWS = 1_000
@@ -88,3 +91,18 @@ def test_rows_of_usual_size_are_read_as_many_at_once_as_ever(tmp_path: Path) -> 
     metadata = pq.read_metadata(path)
     assert {most for _, most in spans(path, metadata, BATCH_ROWS)} == {BATCH_ROWS}
     assert pa.Table.from_batches(read_files([path])) == rows
+
+
+def test_a_damaged_footer_is_refused_by_name_and_ends_no_process_of_ours(tmp_path: Path) -> None:
+    """Arrow ends the process that looks at a column with counts of levels that are wrong."""
+    path = tmp_path / "hit.parquet"
+    refused = 0
+    for at in range(FOOTER, len(GOOD)):
+        path.write_bytes(GOOD[:at] + bytes([GOOD[at] ^ 1 << at % 8]) + GOOD[at + 1 :])
+        try:
+            list(spans(path, read_local_footer(path), 9, limit=1))
+        except PartUnreadableError as error:
+            refused += "hit.parquet has a damaged footer: the process" in error.message
+        except UNREADABLE:
+            continue
+    assert refused
