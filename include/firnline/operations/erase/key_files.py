@@ -28,6 +28,7 @@ from firnline.operations.erase.keys import (
     too_large,
     too_many,
 )
+from firnline.parquet.footers import refuse_unsafe_chunks
 from firnline.parquet.io import read_local_footer
 from firnline.paths import Root
 from firnline.rows.source import require_file
@@ -93,6 +94,7 @@ def _parquet(path: Path, shown: str, columns: Sequence[str]) -> Iterator[pa.Reco
         raise too_many(shown)
     try:
         wanted = [_column_of(shown, pq.read_schema(path).names, column) for column in columns]
+        refuse_unsafe_chunks(path)
         if _stated_bytes(footer, wanted) > MAX_KEY_BYTES:
             raise too_large(shown)
         with pq.ParquetFile(path, pre_buffer=False, read_dictionary=wanted) as opened:
