@@ -239,6 +239,17 @@ def test_a_file_with_any_byte_changed_is_refused_by_name_or_has_the_rows_it_stat
         assert stated is None or rows is None or rows == stated.rows
 
 
+def test_a_file_of_keys_with_any_byte_of_its_footer_changed_is_refused_by_name_or_read(
+    tmp_path: Path,
+) -> None:
+    from firnline.operations.erase.key_files import _parquet
+
+    path = tmp_path / "hit.parquet"
+    for at in range(FOOTER, len(GOOD)):
+        path.write_bytes(GOOD[:at] + bytes([GOOD[at] ^ 1 << at % 8]) + GOOD[at + 1 :])
+        reading("keys.parquet", lambda: sum(1 for _ in _parquet(path, "keys.parquet", ("id",))))
+
+
 def lying() -> bytes:
     """Rows 11, 12, 13 in a file whose footer says that they lie between 511 and 513."""
     footer = GOOD[FOOTER:]

@@ -86,6 +86,7 @@ def _parquet(path: Path, shown: str, columns: Sequence[str]) -> Iterator[pa.Reco
     """Yield the columns of the keys, texts as they are encoded: repeated ones are there once."""
     try:
         footer = read_local_footer(path)
+        refuse_unsafe_chunks(path)
     except PartUnreadableError as error:
         raise UsageError(
             error.message.replace(str(path), shown), next_step="write the keys as Parquet or CSV"
@@ -94,7 +95,6 @@ def _parquet(path: Path, shown: str, columns: Sequence[str]) -> Iterator[pa.Reco
         raise too_many(shown)
     try:
         wanted = [_column_of(shown, pq.read_schema(path).names, column) for column in columns]
-        refuse_unsafe_chunks(path)
         if _stated_bytes(footer, wanted) > MAX_KEY_BYTES:
             raise too_large(shown)
         with pq.ParquetFile(path, pre_buffer=False, read_dictionary=wanted) as opened:
