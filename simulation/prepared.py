@@ -75,9 +75,9 @@ def _decide(stage: Stage, change: WaitingChange) -> None:
 
 
 def leave_nothing(stage: Stage) -> None:
-    """Sweep until everything prepared has ended, and look for what is left."""
+    """Sweep until everything prepared has ended, marks included, and look for what is left."""
     world = stage.world
-    for _ in range(3):
+    for _ in range(6):
         world.now += 4_000 * TICK + 8 * (GRACE + TTL)
         run_sweep(stage.table, SweepOptions(), stage.run)
     left = [key for key in world.objects if key.startswith(world.paths.prepared_dir)]

@@ -99,10 +99,10 @@ def _misread_stays() -> None:
 
 
 CATALOGS: dict[str, Mutation] = {
-    "a publisher reads the table before the catalog": Mutation(_table_before_catalog, 16_002),
+    "a publisher reads the table before the catalog": Mutation(_table_before_catalog, 16_000),
     "a snapshot does not wait for deletes and columns": Mutation(_never_waits, 16_009),
-    "a snapshot counts before the catalog has taken it": Mutation(_record_before_commit, 16_001),
-    "metadata of any age is swept": Mutation(_metadata_of_any_age, 16_002),
+    "a snapshot counts before the catalog has taken it": Mutation(_record_before_commit, 16_000),
+    "metadata of any age is swept": Mutation(_metadata_of_any_age, 16_004),
     "metadata is swept that was the newest a grace ago": Mutation(_newest_alone, 16_002),
 }
 

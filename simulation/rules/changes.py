@@ -37,9 +37,9 @@ def _order_is_kept() -> None:
 
 
 CHANGES: dict[str, Mutation] = {
-    "changes leave out what deletes hide in parts that stay": Mutation(_records_do_not_count, 21),
-    "changes bring an append after its transaction": Mutation(_appended_after_the_transaction, 25),
-    "changes bring what their position names once more": Mutation(_seen_is_forgotten, 1),
+    "changes leave out what deletes hide in parts that stay": Mutation(_records_do_not_count, 89),
+    "changes bring an append after its transaction": Mutation(_appended_after_the_transaction, 33),
+    "changes bring what their position names once more": Mutation(_seen_is_forgotten, 5),
 }
 
 CHANGES_RARE: dict[str, Callable[[], None]] = {

@@ -129,21 +129,21 @@ def _names_are_for_ever() -> None:
 
 
 MORE: dict[str, Mutation] = {
-    "key tombstones are forgotten at once": Mutation(_tombstones_go_at_once, 12),
-    "key tombstones are forgotten while older parts stay": Mutation(_tombstones_go_by_age, 19),
+    "key tombstones are forgotten at once": Mutation(_tombstones_go_at_once, 5),
+    "key tombstones are forgotten while older parts stay": Mutation(_tombstones_go_by_age, 91),
     "nobody looks for late appends": Mutation(_no_late_appends, 1149),
-    "a restore asks for no rival": Mutation(_restore_beside_restore, 120),
+    "a restore asks for no rival": Mutation(_restore_beside_restore, 88),
     "a restore goes back past the grace": Mutation(_restore_past_the_grace, 5),
-    "a restore leaves deletes in force": Mutation(_restore_undoes_no_delete, 27),
-    "copies of a restore count as inserted now": Mutation(_copies_are_new, 5),
+    "a restore leaves deletes in force": Mutation(_restore_undoes_no_delete, 64),
+    "copies of a restore count as inserted now": Mutation(_copies_are_new, 19),
     "a restore knows pending deletes only": Mutation(_restore_knows_pending_deletes_only, 4300),
     "a rebuild takes copies for appended parts": Mutation(_rebuild_takes_copies, 33),
     "a merge reads columns as they lie in the parts": Mutation(_columns_as_they_lie, 144),
     "records of changed columns go by age alone": Mutation(_changes_go_by_age, 175),
     "a change of columns is for all schema lines": Mutation(_names_are_for_ever, 36),
-    "a part goes unread when deletes may match": Mutation(_may_match_is_enough, 28),
+    "a part goes unread when deletes may match": Mutation(_may_match_is_enough, 3),
     "one output of a group is enough": Mutation(_first_output_only, 119),
-    "a checkpoint forgets deletes": Mutation(_checkpoint_without_deletes, 23),
+    "a checkpoint forgets deletes": Mutation(_checkpoint_without_deletes, 3),
 }
 """Name of the broken rule -> function that breaks it, and a seed that finds it."""
 

@@ -35,6 +35,6 @@ def _digests_of_former_names() -> None:
 
 LAYOUTS = {
     "a move leaves the parts that it has read": Mutation(_sources_stay, 16),
-    "bounds that markers lack are null": Mutation(_missing_is_null, 16),
+    "bounds that markers lack are null": Mutation(_missing_is_null, 23),
     "digests hold for columns that have other names now": Mutation(_digests_of_former_names, 62),
 }

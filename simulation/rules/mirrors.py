@@ -64,9 +64,9 @@ def _vectors_expire_by_age() -> None:
 
 
 MIRRORS: dict[str, Mutation] = {
-    "a mirror does not wait for deletes and columns": Mutation(_never_waits, 10_005),
+    "a mirror does not wait for deletes and columns": Mutation(_never_waits, 10_002),
     "clean-up does not wait for readers of a mirror": Mutation(_no_wait_for_readers, 10_009),
     "a publisher reads the table before the mirror": Mutation(_table_before_head, 10_005),
-    "a vector stays as it is when a delete comes": Mutation(_same_vectors, 13_002),
+    "a vector stays as it is when a delete comes": Mutation(_same_vectors, 13_019),
     "vectors expire that versions name": Mutation(_vectors_expire_by_age, 13_143),
 }
