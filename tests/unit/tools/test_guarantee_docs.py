@@ -23,7 +23,9 @@ def test_what_is_named_as_a_proof_exists(named: str) -> None:
 
 
 def test_the_table_has_every_rule_that_can_be_switched_off_with_the_seed_that_finds_it() -> None:
-    rows = re.findall(r"^\| (.+?) \| (\d[\d,]*) \| .+ \|$", TEXT, re.MULTILINE)
+    head = "| rule that is switched off | found in seed |"
+    table = TEXT[TEXT.index(head) :].partition("\n\n")[0]
+    rows = re.findall(r"^\| (.+?) \| (\d[\d,]*) \| .+ \|$", table, re.MULTILINE)
     assert rows == [(rule, f"{mutation.seed:,}") for rule, mutation in MUTATIONS.items()]
 
 
