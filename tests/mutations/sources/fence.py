@@ -85,8 +85,8 @@ FENCE = (
     Mutation(
         name="the fence passes work that is under way",
         file="include/firnline/log/fence.py",
-        old=" and item.modified_ms < before_ms\n",
-        new="\n",
+        old=" for c in candidates if c.seen_ms < before_ms)",
+        new=" for c in candidates)",
         breaks="Appends and merges fail, or are not seen, although they kept their time.",
         caught_by=(*_SLEEPERS, *_FENCE),
     ),

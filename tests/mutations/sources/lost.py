@@ -70,8 +70,8 @@ LOST: tuple[Mutation, ...] = (
     Mutation(
         name="a rebuild reads no certificate",
         file="include/firnline/operations/rebuild/plan.py",
-        old="        if facts.key in self.elsewhere.erased:",
-        new="        if facts.key in ():",
+        old="        if erased is not None:",
+        new="        if erased is not None and not facts.key:",
         breaks="Rows that were certified as gone are in the table again.",
         caught_by=_REBUILD,
     ),
@@ -86,8 +86,8 @@ LOST: tuple[Mutation, ...] = (
     Mutation(
         name="a rebuild does not ask for what a lost erase has not read",
         file="include/firnline/operations/rebuild/plan.py",
-        old="            if before and not known and name not in erase.checked:",
-        new="            if before and known and name not in erase.checked:",
+        old="            if before and not known and not parts.is_clean(facts.key):",
+        new="            if before and known and not parts.is_clean(facts.key):",
         breaks="Rows of erased keys come back with parts that the erase had excluded.",
         caught_by=_REBUILD,
     ),
