@@ -40,6 +40,9 @@ class Base:
     """True if a table without transactions has a birth record."""
     began_seq: int = 0
     """Newest transaction of the operation's first snapshot; rebasing keeps it."""
+    listed_ms: int = 0
+    """Wall clock from before the log was listed, unix ms: ``began_ms`` may stand while a machine is
+    paused, and does not tell how old this state is."""
 
     @property
     def seq(self) -> int:
@@ -79,7 +82,7 @@ def take_base(
     """
     watch = Watch(table.store, table.paths)
     for _ in range(ATTEMPTS):
-        started = table.clock.elapsed_ms()
+        started, now = table.clock.elapsed_ms(), table.clock.now_ms()
         snapshot = read_snapshot(
             table.store, table.paths, everything=everything, tolerant=True, watch=watch
         )
@@ -96,7 +99,7 @@ def take_base(
             raise snapshot.conflict
         known = stated(table, snapshot, born=watch.born)
         began, seq = (started, snapshot.seq) if since is None else (since.began_ms, since.began_seq)
-        return Base(snapshot, began, table.under(known), known, watch.born, seq)
+        return Base(snapshot, began, table.under(known), known, watch.born, seq, now)
     raise SnapshotUnstableError(
         f"transactions under {table.paths.txn_dir} were committed during each of {ATTEMPTS} "
         "attempts to read the table",
@@ -116,7 +119,7 @@ def read_base(table: Table, *, everything: bool = False) -> Base:
         DoubledRowsError, SchemaConflictError: as ``take_base``.
         PropertiesDifferError, SettingsError: as ``take_base``.
     """
-    began = table.clock.elapsed_ms()
+    began, now = table.clock.elapsed_ms(), table.clock.now_ms()
     watch = Watch(table.store, table.paths)
     snapshot = read_snapshot(
         table.store, table.paths, everything=everything, tolerant=True, watch=watch
@@ -127,7 +130,7 @@ def read_base(table: Table, *, everything: bool = False) -> Base:
     if snapshot.conflict is not None:
         raise snapshot.conflict
     known = stated(table, snapshot, born=watch.born)
-    return Base(snapshot, began, table.under(known), known, watch.born, snapshot.seq)
+    return Base(snapshot, began, table.under(known), known, watch.born, snapshot.seq, now)
 
 
 def stated(table: Table, snapshot: Snapshot, *, born: bool) -> Properties | None:

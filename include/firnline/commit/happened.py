@@ -10,7 +10,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from firnline.commit.base import HEADER_BYTES
-from firnline.errors import CommitExpiredError, CommitUnknownError, ObjectNotFoundError
+from firnline.errors import (
+    CommitExpiredError,
+    CommitUnknownError,
+    LogCorruptError,
+    ObjectNotFoundError,
+)
 from firnline.log import chain, txn_file
 from firnline.log.reader import list_log
 from firnline.log.txn_file import TxnHeader
@@ -58,9 +63,15 @@ def not_happened(table: Table, header: TxnHeader) -> CommitExpiredError:
 
 
 def _numbers(table: Table, metas: Iterator[ObjectMeta], seq: int) -> Iterator[int]:
-    """Yield the numbers from the one before ``seq`` to the first after it."""
+    """Yield the numbers from the one before ``seq`` to the first after it.
+
+    What is no transaction is not looked at: this one is there, and ``verify`` reports the object.
+    """
     for meta in metas:
-        number = table.paths.parse_txn(meta.key)
+        try:
+            number = table.paths.parse_txn(meta.key)
+        except LogCorruptError:
+            continue
         if number >= seq - 1:
             yield number
         if number > seq:

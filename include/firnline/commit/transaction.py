@@ -349,8 +349,9 @@ def _draft(table: Table, base: Base, change: Change, run: RunIdentity, txn: str)
     erase = link_after(change.erase, snapshot.other, seq, t)
     repair = _folds(snapshot, change, (*own, *records), purged)
     keys = repair.folds
-    others = waits(snapshot.properties, table.settings, now)
-    listed_at = now - _age_ms(table, base.began_ms)
+    # What has landed since the base was listed is unknown here, however old that is by now.
+    listed_at = min(base.listed_ms, now - _age_ms(table, base.began_ms))
+    others = waits(snapshot.properties, table.settings, listed_at)
     passed = fence.raised(
         snapshot.other, snapshot.listing, listed_at, others.ended, _left(snapshot, keys)
     )
@@ -360,7 +361,7 @@ def _draft(table: Table, base: Base, change: Change, run: RunIdentity, txn: str)
         t,
         own=frozenset(m.p for m in own),
         purged=purged,
-        delete_cutoff=now - others.late_append,
+        delete_cutoff=listed_at - others.late_append,
         fence=passed.fence,
     )
     content = LogContent(
@@ -410,9 +411,10 @@ def _header(
 
 def _others(folded: Sequence[bytes], erase: EraseLink | None, passed: Stated) -> Sequence[bytes]:
     """Return the extension records that are carried along, with those of the transaction itself."""
-    own = [] if erase is None else [erase_record(erase)]
-    own += [fence_record(passed)] if passed.seq or passed.next else []
-    return without_superseded([*folded, *own]) if own else folded
+    carried = fence.without_fences(folded)
+    carried += [] if erase is None else [erase_record(erase)]
+    carried += [fence_record(passed)] if passed.seq or passed.next else []
+    return without_superseded(carried)
 
 
 def _left(snapshot: Snapshot, folds: Iterable[str]) -> int | None:

@@ -76,9 +76,16 @@ def fence_record(fence: Fence | Stated) -> bytes:
     return msgspec.json.encode(_Record(stated))
 
 
-def fence_of(lines: Iterable[bytes]) -> Fence:
-    """Return the highest fence that extension records of any kind state."""
-    return max((found.fence for found in _records(lines)), default=NO_FENCE)
+def fence_of(lines: Iterable[bytes], newest: int | None = None) -> Fence:
+    """Return the highest fence that extension records of any kind state.
+
+    Args:
+        lines: the records.
+        newest: number of the newest transaction: a fence above it is none of this table. None: of
+            a transaction that states it itself.
+    """
+    fences = (found.fence for found in _records(lines))
+    return max((f for f in fences if newest is None or f.seq <= newest), default=NO_FENCE)
 
 
 def without_lower(lines: Iterable[bytes]) -> list[bytes]:
@@ -86,6 +93,11 @@ def without_lower(lines: Iterable[bytes]) -> list[bytes]:
     kept = list(lines)
     highest = max(_records(kept), key=lambda found: found.place, default=None)
     return [line for line in kept if _read(line) in (None, highest)]
+
+
+def without_fences(lines: Iterable[bytes]) -> list[bytes]:
+    """Return the records that are of no fence: a transaction states all of it anew."""
+    return [line for line in lines if _read(line) is None]
 
 
 FIRST_MS = 24 * 3_600_000
@@ -114,15 +126,21 @@ def raised(
         least: smallest sequence of the appends that the transaction leaves unfolded; None: of none.
     """
     known = list(lines)
-    fence = fence_of(known)
+    newest = _newest(listing)
+    fence = fence_of(known, newest)
     named = (i for i in listing.values() if i.name.seq)
     shown = {Candidate(item.name.seq, item.name.t, item.modified_ms) for item in named}
     candidates = shown.union(*(found.next for found in _records(known)))
     before_ms = listed_ms - (ended_ms if fence.seq else max(ended_ms, FIRST_MS))
+    most = newest if least is None else min(newest, least)
     passed = (Fence(c.seq, c.t) for c in candidates if c.seen_ms < before_ms)
-    fence = max([fence, *(each for each in passed if least is None or each.seq <= least)])
-    later = sorted(c for c in candidates if c.seq > fence.seq)
+    fence = max([fence, *(each for each in passed if each.seq <= most)])
+    later = sorted(c for c in candidates if fence.seq < c.seq <= newest)
     return Stated(fence.seq, fence.t, _apart(later, ended_ms // _CANDIDATES))
+
+
+def _newest(listing: Mapping[str, LogObject]) -> int:
+    return max((item.name.seq for item in listing.values()), default=0)
 
 
 def _apart(later: Iterable[Candidate], ms: int) -> tuple[Candidate, ...]:
@@ -146,7 +164,7 @@ def behind(log: LogRead) -> frozenset[str]:
     lines = {line for content in log.contents.values() for line in content.other}
     if log.checkpoint is not None:
         lines.update(line.encode() for line in log.checkpoint.head.other)
-    fence, unfolded = fence_of(lines), standing(log)
+    fence, unfolded = fence_of(lines, _newest(log.listing)), standing(log)
     found = _came_back(log, unfolded)
     for key in unfolded:
         first = first_sequence(log.contents[key].markers)

@@ -396,8 +396,34 @@ class Snapshot(StateColumns):
             next_step=f"ask for a time after {self.horizon} ms",
         )
 
+    @cached_property
+    def twins(self) -> tuple[tuple[str, str], ...]:
+        """Pairs of log files of two transactions with one number, the older first.
+
+        The object of the older under ``_txn/`` was lost while the run of the other was under way:
+        its create-only put succeeded, on a state without the older.
+        """
+        by_number: dict[int, list[LogObject]] = {}
+        for item in self.listing.values():
+            if item.name.seq:
+                by_number.setdefault(item.name.seq, []).append(item)
+        found = [sorted(two, key=lambda i: i.modified_ms) for two in by_number.values() if two[1:]]
+        return tuple((two[0].name.key, two[1].name.key) for two in found)
+
     def refuse_doubled(self) -> None:
-        """Raise DoubledRowsError if a client of version 1 merged parts that were dead."""
+        """Raise DoubledRowsError if rows may be there twice.
+
+        A client of version 1 merged parts that were dead, or there are two transactions with one
+        number.
+        """
+        if self.twins:
+            older, younger = self.twins[0]
+            raise DoubledRowsError(
+                f"{younger} was committed under the number of {older}, whose object under _txn/ "
+                "was lost: what both replaced may be there twice",
+                next_step="move the younger log file, and the object of its number under _txn/, to "
+                "where nobody reads them, and do again what that run did",
+            )
         if self.doubled:
             first = self.doubled[0]
             raise DoubledRowsError(
@@ -545,7 +571,7 @@ def _united(paths: TablePaths, log: LogRead, *, tolerant: bool) -> Snapshot:
         changes=changes,
         properties=_properties(log),
         digest=newest.digest if newest is not None and newest.seq == seq else "",
-        fence=fence.fence_of(other),
+        fence=fence.fence_of(other, seq),
     )
 
 

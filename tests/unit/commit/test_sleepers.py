@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import pytest
 
 from firnline.append.append import Appender
 from firnline.commit.base import publish, take_base
-from firnline.commit.transaction import commit
-from firnline.errors import CommitExpiredError, CommitUnknownError
-from firnline.log import txn_file
+from firnline.commit.transaction import Change, commit
+from firnline.errors import CommitExpiredError, CommitUnknownError, DoubledRowsError
+from firnline.log import codec, txn_file
+from firnline.log.fence import Candidate, Stated, fence_record
+from firnline.log.records import LogContent
+from firnline.log.txn_file import Counts
 from firnline.operations.cleanup.plan import TXN_KEPT
 from firnline.operations.options import SweepOptions, VerifyOptions
 from firnline.operations.sweep.run import plan_and_mark, preview
@@ -24,7 +27,15 @@ from tests.support.beside import Beside
 from tests.support.cleanups import DAY, RUN, check, clean_up, keys_under, sweep
 from tests.support.histories import append as append_rows
 from tests.support.histories import delete_lazily, ids_of, rows_from, table_world
-from tests.support.log_tables import do_merge, do_nothing, merge_change, put_append, snapshot
+from tests.support.log_tables import (
+    do_merge,
+    do_nothing,
+    merge_change,
+    newest_number,
+    part_key,
+    put_append,
+    snapshot,
+)
 from tests.support.world import SetClock, World, make_world
 
 
@@ -45,6 +56,23 @@ def pass_days(world: World, days: int) -> None:
         do_nothing(world)
         clean_up(world)
         sweep(world)
+
+
+@dataclass
+class PausedClock:
+    """The clock of a virtual machine that was paused: only the wall clock is right again."""
+
+    world: SetClock
+    stood: int
+
+    def now_ms(self) -> int:
+        return self.world.now
+
+    def elapsed_ms(self) -> int:
+        return self.stood
+
+    def sleep(self, seconds: float) -> None:
+        self.world.sleep(seconds)
 
 
 @pytest.mark.parametrize("clock", ["counts", "stands"])
@@ -267,3 +295,91 @@ def test_a_dry_run_and_a_plan_mark_nothing() -> None:
     assert not keys_under(world, "_txn")
     plan_and_mark(world.table, SweepOptions(), RUN)
     assert len(keys_under(world, "_txn")) == 1
+
+
+def test_a_machine_whose_wall_clock_went_on_while_it_was_paused_passes_no_append() -> None:
+    """Its base is days old, whatever the other clock says: what landed since is not in it."""
+    world = make_world()
+    do_merge(world, put_append(world))
+    under_way = newest_number(world)
+    do_nothing(world)
+    paused = replace(world.table, clock=PausedClock(world.clock, world.clock.elapsed))
+    base = take_base(paused)
+    world.clock.advance(600_000)
+    (landed,) = put_append(world, q=under_way)
+    world.clock.advance(3 * DAY)
+    nothing = Change(op="analyze", replaces=(), adds=(), counts=Counts())
+    assert commit(paused, base, nothing, RUN).published
+    state = snapshot(world)
+    assert not state.behind
+    assert landed in state.live
+
+
+def test_two_transactions_with_one_number_are_refused_by_everybody() -> None:
+    """The object of the first was lost while the run of the other was under way."""
+    world = make_world()
+    do_merge(world, put_append(world))
+    keys = put_append(world) + put_append(world)
+    base = take_base(world.table)
+    change = merge_change(world, keys, base)
+    first = do_merge(world, keys).header
+    del world.store.objects[world.table.paths.txn(first.seq)]
+    world.clock.advance(1_000)
+    second = commit(world.table, base, change, RUN).header
+    assert (second.seq, second.log) != (first.seq, first.log)
+    assert second.seq == first.seq
+    for look in (
+        lambda: read_snapshot(world.store, world.table.paths),
+        lambda: take_base(world.table),
+    ):
+        with pytest.raises(DoubledRowsError, match=second.txn):
+            look()
+    findings = run_verify(world.table, VerifyOptions()).findings
+    assert [(f.severity, f.object) for f in findings if f.kind == "txn-twice"] == [
+        ("error", second.log)
+    ]
+    # What the error says to do.
+    for key in (second.log, world.table.paths.txn(second.seq)):
+        del world.store.objects[key]
+    assert sum(m.n or 0 for m in snapshot(world).live.values()) == 30
+    assert run_verify(world.table, VerifyOptions()).healthy
+
+
+def test_a_fence_above_the_newest_transaction_is_none_of_this_table() -> None:
+    world = make_world()
+    do_merge(world, put_append(world))
+    (key,) = put_append(world)
+    stated = Stated(999, 5, (Candidate(998, 5, 5),))
+    content = LogContent(t=world.clock.now, schema={}, other=[fence_record(stated)])
+    name = world.table.paths.append_log(world.clock.now, f"w-{world.ids.uuid7(world.clock.now)}")
+    world.store.put_new(name, codec.encode(content))
+    world.clock.advance(9 * DAY)
+    do_nothing(world)
+    state = snapshot(world)
+    assert state.fence.seq == 1
+    assert key in state.live
+
+
+def test_a_sweep_does_not_take_a_copied_transaction_for_a_younger_one() -> None:
+    """A relocation writes ``_txn/`` anew: its times say nothing of when a transaction was there."""
+    world = make_world()
+    do_merge(world, put_append(world))
+    world.clock.advance(DAY)
+    do_nothing(world)
+    world.clock.advance(1)
+    orphan = part_key(world)
+    world.clock.advance(1)
+    for key in keys_under(world, "_txn"):
+        world.store.objects[key] = (world.store.objects[key][0], world.clock.now)
+    world.clock.advance(4 * DAY)
+    sweep(world)
+    assert orphan in world.store.objects
+
+
+def test_an_object_under_txn_that_is_no_transaction_makes_no_commit_unknown() -> None:
+    world = make_world()
+    do_merge(world, put_append(world))
+    keys = put_append(world)
+    base = take_base(world.table)
+    world.store.objects["t/_txn/notes.bak"] = (b"", world.clock.now)
+    assert commit(world.table, base, merge_change(world, keys, base), RUN).published

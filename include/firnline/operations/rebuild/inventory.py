@@ -184,7 +184,7 @@ def _named(
         named=newest.seq,
         lost=lost,
         deletes=frozenset(deletes),
-        fence=fence.fence_of(other).seq,
+        fence=fence.fence_of(other, newest.seq).seq,
     )
 
 

@@ -264,7 +264,9 @@ def _passed(base: Base, began_ms: int, ended_ms: int) -> Passed:
         for meta in table.store.list(table.paths.txn_dir, start)
     }
     newest = max(made, default=0)
-    return Passed(fence, made.get(fence.seq, 0) if fence.seq else 0, made[newest] if newest else 0)
+    # By its own date too: a copy, or a relocation, makes objects under _txn/ younger than they are.
+    reached = min(made.get(fence.seq, 0), fence.t) if fence.seq else 0
+    return Passed(fence, reached, made[newest] if newest else 0)
 
 
 def _keys_of_erases(table: Table) -> Iterator[ObjectMeta]:

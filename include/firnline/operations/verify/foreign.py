@@ -23,7 +23,15 @@ Footers = Callable[[Sequence[FooterTask]], Iterable[FooterFacts]]
 
 
 def check_doubled(found: Findings, snapshot: Snapshot, table: str) -> None:
-    """Report parts of such clients with rows of parts that were dead already."""
+    """Report rows that may be there twice (``Snapshot.refuse_doubled``)."""
+    for older, younger in snapshot.twins:
+        found.add(
+            "error", "txn-twice", younger,
+            f"was committed under the number of {older}, whose object under _txn/ was lost: what "
+            "both replaced may be there twice, so nobody reads or commits", "move it, and the "
+            "object of its number under _txn/, to where nobody reads them, and do again what that "
+            "run did",
+        )  # fmt: skip
     for each in snapshot.doubled:
         found.add(
             "error", "v1-merged-dead-part", each.part,
