@@ -103,7 +103,7 @@ CATALOGS: dict[str, Mutation] = {
     "a snapshot does not wait for deletes and columns": Mutation(_never_waits, 16_009),
     "a snapshot counts before the catalog has taken it": Mutation(_record_before_commit, 16_000),
     "metadata of any age is swept": Mutation(_metadata_of_any_age, 16_004),
-    "metadata is swept that was the newest a grace ago": Mutation(_newest_alone, 16_002),
+    "metadata is swept that was the newest a grace ago": Mutation(_newest_alone, 16_010),
 }
 
 CATALOGS_RARE: dict[str, Callable[[], None]] = {

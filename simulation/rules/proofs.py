@@ -59,9 +59,9 @@ def _nulls_are_values() -> None:
 
 
 PROOFS: dict[str, Mutation] = {
-    "nobody compares what a proof has added up": Mutation(_nothing_is_compared, 17_000),
+    "nobody compares what a proof has added up": Mutation(_nothing_is_compared, 17_001),
     "nobody compares slices with their parts": Mutation(_slices_are_not_compared, 17_047),
     "slices of a group that has failed stay": Mutation(_slices_stay, 17_047),
-    "a digest does not know the sign of zero": Mutation(_zeros_are_one, 17_000),
+    "a digest does not know the sign of zero": Mutation(_zeros_are_one, 17_025),
     "a null has the digest of an empty text": Mutation(_nulls_are_values, 17_010),
 }

@@ -58,13 +58,13 @@ def _no_fence() -> None:
 
 
 SLEEPERS: dict[str, Mutation] = {
-    "no fence": Mutation(_no_fence, 18_000),
-    "a sweep does not go by the fence": Mutation(_sweeps_behind_nothing, 18_000),
-    "an append is acknowledged whenever it lands": Mutation(_acknowledges_whenever, 18_009),
-    "readers take what is behind the fence": Mutation(_reads_what_came_too_late, 18_009),
-    "the fence waits for nobody": Mutation(_fence_waits_for_nobody, 18_034),
+    "no fence": Mutation(_no_fence, 18_011),
+    "a sweep does not go by the fence": Mutation(_sweeps_behind_nothing, 18_012),
+    "an append is acknowledged whenever it lands": Mutation(_acknowledges_whenever, 18_011),
+    "readers take what is behind the fence": Mutation(_reads_what_came_too_late, 18_013),
+    "the fence waits for nobody": Mutation(_fence_waits_for_nobody, 18_025),
     "a committer does not look after its put": Mutation(_asks_nobody_what_came_after, 18_058),
-    "numbers are freed at once": Mutation(_numbers_are_freed_early, 18_172),
+    "numbers are freed at once": Mutation(_numbers_are_freed_early, 18_148),
 }
 
 SLEEPERS_RARE: dict[str, Callable[[], None]] = {
