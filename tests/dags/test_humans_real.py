@@ -6,11 +6,15 @@ import os
 import shutil
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlparse
 
 import pytest
 
 from firnline.airflow.approvals import NONE
+from firnline.commit.base import take_base
+from firnline.commit.transaction import Change, commit
 from firnline.errors import UsageError
+from firnline.log.txn_file import Counts, RunIdentity
 from firnline.state.history import history
 from tests.dags.days import DAYS, append_days, part_files, partition, rows_by_day
 from tests.dags.maintained import Maintained, Run
@@ -162,10 +166,15 @@ def test_a_param_that_cannot_be_right_fails_before_anybody_is_asked(removed: Mai
 
 @pytest.fixture(scope="module")
 def orphans(maintained: Maintained) -> list[Path]:
-    """Three parts that nobody names, ten days old, and one of today."""
+    """Three parts that nobody names, ten days old, and one of today; a transaction in between."""
     table = maintained.table("swept")
     append_days(table, DAYS[:1])
+    nothing = Change(op="analyze", replaces=(), adds=(), counts=Counts())
+    commit(table, take_base(table), nothing, RunIdentity(user="test"))
     now = table.clock.now_ms()
+    folder = Path(urlparse(table.settings.root).path)
+    for file in (*folder.glob("_txn/*"), *folder.glob("_log/*_m_*")):
+        os.utime(file, (now / 1000 - 5 * 86_400, now / 1000 - 5 * 86_400))
     names = [table.ids.uuid7(now - 10 * DAY_MS) for _ in range(3)] + [table.ids.uuid7(now)]
     files = part_files(table, [table.paths.data_part(partition(DAYS[0]), name) for name in names])
     for file in files:
