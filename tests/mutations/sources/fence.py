@@ -77,8 +77,8 @@ FENCE = (
     Mutation(
         name="the fence passes an append that its transaction leaves unfolded",
         file="include/firnline/log/fence.py",
-        old="if least is None or each.seq <= least",
-        new="if True",
+        old="    most = newest if least is None else min(newest, least)\n",
+        new="    most = newest\n",
         breaks="Rows of an acknowledged append are gone.",
         caught_by=_FENCE,
     ),

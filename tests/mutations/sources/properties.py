@@ -10,8 +10,8 @@ PROPERTIES = (
     Mutation(
         name="a fold forgets deletes by the newest properties alone",
         file="include/firnline/commit/transaction.py",
-        old="        delete_cutoff=now - others.late_append,",
-        new="        delete_cutoff=now - table.settings.append.ttl - table.settings.cleanup.grace,",
+        old="    others = waits(snapshot.properties, table.settings, listed_at)\n",
+        new="    others = waits((), table.settings, listed_at)\n",
         breaks="Rows of a delete come back by an append that began by a longer append.ttl.",
         caught_by=_TESTS,
     ),
