@@ -74,6 +74,18 @@ def never() -> Any:
 # --- whoever deletes goes by the table ------------------------------------------------------------
 
 
+def test_the_fence_waits_for_appends_that_began_by_longer_times() -> None:
+    world = world_of(append={"ttl": "7d"}, orphan_grace="8d")
+    append(world.table, 1)
+    run_apply(under(world, append={"ttl": "1h"}, orphan_grace="8d"), RUN)
+    nothing = Change("analyze", (), (), Counts())
+    for days, fence in ((2, 0), (6, 0), (1, 1)):
+        world.clock.advance(days * DAY)
+        commit(under(world), take_base(under(world)), nothing, RUN)
+        assert take_base(under(world)).snapshot.fence.seq >= fence
+        assert bool(take_base(under(world)).snapshot.fence.seq) == bool(fence)
+
+
 @pytest.mark.long
 def test_a_sweep_by_default_settings_waits_for_the_appends_of_the_table() -> None:
     world = world_of(append={"ttl": "7d"}, orphan_grace="8d")
