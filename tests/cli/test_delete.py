@@ -219,6 +219,45 @@ def test_a_certificate_shows_who_started_and_who_approved(
     assert re.search(r"approved by +bo\n", out)
 
 
+def test_the_advice_to_show_keys_names_the_certificate_and_can_be_followed(
+    firnline: Firnline, root: str, tmp_path: Path
+) -> None:
+    path = tmp_path / "keys.csv"
+    path.write_text("user\nu1\n")
+    out = firnline("erase", root, "--column", "user", "--keys", path, "--yes").out
+    advice = re.search(
+        r"`firnline certificate (\S+) (\S+) --keys FILE --secret SECRET`", _flat(out)
+    )
+    secret = re.search(r"^secret +(\w+)$", out, re.MULTILINE)
+    assert advice is not None
+    assert secret is not None
+    proof = ("--keys", path, "--secret", f" {secret[1].upper()} ")
+    assert re.search(r"proven +its keys", firnline("certificate", root, advice[2], *proof).out)
+
+
+def _flat(text: str) -> str:
+    return " ".join(text.split())
+
+
+@pytest.mark.parametrize(
+    ("names", "proof", "said"),
+    [
+        (False, ("--keys", "k.csv", "--secret", "0f" * 32), "its id is missing"),
+        (False, ("--keys", "k.csv"), "its id is missing"),
+        (False, ("--secret", ""), "its id is missing"),
+        (True, ("--secret", "0f" * 32), "shows nothing without the keys"),
+        (True, ("--keys", "k.csv"), "without its secret"),
+        (True, ("--keys", "k.csv", "--secret", " "), "without its secret"),
+    ],
+)
+def test_a_proof_that_lacks_a_piece_is_refused(
+    names: bool, proof: tuple[str, ...], said: str, firnline: Firnline, root: str
+) -> None:
+    report = firnline("erase", root, "--column", "user", "--key", "u1", "--yes", "--json").data
+    shown = firnline("certificate", root, *([report["certificate"]] if names else []), *proof)
+    assert (shown.code, said in shown.sentence) == (2, True)
+
+
 def test_nothing_erased_has_no_certificate(firnline: Firnline, root: str) -> None:
     assert firnline("certificate", root).out == "Nothing was ever erased from events.\n"
     shown = firnline("certificate", root, "x")

@@ -88,7 +88,7 @@ class EraseWork(SparkWork["EraseRequest"]):
         keys = params.get("keys") or ()
         options = EraseOptions(
             **form_values(EraseOptions, params),
-            keys=tuple(tuple(key) if isinstance(key, list) else (key,) for key in keys),
+            keys=tuple(keys),
             dry_run=dry_run,
         )
         return EraseRequest(options)

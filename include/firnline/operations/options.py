@@ -11,6 +11,7 @@ import msgspec
 
 from firnline.operations.common_options import DryRun, Mode, Partitions, partitions
 from firnline.operations.fields import Option
+from firnline.operations.inline_keys import keys_of
 from firnline.operations.prepared.words import Assertions, Keep, KeyColumns, Prepare, Samples
 
 
@@ -355,7 +356,7 @@ class EraseOptions(msgspec.Struct, frozen=True, kw_only=True):
         ),
     ]
     keys: tuple[tuple[str | int | float | bool | None, ...], ...] = ()
-    """A few keys, one value per column each. What asks for them says who else sees them."""
+    """A few keys, as ``inline_keys`` takes them. What asks for them says who else sees them."""
     keys_file: Annotated[
         str | None,
         Option(
@@ -367,6 +368,10 @@ class EraseOptions(msgspec.Struct, frozen=True, kw_only=True):
         ),
     ] = None
     dry_run: DryRun = False
+
+    def __post_init__(self) -> None:
+        """Make a tuple of each key. Raises UsageError: ``keys`` is no list of them."""
+        msgspec.structs.force_setattr(self, "keys", keys_of(self.keys))
 
 
 class SweepOptions(msgspec.Struct, frozen=True, kw_only=True):

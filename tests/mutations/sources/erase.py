@@ -84,6 +84,15 @@ ERASE = (
         unit=True,
     ),
     Mutation(
+        name="keys without a secret prove a certificate",
+        file="include/firnline/operations/erase/proof.py",
+        old="    if not secret and certificate.version > 1:",
+        new="    if not secret and certificate.version < 1:",
+        breaks="Whoever forgets the secret is told that the keys are others.",
+        caught_by=("tests/unit/operations/erase/test_run.py",),
+        unit=True,
+    ),
+    Mutation(
         name="clean-up takes the log file that says how old a record is",
         file="include/firnline/operations/cleanup/logs.py",
         old="    going -= _witnesses(snapshot, going)\n",

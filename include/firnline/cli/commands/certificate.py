@@ -82,6 +82,9 @@ def certificate(
     opened = open_target(table, settings)
     require_table(opened)
     name = opened.settings.name
+    from firnline.operations.erase.proof import shown_keys
+
+    shown = shown_keys(erase, keys, secret)
     if erase is None:
         from firnline.operations.erase.certificate import list_certificates
 
@@ -89,9 +92,6 @@ def certificate(
         output.show({"table": name, "certificates": listed}, as_json, _render_list)
         return
     from firnline.operations.erase.completion import complete_certificate
-    from firnline.operations.erase.proof import ShownKeys
-
-    shown = None if keys is None else ShownKeys(keys, secret or "")
 
     with (
         when_stopped(

@@ -178,6 +178,7 @@ def _render(data: dict[str, Any]) -> None:
     if data["secret"] is not None:
         output.line(
             "Note the secret, it is stored nowhere: with it and the file of keys `firnline "
-            "certificate --keys FILE --secret SECRET` shows whose certificate this is."
+            f"certificate {data['table']} {data['certificate']} --keys FILE --secret SECRET` shows "
+            "whose certificate this is."
         )
     output.line(f"No certificate speaks of {'; '.join(data['outside'])}.")

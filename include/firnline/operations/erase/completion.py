@@ -75,9 +75,9 @@ def complete_certificate(
     table = inventory.table
     if known is None:
         known = _resolve(table, erase, inventory.snapshot)
+    keys = None if shown is None else proven(table, known, base.snapshot.schema, shown)
     if known.replaced is None:
         return known
-    keys = None if shown is None else proven(table, known, base.snapshot.schema, shown)
     said = Known.of(table.paths, known)
     search = Search(inventory, known, known.replaced, said, keys)
     findings = collect_evidence(search)

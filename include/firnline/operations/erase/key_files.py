@@ -94,7 +94,7 @@ def _parquet(path: Path, shown: str, columns: Sequence[str]) -> Iterator[pa.Reco
     if footer.num_rows > MAX_KEYS:
         raise too_many(shown)
     try:
-        wanted = [_column_of(shown, pq.read_schema(path).names, column) for column in columns]
+        wanted = _flat_columns(shown, pq.read_schema(path), columns)
         if _stated_bytes(footer, wanted) > MAX_KEY_BYTES:
             raise too_large(shown)
         with pq.ParquetFile(path, pre_buffer=False, read_dictionary=wanted) as opened:
@@ -102,6 +102,18 @@ def _parquet(path: Path, shown: str, columns: Sequence[str]) -> Iterator[pa.Reco
                 yield batch.select(wanted)
     except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
         raise _unreadable(shown, str(error).split("\n", 1)[0]) from error
+
+
+def _flat_columns(shown: str, schema: pa.Schema, columns: Sequence[str]) -> list[str]:
+    wanted = [_column_of(shown, schema.names, column) for column in columns]
+    for name in wanted:
+        if pa.types.is_nested(schema.field(name).type):
+            raise UsageError(
+                f"column {name!r} of {shown} is {schema.field(name).type}, and a key has one value "
+                "per column",
+                next_step="write it as a column of single values",
+            )
+    return wanted
 
 
 def _stated_bytes(footer: pq.FileMetaData, wanted: Sequence[str]) -> int:

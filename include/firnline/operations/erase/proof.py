@@ -27,7 +27,28 @@ class ShownKeys:
     keys_file: str
     """As of ``EraseOptions``."""
     secret: str = ""
-    """As the report of the erase told it; empty for a certificate of version 1."""
+    """As the report of the erase told it, in any case; empty for a certificate of version 1."""
+
+
+def shown_keys(erase: str | None, keys_file: str | None, secret: str | None) -> ShownKeys | None:
+    """Return what is shown of a certificate; None when nothing is.
+
+    Raises UsageError: it is not said of which certificate, or a secret comes without its keys.
+    Whether a certificate needs a secret is known once it is read (``proven``).
+    """
+    if keys_file is None and secret is None:
+        return None
+    if erase is None:
+        raise UsageError(
+            "keys and secret belong to one certificate, and its id is missing",
+            next_step="name the certificate after the table, as the report of the erase does",
+        )
+    if keys_file is None:
+        raise UsageError(
+            f"the secret of certificate {erase} shows nothing without the keys",
+            next_step="give the file of keys of that erase (--keys), too",
+        )
+    return ShownKeys(keys_file, secret or "")
 
 
 def proven(
@@ -35,15 +56,22 @@ def proven(
 ) -> KeySet:
     """Return the keys of a certificate, from somebody who knows them. One GET for a URL.
 
-    Raises UsageError: the file does not read, or its keys or the secret are others.
+    Raises UsageError: there is no secret, the file does not read, or its keys or the secret are
+    others.
     """
-    if shown.secret and _SECRET.fullmatch(shown.secret) is None:
+    secret = shown.secret.strip().lower()
+    if not secret and certificate.version > 1:
+        raise UsageError(
+            f"keys show nothing of certificate {certificate.id} without its secret",
+            next_step="give the secret (--secret) from the report of the erase, too",
+        )
+    if secret and _SECRET.fullmatch(secret) is None:
         raise UsageError(
             "the secret of a certificate has 64 hexadecimal digits",
             next_step="take it from the report of the erase",
         )
     keys = read_keys(table, certificate.columns, schema, shown.keys_file)
-    if not hmac.compare_digest(keys.digest(shown.secret), certificate.digest):
+    if not hmac.compare_digest(keys.digest(secret), certificate.digest):
         raise UsageError(
             f"the keys of {shown.keys_file} with this secret are not those of certificate "
             f"{certificate.id}",

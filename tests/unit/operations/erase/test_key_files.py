@@ -65,6 +65,24 @@ def test_a_file_that_is_none_is_named(name: str, content: str, said: str, tmp_pa
     assert "4711" not in str(raised.value)
 
 
+@pytest.mark.parametrize(
+    "values",
+    [
+        pa.array([[4711]]),
+        pa.array([[4711]], pa.list_(pa.int64(), 1)),
+        pa.array([{"i": 4711}]),
+        pa.array([[(1, 4711)]], pa.map_(pa.int64(), pa.int64())),
+    ],
+    ids=["list", "fixed list", "struct", "map"],
+)
+def test_a_column_of_several_values_is_refused(values: pa.Array, tmp_path: Path) -> None:
+    path = tmp_path / "k.parquet"
+    pq.write_table(pa.table({"i": values}), path)
+    with pytest.raises(UsageError, match="a key has one value per column") as raised:
+        read_keys(make_world().table, ["i"], SCHEMA, str(path))
+    assert "4711" not in str(raised.value)
+
+
 def repeated(path: Path, value: str, rows: int) -> None:
     """A file that stores one text once, however many rows have it."""
     indices = pa.array(np.zeros(rows, dtype=np.int32))

@@ -269,6 +269,7 @@ def test_keys_and_secret_show_whose_certificate_it_is(erase: Erase, tmp_path: Pa
     for secret, users, said in (
         (report.secret, (SECRET,), "are not those of certificate"),
         ("0" * 64, (SECRET, "b"), "are not those of certificate"),
+        (" ", (SECRET, "b"), "without its secret"),
         ("x", (SECRET, "b"), "has 64 hexadecimal digits"),
     ):
         with pytest.raises(UsageError, match=said):
@@ -475,8 +476,8 @@ def test_a_run_that_died_is_certified_by_its_own_transaction_long_after_another_
     ]
 
 
-def test_a_plan_that_was_never_committed_becomes_void(
-    erase: Erase, monkeypatch: pytest.MonkeyPatch
+def test_a_plan_that_was_never_committed_becomes_void_and_proves_no_other_keys(
+    erase: Erase, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     world = world_of()
 
@@ -494,6 +495,8 @@ def test_a_plan_that_was_never_committed_becomes_void(
     assert complete_certificate(world.table, listed.id, RUN).status == "planned"
     settle_everything(world)
     assert complete_certificate(world.table, listed.id, RUN).status == "void"
+    with pytest.raises(UsageError, match="are not those of certificate"):
+        complete_certificate(world.table, listed.id, RUN, shown(tmp_path, "0" * 64, SECRET))
 
 
 def test_an_erase_whose_plan_cannot_be_written_leaves_no_new_part(
@@ -561,6 +564,20 @@ def test_keys_come_from_an_object_beside_the_table(erase: Erase, tmp_path: Path)
         erase(world, keys=(), keys_file="memory://bucket/nowhere.parquet")
 
 
+@pytest.mark.parametrize("keys", [[3, 7], (3, (7,)), {3, 7}, [[3], "7"]])
+def test_values_of_one_column_stand_for_themselves(keys: Any, erase: Erase) -> None:
+    world = world_of()
+    assert erase(world, columns=("id",), keys=keys).counts.rows_deleted == 2
+    assert stored_ids(world.table) == Counter(set(range(24)) - {3, 7})
+
+
+@pytest.mark.parametrize("keys", ["ab", 17, {"id": 17}, None])
+def test_keys_that_are_no_list_are_refused_without_being_shown(keys: Any) -> None:
+    with pytest.raises(UsageError, match="the keys of an erase are no list") as raised:
+        EraseOptions(columns=("id",), keys=keys)
+    assert str(keys) not in raised.value.message or keys is None
+
+
 def test_keys_of_several_columns_match_as_a_whole(erase: Erase) -> None:
     world = world_of()
     report = erase(world, columns=("user", "id"), keys=((SECRET, 7), (SECRET, 3)))
@@ -577,6 +594,7 @@ def test_keys_of_several_columns_match_as_a_whole(erase: Erase) -> None:
         ({"columns": ("nobody",), "keys": (("a",),)}, "names column 'nobody'"),
         ({"columns": ("user", "USER"), "keys": (("a", "b"),)}, "column 'user' is named twice"),
         ({"keys": ((None,),)}, "key 1 of the list of keys is missing"),
+        ({"columns": ("user", "id"), "keys": ("ab",)}, "has 1 values for 2 columns"),
         ({"keys": (("a", "b"),)}, "key 1 of the list of keys has 2 values for 1 columns"),
         ({"columns": ("id",), "keys": (("x1",),)}, "nothing that columns id (BIGINT) can hold"),
         ({"keys": (), "keys_file": "keys.txt"}, "neither .parquet nor .csv"),
