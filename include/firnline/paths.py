@@ -418,6 +418,13 @@ class TablePaths:
         """Key prefix of the Delta mirror's deletion vectors and of their indexes."""
         return self._dir(_VECTORS)
 
+    @property
+    def small_dirs(self) -> tuple[str, ...]:
+        """Key prefixes of all folders but those of parts and of erases, whose objects are large."""
+        log = (self.log_dir, self.txn_dir, self.checkpoint_dir, self.prepared_dir)
+        mirrors = (self.delta_dir, self.vectors_dir, self.iceberg_dir)
+        return (*log, *mirrors, self.runs_dir, self.probe(""))
+
     def vectors(self, name: str) -> str:
         """Key of a file of deletion vectors; ``name`` is a UUIDv7. Delta prescribes its form."""
         return f"{self.vectors_dir}deletion_vector_{name}.bin"

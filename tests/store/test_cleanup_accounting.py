@@ -222,6 +222,7 @@ def test_a_folder_has_staged_files_instead_of_uploads(tmp_path: Path) -> None:
     found = open_uploads(f"file://{tmp_path}/t", None, counters)
     assert found is not None
     assert list(found.list("t/_data/")) == []
+    assert list(found.list_free(["t/_data/", "t/_log/"])) == []
     folder = tmp_path / "t" / "_data" / "c=1"
     folder.mkdir(parents=True)
     for name in ("x.parquet", "x.parquet#1", "y#z"):
@@ -237,11 +238,16 @@ def test_a_sweep_takes_what_a_killed_process_had_staged_in_a_folder(tmp_path: Pa
     root = StoreRoot("file", f"file://{tmp_path}/store")
     table = merged(root, tmp_path / "scratch", 2)
     folder = tmp_path / "store" / "t"
-    staged = [folder / "_data" / "x.parquet#1", folder / "_erase" / "y.keys.parquet#2"]
+    small = ("_log", "_txn", "_ckpt", "_prepared", "_runs/r", "_probe", "_delta_log", "_iceberg/m")
+    staged = [
+        *(folder / "_data" / "x.parquet#1", folder / "_erase" / "y.keys.parquet#2"),
+        *(folder / name / "z#3" for name in small),
+    ]
     for path in staged:
-        path.parent.mkdir(exist_ok=True)
+        path.parent.mkdir(exist_ok=True, parents=True)
         path.write_bytes(b"half")
-    assert run_sweep(table, SweepOptions(), RUN).young == 2
+    assert run_sweep(table, SweepOptions(), RUN).young == len(staged)
     assert all(path.exists() for path in staged)
-    assert run_sweep(later(table, 4 * DAY), SweepOptions(), RUN).uploads_aborted == 2
+    swept = run_sweep(later(table, 4 * DAY), SweepOptions(), RUN)
+    assert swept.uploads_aborted == len(staged)
     assert not any(path.exists() for path in staged)

@@ -5,7 +5,7 @@ Uses boto3, since obstore does not support these requests; imported lazily.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from datetime import datetime
 from typing import Any
@@ -62,6 +62,10 @@ class Uploads:
                 "KeyMarker": page["NextKeyMarker"],
                 "UploadIdMarker": page["NextUploadIdMarker"],
             }
+
+    def list_free(self, prefixes: Iterable[str]) -> Iterator[Upload]:  # noqa: ARG002
+        """Yield nothing: it would cost a request each, and small objects are put in one piece."""
+        return iter(())
 
     def abort(self, upload: Upload) -> StoreError | None:
         """Abort an upload; returns None when it is gone, the error when that is not certain.

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from firnline.errors import StoreError
 from firnline.paths import Root
@@ -35,6 +35,11 @@ class StagedFiles:
                 if match is not None and not os.path.islink(path):  # noqa: PTH114 - as above
                     key = os.path.relpath(f"{folder}/{match['name']}", self._folder)
                     yield Upload(key, match["id"], os.stat(path).st_mtime_ns // 1_000_000)  # noqa: PTH116
+
+    def list_free(self, prefixes: Iterable[str]) -> Iterator[Upload]:
+        """Yield the staged files of several folders. Raises as ``list``."""
+        for prefix in prefixes:
+            yield from self.list(prefix)
 
     def abort(self, upload: Upload) -> StoreError | None:
         """Delete a staged file; returns None when it is gone, the error when it is not."""

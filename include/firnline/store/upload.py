@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -29,6 +29,10 @@ class OpenUploads(Protocol):
 
     def list(self, prefix: str) -> Iterator[Upload]:
         """Yield the open uploads of keys that begin with ``prefix``. Raises StoreError."""
+        ...
+
+    def list_free(self, prefixes: Iterable[str]) -> Iterator[Upload]:
+        """Yield those of keys below further folders, where it costs no request; else none."""
         ...
 
     def abort(self, upload: Upload) -> StoreError | None:

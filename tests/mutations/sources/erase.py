@@ -84,6 +84,15 @@ ERASE = (
         unit=True,
     ),
     Mutation(
+        name="a certificate looks for staged files among parts only",
+        file="include/firnline/operations/erase/leftovers.py",
+        old="    found = chain(uploads.list(paths.data_dir), uploads.list_free(paths.small_dirs))",
+        new="    found = chain(uploads.list(paths.data_dir))",
+        breaks="A log file that a killed process had staged holds keys when all is certified.",
+        caught_by=_COMPLETION,
+        unit=True,
+    ),
+    Mutation(
         name="keys without a secret prove a certificate",
         file="include/firnline/operations/erase/proof.py",
         old="    if not secret and certificate.version > 1:",

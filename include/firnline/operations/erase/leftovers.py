@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import chain
 
 from firnline.commit.base import Base
 from firnline.errors import ObjectNotFoundError, StoreError
@@ -57,7 +58,7 @@ def clear_keys(search: Search) -> tuple[Remaining, ...]:
 
 
 def clear_uploads(search: Search) -> tuple[Remaining, ...]:
-    """Abort uploads of keys that nobody ends any more; return those of keys and parts that remain.
+    """Abort uploads of keys that nobody ends any more; return all that remain.
 
     A store keeps what was uploaded of an object that was never completed, and no listing shows it.
 
@@ -68,7 +69,7 @@ def clear_uploads(search: Search) -> tuple[Remaining, ...]:
     if uploads is None:
         return ()
     try:
-        left = [*_uploads_of_keys(search, uploads), *_uploads_of_parts(search, uploads)]
+        left = [*_uploads_of_keys(search, uploads), *_other_uploads(search, uploads)]
     except StoreError as error:
         why = f"uploads that were never completed cannot be listed: {error.message}"
         return (Remaining(kind="upload", count=0, why=why, next_step=error.next_step),)
@@ -87,11 +88,13 @@ def _uploads_of_keys(search: Search, uploads: OpenUploads) -> Iterator[str]:
             yield upload.name
 
 
-def _uploads_of_parts(search: Search, uploads: OpenUploads) -> Iterator[str]:
+def _other_uploads(search: Search, uploads: OpenUploads) -> Iterator[str]:
     # A young one is of somebody who works now. Whether that one slept before, nobody can tell; it
     # is as if it had uploaded after the completion.
     dead = search.inventory.now_ms - search.longest_ms
-    found = uploads.list(search.table.paths.data_dir)
+    paths = search.table.paths
+    # Logs, prepared changes and mirrors have values of rows, too.
+    found = chain(uploads.list(paths.data_dir), uploads.list_free(paths.small_dirs))
     return (upload.name for upload in found if upload.began_ms < max(search.over_ms, dead))
 
 

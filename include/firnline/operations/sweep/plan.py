@@ -155,7 +155,7 @@ def plan_sweep(
         snapshot: read with ``everything=True``: a dead part is named too.
         objects: listings of ``_data/`` and ``_probe/``, and the keys of erases, from after the
             snapshot.
-        uploads: multipart uploads under way under ``_data/``.
+        uploads: multipart uploads under way, and staged files.
         began_ms: wall clock when the listing of the snapshot began.
         grace_ms: age of an orphan; never less than FLOOR_MS, whatever is said.
         limit: orphans to name one by one.

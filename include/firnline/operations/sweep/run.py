@@ -241,7 +241,11 @@ def _plan(
         chain(store.list(paths.data_dir), store.list(paths.probe("")), _keys_of_erases(table)),
         ()
         if uploads is None
-        else chain(uploads.list(paths.data_dir), uploads.list(paths.erase_dir)),
+        else chain(
+            uploads.list(paths.data_dir),
+            uploads.list(paths.erase_dir),
+            uploads.list_free(paths.small_dirs),
+        ),
         began_ms=began,
         grace_ms=grace,
         limit=table.settings.cleanup.max_deletes_per_run,

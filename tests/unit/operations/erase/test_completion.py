@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -132,6 +134,9 @@ class Server:
     def list(self, prefix: str) -> list[Upload]:
         return [upload for upload in self.uploads if upload.key.startswith(prefix)]
 
+    def list_free(self, prefixes: Iterable[str]) -> Iterator[Upload]:
+        return chain.from_iterable(map(self.list, prefixes))
+
     def abort(self, upload: Upload) -> None:
         self.uploads.remove(upload)
 
@@ -151,6 +156,25 @@ def test_uploads_that_were_never_completed_are_aborted_or_waited_for(
     found = certify(world, report)
     assert (found.status, server.uploads) == ("waiting", {part})
     server.abort(part)
+    assert certify(world, report).status == "complete"
+
+
+FOLDERS = ["_log", "_txn", "_ckpt", "_prepared", "_runs", "_delta_log", "_iceberg/metadata"]
+
+
+@pytest.mark.parametrize("folder", FOLDERS)
+def test_what_a_killed_process_had_staged_in_any_folder_is_waited_for(
+    folder: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world = keyed()
+    server = Server(staged := Upload(f"t/{folder}/x", "#1", world.clock.now))
+    monkeypatch.setattr(leftovers, "open_uploads", lambda *_: server)
+    report = erase(world, tmp_path)
+    world.clock.advance(3 * DAY)
+    found = certify(world, report)
+    (entry,) = [entry for entry in found.remaining if entry.kind == "upload"]
+    assert (found.status, entry.objects) == ("waiting", (staged.name,))
+    server.abort(staged)
     assert certify(world, report).status == "complete"
 
 
