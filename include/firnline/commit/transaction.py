@@ -339,8 +339,7 @@ def _refuse_late_append(table: Table, base: Base, change: Change) -> None:
 
 
 def _draft(table: Table, base: Base, change: Change, run: RunIdentity, txn: str) -> _Draft:
-    snapshot = base.snapshot
-    now = table.clock.now_ms()
+    snapshot, now = base.snapshot, table.clock.now_ms()
     seq, t = snapshot.seq + 1, time_after((i.name for i in snapshot.listing.values()), now)
     own = _own_markers(snapshot, change, seq, t)
     purged = snapshot.purged if change.purge is None else change.purge(snapshot)
@@ -348,16 +347,15 @@ def _draft(table: Table, base: Base, change: Change, run: RunIdentity, txn: str)
     records = _properties_records(base, change, properties, seq, t, now)
     erase = link_after(change.erase, snapshot.other, seq, t)
     repair = _folds(snapshot, change, (*own, *records), purged)
-    keys = repair.folds
     # What has landed since the base was listed is unknown here, however old that is by now.
     listed_at = min(base.listed_ms, now - _age_ms(table, base.began_ms))
     others = waits(snapshot.properties, table.settings, listed_at)
     passed = fence.raised(
-        snapshot.other, snapshot.listing, listed_at, others.ended, _left(snapshot, keys)
+        snapshot.other, snapshot.listing, listed_at, others.ended, _left(snapshot, repair.folds)
     )
     folded = fold.fold(
         snapshot,
-        keys,
+        repair.folds,
         t,
         own=frozenset(m.p for m in own),
         purged=purged,
@@ -375,7 +373,7 @@ def _draft(table: Table, base: Base, change: Change, run: RunIdentity, txn: str)
         x=TxnMark(seq, txn, change.op, purged, folded.standing, query=change.query),
     )
     _check(table, base, change, content, repair)
-    counts = msgspec.structs.replace(change.counts, logs_folded=len(keys))
+    counts = msgspec.structs.replace(change.counts, logs_folded=len(repair.folds))
     header = _header(table, base, change, run, counts, content, erase)
     before = digest_of(table, snapshot)
     made = chain.link(header, codec.encode(content), content.x, before, table.paths)

@@ -12,7 +12,7 @@ holds it.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 from functools import cached_property
@@ -50,7 +50,6 @@ from firnline.log.schema_changes import (
 )
 from firnline.log.schema_lines import (
     first_sequence,
-    folded_by_ours,
     line_sequence,
     newest_before,
     schema_of,
@@ -63,7 +62,9 @@ from firnline.predicate.pruning import Pruner
 from firnline.predicate.tree import parse_json
 from firnline.properties import record as log_properties
 from firnline.properties.record import PropertiesRecord
+from firnline.state.folded import parts_of
 from firnline.state.health import Watch
+from firnline.state.twins import refuse_twins, twins_of
 from firnline.store.base import Store
 from firnline.types.hashes import Hashes
 from firnline.types.order import Order
@@ -398,17 +399,8 @@ class Snapshot(StateColumns):
 
     @cached_property
     def twins(self) -> tuple[tuple[str, str], ...]:
-        """Pairs of log files of two transactions with one number, the older first.
-
-        The object of the older under ``_txn/`` was lost while the run of the other was under way:
-        its create-only put succeeded, on a state without the older.
-        """
-        by_number: dict[int, list[LogObject]] = {}
-        for item in self.listing.values():
-            if item.name.seq:
-                by_number.setdefault(item.name.seq, []).append(item)
-        found = [sorted(two, key=lambda i: i.modified_ms) for two in by_number.values() if two[1:]]
-        return tuple((two[0].name.key, two[1].name.key) for two in found)
+        """Pairs of log files of two transactions with one number, the older first."""
+        return twins_of(self.listing, self.log_tombstones)
 
     def refuse_doubled(self) -> None:
         """Raise DoubledRowsError if rows may be there twice.
@@ -416,14 +408,7 @@ class Snapshot(StateColumns):
         A client of version 1 merged parts that were dead, or there are two transactions with one
         number.
         """
-        if self.twins:
-            older, younger = self.twins[0]
-            raise DoubledRowsError(
-                f"{younger} was committed under the number of {older}, whose object under _txn/ "
-                "was lost: what both replaced may be there twice",
-                next_step="move the younger log file, and the object of its number under _txn/, to "
-                "where nobody reads them, and do again what that run did",
-            )
+        refuse_twins(self.twins)
         if self.doubled:
             first = self.doubled[0]
             raise DoubledRowsError(
@@ -550,7 +535,7 @@ def _united(paths: TablePaths, log: LogRead, *, tolerant: bool) -> Snapshot:
     ahead = dated.known(log.listing, other)
     rows, changes = split(deletes.values())
     schema, conflict = schema_of(log, changes, times, tolerant=tolerant)
-    parts = _parts(log, contents) if base is None else base.with_newer(contents)
+    parts = parts_of(log, contents) if base is None else base.with_newer(contents)
     return Snapshot(
         paths=paths,
         listing=log.listing,
@@ -573,22 +558,6 @@ def _united(paths: TablePaths, log: LogRead, *, tolerant: bool) -> Snapshot:
         digest=newest.digest if newest is not None and newest.seq == seq else "",
         fence=fence.fence_of(other, seq),
     )
-
-
-def _parts(log: LogRead, contents: Sequence[LogContent]) -> dict[str, Marker]:
-    """Return the parts; those that only folded log files list alive are dead and forgotten.
-
-    A transaction carries all that it folds, but the markers of parts that are deleted. A folded log
-    file that a process which slept has created once more (``log.fence``) lists them alive.
-    """
-    parts = union_parts(contents)
-    folded = folded_by_ours(log) & log.contents.keys()
-    if folded:
-        carried = {m.p for key, c in log.contents.items() if key not in folded for m in c.markers}
-        purged = log.mark.purged if log.mark is not None else 0
-        forgotten = {p for p, m in parts.items() if m.tmb is None and p not in carried}
-        parts |= {p: mark_dead(parts[p], purged) for p in forgotten}
-    return parts
 
 
 def _without(found: Mapping[str, ValueT], keys: frozenset[str]) -> dict[str, ValueT]:

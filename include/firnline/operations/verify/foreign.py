@@ -16,6 +16,7 @@ from firnline.log.records import Marker
 from firnline.operations.verify.plan import Findings
 from firnline.parquet.footers import FooterFacts, FooterTask
 from firnline.state.snapshot import Snapshot
+from firnline.state.twins import NEXT_STEP, sentence
 from firnline.types.digests import parse_digest, total
 from firnline.types.sql import fold_name
 
@@ -25,13 +26,8 @@ Footers = Callable[[Sequence[FooterTask]], Iterable[FooterFacts]]
 def check_doubled(found: Findings, snapshot: Snapshot, table: str) -> None:
     """Report rows that may be there twice (``Snapshot.refuse_doubled``)."""
     for older, younger in snapshot.twins:
-        found.add(
-            "error", "txn-twice", younger,
-            f"was committed under the number of {older}, whose object under _txn/ was lost: what "
-            "both replaced may be there twice, so nobody reads or commits", "move it, and the "
-            "object of its number under _txn/, to where nobody reads them, and do again what that "
-            "run did",
-        )  # fmt: skip
+        said = f"{sentence(older)}, so nobody reads or commits"
+        found.add("error", "txn-twice", younger, said, NEXT_STEP)
     for each in snapshot.doubled:
         found.add(
             "error", "v1-merged-dead-part", each.part,
