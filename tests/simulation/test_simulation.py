@@ -14,7 +14,7 @@ from tests.support.effort import sample
 
 def test_a_violation_is_told_in_as_few_events_as_it_needs() -> None:
     """In a process of its own: what a mutation replaces stays replaced."""
-    rule = "no append.ttl"
+    rule = "no conflict check"
     first_seed = str(MUTATIONS[rule].seed)
     command = [sys.executable, "-m", "simulation", "--jobs", "1", "--seeds", "25"]
     told = subprocess.run(

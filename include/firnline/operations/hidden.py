@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Collection
+from typing import TYPE_CHECKING
 from urllib.parse import unquote
 
 import msgspec
 
-from firnline.operations.runner import Failure
 from firnline.types.sql import fold_name
+
+if TYPE_CHECKING:
+    from firnline.operations.runner import Failure
 
 _TRANSFORMS = ("year", "month", "day", "hour", "bucket")
 HIDDEN = "…"
