@@ -61,7 +61,8 @@ FENCE = (
     Mutation(
         name="a part that only folded log files list is live",
         file="include/firnline/state/folded.py",
-        old="        parts |= {p: msgspec.structs.replace(parts[p], tmb=purged) for p in forgotten}\n",
+        old="        parts |= {p: msgspec.structs.replace(parts[p], tmb=purged) "
+        "for p in forgotten}\n",
         new="        parts = {p: m for p, m in parts.items() if p or (purged, forgotten)}\n",
         breaks="A log file that a publisher which slept creates again makes dead parts live.",
         caught_by=_FENCE,
