@@ -44,7 +44,8 @@ class Checkpoints:
             if not checkpoint.is_usable(one, snapshot.listing):
                 continue
             self.read += 1
-            rest = {key: c for key, c in snapshot.contents.items() if key not in one.covered}
+            known = one.covered | one.folded  # as a reader does, which fetches neither
+            rest = {key: c for key, c in snapshot.contents.items() if key not in known}
             state = build(snapshot.paths, LogRead(snapshot.listing, rest, (), one))
             if sorted(shown_by(state)) != sorted(shown):
                 differ = sorted(set(shown_by(state)) ^ set(shown))
