@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from firnline.ids import uuid7_time_ms
+from firnline.log.record_kind import RecordKind
 
 if TYPE_CHECKING:
     from firnline.log.reader import LogObject
@@ -38,11 +39,8 @@ class _Dated(msgspec.Struct, frozen=True, omit_defaults=True):
     txn: bool = False
 
 
-class _Record(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    dated: _Dated
-
-
-_DECODE = msgspec.json.Decoder(_Record).decode
+_KIND = RecordKind("dated", _Dated)
+_read = _KIND.read
 
 
 def is_far(t: int, now: int, *, transaction: bool) -> bool:
@@ -100,7 +98,7 @@ def _trusted(named: int | None, now: int) -> int | None:
 
 def record(t: int, at: int, *, txn: bool = False) -> bytes:
     """Return the record line of the effective time ``at`` of something that is dated ``t``."""
-    return msgspec.json.encode(_Record(_Dated(t, at, txn)))
+    return _KIND.line(_Dated(t, at, txn))
 
 
 def recorded(lines: Iterable[bytes]) -> dict[int, int]:
@@ -220,13 +218,3 @@ def is_corrected(line: bytes, best: Mapping[int, int]) -> bool:
     """Return True for a record if ``best`` has an earlier time (``recorded``)."""
     one = _read(line)
     return one is not None and best.get(one.t, one.at) < one.at
-
-
-def _read(line: bytes) -> _Dated | None:
-    """Parse a line; None for a record of another kind, or in the form of a later version."""
-    if not line.startswith(b'{"dated"'):
-        return None
-    try:
-        return _DECODE(line).dated
-    except msgspec.MsgspecError:
-        return None

@@ -13,6 +13,8 @@ from dataclasses import dataclass
 
 import msgspec
 
+from firnline.log.record_kind import RecordKind
+
 
 class EraseLink(msgspec.Struct, frozen=True):
     """The place of an erase among those of its table."""
@@ -47,11 +49,8 @@ class PlannedErase:
     """The newest erase, where a client of version 1 has folded its record away."""
 
 
-class _Record(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    erase: EraseLink
-
-
-_DECODE = msgspec.json.Decoder(_Record).decode
+_KIND = RecordKind("erase", EraseLink)
+_read = _KIND.read
 
 
 def link_after(
@@ -74,7 +73,7 @@ def link_after(
 
 def erase_record(link: EraseLink) -> bytes:
     """Return the record of an erase as a line."""
-    return msgspec.json.encode(_Record(link))
+    return _KIND.line(link)
 
 
 def newest(lines: Iterable[bytes]) -> EraseLink | None:
@@ -98,13 +97,3 @@ def without_older(lines: Iterable[bytes]) -> list[bytes]:
 def without_erases(lines: Iterable[bytes]) -> list[bytes]:
     """Return the records that are of no erase: for a table that has no certificates."""
     return [line for line in lines if _read(line) is None]
-
-
-def _read(line: bytes) -> EraseLink | None:
-    """Parse a line; None for a record of another kind, or in the form of a later version."""
-    if not line.startswith(b'{"erase"'):
-        return None
-    try:
-        return _DECODE(line).erase
-    except msgspec.MsgspecError:
-        return None

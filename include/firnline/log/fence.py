@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from firnline.log.record_kind import RecordKind
 from firnline.log.schema_lines import first_sequence, folded_by_ours, standing
 
 if TYPE_CHECKING:
@@ -63,17 +64,14 @@ class Stated(msgspec.Struct, frozen=True, omit_defaults=True):
         return (self.fence, max((c.seq for c in self.next), default=0), len(self.next))
 
 
-class _Record(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    fence: Stated
-
-
-_DECODE = msgspec.json.Decoder(_Record).decode
+_KIND = RecordKind("fence", Stated)
+_read = _KIND.read
 
 
 def fence_record(fence: Fence | Stated) -> bytes:
     """Return the record of a fence as a line."""
     stated = Stated(fence.seq, fence.t) if isinstance(fence, Fence) else fence
-    return msgspec.json.encode(_Record(stated))
+    return _KIND.line(stated)
 
 
 def fence_of(lines: Iterable[bytes], newest: int | None = None) -> Fence:
@@ -240,13 +238,3 @@ def least_unfolded(log: LogRead, folds: Iterable[str]) -> int | None:
 
 def _records(lines: Iterable[bytes]) -> Iterator[Stated]:
     return (found for found in map(_read, lines) if found is not None)
-
-
-def _read(line: bytes) -> Stated | None:
-    """Parse a line; None for a record of another kind, or in the form of a later version."""
-    if not line.startswith(b'{"fence"'):
-        return None
-    try:
-        return _DECODE(line).fence
-    except msgspec.MsgspecError:
-        return None

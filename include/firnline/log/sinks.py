@@ -11,22 +11,21 @@ from collections.abc import Iterable
 
 import msgspec
 
+from firnline.log.record_kind import RecordKind
+
 
 class _Sink(msgspec.Struct, frozen=True):
     query: str
     batch: int
 
 
-class _Record(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    sink: _Sink
-
-
-_DECODE = msgspec.json.Decoder(_Record).decode
+_KIND = RecordKind("sink", _Sink)
+_read = _KIND.read
 
 
 def sink_record(query: str, batch: int) -> bytes:
     """Return the record of a batch as a line."""
-    return msgspec.json.encode(_Record(_Sink(query, batch)))
+    return _KIND.line(_Sink(query, batch))
 
 
 def newest_batches(lines: Iterable[bytes]) -> dict[str, int]:
@@ -45,13 +44,3 @@ def without_superseded(lines: Iterable[bytes]) -> list[bytes]:
     newest = newest_batches(kept)
     found = ((line, _read(line)) for line in kept)
     return [line for line, sink in found if sink is None or sink.batch == newest[sink.query]]
-
-
-def _read(line: bytes) -> _Sink | None:
-    """Parse a line; None for a record of another kind, or in the form of a later version."""
-    if not line.startswith(b'{"sink"'):
-        return None
-    try:
-        return _DECODE(line).sink
-    except msgspec.MsgspecError:
-        return None

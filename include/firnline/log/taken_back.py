@@ -10,6 +10,8 @@ from collections.abc import Iterable
 
 import msgspec
 
+from firnline.log.record_kind import RecordKind
+
 
 class Span(msgspec.Struct, frozen=True):
     """Times between which a table had rows twice."""
@@ -19,16 +21,13 @@ class Span(msgspec.Struct, frozen=True):
     """Time of the transaction that took the merges back; not included."""
 
 
-class _Record(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    span: Span = msgspec.field(name="taken-back")
-
-
-_DECODE = msgspec.json.Decoder(_Record).decode
+_KIND = RecordKind("taken-back", Span)
+_read = _KIND.read
 
 
 def record(since: int, to: int) -> bytes:
     """Return the record of a span as a line."""
-    return msgspec.json.encode(_Record(Span(since, to)))
+    return _KIND.line(Span(since, to))
 
 
 def span_at(lines: Iterable[bytes], time_ms: int) -> Span | None:
@@ -41,13 +40,3 @@ def is_over(line: bytes, purged: int) -> bool:
     """Return True for the record of a span that no reader can ask for any more."""
     span = _read(line)
     return span is not None and span.to <= purged
-
-
-def _read(line: bytes) -> Span | None:
-    """Parse a line; None for a record of another kind, or in the form of a later version."""
-    if not line.startswith(b'{"taken-back"'):
-        return None
-    try:
-        return _DECODE(line).span
-    except msgspec.MsgspecError:
-        return None
