@@ -10,7 +10,8 @@ from typing import Any, Literal
 from firnline.commit import keys
 from firnline.log.records import Marker
 from firnline.operations.merge import tiers
-from firnline.operations.merge.groups import FIXED_REQUESTS, LeftAlone, PlannedGroup
+from firnline.operations.merge.groups import LeftAlone, PlannedGroup
+from firnline.operations.requests import FIXED_REQUESTS
 from firnline.settings.load import TableSettings
 from firnline.shown import ShownFigures
 from firnline.state.snapshot import Snapshot

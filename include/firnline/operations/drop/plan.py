@@ -13,14 +13,11 @@ import msgspec
 
 from firnline.errors import PlanChangedError, UsageError
 from firnline.log.records import Marker
+from firnline.operations.requests import FIXED_REQUESTS
 from firnline.shown import ShownFigures
 from firnline.state.snapshot import Snapshot
 from firnline.units import about_size, counted
 
-FIXED_REQUESTS = 10
-"""Requests of a removal besides the log reads, at most: two listings, the probe of the store (two
-puts, a get, a delete, once a process), and for the transaction two puts and a listing (for the
-first of a table two)."""
 _NAMED = 5
 """Partitions named in an error message."""
 _COMPARED = 2_000

@@ -9,14 +9,9 @@ from typing import Any
 import msgspec
 
 from firnline.log.records import Delete, Marker
+from firnline.operations.requests import FIXED_REQUESTS
 from firnline.shown import ShownFigures
 
-FIXED_REQUESTS = 10
-"""Requests of a run besides log reads, inputs and outputs, at most: two listings, the probe of the
-store (two puts, a get, a delete), and for the first transaction two puts and a listing (of a table
-without a transaction two)."""
-COMMIT_REQUESTS = 3
-"""Those of each further transaction: two puts and a listing."""
 _PUT_BYTES = 16 * 1024 * 1024
 
 

@@ -12,7 +12,7 @@ from firnline.log.records import Delete, Marker
 from firnline.operations.merge import splits, tiers
 from firnline.operations.merge.clusters import plan_clusters, sorted_otherwise
 from firnline.operations.merge.finishing import FEWEST, finished_at, may_shrink, waits_for
-from firnline.operations.merge.groups import FIXED_REQUESTS, LeftAlone, MergePlan, PlannedGroup
+from firnline.operations.merge.groups import LeftAlone, MergePlan, PlannedGroup
 from firnline.settings.load import MergeSettings, TableSettings
 from firnline.state.partitions import choose
 from firnline.state.snapshot import Snapshot
@@ -20,7 +20,7 @@ from firnline.types.order import Order, order_of
 from firnline.types.schema import normalise
 from firnline.types.values import bound_key
 
-__all__ = ["FIXED_REQUESTS", "LeftAlone", "MergePlan", "PlannedGroup", "plan_merge"]
+__all__ = ["LeftAlone", "MergePlan", "PlannedGroup", "plan_merge"]
 
 
 def plan_merge(

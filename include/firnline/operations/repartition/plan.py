@@ -15,7 +15,8 @@ from firnline.errors import PropertiesDifferError, UsageError
 from firnline.kernel.task import Layout
 from firnline.operations.kernel_tasks import Work, levels
 from firnline.operations.merge import tiers
-from firnline.operations.merge.groups import COMMIT_REQUESTS, FIXED_REQUESTS, PlannedGroup
+from firnline.operations.merge.groups import PlannedGroup
+from firnline.operations.requests import COMMIT_REQUESTS, FIXED_REQUESTS
 from firnline.operations.selection import group_of
 from firnline.parquet.partition import span_of
 from firnline.properties.in_force import differences, from_settings

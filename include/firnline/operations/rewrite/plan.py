@@ -15,13 +15,9 @@ from firnline.errors import UsageError
 from firnline.kernel.query.process import check_query
 from firnline.log.records import Marker
 from firnline.operations.kernel_tasks import Work
-from firnline.operations.merge.groups import (
-    COMMIT_REQUESTS,
-    FIXED_REQUESTS,
-    LeftAlone,
-    PlannedGroup,
-)
+from firnline.operations.merge.groups import LeftAlone, PlannedGroup
 from firnline.operations.options import RewriteOptions
+from firnline.operations.requests import COMMIT_REQUESTS, FIXED_REQUESTS
 from firnline.operations.selection import NO_ROW, Selected, Verdict, select, select_whole
 from firnline.parquet.partition import span_of
 from firnline.predicate.pruning import Pruner

@@ -15,7 +15,7 @@ from typing import Any
 
 from firnline.errors import UsageError
 from firnline.log.records import Marker
-from firnline.operations.merge.groups import FIXED_REQUESTS
+from firnline.operations.requests import FIXED_REQUESTS
 from firnline.operations.schema_fix.repairs import (
     PartFix,
     as_it_is,

@@ -1,0 +1,10 @@
+"""Requests that every run of a kind sends, for the estimates of plans."""
+
+from __future__ import annotations
+
+FIXED_REQUESTS = 10
+"""Requests of a run besides log reads, inputs and outputs, at most: two listings, the probe of the
+store (two puts, a get, a delete, once a process), and for the first transaction two puts and a
+listing (of a table without a transaction two)."""
+COMMIT_REQUESTS = 3
+"""Those of each further transaction: two puts and a listing."""
