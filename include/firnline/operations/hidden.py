@@ -8,13 +8,13 @@ from urllib.parse import unquote
 
 import msgspec
 
+from firnline.settings.fields import NAMED_TRANSFORMS
 from firnline.types.sql import fold_name
 
 if TYPE_CHECKING:
     from firnline.operations.runner import Failure
 
-_TRANSFORMS = ("year", "month", "day", "hour", "bucket")
-HIDDEN = "…"
+_HIDDEN = "…"
 
 
 def shown_partition(partition: str, columns: Collection[str]) -> str:
@@ -25,7 +25,7 @@ def shown_partition(partition: str, columns: Collection[str]) -> str:
         columns: of keys.
     """
     names = {fold_name(name) for name in columns}
-    names |= {f"{name}_{transform}" for name in names for transform in _TRANSFORMS}
+    names |= {f"{name}_{transform}" for name in names for transform in NAMED_TRANSFORMS}
     return "/".join(_shown(segment, names) for segment in partition.split("/"))
 
 
@@ -68,5 +68,5 @@ def _shown(segment: str, names: set[str]) -> str:
     if not segment:
         return segment
     if not mark:
-        return HIDDEN
-    return f"{name}={HIDDEN}" if fold_name(unquote(name)) in names else segment
+        return _HIDDEN
+    return f"{name}={_HIDDEN}" if fold_name(unquote(name)) in names else segment

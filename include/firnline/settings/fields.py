@@ -25,6 +25,8 @@ from firnline.units import format_duration, format_size, parse_duration, parse_s
 
 Transform = Literal["identity", "year", "month", "day", "hour", "bucket"]
 TIME_TRANSFORMS: tuple[Transform, ...] = ("year", "month", "day", "hour")
+NAMED_TRANSFORMS: tuple[Transform, ...] = (*TIME_TRANSFORMS, "bucket")
+"""Those that the name of a partition's folder tells after the column (``PartitionField.label``)."""
 
 _CALL = re.compile(r"(?P<name>[A-Za-z]+)\((?:(?P<n>[^,()]+),)?(?P<column>[^()]+)\)")
 BUCKET = '"bucket(16, column)"'
@@ -117,7 +119,7 @@ def parse_partition_field(text: str) -> dict[str, object]:
     if match is None:
         raise ValueError(f"{text!r} is not a partition field; write column, month(ts) or {BUCKET}")
     name, number = match["name"].lower(), match["n"]
-    allowed = ("identity", *TIME_TRANSFORMS, "bucket")
+    allowed = ("identity", *NAMED_TRANSFORMS)
     if name not in allowed:
         raise ValueError(f"{match['name']!r} is not a transform; allowed are {', '.join(allowed)}")
     if (name == "bucket") != (number is not None):
