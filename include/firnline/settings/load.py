@@ -340,7 +340,7 @@ def settings_for_root(url: str) -> TableSettings:
     Raises:
         UsageError: ``url`` is not a root.
     """
-    name = name_from(url.rstrip("/").rpartition("/")[2])
+    name = name_from(url)
     try:
         return TableSettings.model_validate({"name": name or "table", "root": url})
     except ValidationError as error:

@@ -46,9 +46,10 @@ TABLE_NAME_RULE = (
 """The same as a next step."""
 
 
-def name_from(text: str) -> str:
-    """Return a table name that is as close to a text as the rule allows; empty if none is."""
-    return re.sub(r"[^A-Za-z0-9._-]+", "-", text).lstrip("-.")[:200]
+def name_from(root: str) -> str:
+    """Return the table name that is closest to the folder of a root; empty if none is close."""
+    folder = root.rstrip("/").rpartition("/")[2]
+    return re.sub(r"[^A-Za-z0-9._-]+", "-", folder).lstrip("-.")[:200]
 
 
 UserName = Annotated[str, Field(min_length=1, max_length=512)]

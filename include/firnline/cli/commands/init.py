@@ -231,7 +231,7 @@ def _root(file: _File, root: str | None) -> tuple[str, dict[str, object] | None]
 def _named(file: _File, root: str, *, asked: bool) -> str:
     from firnline.settings.model import name_from
 
-    proposed = name_from(root.rstrip("/").rpartition("/")[2])
+    proposed = name_from(root)
     if not asked:
         return proposed
     return _ask("Name of the table", lambda answer: file.table(answer, {"root": root}), proposed)
@@ -241,7 +241,7 @@ def _free(file: _File, root: str) -> str:
     """Return a name that no table has, to try a root with."""
     from firnline.settings.model import name_from
 
-    name = name_from(root.rstrip("/").rpartition("/")[2]) or "table"
+    name = name_from(root) or "table"
     while name in file.names:
         name += "-2"
     return name
