@@ -30,8 +30,9 @@ from firnline.operations.sweep.run import WAITING, preview, run_sweep
 from firnline.state.snapshot import read_snapshot
 from firnline.store.access import StoreAccess
 from firnline.store.base import Counters
-from firnline.store.multipart import Upload, open_uploads
+from firnline.store.multipart import open_uploads
 from firnline.store.probe import forget
+from firnline.store.upload import Upload
 from firnline.table import Table
 from tests.store.test_merge_accounting import opened
 from tests.support.commit_costs import CHECK

@@ -18,28 +18,15 @@ from firnline.store.staged import StagedFiles
 from firnline.store.upload import OpenUploads, Upload
 
 _TRANSIENT = {408, 429, 500, 502, 503, 504}
-ATTEMPTS = 8
-"""Attempts of a request with transient failures."""
-__all__ = [
-    "ATTEMPTS",
-    "OpenUploads",
-    "Upload",
-    "Uploads",
-    "open_uploads",
-    "s3_client",
-    "translated",
-]
+_ATTEMPTS = 8
 
 
 class Uploads:
     """The multipart uploads of one bucket."""
 
     def __init__(self, root: Root, access: StoreAccess, counters: Counters, attempts: int) -> None:
-        self._bucket = root.bucket
-        self._where = f"s3://{root.bucket}" + (f" at {access.endpoint}" if access.endpoint else "")
-        self._counters = counters
-        with translated(f"opening {self._where}"):
-            self._client = s3_client(access, attempts)
+        self._bucket, self._counters = root.bucket, counters
+        self._where, self._client = open_bucket(root, access, attempts)
 
     def list(self, prefix: str) -> Iterator[Upload]:
         """Yield the open uploads of keys that begin with ``prefix``, 1,000 a request.
@@ -63,7 +50,7 @@ class Uploads:
                 "UploadIdMarker": page["NextUploadIdMarker"],
             }
 
-    def list_free(self, prefixes: Iterable[str]) -> Iterator[Upload]:  # noqa: ARG002
+    def list_free(self, prefixes: Iterable[str]) -> Iterator[Upload]:  # noqa: ARG002 - of the protocol
         """Yield nothing: it would cost a request each, and small objects are put in one piece."""
         return iter(())
 
@@ -90,7 +77,7 @@ class _GoneError(StoreError):
 
 
 def open_uploads(
-    root: str, access: StoreAccess | None, counters: Counters, attempts: int = ATTEMPTS
+    root: str, access: StoreAccess | None, counters: Counters, attempts: int = _ATTEMPTS
 ) -> OpenUploads | None:
     """Return the uploads of a table's bucket, or the staged files of its folder; None elsewhere.
 
@@ -110,6 +97,16 @@ def open_uploads(
         return None
     known = StoreAccess.from_env() if access is None else access
     return Uploads(parsed, known, counters, attempts)
+
+
+def open_bucket(root: Root, access: StoreAccess, attempts: int = _ATTEMPTS) -> tuple[str, Any]:
+    """Return a bucket's name for errors, and a client of boto3, which has no types.
+
+    Raises StoreAccessError: no credentials.
+    """
+    where = f"s3://{root.bucket}" + (f" at {access.endpoint}" if access.endpoint else "")
+    with translated(f"opening {where}"):
+        return where, s3_client(access, attempts)
 
 
 def s3_client(access: StoreAccess, attempts: int) -> Any:  # noqa: ANN401 - boto3 has no types

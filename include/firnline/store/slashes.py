@@ -10,18 +10,15 @@ from firnline.errors import ObjectNotFoundError
 from firnline.paths import Root
 from firnline.store.access import StoreAccess
 from firnline.store.base import Counters, Store
-from firnline.store.multipart import ATTEMPTS, s3_client, translated
+from firnline.store.multipart import open_bucket, translated
 
 
 class Slashes:
     """The objects of one bucket on S3."""
 
     def __init__(self, root: Root, access: StoreAccess, counters: Counters) -> None:
-        self._bucket = root.bucket
-        self._where = f"s3://{root.bucket}" + (f" at {access.endpoint}" if access.endpoint else "")
-        self._counters = counters
-        with translated(f"opening {self._where}"):
-            self._client = s3_client(access, ATTEMPTS)
+        self._bucket, self._counters = root.bucket, counters
+        self._where, self._client = open_bucket(root, access)
 
     def move(self, source: str, key: str) -> bool:
         """Copy an object within the store and delete it; return False if it is not there.

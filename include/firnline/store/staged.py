@@ -34,7 +34,7 @@ class StagedFiles:
                 path = f"{folder}/{name}"
                 if match is not None and not os.path.islink(path):  # noqa: PTH114 - as above
                     key = os.path.relpath(f"{folder}/{match['name']}", self._folder)
-                    yield Upload(key, match["id"], os.stat(path).st_mtime_ns // 1_000_000)  # noqa: PTH116
+                    yield Upload(key, match["id"], os.stat(path).st_mtime_ns // 1_000_000)  # noqa: PTH116 - as above
 
     def list_free(self, prefixes: Iterable[str]) -> Iterator[Upload]:
         """Yield the staged files of several folders. Raises as ``list``."""

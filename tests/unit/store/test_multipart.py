@@ -12,7 +12,8 @@ from botocore.stub import Stubber
 from firnline.errors import StoreAccessError
 from firnline.store.access import StoreAccess
 from firnline.store.base import Counters
-from firnline.store.multipart import Upload, Uploads, open_uploads
+from firnline.store.multipart import Uploads, open_uploads
+from firnline.store.upload import Upload
 
 ACCESS = StoreAccess(
     endpoint="http://localhost:9", region="us-east-1", access_key="a", secret_key="b"

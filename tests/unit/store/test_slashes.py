@@ -8,7 +8,7 @@ import pytest
 from botocore.exceptions import ClientError
 
 from firnline.errors import StoreAccessError
-from firnline.store import slashes
+from firnline.store import multipart
 from firnline.store.access import StoreAccess
 from firnline.store.base import Counters
 from firnline.store.failures import classify, to_error
@@ -43,7 +43,7 @@ def _answer(code: str, status: int) -> ClientError:
 
 
 def opened(client: Client, monkeypatch: pytest.MonkeyPatch) -> Slashes:
-    monkeypatch.setattr(slashes, "s3_client", lambda *_: client)
+    monkeypatch.setattr(multipart, "s3_client", lambda *_: client)
     found = open_slashes("s3://b/t", ACCESS, MemoryStore(SetClock()))
     assert isinstance(found, Slashes)
     return found
@@ -71,7 +71,7 @@ def test_what_the_store_refuses_is_an_error_and_nothing_is_deleted(
 
 
 def test_requests_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(slashes, "s3_client", lambda *_: Client("t/_data//x"))
+    monkeypatch.setattr(multipart, "s3_client", lambda *_: Client("t/_data//x"))
     store = MemoryStore(SetClock())
     found = open_slashes("s3://b/t", ACCESS, store)
     assert found is not None

@@ -19,7 +19,8 @@ from firnline.operations.erase.certificate import (
 from firnline.operations.erase.evidence import Search
 from firnline.operations.prepared.expiry import discard_changed
 from firnline.operations.prepared.objects import made_before
-from firnline.store.multipart import OpenUploads, open_uploads
+from firnline.store.multipart import open_uploads
+from firnline.store.upload import OpenUploads
 from firnline.table import Table
 
 WHY_DISCARDED = "rows of it were erased"

@@ -18,7 +18,6 @@ from firnline.commit.append_log import LONGEST_MS
 from firnline.commit.base import Base, take_base
 from firnline.commit.transaction import Change, commit
 from firnline.errors import (
-    ObjectNotFoundError,
     PreparedChangeError,
     RunFailedError,
 )
@@ -32,7 +31,7 @@ from firnline.operations.runner import Report, RunMetrics, Runner
 from firnline.properties.in_force import waits
 from firnline.state.history import history_since
 from firnline.state.snapshot import Snapshot
-from firnline.store.base import ObjectMeta
+from firnline.store.present import head_or_none
 from firnline.table import Table
 from firnline.units import about_duration
 
@@ -214,7 +213,7 @@ def _refuse_other_objects(table: Table, base: Base, change: Prepared) -> None:
     """Raise PreparedChangeError unless every new part has its object, with its size."""
     written: list[int] = []
     for marker in change.adds:
-        meta = _head(table, marker.p)
+        meta = head_or_none(table.store, marker.p)
         if meta is None or meta.size != marker.b:
             found = "is gone" if meta is None else f"has {meta.size} bytes instead of {marker.b}"
             raise PreparedChangeError(
@@ -238,7 +237,7 @@ def _refuse_late(table: Table, base: Base, change: Prepared, written: Sequence[i
         change: the change.
         written: last-modified times of its parts, unix ms.
     """
-    stated = _head(table, table.paths.prepared(change.id))
+    stated = head_or_none(table.store, table.paths.prepared(change.id))
     if stated is None:
         raise _gone(table, change.id, "there is no such change, or it has ended")
     others = waits(base.snapshot.properties, table.settings, table.clock.now_ms())
@@ -249,13 +248,6 @@ def _refuse_late(table: Table, base: Base, change: Prepared, written: Sequence[i
             "after its first part was written, and a sweep may have taken that for an orphan",
             next_step=_discard(table, change),
         )
-
-
-def _head(table: Table, key: str) -> ObjectMeta | None:
-    try:
-        return table.store.head(key)
-    except ObjectNotFoundError:
-        return None
 
 
 def _discard(table: Table, change: Prepared) -> str:

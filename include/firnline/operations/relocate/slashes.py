@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Set
 
-from firnline.errors import ObjectNotFoundError
+from firnline.store.present import head_or_none
 from firnline.store.slashes import open_slashes
 from firnline.table import Table
 
@@ -31,13 +31,5 @@ def move_parts(table: Table, spelled: Mapping[str, str], dead: Set[str], *, dry_
     if mover is None:
         return 0
     wanted = spelled.keys() - dead if dry_run else spelled.keys()
-    away = [key for key in sorted(wanted) if not _is_there(table, key)]
+    away = [key for key in sorted(wanted) if head_or_none(table.store, key) is None]
     return len(away) if dry_run else sum(mover.move(spelled[key], key) for key in away)
-
-
-def _is_there(table: Table, key: str) -> bool:
-    try:
-        table.store.head(key)
-    except ObjectNotFoundError:
-        return False
-    return True

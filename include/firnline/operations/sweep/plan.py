@@ -21,7 +21,7 @@ from firnline.operations.prepared.expiry import NOTHING_HELD, Ending, Held, plan
 from firnline.paths import KEYS_SUFFIX, TablePaths
 from firnline.state.snapshot import Snapshot
 from firnline.store.base import ObjectMeta
-from firnline.store.multipart import Upload
+from firnline.store.upload import Upload
 
 FLOOR_MS = 24 * 3_600_000
 """Minimum age of an orphan, ms, whatever settings and options say."""

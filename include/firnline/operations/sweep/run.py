@@ -26,7 +26,8 @@ from firnline.properties.in_force import Waits, waits
 from firnline.state.health import no_table
 from firnline.state.snapshot import Snapshot
 from firnline.store.base import ObjectMeta
-from firnline.store.multipart import OpenUploads, Upload, open_uploads
+from firnline.store.multipart import open_uploads
+from firnline.store.upload import OpenUploads, Upload
 from firnline.table import Table
 from firnline.units import counted, format_duration
 

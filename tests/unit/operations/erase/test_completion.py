@@ -40,7 +40,7 @@ from firnline.operations.prepared import objects
 from firnline.operations.rewrite.prepare import run_prepare
 from firnline.operations.sweep.run import run_sweep
 from firnline.operations.verify.run import run_verify
-from firnline.store.multipart import Upload
+from firnline.store.upload import Upload
 from tests.support.log_tables import do_nothing, snapshot
 from tests.support.traces import traces
 from tests.support.world import Crashed, Fault, FaultyStore, World, make_world

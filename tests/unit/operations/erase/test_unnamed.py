@@ -18,7 +18,7 @@ from firnline.operations.erase.certificate import Certificate
 from firnline.operations.erase.run import EraseReport
 from firnline.operations.merge.run import run_merge
 from firnline.operations.options import MergeOptions
-from firnline.store.multipart import Upload
+from firnline.store.upload import Upload
 from tests.support.log_tables import do_nothing
 from tests.support.reading import visible_rows
 from tests.support.traces import traces

@@ -12,7 +12,7 @@ from firnline.ids import format_uuid7
 from firnline.log.fence import Fence
 from firnline.operations.sweep.plan import FLOOR_MS, Passed, SweepPlan, plan_sweep
 from firnline.store.base import ObjectMeta
-from firnline.store.multipart import Upload
+from firnline.store.upload import Upload
 from tests.support.cleanups import DAY
 from tests.support.log_tables import do_merge, put_append, snapshot
 from tests.support.world import START_MS, World, make_world
