@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 from firnline.commit.fold import visible_since
 from firnline.log import dated
@@ -38,9 +39,9 @@ class Inventory:
     """Wall clock from before ``objects`` were listed."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Search:
-    """What is searched for, and where."""
+    """Inputs of every search for objects that may hold a key of one erase."""
 
     inventory: Inventory
     certificate: Certificate
@@ -55,13 +56,13 @@ class Search:
         """The table, with the properties in force."""
         return self.inventory.table
 
-    @property
+    @cached_property
     def waits(self) -> Waits:
         """Return the times that count for this table."""
         found = self.inventory
         return waits(found.snapshot.properties, found.table.settings, found.now_ms)
 
-    @property
+    @cached_property
     def seen_ms(self) -> int:
         """Return the time at which the erase took effect, unix ms."""
         snapshot, t = self.inventory.snapshot, self.replaced.t
@@ -83,19 +84,21 @@ class Search:
         """Return how long an append or a run may take, ms."""
         return max(self.waits.append_ttl, self.waits.commit_ttl)
 
-    def excludes(self) -> Callable[[Marker], bool]:
-        """Return what tells of a marker whether no row of any key can be in its part."""
-        snapshot = self.inventory.snapshot
-        records = _records(snapshot, self.certificate, self.keys)
-        return lambda marker: _excluded(snapshot, marker, records)
+    @cached_property
+    def _records(self) -> Mapping[str, tuple[KeyColumn, ...] | None]:
+        # Once: a record has up to five million keys, and four searches ask.
+        return _records(self.inventory.snapshot, self.certificate, self.keys)
 
     def may_hold(self) -> Callable[[Marker], bool]:
         """Return what tells of a marker whether its part may hold, or have held, a key."""
         snapshot, seq, known = self.inventory.snapshot, self.replaced.seq, self.known
-        excluded = self.excludes()
+        records = self._records
         return lambda marker: (
             snapshot.sequence_of(marker) < seq
-            and (known.is_own(marker.p) or not (known.is_clean(marker.p) or excluded(marker)))
+            and (
+                known.is_own(marker.p)
+                or not (known.is_clean(marker.p) or _excluded(snapshot, marker, records))
+            )
         )
 
 
