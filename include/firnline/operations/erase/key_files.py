@@ -10,12 +10,11 @@ measured while repeated values are still stored once.
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from urllib.parse import urlsplit
 
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.csv as pacsv
 import pyarrow.parquet as pq
 
@@ -31,14 +30,14 @@ from firnline.operations.erase.keys import (
 from firnline.parquet.footers import refuse_unsafe_chunks
 from firnline.parquet.io import read_local_footer
 from firnline.paths import Root
-from firnline.rows.source import require_file
+from firnline.rows.sizes import decoded_bytes
+from firnline.rows.source import BATCH_ROWS, require_file
 from firnline.table import Table
 from firnline.types.sql import fold_name
 
 _ENDINGS = (".parquet", ".csv")
-_BATCH_ROWS = 65_536
 _PIECE_BYTES = 16 * 2**20
-"""Most bytes of texts that become Python values at once."""
+"""Most bytes of decoded values that become Python values at once."""
 
 
 def read_keys(table: Table, columns: Sequence[str], schema: Mapping[str, str], file: str) -> KeySet:
@@ -98,7 +97,7 @@ def _parquet(path: Path, shown: str, columns: Sequence[str]) -> Iterator[pa.Reco
         if _stated_bytes(footer, wanted) > MAX_KEY_BYTES:
             raise too_large(shown)
         with pq.ParquetFile(path, pre_buffer=False, read_dictionary=wanted) as opened:
-            for batch in opened.iter_batches(_BATCH_ROWS, columns=wanted):
+            for batch in opened.iter_batches(BATCH_ROWS, columns=wanted):
                 yield batch.select(wanted)
     except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
         raise _unreadable(shown, str(error).split("\n", 1)[0]) from error
@@ -174,34 +173,10 @@ def _rows(batches: Iterator[pa.RecordBatch], shown: str) -> Iterator[tuple[objec
 
 
 def _pieces(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
-    """Cut a batch into pieces whose texts are short enough, or into single rows."""
-    if batch.num_rows <= 1 or sum(map(_text_bytes, batch.columns)) <= _PIECE_BYTES:
+    """Cut a batch into pieces that are small enough when decoded, or into single rows."""
+    if batch.num_rows <= 1 or decoded_bytes(pa.table(batch)) <= _PIECE_BYTES:
         yield batch
         return
     half = batch.num_rows // 2
     yield from _pieces(batch.slice(0, half))
     yield from _pieces(batch.slice(half))
-
-
-def _text_bytes(column: pa.Array) -> int:
-    """Return the bytes of the texts of a column, each row counted."""
-    kind = column.type
-    length: Callable[[pa.Array], pa.Array] = pc.binary_length
-    if pa.types.is_dictionary(kind):
-        if not _has_length(kind.value_type):
-            return 0
-        lengths = length(column.dictionary).take(column.indices)
-    elif _has_length(kind):
-        lengths = length(column)
-    else:
-        return 0
-    return pc.sum(lengths).as_py() or 0
-
-
-def _has_length(kind: pa.DataType) -> bool:
-    return bool(
-        pa.types.is_string(kind)
-        or pa.types.is_large_string(kind)
-        or pa.types.is_binary(kind)
-        or pa.types.is_large_binary(kind)
-    )
