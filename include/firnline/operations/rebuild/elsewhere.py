@@ -74,7 +74,7 @@ def read_elsewhere(table: Table, since_ms: int) -> Elsewhere:
     """
     certificates, prepared = _certificates(table), held(table)
     replaced = {c.id: c for c in certificates if c.replaced is not None}
-    named = max(_numbers(table, replaced.values(), prepared, since_ms), default=(0, ""))
+    newest, by = max(_numbers(table, replaced.values(), prepared, since_ms), default=(0, ""))
     erased = {
         part.key: Erased(c.id, c.replaced.seq, c.replaced.t)
         for c in replaced.values()
@@ -85,7 +85,7 @@ def read_elsewhere(table: Table, since_ms: int) -> Elsewhere:
     open_ones = [c for c in certificates if c.id not in replaced]
     planned = {part.key: c.id for c in open_ones for part in c.parts if part.key}
     erases = tuple((c, Known.of(table.paths, c)) for c in replaced.values())
-    return Elsewhere(*named, erased, planned, erases, undecided_parts(prepared))
+    return Elsewhere(newest, by, erased, planned, erases, undecided_parts(prepared))
 
 
 def _certificates(table: Table) -> list[Certificate]:

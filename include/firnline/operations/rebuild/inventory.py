@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Self
 
@@ -126,7 +126,8 @@ def read_inventory(
     # An object may have been written at any time, under properties that are no longer in use.
     settings = lengthened(settings, waits(said, settings, now_ms=0))
     elsewhere = left.elsewhere
-    history = _named(history, (log, txns, elsewhere), deletes, footers, table.paths, objects)
+    remains = (log, txns, elsewhere)
+    history = _named(history, remains, deletes, other, footers, table.paths, objects)
     plan = plan_rebuild(history, objects, footers, table.paths, settings, choice, elsewhere)
     given = Remains(left.merges, history.parts, objects, choice, state.sequence_of)
     plan = without_doubled(plan, left.doubled, given)
@@ -163,6 +164,7 @@ def _named(
     history: History,
     remains: tuple[LogSurvey, TxnSurvey, Elsewhere],
     deletes: Mapping[str, Delete],
+    other: Collection[bytes],
     footers: Sequence[FooterFacts],
     paths: TablePaths,
     objects: Mapping[str, ObjectMeta],
@@ -178,7 +180,6 @@ def _named(
     ]
     newest = Newest.of(log, txns, elsewhere, stated)
     lost = lost_history(log, txns, newest, paths, unborn=bool(owned))
-    other = txns.other.union(*(content.other for content in log.contents.values()))
     return replace(
         history,
         named=newest.seq,
