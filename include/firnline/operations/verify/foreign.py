@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from firnline.log import foreign_merges
 from firnline.log.foreign_merges import ForeignMerge
 from firnline.log.records import Marker
-from firnline.operations.verify.plan import Findings
+from firnline.operations.verify.plan import Findings, columns_held
 from firnline.parquet.footers import FooterFacts, FooterTask
 from firnline.state.snapshot import Snapshot
 from firnline.state.twins import NEXT_STEP, sentence
@@ -107,8 +107,7 @@ def _held(
     for facts in footers([FooterTask(path, snapshot.parts[path].b) for path in known]):
         if not facts.gone and facts.error is None:
             own = snapshot.columns_of(snapshot.parts[facts.key])
-            named = (own.column(name) for name in facts.columns)
-            yield facts.key, frozenset(fold_name(name) for name in named if name is not None)
+            yield facts.key, columns_held(own, facts)
 
 
 def _tell(

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from firnline.log import dated
 from firnline.log.reader import LogObject
 from firnline.log.records import LogContent
-from firnline.operations.verify.plan import REBUILD, Findings
+from firnline.operations.verify.plan import SEE_REBUILD, Findings
 from firnline.paths import TablePaths
 from firnline.state.snapshot import Snapshot
 from firnline.state.survey import LogSurvey
@@ -123,5 +123,5 @@ def check_lost(found: Findings, paths: TablePaths, lost: str) -> None:
     if lost:
         found.add(
             "error", "log-lost", paths.log_dir, f"is lost, or a part of it: {lost}",
-            "run `firnline rebuild`; " + REBUILD,
+            "run `firnline rebuild`; " + SEE_REBUILD,
         )  # fmt: skip

@@ -35,7 +35,7 @@ should look. note: worth knowing; nothing is wrong."""
 SHOWN = 100
 """Findings of one kind that are listed one by one."""
 _ALL_ROWS = "select * from _rows"
-REBUILD = "see what `firnline rebuild --dry-run` would bring back"
+SEE_REBUILD = "see what `firnline rebuild --dry-run` would bring back"
 
 
 class Finding(msgspec.Struct, frozen=True, kw_only=True):
@@ -113,12 +113,12 @@ def check_unknown(found: Findings, txns: TxnSurvey, snapshot: Snapshot) -> None:
     for path in missing:
         found.add(
             "error", "log-misses-part", path, "is live by the transactions, and no log file "
-            "names it: a log file was lost", REBUILD,
+            "names it: a log file was lost", SEE_REBUILD,
         )  # fmt: skip
     for path in revived:
         found.add(
             "error", "log-misses-tombstone", path, "was replaced by a transaction, and the log "
-            "has it alive: a log file was lost", REBUILD,
+            "has it alive: a log file was lost", SEE_REBUILD,
         )  # fmt: skip
 
 
@@ -368,6 +368,12 @@ def _have(parts: int) -> str:
     return f"{'has' if parts == 1 else 'have'} {counted(parts, 'other part')}"
 
 
+def columns_held(own: PartColumns, facts: FooterFacts) -> frozenset[str]:
+    """Return the table's columns that a part holds, by ``fold_name``."""
+    named = (own.column(name) for name in facts.columns)
+    return frozenset(fold_name(name) for name in named if name is not None)
+
+
 @dataclass(slots=True)
 class FooterCheck:
     """Compares footers with markers, one after the other, then the parts with each other."""
@@ -431,8 +437,7 @@ class FooterCheck:
         table = {fold_name(name): kind for name, kind in self.columns.items()}
         held = self.columns_of(self.live[facts.key])
         if facts.key in self.merged:
-            named = (held.column(name) for name in facts.columns)
-            self.held[facts.key] = frozenset(fold_name(n) for n in named if n is not None)
+            self.held[facts.key] = columns_held(held, facts)
         path = {fold_name(n) for n in path_columns(self.paths.parse_part(facts.key).partition)}
         found = []
         for raw, kind in facts.columns.items():
