@@ -71,16 +71,21 @@ def unpublished(state: State, seq: int) -> Ref | None:
     return state.txn(seq + 1)
 
 
+def to_publish(state: State, number: int, waiting: Ref) -> State:
+    """Return the state in which a process publishes a transaction before it goes on."""
+    p = state.processes[number]
+    listing = ((waiting, state.tick),)
+    return state.now(number, p._replace(at=f"publish before {p.at}", file=waiting, listing=listing))
+
+
 def _take_base(world: World, state: State, number: int, plan: Plan) -> Iterator[Step]:
     """List ``_log/``, read it, list ``_txn/`` after its newest transaction, and plan."""
     p, who = state.processes[number], world.name(number)
     snap = world.read(state.log)
     waiting = unpublished(state, snap.seq)
     if waiting is not None:
-        held = p._replace(
-            at=f"publish before {p.at}", file=waiting, listing=((waiting, state.tick),)
-        )
-        yield f"{who} reads the table and finds {waiting} unpublished", state.now(number, held)
+        held = to_publish(state, number, waiting)
+        yield f"{who} reads the table and finds {waiting} unpublished", held
         return
     if p.at == "begin":
         change = plan(world, snap, who)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from simulation.model.committer import behind_fence, give_up, go_on, unpublished
+from simulation.model.committer import behind_fence, give_up, go_on, to_publish, unpublished
 from simulation.model.drafts import Change, draft
 from simulation.model.files import File, Marker, Ref, Snap
 from simulation.model.world import Process, State, Step, World
@@ -85,10 +85,7 @@ def sweep(world: World, state: State, number: int) -> Iterator[Step]:
         snap = world.read(state.log, everything=True)
         waiting = unpublished(state, snap.seq)
         if waiting is not None and "the sweep publishes nothing first" not in world.off:
-            held = p._replace(
-                at="publish before begin", file=waiting, listing=((waiting, state.tick),)
-            )
-            yield f"{who} finds {waiting} unpublished", state.now(number, held)
+            yield f"{who} finds {waiting} unpublished", to_publish(state, number, waiting)
             return
         ready = Process("list", snap.fence, state.tick, ripe=named_parts(world, snap))
         yield f"{who} reads the table as of {snap.newest}", state.now(number, ready)
@@ -179,10 +176,7 @@ def _clean_up(world: World, state: State, number: int) -> Iterator[Step]:
         snap = world.read(state.log, everything=True)
         waiting = unpublished(state, snap.seq)
         if waiting is not None:
-            held = p._replace(
-                at="publish before begin", file=waiting, listing=((waiting, state.tick),)
-            )
-            yield f"{who} finds {waiting} unpublished", state.now(number, held)
+            yield f"{who} finds {waiting} unpublished", to_publish(state, number, waiting)
             return
         ripe = (*old_logs(world, state, snap), *dead_parts(world, state, snap))
         if not ripe:
@@ -211,10 +205,7 @@ def _commit_horizon(world: World, state: State, number: int) -> Iterator[Step]:
     snap = world.read(state.log, everything=True)
     waiting = unpublished(state, snap.seq)
     if waiting is not None:
-        held = p._replace(
-            at=f"publish before {p.at}", file=waiting, listing=((waiting, state.tick),)
-        )
-        yield f"{who} finds {waiting} unpublished", state.now(number, held)
+        yield f"{who} finds {waiting} unpublished", to_publish(state, number, waiting)
         return
     behind = behind_fence(world, snap, p)
     if behind:
