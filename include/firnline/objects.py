@@ -22,7 +22,7 @@ replaces and rewrites; keys: the keys of an erase; samples: rows that were shown
 Search = Literal[
     "parts", "log text", "clone plans", "keys files", "prepared changes", "delta", "iceberg"
 ]
-"""How a certificate finds those that may hold a key."""
+"""Name of the search by which a certificate finds the objects of a kind that may hold a key."""
 
 
 @dataclass(frozen=True, slots=True)

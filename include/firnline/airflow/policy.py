@@ -94,4 +94,4 @@ def _refuse_unknown(policies: Any, hook: Any) -> None:  # noqa: ANN401 - a modul
 
 
 task_instance_mutation_hook = make_hook()
-"""What Airflow registers of this module; None is no hook."""
+"""The hook that Airflow registers; None in an Airflow that this package does not know."""

@@ -126,7 +126,8 @@ def find(
 
 
 Placed = Callable[[str], bool]
-"""Whether a part has a place in the order of insertion, which no part of these clients has."""
+"""Returns True if a part's marker states its place in the order of insertion (``o``): these clients
+write no such markers."""
 
 
 def _placed(ours: Mapping[str, LogContent], others: Sequence[Mapping[str, Marker]]) -> Placed:

@@ -39,7 +39,7 @@ class Rest:
 
 @dataclass(frozen=True, slots=True)
 class _Mirror:
-    """What there is of a mirror, and how long readers of it may use a snapshot."""
+    """An open mirror with the objects of its metadata, and how long a snapshot may be used."""
 
     table: Table
     opened: Opened

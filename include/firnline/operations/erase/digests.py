@@ -21,7 +21,7 @@ _PLANNED = (
 )
 """What a certificate states before the commit and ever after."""
 _LATER = ("clean", "covers")
-"""What later versions than 1 state besides."""
+"""Fields that certificates of version 2 and later add."""
 _HERE = TablePaths("")
 
 

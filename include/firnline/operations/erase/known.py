@@ -40,7 +40,7 @@ def _digest(paths: TablePaths, key: str) -> bytes:
 
 @dataclass(frozen=True, slots=True)
 class Known:
-    """What is known of parts, from a certificate and those of the same keys."""
+    """The parts that certificates of the same keys state as erased, unread or clean."""
 
     paths: TablePaths
     own: frozenset[str]
