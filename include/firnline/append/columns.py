@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 from firnline.commit.base import take_base
 from firnline.errors import SchemaConflictError
 from firnline.log.heads import Head, read_schemas
-from firnline.log.reader import list_log
+from firnline.log.reader import list_log, newest_seq
 from firnline.log.schema_changes import line_now, split
 from firnline.table import Table
 from firnline.types.schema import SchemaUnion, union_of
@@ -115,7 +115,7 @@ class KnownColumns:
         """Look only which transactions the log has, for a writer whose columns are given."""
         listing, _ = list_log(self._table.store, self._table.paths)
         self._listed, self._files = True, bool(listing)
-        self.seq = max((item.name.seq for item in listing.values()), default=0)
+        self.seq = newest_seq(listing)
 
     def _read(self, newest: int) -> SchemaUnion:
         lines = self._lines()

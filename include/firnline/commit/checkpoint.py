@@ -9,7 +9,7 @@ from firnline.errors import CheckpointError, CheckpointVersionError, FirnlineErr
 from firnline.log import checkpoint as checkpoint_encode
 from firnline.log import checkpoint as checkpoint_file
 from firnline.log.checkpoint import CheckpointHead, Covered, Tombstone
-from firnline.log.reader import LogObject, LogRead
+from firnline.log.reader import LogObject
 from firnline.log.schema_lines import standing
 from firnline.state.checkpoint import is_usable, listed
 from firnline.state.snapshot import Snapshot
@@ -126,7 +126,7 @@ def head_of(snapshot: Snapshot) -> CheckpointHead:
     It covers the log files that no transaction has folded: folded ones are deleted first, and a
     checkpoint that covered them would become unusable then.
     """
-    log = LogRead(snapshot.listing, snapshot.contents)
+    log = snapshot.log
     keys = standing(log)
     lines: dict[tuple[tuple[str, str], ...], int] = {}
     covered = [

@@ -14,7 +14,7 @@ import msgspec
 
 from firnline.log import dated, taken_back
 from firnline.log.fence import Fence
-from firnline.log.reader import LogObject, LogRead
+from firnline.log.reader import LogObject
 from firnline.log.records import Delete, LogTombstone, Marker
 from firnline.log.superseded import without_superseded
 from firnline.state.snapshot import Snapshot, standing
@@ -51,7 +51,7 @@ def choose(
         purged: purge horizon of the transaction.
         head_bytes: bytes of the content common to every log file, counted also in those to fold.
     """
-    unfolded = [snapshot.listing[key] for key in standing(_log(snapshot))]
+    unfolded = [snapshot.listing[key] for key in standing(snapshot.log)]
     kept = {
         item.name.key: item.size
         for item in unfolded
@@ -114,7 +114,7 @@ def fold(
         fence: that of the transaction.
     """
     carried = _carried(snapshot, keys, own, purged)
-    open_still = {*standing(_log(snapshot))}.difference(keys)
+    open_still = {*standing(snapshot.log)}.difference(keys)
     tombstones = dict.fromkeys(keys, t) | _log_tombstones(snapshot, keys, open_still, fence)
     deletes = {d.id: d for key in keys for d in snapshot.contents[key].deletes}
     stay = frozenset(open_still)
@@ -163,10 +163,6 @@ def _log_tombstones(
         if there and tombstone.p not in open_still:
             found[tombstone.p] = at
     return found
-
-
-def _log(snapshot: Snapshot) -> LogRead:
-    return LogRead(snapshot.listing, snapshot.contents)
 
 
 def _carried(
@@ -245,7 +241,7 @@ def delete_is_over(
 def _change_is_over(
     snapshot: Snapshot, change_id: str, purged: int, stay: frozenset[str] | None
 ) -> bool:
-    lines = standing(_log(snapshot)) if stay is None else stay
+    lines = standing(snapshot.log) if stay is None else stay
     without = replace(snapshot, changes=tuple(c for c in snapshot.changes if c.id != change_id))
     if any(dict(snapshot.line(key)) != dict(without.line(key)) for key in lines):
         return False

@@ -17,7 +17,7 @@ from firnline.errors import (
     ObjectNotFoundError,
 )
 from firnline.log import chain, txn_file
-from firnline.log.reader import list_log
+from firnline.log.reader import list_log, newest_seq
 from firnline.log.txn_file import TxnHeader
 from firnline.store.base import ObjectMeta
 from firnline.table import Table
@@ -96,7 +96,7 @@ def _is_the_logs(table: Table, header: TxnHeader, later: int) -> bool:
     is deleted, nobody can tell. Raises CommitUnknownError.
     """
     listing, _ = list_log(table.store, table.paths)
-    newest = max((item.name.seq for item in listing.values()), default=0)
+    newest = newest_seq(listing)
     if header.log in listing or newest == header.seq:
         return header.log in listing
     if max(newest, later) <= header.seq:

@@ -10,7 +10,6 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from firnline.errors import InvariantError, RowCountMismatchError, SchemaConflictError
-from firnline.log.reader import LogRead
 from firnline.log.records import LogContent
 from firnline.log.schema_changes import split
 from firnline.log.txn_file import Counts
@@ -39,7 +38,7 @@ class Candidate:
     def after(self) -> Snapshot:
         """The base with the schema changes that will be known after the commit."""
         base, carried = self.base, list(self.content.deletes)
-        for key in standing(LogRead(base.listing, base.contents)):
+        for key in standing(base.log):
             carried += base.contents[key].deletes if key not in self.folds else ()
         return replace(base, changes=split(carried)[1])
 
@@ -146,7 +145,7 @@ def schema_lines_go_together(c: Candidate) -> bool:
     """Prevent an unreadable table; a repair may leave a conflict that existed before."""
     if c.base.conflict is not None:
         return True
-    stay = [k for k in standing(LogRead(c.base.listing, c.base.contents)) if k not in c.folds]
+    stay = [k for k in standing(c.base.log) if k not in c.folds]
     after = c.after
     try:
         schema.union([*((k, after.line(k)) for k in stay), ("", c.content.schema)])

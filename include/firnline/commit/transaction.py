@@ -23,7 +23,7 @@ from firnline.errors import CommitConflictError, CommitExpiredError, CommitUnkno
 from firnline.log import chain, codec, dated, fence, txn_file
 from firnline.log.erases import EraseLink, erase_record, link_after
 from firnline.log.fence import Stated, fence_record
-from firnline.log.reader import LogObject, LogRead, list_log, time_after
+from firnline.log.reader import LogObject, list_log, time_after
 from firnline.log.records import Delete, LogContent, Marker, TxnMark, marker_json
 from firnline.log.schema_changes import line_now, split
 from firnline.log.superseded import without_superseded
@@ -350,9 +350,8 @@ def _draft(table: Table, base: Base, change: Change, run: RunIdentity, txn: str)
     # What has landed since the base was listed is unknown here, however old that is by now.
     listed_at = min(base.listed_ms, now - _age_ms(table, base.began_ms))
     others = waits(snapshot.properties, table.settings, listed_at)
-    passed = fence.raised(
-        snapshot.other, snapshot.listing, listed_at, others.ended, _left(snapshot, repair.folds)
-    )
+    left = fence.least_unfolded(snapshot.log, repair.folds)
+    passed = fence.raised(snapshot.other, snapshot.listing, listed_at, others.ended, left)
     folded = fold.fold(
         snapshot,
         repair.folds,
@@ -413,10 +412,6 @@ def _others(folded: Sequence[bytes], erase: EraseLink | None, passed: Stated) ->
     carried += [] if erase is None else [erase_record(erase)]
     carried += [fence_record(passed)] if passed.seq or passed.next else []
     return without_superseded(carried)
-
-
-def _left(snapshot: Snapshot, folds: Iterable[str]) -> int | None:
-    return fence.least_unfolded(LogRead(snapshot.listing, snapshot.contents), folds)
 
 
 def _properties_records(

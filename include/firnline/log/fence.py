@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from firnline.log.reader import newest_seq
 from firnline.log.record_kind import RecordKind
 from firnline.log.schema_lines import first_sequence, folded_by_ours, standing
 
@@ -46,7 +47,7 @@ class Candidate(msgspec.Struct, frozen=True, order=True, array_like=True):
 
 
 class Stated(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What a transaction states of the fence."""
+    """The fence as a transaction records it, with the candidates for the next one."""
 
     seq: int = 0
     t: int = 0
@@ -124,7 +125,7 @@ def raised(
         least: smallest sequence of the appends that the transaction leaves unfolded; None: of none.
     """
     known = list(lines)
-    newest = _newest(listing)
+    newest = newest_seq(listing)
     fence = fence_of(known, newest)
     named = (i for i in listing.values() if i.name.seq)
     shown = {Candidate(item.name.seq, item.name.t, item.modified_ms) for item in named}
@@ -135,10 +136,6 @@ def raised(
     fence = max([fence, *(each for each in passed if each.seq <= most)])
     later = sorted(c for c in candidates if fence.seq < c.seq <= newest)
     return Stated(fence.seq, fence.t, _apart(later, ended_ms // _CANDIDATES))
-
-
-def _newest(listing: Mapping[str, LogObject]) -> int:
-    return max((item.name.seq for item in listing.values()), default=0)
 
 
 def _apart(later: Iterable[Candidate], ms: int) -> tuple[Candidate, ...]:
@@ -162,7 +159,7 @@ def behind(log: LogRead) -> frozenset[str]:
     lines = {line for content in log.contents.values() for line in content.other}
     if log.checkpoint is not None:
         lines.update(line.encode() for line in log.checkpoint.head.other)
-    fence, unfolded = fence_of(lines, _newest(log.listing)), standing(log)
+    fence, unfolded = fence_of(lines, newest_seq(log.listing)), standing(log)
     found = _came_back(log, unfolded)
     for key in unfolded:
         first = first_sequence(log.contents[key].markers)

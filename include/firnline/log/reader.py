@@ -93,6 +93,11 @@ def list_log(store: Store, paths: TablePaths) -> tuple[dict[str, LogObject], tup
     return found, tuple(ignored)
 
 
+def newest_seq(listing: Mapping[str, LogObject]) -> int:
+    """Return the number of the newest transaction with a log file; 0 without one."""
+    return max((item.name.seq for item in listing.values()), default=0)
+
+
 def time_after(names: Iterable[LogName], now_ms: int, least: int = 0) -> int:
     """Return the time of a transaction that has to come after all of these log files.
 

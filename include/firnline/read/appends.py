@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 
 from firnline.errors import ObjectNotFoundError, StreamBehindError, UsageError
 from firnline.log import codec, txn_file
-from firnline.log.reader import LogRead, list_log, refuse_other_size
+from firnline.log.reader import list_log, refuse_other_size
 from firnline.log.records import LogContent, TxnMark
 from firnline.log.schema_lines import folded_by_ours
 from firnline.read import offsets as plan
@@ -69,7 +69,7 @@ class AppendLog:
         if foreign:
             # What only they have folded, the next transaction folds again.
             snapshot = read_snapshot(self.table.store, paths, checkpoint_above=sys.maxsize)
-            folded = folded_by_ours(LogRead(snapshot.listing, snapshot.contents))
+            folded = folded_by_ours(snapshot.log)
         appends, foreign = keys_of(snapshot, "append"), keys_of(snapshot, "foreign-merge")
         made = (item.name for item in snapshot.listing.values() if item.name.kind != "append")
         t = max((name.t for name in made), default=0)

@@ -33,7 +33,7 @@ from firnline.log import dated, fence, foreign_merges, taken_back
 from firnline.log.fence import NO_FENCE, Fence
 from firnline.log.foreign_merges import Doubled
 from firnline.log.parts_view import PartsView, orders
-from firnline.log.reader import LogObject, LogRead, read_log
+from firnline.log.reader import LogObject, LogRead, newest_seq, read_log
 from firnline.log.records import Delete, LogContent, Marker
 from firnline.log.schema_changes import (
     AS_IT_IS,
@@ -271,6 +271,11 @@ class Snapshot(StateColumns):
             end = path.rfind("/")
             grouped.setdefault(path[start:end] if end > start else "", []).append(marker)
         return dict(sorted(grouped.items()))
+
+    @property
+    def log(self) -> LogRead:
+        """The log files of this state, without the checkpoint."""
+        return LogRead(self.listing, self.contents)
 
     @cached_property
     def skipped(self) -> frozenset[str]:
@@ -530,7 +535,7 @@ def _united(paths: TablePaths, log: LogRead, *, tolerant: bool) -> Snapshot:
     every = contents if base is None else [base.content(), *contents]
     deletes = {d.id: d for content in every for d in content.deletes}
     other = frozenset(line for content in every for line in content.other)
-    seq = max((item.name.seq for item in log.listing.values()), default=0)
+    seq = newest_seq(log.listing)
     times = times_of(log.listing, deletes.values())
     ahead = dated.known(log.listing, other)
     rows, changes = split(deletes.values())

@@ -12,7 +12,6 @@ from dataclasses import dataclass
 
 from firnline.commit.fold import delete_is_over
 from firnline.log import dated
-from firnline.log.reader import LogRead
 from firnline.log.records import LogContent, Marker
 from firnline.log.superseded import without_superseded
 from firnline.state.snapshot import Snapshot, union_parts
@@ -50,7 +49,7 @@ def _newest_and_standing(snapshot: Snapshot) -> frozenset[int]:
     this one again, with parts alive that are dead by then. Without one of the others the log would
     be taken for lost (``state.health``). The next transaction folds them, and they may go.
     """
-    mark = LogRead(snapshot.listing, snapshot.contents).mark
+    mark = snapshot.log.mark
     return frozenset() if mark is None else frozenset((mark.seq, *(mark.standing or ())))
 
 

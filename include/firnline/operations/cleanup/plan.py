@@ -14,7 +14,6 @@ from typing import Any
 
 from firnline.errors import InvariantError
 from firnline.log import dated
-from firnline.log.reader import LogRead
 from firnline.log.schema_lines import folded_by_ours
 from firnline.mirror.retention import Readers
 from firnline.operations.cleanup.logs import deletable
@@ -312,7 +311,7 @@ def stating_old_types(snapshot: Snapshot) -> frozenset[str]:
     more, it lists again, and finds who carries it.
     """
     table = {fold_name(name): (name, normalise(kind)) for name, kind in snapshot.schema.items()}
-    folded = folded_by_ours(LogRead(snapshot.listing, snapshot.contents))
+    folded = folded_by_ours(snapshot.log)
     return frozenset(
         key
         for key in folded & snapshot.contents.keys()

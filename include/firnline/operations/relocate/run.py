@@ -21,7 +21,7 @@ from firnline.errors import (
     UsageError,
 )
 from firnline.log import relocation
-from firnline.log.reader import LogObject, list_log
+from firnline.log.reader import LogObject, list_log, newest_seq
 from firnline.operations.in_time import InTime, looked
 from firnline.operations.options import RelocateOptions
 from firnline.operations.relocate.plan import (
@@ -163,7 +163,7 @@ def read_names(table: Table, options: RelocateOptions, time: InTime) -> Names:
     seen = Seen(paths, _prefix(options.old))
     _read(table, list(logs), seen, relocation.named_by_log)
     refuse_without(seen.newest, txns.values(), paths, "copy the whole table")
-    published = max((item.name.seq for item in logs.values()), default=0)
+    published = newest_seq(logs)
     newest = [txns[seq] for seq in (max(txns, default=0),) if seq > published]
     _read(table, newest, seen, relocation.named_by_txn)
     older = [key for key in txns.values() if key not in newest]

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from typing import Any
 
 from firnline.errors import PartSchemaError, UsageError
-from firnline.log.reader import LogRead
 from firnline.log.records import Marker
 from firnline.operations.options import ColumnFix
 from firnline.paths import TablePaths
@@ -251,7 +250,7 @@ class Statement:
 
 def lines(snapshot: Snapshot) -> list[tuple[str, Mapping[str, str]]]:
     """Return (log file, its schema line in present names), of the log files whose line counts."""
-    log = LogRead(snapshot.listing, snapshot.contents)
+    log = snapshot.log
     return [(key, snapshot.line(key)) for key in standing(log)]
 
 
