@@ -25,7 +25,7 @@ from firnline.store.access import StoreAccess
 from firnline.table import Table
 from tests.support.conflicts import append_numbers, foreign_append, values
 from tests.support.log_tables import v1_state
-from tests.support.places import FolderPlace, MemoryPlace, Place, Saved, keys_in
+from tests.support.places import FolderPlace, MemoryPlace, Place, Saved, keys_in, next_second
 from tests.support.scenarios import DAY, PARTITIONED, Call, advance, tidy
 from tests.support.sweeping import (
     each_interrupt,
@@ -135,9 +135,11 @@ def _one(call: Call, fix: Fix, fault: Fault, parts: set[str]) -> None:
     idle = FaultyStore(table.store)
     fix(through(call, idle))
     assert not [made for made in idle.calls if made.startswith(("put", "delete"))]
-    advance(table, 4 * DAY)
-    tidy(call)
-    assert check(table, fix, parts)
+    for _ in range(2):  # of an idle table the first sweep only marks what the second deletes
+        advance(table, 4 * DAY)
+        next_second(table)
+        tidy(call)
+        assert check(table, fix, parts)
     assert keys_in(table, "_data") == read_snapshot(table.store, table.paths).live.keys()
     assert run_verify(table, VerifyOptions(deep=True)).healthy
     assert list(call.scratch.iterdir()) == [], "scratch is cleaned"
