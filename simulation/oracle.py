@@ -231,7 +231,8 @@ class Oracle:
                     self.ledger.add(k, (marker.q or 0, p, u), self.world.step, marker.t)
                     self.stats["rows of failed appends found"] += 1
                     if self.keyed is not None:
-                        self.keyed.there.setdefault(k, self.world.now)
+                        # Its age is that of the object, whoever has seen it since when.
+                        self.keyed.there.setdefault(k, self.world.objects[path].at)
         if self.keyed is not None:
             self.keyed.adopt(snapshot)
 

@@ -5,14 +5,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from firnline.errors import ObjectNotFoundError, SnapshotUnstableError
 from firnline.log import txn_file
 from firnline.log.txn_file import TxnHeader
-from firnline.properties import record as birth
 from firnline.properties.in_force import current, disagree, put_within
 from firnline.properties.record import Properties
+from firnline.state.birth import read_birth
 from firnline.state.health import Watch, refuse_objects
 from firnline.state.history import heads
 from firnline.state.snapshot import Snapshot, read_snapshot
@@ -40,14 +40,16 @@ class Base:
     """True if a table without transactions has a birth record."""
     began_seq: int = 0
     """Newest transaction of the operation's first snapshot; rebasing keeps it."""
+    last: int = 0
+    """The last number in use before a downgrade, if the log shows none; 0 otherwise."""
     listed_ms: int = 0
     """Wall clock from before the log was listed, unix ms: ``began_ms`` may stand while a machine is
     paused, and does not tell how old this state is."""
 
     @property
     def seq(self) -> int:
-        """Sequence number of the newest transaction of the snapshot."""
-        return self.snapshot.seq
+        """Number that the next transaction follows: that of the newest one."""
+        return self.snapshot.seq or self.last
 
 
 def take_base(
@@ -97,9 +99,10 @@ def take_base(
             snapshot.refuse_doubled()
         if snapshot.conflict is not None and not tolerant:
             raise snapshot.conflict
-        known = stated(table, snapshot, born=watch.born)
-        began, seq = (started, snapshot.seq) if since is None else (since.began_ms, since.began_seq)
-        return Base(snapshot, began, table.under(known), known, watch.born, seq, now)
+        base = _base(table, snapshot, watch, started, now)
+        if since is None:
+            return base
+        return replace(base, began_ms=since.began_ms, began_seq=since.began_seq)
     raise SnapshotUnstableError(
         f"transactions under {table.paths.txn_dir} were committed during each of {ATTEMPTS} "
         "attempts to read the table",
@@ -129,8 +132,13 @@ def read_base(table: Table, *, everything: bool = False) -> Base:
     snapshot.refuse_doubled()
     if snapshot.conflict is not None:
         raise snapshot.conflict
-    known = stated(table, snapshot, born=watch.born)
-    return Base(snapshot, began, table.under(known), known, watch.born, snapshot.seq, now)
+    return _base(table, snapshot, watch, began, now)
+
+
+def _base(table: Table, snapshot: Snapshot, watch: Watch, began: int, now: int) -> Base:
+    known, last = _stated(table, snapshot, born=watch.born)
+    own, seq = table.under(known), snapshot.seq or last
+    return Base(snapshot, began, own, known, watch.born, seq, last, now)
 
 
 def stated(table: Table, snapshot: Snapshot, *, born: bool) -> Properties | None:
@@ -147,11 +155,20 @@ def stated(table: Table, snapshot: Snapshot, *, born: bool) -> Properties | None
 
     Raises LogCorruptError.
     """
-    records = snapshot.properties
+    return _stated(table, snapshot, born=born)[0]
+
+
+def _stated(table: Table, snapshot: Snapshot, *, born: bool) -> tuple[Properties | None, int]:
+    """Return the properties, and the last number that the birth record states if it was read."""
+    records, last = snapshot.properties, 0
     if records and not disagree(records):
-        return current(records)
-    found = of_history(table, snapshot.seq) if snapshot.seq or born else None
-    return current(records) if found is None else found
+        return current(records), last
+    found = None
+    if snapshot.seq:
+        found = of_history(table, snapshot.seq)
+    elif born and (birth := read_birth(table.store, table.paths)) is not None:
+        found, last = birth.properties, birth.last
+    return current(records) if found is None else found, last
 
 
 def of_history(table: Table, seq: int) -> Properties | None:
@@ -159,14 +176,15 @@ def of_history(table: Table, seq: int) -> Properties | None:
 
     Requests: 1 ranged GET. None if nothing states any. Raises LogCorruptError.
     """
+    if not seq:
+        birth = read_birth(table.store, table.paths)
+        return None if birth is None else birth.properties
     key = table.paths.txn(seq)
     try:
         head = table.store.get_range(key, 0, HEADER_BYTES)
     except ObjectNotFoundError:
         # A downgrade leaves only a birth record of the history.
-        return of_history(table, 0) if seq else None
-    if not seq:
-        return birth.decode(key, head).properties
+        return of_history(table, 0)
     header = txn_file.decode_header(key, head, table.paths)
     return None if header is None else header.properties
 

@@ -7,7 +7,7 @@ transactions are never deleted, so what came after it shows this (docs/format.md
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 
 from firnline.commit.base import HEADER_BYTES
 from firnline.errors import (
@@ -19,21 +19,25 @@ from firnline.errors import (
 from firnline.log import chain, txn_file
 from firnline.log.reader import list_log, newest_seq
 from firnline.log.txn_file import TxnHeader
+from firnline.state.birth import last_number
 from firnline.store.base import ObjectMeta
+from firnline.store.present import head_or_none
 from firnline.table import Table
 
 
-def has_happened(table: Table, header: TxnHeader, data: bytes) -> bool:
+def has_happened(table: Table, header: TxnHeader, data: bytes, logs: Collection[str] = ()) -> bool:
     """Return True if a transaction, whose object this process has created, has taken effect.
 
     Requests: 1 LIST. If another transaction came after it 1 ranged GET more; without an object of
     the transaction before it (for the first of a table, and after a clone, rebuild or downgrade) 1
-    LIST of ``_log/`` more.
+    LIST of ``_log/`` more. If none of ``logs`` is left there 1 GET of the birth record, and 1 HEAD
+    of both if that states that the number was used up.
 
     Args:
         table: the table.
         header: of the transaction.
         data: its object.
+        logs: log files of its base. A downgrade deletes them when it deletes the history.
 
     Raises:
         CommitUnknownError: this process slept until the evidence was deleted.
@@ -50,7 +54,7 @@ def has_happened(table: Table, header: TxnHeader, data: bytes) -> bool:
             return before == chain.header_digest(paths.txn(header.seq), data.partition(b"\n")[0])
     elif later <= header.seq and header.seq - 1 in numbers:
         return True
-    return _is_the_logs(table, header, later)
+    return _is_the_logs(table, header, later, logs)
 
 
 def not_happened(table: Table, header: TxnHeader) -> CommitExpiredError:
@@ -89,7 +93,7 @@ def _before(table: Table, later: int) -> str:
     return "" if header is None else header.before
 
 
-def _is_the_logs(table: Table, header: TxnHeader, later: int) -> bool:
+def _is_the_logs(table: Table, header: TxnHeader, later: int, logs: Collection[str]) -> bool:
     """Return True if the log has this transaction, or none with its number or a later one.
 
     A later one was committed on this one, or on another with its number: once the log file of that
@@ -99,6 +103,8 @@ def _is_the_logs(table: Table, header: TxnHeader, later: int) -> bool:
     newest = newest_seq(listing)
     if header.log in listing or newest == header.seq:
         return header.log in listing
+    if listing.keys().isdisjoint(logs) and _was_used(table, header.seq):
+        return False
     if max(newest, later) <= header.seq:
         return True
     raise CommitUnknownError(
@@ -107,3 +113,15 @@ def _is_the_logs(table: Table, header: TxnHeader, later: int) -> bool:
         next_step="see in the rows, or with `firnline history`, what became of it; nothing was "
         "deleted",
     )
+
+
+def _was_used(table: Table, seq: int) -> bool:
+    """Return True if a transaction was created after a downgrade had found its number in use.
+
+    By the store's times of both: the downgrade writes the birth record before it deletes the
+    history, and a transaction that it has deleted had happened.
+    """
+    if seq > last_number(table.store, table.paths):
+        return False
+    own, born = (head_or_none(table.store, table.paths.txn(number)) for number in (seq, 0))
+    return own is not None and born is not None and own.modified_ms >= born.modified_ms

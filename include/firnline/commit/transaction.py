@@ -9,7 +9,7 @@ Spark driver running beside the retry, and then this put makes one of them lose.
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import msgspec
@@ -116,7 +116,8 @@ def commit(
         data = txn_file.encode(draft.header, draft.log_file)
         with table.interrupts.commit():
             read_at = _refuse_when_late(table, base.began_ms, change.op)
-            mine = _create_transaction(table, base.began_ms, draft.header, data, attempt)
+            logs = base.snapshot.listing.keys()
+            mine = _create_transaction(table, base.began_ms, draft.header, data, attempt, logs)
             committed = _committed(table, base, draft, read_at) if mine else None
         if committed is not None:
             return _checkpointed(table, committed, change)
@@ -163,9 +164,16 @@ def commit_whole(table: Table, header: TxnHeader, log_file: bytes, began_ms: int
 
 
 def _create_transaction(
-    table: Table, began_ms: int, header: TxnHeader, data: bytes, attempt: Attempt
+    table: Table,
+    began_ms: int,
+    header: TxnHeader,
+    data: bytes,
+    attempt: Attempt,
+    logs: Collection[str] = (),
 ) -> bool:
     """Return True if the transaction has taken effect, False if a rival has the number.
+
+    ``logs``: see ``has_happened``.
 
     Raises CommitExpiredError: it was created too late, and counts for nobody.
     """
@@ -178,7 +186,7 @@ def _create_transaction(
             may_put=lambda: _age_ms(table, began_ms) <= ttl,
             attempt=attempt,
         )
-        happened = rival is not None or has_happened(table, header, data)
+        happened = rival is not None or has_happened(table, header, data, logs)
     except CommitUnknownError:
         raise
     except Exception as error:
@@ -340,7 +348,7 @@ def _refuse_late_append(table: Table, base: Base, change: Change) -> None:
 
 def _draft(table: Table, base: Base, change: Change, run: RunIdentity, txn: str) -> _Draft:
     snapshot, now = base.snapshot, table.clock.now_ms()
-    seq, t = snapshot.seq + 1, time_after((i.name for i in snapshot.listing.values()), now)
+    seq, t = base.seq + 1, time_after((i.name for i in snapshot.listing.values()), now)
     own = _own_markers(snapshot, change, seq, t)
     purged = snapshot.purged if change.purge is None else change.purge(snapshot)
     properties = change.properties or base.properties or from_settings(table.settings)

@@ -8,6 +8,7 @@ lost (docs/format.md, "Relocation").
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -100,7 +101,9 @@ def named_by_log(key: str, data: bytes) -> Named:
 def named_by_txn(key: str, data: bytes) -> Named:
     """Return the keys that a file under ``_txn/`` of any table names. Raises LogCorruptError."""
     if _is_birth(key):
-        return Named(LogContent(t=0, schema={}), (birth.decode(key, data).log,))
+        log = birth.decode(key, data).log
+        # Downgrades of older versions name a transaction.
+        return Named(LogContent(t=0, schema={}), (re.sub(r"\b_txn/(?=[^/]+$)", "_log/", log),))
     header, log_file = _txn_pieces(key, data)
     inner = named_by_log(key, log_file)
     return Named(inner.content, (_TEXT.decode(header["log"]), *inner.logs))
@@ -184,7 +187,10 @@ def move_txn(key: str, data: bytes, old: TablePaths, new: TablePaths) -> bytes:
     """Return the bytes of a file under ``_txn/`` for another place; see ``move_log``."""
     if _is_birth(key):
         fields = _OBJECT.decode(data)
-        place = _moved(birth.decode(key, data).log, old.log_dir, new.log_dir)
+        log = birth.decode(key, data).log
+        # Downgrades of older versions name a transaction.
+        folder = "txn_dir" if log.startswith(old.txn_dir) else "log_dir"
+        place = _moved(log, getattr(old, folder), getattr(new, folder))
         return _encode({**fields, "log": msgspec.Raw(_encode(place))}) + b"\n"
     header, log_file = _txn_pieces(key, data)
     log = _moved(_TEXT.decode(header["log"]), old.log_dir, new.log_dir)

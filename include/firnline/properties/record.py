@@ -7,7 +7,7 @@ may run.
 The birth record, ``_txn/`` number 0, is written once the first append of a new table is visible. It
 states the table's properties when concurrent first appends disagree, and that the table had a log:
 a table with a birth record and without log files has lost them. It is not a transaction, and is
-never deleted; a downgrade overwrites it if the table has other properties by then.
+never deleted; a downgrade overwrites it with the properties of then and the last number in use.
 """
 
 from __future__ import annotations
@@ -131,10 +131,17 @@ class Birth(msgspec.Struct, frozen=True, kw_only=True):
 
     v: int = VERSION
     log: str
-    """Key of the log file of the first append."""
+    """Key of the log file of the first append, or of the downgrade."""
     t: int
     """Time of that log file, unix milliseconds."""
     properties: Properties
+    seq: int | msgspec.UnsetType = msgspec.UNSET
+    """Number of the last transaction before the history was deleted; left out of a new table."""
+
+    @property
+    def last(self) -> int:
+        """Number after which those of transactions continue; 0 for a new table."""
+        return 0 if self.seq is msgspec.UNSET else self.seq
 
 
 _DECODE_BIRTH = msgspec.json.Decoder(Birth).decode

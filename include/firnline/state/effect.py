@@ -41,6 +41,7 @@ def ineffective(log: LogSurvey, txns: TxnSurvey, paths: TablePaths) -> dict[int,
     listed = {(item.name.seq, item.name.txn) for item in log.listing.values()}
     standing = _standing(log, txns)
     first = _first_of_run({*txns.numbers, *(seq for seq, _ in listed if seq)})
+    used = _used_before(txns, max((seq for seq, _ in listed), default=0))
     found: dict[int, Ineffective] = {}
     for seq, header in txns.headers.items():
         others = named[seq] - {header.txn}
@@ -48,7 +49,9 @@ def ineffective(log: LogSurvey, txns: TxnSurvey, paths: TablePaths) -> dict[int,
         known = header.txn in named[seq] and not (others and (seq, header.txn) in listed)
         after = txns.links.get(seq + 1)
         other = after is not None and after.before not in ("", txns.links[seq].digest)
-        if not known and (others or other):
+        if seq <= used:
+            found[seq] = _of_before(seq, txns)
+        elif not known and (others or other):
             said = f"{min(others)}" if others else f"the one that transaction {seq + 1} names"
             found[seq] = Ineffective(
                 f"never took effect: transaction {seq} of this table is another one, {said}",
@@ -57,6 +60,25 @@ def ineffective(log: LogSurvey, txns: TxnSurvey, paths: TablePaths) -> dict[int,
         elif standing is not None and seq < first and seq not in standing:
             found[seq] = _below_gap(seq, txns)
     return found
+
+
+def _used_before(txns: TxnSurvey, logged: int) -> int:
+    """Return the last number that was used up before a downgrade, once it has deleted the history.
+
+    Until then the newest one is its own, and each that is left holds what it always did.
+    """
+    return 0 if logged == txns.last in txns.numbers else txns.last
+
+
+def _of_before(seq: int, txns: TxnSurvey) -> Ineffective:
+    txn = txns.headers[seq].txn
+    if txns.modified[seq] >= txns.born_ms:
+        return Ineffective(
+            f"never took effect: it was created after a downgrade, which ended the history with "
+            f"transaction {txns.last}",
+            txn=txn,
+        )
+    return Ineffective("is left over from before a downgrade", left_over=True, txn=txn)
 
 
 def never_effective(found: Mapping[int, Ineffective]) -> dict[int, Ineffective]:

@@ -10,6 +10,9 @@ here (docs/format.md, "The state of a log"; the order of the requests is the arg
   because nobody has; and as long as it is not published itself, those that it has folded too.
 * An append states the newest transaction of when it began, which was there before it.
 * A table with a transaction, a birth record (``_txn/`` number 0) or old objects has a log.
+* A log without transactions, of a table that was downgraded, continues after the number that the
+  birth record states: those up to it are used up, and a transaction under one of them, by a process
+  that slept, has not happened.
 
 One loss cannot be detected: the log file of an append that no transaction has folded is named by
 nothing but itself.
@@ -37,6 +40,7 @@ from firnline.log.records import LogContent, Marker
 from firnline.log.txn_file import TxnHeader
 from firnline.log.union import union_parts
 from firnline.paths import TablePaths
+from firnline.state.birth import last_number
 from firnline.state.survey import LogSurvey, TxnSurvey, survey_transactions
 from firnline.store.base import ObjectMeta, Store
 from firnline.store.client import ObjectClient
@@ -150,7 +154,7 @@ def judge(store: Store, paths: TablePaths, log: Log, txns: Transactions) -> Heal
 
     Requests: 1 GET if the newest transaction is the one after the log's newest; and if that is a
     first transaction that names no earlier log, 1 LIST of ``_data/`` up to an object that it does
-    not name.
+    not name. 1 GET of the birth record if the log shows no transaction, and anything else does.
     """
     missing = frozenset(log.standing) - log.sequences
     if missing:
@@ -160,16 +164,19 @@ def judge(store: Store, paths: TablePaths, log: Log, txns: Transactions) -> Heal
             f"{min(missing)} is gone",
             missing=missing,
         )
-    if log.began_after > max(log.seq, txns.newest):
+    named = max(txns.newest, log.began_after)
+    used = last_number(store, paths) if txns.born and named and not log.seq else 0
+    before, newest = max(log.seq, used), txns.newest if txns.newest > used else 0
+    if log.began_after > max(before, newest):
         return Health(
             "lost",
             f"an append began after transaction {log.began_after}, and nothing there or under "
             "_txn/ is as new",
         )
-    if txns.newest > log.seq + 1:
-        newest = txns.newest - 1
-        return Health("lost", f"transaction {newest} was published, and nothing there is as new")
-    if txns.newest == log.seq + 1:
+    if newest > before + 1:
+        found = f"transaction {newest - 1} was published, and nothing there is as new"
+        return Health("lost", found)
+    if newest == before + 1:
         return _newest(store, paths, log, txns)
     if not log.listing:
         found = "the table was written to, and no log file is left"

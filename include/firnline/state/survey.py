@@ -65,6 +65,10 @@ class TxnSurvey:
     """Property records of the transactions and of the birth record, each with its own time."""
     modified: dict[int, int] = field(default_factory=dict)
     """Last-modified time of the object in unix ms, by transaction number."""
+    born_ms: int = 0
+    """Last-modified time of the birth record, unix ms."""
+    last: int = 0
+    """The last number in use before a downgrade, as the birth record states it; 0: none."""
     links: dict[int, Link] = field(default_factory=dict)
     """Place of each transaction in the chain of digests, by number."""
     standing: dict[int, tuple[int, ...] | None] = field(default_factory=dict)
@@ -154,6 +158,8 @@ def survey_transactions(
         if number:
             found.numbers.append(number)
             found.modified[number] = meta.modified_ms
+        else:
+            found.born_ms = meta.modified_ms
     for key, data in store.get_many(sizes):
         if data is None:
             found.numbers.remove(paths.parse_txn(key))  # removed by retention since the listing
@@ -169,6 +175,7 @@ def _take(found: TxnSurvey, key: str, data: bytes, paths: TablePaths, upto: int 
     if not paths.parse_txn(key):
         record = birth.decode(key, data)
         found.properties.append(PropertiesRecord(0, record.t, record.properties))
+        found.last = record.last
         return
     header, log_file = txn_file.decode(key, data, paths)
     content = codec.decode(header.log, log_file, paths)

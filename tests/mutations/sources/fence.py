@@ -29,7 +29,7 @@ FENCE = (
     Mutation(
         name="nobody looks whether a commit has happened",
         file=_TRANSACTION,
-        old="        happened = rival is not None or has_happened(table, header, data)\n",
+        old="        happened = rival is not None or has_happened(table, header, data, logs)\n",
         new="        happened = True\n",
         breaks="A delete that slept until its number was used and deleted is reported as done.",
         caught_by=_SLEEPERS,

@@ -98,6 +98,25 @@ PROPERTIES = (
         unit=True,
     ),
     Mutation(
+        name="numbers begin again after a downgrade",
+        file="include/firnline/operations/downgrade/run.py",
+        old="properties=properties, seq=last)",
+        new="properties=properties)",
+        breaks="A process that slept through it takes a number that was used: rows are there "
+        "twice.",
+        caught_by=("tests/unit/operations/downgrade/test_sleepers.py",),
+        unit=True,
+    ),
+    Mutation(
+        name="what was committed before a downgrade has not happened",
+        file="include/firnline/commit/happened.py",
+        old="    return own is not None and born is not None and",
+        new="    return True or",
+        breaks="A transaction that took effect, and whose run slept, is reported as not committed.",
+        caught_by=("tests/unit/operations/downgrade/test_sleepers.py",),
+        unit=True,
+    ),
+    Mutation(
         name="a downgrade that slept deletes all the same",
         file="include/firnline/operations/downgrade/run.py",
         old='            time.refuse("before it could delete what is left over")\n',

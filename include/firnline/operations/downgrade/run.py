@@ -14,7 +14,6 @@ from firnline.commit.base import Base, digest_of, take_base
 from firnline.commit.transaction import commit_whole
 from firnline.errors import (
     CommitConflictError,
-    ObjectNotFoundError,
     RunFailedError,
     StoreError,
 )
@@ -30,6 +29,8 @@ from firnline.operations.rewriting import commit_or_discard, is_nothing, run_gro
 from firnline.operations.runner import Failure, Report, Runner
 from firnline.properties import record as birth
 from firnline.properties.record import Properties
+from firnline.state.birth import read_birth
+from firnline.state.health import Transactions
 from firnline.store.create import overwrite
 from firnline.table import Table
 from firnline.units import counted
@@ -71,7 +72,7 @@ def run_downgrade(
 
     Requests: those of ``take_base`` with all log files, per part with deletes pending one GET, at
     most one upload and two PUTs, and for the log file those of ``commit_whole``. Left-overs: DELETE
-    per 1,000, one GET of the birth record, and one PUT of it if it states other properties.
+    per 1,000, one GET of the birth record, and one PUT of it unless it states all that already.
 
     Args:
         table: the table.
@@ -165,7 +166,7 @@ class _Run:
     def fold(self, base: Base) -> Base:
         """Fold everything into one log file; return the next base."""
         table, snapshot = self.table, base.snapshot
-        seq, txn = snapshot.seq + 1, table.ids.uuid7(table.clock.now_ms())
+        seq, txn = base.seq + 1, table.ids.uuid7(table.clock.now_ms())
         names = (item.name for item in snapshot.listing.values())
         t = time_after(names, table.clock.now_ms())
         content, log_file = v1_log(snapshot, t)
@@ -174,7 +175,7 @@ class _Run:
             seq=seq,
             txn=txn,
             op=OP,
-            base=snapshot.seq,
+            base=base.seq,
             t=t,
             log=table.paths.txn_log(t, seq, txn),
             run=self.runner.identity,
@@ -201,28 +202,31 @@ class _Run:
         table = self.table
         paths = table.paths
         time = InTime.since(base.table, base.began_ms)
-        history = [meta.key for meta in table.store.list(paths.txn_dir, paths.birth)]
+        metas = list(table.store.list(paths.txn_dir, paths.birth))
+        history = [meta.key for meta in metas]
         if base.properties is not None and history:
-            self._remember(base.properties, max(history), time)
+            last = max(base.seq, Transactions.of(paths, metas).newest)
+            log = max(base.snapshot.listing.values(), key=lambda item: item.name.seq).name.key
+            self._remember(base.properties, log, last, time)
         for keys in (plan.dead, history, plan.left_overs):
             time.refuse("before it could delete what is left over")
             self._delete(keys)
             self.deleted += len(keys)
 
-    def _remember(self, properties: Properties, newest: str, time: InTime) -> None:
-        """Keep the properties, which a log of version 1 cannot hold, in case firnline comes back.
+    def _remember(self, properties: Properties, log: str, last: int, time: InTime) -> None:
+        """Keep what a log of version 1 cannot hold, in case firnline comes back.
 
+        The properties, and the last number in use: clients of version 1 may fold away the log file
+        that shows it, and a process that slept may hold a transaction with one of those numbers.
         The birth record alone stays of the history. It is replaced while the newest transaction,
         which says them too, is there; and overwritten, since a DELETE of its key that the store
         carries out late would take the new one away.
         """
         table, key = self.table, self.table.paths.birth
-        try:
-            if birth.decode(key, table.store.get(key)).properties == properties:
-                return
-        except ObjectNotFoundError:
-            pass  # a table of before there were birth records
-        record = birth.Birth(log=newest, t=table.clock.now_ms(), properties=properties)
+        known = read_birth(table.store, table.paths)
+        if known is not None and (known.properties, known.last) == (properties, last):
+            return
+        record = birth.Birth(log=log, t=table.clock.now_ms(), properties=properties, seq=last)
         time.refuse(f"before it could write {key}")
         overwrite(table.store, key, birth.encode(record))
         time.refuse(f"before it wrote {key}, which may state properties of long ago now")

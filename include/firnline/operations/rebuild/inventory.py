@@ -94,8 +94,10 @@ def _listed(table: Table, options: RebuildOptions, time: InTime) -> _Left:
     doubled = merges.doubled(_history(log, txns, table.clock.now_ms()).parts)
     if log.listing and not options.force and not doubled:
         refuse_whole(table, log, txns, ineffective)
+    # For clients of version 1 every log file counts, as long as it is there.
+    alive = _listed_alive(log)
     log = counting(log, txns, ineffective)
-    history = _history(log, txns, table.clock.now_ms())
+    history = replace(_history(log, txns, table.clock.now_ms()), listed_alive=alive)
     objects = {meta.key: meta for meta in table.store.list(table.paths.data_dir)}
     _refuse_nothing(table, objects, history)
     elsewhere = read_elsewhere(table, since_ms=min(txns.modified.values(), default=0))
@@ -334,7 +336,11 @@ def _history(log: LogSurvey, txns: TxnSurvey, now_ms: int) -> History:
         first_t=txns.headers[first].t if first is not None else 0,
         purged=max([txns.purged, *marks]),
         now_ms=now_ms,
-        listed_alive=frozenset(
-            m.p for content in log.contents.values() for m in content.markers if m.tmb is None
-        ),
+        last=txns.last,
+    )
+
+
+def _listed_alive(log: LogSurvey) -> frozenset[str]:
+    return frozenset(
+        m.p for content in log.contents.values() for m in content.markers if m.tmb is None
     )

@@ -74,6 +74,8 @@ class History:
     """Wall clock, unix ms."""
     named: int = 0
     """Newest transaction that any object of the table names."""
+    last: int = 0
+    """The last number in use before a downgrade; 0 without one."""
     lost: str = ""
     """Evidence that transactions are lost (``gone.lost_history``); empty if none is."""
     deletes: frozenset[str] = frozenset()

@@ -157,7 +157,7 @@ def _write(
 ) -> int:
     history, plan, listing = inventory.history, inventory.plan, inventory.log.listing
     logs = [item.name for item in listing.values()]
-    base = max([history.newest, history.named, *(n.seq for n in logs)])
+    base = max([history.newest, history.named, history.last, *(n.seq for n in logs)])
     t = time_after(logs, table.clock.now_ms(), history.newest_t + 1)
     seq, txn = base + 1, table.ids.uuid7(table.clock.now_ms())
     lost = [_lost(history.parts[path], t) for path in (*plan.missing, *plan.buried)]

@@ -32,7 +32,8 @@ def check_chain(found: Findings, txns: TxnSurvey, log: LogSurvey, paths: TablePa
                 "has the digest of", _ASK,
             )  # fmt: skip
         earlier = txns.links.get(seq - 1)
-        if earlier is not None and link.content and link.before != earlier.digest:
+        begins = not link.before and seq - 1 <= txns.last
+        if earlier is not None and link.content and link.before != earlier.digest and not begins:
             found.add(
                 "error", "txn-chain", key, "was committed after another transaction "
                 f"{seq - 1} than the one that is there", _ASK,
@@ -46,7 +47,7 @@ def _check_oldest(found: Findings, txns: TxnSurvey, paths: TablePaths) -> None:
     oldest = min(txns.links, default=0)
     link = txns.links.get(oldest)
     # What a rebuild follows may have been lost, which is why there was a rebuild.
-    if link is None or not link.before or oldest in rebuilt(txns):
+    if link is None or not link.before or oldest in rebuilt(txns) or oldest <= txns.last:
         return
     if oldest - 1 > txns.newest - TXN_KEPT and oldest - 1 not in txns.numbers:
         found.add(

@@ -144,8 +144,9 @@ def check_effect(
 
 
 def rebuilt(txns: TxnSurvey) -> frozenset[int]:
-    """Return transactions that restarted the history: a gap right before them is normal."""
-    return frozenset(seq for seq, header in txns.headers.items() if header.op == "rebuild")
+    """Return numbers at which the history begins anew: a gap right before them is normal."""
+    after = frozenset({txns.last + 1} if txns.last else ())
+    return after.union(seq for seq, header in txns.headers.items() if header.op == "rebuild")
 
 
 def _history_of(snapshot: Snapshot) -> int:

@@ -458,7 +458,7 @@ def test_requests_are_those_of_the_documentation() -> None:
     sized(world)
     report = run_clone(world.table, beside(world.table, "c"), CloneOptions(), RUN)
     assert report.requests["list"] == 3 + 8
-    assert report.requests["get"] == 2 + 2 + 1 + 1
+    assert report.requests["get"] == 2 + 2 + 1 + 1 + 1
     assert report.requests["put"] == 3 + 2 + 3
     assert report.requests["delete"] == 1 + 1
     assert report.copied == 3

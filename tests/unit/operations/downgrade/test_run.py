@@ -21,6 +21,7 @@ from firnline.operations.downgrade.run import DowngradeReport, preview, run_down
 from firnline.operations.options import DowngradeOptions, VerifyOptions
 from firnline.operations.properties.run import run_apply
 from firnline.operations.verify.run import run_verify
+from firnline.properties import record as birth
 from firnline.state.snapshot import read_snapshot
 from firnline.store.base import Deleted
 from tests.support import histories
@@ -28,7 +29,7 @@ from tests.support.declared import under
 from tests.support.histories import RUN, append, filled, ids_of, merge, state
 from tests.support.log_tables import v1_live
 from tests.support.v1_client import V1Client
-from tests.support.world import Asleep, MemoryStore, World
+from tests.support.world import Asleep, FaultyStore, MemoryStore, World
 
 DAY_MS = 86_400_000
 
@@ -256,11 +257,23 @@ def test_no_delete_that_lands_late_takes_the_birth_record_away(
     assert before.append_ttl == (3 if changed else 2) * 3_600_000
 
 
-def test_the_birth_record_is_written_only_where_it_states_other_properties(tmp_path: Path) -> None:
+def test_the_birth_record_states_the_last_number_and_is_written_once(tmp_path: Path) -> None:
     world = filled()
-    before = world.store.objects[world.table.paths.birth]
-    downgraded(world, tmp_path)
-    assert world.store.objects[world.table.paths.birth] == before
+    merge(world, tmp_path)
+    due = downgrade(world, tmp_path).waits_until
+    assert due is not None
+    world.clock.advance(due - world.clock.now)
+
+    def dies(store: FaultyStore) -> None:
+        downgrade(replace(world, table=replace(world.table, store=store)), tmp_path)
+
+    assert histories.dies_at(world, "delete", "before", dies)
+    key = world.table.paths.birth
+    stated = birth.decode(key, world.store.objects[key][0])
+    assert (stated.seq, stated.log) == (2, unfolded(world)[0])
+    before = world.store.objects[key]
+    assert downgrade(world, tmp_path).requests["put"] == 0
+    assert world.store.objects[key] == before
 
 
 def test_a_table_without_a_birth_record_gets_one(tmp_path: Path) -> None:

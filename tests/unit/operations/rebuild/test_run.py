@@ -38,12 +38,13 @@ from firnline.state.snapshot import Snapshot
 from firnline.store.base import ObjectMeta
 from tests.support import histories
 from tests.support.beside import Beside
+from tests.support.cleanups import check, clean_up
 from tests.support.histories import RUN, append, filled, ids_of, lose_log, merge, state, table_world
-from tests.support.log_tables import v1_live
+from tests.support.log_tables import do_merge, put_append, snapshot, v1_live
 from tests.support.moving import copied
 from tests.support.reading import visible_ids
 from tests.support.v1_client import V1Client
-from tests.support.world import Asleep, Crashed, MemoryStore, World
+from tests.support.world import Asleep, Crashed, MemoryStore, World, make_world
 
 
 def rebuild(world: World, **options: object) -> RebuildReport:
@@ -456,6 +457,25 @@ def test_a_part_that_is_deleted_does_not_come_back_by_a_log_file_that_is_left(
     assert v1_live(world) == live
     assert live <= world.store.objects.keys()
     assert ids_of(world) == dict.fromkeys(range(24), 1)
+
+
+def test_a_log_file_that_counts_no_more_shows_no_deleted_part_to_version_1() -> None:
+    """For such a client it counts as long as it is there."""
+    world = make_world()
+    made = do_merge(world, put_append(world) + put_append(world)).header.log
+    old = world.store.objects[made]
+    (part,) = snapshot(world).live
+    do_merge(world, [part, *put_append(world)])
+    for _ in range(4):  # until nothing says any more that it was folded
+        world.clock.advance(2 * world.settings.cleanup.grace)
+        do_merge(world, put_append(world) + put_append(world))
+        clean_up(world)
+    assert {part, made}.isdisjoint(world.store.objects)
+    live = set(snapshot(world).live)
+    world.store.objects[made] = old
+    assert made in snapshot(world).behind
+    rebuild(world, force=True)
+    check(world, live)
 
 
 @pytest.mark.parametrize("folder", ["_log", "_txn"])

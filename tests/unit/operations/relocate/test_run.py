@@ -310,6 +310,20 @@ def test_the_table_still_knows_its_properties(tmp_path: Path) -> None:
     assert copy.store.objects[copy.table.paths.birth][0] == data.replace(b'"t/_log', b'"copy/_log')
 
 
+@pytest.mark.parametrize("folder", ["_log", "_txn"])
+def test_a_table_that_was_downgraded_is_relocated(folder: str) -> None:
+    """Its birth record names a log file; that of an older version the newest transaction."""
+    world = filled(1)
+    key = world.table.paths.birth
+    known = birth.decode(key, world.store.objects[key][0])
+    named = msgspec.structs.replace(known, log=f"t/{folder}/7.jsonl", seq=7)
+    world.store.objects[key] = (birth.encode(named), world.clock.now)
+    copy = copied(world)
+    relocate(copy)
+    moved = birth.decode(key, copy.store.objects[copy.table.paths.birth][0])
+    assert (moved.log, moved.seq) == (f"copy/{folder}/7.jsonl", 7)
+
+
 def test_checkpoints_of_the_old_place_go() -> None:
     world = make_world(checkpoint={"min_parts": 1})
     for _ in range(3):

@@ -1,0 +1,166 @@
+"""A process that slept through a downgrade: its number was used, and the history is deleted."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import nullcontext
+from dataclasses import replace
+
+import pytest
+
+from firnline.commit.base import read_base, take_base
+from firnline.commit.happened import has_happened
+from firnline.commit.transaction import commit
+from firnline.errors import CommitExpiredError, CommitUnknownError
+from firnline.operations.downgrade.run import run_downgrade
+from firnline.operations.options import DowngradeOptions, RebuildOptions, VerifyOptions
+from firnline.operations.rebuild.run import run_rebuild
+from firnline.operations.verify.run import run_verify
+from firnline.state.snapshot import read_snapshot
+from tests.support.beside import Beside
+from tests.support.cleanups import RUN, check
+from tests.support.histories import filled
+from tests.support.log_tables import (
+    do_merge,
+    do_nothing,
+    merge_change,
+    put_append,
+    snapshot,
+)
+from tests.support.v1_client import V1Client
+from tests.support.world import World, make_world
+
+
+def no_engine() -> None:
+    raise AssertionError("no row is deleted")
+
+
+def downgrade(world: World) -> None:
+    """Until nothing is left over."""
+    due = run_downgrade(world.table, no_engine, DowngradeOptions(), RUN).waits_until
+    assert due is not None
+    world.clock.advance(due - world.clock.now)
+    run_downgrade(world.table, no_engine, DowngradeOptions(), RUN)
+    assert not [k for k in world.store.objects if "/_txn/" in k and k != world.table.paths.birth]
+
+
+def folded(world: World) -> None:
+    """A client of version 1 merges, and deletes the log file that shows the last number."""
+    client = V1Client(world)
+    client.append("d=9")
+    client.append("d=9")
+    client.merge("d=9")
+    client.clean_up()
+    assert snapshot(world).seq == 0
+
+
+def back(world: World) -> None:
+    folded(world)
+    do_nothing(world)
+
+
+def before(transactions: int = 3) -> tuple[World, list[str]]:
+    """A table, and two parts of it for a merge."""
+    world = make_world(partition="d=.")
+    append_birth(world)
+    for _ in range(transactions):
+        do_merge(world, put_append(world))
+    return world, put_append(world) + put_append(world)
+
+
+def warnings(world: World) -> set[tuple[str, str]]:
+    """Kinds and objects of what a check finds, but that no part holds what its marker says."""
+    found = run_verify(world.table, VerifyOptions()).findings
+    return {(f.kind, f.object) for f in found if f.severity != "note" and f.kind != "part-size"}
+
+
+def append_birth(world: World) -> None:
+    other = filled()
+    key = world.table.paths.birth
+    data = other.store.objects[key][0].replace(b'"partition_by":["day"]', b'"partition_by":[]')
+    data = data.replace(b'"partition":null', b'"partition":"d=."').replace(b'["id"]', b"[]")
+    world.store.objects[key] = (data.replace(b'["day","id"]', b"[]"), world.clock.now)
+
+
+def test_numbers_continue_after_the_last_one_although_the_log_shows_none() -> None:
+    world, _ = before()
+    downgrade(world)  # transaction 4
+    folded(world)
+    assert (read_base(world.table).seq, take_base(world.table).seq) == (4, 4)
+    committed = do_nothing(world)
+    assert (committed.header.seq, committed.header.base) == (5, 4)
+    assert snapshot(world).seq == 5
+
+
+def test_the_first_transaction_afterwards_is_seen_and_published_if_its_run_died() -> None:
+    world, _ = before()
+    downgrade(world)
+    folded(world)
+    (part,) = put_append(world)
+    committed = do_merge(world, [part, *put_append(world)])
+    log = world.store.objects.pop(committed.header.log)
+    found = read_snapshot(world.store, world.table.paths)
+    assert (found.seq, found.unpublished) == (5, committed.header.log)
+    assert part not in found.live
+    assert take_base(world.table).seq == 5
+    assert world.store.objects[committed.header.log][0] == log[0]
+
+
+def test_a_base_after_a_downgrade_costs_what_it_did() -> None:
+    world, _ = before()
+    downgrade(world)
+    folded(world)
+    counters, start = world.store.counters, world.store.counters.as_dict()
+    take_base(world.table)
+    spent = {k: v - start[k] for k, v in counters.as_dict().items()}
+    assert (spent["list"], spent["get"]) == (2, 1 + 1), "its log file, and the birth record"
+
+
+@pytest.mark.parametrize("then", [lambda _: None, folded, back], ids=["v1", "folded", "back"])
+def test_what_a_process_that_slept_commits_under_a_used_number_has_not_happened(
+    then: Callable[[World], None],
+) -> None:
+    world, keys = before()
+    base = take_base(world.table)
+    change = merge_change(world, keys, base)
+    (output,) = (m.p for m in change.adds)
+
+    def meanwhile() -> None:
+        world.clock.advance(world.settings.commit_ttl)
+        downgrade(world)
+        then(world)
+
+    store = Beside(world.store, act=meanwhile, what="put t/_txn/00000000000000000004")
+    clock = replace(world.clock)  # it stands, as that of a virtual machine
+    table = replace(world.table, store=store, clock=clock)
+    with pytest.raises(CommitExpiredError, match=r"transaction t/_txn/0*4\.jsonl has not happened"):
+        commit(table, replace(base, table=table), change, RUN)
+    dead = world.table.paths.txn(4)
+    assert dead in world.store.objects
+    live = set(snapshot(world).live)
+    assert set(keys) < live
+    assert output not in live
+    (late,) = put_append(world, q=4)
+    check(world, {*live, late})
+    assert warnings(world) == {("txn-without-effect", dead)}
+    do_nothing(world)
+    check(world, {*live, late})
+    run_rebuild(world.table, RebuildOptions(force=True), RUN)
+    check(world, {*live, late})
+    del world.store.objects[dead]  # as verify advises
+    check(world, {*live, late})
+    assert warnings(world) == set()
+
+
+@pytest.mark.parametrize(("then", "known"), [(folded, True), (back, False)], ids=["folded", "back"])
+def test_a_process_that_slept_after_its_put_is_not_told_that_nothing_happened(
+    then: Callable[[World], None], known: bool
+) -> None:
+    """The downgrade has deleted its object with the history, before the process looks for it."""
+    world, keys = before()
+    header = do_merge(world, keys).header
+    data = world.store.objects[world.table.paths.txn(header.seq)][0]
+    downgrade(world)
+    then(world)
+    with nullcontext() if known else pytest.raises(CommitUnknownError, match="slept until"):
+        assert has_happened(world.table, header, data)
