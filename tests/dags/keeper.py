@@ -105,7 +105,15 @@ tables:
     operations: [rewrite_partitions]
     mirror: [delta]
     partition_by: [day(ts)]
-  erased: {{root: 'file://{folder}/erased', operations: [erase, delete_where], {by_day}}}
+  erased:
+    root: 'file://{folder}/erased'
+    operations: [erase, delete_where]
+    {by_day}
+    spark:
+      conf:
+        spark.eventLog.enabled: 'true'
+        spark.eventLog.dir: 'file://{folder}/events'
+        spark.eventLog.compress: 'false'
   swept: {{root: 'file://{folder}/swept', operations: [orphan_sweep], {by_day}}}
 """
 TOLD = "{{notifier: told_by.Told, arguments: {{file: '{folder}/told', word: '{{{{ reason }}}}'}}}}"
@@ -268,7 +276,7 @@ def _store(folder: Path, ends: ExitStack) -> S3Server | None:
 def write_files(folder: Path, server: S3Server | None) -> None:
     """Settings, DAG files, pools and what Airflow itself is configured with."""
     tables, dags, config = folder / "tables", folder / "dags", folder / "home" / "config"
-    for each in (tables, dags, config):
+    for each in (tables, tables / "events", dags, config):
         each.mkdir(parents=True)
     settings_file = folder / "tables.yaml"
     settings_file.write_text(

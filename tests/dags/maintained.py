@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -17,6 +17,7 @@ from firnline.operations.registry import OPERATIONS
 from firnline.settings.load import load_settings
 from firnline.store.access import StoreAccess
 from firnline.table import Table, open_table
+from tests.dags.databases import all_rows
 from tools.airflow_api import ENDED, HUNG_SECONDS, NEARBY_SECONDS, wait_until
 from tools.airflow_stack import AirflowStack
 from tools.s3server import S3Server
@@ -79,6 +80,14 @@ class Run:
         return self.stack.api.call("GET", path)["note"] or ""
 
 
+def files_in(folder: Path) -> Iterator[tuple[str, bytes]]:
+    """All files that stay long enough to be read: others write meanwhile."""
+    for path in folder.rglob("*"):
+        with suppress(FileNotFoundError):
+            if path.is_file():
+                yield str(path), path.read_bytes()
+
+
 @dataclass
 class Maintained:
     """The stack and its tables."""
@@ -119,6 +128,14 @@ class Maintained:
         """Wait for a merge of a kind beyond those that were seen, and for its end."""
         assert wait_until(lambda: len(self.runs(table, kind)) > seen), f"no run is {kind}"
         return self.runs(table, kind)[seen].ended()
+
+    def kept(self) -> dict[str, bytes]:
+        """Return all that this Airflow has stored: files of its home, and rows of its database."""
+        found = dict(files_in(self.stack.home))
+        if (database := self.stack.options.database) is not None:
+            rows = enumerate(all_rows(database))
+            found |= {f"row {number} of {table}": row.encode() for number, (table, row) in rows}
+        return found
 
     @contextmanager
     def held(self, table: str) -> Iterator[None]:

@@ -17,7 +17,7 @@ from firnline.errors import UsageError
 from firnline.log.txn_file import Counts, RunIdentity
 from firnline.state.history import history
 from tests.dags.days import DAYS, append_days, part_files, partition, rows_by_day
-from tests.dags.maintained import Maintained, Run
+from tests.dags.maintained import Maintained, Run, files_in
 from tools.airflow_api import wait_until
 
 DAY_MS = 86_400_000
@@ -230,6 +230,8 @@ def test_a_sweep_that_nobody_approves_deletes_nothing(
 
 
 SECRET_KEY = 7_654_321
+LONG_KEY = 8_765_432_109_876_543
+"""Stands nowhere by chance."""
 
 
 @pytest.fixture(scope="module")
@@ -276,6 +278,38 @@ def test_an_approved_erase_takes_the_keys_of_a_file_and_names_its_certificate(
     assert report["transactions"] == [header.seq]
     logged = "".join(run.log(task) for task in ("plan", "approve", "erase", "report"))
     assert str(SECRET_KEY) not in logged
+
+
+@pytest.mark.turn("a job that waits for an approval")
+def test_a_key_is_in_nothing_that_airflow_and_spark_store_however_its_erase_ends(
+    erased: Maintained, tmp_path: Path
+) -> None:
+    table, keys, text = erased.table("erased"), tmp_path / "keys.csv", str(LONG_KEY).encode()
+    append_days(table, DAYS[:1], rows=1, first=LONG_KEY)
+    before, conf = rows_by_day(table), {**WAIT, "columns": ["k"], "keys_file": str(keys)}
+    keys.write_text(f"k\n{LONG_KEY}x\n")
+    wrong = erased.start("erase", "erased", conf)
+    assert wrong.ended().state == "failed"
+    keys.write_text(f"k\n{LONG_KEY}\n")
+    changed, run = erased.start("erase", "erased", conf), erased.start("erase", "erased", conf)
+    erased.question(changed, "approve")
+    keys.unlink()
+    erased.answer(changed, "approve", "Approve")
+    assert changed.ended().state == "failed"
+    assert rows_by_day(table) == before
+    keys.write_text(f"k\n{LONG_KEY}\n")
+    erased.question(run, "approve")
+    erased.answer(run, "approve", "Approve")
+    assert run.ended().state == "success", run.log("erase")
+    assert rows_by_day(table) == {**before, DAYS[0]: before[DAYS[0]] - 1}
+    events = dict(files_in(erased.settings_file.parent / "tables" / "events"))
+    assert b"SparkListenerJobEnd" in b"".join(events.values())
+    kept = erased.kept()
+    for each in (wrong, changed, run):
+        assert any(each.run_id in where or each.run_id.encode() in kept[where] for where in kept)
+    assert any(str(keys).encode() in content for content in kept.values()), "params are kept"
+    shown = [where for where, content in (kept | events).items() if text in content]
+    assert shown == []
 
 
 @pytest.mark.turn("a DAG whose job rewrites rows")
