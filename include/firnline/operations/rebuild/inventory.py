@@ -125,6 +125,7 @@ def read_inventory(
     wanted = FooterWanted(columns=state.types_in_parts(), stats=settings.statistics_columns)
     footers = _footers(table, unnamed, wanted, on_progress)
     choice = Choice(options.include, options.exclude)
+    choice.refuse_idle(objects.keys() | history.parts.keys())
     # An object may have been written at any time, under properties that are no longer in use.
     settings = lengthened(settings, waits(said, settings, now_ms=0))
     elsewhere = left.elsewhere

@@ -6,13 +6,14 @@ footer, its age and the history say whether it was ever in the table.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from typing import Any, Self
 
 import msgspec
 
+from firnline.errors import UsageError
 from firnline.log import dated
 from firnline.log.records import Marker, sort_json, stats_json
 from firnline.operations.rebuild.copies import copies_of
@@ -41,6 +42,16 @@ class Choice:
     def excludes(self, key: str) -> bool:
         """Return True if it stays out."""
         return _matches(key, self.exclude)
+
+    def refuse_idle(self, keys: Collection[str]) -> None:
+        """Raise UsageError for a glob that matches none of the table's objects and named parts."""
+        for option, globs in (("--include", self.include), ("--exclude", self.exclude)):
+            for glob in globs:
+                if not any(_matches(key, (glob,)) for key in keys):
+                    raise UsageError(
+                        f"{option} {glob!r} matches no object of the table",
+                        next_step="see their keys with --dry-run; nothing was written",
+                    )
 
 
 def _matches(key: str, globs: Iterable[str]) -> bool:

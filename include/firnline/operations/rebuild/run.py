@@ -72,7 +72,7 @@ def run_rebuild(
 
     Raises:
         NothingToDoError: the log is whole.
-        UsageError: there is nothing to rebuild from.
+        UsageError: there is nothing to rebuild from; a glob matches nothing.
         LogCorruptError: a log file or transaction that does not read has to be moved away first.
         FindingsError: there are objects of which somebody has to decide, or transactions are lost
             and ``revive`` is not given; nothing was written.

@@ -537,6 +537,17 @@ def test_an_object_that_is_no_part_is_left_out() -> None:
     assert ids_of(world) == dict.fromkeys(range(24), 1)
 
 
+@pytest.mark.parametrize("option", ["include", "exclude"])
+def test_a_glob_that_matches_nothing_is_refused_by_name(option: str) -> None:
+    world = filled()
+    lose_log(world)
+    before = dict(world.store.objects)
+    for dry_run in (False, True):
+        with pytest.raises(UsageError, match=f"--{option} 'day=O/' matches no object"):
+            rebuild(world, dry_run=dry_run, **{option: ("*", "day=O/")})
+    assert world.store.objects == before
+
+
 def test_a_dry_run_writes_nothing(tmp_path: Path) -> None:
     world = filled()
     merge(world, tmp_path)
