@@ -192,3 +192,28 @@ def test_a_mirror_that_cannot_have_the_columns_of_its_table_is_refused_if_tables
     assert done.sentence.startswith(
         "column 'wide' of table t is UBIGINT, a type that Delta does not"
     )
+
+
+def test_a_mistake_in_one_table_stops_what_names_it_and_nothing_else(
+    firnline: Firnline, tmp_path: Path
+) -> None:
+    rows = tmp_path / "rows.parquet"
+    pq.write_table(pa.table({"id": [1]}), rows)
+    bad = f"{{root: 'file://{tmp_path}/bad', merge: {{slotz: 2}}}}"
+    path = settings_file(tmp_path, f"tables: {{bad: {bad}, good: {{root: 'file://{tmp_path}/g'}}}}")
+    asked = ("--settings", path)
+    said = "tables.bad.merge.slotz: is not a setting; did you mean slots?"
+    assert firnline("append", "good", rows, *asked).code == 0
+    assert firnline("merge", "good", *asked).code == 0
+    for command in (("append", "bad", rows), ("parts", "bad"), ("parts", f"file://{tmp_path}/bad")):
+        refused = firnline(*command, *asked)
+        assert (refused.code, said in refused.err) == (2, True)
+    assert firnline("settings", "check", *asked).code == 2
+    health = {row["table"]: row for row in firnline("health", "--json", *asked).data["tables"]}
+    assert health["good"]["score"] == 100
+    assert (health["bad"]["score"], said in health["bad"]["reasons"][0]["text"]) == (0, True)
+    planned = firnline("fleet", "--json", *asked)
+    assert (planned.code, [row["table"] for row in planned.data["unreadable"]]) == (1, ["bad"])
+    pools = firnline("pools", *asked)
+    assert (pools.code, "good.merge" in pools.data, "bad.merge" in pools.data) == (0, True, False)
+    assert f"warning: the pools of table bad are left out: {path}: {said}" in pools.err

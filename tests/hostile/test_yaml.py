@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -53,7 +54,7 @@ def refused(tmp_path: Path, text: str | bytes) -> str:
     """The error of a settings file; it does not fill a screen."""
     path = tmp_path / "tables.yaml"
     path.write_bytes(text if isinstance(text, bytes) else text.encode())
-    error = refusal(str(path), load_settings, path)
+    error = refusal(str(path), partial(load_settings, strict=True), path)
     assert isinstance(error, SettingsError)
     assert len(str(error)) < 10_000
     return str(error)

@@ -13,7 +13,7 @@ from firnline.settings.load import Settings, TableSettings, load_settings
 def loaded(tmp_path: Path, text: str) -> Settings:
     path = tmp_path / "tables.yaml"
     path.write_text(text)
-    return load_settings(path)
+    return load_settings(path, strict=True)
 
 
 def one(tmp_path: Path, settings: str) -> TableSettings:

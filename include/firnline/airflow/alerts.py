@@ -11,8 +11,9 @@ from typing import Any
 from airflow.sdk.definitions.callback import AsyncCallback
 from airflow.sdk.definitions.deadline import DeadlineAlert, DeadlineReference
 
+from firnline.airflow.settings import current_settings
 from firnline.operations.dag_ids import parse_dag_id
-from firnline.settings.load import TableSettings, load_settings
+from firnline.settings.load import BrokenTable, TableSettings
 
 _LOG = logging.getLogger(__name__)
 
@@ -40,13 +41,14 @@ class TableAlert:
         dag_run = context["dag_run"]
         dag = parse_dag_id(dag_run.dag_id)
         name = None if dag is None else dag.table_of(dag_run.conf)
-        table = load_settings().tables.get(name or "")
+        settings = current_settings()
+        table = settings.tables.get(name or "") or settings.broken.get(name or "")
         alert = None if table is None else failure_alert(table)
         if alert is not None:
             alert(context)
 
 
-def failure_alert(table: TableSettings) -> FailureAlert | None:
+def failure_alert(table: TableSettings | BrokenTable) -> FailureAlert | None:
     """Return the ``on_failure_callback`` of the table's DAGs; None if no notifier is set."""
     alerts = table.alerts
     return FailureAlert(alerts.notifier, alerts.arguments) if alerts.notifier else None

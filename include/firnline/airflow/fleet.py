@@ -25,15 +25,16 @@ from firnline.airflow.figures import shortened
 from firnline.airflow.params import flag_param
 from firnline.airflow.runs import run_identity
 from firnline.airflow.said import say
+from firnline.airflow.settings import current_settings
 from firnline.airflow.tables import clock_of
 from firnline.errors import EnvironmentFaultError, FirnlineError, UsageError
 from firnline.operations.dag_ids import FLEET, dag_id
 from firnline.paths import Root
 from firnline.settings.load import (
     FleetSettings,
+    Stale,
     TableSettings,
     fleet_tables,
-    load_settings,
     merged_by_fleet,
 )
 from firnline.units import about_size
@@ -59,13 +60,16 @@ _NAMED = 5
 def fleet_to_plan() -> FleetSettings | None:
     """Return the settings of the planner; None if no table needs it, or another DAG's task starts.
 
+    It is there, too, if the settings have mistakes: it tells of them.
+
     Raises:
         SettingsError: the settings file is not valid; Airflow shows it as an import error.
     """
     if get_parsing_context().dag_id not in (None, FLEET):
         return None
-    settings = load_settings()
-    return settings.fleet if fleet_tables(settings.tables.values()) else None
+    settings = current_settings()
+    planned = settings.broken or settings.stale or fleet_tables(settings.tables.values())
+    return settings.fleet if planned else None
 
 
 @contextmanager
@@ -117,17 +121,19 @@ class PlanFleet(BaseOperator):
         """
         from firnline.clock import SystemClock
         from firnline.operations.fleet.quiet import quiet_now
+        from firnline.operations.fleet.run import Member
 
         with airflow_failures():
             dry_run = is_dry_run(context)
-            settings = load_settings()
+            settings = current_settings()
         quiet = None if dry_run else quiet_now(settings.fleet, SystemClock().now_ms())
         tables = fleet_tables(settings.tables.values(), quiet=quiet is not None)
-        if quiet is not None and not tables:
+        if quiet is not None and not (tables or settings.broken or settings.stale):
             _LOG.info("nothing is read and nothing is started: %s", quiet)
             say(context, f"nothing was read or started: {quiet}")
             return {"quiet": quiet, DRY_RUN: False}
         members = members_of(tables, merges=quiet is None)
+        members += [Member(each.name, each.open) for each in settings.broken.values()]
         plan = self._plan(tables, members, settings.fleet, context)
         figures = {**shortened(plan.to_json()), DRY_RUN: dry_run}
         figures |= {"quiet": quiet} if quiet else {}
@@ -138,7 +144,7 @@ class PlanFleet(BaseOperator):
         figures |= {} if dry_run else shortened(dataclasses.asdict(done))
         # Pushed here: a task that fails returns no value.
         context["ti"].xcom_push("return_value", figures)
-        problem = _failure(plan, done)
+        problem = _failure(plan, done, settings.stale)
         totals = f"{'dry run, nothing started: ' if dry_run else ''}{lines[0]}; {lines[1]}"
         totals += f"; {quiet}" if quiet else ""
         say(context, totals if problem is None else f"{problem}; {totals}")
@@ -159,7 +165,7 @@ class PlanFleet(BaseOperator):
         from firnline.operations.fleet.plan import plan_fleet
         from firnline.operations.fleet.run import look_at_fleet
 
-        _LOG.info("reading the logs of %d tables, %d at a time", len(tables), fleet.concurrency)
+        _LOG.info("reading the logs of %d tables, %d at a time", len(members), fleet.concurrency)
         found: list[Need | Unreadable] = look_at_fleet(members, fleet)
         runs = MergeRuns(context["ti"])
         asked = [each.table for each in found if isinstance(each, Need) and not each.idle]
@@ -327,10 +333,11 @@ def _bound_text(row: Mapping[str, Any]) -> str:
     return "" if bound is None else f", at most {about_size(bound)} of it: the rest of the budget"
 
 
-def _failure(plan: FleetPlan, done: _Done) -> str | None:
+def _failure(plan: FleetPlan, done: _Done, stale: Stale | None) -> str | None:
     """Return the sentence with which the run fails; None for a run that did all."""
-    names = [table.table for table in plan.unreadable]
-    said = [f"{len(names)} of {plan.tables} tables could not be read: {_some(names)}"] * bool(names)
+    said = [] if stale is None else [stale.sentence]
+    if names := [table.table for table in plan.unreadable]:
+        said.append(f"{len(names)} of {plan.tables} tables could not be read: {_some(names)}")
     if refused := done.refused:
         count = f"{len(refused)} of {len(plan.starts)}"
         said.append(f"Airflow did not start {count} merges: {_some(refused)}")

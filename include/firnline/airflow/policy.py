@@ -29,16 +29,21 @@ def set_pool(task_instance: TaskInstance, dag_run: DagRun | None) -> None:
     """Give the task the pool of the table that its run names, and the slots that it takes there."""
     if dag_run is None:
         return
+    from firnline.operations.dag_ids import TABLE
     from firnline.operations.pools import NO_TABLE, lock_of_run, pool_of_run
 
     dag_id, conf = task_instance.dag_id, dag_run.conf
     if task_instance.pool != NO_TABLE or pool_of_run(dag_id, conf) is None:
         return
+    from firnline.airflow.settings import current_settings
     from firnline.errors import FirnlineError
-    from firnline.settings.load import load_settings
 
     try:
-        lock = lock_of_run(dag_id, conf, load_settings().tables)
+        settings = current_settings()
+        name = (conf or {}).get(TABLE)
+        if name in settings.broken:
+            raise settings.broken[name].error
+        lock = lock_of_run(dag_id, conf, settings.tables)
     except FirnlineError as error:
         # An exception would stop whoever creates the task, the scheduler among them.
         _LOG.error("the task stays in the pool %s, where nothing runs: %s", NO_TABLE, error)

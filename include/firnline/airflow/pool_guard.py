@@ -33,12 +33,12 @@ def on_starting(component: object) -> None:
     # By name: task processes call this hook too, and importing the class would load the ORM.
     if type(component).__name__ != "Job":
         return
+    from firnline.airflow.settings import current_settings
     from firnline.errors import FirnlineError
     from firnline.operations.pools import pools_json
-    from firnline.settings.load import load_settings
 
     try:
-        wanted = pools_json(load_settings())
+        wanted = pools_json(current_settings())
     except FirnlineError as error:
         _LOG.error("%s", error)
         return
@@ -56,7 +56,7 @@ def on_dag_run_running(dag_run: DagRun, msg: str) -> None:  # noqa: ARG001 - the
         return
     from firnline.airflow.notes import add_note
 
-    tables = _tables()
+    tables = _tables(name)
     lock = lock_of_run(dag_run.dag_id, dag_run.conf, tables or {})
     if lock is None:
         return
@@ -84,12 +84,15 @@ def _settings_file() -> SettingsFile:
     return SettingsFile(SystemClock())
 
 
-def _tables() -> dict[str, TableSettings] | None:
-    """Return the tables of the settings; None if they cannot be read, which is logged."""
+def _tables(name: str) -> dict[str, TableSettings] | None:
+    """Return the tables of the settings; None, which is logged, if those of a table do not read."""
     from firnline.errors import FirnlineError
 
     try:
-        return _settings_file()().tables
+        settings = _settings_file()()
+        if name in settings.broken:
+            raise settings.broken[name].error
+        return settings.tables
     except FirnlineError as error:
         _LOG.error("%s", error)
         return None

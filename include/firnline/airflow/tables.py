@@ -18,11 +18,13 @@ from airflow.sdk import (
     get_parsing_context,
 )
 
+from firnline.airflow.broken import refusing_dag
 from firnline.airflow.params import asked_param
+from firnline.airflow.settings import current_settings
 from firnline.errors import UsageError
 from firnline.operations.dag_ids import TABLE, dag_id
 from firnline.operations.pools import NO_TABLE, pool_of_operation, slots_of_operation
-from firnline.settings.load import TableSettings, load_settings
+from firnline.settings.load import TableSettings
 from firnline.settings.sections import Operation
 
 if TYPE_CHECKING:
@@ -202,10 +204,13 @@ class TableOfRun:
     def of_run(self, context: Context) -> TableSettings:
         """Return the table that the configuration of the run names.
 
-        Not the param: the lock is chosen by the configuration.
+        Not the param: the lock is chosen by the configuration. Raises SettingsError for a table
+        whose settings have mistakes.
         """
-        name = (context["dag_run"].conf or {}).get(TABLE)
-        table = load_settings().tables.get(name) if isinstance(name, str) else None
+        name, settings = (context["dag_run"].conf or {}).get(TABLE), current_settings()
+        if isinstance(name, str) and name in settings.broken:
+            raise settings.broken[name].error
+        table = settings.tables.get(name) if isinstance(name, str) else None
         if table is None or not _has(table, self.operation):
             raise UsageError(
                 f"the settings have no table {name!r} with the operation {self.operation}",
@@ -221,13 +226,17 @@ class TableOfRun:
 def tables_of(operation: Operation) -> Iterator[OneTable]:
     """Yield the tables to make DAGs of: all with the operation, or the one whose task starts.
 
-    The setting ``operations`` names those of a table; ``ttl`` also needs its own section.
+    The setting ``operations`` names those of a table; ``ttl`` also needs its own section. Of tables
+    whose settings have mistakes it makes the DAGs itself (``firnline.airflow.broken``).
 
     Raises:
         SettingsError: the settings file is not valid; Airflow shows it as an import error.
     """
-    tables = load_settings().tables
-    wanted = get_parsing_context().dag_id
+    settings = current_settings()
+    tables, wanted = settings.tables, get_parsing_context().dag_id
+    for broken in settings.broken.values():
+        if operation in broken.operations and wanted in (None, dag_id(operation, broken.name)):
+            refusing_dag(broken, operation)
     if wanted is None:
         yield from (OneTable(table) for table in tables.values() if _has(table, operation))
         return
@@ -252,7 +261,7 @@ def tables_by_hand(
     wanted = get_parsing_context().dag_id
     if wanted is not None and wanted.partition("__")[0] != operation:
         return
-    tables = [table for table in load_settings().tables.values() if _has(table, operation)]
+    tables = [table for table in current_settings().tables.values() if _has(table, operation)]
     if tables and wanted in (None, dag_id(operation)):
         longest = max(table.commit_ttl for table in tables)
         mirrored = any(table.mirrors for table in tables)

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from msgspec import structs
 
 from firnline.airflow.figures import parts_text, time_text
+from firnline.airflow.settings import current_settings
 from firnline.airflow.work import InTaskWork, SparkWork
 from firnline.errors import UsageError
 from firnline.operations.dag_ids import parse_dag_id
@@ -26,7 +27,6 @@ from firnline.operations.options import (
     VerifyOptions,
 )
 from firnline.operations.registry import CLEANUP, DELETE, REBUILD, REPLACE, RESTORE, TTL, VERIFY
-from firnline.settings.load import load_settings
 from firnline.units import about_size, counted
 
 if TYPE_CHECKING:
@@ -200,7 +200,7 @@ class VerifyWork(InTaskWork[VerifyOptions]):
         """Return the options of this run; Airflow's own events on the table are witnesses too."""
         from firnline.airflow.witness import of_context
 
-        options, known = super().parse_params(context), load_settings().tables
+        options, known = super().parse_params(context), current_settings().tables
         named = parse_dag_id(context["dag"].dag_id)
         settings = None if named is None else known.get(named.table or "")
         seen = () if settings is None else of_context(context, settings)

@@ -227,11 +227,14 @@ def settings_of(target: str, path: Path | None) -> TableSettings:
     return found
 
 
-def read_settings(path: Path | None) -> Settings:
-    """Return the content of the settings file, for a command without a table."""
+def read_settings(path: Path | None, *, strict: bool = False) -> Settings:
+    """Return the content of the settings file, for a command without a table.
+
+    ``strict``: as ``load_settings``; otherwise the command has to tell of tables with mistakes.
+    """
     from firnline.settings.load import load_settings
 
-    loaded = load_settings(path)
+    loaded = load_settings(path, strict=strict)
     settings_read(loaded.path)
     return loaded
 

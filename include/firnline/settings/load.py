@@ -1,5 +1,8 @@
 """Load the settings file ``tables.yaml``: ``defaults``, ``tables`` by name, and the ``fleet``.
 
+A mistake in the section of one table takes out that table alone. One in what all tables share
+(``defaults``, ``fleet``, the file itself) takes out the file.
+
 Airflow reads it at every DAG parse: no network, no heavy import, and 1,000 tables within a second.
 """
 
@@ -9,8 +12,9 @@ import dataclasses
 import difflib
 import os
 from collections.abc import Iterable, Iterator, Mapping
+from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 from pydantic import BaseModel, ValidationError
 
@@ -21,17 +25,21 @@ from firnline.settings.fields import PartitionField, SortField
 from firnline.settings.fleet import FleetSettings
 from firnline.settings.model import TABLE_NAME, TABLE_NAME_RULE, TableSettings, name_from
 from firnline.settings.sections import (
+    ALL_OPERATIONS,
+    AlertSettings,
     AppendSettings,
     BloomFilterSettings,
     CleanupSettings,
     ClusterSettings,
     MergeSettings,
+    Operation,
     SparkSettings,
     TtlSettings,
 )
 
 __all__ = [
     "AppendSettings",
+    "BrokenTable",
     "CleanupSettings",
     "ClusterSettings",
     "FleetSettings",
@@ -59,15 +67,82 @@ _NEXT_STEP = "correct the file and run `firnline settings check`"
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
+class BrokenTable:
+    """A table whose section has mistakes."""
+
+    name: str
+    error: SettingsError
+    """All of its mistakes, with the file and the fields."""
+    given: Mapping[Any, Any]
+    """Its section with the defaults, as they stand in the file; empty if it is no mapping."""
+
+    @property
+    def root(self) -> str:
+        """Its root, as far as the section names one; empty otherwise."""
+        given = self.given.get("root")
+        try:
+            return expand(given).rstrip("/") if isinstance(given, str) else ""
+        except ValueError:
+            return ""
+
+    @property
+    def operations(self) -> tuple[Operation, ...]:
+        """The operations that it has a DAG for, as far as the section names them."""
+        given = self.given.get("operations")
+        named = given if isinstance(given, list) else ALL_OPERATIONS
+        known = tuple(each for each in ALL_OPERATIONS if each in named) or ALL_OPERATIONS
+        return tuple(each for each in known if each != "ttl" or "ttl" in self.given)
+
+    @property
+    def alerts(self) -> AlertSettings:
+        """Its alerts, as far as the section states them right."""
+        try:
+            return AlertSettings.model_validate(self.given.get("alerts") or {})
+        except ValidationError:
+            return AlertSettings()
+
+    def open(self) -> NoReturn:
+        """Refuse to open the table. Raises SettingsError."""
+        raise self.error
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Stale:
+    """Settings of before stand in for a file with mistakes."""
+
+    error: SettingsError
+    """What is wrong with the file."""
+    since_ms: int
+    """When it was read last without a mistake, unix ms."""
+
+    @property
+    def sentence(self) -> str:
+        """What is wrong, and what is gone by."""
+        at = datetime.fromtimestamp(self.since_ms / 1000, UTC).strftime("%Y-%m-%d %H:%M:%SZ")
+        return f"the settings of {at} are in force, because {self.error}"
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
 class Settings:
     """The content of a settings file."""
 
     path: Path
     tables: dict[str, TableSettings]
     fleet: FleetSettings = dataclasses.field(default_factory=FleetSettings)
+    broken: dict[str, BrokenTable] = dataclasses.field(default_factory=dict)
+    """Tables whose sections have mistakes; they are not among ``tables``."""
+    stale: Stale | None = None
+    """Set if these are not the settings of the file as it is now."""
 
     def table(self, name: str) -> TableSettings:
-        """Return the settings of one table. Raises UsageError, which names the known tables."""
+        """Return the settings of one table.
+
+        Raises:
+            UsageError: there is no such table; names those that there are.
+            SettingsError: its section has mistakes.
+        """
+        if name in self.broken:
+            raise self.broken[name].error
         found = self.tables.get(name)
         if found is None:
             raise UsageError(
@@ -111,8 +186,12 @@ def no_settings() -> bool:
     return not os.environ.get("FIRNLINE_TABLES") and not settings_path().is_file()
 
 
-def load_settings(path: Path | str | None = None) -> Settings:
-    """Load and validate a settings file; ``path`` defaults to ``settings_path()``.
+def load_settings(path: Path | str | None = None, *, strict: bool = False) -> Settings:
+    """Load and validate a settings file.
+
+    Args:
+        path: of the file; defaults to ``settings_path()``.
+        strict: refuse the file if any table is ``broken``.
 
     Raises:
         SettingsError: lists every error with the file and the field's path in it.
@@ -131,12 +210,29 @@ def load_settings(path: Path | str | None = None) -> Settings:
     found = list(_check_defaults(defaults))
     problems += found
     loaded: dict[str, TableSettings] = {}
+    mistakes: dict[str, list[str]] = {}
     for name, given in tables.items():
-        _load_table(name, given, {} if found else defaults, loaded, problems)
-    problems += _overlaps(loaded.values())
-    if problems:
-        raise _as_error(where, problems)
-    return Settings(where, loaded, fleet)
+        try:
+            loaded[name] = _load_table(name, given, {} if found else defaults)
+        except _MistakesError as error:
+            mistakes[str(name)] = error.lines
+    for name, line in _overlaps(loaded.values()):
+        mistakes.setdefault(name, []).append(line)
+    if problems or (strict and mistakes):
+        raise _as_error(
+            where, [*problems, *(line for lines in mistakes.values() for line in lines)]
+        )
+    shared = {} if found else defaults
+    broken = {
+        name: BrokenTable(name, _as_error(where, lines), _given(tables.get(name), shared))
+        for name, lines in mistakes.items()
+    }
+    kept = {name: table for name, table in loaded.items() if name not in broken}
+    return Settings(where, kept, fleet, broken)
+
+
+def _given(section: object, defaults: dict[Any, Any]) -> Mapping[Any, Any]:
+    return with_defaults(section, defaults) if isinstance(section, dict) else {}
 
 
 def _correct_place(path: Path | str | None, where: Path) -> str:
@@ -191,31 +287,33 @@ def _check_defaults(defaults: dict[Any, Any]) -> Iterator[str]:
         yield f"defaults.{error}"
 
 
-def _load_table(
-    name: object,
-    given: object,
-    defaults: dict[Any, Any],
-    loaded: dict[str, TableSettings],
-    problems: list[str],
-) -> None:
+class _MistakesError(Exception):
+    """The mistakes of one table's section."""
+
+    def __init__(self, *lines: str) -> None:
+        super().__init__(*lines)
+        self.lines = list(lines)
+
+
+def _load_table(name: object, given: object, defaults: dict[Any, Any]) -> TableSettings:
+    """Return the settings of one table. Raises _MistakesError."""
     if not isinstance(name, str) or TABLE_NAME.fullmatch(name) is None:
-        problems.append(
+        raise _MistakesError(
             f"tables.{name}: is not a table name; {TABLE_NAME_RULE}; write it in quotes when it "
             "could be a number or a date"
         )
-    elif not isinstance(given, dict):
-        problems.append(f"tables.{name}: must be a mapping with at least a root")
-    elif "name" in given:
-        problems.append(f"tables.{name}.name: is the key itself; remove it")
-    else:
-        try:
-            merged = _expanded({**with_defaults(given, defaults), "name": name})
-            loaded[name] = TableSettings.model_validate(merged)
-        except ValidationError as error:
-            mistakes = error.errors(include_url=False)
-            problems += [_describe(f"tables.{name}", mistake) for mistake in mistakes]
-        except _FieldError as error:
-            problems.append(f"tables.{name}.{error}")
+    if not isinstance(given, dict):
+        raise _MistakesError(f"tables.{name}: must be a mapping with at least a root")
+    if "name" in given:
+        raise _MistakesError(f"tables.{name}.name: is the key itself; remove it")
+    try:
+        merged = _expanded({**with_defaults(given, defaults), "name": name})
+        return TableSettings.model_validate(merged)
+    except ValidationError as error:
+        mistakes = error.errors(include_url=False)
+        raise _MistakesError(*(_describe(f"tables.{name}", each) for each in mistakes)) from None
+    except _FieldError as error:
+        raise _MistakesError(f"tables.{name}.{error}") from None
 
 
 class _FieldError(Exception):
@@ -284,8 +382,11 @@ def _suggestion(loc: tuple[int | str, ...], model: Any) -> str:  # noqa: ANN401 
     return f"; there are {', '.join(name for name in known if name != 'name')}" if known else ""
 
 
-def _overlaps(tables: Iterable[TableSettings]) -> Iterator[str]:
-    """Yield errors for equal or nested roots: one table would sweep the objects of the other."""
+def _overlaps(tables: Iterable[TableSettings]) -> Iterator[tuple[str, str]]:
+    """Yield both tables of equal or nested roots with the mistake of each.
+
+    One of them would sweep the objects of the other, and nobody knows which root is wrong.
+    """
     places = sorted((_place(table.root), table.name) for table in tables)
     above: list[tuple[tuple[str, ...], str]] = []
     for place, name in places:
@@ -293,8 +394,11 @@ def _overlaps(tables: Iterable[TableSettings]) -> Iterator[str]:
             above.pop()
         if above:
             other = above[-1]
-            how = "the same as" if other[0] == place else "inside"
-            yield f"tables.{name}.root: is {how} the root of {other[1]}; give each table its own"
+            same = other[0] == place
+            own = "give each table its own"
+            how, turned = ("is the same as",) * 2 if same else ("is inside", "contains")
+            yield name, f"tables.{name}.root: {how} the root of {other[1]}; {own}"
+            yield other[1], f"tables.{other[1]}.root: {turned} the root of {name}; {own}"
         above.append((place, name))
 
 
@@ -377,6 +481,9 @@ def find_with_file(
     if path is None and not settings_path().is_file():
         return ad_hoc, None
     loaded = load_settings(path)
+    for broken in loaded.broken.values():
+        if broken.root == ad_hoc.root:
+            raise broken.error
     same = (table for table in loaded.tables.values() if table.root == ad_hoc.root)
     found = next(same, None)
     return (ad_hoc, None) if found is None else (found, loaded.path)

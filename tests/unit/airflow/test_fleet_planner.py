@@ -21,6 +21,7 @@ from firnline.airflow.fleet import (
     start_merges,
 )
 from firnline.airflow.merge import MergeWork
+from firnline.airflow.settings import current_settings
 from firnline.append.append import Appender
 from firnline.errors import EnvironmentFaultError, UsageError
 from firnline.operations.fleet.need import Need
@@ -267,3 +268,31 @@ def test_lines_and_figures_of_a_large_fleet_are_cut() -> None:
     assert "starts: and 50 more" in lines
     assert "waiting: and 50 more" in lines
     assert "merge t000: 5 parts become 1, 1000 B, 4,294,967 requests per GiB" in lines
+
+
+# --- mistakes in the settings ---------------------------------------------------------------------
+
+
+def test_a_table_with_a_mistake_is_named_and_all_others_are_handled(
+    tables: Path, runs: type[Runs]
+) -> None:
+    file = tables / "tables.yaml"
+    file.write_text(file.read_text().replace("tables:", "tables:\n  d: {root: 3}"))
+    given = context()
+    with pytest.raises(AirflowFailException) as raised:
+        PlanFleet(task_id="plan").execute(given)
+    assert str(raised.value).startswith("1 of 4 tables could not be read: d; all others were")
+    assert [each[0] for each in runs.started] == ["merge__b", "merge__a"]
+    (row,) = given["ti"].pushed["return_value"]["unreadable"]
+    assert "tables.d.root: " in row["message"]
+
+
+def test_settings_of_before_are_gone_by_and_the_run_says_so_and_fails(
+    tables: Path, runs: type[Runs], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("AIRFLOW__LOGGING__BASE_LOG_FOLDER", str(tables / "logs"))
+    current_settings()
+    (tables / "tables.yaml").write_text("defaults: {merge: {slotz: 2}}")
+    with pytest.raises(AirflowFailException, match=r"^the settings of 2.* are in force, because "):
+        execute()
+    assert [each[0] for each in runs.started] == ["merge__b", "merge__a"]

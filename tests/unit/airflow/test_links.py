@@ -44,7 +44,7 @@ def test_a_dag_for_all_tables_links_to_a_tab_that_knows_the_table_of_the_run(
 ) -> None:
     text = f"tables: {{t: {{root: 'file://{tmp_path}/t', operations: {operations}}}}}"
     settings = loaded(tmp_path, text)
-    monkeypatch.setattr("firnline.airflow.tables.load_settings", lambda: settings)
+    monkeypatch.setattr("firnline.airflow.tables.current_settings", lambda: settings)
     operator = SimpleNamespace(work=RestoreWork(), table=TableOfRun("restore", ("t",), 1))
     expected = f"dags/{page}/plugin/firnline-table?dag=restore&run={QUOTED}"
     xcom = f"dags/restore/runs/{QUOTED}/tasks/x/xcom"

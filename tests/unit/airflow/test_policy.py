@@ -203,3 +203,14 @@ def test_a_later_airflow_whose_hook_is_told_more_is_asked(
     hooks.task_instance_mutation_hook(task_instance=task, dag_run=run, more=1)
     assert task.pool == "flights.merge"
     assert not caplog.records
+
+
+def test_a_task_of_a_table_with_a_mistake_stays_where_nothing_runs_and_others_do_not(
+    settings: Path,
+) -> None:
+    """How many slots its pool has is not known: one of four would not be the lock of a restore."""
+    text = settings.read_text().replace("slots: 4", "slotz: 4")
+    assert "slotz" in text
+    settings.write_text(text)
+    assert pool("restore", {"table": "shared"}) == NO_TABLE
+    assert pool("restore", {"table": "flights"}) == "flights.merge"

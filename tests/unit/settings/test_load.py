@@ -207,7 +207,7 @@ def test_a_name_that_is_an_option_a_folder_or_hidden_is_refused(name: str, tmp_p
     path = tmp_path / "tables.yaml"
     path.write_text(json.dumps({"tables": {name: {"root": "memory://x"}}}))
     with pytest.raises(SettingsError) as raised:
-        load_settings(path)
+        load_settings(path, strict=True)
     assert (
         f"tables.{name}: is not a table name; use letters, digits, '.', '_' and '-', at most 200 "
         "of them, with a letter, a digit or '_' in front"

@@ -19,7 +19,7 @@ from firnline.operations.health.detail import HISTORY, detail_of
 from firnline.operations.health.reading import Seen, read
 from firnline.operations.health.run import AT_ONCE, TableHealth, health_of
 from firnline.operations.health.score import FULL
-from firnline.settings.load import Settings, TableSettings
+from firnline.settings.load import BrokenTable, Settings, TableSettings
 from firnline.table import Table
 
 DETAILS = 32
@@ -31,8 +31,13 @@ _DETAILS_AT_ONCE = 4
 class Row:
     """One table of the settings, and what is known of it."""
 
-    settings: TableSettings
+    settings: TableSettings | BrokenTable
     known: Known
+
+    @classmethod
+    def of_broken(cls, table: BrokenTable) -> Row:
+        """Return the row of a table whose settings have mistakes, which are its problem."""
+        return cls(table, Known(problem=table.error.message))
 
     @property
     def score(self) -> int | None:
@@ -130,6 +135,14 @@ class Fleet:
         """Return True while tables are looked at."""
         return self._looks.busy
 
+    def warning(self) -> str | None:
+        """Return what to say of the settings if they are not those of the file as it is now.
+
+        Raises SettingsError.
+        """
+        stale = self._settings().stale
+        return None if stale is None else stale.sentence
+
     def now_ms(self) -> int:
         """Return the clock's time, by which ages are told."""
         return self._clock.now_ms()
@@ -140,18 +153,23 @@ class Fleet:
         Raises:
             SettingsError: the settings file does not read.
         """
-        tables = self._settings().tables
+        settings = self._settings()
+        tables, broken = settings.tables, settings.broken.values()
         self._health.keep(tables)
         for table in tables.values():
             self._health.refresh(table)
-        return [Row(table, self._health.get(name)) for name, table in tables.items()]
+        rows = [Row(table, self._health.get(name)) for name, table in tables.items()]
+        return [*rows, *map(Row.of_broken, broken)]
 
     def row(self, name: str) -> Row | None:
         """Return the row of one table, None if the settings do not have it.
 
         Refreshes this table and no other, with its details.
         """
-        table = self._settings().tables.get(name)
+        settings = self._settings()
+        if name in settings.broken:
+            return Row.of_broken(settings.broken[name])
+        table = settings.tables.get(name)
         if table is None:
             return None
         self._details.refresh(table)

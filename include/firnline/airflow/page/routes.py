@@ -51,7 +51,8 @@ def make_app() -> FastAPI:
         shown = [row for name, row in dags.items() if name in may]
         facts, now_ms = facts_of([row.settings.name for row in shown], session), kept.now_ms()
         tables = [_row(row, facts, now_ms) for row in shown]
-        return _json({"now_ms": now_ms, "refreshing": kept.refreshing, "tables": tables})
+        plain = {"now_ms": now_ms, "refreshing": kept.refreshing, "warning": kept.warning()}
+        return _json({**plain, "tables": tables})
 
     may_read = [Depends(requires_access_dag("GET"))]
 

@@ -6,8 +6,9 @@ import threading
 from collections.abc import Callable
 from pathlib import Path
 
+from firnline.airflow.settings import current_settings
 from firnline.clock import Clock
-from firnline.settings.load import Settings, load_settings, settings_path
+from firnline.settings.load import Settings, settings_path
 
 _YOUNG_NS = 2 * 10**9
 """A file changed more recently than this may change again without a new time: file systems count
@@ -28,7 +29,7 @@ class SettingsFile:
     def __init__(
         self,
         clock: Clock,
-        load: Callable[[Path], Settings] = load_settings,
+        load: Callable[[Path], Settings] = current_settings,
         where: Callable[[], Path] = settings_path,
     ) -> None:
         self._clock = clock

@@ -16,7 +16,7 @@ from firnline.units import counted
 if TYPE_CHECKING:
     from firnline.operations.fleet.need import Need, Unreadable
     from firnline.operations.fleet.run import Member
-    from firnline.settings.load import TableSettings
+    from firnline.settings.load import BrokenTable, TableSettings
 
 commands = typer.Typer()
 
@@ -48,7 +48,7 @@ def fleet(
 
     loaded, clock = read_settings(settings), SystemClock()
     tables = fleet_tables(loaded.tables.values())
-    if not tables:
+    if not tables and not loaded.broken:
         raise UsageError(
             "no table of the settings file has `merge.schedule: fleet`, or a mirror",
             next_step="leave merge.schedule out, or see `firnline plan merge TABLE` for one table",
@@ -59,9 +59,10 @@ def fleet(
         def looked(_: Need | Unreadable) -> None:
             nonlocal done
             done += 1
-            tell(done, len(tables))
+            tell(done, len(tables) + len(loaded.broken))
 
-        found = look_at_fleet(_members(tables), loaded.fleet, looked)
+        members = _members(tables, loaded.broken.values())
+        found = look_at_fleet(members, loaded.fleet, looked)
     plan = plan_fleet(found, loaded.fleet, clock.now_ms())
     output.show(plan.to_json(), as_json, _render)
     if plan.unreadable:
@@ -71,14 +72,15 @@ def fleet(
         )
 
 
-def _members(tables: Iterable[TableSettings]) -> list[Member]:
+def _members(tables: Iterable[TableSettings], broken: Iterable[BrokenTable]) -> list[Member]:
     from firnline.operations.fleet.run import Member
     from firnline.settings.load import merged_by_fleet
     from firnline.store.access import StoreAccess
     from firnline.table import open_table
 
     access = StoreAccess.from_env()
-    return [Member(t.name, partial(open_table, t, access), merged_by_fleet(t)) for t in tables]
+    known = [Member(t.name, partial(open_table, t, access), merged_by_fleet(t)) for t in tables]
+    return [*known, *(Member(each.name, each.open) for each in broken)]
 
 
 def _render(data: dict[str, Any]) -> None:

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from firnline.operations.health.run import TableHealth
+    from firnline.settings.load import BrokenTable
     from firnline.table import Table
 
 commands = typer.Typer()
@@ -58,10 +59,11 @@ def health(
     and, with `--json`, everything that the page in Airflow shows.
     """
     from firnline.cli.progress import counting
-    from firnline.operations.health.run import look_at_all
+    from firnline.clock import SystemClock
+    from firnline.operations.health.run import TableHealth, look_at_all
 
-    opened = _open(tables, settings)
-    with counting("looking at", "tables", opened[0].clock, silent=as_json, unit="table") as tell:
+    opened, broken = _open(tables, settings)
+    with counting("looking at", "tables", SystemClock(), silent=as_json, unit="table") as tell:
         done = 0
 
         def looked(_: TableHealth) -> None:
@@ -72,6 +74,8 @@ def health(
         found = look_at_all(opened, looked, closely=bool(tables))
     if len(found) == 1 and tables and found[0].missing is not None:
         raise found[0].missing
+    now_ms = SystemClock().now_ms()
+    found += [TableHealth.unreadable(each, now_ms, each.error) for each in broken]
     rows = sorted((one.to_json() for one in found), key=lambda row: (row["score"], row["table"]))
     output.show({"tables": rows}, as_json, _render)
     bad = [row["table"] for row in rows if row["score"] < below]
@@ -83,20 +87,23 @@ def health(
         )
 
 
-def _open(names: list[str] | None, path: Path | None) -> list[Table]:
+def _open(names: list[str] | None, path: Path | None) -> tuple[list[Table], list[BrokenTable]]:
+    """Return the tables, and, if none is named, those whose settings have mistakes."""
     from firnline.store.access import StoreAccess
     from firnline.table import open_table
 
+    broken: list[BrokenTable] = []
     if names:
         wanted = [settings_of(name, path) for name in names]
     else:
-        wanted = list(read_settings(path).tables.values())  # read once: it may have a thousand
-    if not wanted:
+        loaded = read_settings(path)  # read once: it may have a thousand
+        wanted, broken = list(loaded.tables.values()), list(loaded.broken.values())
+    if not (wanted or broken):
         raise UsageError(
             "the settings file has no table", next_step="name a table by its root URL, or add one"
         )
     access = StoreAccess.from_env()
-    return [open_table(table, access) for table in wanted]
+    return [open_table(table, access) for table in wanted], broken
 
 
 def _render(data: dict[str, Any]) -> None:

@@ -144,7 +144,8 @@ class _File:
 
         if not path.exists():
             return cls(path, "", frozenset())
-        names = frozenset(load_settings(path).tables)
+        loaded = load_settings(path)
+        names = frozenset({*loaded.tables, *loaded.broken})
         text = path.read_text(encoding="utf-8")
         add_table(text, "any", {})  # before anybody is asked anything
         return cls(path, text, names)

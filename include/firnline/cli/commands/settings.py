@@ -5,11 +5,13 @@ They send no request to a store, but for ``settings check --tables``.
 
 from __future__ import annotations
 
+import sys
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from firnline.cli import output
+from firnline.cli.failures import printable
 from firnline.cli.mirrored import check_columns
 from firnline.cli.options import (
     JsonOption,
@@ -53,7 +55,7 @@ def check(
     settings: SettingsOption = None,
 ) -> None:
     """Find mistakes in the settings file and name their fields."""
-    loaded = read_settings(settings)
+    loaded = read_settings(settings, strict=True)
     if with_tables:
         _refuse_columns(loaded.tables.values())
     tables = [
@@ -189,4 +191,8 @@ def pools(
     """Airflow pools of all tables, as JSON for `airflow pools import`."""
     from firnline.operations.pools import pools_json
 
-    output.show(pools_json(read_settings(settings)), True, lambda _: None)
+    loaded = read_settings(settings)
+    for broken in loaded.broken.values():
+        said = printable(f"the pools of table {broken.name} are left out: {broken.error}")
+        sys.stderr.write(f"firnline: warning: {said}\n")
+    output.show(pools_json(loaded), True, lambda _: None)

@@ -13,7 +13,7 @@ from firnline.operations.health.detail import HISTORY, detail_of
 from firnline.operations.health.figures import Figures, figures_of
 from firnline.operations.health.reading import Reading, read
 from firnline.operations.health.score import Score, score, unreadable
-from firnline.settings.load import TableSettings
+from firnline.settings.load import BrokenTable, TableSettings
 from firnline.table import Table
 
 AT_ONCE = 16
@@ -37,7 +37,9 @@ class TableHealth:
     """The error of commands, where there is no table at the root."""
 
     @classmethod
-    def unreadable(cls, settings: TableSettings, now_ms: int, error: FirnlineError) -> TableHealth:
+    def unreadable(
+        cls, settings: TableSettings | BrokenTable, now_ms: int, error: FirnlineError
+    ) -> TableHealth:
         """Return the health of a table that cannot be opened or read."""
         text = f"{error.message}; {error.next_step}"
         if isinstance(error, NoTableError):

@@ -10,8 +10,8 @@ import pytest
 
 from firnline.airflow.page.cache import REREAD_MS, STALE_MS
 from firnline.airflow.page.fleet import Fleet
-from firnline.errors import EnvironmentFaultError
-from firnline.settings.load import Settings, TableSettings
+from firnline.errors import EnvironmentFaultError, SettingsError
+from firnline.settings.load import BrokenTable, Settings, Stale, TableSettings
 from firnline.table import Table
 from tests.support.histories import append, drop, filled
 from tests.support.programs import HUNG_SECONDS
@@ -250,3 +250,24 @@ def test_one_refresh_is_under_way_at_a_time(asked: int) -> None:
     shelf.gate.set()
     shelf.fleet.wait()
     assert shelf.opened == ["busy"]
+
+
+def test_a_table_whose_settings_have_mistakes_is_a_row_with_the_sentence() -> None:
+    shelf = Shelf(busy=filled(4))
+    error = SettingsError("tables.bad.merge.slotz: is not a setting", next_step="correct it")
+    good, stale = shelf.settings(), Stale(SettingsError("no YAML", next_step="x"), 0)
+    broken = {"bad": BrokenTable("bad", error, {"root": "s3://b/bad"})}
+    shelf.fleet = Fleet(lambda: replace(good, broken=broken, stale=stale), shelf.open, shelf.clock)
+    scores = shelf.scores()
+    assert (set(scores), scores["bad"]) == ({"busy", "bad"}, 0)
+    row = shelf.row("bad")
+    assert (row["table"], row["root"], row["problem"]) == ("bad", "s3://b/bad", error.message)
+    assert row["reasons"] == [{"points": 100, "text": f"cannot be read: {error.message}"}]
+    alone = shelf.fleet.row("bad")
+    assert alone is not None
+    assert alone.to_json(0)["problem"] == error.message
+    assert shelf.fleet.row("worse") is None
+    assert shelf.fleet.warning() == (
+        "the settings of 1970-01-01 00:00:00Z are in force, because no YAML; x"
+    )
+    shelf.fleet.wait()

@@ -12,6 +12,7 @@ from firnline.commit.base import read_base, take_base
 from firnline.commit.happened import has_happened
 from firnline.commit.transaction import commit
 from firnline.errors import CommitExpiredError, CommitUnknownError
+from firnline.kernel.engine import Engine
 from firnline.operations.downgrade.run import run_downgrade
 from firnline.operations.options import DowngradeOptions, RebuildOptions, VerifyOptions
 from firnline.operations.rebuild.run import run_rebuild
@@ -31,7 +32,7 @@ from tests.support.v1_client import V1Client
 from tests.support.world import World, make_world
 
 
-def no_engine() -> None:
+def no_engine() -> Engine:
     raise AssertionError("no row is deleted")
 
 

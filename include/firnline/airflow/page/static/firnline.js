@@ -228,6 +228,7 @@ function Tables() {
   return h(ui.Box, { p: 6, overflow: "auto", height: "100%" },
     h(ui.Heading, { size: "xl", mb: 2 }, "Tables"),
     error && h(Problem, { text: `The figures could not be read: ${error}` }),
+    data?.warning && h(Problem, { text: data.warning }),
     h(ui.Flex, { gap: 4, mb: 4, align: "center" },
       h(ui.Input, { "aria-label": "Search tables", maxW: "sm", placeholder: "Search tables", value: search, onChange: (event) => setSearch(event.target.value) }),
       h(ui.Text, { color: "fg.muted" }, told)),
@@ -236,7 +237,7 @@ function Tables() {
         h(ui.Table.ColumnHeader, { key, "aria-sort": order.by !== key ? "none" : order.down ? "descending" : "ascending" },
           h(ui.Button, { variant: "ghost", size: "xs", px: 0, onClick: () => sort(key) }, title, order.by === key ? (order.down ? " ▾" : " ▴") : ""))))),
       h(ui.Table.Body, null, shown.map((row) => h(Row, { key: row.table, row, now: data.now_ms })))),
-    rows.length === 0 && h(ui.Text, { mt: 4 }, "The settings file has no table that you may see."));
+    rows.length === 0 && error === null && h(ui.Text, { mt: 4 }, "The settings file has no table that you may see."));
 }
 
 // --- one table --------------------------------------------------------------------------------

@@ -1,0 +1,79 @@
+"""The settings that Airflow's processes go by: those of the file, or else the last good ones.
+
+A mistake in what all tables share, or a file that does not read, would take every DAG away. So a
+copy of the file as it was read last without one is kept beside Airflow's logs, for each machine
+that has such a folder, and stands in for it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+import os
+import tempfile
+from dataclasses import replace
+from pathlib import Path
+
+from firnline.clock import SystemClock
+from firnline.errors import SettingsError
+from firnline.settings.load import Settings, Stale, load_settings, settings_path
+
+_LOG = logging.getLogger(__name__)
+
+_FRESH_MS = 300_000
+"""Time in ms within which the copy's time is not set again: files are parsed every few seconds."""
+
+
+def current_settings(path: Path | None = None) -> Settings:
+    """Return the settings of the file, or with ``stale`` the last good ones.
+
+    Args:
+        path: of the file; defaults to ``settings_path()``.
+
+    Raises:
+        SettingsError: the file has a mistake that concerns all tables, and there is no copy.
+    """
+    where = settings_path() if path is None else path
+    copy = copy_of(where)
+    try:
+        found = load_settings(path)
+    except SettingsError as error:
+        return _last_good(copy, where, error)
+    _keep(copy, where)
+    return found
+
+
+def copy_of(path: Path) -> Path:
+    """Return where the copy of a settings file is kept, below ``[logging] base_log_folder``."""
+    from airflow.configuration import conf
+
+    digest = hashlib.sha256(str(path.absolute()).encode()).hexdigest()[:12]
+    folder = conf.get("logging", "base_log_folder")
+    return Path(folder) / "firnline" / f"settings-{digest}.yaml"
+
+
+def _last_good(copy: Path, where: Path, error: SettingsError) -> Settings:
+    try:
+        since_ms = copy.stat().st_mtime_ns // 1_000_000
+        found = load_settings(copy)
+    except (OSError, SettingsError):
+        raise error from None
+    stale = Stale(error, since_ms)
+    _LOG.error("%s", stale.sentence)
+    return replace(found, path=where, stale=stale)
+
+
+def _keep(copy: Path, where: Path) -> None:
+    """Copy a file that has been read; a folder that cannot be written to is only logged."""
+    try:
+        data = where.read_bytes()
+        if copy.is_file() and copy.read_bytes() == data:
+            if copy.stat().st_mtime * 1000 + _FRESH_MS < SystemClock().now_ms():
+                os.utime(copy)
+            return
+        copy.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.NamedTemporaryFile(dir=copy.parent, prefix=copy.name, delete=False) as new:
+            new.write(data)
+        Path(new.name).replace(copy)
+    except OSError as error:
+        _LOG.warning("no copy of %s is kept, to go by if it gets mistakes: %s", where, error)
