@@ -42,7 +42,9 @@ for table in tables_of("merge"):
         table,
         doc=__doc__,
         title=f"Merge small parts of {table.name} into large sorted ones",
-        schedule=schedule_of(table.known.merge.cron, asset_of(table.known)),
+        schedule=schedule_of(
+            table.known.merge.cron, table.dag_id(MERGE.operation), asset_of(table.known)
+        ),
     ):
         first = PlanMerge(task_id="plan", work=MERGE, table=table, execution_timeout=READING)
         submit_then_report(MERGE, table, JOBS, first)

@@ -41,7 +41,9 @@ for table in tables_by_hand(SWEEP.operation, lambda table: table.sweep.schedule)
         table,
         doc=__doc__,
         title=f"Delete objects that no log file of {table.name} names",
-        schedule=clock_of(table.known.sweep.schedule if table.known else None),
+        schedule=clock_of(
+            table.known.sweep.schedule if table.known else None, table.dag_id(SWEEP.operation)
+        ),
     ):
         (
             PlanSweep(task_id="plan", work=SWEEP, table=table, execution_timeout=READING)

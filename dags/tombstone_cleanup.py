@@ -33,6 +33,6 @@ for table in tables_of("tombstone_cleanup"):
         table,
         doc=__doc__,
         title=f"Delete the objects of {table.name} that nobody needs any more",
-        schedule=clock_of(table.known.cleanup.schedule),
+        schedule=clock_of(table.known.cleanup.schedule, table.dag_id(CLEANUP.operation)),
     ):
         plan_then_run(CLEANUP, table)

@@ -32,6 +32,8 @@ for table in tables_of("ttl"):
         table,
         doc=__doc__,
         title=f"Drop the partitions of {table.name} that are past their time to live",
-        schedule=clock_of(table.known.ttl.schedule if table.known.ttl else None),
+        schedule=clock_of(
+            table.known.ttl.schedule if table.known.ttl else None, table.dag_id(TTL.operation)
+        ),
     ):
         plan_then_run(TTL, table)

@@ -33,6 +33,6 @@ for table in tables_of("verify"):
         table,
         doc=__doc__,
         title=f"Check that log and objects of {table.name} fit together",
-        schedule=clock_of(table.known.verify.schedule),
+        schedule=clock_of(table.known.verify.schedule, table.dag_id(VERIFY.operation)),
     ):
         check(table, JOBS)

@@ -121,12 +121,14 @@ def test_params_are_typed(parsed: Any) -> None:
     assert schemas["dry_run"]["enum"] == [True, False]
 
 
-def test_a_mistake_in_the_settings_is_an_import_error_that_names_file_and_field(
+def test_a_mistake_in_what_all_tables_share_is_an_import_error_that_names_file_and_field(
     parser: Parser, tmp_path: Path
 ) -> None:
     found = parser.parse(
-        tmp_path, "tables: {t: {root: 'file:///tmp/t', merge: {target: 1GiB}}}", MERGE
+        tmp_path,
+        "defaults: {merge: {target: 1GiB}}\ntables: {t: {root: 'file:///tmp/t'}}",
+        MERGE,
     )
     (error,) = found["errors"].values()
-    assert f"{tmp_path / 'tables.yaml'}: tables.t.merge.target: is not a setting" in error
+    assert f"{tmp_path / 'tables.yaml'}: defaults.merge.target: is not a setting" in error
     assert found["ids"] == []

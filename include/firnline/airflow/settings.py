@@ -14,14 +14,10 @@ import tempfile
 from dataclasses import replace
 from pathlib import Path
 
-from firnline.clock import SystemClock
 from firnline.errors import SettingsError
 from firnline.settings.load import Settings, Stale, load_settings, settings_path
 
 _LOG = logging.getLogger(__name__)
-
-_FRESH_MS = 300_000
-"""Time in ms within which the copy's time is not set again: files are parsed every few seconds."""
 
 
 def current_settings(path: Path | None = None) -> Settings:
@@ -64,16 +60,22 @@ def _last_good(copy: Path, where: Path, error: SettingsError) -> Settings:
 
 
 def _keep(copy: Path, where: Path) -> None:
-    """Copy a file that has been read; a folder that cannot be written to is only logged."""
+    """Copy a file that has been read; a folder that cannot be written to is only logged.
+
+    The copy has the time of the file, so a file that is as it was is not opened again.
+    """
     try:
-        data = where.read_bytes()
-        if copy.is_file() and copy.read_bytes() == data:
-            if copy.stat().st_mtime * 1000 + _FRESH_MS < SystemClock().now_ms():
-                os.utime(copy)
+        known = where.stat()
+        if copy.is_file() and _version(copy.stat()) == _version(known):
             return
         copy.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.NamedTemporaryFile(dir=copy.parent, prefix=copy.name, delete=False) as new:
-            new.write(data)
+            new.write(where.read_bytes())
+        os.utime(new.name, ns=(known.st_atime_ns, known.st_mtime_ns))
         Path(new.name).replace(copy)
     except OSError as error:
         _LOG.warning("no copy of %s is kept, to go by if it gets mistakes: %s", where, error)
+
+
+def _version(found: os.stat_result) -> tuple[int, int]:
+    return found.st_size, found.st_mtime_ns

@@ -24,6 +24,7 @@ from firnline.airflow.settings import current_settings
 from firnline.errors import UsageError
 from firnline.operations.dag_ids import TABLE, dag_id
 from firnline.operations.pools import NO_TABLE, pool_of_operation, slots_of_operation
+from firnline.settings.cron import spread
 from firnline.settings.load import TableSettings
 from firnline.settings.sections import Operation
 
@@ -281,12 +282,19 @@ def asset_of(table: TableSettings) -> Asset:
     return Asset(name=name, uri=table.asset_uri, group="firnline")
 
 
-def schedule_of(cron: str | None, asset: Asset) -> AssetOrTimeSchedule | list[Asset]:
+def schedule_of(cron: str | None, dag_id: str, asset: Asset) -> AssetOrTimeSchedule | list[Asset]:
     """Return a schedule by cron (UTC) and asset events; without ``cron`` by asset events only."""
-    clock = clock_of(cron)
+    clock = clock_of(cron, dag_id)
     return [asset] if clock is None else AssetOrTimeSchedule(timetable=clock, assets=[asset])
 
 
-def clock_of(cron: str | None) -> CronTriggerTimetable | None:
-    """Return a schedule by cron (UTC); None without ``cron``: manual runs only."""
-    return None if cron is None else CronTriggerTimetable(cron, timezone="UTC")
+def clock_of(cron: str | None, dag_id: str | None = None) -> CronTriggerTimetable | None:
+    """Return a schedule by cron (UTC); None without ``cron``: manual runs only.
+
+    Args:
+        cron: a preset or five fields.
+        dag_id: of one table's DAG: a preset is spread by it (``settings.cron.spread``).
+    """
+    if cron is None:
+        return None
+    return CronTriggerTimetable(cron if dag_id is None else spread(cron, dag_id), timezone="UTC")

@@ -113,7 +113,7 @@ class Stale:
     error: SettingsError
     """What is wrong with the file."""
     since_ms: int
-    """When it was read last without a mistake, unix ms."""
+    """When the file was changed last before the mistake came in, unix ms."""
 
     @property
     def sentence(self) -> str:

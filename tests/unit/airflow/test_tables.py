@@ -125,7 +125,7 @@ def test_a_table_whose_name_airflow_refuses_still_has_an_asset(tmp_path: Path, n
 
 def test_without_a_clock_only_the_asset_starts_runs(tmp_path: Path) -> None:
     asset = asset_of(one(tmp_path, "locking: fenced"))
-    assert schedule_of(None, asset) == [asset]
-    both = schedule_of("@hourly", asset)
+    assert schedule_of(None, "merge__a", asset) == [asset]
+    both = schedule_of("7 * * * *", "merge__a", asset)
     assert isinstance(both, AssetOrTimeSchedule)
     assert both.asset_condition == AssetAll(asset)

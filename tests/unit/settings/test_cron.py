@@ -1,8 +1,10 @@
 from __future__ import annotations
 
+from collections import Counter
+
 import pytest
 
-from firnline.settings.cron import PRESETS, check_schedule
+from firnline.settings.cron import PRESETS, check_schedule, spread
 
 
 @pytest.mark.parametrize(
@@ -46,3 +48,22 @@ def test_the_field_that_is_wrong_is_named(text: str, named: str) -> None:
 def test_anything_else_is_told_what_a_schedule_is(text: str) -> None:
     with pytest.raises(ValueError, match="five cron fields"):
         check_schedule(text)
+
+
+@pytest.mark.parametrize("preset", PRESETS)
+def test_runs_of_several_hundred_tables_are_spread_and_each_keeps_its_time(preset: str) -> None:
+    times = [spread(preset, f"ttl__t{number}") for number in range(300)]
+    assert times == [spread(preset, f"ttl__t{number}") for number in range(300)]
+    assert all(check_schedule(each) == each and len(each.split()) == 5 for each in times)
+    most = Counter(times).most_common(1)[0][1]
+    assert most <= (15 if preset == "@hourly" else 6)
+    assert {each.split()[2:] == times[0].split()[2:] for each in times} == {True}
+    assert all(each.split()[1] in {"*", *"012345"} for each in times)
+
+
+def test_five_fields_are_what_their_author_wrote() -> None:
+    assert spread("0 0 * * *", "ttl__t") == "0 0 * * *"
+
+
+def test_the_runs_of_one_table_are_spread_too() -> None:
+    assert spread("@daily", "ttl__t") != spread("@daily", "tombstone_cleanup__t")
