@@ -1,21 +1,67 @@
-"""Alerts for runs that fail or do not succeed in time (``alerts`` of a table's settings)."""
+"""Alerts for runs that fail or do not succeed in time (``alerts`` of a table's settings).
+
+Airflow gives each kind of callback another context. A notifier of ours finds the same names in all
+of them (``Told``), so that one template fits every reason.
+"""
 
 from __future__ import annotations
 
 import logging
 from collections.abc import Mapping
+from dataclasses import asdict, dataclass, replace
 from datetime import timedelta
 from importlib import import_module
 from typing import Any
+from urllib.parse import quote
 
+from airflow.sdk.configuration import conf
 from airflow.sdk.definitions.callback import AsyncCallback
 from airflow.sdk.definitions.deadline import DeadlineAlert, DeadlineReference
 
 from firnline.airflow.settings import current_settings
-from firnline.operations.dag_ids import parse_dag_id
+from firnline.operations.dag_ids import dag_id, parse_dag_id
 from firnline.settings.load import BrokenTable, TableSettings
+from firnline.units import format_duration
 
 _LOG = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """What each notifier is told, as values of its context, whatever the reason."""
+
+    dag_id: str
+    run_id: str
+    table: str
+    """Empty for a run of no table."""
+    reason: str
+    """``task_failure`` and others of Airflow, ``deadline_missed`` or ``answer_wanted``."""
+    sentence: str
+    link: str
+    """Address of the run; empty if Airflow has no ``[api] base_url``."""
+
+    @classmethod
+    def of(cls, context: Mapping[str, Any], reason: str, sentence: str = "") -> Told:
+        """Return what is told of a context of any kind; without a sentence that of a failure."""
+        run = context.get("dag_run")
+        name = _field(context.get("dag"), "dag_id") or _field(run, "dag_id")
+        run_id = str(context.get("run_id") or "") or _field(run, "run_id")
+        dag = parse_dag_id(name)
+        given = run.get("conf") if isinstance(run, Mapping) else getattr(run, "conf", None)
+        table = None if dag is None else dag.table_of(given)
+        sentence = sentence or f"{name} failed: {reason}"
+        return cls(name, run_id, table or "", reason, sentence, _link(name, run_id))
+
+
+def _field(value: object, name: str) -> str:
+    """Return a field of an object or of plain data; empty without one."""
+    found = value.get(name) if isinstance(value, Mapping) else getattr(value, name, None)
+    return str(found or "")
+
+
+def _link(dag: str, run_id: str) -> str:
+    base = conf.get("api", "base_url", fallback="").rstrip("/")
+    return f"{base}/dags/{quote(dag)}/runs/{quote(run_id, safe='')}" if base else ""
 
 
 class FailureAlert:
@@ -30,7 +76,8 @@ class FailureAlert:
 
     def __call__(self, context: Mapping[str, object]) -> None:
         """Call the notifier. An exception ends up in the log of the DAG processor."""
-        notify(self.notifier, self.arguments, context)
+        told = Told.of(context, str(context.get("reason") or "failed"))
+        notify(self.notifier, self.arguments, context, told)
 
 
 class TableAlert:
@@ -63,7 +110,12 @@ def merge_deadline(table: TableSettings) -> DeadlineAlert | None:
     alerts = table.alerts
     if alerts.merge_deadline is None:
         return None
-    told = {"notifier": alerts.notifier or "", "arguments": dict(alerts.arguments)}
+    limit = format_duration(alerts.merge_deadline)
+    told = {
+        "notifier": alerts.notifier or "",
+        "arguments": dict(alerts.arguments),
+        "sentence": f"a merge of table {table.name} has not succeeded within {limit} of its start",
+    }
     return DeadlineAlert(
         reference=DeadlineReference.DAGRUN_QUEUED_AT,
         interval=timedelta(milliseconds=alerts.merge_deadline),
@@ -73,47 +125,78 @@ def merge_deadline(table: TableSettings) -> DeadlineAlert | None:
 
 
 async def missed_deadline(
-    notifier: str, arguments: Mapping[str, str], context: Mapping[str, object]
+    notifier: str,
+    arguments: Mapping[str, str],
+    context: Mapping[str, object],
+    sentence: str = "a merge has not succeeded in time",
 ) -> None:
     """Log a missed deadline and call the notifier, if any.
 
     Args:
         notifier: dotted path, empty for none: then the miss is in Airflow's own list and log only.
         arguments: of the notifier.
-        context: ``dag_run`` and ``deadline`` as plain data; the notifier also gets ``reason``.
+        context: ``dag_run`` and ``deadline`` as plain data.
+        sentence: what is told.
     """
-    _LOG.warning("a merge has not succeeded in time: %s", context)
+    _LOG.warning("%s: %s", sentence, context)
     if not notifier:
         return
     from asgiref.sync import sync_to_async
 
     # A slow notifier must not block the triggerer's event loop, which all triggers share.
-    told = {**context, "reason": "deadline_missed"}
-    await sync_to_async(notify, thread_sensitive=False)(notifier, arguments, told)
+    told = Told.of(context, "deadline_missed", sentence)
+    await sync_to_async(notify, thread_sensitive=False)(notifier, arguments, context, told)
 
 
 def tell_waiting(table: TableSettings, context: Mapping[str, Any], question: str) -> None:
     """Call the table's notifier, if any, because a task is about to wait for a person.
 
-    It gets the context of the task with ``reason`` (``answer_wanted``) and ``question``. The
-    question is asked even if the notifier fails, which the task's log then says.
+    The question is its ``sentence``. It is asked even if the notifier fails, which the task's log
+    then says.
     """
     alerts = table.alerts
     if not alerts.notifier:
         return
-    told = {**context, "reason": "answer_wanted", "question": question}
+    told = Told.of(context, "answer_wanted", question)
     try:
-        notify(alerts.notifier, alerts.arguments, told)
+        notify(alerts.notifier, alerts.arguments, {**context, "question": question}, told)
     except Exception:  # noqa: BLE001 - notifiers are not ours, and the question must not depend on them
         _LOG.exception("the notifier %s of table %s failed", alerts.notifier, table.name)
 
 
-def notify(notifier: str, arguments: Mapping[str, str], context: Mapping[str, object]) -> None:
-    """Call a notifier: ``Class(**arguments)(context)``, or ``function(context, **arguments)``."""
-    module, _, name = notifier.rpartition(".")
+def notify(
+    notifier: str, arguments: Mapping[str, str], given: Mapping[str, object], told: Told
+) -> None:
+    """Call a notifier: ``Class(**arguments)(context)``, or ``function(context, **arguments)``.
+
+    Args:
+        notifier: its dotted path.
+        arguments: its arguments.
+        given: Airflow's context.
+        told: becomes a part of the context.
+    """
     # Imported late: notifiers import their provider's libraries, which parsing does not need.
-    found: Any = getattr(import_module(module), name)
+    found = import_notifier(notifier)
+    context = {**given, **asdict(told)}
     if isinstance(found, type):
         found(**arguments)(context)
     else:
         found(context, **arguments)
+
+
+def try_alert(table: TableSettings) -> dict[str, str]:
+    """Call the notifier of a table with the reason ``test``; return what it was told.
+
+    Raises whatever the notifier raises.
+    """
+    told = Told.of({"dag_run": {"dag_id": dag_id("merge", table.name), "run_id": "test"}}, "test")
+    sentence = f"this is a test of the alerts of table {table.name}: nothing has happened"
+    told = replace(told, sentence=sentence)
+    notify(table.alerts.notifier or "", table.alerts.arguments, {}, told)
+    return asdict(told)
+
+
+def import_notifier(notifier: str) -> Any:  # noqa: ANN401 - a class or function of somebody else
+    """Return the notifier with a dotted path. Raises ImportError, AttributeError, and its own."""
+    module, _, name = notifier.rpartition(".")
+    return getattr(import_module(module), name)

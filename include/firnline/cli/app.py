@@ -12,6 +12,7 @@ from typing import Annotated, Any
 import typer
 
 from firnline.cli.commands import (
+    alerts,
     analyze,
     append,
     certificate,
@@ -151,6 +152,7 @@ _GROUPS = (
     schema,
     properties,
     settings,
+    alerts,
     doctor,
     demo,
     spark,

@@ -158,7 +158,10 @@ def _airflow(settings: Settings) -> Iterator[Check]:
         return
     ids = {t.connection_id for t in settings.tables.values() if t.connection_id is not None}
     ids |= {t.spark.conn_id for t in settings.tables.values()}
-    command = [sys.executable, "-m", "firnline.airflow.installation", *sorted(ids)]
+    alerts = [table.alerts.notifier for table in settings.tables.values()]
+    told = sorted({each for each in (*alerts, settings.fleet.alerts.notifier) if each})
+    asked = json.dumps({"connections": sorted(ids), "notifiers": told})
+    command = [sys.executable, "-m", "firnline.airflow.installation", asked]
     try:
         done = subprocess.run(
             command, capture_output=True, text=True, check=False, timeout=_AIRFLOW_S
@@ -174,6 +177,11 @@ def _airflow(settings: Settings) -> Iterator[Check]:
     for name in found["missing"]:
         step = f"create it with `airflow connections add {name} ...` (docs/deploy.md)"
         yield Check("connection", "wrong", f"Airflow has no connection {name}", step)
+    for name, why in found["silent"].items():
+        step = "correct alerts.notifier, or install what it needs wherever Airflow runs"
+        yield Check("notifier", "wrong", f"{name} cannot be imported: {why}", step)
+    if heard := [name for name in told if name not in found["silent"]]:
+        yield Check("notifiers", "ok", ", ".join(heard))
     present = sorted(ids.difference(found["missing"]))
     if present:
         yield Check("connections", "ok", ", ".join(present))

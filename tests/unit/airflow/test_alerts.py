@@ -4,6 +4,7 @@ import asyncio
 import json
 from datetime import timedelta
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -11,7 +12,13 @@ from airflow.sdk import DAG
 from airflow.sdk.definitions.callback import AsyncCallback
 from airflow.sdk.definitions.deadline import DeadlineReference
 
-from firnline.airflow.alerts import failure_alert, merge_deadline, missed_deadline
+from firnline.airflow.alerts import (
+    Told,
+    failure_alert,
+    merge_deadline,
+    missed_deadline,
+    tell_waiting,
+)
 from firnline.airflow.dags import operation_dag
 from firnline.airflow.merge import MergeWork
 from firnline.airflow.tables import OneTable
@@ -85,3 +92,40 @@ def test_only_a_merge_has_a_deadline_and_only_who_asked_is_told(tmp_path: Path) 
         pass
     assert not quiet.deadline
     assert not quiet.on_failure_callback
+
+
+@pytest.mark.parametrize(
+    ("context", "reason"),
+    [
+        ({"dag": DAG("merge__t"), "run_id": "r 1", "reason": "task_failure"}, "task_failure"),
+        ({"dag_run": {"dag_id": "merge__t", "run_id": "r 1"}}, "deadline_missed"),
+        ({"dag_run": SimpleNamespace(dag_id="erase", run_id="r 1", conf={"table": "t"})}, "x"),
+    ],
+)
+def test_every_reason_is_told_with_the_same_names(
+    context: dict[str, Any], reason: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("AIRFLOW__API__BASE_URL", "https://flow.example/a/")
+    told = Told.of(context, reason)
+    dag_id = told.dag_id
+    assert (told.run_id, told.table, told.reason) == ("r 1", "t", reason)
+    assert told.sentence == f"{dag_id} failed: {reason}"
+    assert told.link == f"https://flow.example/a/dags/{dag_id}/runs/r%201"
+
+
+def test_one_template_fits_failures_missed_deadlines_and_questions(tmp_path: Path) -> None:
+    file = tmp_path / "told"
+    word = "{{ dag_id }} {{ run_id }} {{ table }} {{ reason }}: {{ sentence }} {{ link }}"
+    arguments = {"file": str(file), "word": word}
+    settings = one(tmp_path, f"alerts: {{notifier: {TOLD}, arguments: {json.dumps(arguments)}}}")
+    run = {"dag_id": "merge__t", "run_id": "r"}
+    alert, deadline = failure_alert(settings), "not in time"
+    assert alert is not None
+    alert({"dag": DAG("merge__t"), "run_id": "r", "reason": "task_failure"})
+    asyncio.run(missed_deadline(TOLD, arguments, {"dag_run": run}, deadline))
+    tell_waiting(settings, {"dag": DAG("merge__t"), "run_id": "r"}, "Merge?")
+    assert [line["word"].strip() for line in lines(file)] == [
+        "merge__t r t task_failure: merge__t failed: task_failure",
+        "merge__t r t deadline_missed: not in time",
+        "merge__t r t answer_wanted: Merge?",
+    ]

@@ -200,17 +200,23 @@ def test_pools_and_connections_of_airflow(monkeypatch: pytest.MonkeyPatch, tmp_p
     world = make_world()
     settings = Settings(Path("tables.yaml"), {"t": world.table.settings})
     slots = {name: pool["slots"] for name, pool in pools_json(settings).items()}
-    airflow(monkeypatch, tmp_path, 0, "noise\n" + json.dumps({"slots": slots, "missing": []}))
+    airflow(
+        monkeypatch,
+        tmp_path,
+        0,
+        "noise\n" + json.dumps({"slots": slots, "missing": [], "silent": {}}),
+    )
     found = checks(world)
     assert (found["pools"].found, found["connections"].found) == ("all 3 of them", "spark_default")
     del slots["t.merge"]
-    said = json.dumps({"slots": slots, "missing": ["spark_default"]})
+    said = json.dumps({"slots": slots, "missing": ["spark_default"], "silent": {"a.Told": "no"}})
     airflow(monkeypatch, tmp_path, 0, said)
     found = checks(world)
     assert "the pool t.merge does not exist" in found["pools"].found
     assert "firnline pools > pools.json" in found["pools"].next_step
     assert found["connection"].found == "Airflow has no connection spark_default"
-    airflow(monkeypatch, tmp_path, 0, json.dumps({"slots": {}, "missing": []}))
+    assert found["notifier"].found == "a.Told cannot be imported: no"
+    airflow(monkeypatch, tmp_path, 0, json.dumps({"slots": {}, "missing": [], "silent": {}}))
     assert checks(world)["pools"].found.startswith("3 of 3 pools are not as they must be: ")
 
 
