@@ -182,4 +182,4 @@ def test_a_witness_that_cannot_be_read_is_refused_in_one_sentence(
     empty = tmp_path / "empty.txt"
     empty.write_text("nothing\n")
     other = firnline("verify", root, "--witness", empty)
-    assert (other.code, "no witness of table events" in other.sentence) == (2, True)
+    assert (other.code, "is no witness" in other.sentence) == (2, True)

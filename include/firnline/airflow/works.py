@@ -222,7 +222,7 @@ class VerifyWork(InTaskWork[VerifyOptions]):
             f"{counted(checked['objects'], 'object')} ({about_size(checked['bytes'])})",
             f"{counted(checked['footers'], 'footer')}",
         )
-        counts = ", ".join(f"{count} {severity}s" for severity, count in found.items())
+        counts = ", ".join(counted(count, severity) for severity, count in found.items())
         lines = [f"checked: {', '.join(each)}", f"found: {counts or 'nothing'}"]
         lines += [
             f"{finding['severity']}: {finding['object']} {finding['sentence']}"

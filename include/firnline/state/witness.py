@@ -19,6 +19,10 @@ _CERTIFICATE = re.compile(
 )
 
 
+_SHOWN = 60
+"""Characters shown of a text that is refused."""
+
+
 class Witness(msgspec.Struct, frozen=True):
     """A transaction of a table and its digest (``log.chain``)."""
 
@@ -60,9 +64,12 @@ def parse_witnesses(texts: Iterable[str], table: str) -> tuple[Witness, ...]:
         texts: texts that hold lines of ``firnline witness`` among others, of any tables.
         table: name of the table.
 
-    Raises UsageError where there is none of the table, of a certificate neither.
+    Raises UsageError for a text that holds no such line, or one that is not whole, and where there
+    is none of the table, of a certificate neither.
     """
     texts = tuple(texts)
+    for text in texts:
+        _refuse_other(text)
     found = {
         Witness(name, int(seq), digest)
         for text in texts
@@ -75,3 +82,15 @@ def parse_witnesses(texts: Iterable[str], table: str) -> tuple[Witness, ...]:
             next_step="`firnline witness` prints one: note it outside of the table's bucket",
         )
     return tuple(sorted(found, key=lambda witness: (witness.seq, witness.digest)))
+
+
+def _refuse_other(text: str) -> None:
+    """Raise UsageError for a text without a witness, and for a line that was to be one."""
+    meant = [line for line in text.splitlines() if "firnline-witness" in line]
+    wrong = [line for line in meant if not (_LINE.search(line) or _CERTIFICATE.search(line))]
+    for line in wrong or ([] if meant else [text]):
+        shown = line if len(line) <= _SHOWN else f"{line[:_SHOWN]}…"
+        raise UsageError(
+            f"{shown!r} is no witness",
+            next_step="give whole lines that `firnline witness` printed, or a file of them",
+        )

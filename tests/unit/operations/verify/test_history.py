@@ -245,3 +245,19 @@ def test_witnesses_are_read_out_of_any_text() -> None:
     assert parse_witnesses([text, str(one)], "t") == (one,)
     with pytest.raises(UsageError, match="no witness of table v"):
         parse_witnesses([text], "v")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "garbage",
+        "",
+        "Monday\nfirnline-witness table=t transaction=8 digest=abc",
+        "firnline-witness table=t transaction=eight digest=" + "a" * 64,
+        str(Witness("t", 8, "a" * 64))[:-1],
+    ],
+)
+def test_what_is_no_witness_is_refused_beside_one(text: str) -> None:
+    """Otherwise a check would be green that has not looked at it."""
+    with pytest.raises(UsageError, match="is no witness"):
+        parse_witnesses([str(Witness("t", 7, "a" * 64)), text], "t")
