@@ -346,7 +346,7 @@ def _failure(plan: FleetPlan, done: _Done, stale: Stale | None) -> str | None:
         said.append(f"{count} mirrors could not be published: {_some(failed)}")
     if not said:
         return None
-    return f"{'; '.join(said)}; all others were handled, the log above has each reason"
+    return f"{'; '.join(said)}; all others were handled, the log of plan has each reason"
 
 
 def _some(names: Sequence[str]) -> str:
