@@ -78,12 +78,8 @@ class BrokenTable:
 
     @property
     def root(self) -> str:
-        """Its root, as far as the section names one; empty otherwise."""
-        given = self.given.get("root")
-        try:
-            return expand(given).rstrip("/") if isinstance(given, str) else ""
-        except ValueError:
-            return ""
+        """Its root, if the section names one that can be; empty otherwise."""
+        return _root_of(self.given)
 
     @property
     def operations(self) -> tuple[Operation, ...]:
@@ -216,19 +212,34 @@ def load_settings(path: Path | str | None = None, *, strict: bool = False) -> Se
             loaded[name] = _load_table(name, given, {} if found else defaults)
         except _MistakesError as error:
             mistakes[str(name)] = error.lines
-    for name, line in _overlaps(loaded.values()):
+    shared = {} if found else defaults
+    given = {str(name): _given(section, shared) for name, section in tables.items()}
+    roots = {name: table.root for name, table in loaded.items()}
+    # That one of the two has another mistake does not make the other one safe.
+    roots |= {name: root for name in mistakes if (root := _root_of(given[name]))}
+    for name, line in _overlaps(roots):
         mistakes.setdefault(name, []).append(line)
     if problems or (strict and mistakes):
         raise _as_error(
             where, [*problems, *(line for lines in mistakes.values() for line in lines)]
         )
-    shared = {} if found else defaults
     broken = {
-        name: BrokenTable(name, _as_error(where, lines), _given(tables.get(name), shared))
+        name: BrokenTable(name, _as_error(where, lines), given[name])
         for name, lines in mistakes.items()
     }
     kept = {name: table for name, table in loaded.items() if name not in broken}
     return Settings(where, kept, fleet, broken)
+
+
+def _root_of(given: Mapping[Any, Any]) -> str:
+    root = given.get("root")
+    try:
+        found = expand(root).rstrip("/") if isinstance(root, str) else ""
+        if found:
+            Root.parse(found)
+    except (ValueError, UsageError):
+        return ""
+    return found
 
 
 def _given(section: object, defaults: dict[Any, Any]) -> Mapping[Any, Any]:
@@ -382,12 +393,12 @@ def _suggestion(loc: tuple[int | str, ...], model: Any) -> str:  # noqa: ANN401 
     return f"; there are {', '.join(name for name in known if name != 'name')}" if known else ""
 
 
-def _overlaps(tables: Iterable[TableSettings]) -> Iterator[tuple[str, str]]:
+def _overlaps(roots: Mapping[str, str]) -> Iterator[tuple[str, str]]:
     """Yield both tables of equal or nested roots with the mistake of each.
 
     One of them would sweep the objects of the other, and nobody knows which root is wrong.
     """
-    places = sorted((_place(table.root), table.name) for table in tables)
+    places = sorted((_place(root), name) for name, root in roots.items())
     above: list[tuple[tuple[str, ...], str]] = []
     for place, name in places:
         while above and place[: len(above[-1][0])] != above[-1][0]:

@@ -89,6 +89,14 @@ def test_tables_inside_each_other_are_both_refused(
     assert f"tables.two.root: {of_second} the root of one" in said["two"]
 
 
+def test_a_root_inside_that_of_a_table_with_another_mistake_is_found_too(tmp_path: Path) -> None:
+    one = "one: {root: 's3://b/x', merge: {slotz: 2}}"
+    settings = read(tmp_path, f"tables: {{{one}, two: {{root: 's3://b/x/y'}}, {GOOD}}}")
+    assert list(settings.tables) == ["good"]
+    said = str(settings.broken["one"].error)
+    assert ("slotz" in said, "contains the root of two" in said) == (True, True)
+
+
 def test_a_table_with_a_mistake_is_not_opened_by_its_root_with_default_settings(
     tmp_path: Path,
 ) -> None:
