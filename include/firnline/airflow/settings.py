@@ -48,6 +48,16 @@ def copy_of(path: Path) -> Path:
     return Path(folder) / "firnline" / f"settings-{digest}.yaml"
 
 
+def environment() -> dict[str, str]:
+    """Return what a process that a task starts needs to go by the same settings. Raises as above.
+
+    Empty unless the last good ones are in force.
+    """
+    if current_settings().stale is None:
+        return {}
+    return {"FIRNLINE_TABLES": str(copy_of(settings_path()))}
+
+
 def _last_good(copy: Path, where: Path, error: SettingsError) -> Settings:
     try:
         since_ms = copy.stat().st_mtime_ns // 1_000_000

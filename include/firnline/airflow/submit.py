@@ -25,6 +25,7 @@ from firnline.airflow.failures import JobFailure, airflow_failures, as_airflow, 
 from firnline.airflow.links import RunLink
 from firnline.airflow.runs import run_identity
 from firnline.airflow.said import say_failure
+from firnline.airflow.settings import environment
 from firnline.airflow.supervisors import supervisors_environment
 from firnline.airflow.tables import DagTable
 from firnline.airflow.tasks import begin, committed, mirrored_partly
@@ -99,7 +100,7 @@ class SubmitHook(SparkSubmitHook):
         return driver
 
     def _client_environment(self) -> dict[str, str]:
-        env = {**os.environ, **supervisors_environment(), **self._driver_env}
+        env = {**os.environ, **environment(), **supervisors_environment(), **self._driver_env}
         # The driver needs the packages of this task. Executors need them only on the same machine;
         # elsewhere spark.pyspark.python or the image determines their Python.
         env.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)

@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from firnline.airflow.settings import copy_of, current_settings
+from firnline.airflow.settings import copy_of, current_settings, environment
 from firnline.errors import SettingsError
+from firnline.settings.load import load_settings
 
 GOOD = "tables: {t: {root: 's3://b/t'}}\n"
 
@@ -83,3 +84,11 @@ def test_a_file_that_is_as_it_was_is_read_once(file: Path, monkeypatch: pytest.M
     assert copy_of(file).stat().st_mtime_ns == file.stat().st_mtime_ns
     monkeypatch.setattr(Path, "read_bytes", lambda _: pytest.fail("it is read again"))
     current_settings()
+
+
+def test_jobs_go_by_the_settings_that_their_task_goes_by(file: Path) -> None:
+    current_settings()
+    assert environment() == {}
+    file.write_text("tables: {")
+    assert environment() == {"FIRNLINE_TABLES": str(copy_of(file))}
+    assert list(load_settings(copy_of(file)).tables) == ["t"]
