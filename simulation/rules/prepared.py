@@ -26,5 +26,5 @@ def _no_decision() -> None:
 
 PREPARED: dict[str, Mutation] = {
     "a sweep takes prepared parts for orphans": Mutation(_swept_like_others, 14_111),
-    "a discard does not ask whether a commit has begun": Mutation(_no_decision, 14_064),
+    "a discard does not ask whether a commit has begun": Mutation(_no_decision, 14_047),
 }

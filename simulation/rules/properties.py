@@ -25,5 +25,5 @@ def _newest_alone() -> None:
 
 PROPERTIES = {
     "settings decide, and not the table": Mutation(_settings_decide, 5),
-    "who deletes goes by the newest properties alone": Mutation(_newest_alone, 19),
+    "who deletes goes by the newest properties alone": Mutation(_newest_alone, 238),
 }

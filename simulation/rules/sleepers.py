@@ -58,9 +58,9 @@ def _no_fence() -> None:
 
 
 SLEEPERS: dict[str, Mutation] = {
-    "no fence": Mutation(_no_fence, 18_011),
+    "no fence": Mutation(_no_fence, 18_012),
     "a sweep does not go by the fence": Mutation(_sweeps_behind_nothing, 18_012),
-    "an append is acknowledged whenever it lands": Mutation(_acknowledges_whenever, 18_011),
+    "an append is acknowledged whenever it lands": Mutation(_acknowledges_whenever, 18_013),
     "readers take what is behind the fence": Mutation(_reads_what_came_too_late, 18_013),
     "the fence waits for nobody": Mutation(_fence_waits_for_nobody, 18_025),
     "a committer does not look after its put": Mutation(_asks_nobody_what_came_after, 18_058),

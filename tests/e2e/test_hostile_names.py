@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -315,4 +316,4 @@ def test_a_name_of_a_table_that_a_dag_cannot_have_is_refused(tmp_path: Path, nam
 
     path = tmp_path / "tables.yaml"
     path.write_text(yaml.safe_dump({"tables": {name: {"root": "s3://b/t"}}}), encoding="utf-8")
-    refusal("is not a table name", load_settings, path)
+    refusal("is not a table name", partial(load_settings, strict=True), path)

@@ -154,8 +154,29 @@ def judge(store: Store, paths: TablePaths, log: Log, txns: Transactions) -> Heal
 
     Requests: 1 GET if the newest transaction is the one after the log's newest; and if that is a
     first transaction that names no earlier log, 1 LIST of ``_data/`` up to an object that it does
-    not name. 1 GET of the birth record if the log shows no transaction, and anything else does.
+    not name. If the log shows no transaction, and is lost or has none of the log files that the
+    newest one has folded, 1 GET of the birth record, and those above again if that states a number.
     """
+    found = _judged(store, paths, log, txns, 0)
+    if log.seq or not txns.born or not _may_be_of_before(found, log):
+        return found
+    used = last_number(store, paths)
+    return _judged(store, paths, log, txns, used) if used else found
+
+
+def _may_be_of_before(found: Health, log: Log) -> bool:
+    """Return True if a downgrade may be why a log looks as it does.
+
+    It deletes the log files that transactions of before have folded, when it deletes the history.
+    """
+    newest = found.unpublished
+    if newest is None:
+        return found.state == "lost"
+    return txn_file.folded_by(newest.content).isdisjoint(log.listing)
+
+
+def _judged(store: Store, paths: TablePaths, log: Log, txns: Transactions, used: int) -> Health:
+    """Judge a log; ``used``: the last number that is used up, if the log shows none."""
     missing = frozenset(log.standing) - log.sequences
     if missing:
         return Health(
@@ -164,8 +185,6 @@ def judge(store: Store, paths: TablePaths, log: Log, txns: Transactions) -> Heal
             f"{min(missing)} is gone",
             missing=missing,
         )
-    named = max(txns.newest, log.began_after)
-    used = last_number(store, paths) if txns.born and named and not log.seq else 0
     before, newest = max(log.seq, used), txns.newest if txns.newest > used else 0
     if log.began_after > max(before, newest):
         return Health(

@@ -46,7 +46,7 @@ LOST: tuple[Mutation, ...] = (
     Mutation(
         name="an append says nothing of the transaction that it had seen",
         file="include/firnline/state/health.py",
-        old="    if log.began_after > max(log.seq, txns.newest):",
+        old="    if log.began_after > max(before, newest):",
         new="    if log.began_after < 0:",
         breaks="Deleted rows are there again for readers of a log that lost a transaction.",
         caught_by=_APPEND,
@@ -118,8 +118,8 @@ LOST: tuple[Mutation, ...] = (
     Mutation(
         name="a transaction counts that never took effect",
         file="include/firnline/state/effect.py",
-        old="        if not known and (others or other):",
-        new="        if not known and other is None:",
+        old="        elif not known and (others or other):",
+        new="        elif not known and other is None:",
         breaks="A rebuild drops live rows, as a process wanted that slept for days.",
         caught_by=_EFFECT,
     ),
