@@ -168,10 +168,11 @@ def _may_be_of_before(found: Health, log: Log) -> bool:
     """Return True if a downgrade may be why a log looks as it does.
 
     It deletes the log files that transactions of before have folded, when it deletes the history.
+    It leaves one, and so does every client of version 1.
     """
     newest = found.unpublished
     if newest is None:
-        return found.state == "lost"
+        return found.state == "lost" and bool(log.listing)
     return txn_file.folded_by(newest.content).isdisjoint(log.listing)
 
 
