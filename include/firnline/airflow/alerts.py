@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from datetime import timedelta
 from importlib import import_module
 from typing import Any
@@ -28,7 +28,7 @@ _LOG = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Told:
-    """What each notifier is told, as values of its context, whatever the reason."""
+    """Values of a notifier's context that are there whatever the reason of the call."""
 
     dag_id: str
     run_id: str
@@ -189,9 +189,9 @@ def try_alert(table: TableSettings) -> dict[str, str]:
 
     Raises whatever the notifier raises.
     """
-    told = Told.of({"dag_run": {"dag_id": dag_id("merge", table.name), "run_id": "test"}}, "test")
+    run = {"dag_id": dag_id("merge", table.name), "run_id": "test"}
     sentence = f"this is a test of the alerts of table {table.name}: nothing has happened"
-    told = replace(told, sentence=sentence)
+    told = Told.of({"dag_run": run}, "test", sentence)
     notify(table.alerts.notifier or "", table.alerts.arguments, {}, told)
     return asdict(told)
 

@@ -40,9 +40,7 @@ def set_pool(task_instance: TaskInstance, dag_run: DagRun | None) -> None:
 
     try:
         settings = current_settings()
-        name = (conf or {}).get(TABLE)
-        if name in settings.broken:
-            raise settings.broken[name].error
+        settings.refuse_broken((conf or {}).get(TABLE, ""))
         lock = lock_of_run(dag_id, conf, settings.tables)
     except FirnlineError as error:
         # An exception would stop whoever creates the task, the scheduler among them.

@@ -90,8 +90,7 @@ def _tables(name: str) -> dict[str, TableSettings] | None:
 
     try:
         settings = _settings_file()()
-        if name in settings.broken:
-            raise settings.broken[name].error
+        settings.refuse_broken(name)
         return settings.tables
     except FirnlineError as error:
         _LOG.error("%s", error)

@@ -207,6 +207,11 @@ def printable(text: str, *, keep_lines: bool = False) -> str:
     )
 
 
+def warn(text: str) -> None:
+    """Print a warning to stderr: what was asked for is done all the same."""
+    sys.stderr.write(f"firnline: warning: {printable(text)}\n")
+
+
 TAKE_A_TABLE = (
     *("alerts test", "analyze", "append", "certificate", "changes", "cleanup", "delete", "diff"),
     *("downgrade", "drop", "erase", "evolve", "history", "import", "merge", "mirror", "parts"),

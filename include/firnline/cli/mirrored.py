@@ -10,7 +10,7 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING
 
-from firnline.cli.failures import printable
+from firnline.cli.failures import printable, warn
 
 if TYPE_CHECKING:
     from firnline.append.mirrored import MirrorOutcome
@@ -83,4 +83,4 @@ def _tell(outcome: MirrorOutcome, *, silent: bool) -> None:
     elif not silent:
         output.line(outcome.said)
     for warning in outcome.warnings:
-        sys.stderr.write(f"firnline: warning: {printable(warning)}\n")
+        warn(warning)

@@ -104,16 +104,16 @@ class BrokenTable:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Stale:
-    """Settings of before stand in for a file with mistakes."""
+    """The reason why settings of before stand in for a file."""
 
     error: SettingsError
-    """What is wrong with the file."""
+    """All mistakes of the file, or why it does not read."""
     since_ms: int
     """When the file was changed last before the mistake came in, unix ms."""
 
     @property
     def sentence(self) -> str:
-        """What is wrong, and what is gone by."""
+        """Return the sentence that says which settings are in force, and why."""
         at = datetime.fromtimestamp(self.since_ms / 1000, UTC).strftime("%Y-%m-%d %H:%M:%SZ")
         return f"the settings of {at} are in force, because {self.error}"
 
@@ -137,14 +137,18 @@ class Settings:
             UsageError: there is no such table; names those that there are.
             SettingsError: its section has mistakes.
         """
-        if name in self.broken:
-            raise self.broken[name].error
+        self.refuse_broken(name)
         found = self.tables.get(name)
         if found is None:
             raise UsageError(
                 f"no table {name!r} in {self.path}", next_step=_which(name, self.tables)
             )
         return found
+
+    def refuse_broken(self, name: str) -> None:
+        """Raise SettingsError for a table whose section has mistakes; others need not be there."""
+        if name in self.broken:
+            raise self.broken[name].error
 
 
 def _which(name: str, known: Iterable[str]) -> str:
@@ -205,18 +209,19 @@ def load_settings(path: Path | str | None = None, *, strict: bool = False) -> Se
     fleet = _load_fleet(content, problems)
     found = list(_check_defaults(defaults))
     problems += found
+    shared = {} if found else defaults
     loaded: dict[str, TableSettings] = {}
     mistakes: dict[str, list[str]] = {}
     for name, given in tables.items():
         try:
-            loaded[name] = _load_table(name, given, {} if found else defaults)
+            loaded[name] = _load_table(name, given, shared)
         except _MistakesError as error:
             mistakes[str(name)] = error.lines
-    shared = {} if found else defaults
-    given = {str(name): _given(section, shared) for name, section in tables.items()}
+    sections = {str(name): section for name, section in tables.items()}
     roots = {name: table.root for name, table in loaded.items()}
     # That one of the two has another mistake does not make the other one safe.
-    roots |= {name: root for name in mistakes if (root := _root_of(given[name]))}
+    given = {name: _root_of(_given(sections[name], shared)) for name in mistakes}
+    roots |= {name: root for name, root in given.items() if root}
     for name, line in _overlaps(roots):
         mistakes.setdefault(name, []).append(line)
     if problems or (strict and mistakes):
@@ -224,7 +229,7 @@ def load_settings(path: Path | str | None = None, *, strict: bool = False) -> Se
             where, [*problems, *(line for lines in mistakes.values() for line in lines)]
         )
     broken = {
-        name: BrokenTable(name, _as_error(where, lines), given[name])
+        name: BrokenTable(name, _as_error(where, lines), _given(sections[name], shared))
         for name, lines in mistakes.items()
     }
     kept = {name: table for name, table in loaded.items() if name not in broken}

@@ -5,13 +5,12 @@ They send no request to a store, but for ``settings check --tables``.
 
 from __future__ import annotations
 
-import sys
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from firnline.cli import output
-from firnline.cli.failures import printable
+from firnline.cli.failures import warn
 from firnline.cli.mirrored import check_columns
 from firnline.cli.options import (
     JsonOption,
@@ -193,6 +192,5 @@ def pools(
 
     loaded = read_settings(settings)
     for broken in loaded.broken.values():
-        said = printable(f"the pools of table {broken.name} are left out: {broken.error}")
-        sys.stderr.write(f"firnline: warning: {said}\n")
+        warn(f"the pools of table {broken.name} are left out: {broken.error}")
     output.show(pools_json(loaded), True, lambda _: None)
