@@ -41,7 +41,7 @@ class Base:
     began_seq: int = 0
     """Newest transaction of the operation's first snapshot; rebasing keeps it."""
     last: int = 0
-    """The last number in use before a downgrade, if the log shows none; 0 otherwise."""
+    """The last number in use before a downgrade, where the log may not show it; 0 otherwise."""
     listed_ms: int = 0
     """Wall clock from before the log was listed, unix ms: ``began_ms`` may stand while a machine is
     paused, and does not tell how old this state is."""
@@ -146,7 +146,8 @@ def stated(table: Table, snapshot: Snapshot, *, born: bool) -> Properties | None
 
     Requests: none if the log states them. If not (after a downgrade, or if a client of version 1
     has folded the record away), or if appends that began the table at the same time disagree, one
-    GET: of the newest transaction's header, or of the birth record.
+    GET of the birth record, and unless that is of a later downgrade one of the newest transaction's
+    header.
 
     Args:
         table: the table.
@@ -160,15 +161,33 @@ def stated(table: Table, snapshot: Snapshot, *, born: bool) -> Properties | None
 
 def _stated(table: Table, snapshot: Snapshot, *, born: bool) -> tuple[Properties | None, int]:
     """Return the properties, and the last number that the birth record states if it was read."""
-    records, last = snapshot.properties, 0
-    if records and not disagree(records):
+    records = snapshot.properties
+    stated = bool(records) and not disagree(records)
+    if stated and not _may_be_late(snapshot):
+        return current(records), 0
+    birth = read_birth(table.store, table.paths) if born or snapshot.seq else None
+    last = 0 if birth is None else birth.last
+    found = None if birth is None else birth.properties
+    if snapshot.seq <= last and found is not None:
+        # What the log or an object under a used number says came too late.
+        return found, last
+    if stated:
         return current(records), last
-    found = None
     if snapshot.seq:
-        found = of_history(table, snapshot.seq)
-    elif born and (birth := read_birth(table.store, table.paths)) is not None:
-        found, last = birth.properties, birth.last
+        found = _of_header(table, snapshot.seq) or found
     return current(records) if found is None else found, last
+
+
+def _may_be_late(snapshot: Snapshot) -> bool:
+    """Return True if only appends state the properties, and the log may be one after a downgrade.
+
+    Then they may be those of a first append that slept through it. Such a log holds the downgrade's
+    own log file, which has no digest, or what clients of version 1 have made of it.
+    """
+    if snapshot.digest or any(record.seq for record in snapshot.properties):
+        return False
+    kinds = {item.name.kind for item in snapshot.listing.values()}
+    return kinds != {"append"}
 
 
 def of_history(table: Table, seq: int) -> Properties | None:
@@ -179,12 +198,23 @@ def of_history(table: Table, seq: int) -> Properties | None:
     if not seq:
         birth = read_birth(table.store, table.paths)
         return None if birth is None else birth.properties
-    key = table.paths.txn(seq)
     try:
-        head = table.store.get_range(key, 0, HEADER_BYTES)
+        return _said_by(table, seq)
     except ObjectNotFoundError:
         # A downgrade leaves only a birth record of the history.
         return of_history(table, 0)
+
+
+def _of_header(table: Table, seq: int) -> Properties | None:
+    try:
+        return _said_by(table, seq)
+    except ObjectNotFoundError:
+        return None
+
+
+def _said_by(table: Table, seq: int) -> Properties | None:
+    key = table.paths.txn(seq)
+    head = table.store.get_range(key, 0, HEADER_BYTES)
     header = txn_file.decode_header(key, head, table.paths)
     return None if header is None else header.properties
 

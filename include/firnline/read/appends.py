@@ -6,7 +6,7 @@ Streams of appends and the feed of changes read it; both continue from an offset
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 from firnline.errors import ObjectNotFoundError, StreamBehindError, UsageError
@@ -16,6 +16,7 @@ from firnline.log.records import LogContent, TxnMark
 from firnline.log.schema_lines import folded_by_ours
 from firnline.read import offsets as plan
 from firnline.read.offsets import BEGIN_AGAIN, Folds, Initial, Offset, View, long, short, time_in
+from firnline.state.birth import last_number
 from firnline.state.health import no_table
 from firnline.state.history import heads, newest_at
 from firnline.state.moment import At, Moment, parse_moment
@@ -75,12 +76,24 @@ class AppendLog:
         t = max((name.t for name in made), default=0)
         seen = appends & snapshot.log_tombstones.keys() if whole else appends
         return Offset(
-            seq=snapshot.seq,
+            seq=self._newest(snapshot, foreign),
             seen=frozenset(short(key, paths) for key in seen - folded),
             foreign=frozenset(short(key, paths) for key in foreign),
             initial=Initial(t=t) if whole and t else None,
             digest=snapshot.digest,
         )
+
+    def _newest(self, snapshot: Snapshot, foreign: Collection[str]) -> int:
+        """Return the number of the newest transaction, which the next one follows.
+
+        A downgrade ends the history at a number that the birth record states, once clients of
+        version 1 have folded its log file away.
+
+        Requests: 1 GET for a log without transactions that such clients have merged.
+        """
+        if snapshot.seq or not foreign:
+            return snapshot.seq
+        return last_number(self.table.store, self.table.paths)
 
     def _after(self, snapshot: Snapshot, moment: Moment) -> Offset:
         if keys_of(snapshot, "foreign-merge"):
@@ -127,14 +140,16 @@ class AppendLog:
     def _view(self, offset: Offset, snapshot: Snapshot) -> View:
         paths = self.table.paths
         self._refuse_other_table(offset, snapshot)
-        folds = {s: self._folds_of(s, snapshot) for s in range(offset.seq + 1, snapshot.seq + 1)}
+        foreign = keys_of(snapshot, "foreign-merge")
+        newest = self._newest(snapshot, foreign)
+        folds = {s: self._folds_of(s, snapshot) for s in range(offset.seq + 1, newest + 1)}
         self._folds = folds
         self._digests = {s: digest for s, digest in self._digests.items() if s >= offset.seq}
         appends = keys_of(snapshot, "append") - snapshot.log_tombstones.keys()
         view = View(
-            seq=snapshot.seq,
+            seq=newest,
             unfolded=frozenset(short(key, paths) for key in appends),
-            foreign=frozenset(short(key, paths) for key in keys_of(snapshot, "foreign-merge")),
+            foreign=frozenset(short(key, paths) for key in foreign),
             folds=folds,
             digests=self._digests,
         )

@@ -12,6 +12,7 @@ import msgspec
 from firnline.errors import SnapshotExpiredError, UsageError
 from firnline.log import chain, txn_file
 from firnline.log.txn_file import Counts, RunIdentity, TxnHeader
+from firnline.state.birth import last_number
 from firnline.store.base import ObjectMeta
 from firnline.table import Table
 
@@ -162,7 +163,8 @@ def headers_of(table: Table, numbers: Iterable[int]) -> list[TxnHeader]:
 def run_report(table: Table, run: RunIdentity, since_seq: int = 0) -> RunReport:
     """Sum up the transactions of a run (by DAG id and run id) after transaction ``since_seq``.
 
-    Requests: 1 LIST and one ranged GET per transaction after ``since_seq``.
+    Requests: 1 LIST and one ranged GET per transaction after ``since_seq``; for a run that has any
+    1 GET of the birth record.
     """
     found = _of_run(table, run, since_seq)
     mine = [header for header, _ in found]
@@ -198,11 +200,14 @@ def transactions_of(table: Table, run: RunIdentity, since_seq: int = 0) -> list[
 def _of_run(table: Table, run: RunIdentity, since_seq: int) -> list[tuple[TxnHeader, str]]:
     after = table.paths.txn(since_seq)  # 0 is the birth record
     keys = [meta.key for meta in table.store.list(table.paths.txn_dir, after)]
-    return [
+    mine = [
         (header, digest)
         for header, digest in heads(table, keys)
         if (header.run.dag_id, header.run.run_id) == (run.dag_id, run.run_id)
     ]
+    # One that slept through a downgrade is told that it has not happened, and its run begins again.
+    used = last_number(table.store, table.paths) if mine else 0
+    return [pair for pair in mine if pair[0].seq > used]
 
 
 def add_counts(counts: Sequence[Counts]) -> Counts:

@@ -37,6 +37,7 @@ from firnline.operations.erase.searches import SEARCHES
 from firnline.operations.erase.text import find_text
 from firnline.operations.erase.unnamed import find_unnamed
 from firnline.properties.in_force import waits
+from firnline.state.birth import last_number
 from firnline.state.history import Head, heads, history
 from firnline.state.snapshot import Snapshot
 from firnline.table import Table
@@ -188,8 +189,19 @@ def _committed(table: Table, plan: Certificate, snapshot: Snapshot) -> Replaced 
             # A later erase may have folded the record: it says itself which one committed it.
             for delete in content.deletes:
                 if delete.id in plan.deletes:
-                    return Replaced(delete.seq, delete.t)
+                    return _unless_ended(table, Replaced(delete.seq, delete.t))
     return None
+
+
+def _unless_ended(table: Table, replaced: Replaced) -> Replaced | None:
+    """Return None for a transaction of a history that a downgrade has ended: it slept through that.
+
+    What is left under a number that is used up may have been created afterwards, and has not
+    happened then. An erase that had happened and was never certified is run again.
+
+    Requests: 1 GET.
+    """
+    return replaced if replaced.seq > last_number(table.store, table.paths) else None
 
 
 def _same_keys(table: Table, known: Certificate) -> list[Certificate]:

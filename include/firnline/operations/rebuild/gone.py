@@ -34,7 +34,7 @@ class Newest:
     ) -> Newest:
         """Return it. ``stated``: numbers that parts and records state, and who states each."""
         names = (item.name.seq for item in log.listing.values())
-        there = max([0, *txns.numbers, *names])
+        there = max([txns.last, *txns.numbers, *names])
         others = [(elsewhere.newest, elsewhere.named_by), *stated]
         most, by = max(others, key=lambda pair: pair[0])
         return cls(most, by) if most > there else cls(there)
@@ -58,6 +58,8 @@ def lost_history(
         if unborn and not txns.born:
             return "nothing is left under _txn/, not even a birth record, if it ever had one"
         return ""
+    if newest.seq <= txns.last and newest.seq not in present:
+        return ""  # a downgrade has ended the history there, and its log file was the whole table
     if newest.seq not in present:
         left = f"the newest that is left is {max(present)}" if present else "none is left"
         return f"{newest.named_by} names transaction {newest.seq}, and {left}"

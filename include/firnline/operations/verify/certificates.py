@@ -165,7 +165,7 @@ class _Check:
         if head is None:
             return
         there = self.txns.links.get(head.seq)
-        newest = max(self.txns.newest, self.snapshot.seq)
+        newest = max(self.txns.newest, self.snapshot.seq, self.txns.last)
         if there is not None and there.digest != head.digest:
             self.found.add(
                 "error", "certificate-history", key, f"certifies another transaction {head.seq} "

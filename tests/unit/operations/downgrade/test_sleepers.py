@@ -6,30 +6,40 @@ from collections.abc import Callable
 from contextlib import nullcontext
 from dataclasses import replace
 
+import msgspec
 import pytest
 
 from firnline.commit.base import read_base, take_base
 from firnline.commit.happened import has_happened
-from firnline.commit.transaction import commit
+from firnline.commit.transaction import Change, commit
 from firnline.errors import CommitExpiredError, CommitUnknownError
 from firnline.kernel.engine import Engine
+from firnline.log import codec
+from firnline.log.records import LogContent, Marker
+from firnline.log.txn_file import Counts
 from firnline.operations.downgrade.run import run_downgrade
 from firnline.operations.options import DowngradeOptions, RebuildOptions, VerifyOptions
 from firnline.operations.rebuild.run import run_rebuild
 from firnline.operations.verify.run import run_verify
+from firnline.properties.record import PropertiesRecord
+from firnline.read.appends import AppendLog
+from firnline.read.offsets import pending
+from firnline.state.history import transactions_of
 from firnline.state.snapshot import read_snapshot
 from tests.support.beside import Beside
 from tests.support.cleanups import RUN, check
 from tests.support.histories import filled
 from tests.support.log_tables import (
+    SCHEMA,
     do_merge,
     do_nothing,
     merge_change,
+    part_key,
     put_append,
     snapshot,
 )
 from tests.support.v1_client import V1Client
-from tests.support.world import World, make_world
+from tests.support.world import Crashed, Fault, FaultyStore, World, make_world
 
 
 def no_engine() -> Engine:
@@ -165,3 +175,79 @@ def test_a_process_that_slept_after_its_put_is_not_told_that_nothing_happened(
     then(world)
     with nullcontext() if known else pytest.raises(CommitUnknownError, match="slept until"):
         assert has_happened(world.table, header, data)
+
+
+@pytest.mark.parametrize("then", [lambda _: None, folded], ids=["v1", "folded"])
+def test_properties_of_a_change_that_slept_through_a_downgrade_are_not_in_force(
+    then: Callable[[World], None],
+) -> None:
+    world, _ = before()
+    base = take_base(world.table)
+    assert base.properties is not None
+    wanted = msgspec.structs.replace(base.properties, sort_by=("v",))
+    change = Change(op="properties", replaces=(), adds=(), counts=Counts(), properties=wanted)
+    table = replace(world.table, clock=replace(world.clock))
+    world.clock.advance(world.settings.commit_ttl)
+    downgrade(world)
+    then(world)
+    with pytest.raises(CommitExpiredError, match="has not happened"):
+        commit(table, replace(base, table=table), change, RUN)
+    assert transactions_of(world.table, RUN, base.seq) == []
+    assert take_base(world.table).properties == base.properties
+    committed = do_nothing(world)
+    assert committed.header.properties == base.properties
+    assert committed.header.before == "", "not the digest of what has not happened"
+
+
+def test_numbers_continue_although_a_first_append_that_slept_states_properties() -> None:
+    world, _ = before()
+    downgrade(world)
+    folded(world)
+    world.clock.advance(1)
+    key, t = part_key(world), world.clock.now
+    properties = take_base(world.table).properties
+    assert properties is not None
+    late = LogContent(
+        t=t,
+        schema=SCHEMA,
+        markers=[Marker(p=key, b=4, t=t, n=10, q=0, o=(t, t))],
+        properties=[PropertiesRecord(0, t, msgspec.structs.replace(properties, sort_by=("v",)))],
+    )
+    name = world.table.paths.append_log(t, f"host-{world.ids.uuid7(t)}")
+    world.store.put_new(name, codec.encode(late))
+    base = take_base(world.table)
+    assert (base.seq, base.properties) == (4, properties)
+    assert do_nothing(world).header.seq == 5
+    assert warnings(world) == set()
+
+
+@pytest.mark.parametrize("at", [None, "now"])
+def test_a_stream_that_begins_after_a_downgrade_goes_on_with_the_next_transaction(
+    at: str | None,
+) -> None:
+    world, _ = before()
+    downgrade(world)
+    folded(world)
+    log = AppendLog(world.table)
+    offset = log.start(at)
+    assert offset.seq == 4
+    new = put_append(world) + put_append(world)
+    assert do_merge(world, new).header.seq == 5
+    assert len(pending(offset, log._view(offset, log._read()))) == 2
+
+
+def test_a_log_that_is_lost_before_the_downgrade_has_deleted_the_history_is_rebuilt_from_it() -> (
+    None
+):
+    world, _ = before()
+    due = run_downgrade(world.table, no_engine, DowngradeOptions(), RUN).waits_until
+    assert due is not None
+    world.clock.advance(due - world.clock.now)
+    store = FaultyStore(world.store, Fault(6, "before"))
+    with pytest.raises(Crashed, match="delete"):
+        run_downgrade(replace(world.table, store=store), no_engine, DowngradeOptions(), RUN)
+    live = set(snapshot(world).live)
+    for key in [k for k in world.store.objects if "/_log/" in k]:
+        del world.store.objects[key]
+    run_rebuild(world.table, RebuildOptions(), RUN)
+    assert set(snapshot(world).live) == live
