@@ -40,7 +40,7 @@ def set_pool(task_instance: TaskInstance, dag_run: DagRun | None) -> None:
 
     try:
         settings = current_settings()
-        settings.refuse_broken((conf or {}).get(TABLE, ""))
+        settings.refuse_broken((conf or {}).get(TABLE))
         lock = lock_of_run(dag_id, conf, settings.tables)
     except FirnlineError as error:
         # An exception would stop whoever creates the task, the scheduler among them.

@@ -209,10 +209,8 @@ class TableOfRun:
         whose settings have mistakes.
         """
         name, settings = (context["dag_run"].conf or {}).get(TABLE), current_settings()
-        table = None
-        if isinstance(name, str):
-            settings.refuse_broken(name)
-            table = settings.tables.get(name)
+        settings.refuse_broken(name)
+        table = settings.tables.get(name) if isinstance(name, str) else None
         if table is None or not _has(table, self.operation):
             raise UsageError(
                 f"the settings have no table {name!r} with the operation {self.operation}",

@@ -162,8 +162,8 @@ def stated(table: Table, snapshot: Snapshot, *, born: bool) -> Properties | None
 def _stated(table: Table, snapshot: Snapshot, *, born: bool) -> tuple[Properties | None, int]:
     """Return the properties, and the last number that the birth record states if it was read."""
     records = snapshot.properties
-    stated = bool(records) and not disagree(records)
-    if stated and not _may_be_late(snapshot):
+    agree = bool(records) and not disagree(records)
+    if agree and not _may_be_late(snapshot):
         return current(records), 0
     birth = read_birth(table.store, table.paths) if born or snapshot.seq else None
     last = 0 if birth is None else birth.last
@@ -171,10 +171,10 @@ def _stated(table: Table, snapshot: Snapshot, *, born: bool) -> tuple[Properties
     if snapshot.seq <= last and found is not None:
         # What the log or an object under a used number says came too late.
         return found, last
-    if stated:
+    if agree:
         return current(records), last
     if snapshot.seq:
-        found = _of_header(table, snapshot.seq) or found
+        found = of_history(table, snapshot.seq)
     return current(records) if found is None else found, last
 
 
@@ -198,36 +198,28 @@ def of_history(table: Table, seq: int) -> Properties | None:
     if not seq:
         birth = read_birth(table.store, table.paths)
         return None if birth is None else birth.properties
+    key = table.paths.txn(seq)
     try:
-        return _said_by(table, seq)
+        head = table.store.get_range(key, 0, HEADER_BYTES)
     except ObjectNotFoundError:
         # A downgrade leaves only a birth record of the history.
         return of_history(table, 0)
-
-
-def _of_header(table: Table, seq: int) -> Properties | None:
-    try:
-        return _said_by(table, seq)
-    except ObjectNotFoundError:
-        return None
-
-
-def _said_by(table: Table, seq: int) -> Properties | None:
-    key = table.paths.txn(seq)
-    head = table.store.get_range(key, 0, HEADER_BYTES)
     header = txn_file.decode_header(key, head, table.paths)
     return None if header is None else header.properties
 
 
-def digest_of(table: Table, snapshot: Snapshot) -> str:
+def digest_of(table: Table, base: Base) -> str:
     """Return the digest of the newest transaction (``log.chain``); empty if that is gone.
+
+    Also if a downgrade has used its number up: what is there was created afterwards.
 
     Requests: none if the log has it. If not (an older version committed it, or a client of version
     1 has folded its log file), one ranged GET of its header, and a whole one if that is long.
 
     Raises LogCorruptError.
     """
-    if snapshot.digest or not snapshot.seq:
+    snapshot = base.snapshot
+    if snapshot.digest or snapshot.seq <= base.last:
         return snapshot.digest
     found = heads(table, [table.paths.txn(snapshot.seq)])
     return found[0][1] if found else ""  # a downgrade has deleted the history

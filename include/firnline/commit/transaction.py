@@ -382,8 +382,7 @@ def _draft(table: Table, base: Base, change: Change, run: RunIdentity, txn: str)
     _check(table, base, change, content, repair)
     counts = msgspec.structs.replace(change.counts, logs_folded=len(repair.folds))
     header = _header(table, base, change, run, counts, content, erase)
-    # Under a number that a downgrade has used up there may be the object of one that slept.
-    before = digest_of(table, snapshot) if snapshot.seq > base.last else ""
+    before = digest_of(table, base)
     made = chain.link(header, codec.encode(content), content.x, before, table.paths)
     return _Draft(made.header, msgspec.structs.replace(content, x=made.mark), made.log_file)
 

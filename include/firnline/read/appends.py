@@ -45,6 +45,8 @@ class AppendLog:
     _contents: dict[str, LogContent] = field(default_factory=dict)
     """Content of the appends in the current batch, by name."""
     _held: Snapshot | None = None
+    _ended: tuple[Snapshot, int] | None = None
+    """The number with which a downgrade ended the history, as of the state it was asked for."""
     _digests: dict[int, str] = field(default_factory=dict)
     """Digests of the transactions that were read (``log.chain``); dropped as the folds are."""
 
@@ -89,11 +91,14 @@ class AppendLog:
         A downgrade ends the history at a number that the birth record states, once clients of
         version 1 have folded its log file away.
 
-        Requests: 1 GET for a log without transactions that such clients have merged.
+        Requests: 1 GET for a log without transactions that such clients have merged, each time that
+        it has changed.
         """
         if snapshot.seq or not foreign:
             return snapshot.seq
-        return last_number(self.table.store, self.table.paths)
+        if self._ended is None or self._ended[0] is not snapshot:
+            self._ended = snapshot, last_number(self.table.store, self.table.paths)
+        return self._ended[1]
 
     def _after(self, snapshot: Snapshot, moment: Moment) -> Offset:
         if keys_of(snapshot, "foreign-merge"):

@@ -145,9 +145,12 @@ class Settings:
             )
         return found
 
-    def refuse_broken(self, name: str) -> None:
-        """Raise SettingsError for a table whose section has mistakes; others need not be there."""
-        if name in self.broken:
+    def refuse_broken(self, name: object) -> None:
+        """Raise SettingsError for a table whose section has mistakes; others need not be there.
+
+        ``name`` may be anything: the configuration of a run is what somebody typed.
+        """
+        if isinstance(name, str) and name in self.broken:
             raise self.broken[name].error
 
 

@@ -13,7 +13,7 @@ folded. So nothing is lost by leaving any other transaction out, whatever its st
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 
 from firnline.errors import LogCorruptError
@@ -22,9 +22,6 @@ from firnline.log.reader import LogRead
 from firnline.paths import TablePaths
 from firnline.state.survey import LogSurvey, TxnSurvey, survey_transactions
 from firnline.store.base import Store
-
-_NO_LOG = -1
-"""Newest transaction of a log without any log file."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +41,7 @@ def ineffective(log: LogSurvey, txns: TxnSurvey, paths: TablePaths) -> dict[int,
     listed = {(item.name.seq, item.name.txn) for item in log.listing.values()}
     standing = _standing(log, txns)
     first = _first_of_run({*txns.numbers, *(seq for seq, _ in listed if seq)})
-    used = _used_before(txns, max((seq for seq, _ in listed), default=_NO_LOG))
+    used = _used_before(txns, {seq for seq, _ in listed})
     found: dict[int, Ineffective] = {}
     for seq, header in txns.headers.items():
         others = named[seq] - {header.txn}
@@ -65,18 +62,19 @@ def ineffective(log: LogSurvey, txns: TxnSurvey, paths: TablePaths) -> dict[int,
     return found
 
 
-def _used_before(txns: TxnSurvey, logged: int) -> int:
+def _used_before(txns: TxnSurvey, logged: Collection[int]) -> int:
     """Return the last number that was used up before a downgrade, once it has deleted the history.
 
     Until then the newest one is its own, and each that is left holds what it always did. If the
     whole log was lost by then the downgrade's own transaction shows it: it is older than the birth
     record that states its number.
     """
-    if logged == txns.last in txns.numbers:
+    if max(logged, default=0) == txns.last in txns.numbers:
         return 0
     own = txns.headers.get(txns.last)
-    stands = own is not None and own.op == "downgrade" and logged == _NO_LOG
-    return 0 if stands and txns.modified[txns.last] < txns.born_ms else txns.last
+    if not logged and own is not None and own.op == "downgrade":
+        return 0 if txns.modified[txns.last] < txns.born_ms else txns.last
+    return txns.last
 
 
 def _of_before(seq: int, txns: TxnSurvey) -> Ineffective:

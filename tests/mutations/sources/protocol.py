@@ -409,8 +409,8 @@ PROTOCOL = (
     Mutation(
         name="of first appends that disagree the one with the oldest date decides",
         file="include/firnline/commit/base.py",
-        old="    if records and not disagree(records):",
-        new="    if records:",
+        old="    agree = bool(records) and not disagree(records)",
+        new="    agree = bool(records)",
         breaks="Two processes go by two keys: which row of a key is seen depends on who merges.",
         caught_by=("tests/unit/operations/properties/test_run.py",),
     ),
@@ -489,7 +489,7 @@ PROTOCOL = (
     Mutation(
         name="a commit does not name the transaction before",
         file="include/firnline/commit/transaction.py",
-        old="    before = digest_of(table, snapshot)\n",
+        old="    before = digest_of(table, base)\n",
         new='    before = ""\n',
         breaks="Who changes a transaction and its own digest is not found.",
         caught_by=("tests/unit/operations/verify/test_history.py",),

@@ -188,7 +188,7 @@ class _Run:
             ),
             properties=base.properties,
         )
-        made = chain.link(header, log_file, None, digest_of(table, snapshot), table.paths)
+        made = chain.link(header, log_file, None, digest_of(table, base), table.paths)
         commit_whole(table, made.header, log_file, base.began_ms)
         self.transactions.append(seq)
         return self.runner.take_base(everything=True)

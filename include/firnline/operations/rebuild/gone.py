@@ -58,9 +58,9 @@ def lost_history(
         if unborn and not txns.born:
             return "nothing is left under _txn/, not even a birth record, if it ever had one"
         return ""
-    if newest.seq <= txns.last and newest.seq not in present:
-        return ""  # a downgrade has ended the history there, and its log file was the whole table
     if newest.seq not in present:
+        if newest.seq <= txns.last:
+            return ""  # a downgrade has ended the history, and its log file was the whole table
         left = f"the newest that is left is {max(present)}" if present else "none is left"
         return f"{newest.named_by} names transaction {newest.seq}, and {left}"
     standing = present[newest.seq]

@@ -72,11 +72,8 @@ def back(world: World) -> None:
 
 
 def errors(world: World) -> list[str]:
-    return [f.kind for f in run_verify(world.table, VerifyOptions()).findings if is_error(f)]
-
-
-def is_error(finding: object) -> bool:
-    return getattr(finding, "severity", "") == "error"
+    found = run_verify(world.table, VerifyOptions()).findings
+    return [finding.kind for finding in found if finding.severity == "error"]
 
 
 @pytest.mark.parametrize("then", [lambda _: None, folded, back], ids=["v1", "folded", "back"])

@@ -231,6 +231,11 @@ def test_a_stream_that_begins_after_a_downgrade_goes_on_with_the_next_transactio
     log = AppendLog(world.table)
     offset = log.start(at)
     assert offset.seq == 4
+    log._view(offset, log._look())
+    counters, start = world.store.counters, world.store.counters.as_dict()
+    log._view(offset, log._look())
+    spent = {k: v - start[k] for k, v in counters.as_dict().items() if v - start[k]}
+    assert spent == {"list": 1}, "nothing has changed"
     new = put_append(world) + put_append(world)
     assert do_merge(world, new).header.seq == 5
     assert len(pending(offset, log._view(offset, log._read()))) == 2

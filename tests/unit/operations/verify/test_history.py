@@ -211,7 +211,7 @@ def test_a_commit_takes_no_request_more_for_the_chain() -> None:
     base = take_base(table)
     assert base.snapshot.digest == witness(world).digest
     read = len(store.calls)
-    assert digest_of(table, base.snapshot) == base.snapshot.digest
+    assert digest_of(table, base) == base.snapshot.digest
     assert len(store.calls) == read
 
 
