@@ -18,6 +18,7 @@ from firnline.errors import FirnlineError, LogLostError
 from firnline.operations.options import VerifyOptions
 from firnline.operations.verify.run import run_verify
 from firnline.paths import Root, TablePaths
+from firnline.state.birth import last_number
 from firnline.state.history import history
 from firnline.state.snapshot import Snapshot, read_snapshot
 from firnline.table import Table
@@ -136,7 +137,9 @@ def observe(table: Table, *, hides: bool = True) -> Seen:
     assert parts.keys() == live
     history = keys_in(table, "_txn") - {table.paths.birth}
     numbers = sorted(map(table.paths.parse_txn, history))
-    assert numbers == list(range(1, len(numbers) + 1))
+    # A downgrade ends the history, and keeps its own transaction alone.
+    first = min(numbers) if numbers and last_number(table.store, table.paths) else 1
+    assert numbers == list(range(first, first + len(numbers)))
     found: Seen = {}
     known = {key: _rows_of(data) for key, data in parts.items()}
     for partition, rows in visible_by_partition(table, snapshot, known).items():

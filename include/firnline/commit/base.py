@@ -202,7 +202,7 @@ def of_history(table: Table, seq: int) -> Properties | None:
     try:
         head = table.store.get_range(key, 0, HEADER_BYTES)
     except ObjectNotFoundError:
-        # A downgrade leaves only a birth record of the history.
+        # Lost since it was listed, or never there.
         return of_history(table, 0)
     header = txn_file.decode_header(key, head, table.paths)
     return None if header is None else header.properties

@@ -44,7 +44,7 @@ def has_happened(table: Table, header: TxnHeader, data: bytes, logs: Collection[
         LogCorruptError, StoreError: not known either.
     """
     paths = table.paths
-    # The birth record is no evidence: a downgrade leaves it, and nothing else of the history.
+    # The birth record is no evidence: a downgrade leaves it.
     start = paths.txn(max(header.seq - 2, 0))
     numbers = list(_numbers(table, table.store.list(paths.txn_dir, start), header.seq))
     later = max(numbers, default=0)

@@ -1,8 +1,8 @@
 """Read the birth record of a table (``properties.record``, docs/format.md, "Properties").
 
-After a downgrade it is all that is left of the history, and once clients of version 1 have folded
-the log it alone states which numbers are used up. What is committed under one of them, by a process
-that slept through all this, has not happened.
+After a downgrade only it and the newest transaction are left of the history. Once clients of
+version 1 have folded the log it states which numbers are used up. What is committed under one of
+them, by a process that slept through all this, has not happened.
 """
 
 from __future__ import annotations

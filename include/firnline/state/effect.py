@@ -40,7 +40,7 @@ def ineffective(log: LogSurvey, txns: TxnSurvey, paths: TablePaths) -> dict[int,
     named = named_transactions(log, txns, paths)
     listed = {(item.name.seq, item.name.txn) for item in log.listing.values()}
     standing = _standing(log, txns)
-    first = _first_of_run({*txns.numbers, *(seq for seq, _ in listed if seq)})
+    first = first_of_run({*txns.numbers, *(seq for seq, _ in listed if seq)})
     used = _used_before(txns, {seq for seq, _ in listed})
     found: dict[int, Ineffective] = {}
     for seq, header in txns.headers.items():
@@ -66,15 +66,19 @@ def _used_before(txns: TxnSurvey, logged: Collection[int]) -> int:
     """Return the last number that was used up before a downgrade, once it has deleted the history.
 
     Until then the newest one is its own, and each that is left holds what it always did. If the
-    whole log was lost by then the downgrade's own transaction shows it: it is older than the birth
-    record that states its number.
+    whole log was lost by then, the downgrade's own transaction still has the one before it.
     """
     if max(logged, default=0) == txns.last in txns.numbers:
         return 0
     own = txns.headers.get(txns.last)
-    if not logged and own is not None and own.op == "downgrade":
-        return 0 if txns.modified[txns.last] < txns.born_ms else txns.last
-    return txns.last
+    whole = own is not None and own.op == "downgrade" and _follows(txns, txns.last)
+    return 0 if whole and not logged else txns.last
+
+
+def _follows(txns: TxnSurvey, seq: int) -> bool:
+    """Return True if a transaction was committed on the one before it that is there."""
+    before, own = txns.links.get(seq - 1), txns.links[seq]
+    return before is not None and own.before == before.digest != ""
 
 
 def _of_before(seq: int, txns: TxnSurvey) -> Ineffective:
@@ -179,7 +183,7 @@ def standing_of(log: LogSurvey) -> dict[int, tuple[int, ...] | None]:
     }
 
 
-def _first_of_run(there: set[int]) -> int:
+def first_of_run(there: Collection[int]) -> int:
     """Return the number from which to the highest none is missing; 0 without any."""
     first = max(there, default=0)
     while first - 1 in there:

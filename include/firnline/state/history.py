@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import heapq
 from bisect import bisect_right
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import MappingProxyType
 
 import msgspec
 
-from firnline.errors import SnapshotExpiredError, UsageError
+from firnline.errors import LogCorruptError, SnapshotExpiredError, UsageError
 from firnline.log import chain, txn_file
 from firnline.log.txn_file import Counts, RunIdentity, TxnHeader
-from firnline.state.birth import last_number
+from firnline.state.effect import first_of_run
 from firnline.store.base import ObjectMeta
 from firnline.table import Table
 
@@ -74,10 +74,12 @@ def history(
         return _headers(table, keys)
     last = max(known)
     old = {key: known[n] for key in keys if (n := table.paths.parse_txn(key)) in known and n < last}
-    found = _headers(table, [key for key in keys if key not in old])
-    same = known[last] in found  # it holds the digest of the one before, and so of all
+    found = heads(table, [key for key in keys if key not in old])
+    same = any(header == known[last] for header, _ in found)  # it holds digests of all before it
     rest = list(old.values()) if same else _headers(table, list(old))
-    return sorted([*found, *rest], key=lambda header: -header.seq)
+    after = {header.seq: header for header in rest}
+    new = (header for header, _ in _effective(found, after))
+    return sorted([*new, *rest], key=lambda header: -header.seq)
 
 
 def history_since(table: Table, time_ms: int, most: int) -> list[TxnHeader]:
@@ -92,8 +94,43 @@ def history_since(table: Table, time_ms: int, most: int) -> list[TxnHeader]:
     return [h for h in _headers(table, heapq.nlargest(most, recent)) if h.t >= time_ms]
 
 
-def _transactions(table: Table) -> Iterator[ObjectMeta]:
-    return table.store.list(table.paths.txn_dir, table.paths.birth)
+def _transactions(table: Table, after: int = 0) -> list[ObjectMeta]:
+    """Return the transactions after a number, oldest first: those below a gap are left over.
+
+    Or they never took effect (``state.effect``). What is no transaction is among them, for whoever
+    reads it to refuse.
+    """
+    metas = list(table.store.list(table.paths.txn_dir, table.paths.txn(after)))
+    numbers = [_number(table, meta) for meta in metas]
+    first = first_of_run({number for number in numbers if number is not None})
+    pairs = zip(metas, numbers, strict=True)
+    return [meta for meta, number in pairs if number is None or number >= first]
+
+
+def _number(table: Table, meta: ObjectMeta) -> int | None:
+    try:
+        return table.paths.parse_txn(meta.key)
+    except LogCorruptError:
+        return None
+
+
+def _effective(
+    found: Iterable[tuple[TxnHeader, str]], others: Mapping[int, TxnHeader] = MappingProxyType({})
+) -> list[tuple[TxnHeader, str]]:
+    """Return those on which the next one, if it is there, was committed; others never took effect.
+
+    Args:
+        found: headers and their digests.
+        others: further headers by number, of which that is known.
+    """
+    pairs = list(found)
+    after = {**others, **{header.seq: header for header, _ in pairs}}
+
+    def is_other(seq: int, digest: str) -> bool:
+        following = after.get(seq + 1)
+        return following is not None and following.before not in ("", digest)
+
+    return [(header, digest) for header, digest in pairs if not is_other(header.seq, digest)]
 
 
 def time_of(table: Table, seq: int) -> int:
@@ -163,8 +200,7 @@ def headers_of(table: Table, numbers: Iterable[int]) -> list[TxnHeader]:
 def run_report(table: Table, run: RunIdentity, since_seq: int = 0) -> RunReport:
     """Sum up the transactions of a run (by DAG id and run id) after transaction ``since_seq``.
 
-    Requests: 1 LIST and one ranged GET per transaction after ``since_seq``; for a run that has any
-    1 GET of the birth record.
+    Requests: 1 LIST and one ranged GET per transaction after ``since_seq``.
     """
     found = _of_run(table, run, since_seq)
     mine = [header for header, _ in found]
@@ -198,16 +234,12 @@ def transactions_of(table: Table, run: RunIdentity, since_seq: int = 0) -> list[
 
 
 def _of_run(table: Table, run: RunIdentity, since_seq: int) -> list[tuple[TxnHeader, str]]:
-    after = table.paths.txn(since_seq)  # 0 is the birth record
-    keys = [meta.key for meta in table.store.list(table.paths.txn_dir, after)]
-    mine = [
+    keys = [meta.key for meta in _transactions(table, since_seq)]
+    return [
         (header, digest)
-        for header, digest in heads(table, keys)
+        for header, digest in _effective(heads(table, keys))
         if (header.run.dag_id, header.run.run_id) == (run.dag_id, run.run_id)
     ]
-    # One that slept through a downgrade is told that it has not happened, and its run begins again.
-    used = last_number(table.store, table.paths) if mine else 0
-    return [pair for pair in mine if pair[0].seq > used]
 
 
 def add_counts(counts: Sequence[Counts]) -> Counts:
@@ -218,7 +250,7 @@ def add_counts(counts: Sequence[Counts]) -> Counts:
 
 
 def _headers(table: Table, keys: Sequence[str]) -> list[TxnHeader]:
-    return [header for header, _ in heads(table, keys)]
+    return [header for header, _ in _effective(heads(table, keys))]
 
 
 def heads(table: Table, keys: Sequence[str]) -> list[tuple[TxnHeader, str]]:

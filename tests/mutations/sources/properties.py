@@ -82,8 +82,8 @@ PROPERTIES = (
     Mutation(
         name="a downgrade forgets what the table said",
         file="include/firnline/operations/downgrade/run.py",
-        old="        if base.properties is not None and history:",
-        new="        if base.properties is not None and not history:",
+        old="        if base.properties is not None and metas:",
+        new="        if base.properties is not None and not metas:",
         breaks="A table that firnline comes back to has other times to live than before.",
         caught_by=_TESTS,
     ),

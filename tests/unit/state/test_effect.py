@@ -10,7 +10,7 @@ from firnline.errors import NothingToDoError
 from firnline.operations.options import RebuildOptions, VerifyOptions
 from firnline.operations.rebuild.run import run_rebuild
 from firnline.operations.verify.run import run_verify
-from firnline.state.effect import Ineffective, ineffective, never_effective
+from firnline.state.effect import Ineffective, first_of_run, ineffective, never_effective
 from firnline.state.survey import LogSurvey, survey_log, survey_transactions
 from tests.support.histories import (
     RUN,
@@ -165,3 +165,12 @@ def test_below_a_lost_transaction_every_other_counts() -> None:
     take(world, 3)
     take(world, 2)
     assert found(world) == {}
+
+
+@pytest.mark.parametrize(
+    ("numbers", "first"), [([], 0), ([1], 1), ([3, 1, 2], 1), ([1, 2, 5, 6], 5), ([1, 9], 9)]
+)
+def test_the_unbroken_end_of_the_history_begins_after_its_last_gap(
+    numbers: list[int], first: int
+) -> None:
+    assert first_of_run(set(numbers)) == first

@@ -56,7 +56,7 @@ def downgrade(
 
     Applies pending deletes to the parts, then folds the log into one file without anything of
     ours. Stop the table's DAGs first. Run it again after the grace: that deletes the folded log
-    files, the dead parts and the history under _txn/.
+    files, the dead parts and the history under _txn/ but the downgrade itself.
     """
     opened = open_target(table, settings)
     require_table(opened)

@@ -2,7 +2,7 @@
 
 Pending deletes are applied to the parts, then one log file that v1 clients fully understand folds
 all others. Run again after the grace it deletes what is left over: folded log files, dead parts and
-the history under ``_txn/``. Stop the table's DAGs first.
+the history under ``_txn/`` but the newest transaction. Stop the table's DAGs first.
 """
 
 from __future__ import annotations
@@ -203,9 +203,11 @@ class _Run:
         paths = table.paths
         time = InTime.since(base.table, base.began_ms)
         metas = list(table.store.list(paths.txn_dir, paths.birth))
-        history = [meta.key for meta in metas]
-        if base.properties is not None and history:
-            last = max(base.seq, Transactions.of(paths, metas).newest)
+        last = max(base.seq, Transactions.of(paths, metas).newest)
+        # The newest stays: whoever slept cannot create its number, and what is created below it is
+        # not the newest, which is all that anybody goes by.
+        history = [meta.key for meta in metas if meta.key != paths.txn(last)]
+        if base.properties is not None and metas:
             log = max(base.snapshot.listing.values(), key=lambda item: item.name.seq).name.key
             self._remember(base.properties, log, last, time)
         for keys in (plan.dead, history, plan.left_overs):
@@ -218,9 +220,8 @@ class _Run:
 
         The properties, and the last number in use: clients of version 1 may fold away the log file
         that shows it, and a process that slept may hold a transaction with one of those numbers.
-        The birth record alone stays of the history. It is replaced while the newest transaction,
-        which says them too, is there; and overwritten, since a DELETE of its key that the store
-        carries out late would take the new one away.
+        It is overwritten, since a DELETE of its key that the store carries out late would take the
+        new one away.
         """
         table, key = self.table, self.table.paths.birth
         known = read_birth(table.store, table.paths)

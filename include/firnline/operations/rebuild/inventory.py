@@ -22,7 +22,6 @@ from firnline.operations.rebuild.plan import (
     Choice,
     History,
     RebuildPlan,
-    first_of_run,
     plan_rebuild,
 )
 from firnline.operations.rebuild.taking_back import Remains, without_doubled
@@ -30,7 +29,7 @@ from firnline.parquet.footers import FooterFacts, FooterTask, FooterWanted, many
 from firnline.paths import TablePaths, path_columns
 from firnline.properties.in_force import current, in_force, lengthened, waits
 from firnline.properties.record import PropertiesRecord, union
-from firnline.state.effect import Ineffective, counting, survey_effective
+from firnline.state.effect import Ineffective, counting, first_of_run, survey_effective
 from firnline.state.health import refuse_whole
 from firnline.state.snapshot import StateColumns, combine, standing
 from firnline.state.survey import LogSurvey, TxnSurvey, survey_log
@@ -324,7 +323,7 @@ def _history(log: LogSurvey, txns: TxnSurvey, now_ms: int) -> History:
             known = parts.get(marker.p)
             parts[marker.p] = marker if known is None else combine(known, marker)
     marks = [c.x.purged for c in log.contents.values() if c.x is not None]
-    first = first_of_run(txns.headers)
+    first = first_of_run(txns.headers) or None
     newest_t = max((h.t for h in txns.headers.values()), default=0)
     seen = txns.modified.get(txns.newest, newest_t)
     ahead = dated.recorded(txns.other).get(newest_t)

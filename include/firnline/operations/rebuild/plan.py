@@ -464,13 +464,3 @@ def _whole_appends(markers: Sequence[Marker], footers: Sequence[FooterFacts]) ->
         append = appends.get(marker.p, marker.p)
         latest[append] = max(marker.t, latest.get(append, 0))
     return [msgspec.structs.replace(m, t=latest[appends.get(m.p, m.p)]) for m in markers]
-
-
-def first_of_run(numbers: Iterable[int]) -> int | None:
-    """Return the number from which to the highest none is missing."""
-    found: int | None = None
-    for number in sorted(numbers, reverse=True):
-        if found is not None and number != found - 1:
-            break
-        found = number
-    return found

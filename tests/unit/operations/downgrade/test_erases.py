@@ -14,12 +14,10 @@ from firnline.clock import SystemClock
 from firnline.errors import CommitExpiredError
 from firnline.kernel.engine import Engine
 from firnline.kernel.local import LocalEngine
-from firnline.operations.downgrade.run import run_downgrade
 from firnline.operations.erase.certificate import list_certificates
 from firnline.operations.erase.completion import complete_certificate
 from firnline.operations.erase.run import run_erase
 from firnline.operations.options import (
-    DowngradeOptions,
     EraseOptions,
     RebuildOptions,
     VerifyOptions,
@@ -28,6 +26,7 @@ from firnline.operations.rebuild.run import run_rebuild
 from firnline.operations.verify.run import run_verify
 from firnline.read.scan import scan
 from tests.support.cleanups import RUN
+from tests.support.downgrades import downgraded as downgrade
 from tests.support.log_tables import do_nothing
 from tests.support.v1_client import V1Client
 from tests.support.world import Asleep, World, make_world
@@ -48,13 +47,6 @@ def append(world: World, c: list[str], k: list[int]) -> None:
 def rows(world: World) -> list[int]:
     found: list[int] = scan(world.table).to_arrow().column("k").to_pylist()
     return sorted(found)
-
-
-def downgrade(world: World, engine: Callable[[], Engine]) -> None:
-    due = run_downgrade(world.table, engine, DowngradeOptions(), RUN).waits_until
-    assert due is not None
-    world.clock.advance(due - world.clock.now)
-    run_downgrade(world.table, engine, DowngradeOptions(), RUN)
 
 
 def folded(world: World) -> None:
@@ -88,6 +80,7 @@ def test_an_erase_that_slept_through_a_downgrade_is_void_and_its_rows_stay(
 
     def meanwhile() -> None:
         world.clock.advance(world.settings.commit_ttl)
+        do_nothing(world)
         downgrade(world, engine)
         then(world)
 

@@ -118,9 +118,10 @@ def test_a_second_run_waits_and_then_deletes_what_is_left_over(tmp_path: Path) -
     assert world.store.objects == before
     world.clock.now = first.waits_until
     third = downgrade(world, tmp_path)
-    assert third.objects_deleted == 8 + 2 + 5
+    assert third.objects_deleted == 8 + 1 + 5
     assert {k.split("/")[1] for k in world.store.objects} == {"_log", "_data", "_txn"}
-    assert [k for k in world.store.objects if "/_txn/" in k] == [world.table.paths.birth]
+    kept = [world.table.paths.birth, world.table.paths.txn(2)]
+    assert [k for k in world.store.objects if "/_txn/" in k] == kept
     assert len([k for k in world.store.objects if "/_log/" in k]) == 1
     assert v1_rows(world) == dict.fromkeys(range(24), 1)
     fourth = downgrade(world, tmp_path)

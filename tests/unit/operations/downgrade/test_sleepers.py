@@ -13,7 +13,6 @@ from firnline.commit.base import read_base, take_base
 from firnline.commit.happened import has_happened
 from firnline.commit.transaction import Change, commit
 from firnline.errors import CommitExpiredError, CommitUnknownError
-from firnline.kernel.engine import Engine
 from firnline.log import codec
 from firnline.log.records import LogContent, Marker
 from firnline.log.txn_file import Counts
@@ -24,10 +23,12 @@ from firnline.operations.verify.run import run_verify
 from firnline.properties.record import PropertiesRecord
 from firnline.read.appends import AppendLog
 from firnline.read.offsets import pending
-from firnline.state.history import transactions_of
+from firnline.state.history import history, transactions_of
 from firnline.state.snapshot import read_snapshot
 from tests.support.beside import Beside
 from tests.support.cleanups import RUN, check
+from tests.support.downgrades import downgraded as downgrade
+from tests.support.downgrades import folded, no_engine
 from tests.support.histories import filled
 from tests.support.log_tables import (
     SCHEMA,
@@ -38,31 +39,7 @@ from tests.support.log_tables import (
     put_append,
     snapshot,
 )
-from tests.support.v1_client import V1Client
 from tests.support.world import Crashed, Fault, FaultyStore, World, make_world
-
-
-def no_engine() -> Engine:
-    raise AssertionError("no row is deleted")
-
-
-def downgrade(world: World) -> None:
-    """Until nothing is left over."""
-    due = run_downgrade(world.table, no_engine, DowngradeOptions(), RUN).waits_until
-    assert due is not None
-    world.clock.advance(due - world.clock.now)
-    run_downgrade(world.table, no_engine, DowngradeOptions(), RUN)
-    assert not [k for k in world.store.objects if "/_txn/" in k and k != world.table.paths.birth]
-
-
-def folded(world: World) -> None:
-    """A client of version 1 merges, and deletes the log file that shows the last number."""
-    client = V1Client(world)
-    client.append("d=9")
-    client.append("d=9")
-    client.merge("d=9")
-    client.clean_up()
-    assert snapshot(world).seq == 0
 
 
 def back(world: World) -> None:
@@ -124,12 +101,13 @@ def test_a_base_after_a_downgrade_costs_what_it_did() -> None:
     counters, start = world.store.counters, world.store.counters.as_dict()
     take_base(world.table)
     spent = {k: v - start[k] for k, v in counters.as_dict().items()}
-    assert (spent["list"], spent["get"]) == (2, 1 + 1), "its log file, and the birth record"
+    assert (spent["list"], spent["get"]) == (2, 1 + 2), "its log file, and twice the birth record"
 
 
+@pytest.mark.parametrize("further", [1, 2])
 @pytest.mark.parametrize("then", [lambda _: None, folded, back], ids=["v1", "folded", "back"])
 def test_what_a_process_that_slept_commits_under_a_used_number_has_not_happened(
-    then: Callable[[World], None],
+    then: Callable[[World], None], further: int
 ) -> None:
     world, keys = before()
     base = take_base(world.table)
@@ -138,6 +116,8 @@ def test_what_a_process_that_slept_commits_under_a_used_number_has_not_happened(
 
     def meanwhile() -> None:
         world.clock.advance(world.settings.commit_ttl)
+        for _ in range(further):
+            do_nothing(world)
         downgrade(world)
         then(world)
 
@@ -151,9 +131,10 @@ def test_what_a_process_that_slept_commits_under_a_used_number_has_not_happened(
     live = set(snapshot(world).live)
     assert set(keys) < live
     assert output not in live
-    (late,) = put_append(world, q=4)
+    (late,) = put_append(world, q=4 + further)
     check(world, {*live, late})
     assert warnings(world) == {("txn-without-effect", dead)}
+    assert 4 not in [header.seq for header in history(world.table)]
     do_nothing(world)
     check(world, {*live, late})
     run_rebuild(world.table, RebuildOptions(force=True), RUN)
@@ -163,13 +144,16 @@ def test_what_a_process_that_slept_commits_under_a_used_number_has_not_happened(
     assert warnings(world) == set()
 
 
-@pytest.mark.parametrize(("then", "known"), [(folded, True), (back, False)], ids=["folded", "back"])
+@pytest.mark.parametrize("known", [True, False])
+@pytest.mark.parametrize("then", [folded, back], ids=["folded", "back"])
 def test_a_process_that_slept_after_its_put_is_not_told_that_nothing_happened(
     then: Callable[[World], None], known: bool
 ) -> None:
     """The downgrade has deleted its object with the history, before the process looks for it."""
     world, keys = before()
     header = do_merge(world, keys).header
+    if not known:
+        do_nothing(world)
     data = world.store.objects[world.table.paths.txn(header.seq)][0]
     downgrade(world)
     then(world)
@@ -188,11 +172,12 @@ def test_properties_of_a_change_that_slept_through_a_downgrade_are_not_in_force(
     change = Change(op="properties", replaces=(), adds=(), counts=Counts(), properties=wanted)
     table = replace(world.table, clock=replace(world.clock))
     world.clock.advance(world.settings.commit_ttl)
+    do_nothing(world)
     downgrade(world)
     then(world)
     with pytest.raises(CommitExpiredError, match="has not happened"):
         commit(table, replace(base, table=table), change, RUN)
-    assert transactions_of(world.table, RUN, base.seq) == []
+    assert {h.op for h in transactions_of(world.table, RUN, base.seq)} == {"downgrade"}
     assert take_base(world.table).properties == base.properties
     committed = do_nothing(world)
     assert committed.header.properties == base.properties
@@ -256,3 +241,42 @@ def test_a_log_that_is_lost_before_the_downgrade_has_deleted_the_history_is_rebu
         del world.store.objects[key]
     run_rebuild(world.table, RebuildOptions(), RUN)
     assert set(snapshot(world).live) == live
+
+
+@pytest.mark.parametrize("then", [lambda _: None, folded, back], ids=["v1", "folded", "back"])
+def test_of_two_processes_that_slept_neither_is_told_that_it_has_happened(
+    then: Callable[[World], None],
+) -> None:
+    """The second begins on what the first would have made; the downgrade has both numbers."""
+    world, _ = before()
+    table = replace(world.table, clock=replace(world.clock))
+    bases = [take_base(table)]
+    do_nothing(world)
+    bases.append(take_base(table))
+    world.clock.advance(world.settings.commit_ttl)
+    do_nothing(world)
+    downgrade(world)
+    then(world)
+    change = Change(op="properties", replaces=(), adds=(), counts=Counts())
+    for base in bases:
+        with pytest.raises(CommitExpiredError, match="has not happened"):
+            commit(table, replace(base, table=table), change, RUN)
+    assert {4, 5}.isdisjoint(header.seq for header in history(world.table))
+    assert {f.kind for f in run_verify(world.table, VerifyOptions()).findings} >= {
+        "txn-without-effect"
+    }
+
+
+def test_nobody_who_slept_can_take_the_number_of_the_downgrade() -> None:
+    world, keys = before()
+    base = take_base(world.table)
+    change = merge_change(world, keys, base)
+    kept = world.table.paths.txn(4)
+    table = replace(world.table, clock=replace(world.clock))
+    downgrade(world)
+    folded(world)
+    before_it = world.store.objects[kept]
+    committed = commit(table, replace(base, table=table), change, RUN)
+    assert committed.header.seq == 5, "its parts are still there, so it is committed anew"
+    assert world.store.objects[kept] == before_it
+    assert set(keys).isdisjoint(snapshot(world).live)

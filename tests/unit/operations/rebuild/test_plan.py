@@ -14,7 +14,6 @@ from firnline.operations.rebuild.plan import (
     Choice,
     History,
     RebuildPlan,
-    first_of_run,
     plan_rebuild,
 )
 from firnline.parquet.footers import FooterFacts
@@ -340,12 +339,3 @@ def test_a_gap_moves_the_horizon_but_never_over_a_part_that_exists() -> None:
     assert plan(history(purged=3, first=5)).purged == 100 * HOUR - 1
     assert plan(history(named("a", tmb=50), purged=3, first=5)).purged == 49
     assert plan(history(named("a", tmb=50), purged=3, first=5), gone=("a",)).purged > 50
-
-
-@pytest.mark.parametrize(
-    ("numbers", "first"), [([], None), ([1], 1), ([3, 1, 2], 1), ([1, 2, 5, 6], 5), ([1, 9], 9)]
-)
-def test_the_unbroken_end_of_the_history_begins_after_its_last_gap(
-    numbers: list[int], first: int | None
-) -> None:
-    assert first_of_run(numbers) == first
