@@ -1,4 +1,4 @@
-"""Worlds after a downgrade: as it leaves them, folded by version 1, and with firnline back."""
+"""Worlds after a downgrade: as it leaves them, and folded by clients of version 1."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ def downgraded(world: World, engine: Callable[[], Engine] = no_engine) -> None:
     assert len([k for k in world.store.objects if "/_txn/" in k]) == 2
 
 
-def folded(world: World, partition: str = "d=9") -> None:
+def folded(world: World) -> None:
     """A client of version 1 merges, and deletes the log file that shows the last number."""
     client = V1Client(world)
-    client.append(partition)
-    client.append(partition)
-    client.merge(partition)
+    client.append("d=9")
+    client.append("d=9")
+    client.merge("d=9")
     client.clean_up()
     assert snapshot(world).seq == 0

@@ -138,7 +138,7 @@ def observe(table: Table, *, hides: bool = True) -> Seen:
     history = keys_in(table, "_txn") - {table.paths.birth}
     numbers = sorted(map(table.paths.parse_txn, history))
     # A downgrade ends the history, and keeps its own transaction alone.
-    first = min(numbers) if numbers and last_number(table.store, table.paths) else 1
+    first = min([*numbers, last_number(table.store, table.paths) or 1])
     assert numbers == list(range(first, first + len(numbers)))
     found: Seen = {}
     known = {key: _rows_of(data) for key, data in parts.items()}

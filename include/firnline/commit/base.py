@@ -11,7 +11,7 @@ from firnline.errors import ObjectNotFoundError, SnapshotUnstableError
 from firnline.log import txn_file
 from firnline.log.txn_file import TxnHeader
 from firnline.properties.in_force import current, disagree, put_within
-from firnline.properties.record import Properties
+from firnline.properties.record import Birth, Properties
 from firnline.state.birth import read_birth
 from firnline.state.health import Watch, refuse_objects
 from firnline.state.history import heads
@@ -136,7 +136,7 @@ def read_base(table: Table, *, everything: bool = False) -> Base:
 
 
 def _base(table: Table, snapshot: Snapshot, watch: Watch, began: int, now: int) -> Base:
-    known, last = _stated(table, snapshot, born=watch.born)
+    known, last = _stated(table, snapshot, born=watch.born, birth=watch.health.birth)
     own, seq = table.under(known), snapshot.seq or last
     return Base(snapshot, began, own, known, watch.born, seq, last, now)
 
@@ -159,13 +159,19 @@ def stated(table: Table, snapshot: Snapshot, *, born: bool) -> Properties | None
     return _stated(table, snapshot, born=born)[0]
 
 
-def _stated(table: Table, snapshot: Snapshot, *, born: bool) -> tuple[Properties | None, int]:
-    """Return the properties, and the last number that the birth record states if it was read."""
+def _stated(
+    table: Table, snapshot: Snapshot, *, born: bool, birth: Birth | None = None
+) -> tuple[Properties | None, int]:
+    """Return the properties, and the last number that the birth record states if it was read.
+
+    ``birth``: the record, if the log was judged by it.
+    """
     records = snapshot.properties
     agree = bool(records) and not disagree(records)
     if agree and not _may_be_late(snapshot):
         return current(records), 0
-    birth = read_birth(table.store, table.paths) if born or snapshot.seq else None
+    if birth is None and (born or snapshot.seq):
+        birth = read_birth(table.store, table.paths)
     last = 0 if birth is None else birth.last
     found = None if birth is None else birth.properties
     if snapshot.seq <= last and found is not None:

@@ -40,7 +40,8 @@ from firnline.log.records import LogContent, Marker
 from firnline.log.txn_file import TxnHeader
 from firnline.log.union import union_parts
 from firnline.paths import TablePaths
-from firnline.state.birth import last_number
+from firnline.properties.record import Birth
+from firnline.state.birth import read_birth
 from firnline.state.survey import LogSurvey, TxnSurvey, survey_transactions
 from firnline.store.base import ObjectMeta, Store
 from firnline.store.client import ObjectClient
@@ -75,6 +76,8 @@ class Health:
     unpublished: Unpublished | None = None
     missing: frozenset[int] = frozenset()
     """Transactions on which the newest one was committed, and whose log files are not listed."""
+    birth: Birth | None = None
+    """The birth record, if it was read to judge."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,8 +163,10 @@ def judge(store: Store, paths: TablePaths, log: Log, txns: Transactions) -> Heal
     found = _judged(store, paths, log, txns, 0)
     if log.seq or not txns.born or not _may_be_of_before(found, log):
         return found
-    used = last_number(store, paths)
-    return _judged(store, paths, log, txns, used) if used else found
+    birth = read_birth(store, paths)
+    if birth is not None and birth.last:
+        found = _judged(store, paths, log, txns, birth.last)
+    return replace(found, birth=birth)
 
 
 def _may_be_of_before(found: Health, log: Log) -> bool:

@@ -12,6 +12,7 @@ import msgspec
 from firnline.errors import LogCorruptError, SnapshotExpiredError, UsageError
 from firnline.log import chain, txn_file
 from firnline.log.txn_file import Counts, RunIdentity, TxnHeader
+from firnline.state.birth import last_number
 from firnline.state.effect import first_of_run
 from firnline.store.base import ObjectMeta
 from firnline.table import Table
@@ -78,7 +79,7 @@ def history(
     same = any(header == known[last] for header, _ in found)  # it holds digests of all before it
     rest = list(old.values()) if same else _headers(table, list(old))
     after = {header.seq: header for header in rest}
-    new = (header for header, _ in _effective(found, after))
+    new = (header for header, _ in _effective(table, found, after))
     return sorted([*new, *rest], key=lambda header: -header.seq)
 
 
@@ -95,16 +96,20 @@ def history_since(table: Table, time_ms: int, most: int) -> list[TxnHeader]:
 
 
 def _transactions(table: Table, after: int = 0) -> list[ObjectMeta]:
-    """Return the transactions after a number, oldest first: those below a gap are left over.
+    """Return the transactions after a number, oldest first, without those that were ended.
 
-    Or they never took effect (``state.effect``). What is no transaction is among them, for whoever
-    reads it to refuse.
+    What is no transaction is among them, for whoever reads it to refuse.
+
+    Requests: 1 LIST; if a number is missing between them 1 GET of the birth record.
     """
     metas = list(table.store.list(table.paths.txn_dir, table.paths.txn(after)))
     numbers = [_number(table, meta) for meta in metas]
-    first = first_of_run({number for number in numbers if number is not None})
+    known = {number for number in numbers if number is not None}
+    if first_of_run(known) == min(known, default=0):
+        return metas
+    last = last_number(table.store, table.paths)
     pairs = zip(metas, numbers, strict=True)
-    return [meta for meta, number in pairs if number is None or number >= first]
+    return [meta for meta, number in pairs if number is None or number >= last]
 
 
 def _number(table: Table, meta: ObjectMeta) -> int | None:
@@ -115,22 +120,29 @@ def _number(table: Table, meta: ObjectMeta) -> int | None:
 
 
 def _effective(
-    found: Iterable[tuple[TxnHeader, str]], others: Mapping[int, TxnHeader] = MappingProxyType({})
+    table: Table,
+    found: Sequence[tuple[TxnHeader, str]],
+    others: Mapping[int, TxnHeader] = MappingProxyType({}),
 ) -> list[tuple[TxnHeader, str]]:
-    """Return those on which the next one, if it is there, was committed; others never took effect.
+    """Leave out what was created under numbers below a downgrade's, and is not in its history.
+
+    Requests: if one was not committed on the one before it that is there, 1 GET of the birth
+    record. What such a pair is elsewhere is for ``verify`` to say.
 
     Args:
+        table: the table.
         found: headers and their digests.
-        others: further headers by number, of which that is known.
+        others: further headers by number, which may follow one of those.
     """
-    pairs = list(found)
-    after = {**others, **{header.seq: header for header, _ in pairs}}
+    after = {**others, **{header.seq: header for header, _ in found}}
 
     def is_other(seq: int, digest: str) -> bool:
         following = after.get(seq + 1)
         return following is not None and following.before not in ("", digest)
 
-    return [(header, digest) for header, digest in pairs if not is_other(header.seq, digest)]
+    torn = {header.seq for header, digest in found if is_other(header.seq, digest)}
+    last = last_number(table.store, table.paths) if torn else 0
+    return [pair for pair in found if not (pair[0].seq in torn and pair[0].seq < last)]
 
 
 def time_of(table: Table, seq: int) -> int:
@@ -200,7 +212,8 @@ def headers_of(table: Table, numbers: Iterable[int]) -> list[TxnHeader]:
 def run_report(table: Table, run: RunIdentity, since_seq: int = 0) -> RunReport:
     """Sum up the transactions of a run (by DAG id and run id) after transaction ``since_seq``.
 
-    Requests: 1 LIST and one ranged GET per transaction after ``since_seq``.
+    Requests: 1 LIST and one ranged GET per transaction after ``since_seq``; where one is missing or
+    was not committed on the one before it that is there, 1 GET of the birth record for each.
     """
     found = _of_run(table, run, since_seq)
     mine = [header for header, _ in found]
@@ -237,7 +250,7 @@ def _of_run(table: Table, run: RunIdentity, since_seq: int) -> list[tuple[TxnHea
     keys = [meta.key for meta in _transactions(table, since_seq)]
     return [
         (header, digest)
-        for header, digest in _effective(heads(table, keys))
+        for header, digest in _effective(table, heads(table, keys))
         if (header.run.dag_id, header.run.run_id) == (run.dag_id, run.run_id)
     ]
 
@@ -250,7 +263,7 @@ def add_counts(counts: Sequence[Counts]) -> Counts:
 
 
 def _headers(table: Table, keys: Sequence[str]) -> list[TxnHeader]:
-    return [header for header, _ in _effective(heads(table, keys))]
+    return [header for header, _ in _effective(table, heads(table, keys))]
 
 
 def heads(table: Table, keys: Sequence[str]) -> list[tuple[TxnHeader, str]]:

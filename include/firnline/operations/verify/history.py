@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Iterable
 
 from firnline.operations.cleanup.plan import TXN_KEPT
 from firnline.operations.verify.plan import Findings, rebuilt
@@ -13,17 +13,11 @@ from firnline.state.witness import Witness
 _ASK = "find out who writes to the bucket; a copy of the objects from before shows what was changed"
 
 
-def check_chain(
-    found: Findings,
-    txns: TxnSurvey,
-    log: LogSurvey,
-    paths: TablePaths,
-    never: Collection[int] = (),
-) -> None:
+def check_chain(found: Findings, txns: TxnSurvey, log: LogSurvey, paths: TablePaths) -> None:
     """Report transactions whose digests differ from what they, their log or the next one state.
 
     Transactions of versions without digests state nothing and are not checked; what comes after
-    them states theirs. Nor is one that never took effect (``never``), which is reported as such.
+    them states theirs.
     """
     for seq, link in sorted(txns.links.items()):
         key = paths.txn(seq)
@@ -37,9 +31,10 @@ def check_chain(
                 "error", "txn-changed", key, "has another header than the one that its log file "
                 "has the digest of", _ASK,
             )  # fmt: skip
-        earlier = None if seq - 1 in never else txns.links.get(seq - 1)
-        begins = not link.before and seq - 1 <= txns.last
-        if earlier is not None and link.content and link.before != earlier.digest and not begins:
+        earlier = txns.links.get(seq - 1)
+        # What a downgrade has ended is deleted, or was created afterwards, which is reported.
+        ended = seq <= txns.last or (not link.before and seq - 1 == txns.last)
+        if earlier is not None and link.content and link.before != earlier.digest and not ended:
             found.add(
                 "error", "txn-chain", key, "was committed after another transaction "
                 f"{seq - 1} than the one that is there", _ASK,

@@ -229,7 +229,7 @@ def _look(run: _Run, seen: _Witnesses, time: InTime) -> _Look:
     check_transactions(found, txns, snapshot, table.paths, now, unpublished=newest is not None)
     check_unknown(found, run.without(every, ineffective), snapshot)
     check_effect(found, never, every, table.paths)
-    check_chain(found, every, log, table.paths, never)
+    check_chain(found, every, log, table.paths)
     check_witnesses(found, every, seen.transactions, table.paths)
     check_certificates(found, certificates, txns, snapshot, began - others.commit_ttl)
     v1_parts = check_v1(found, snapshot) if (whole := not log.broken and run.readable) else None

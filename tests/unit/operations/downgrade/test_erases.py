@@ -26,7 +26,7 @@ from firnline.operations.rebuild.run import run_rebuild
 from firnline.operations.verify.run import run_verify
 from firnline.read.scan import scan
 from tests.support.cleanups import RUN
-from tests.support.downgrades import downgraded as downgrade
+from tests.support.downgrades import downgraded
 from tests.support.log_tables import do_nothing
 from tests.support.v1_client import V1Client
 from tests.support.world import Asleep, World, make_world
@@ -81,7 +81,7 @@ def test_an_erase_that_slept_through_a_downgrade_is_void_and_its_rows_stay(
     def meanwhile() -> None:
         world.clock.advance(world.settings.commit_ttl)
         do_nothing(world)
-        downgrade(world, engine)
+        downgraded(world, engine)
         then(world)
 
     store = Asleep(world.store, at="put t/_txn/00000000000000000002", meanwhile=meanwhile)
@@ -107,7 +107,7 @@ def test_a_certificate_of_before_a_downgrade_is_right_whatever_has_become_of_the
     append(world, ["y"], [3])
     run_erase(world.table, engine, KEYS, RUN)
     world.clock.advance(10 * world.settings.commit_ttl)
-    downgrade(world, engine)
+    downgraded(world, engine)
     for then in (lambda _: None, folded, do_nothing):
         then(world)
         assert errors(world) == []

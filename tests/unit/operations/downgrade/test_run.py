@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import json
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, ClassVar
@@ -16,6 +16,7 @@ import pytest
 from firnline.clock import SystemClock
 from firnline.commit.base import take_base
 from firnline.errors import RunFailedError, SnapshotUnstableError, UsageError
+from firnline.kernel.engine import Engine
 from firnline.kernel.local import LocalEngine
 from firnline.operations.downgrade.run import DowngradeReport, preview, run_downgrade
 from firnline.operations.options import DowngradeOptions, VerifyOptions
@@ -26,6 +27,7 @@ from firnline.state.snapshot import read_snapshot
 from firnline.store.base import Deleted
 from tests.support import histories
 from tests.support.declared import under
+from tests.support.downgrades import downgraded
 from tests.support.histories import RUN, append, filled, ids_of, merge, state
 from tests.support.log_tables import v1_live
 from tests.support.v1_client import V1Client
@@ -34,10 +36,13 @@ from tests.support.world import Asleep, FaultyStore, MemoryStore, World
 DAY_MS = 86_400_000
 
 
+def engine_of(world: World, scratch: Path) -> Callable[[], Engine]:
+    return lambda: LocalEngine(lambda: world.store, scratch, world.ids, SystemClock())
+
+
 def downgrade(world: World, scratch: Path, **options: Any) -> DowngradeReport:
     world.clock.advance(1)
-    engine = LocalEngine(lambda: world.store, scratch, world.ids, SystemClock())
-    return run_downgrade(world.table, lambda: engine, DowngradeOptions(**options), RUN)
+    return run_downgrade(world.table, engine_of(world, scratch), DowngradeOptions(**options), RUN)
 
 
 def v1_rows(world: World) -> Counter[int]:
@@ -231,14 +236,6 @@ class _Kept(MemoryStore):
         return super().delete_many(keys)
 
 
-def downgraded(world: World, scratch: Path) -> None:
-    """Until nothing is left over."""
-    due = downgrade(world, scratch).waits_until
-    assert due is not None
-    world.clock.advance(due - world.clock.now)
-    downgrade(world, scratch)
-
-
 @pytest.mark.parametrize("changed", [False, True])
 def test_no_delete_that_lands_late_takes_the_birth_record_away(
     changed: bool, tmp_path: Path
@@ -250,7 +247,8 @@ def test_no_delete_that_lands_late_takes_the_birth_record_away(
     before = take_base(world.table).properties
     store = _Kept(world.clock)
     store.objects = world.store.objects
-    downgraded(replace(world, table=replace(world.table, store=store)), tmp_path)
+    asking = replace(world, table=replace(world.table, store=store))
+    downgraded(asking, engine_of(world, tmp_path))
     assert store.sent
     list(store.delete_many(list(store.sent)))
     assert take_base(world.table).properties == before
@@ -282,7 +280,7 @@ def test_a_table_without_a_birth_record_gets_one(tmp_path: Path) -> None:
     merge(world, tmp_path)
     del world.store.objects[world.table.paths.birth]
     before = take_base(world.table).properties
-    downgraded(world, tmp_path)
+    downgraded(world, engine_of(world, tmp_path))
     assert take_base(world.table).properties == before
 
 

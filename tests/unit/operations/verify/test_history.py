@@ -14,7 +14,7 @@ from firnline.errors import UsageError
 from firnline.log import chain, codec, txn_file
 from firnline.operations.options import VerifyOptions
 from firnline.operations.verify.run import VerifyReport, run_verify
-from firnline.state.history import newest_head
+from firnline.state.history import history, newest_head
 from firnline.state.witness import Witness, parse_witnesses
 from tests.support.effort import FULL
 from tests.support.histories import append, drop, filled
@@ -261,3 +261,28 @@ def test_what_is_no_witness_is_refused_beside_one(text: str) -> None:
     """Otherwise a check would be green that has not looked at it."""
     with pytest.raises(UsageError, match="is no witness"):
         parse_witnesses([str(Witness("t", 7, "a" * 64)), text], "t")
+
+
+def numbers(world: World) -> list[int]:
+    return [header.seq for header in history(world.table)]
+
+
+def test_one_that_another_has_replaced_breaks_the_chain_and_is_still_shown() -> None:
+    """Only below a downgrade may it be that of a process that slept."""
+    world = lived()
+    header, log_file = read(world, 3)
+    mark = codec.decode("", log_file, world.table.paths).x
+    assert mark is not None
+    txn = world.ids.uuid7(world.clock.now)
+    log = world.table.paths.txn_log(header.t, 3, txn)
+    other = msgspec.structs.replace(header, txn=txn, log=log)
+    data = codec.with_mark(log_file, msgspec.structs.replace(mark, txn=txn))
+    world.store.objects[world.table.paths.txn(3)] = (txn_file.encode(other, data), world.clock.now)
+    assert {"txn-chain", "txn-without-effect"} <= verify(world).kinds.keys()
+    assert numbers(world) == list(range(LENGTH, 0, -1))
+
+
+def test_a_history_shows_what_came_before_one_that_is_lost() -> None:
+    world = lived()
+    del world.store.objects[world.table.paths.txn(4)]
+    assert numbers(world) == [7, 6, 5, 3, 2, 1]
