@@ -98,6 +98,14 @@ PROPERTIES = (
         unit=True,
     ),
     Mutation(
+        name="a downgrade deletes its own transaction",
+        file="include/firnline/operations/downgrade/run.py",
+        old="[meta.key for meta in metas if meta.key != paths.txn(last)]",
+        new="[meta.key for meta in metas]",
+        breaks="Of two processes that slept the second is told that it has happened.",
+        caught_by=("tests/unit/operations/downgrade/test_sleepers.py",),
+    ),
+    Mutation(
         name="numbers begin again after a downgrade",
         file="include/firnline/operations/downgrade/run.py",
         old="properties=properties, seq=last)",

@@ -570,7 +570,7 @@ PROTOCOL = (
         name="verify does not compare a transaction with the next one",
         file="include/firnline/operations/verify/history.py",
         old="if earlier is not None and link.content and link.before != earlier.digest and "
-        "not begins:",
+        "not ended:",
         new="if False:",
         breaks="Who changes a transaction and its own digest is not found.",
         caught_by=("tests/unit/operations/verify/test_history.py",),

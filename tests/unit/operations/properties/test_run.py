@@ -46,6 +46,7 @@ from firnline.state.snapshot import read_snapshot
 from firnline.table import Table
 from tests.support.beside import Beside
 from tests.support.declared import append, begin_at_once, rows, said, told_nothing, under, world_of
+from tests.support.downgrades import folded
 from tests.support.histories import clean_up, lose_log
 from tests.support.log_tables import do_merge, do_nothing, put_append
 from tests.support.v1_client import V1Client
@@ -456,6 +457,8 @@ def test_a_downgrade_leaves_them_for_when_firnline_comes_back(tmp_path: Path) ->
     run_downgrade(under(world), never, DowngradeOptions(), RUN)
     kept = [world.table.paths.birth, world.table.paths.txn(2)]
     assert [k for k in world.store.objects if "/_txn/" in k] == kept
+    assert said(world) == before
+    folded(world)
     assert said(world) == before
 
 
