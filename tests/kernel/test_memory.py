@@ -103,6 +103,21 @@ def test_the_proof_of_the_inputs_leaves_no_memory_behind_beside_duckdb(tmp_path:
             "by the system (Failed to allocate block of 1101824 bytes (bad allocation)); give its ",
         ),
         (pa.ArrowMemoryError("malloc of size 64 failed"), "(malloc of size 64 failed); give its"),
+        (
+            duckdb.InternalException(
+                "INTERNAL Error: Parquet writer: 8388617 compressed page size out of range for "
+                "type integer"
+            ),
+            "by the system (Parquet writer: 8388617 compressed page size out of range for type "
+            "integer); give its process 1.3 x merge.kernel_memory",
+        ),
+        (
+            duckdb.InternalException(
+                "INTERNAL Error: Parquet writer: 2147483648 compressed page size out of range for "
+                "type integer"
+            ),
+            "failed in the kernel: InternalException: Parquet writer: 2147483648 compressed page",
+        ),
     ],
 )
 def test_memory_that_the_system_refuses_is_told_from_the_kernels_own_bound(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import re
 from pathlib import Path
 
 import duckdb
@@ -18,6 +19,11 @@ _NO_SPACE_TEXTS = (
     "max_temp_directory_size",
     "failed to offload data block",
 )
+
+# DuckDB takes what ZSTD returns for a size and does not ask whether it is the code of an error. The
+# number that it prints is the page's size before; ZSTD's only error for a page is refused memory.
+_PAGE_NOT_COMPRESSED = re.compile(r"(\d+) compressed page size out of range")
+_LARGEST_PAGE = 2**31 - 1
 
 
 def scratch_full(folder: Path, error: BaseException) -> ScratchFullError | None:
@@ -48,7 +54,7 @@ def unreadable(key: str, error: BaseException) -> PartUnreadableError:
 
 def kernel_fault(what: str, error: BaseException) -> FirnlineError:
     """Return the error for a fault of neither input nor disk; names the cause."""
-    if isinstance(error, MemoryError) or "bad allocation" in str(error):
+    if _refused_memory(error):
         # Within the kernel's own bound: raising that would not help.
         return KernelError(
             f"{what} was refused memory by the system ({first_line(error)})",
@@ -64,6 +70,13 @@ def kernel_fault(what: str, error: BaseException) -> FirnlineError:
         f"{what} failed in the kernel: {type(error).__name__}: {first_line(error)}",
         next_step="run again with --debug and report what it prints",
     )
+
+
+def _refused_memory(error: BaseException) -> bool:
+    if isinstance(error, MemoryError) or "bad allocation" in str(error):
+        return True
+    page = _PAGE_NOT_COMPRESSED.search(str(error))
+    return page is not None and int(page[1]) <= _LARGEST_PAGE
 
 
 def first_line(error: BaseException) -> str:
