@@ -1,14 +1,16 @@
 """### Start the merges of all tables in which there is something to merge.
 
-One DAG for all tables with `merge.schedule: fleet`, instead of a run of every table's merge DAG by
-the clock, most of which would find nothing. It runs by `fleet.schedule` (UTC, hourly) and by hand.
+One DAG for all tables with `schedule: fleet`, instead of a run of every table's DAGs by the clock,
+most of which would find nothing. It runs by `fleet.schedule` (UTC, hourly) and by hand.
 
 Its one task `plan` reads the logs of these tables, many at once, without Spark, and starts
 `merge__TABLE` where there is something to do: those first that save most requests of a scan per
 byte rewritten, within `fleet.budget` and outside of `fleet.quiet_hours`. Its log and its XCom say
 which, and why others wait. A merge that is queued or running is not started again, and no merge
-whose DAG is paused. Then it publishes the mirrors that lack something for longer than
-`mirror.every`, in the quiet hours too.
+whose DAG is paused. Then it starts what else is due and has `schedule: fleet`: `ttl__TABLE` and
+`tombstone_cleanup__TABLE` once a day, `verify__TABLE` once a week, each at a time of the table's
+own. At last it publishes the mirrors that lack something for longer than `mirror.every`, in the
+quiet hours too.
 
 **By hand:** `dry_run` only plans. `firnline fleet` shows the same in a shell.
 

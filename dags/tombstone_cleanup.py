@@ -1,7 +1,8 @@
 """### Delete the objects of a table that nobody needs any more.
 
-One DAG for each table of the settings file. It runs by the clock (`cleanup.schedule` of the table,
-UTC) and by hand.
+One DAG for each table of the settings file. It runs once a day when `fleet__merge`
+finds something to delete (`cleanup.schedule: fleet`) or by a clock of its own (a schedule there,
+UTC), and by hand.
 
 1. `plan` reads the whole log and says what would be deleted: parts that were replaced or dropped
    and log files that were folded into others, once the grace is over (`cleanup.grace`), and old
@@ -11,8 +12,8 @@ UTC) and by hand.
    log with one transaction. It holds the only slot of the pool `<table>.cleanup`, and can run at
    the same time as merges.
 
-**By hand** a run only plans unless `dry_run` is switched off: deletions cannot be undone. Scheduled
-runs delete. `max_deletes` bounds the objects of one run.
+**By hand** a run only plans unless `dry_run` is switched off: deletions cannot be undone. Runs
+that the planner or a clock starts delete. `max_deletes` bounds the objects of one run.
 
 **When it fails,** the end of the task's log says what failed and what to do next. The log keeps
 each tombstone until its deletion is confirmed, so the next run continues where this one ended.
@@ -33,6 +34,6 @@ for table in tables_of("tombstone_cleanup"):
         table,
         doc=__doc__,
         title=f"Delete the objects of {table.name} that nobody needs any more",
-        schedule=clock_of(table.known.cleanup.schedule, table.dag_id(CLEANUP.operation)),
+        schedule=clock_of(table.known.cleanup.cron, table.dag_id(CLEANUP.operation)),
     ):
         plan_then_run(CLEANUP, table)

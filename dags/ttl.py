@@ -1,7 +1,8 @@
 """### Drop the partitions of a table that are past their time to live.
 
-One DAG for each table with a `ttl` section in the settings file. It runs by the clock
-(`ttl.schedule` of the table, UTC) and by hand.
+One DAG for each table with a `ttl` section in the settings file. It runs once a day when
+`fleet__merge` finds something that is past (`ttl.schedule: fleet`) or by a clock of its own (a
+schedule there, UTC), and by hand.
 
 1. `plan` reads the table's log and says which partitions are wholly older than `ttl.keep`, and why
    others stay. A partition that cannot be dated is reported and never dropped. If there is nothing
@@ -10,8 +11,8 @@ One DAG for each table with a `ttl` section in the settings file. It runs by the
    of the pool `<table>.merge`. No JVM starts. The clean-up deletes the objects after its grace;
    until then readers that began earlier can continue.
 
-**By hand** a run only plans unless `dry_run` is switched off. Scheduled runs drop. `partitions`
-are globs that select the partitions to look at.
+**By hand** a run only plans unless `dry_run` is switched off. Runs that the planner or a clock
+starts drop. `partitions` are globs that select the partitions to look at.
 
 **When it fails,** the end of the task's log says what failed and what to do next. Either the table
 is unchanged, or all expired partitions are dropped. Transient errors (the store cannot be reached,
@@ -33,7 +34,7 @@ for table in tables_of("ttl"):
         doc=__doc__,
         title=f"Drop the partitions of {table.name} that are past their time to live",
         schedule=clock_of(
-            table.known.ttl.schedule if table.known.ttl else None, table.dag_id(TTL.operation)
+            table.known.ttl.cron if table.known.ttl else None, table.dag_id(TTL.operation)
         ),
     ):
         plan_then_run(TTL, table)

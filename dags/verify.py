@@ -1,7 +1,8 @@
 """### Check that a table's log, its transactions and its objects agree.
 
-One DAG for each table of the settings file. It runs by the clock (`verify.schedule` of the table,
-UTC, weekly unless set) and by hand. It changes nothing.
+One DAG for each table of the settings file. `fleet__merge` starts it once a week if the table
+has changed since, and every fourth week in any case (`verify.schedule: fleet`); or it runs by a
+clock of its own (a schedule there, UTC), and by hand. It changes nothing.
 
 `verify` reads the whole log and every transaction, lists all objects and compares: parts whose
 object is missing or has another size, log files from the future, gaps in the transactions, orphans,
@@ -33,6 +34,6 @@ for table in tables_of("verify"):
         table,
         doc=__doc__,
         title=f"Check that log and objects of {table.name} fit together",
-        schedule=clock_of(table.known.verify.schedule, table.dag_id(VERIFY.operation)),
+        schedule=clock_of(table.known.verify.cron, table.dag_id(VERIFY.operation)),
     ):
         check(table, JOBS)

@@ -19,7 +19,8 @@ def tables(folder: Path, *, fleet: str = "{}", busy: str = "", torn: bool = Fals
     names = ["busy", "content", *(["torn"] if torn else [])]
     lines = [f"  {name}: {{root: 'file://{folder}/{name}'{busy}}}" for name in names]
     own = f"  own: {{root: 'file://{folder}/own', merge: {{schedule: '@daily'}}}}"
-    text = "\n".join([f"fleet: {fleet}", "tables:", *lines, own, ""])
+    clocks = "defaults: {cleanup: {schedule: null}, verify: {schedule: null}}"
+    text = "\n".join([f"fleet: {fleet}", clocks, "tables:", *lines, own, ""])
     return settings_file(folder, text)
 
 
@@ -84,4 +85,4 @@ def test_settings_without_a_table_of_the_fleet_are_refused(
     path = tables(tmp_path, busy=", merge: {schedule: null}")
     refused = firnline("fleet", "--settings", path)
     assert refused.code == 2
-    assert "no table of the settings file has `merge.schedule: fleet`" in refused.err
+    assert "no table of the settings file has an operation with `schedule: fleet`" in refused.err

@@ -108,8 +108,7 @@ def test_the_proof_of_the_inputs_leaves_no_memory_behind_beside_duckdb(tmp_path:
                 "INTERNAL Error: Parquet writer: 8388617 compressed page size out of range for "
                 "type integer"
             ),
-            "by the system (Parquet writer: 8388617 compressed page size out of range for type "
-            "integer); give its process 1.3 x merge.kernel_memory",
+            "compressed page size out of range for type integer); give its process 1.3 x merge.ker",
         ),
         (
             duckdb.InternalException(

@@ -40,7 +40,10 @@ _ITEMS: dict[type[BaseModel], str] = {
 _KINDS: dict[str, str] = {
     "root": "URL",
     "approvers": "list of Airflow users",
-    "merge.schedule": "`fleet` or schedule",
+    **dict.fromkeys(
+        (f"{name}.schedule" for name in ("merge", "ttl", "cleanup", "verify")),
+        "`fleet` or schedule",
+    ),
     "fleet.quiet_hours": "list of hours",
 }
 """Types of settings that the model holds as text."""

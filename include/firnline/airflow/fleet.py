@@ -1,6 +1,6 @@
 """The planner of the fleet: one task that reads the logs of many tables and acts on them.
 
-It starts their merges, and publishes their mirrors.
+It starts their merges and what else is due, and publishes their mirrors.
 
 ``dags/fleet_merge.py`` creates its DAG.
 """
@@ -23,19 +23,20 @@ from firnline.airflow.alerts import FailureAlert
 from firnline.airflow.failures import airflow_failures
 from firnline.airflow.figures import shortened
 from firnline.airflow.params import flag_param
-from firnline.airflow.runs import run_identity
+from firnline.airflow.runs import kind_of_run, run_identity
 from firnline.airflow.said import say
 from firnline.airflow.settings import current_settings
 from firnline.airflow.tables import clock_of
 from firnline.errors import EnvironmentFaultError, FirnlineError, UsageError
 from firnline.operations.dag_ids import FLEET, dag_id
 from firnline.paths import Root
+from firnline.settings.cron import first_of_hour
 from firnline.settings.load import (
     FleetSettings,
     Stale,
     TableSettings,
     fleet_tables,
-    merged_by_fleet,
+    planned_by_fleet,
 )
 from firnline.units import about_size
 
@@ -43,8 +44,9 @@ if TYPE_CHECKING:
     from airflow.sdk import Context
 
     from firnline.operations.fleet.need import Need, Unreadable
-    from firnline.operations.fleet.plan import FleetPlan, Start
+    from firnline.operations.fleet.plan import Chore, FleetPlan, Held, Start
     from firnline.operations.fleet.run import Member
+    from firnline.settings.sections import Operation
     from firnline.store.access import StoreAccess
     from firnline.table import Table
 
@@ -83,7 +85,8 @@ def fleet_dag(settings: FleetSettings, *, doc: str | None) -> Iterator[DAG]:
     alert = FailureAlert(alerts.notifier, alerts.arguments) if alerts.notifier else None
     with DAG(
         dag_id=FLEET,
-        description="Start the merges of all tables in which there is something to merge",
+        description="Start the merges of all tables in which there is something to merge, and what "
+        "else is due",
         doc_md=doc,
         schedule=clock_of(settings.schedule),
         catchup=False,
@@ -104,10 +107,11 @@ def fleet_dag(settings: FleetSettings, *, doc: str | None) -> Iterator[DAG]:
 
 
 class PlanFleet(BaseOperator):
-    """Reads the logs of the fleet, plans, starts the merges, and publishes mirrors.
+    """Reads the logs of the fleet, plans, starts the runs, and publishes mirrors.
 
     XCom: the figures of the plan, the first 50 tables of each list; ``dry_run``; of a run that acts
-    ``started``, ``refused`` with what Airflow said, ``published``, and ``unpublished`` with why;
+    ``started`` (tables that are merged), ``begun`` (ids of other DAGs, of which it has started a
+    run), ``refused`` with what Airflow said, ``published``, and ``unpublished`` with why;
     ``quiet`` in the quiet hours, in which only mirrors are looked at.
     """
 
@@ -127,12 +131,13 @@ class PlanFleet(BaseOperator):
             dry_run = is_dry_run(context)
             settings = current_settings()
         quiet = None if dry_run else quiet_now(settings.fleet, SystemClock().now_ms())
-        tables = fleet_tables(settings.tables.values(), quiet=quiet is not None)
+        often = not is_hourly(context, settings.fleet)
+        tables = fleet_tables(settings.tables.values(), quiet=quiet is not None, merges_only=often)
         if quiet is not None and not (tables or settings.broken or settings.stale):
             _LOG.info("nothing is read and nothing is started: %s", quiet)
             say(context, f"nothing was read or started: {quiet}")
             return {"quiet": quiet, DRY_RUN: False}
-        members = members_of(tables, merges=quiet is None)
+        members = members_of(tables, _looked_at(quiet=quiet is not None, often=often))
         members += [Member(each.name, each.open) for each in settings.broken.values()]
         plan = self._plan(tables, members, settings.fleet, context)
         figures = {**shortened(plan.to_json()), DRY_RUN: dry_run}
@@ -159,7 +164,7 @@ class PlanFleet(BaseOperator):
         fleet: FleetSettings,
         context: Context,
     ) -> FleetPlan:
-        from firnline.airflow.triggering import MergeRuns
+        from firnline.airflow.triggering import PlannedRuns
         from firnline.clock import SystemClock
         from firnline.operations.fleet.need import Need
         from firnline.operations.fleet.plan import plan_fleet
@@ -167,12 +172,40 @@ class PlanFleet(BaseOperator):
 
         _LOG.info("reading the logs of %d tables, %d at a time", len(members), fleet.concurrency)
         found: list[Need | Unreadable] = look_at_fleet(members, fleet)
-        runs = MergeRuns(context["ti"])
-        asked = [each.table for each in found if isinstance(each, Need) and not each.idle]
+        runs = PlannedRuns(context["ti"])
+        needs = [each for each in found if isinstance(each, Need)]
         slots = {table.name: table.merge.slots for table in tables}
-        held = {name: runs.held(dag_id("merge", name), slots[name]) for name in asked}
+        held = {
+            need.table: runs.held(dag_id("merge", need.table), slots[need.table])
+            for need in needs
+            if not need.idle
+        }
         reasons = {name: why for name, why in held.items() if why is not None}
-        return plan_fleet(found, fleet, SystemClock().now_ms(), reasons)
+        chores: dict[tuple[str, str], Held] = {}
+        for need in needs:
+            for due in need.due:
+                why = runs.held(dag_id(due.operation, need.table))
+                chores |= {} if why is None else {(need.table, due.operation): why}
+        return plan_fleet(found, fleet, SystemClock().now_ms(), reasons, chores)
+
+
+_HOURLY: tuple[Operation, ...] = ("ttl", "tombstone_cleanup", "verify")
+"""What is looked at once an hour, however often the planner runs for the mirrors' sake."""
+
+
+def is_hourly(context: Context, fleet: FleetSettings) -> bool:
+    """Return True for the first run of an hour, and for one that somebody has started."""
+    run = context["dag_run"]
+    if kind_of_run(context) != "scheduled" or fleet.schedule is None:
+        return True
+    return first_of_hour(fleet.schedule, run.run_after.minute)
+
+
+def _looked_at(*, quiet: bool, often: bool) -> frozenset[Operation]:
+    """Return the operations that a run of the planner looks at."""
+    if quiet:
+        return frozenset()
+    return frozenset({"merge"}) if often else frozenset({"merge", *_HOURLY})
 
 
 def is_dry_run(context: Context) -> bool:
@@ -185,9 +218,10 @@ def is_dry_run(context: Context) -> bool:
 
 @dataclasses.dataclass(frozen=True)
 class _Done:
-    """Result of a run of the planner: merges and mirrors, and why the others failed."""
+    """Result of a run of the planner: merges, other runs, mirrors, and why the others failed."""
 
     started: Sequence[str] = ()
+    begun: Sequence[str] = ()
     refused: Sequence[str] = ()
     published: Sequence[str] = ()
     unpublished: Sequence[str] = ()
@@ -196,17 +230,19 @@ class _Done:
 def _act(
     plan: FleetPlan, members: Sequence[Member], fleet: FleetSettings, context: Context
 ) -> _Done:
-    """Start the merges, then publish the mirrors, which takes longer."""
+    """Start the runs, then publish the mirrors, which takes longer."""
     from firnline.operations.fleet.mirrors import NotPublished, publish_mirrors
     from firnline.operations.mirror.words import sentence
 
     started, refused = start_merges(plan.starts, context)
+    begun, others = start_chores(plan.chores, context)
+    refused += others
     wanted = frozenset(plan.mirrors)
     due = [member for member in members if member.name in wanted]
     published: list[str] = []
     failed: list[str] = []
     if not due:
-        return _Done(started, refused)
+        return _Done(started, begun, refused)
     for each in publish_mirrors(due, run_identity(context), fleet.concurrency):
         if isinstance(each, NotPublished):
             _LOG.error("%s: the mirror was not published: %s", each.table, each.message)
@@ -216,17 +252,20 @@ def _act(
             for warning in each.warnings:
                 _LOG.warning("%s: %s", each.table, warning)
             published.append(each.table)
-    return _Done(started, refused, published, failed)
+    return _Done(started, begun, refused, published, failed)
 
 
-def members_of(tables: Sequence[TableSettings], *, merges: bool = True) -> list[Member]:
+def members_of(
+    tables: Sequence[TableSettings], operations: frozenset[Operation] = frozenset({"merge"})
+) -> list[Member]:
     """Return what opens the tables; each Airflow connection is looked up once.
 
     In this thread: a thousand tables of one connection are one request to Airflow.
 
     Args:
         tables: the tables.
-        merges: plan the merges of those that the planner merges; else look at mirrors only.
+        operations: those to look at, of the tables for which the planner starts them; without any
+            only mirrors are looked at.
     """
     from firnline.operations.fleet.run import Member
 
@@ -238,7 +277,7 @@ def members_of(tables: Sequence[TableSettings], *, merges: bool = True) -> list[
             except FirnlineError as error:
                 known[_access_key(table)] = error
     return [
-        Member(t.name, partial(_open, t, known[_access_key(t)]), merges and merged_by_fleet(t))
+        Member(t.name, partial(_open, t, known[_access_key(t)]), operations & planned_by_fleet(t))
         for t in tables
     ]
 
@@ -261,10 +300,10 @@ def start_merges(starts: Sequence[Start], context: Context) -> tuple[list[str], 
 
     The id of each run is made of that of this run: a retry starts nothing twice.
     """
-    from firnline.airflow.triggering import MergeRuns
+    from firnline.airflow.triggering import PlannedRuns
     from firnline.operations.fleet.run import STARTED
 
-    runs, run_id = MergeRuns(context["ti"]), f"{STARTED}{context['run_id']}"
+    runs, run_id = PlannedRuns(context["ti"]), f"{STARTED}{context['run_id']}"
     started: list[str] = []
     refused: list[str] = []
     for start in starts:
@@ -282,6 +321,33 @@ def start_merges(starts: Sequence[Start], context: Context) -> tuple[list[str], 
     return started, refused
 
 
+def start_chores(chores: Sequence[Chore], context: Context) -> tuple[list[str], list[str]]:
+    """Start what else is due; return the ids of the DAGs, and what Airflow refused.
+
+    The id of each run is the time at which it was due: it is started once, also if it failed.
+    """
+    from firnline.airflow.triggering import PlannedRuns
+    from firnline.operations.fleet.run import STARTED
+
+    runs = PlannedRuns(context["ti"])
+    begun: list[str] = []
+    refused: list[str] = []
+    for chore in chores:
+        if chore.reason:
+            continue
+        of, due = dag_id(chore.due.operation, chore.table), chore.due
+        conf = {} if due.operation == "verify" else {DRY_RUN: False}
+        try:
+            if runs.start(of, f"{STARTED}{due.run}", conf, f"Started by {FLEET}: {due.why}."):
+                begun.append(of)
+            else:
+                _LOG.warning("%s: %s, and its run %s%s is over", of, due.why, STARTED, due.run)
+        except EnvironmentFaultError as error:
+            _LOG.error("%s: %s", of, error)
+            refused.append(f"{of}: {error.message}")
+    return begun, refused
+
+
 def _note(start: Start) -> str:
     need = start.need
     return (
@@ -293,7 +359,8 @@ def _note(start: Start) -> str:
 def plan_lines(figures: Mapping[str, Any]) -> list[str]:
     """Return the plan as lines of a log, from its figures as they are cut for XCom."""
     counts = {
-        name: _count(figures, name) for name in ("starts", "waiting", "unreadable", "mirrors")
+        name: _count(figures, name)
+        for name in ("starts", "waiting", "unreadable", "mirrors", "due")
     }
     todo = f"{counts['starts']} to merge, {counts['waiting']} wait, {figures['idle']} have"
     cost = about_size(figures["bytes"])
@@ -307,6 +374,7 @@ def plan_lines(figures: Mapping[str, Any]) -> list[str]:
         lines.append(f"{about_size(spent)} of the budget of {budget} a day are spent or under way")
     lines += [f"merge {_row_text(row)}{_bound_text(row)}" for row in figures["starts"]]
     lines += [f"not now: {_row_text(row)}: {row['reason']}" for row in figures["waiting"]]
+    lines += [_due_text(row) for row in figures["due"]]
     lines += [f"publish the mirror of {name}" for name in figures["mirrors"]]
     unreadable = figures["unreadable"]
     lines += [f"{row['table']}: {row['message']}; {row['next_step']}" for row in unreadable]
@@ -314,6 +382,11 @@ def plan_lines(figures: Mapping[str, Any]) -> list[str]:
         more = count - len(figures[name])
         lines += [f"{name}: and {more} more"] if more > 0 else []
     return lines
+
+
+def _due_text(row: Mapping[str, Any]) -> str:
+    of = dag_id(row["operation"], row["table"])
+    return f"not now: {of}: {row['reason']}" if row["reason"] else f"start {of}: {row['why']}"
 
 
 def _count(figures: Mapping[str, Any], name: str) -> int:
@@ -339,8 +412,8 @@ def _failure(plan: FleetPlan, done: _Done, stale: Stale | None) -> str | None:
     if names := [table.table for table in plan.unreadable]:
         said.append(f"{len(names)} of {plan.tables} tables could not be read: {_some(names)}")
     if refused := done.refused:
-        count = f"{len(refused)} of {len(plan.starts)}"
-        said.append(f"Airflow did not start {count} merges: {_some(refused)}")
+        runs = len(plan.starts) + sum(not chore.reason for chore in plan.chores)
+        said.append(f"Airflow did not start {len(refused)} of {runs} runs: {_some(refused)}")
     if failed := done.unpublished:
         count = f"{len(failed)} of {len(plan.mirrors)}"
         said.append(f"{count} mirrors could not be published: {_some(failed)}")

@@ -1,4 +1,4 @@
-"""Runs of merge DAGs, looked at and started from within a task: many by one process.
+"""Runs of other DAGs, looked at and started from within a task: many by one process.
 
 A task of TriggerDagRunOperator starts one run, at the price of a task start (0.7 CPU seconds). Its
 task runner does that with one message to the task's supervisor; this module sends the same message
@@ -22,8 +22,8 @@ _UNDER_WAY = ("queued", "running")
 _NOT_FOUND = 404
 
 
-class MergeRuns:
-    """The runs of merge DAGs, as the task of another DAG sees them.
+class PlannedRuns:
+    """The runs of the tables' DAGs, as the task of another DAG sees them.
 
     Args:
         ti: the task instance of this process.

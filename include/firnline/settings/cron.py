@@ -24,7 +24,7 @@ _SPREAD = {
 }
 
 FLEET = "fleet"
-"""Schedule of a merge that the planner of the fleet starts."""
+"""Schedule of an operation that the planner of the fleet starts."""
 
 _MONTHS = ["jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec"]
 _DAYS = ["sun", "mon", "tue", "wed", "thu", "fri", "sat"]
@@ -49,9 +49,23 @@ def check_schedule(text: str) -> str:
     return _checked(text, PRESETS)
 
 
-def check_merge_schedule(text: str) -> str:
+def check_planned_schedule(text: str) -> str:
     """Return ``text`` if it is ``fleet``, or what ``check_schedule`` allows. Raises ValueError."""
     return _checked(text, (*PRESETS, FLEET))
+
+
+def first_of_hour(text: str, minute: int) -> bool:
+    """Return True if a run by a schedule is the first one of its hour.
+
+    Args:
+        text: a valid schedule.
+        minute: of the hour at which the run is due.
+    """
+    if text in PRESETS:
+        return True
+    items = [_ITEM.fullmatch(item) for item in text.split(maxsplit=1)[0].split(",")]
+    lows = ["0" if item["low"] == "*" else item["low"] for item in items if item is not None]
+    return minute == min(map(int, lows))
 
 
 def spread(text: str, of: str) -> str:

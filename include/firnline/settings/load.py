@@ -33,6 +33,7 @@ from firnline.settings.sections import (
     ClusterSettings,
     MergeSettings,
     Operation,
+    PlannedSection,
     SparkSettings,
     TtlSettings,
 )
@@ -51,7 +52,6 @@ __all__ = [
     "TableSettings",
     "TtlSettings",
     "find_table",
-    "fleet_members",
     "fleet_tables",
     "load_settings",
     "settings_for_root",
@@ -437,24 +437,43 @@ def _as_error(where: Path, problems: list[str]) -> SettingsError:
     return SettingsError(f"{where} has {len(problems)} mistakes:\n{lines}\n", next_step=_NEXT_STEP)
 
 
-def fleet_members(tables: Iterable[TableSettings]) -> list[TableSettings]:
-    """Return the tables whose merges the planner of the fleet starts."""
-    return [t for t in tables if merged_by_fleet(t)]
-
-
 def merged_by_fleet(table: TableSettings) -> bool:
     """Return True if the planner of the fleet starts the table's merges."""
-    return table.merge.by_fleet and "merge" in table.operations
+    return "merge" in planned_by_fleet(table)
 
 
-def fleet_tables(tables: Iterable[TableSettings], *, quiet: bool = False) -> list[TableSettings]:
+def planned_by_fleet(table: TableSettings) -> frozenset[Operation]:
+    """Return the operations that the planner of the fleet starts for a table."""
+    sections: dict[Operation, PlannedSection | None] = {
+        "merge": table.merge,
+        "ttl": table.ttl,
+        "tombstone_cleanup": table.cleanup,
+        "verify": table.verify,
+    }
+    return frozenset(
+        operation
+        for operation, section in sections.items()
+        if section is not None and section.by_fleet and operation in table.operations
+    )
+
+
+def fleet_tables(
+    tables: Iterable[TableSettings], *, quiet: bool = False, merges_only: bool = False
+) -> list[TableSettings]:
     """Return the tables whose logs the planner of the fleet reads.
 
     Args:
         tables: all tables.
-        quiet: in its quiet hours it publishes mirrors and starts no merge.
+        quiet: in its quiet hours it publishes mirrors and starts no run.
+        merges_only: of what it starts it looks at merges only.
     """
-    return [t for t in tables if t.mirror_every is not None or (merged_by_fleet(t) and not quiet)]
+
+    def is_read(table: TableSettings) -> bool:
+        planned = planned_by_fleet(table)
+        starts = "merge" in planned if merges_only else bool(planned)
+        return table.mirror_every is not None or (starts and not quiet)
+
+    return [table for table in tables if is_read(table)]
 
 
 def settings_for_root(url: str) -> TableSettings:

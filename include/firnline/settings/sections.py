@@ -10,13 +10,13 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
-from firnline.settings.cron import FLEET, check_merge_schedule, check_schedule
+from firnline.settings.cron import FLEET, check_planned_schedule, check_schedule
 from firnline.settings.fields import Duration, Size, check_column, duration_between, size_between
 from firnline.settings.pattern_cost import refuse_slow
 from firnline.settings.spark_conf import is_credential
 
 Schedule = Annotated[str, AfterValidator(check_schedule)]
-MergeSchedule = Annotated[str, AfterValidator(check_merge_schedule)]
+PlannedSchedule = Annotated[str, AfterValidator(check_planned_schedule)]
 Column = Annotated[str, AfterValidator(check_column)]
 
 
@@ -76,11 +76,30 @@ class AppendSettings(Section):
     )
 
 
-class CleanupSettings(Section):
+class PlannedSection(Section):
+    """An operation that the planner of the fleet starts, unless it has a clock of its own."""
+
+    schedule: PlannedSchedule | None = Field(default=FLEET)
+
+    @property
+    def by_fleet(self) -> bool:
+        """True if the planner of the fleet starts the operation."""
+        return self.schedule == FLEET
+
+    @property
+    def cron(self) -> str | None:
+        """Schedule of the table's own DAG; None if it has none."""
+        return None if self.by_fleet else self.schedule
+
+
+class CleanupSettings(PlannedSection):
     """Deletion of the objects of replaced and dropped parts, and of folded log files."""
 
-    schedule: Schedule | None = Field(
-        default="@daily", description="Schedule of the clean-up DAG. null: only by hand."
+    schedule: PlannedSchedule | None = Field(
+        default=FLEET,
+        description="`fleet`: the planner of the fleet starts the clean-up DAG once a day, if "
+        "there is something to delete. A schedule: the DAG runs by it, whether there is or not. "
+        "null: only by hand.",
     )
     grace: Annotated[Duration, duration_between("1s", "365d")] = Field(
         default=86_400_000,
@@ -139,7 +158,7 @@ def check_zone(name: str) -> None:
 _TTL_GROUPS = {"year", "month", "day", "hour"}
 
 
-class TtlSettings(Section):
+class TtlSettings(PlannedSection):
     """Dropping rows by their age."""
 
     keep: Annotated[Duration, duration_between("1h")] = Field(
@@ -161,8 +180,11 @@ class TtlSettings(Section):
         description="IANA name of the time zone of a day in partition paths, and of times in a "
         "column without a zone.",
     )
-    schedule: Schedule | None = Field(
-        default="@daily", description="Schedule of the TTL DAG. null: only by hand."
+    schedule: PlannedSchedule | None = Field(
+        default=FLEET,
+        description="`fleet`: the planner of the fleet starts the TTL DAG once a day, if something "
+        "is past its time to live. A schedule: the DAG runs by it, whether there is or not. null: "
+        "only by hand.",
     )
 
     @model_validator(mode="after")
@@ -247,10 +269,10 @@ SPLIT_TARGETS = 2
 """``split_above`` as a multiple of ``target_size``, when it is not set."""
 
 
-class MergeSettings(Section):
+class MergeSettings(PlannedSection):
     """Merges of small parts into large sorted ones."""
 
-    schedule: MergeSchedule | None = Field(
+    schedule: PlannedSchedule | None = Field(
         default=FLEET,
         description="`fleet`: the planner of the fleet starts the merge DAG whenever there is "
         "something to do. A schedule: the DAG runs by it, whether there is or not. null: only by "
@@ -393,16 +415,6 @@ class MergeSettings(Section):
         """Bytes of a group above which it is split."""
         return SPLIT_TARGETS * self.target_size if self.split_above is None else self.split_above
 
-    @property
-    def by_fleet(self) -> bool:
-        """True if the planner of the fleet starts the table's merges."""
-        return self.schedule == FLEET
-
-    @property
-    def cron(self) -> str | None:
-        """Schedule of the table's own merge DAG; None if it has none."""
-        return None if self.by_fleet else self.schedule
-
     @model_validator(mode="after")
     def _check(self) -> MergeSettings:
         if self.max_parts_per_group < self.min_inputs:
@@ -525,11 +537,14 @@ class SweepSettings(Section):
     )
 
 
-class VerifySettings(Section):
+class VerifySettings(PlannedSection):
     """Comparing the log with the objects in the store."""
 
-    schedule: Schedule | None = Field(
-        default="@weekly", description="Schedule of the verify DAG. null: only by hand."
+    schedule: PlannedSchedule | None = Field(
+        default=FLEET,
+        description="`fleet`: the planner of the fleet starts the verify DAG once a week if the "
+        "table has changed since, and every fourth week in any case. A schedule: the DAG runs by "
+        "it. null: only by hand.",
     )
 
 

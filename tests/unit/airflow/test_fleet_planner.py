@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from datetime import UTC, datetime
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -18,14 +19,16 @@ from firnline.airflow.fleet import (
     is_dry_run,
     members_of,
     plan_lines,
+    start_chores,
     start_merges,
 )
 from firnline.airflow.merge import MergeWork
 from firnline.airflow.settings import current_settings
 from firnline.append.append import Appender
 from firnline.errors import EnvironmentFaultError, UsageError
+from firnline.operations.fleet.chores import Due
 from firnline.operations.fleet.need import Need
-from firnline.operations.fleet.plan import Held, Start, plan_fleet
+from firnline.operations.fleet.plan import Chore, Held, Start, plan_fleet
 from firnline.operations.options import MergeOptions
 from firnline.settings.fleet import FleetSettings
 from firnline.settings.load import load_settings
@@ -33,9 +36,12 @@ from firnline.store.access import StoreAccess
 from firnline.table import open_table
 from tests.support.airflow_context import XComs, run_context
 
+NOON = datetime(2026, 11, 27, 12, tzinfo=UTC)
+LATER = NOON.replace(minute=1)
+
 
 class Runs:
-    """Stands for the runs of merge DAGs."""
+    """Stands for the runs of the tables' DAGs."""
 
     held_: dict[str, Held]
     refusing: set[str]
@@ -44,7 +50,7 @@ class Runs:
     def __init__(self, _: object) -> None:
         pass
 
-    def held(self, dag_id: str, most: int) -> Held | None:
+    def held(self, dag_id: str, most: int = 1) -> Held | None:
         assert most == 1
         return self.held_.get(dag_id)
 
@@ -60,7 +66,7 @@ class Runs:
 @pytest.fixture
 def runs(monkeypatch: pytest.MonkeyPatch) -> type[Runs]:
     Runs.held_, Runs.refusing, Runs.started = {}, set(), []
-    monkeypatch.setattr(triggering, "MergeRuns", Runs)
+    monkeypatch.setattr(triggering, "PlannedRuns", Runs)
     return Runs
 
 
@@ -70,7 +76,8 @@ def settings(
     """Tables a and b with six parts and three, and c with one."""
     path = folder / "tables.yaml"
     lines = [f"  {name}: {{root: 'file://{folder}/{name}'{more}}}" for name in "abc"]
-    merge = "defaults: {merge: {min_inputs: 2}}"
+    own = "verify: {schedule: null}"  # by the week, which tests do not wait for
+    merge = f"defaults: {{merge: {{min_inputs: 2}}, {own}}}"
     path.write_text("\n".join([f"fleet: {fleet}", merge, "tables:", *lines, ""]))
     monkeypatch.setenv("FIRNLINE_TABLES", str(path))
 
@@ -87,7 +94,7 @@ def tables(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def context(**conf: Any) -> Any:
     return {
-        "dag_run": SimpleNamespace(conf=conf or None, run_type="scheduled"),
+        "dag_run": SimpleNamespace(conf=conf or None, run_type="scheduled", run_after=NOON),
         "params": {"dry_run": False, **conf},
         "run_id": "scheduled__1",
         "ti": XComs({}),
@@ -160,8 +167,10 @@ def mirrored(folder: Path, monkeypatch: pytest.MonkeyPatch, fleet: str = "{}") -
         os.utime(path, (0, 0))
 
 
-def with_dag() -> Any:
-    run = SimpleNamespace(conf=None, run_type="scheduled", triggering_user_name="")
+def with_dag(run_after: datetime = NOON) -> Any:
+    run = SimpleNamespace(
+        conf=None, run_type="scheduled", triggering_user_name="", run_after=run_after
+    )
     return {**context(), "dag_run": run, "dag": SimpleNamespace(dag_id="fleet__merge")}
 
 
@@ -187,10 +196,12 @@ def test_where_tables_have_schedules_of_their_own_the_planner_only_publishes(
     settings(tables, monkeypatch, "{schedule: '* * * * *'}", f"{own}, mirror: [delta]")
     for path in tables.glob("*/_log/*"):
         os.utime(path, (0, 0))
-    figures = PlanFleet(task_id="plan").execute(with_dag())
+    figures = PlanFleet(task_id="plan").execute(with_dag(LATER))
     assert (figures["published"], figures["started"]) == (["a", "b", "c"], [])
     settings(tables, monkeypatch, "{schedule: '* * * * *'}", own)
-    assert execute()["tables"] == 0, "no log is read"
+    read = PlanFleet(task_id="plan").execute(with_dag(LATER))
+    assert read["tables"] == 0, "no log is read"
+    assert execute()["tables"] == 3, "once an hour, for what else may be due"
 
 
 def test_a_mirror_that_cannot_be_published_fails_the_run_once_all_others_were(
@@ -225,9 +236,7 @@ def test_a_table_that_cannot_be_read_fails_the_run_once_all_others_were_started(
 @pytest.mark.usefixtures("tables")
 def test_a_merge_that_airflow_refuses_holds_up_no_other(runs: type[Runs]) -> None:
     runs.refusing.add("merge__b")
-    with pytest.raises(
-        AirflowFailException, match="Airflow did not start 1 of 2 merges: b: no; all"
-    ):
+    with pytest.raises(AirflowFailException, match="Airflow did not start 1 of 2 runs: b: no; all"):
         execute()
     assert [dag_id for dag_id, _, _ in runs.started] == ["merge__a"]
 
@@ -268,6 +277,53 @@ def test_lines_and_figures_of_a_large_fleet_are_cut() -> None:
     assert "starts: and 50 more" in lines
     assert "waiting: and 50 more" in lines
     assert "merge t000: 5 parts become 1, 1000 B, 4,294,967 requests per GiB" in lines
+
+
+# --- what else is due -----------------------------------------------------------------------------
+
+
+def test_what_is_due_is_started_once_under_the_time_at_which_it_was_due(
+    runs: type[Runs],
+) -> None:
+    chore = Chore("t", Due("ttl", 1_764_213_420_000, "parts in 2 partitions are past"))
+    verify = Chore("u", Due("verify", 1_764_213_480_000, "it has changed"))
+    begun, refused = start_chores([chore, verify], context())
+    assert (begun, refused) == (["ttl__t", "verify__u"], [])
+    assert runs.started == [
+        ("ttl__t", "fleet__2025-11-27T03:17:00", {"dry_run": False}),
+        ("verify__u", "fleet__2025-11-27T03:18:00", {}),
+    ]
+    assert start_chores([chore], context()) == ([], []), "its run is there, however it ended"
+
+
+def test_what_is_held_is_not_started_and_what_airflow_refuses_holds_up_no_other(
+    runs: type[Runs],
+) -> None:
+    due = Due("tombstone_cleanup", 0, "2 objects may be deleted")
+    runs.refusing.add("tombstone_cleanup__t")
+    chores = [Chore("s", due, "the DAG is paused"), Chore("t", due), Chore("u", due)]
+    begun, refused = start_chores(chores, context())
+    assert (begun, refused) == (["tombstone_cleanup__u"], ["tombstone_cleanup__t: no"])
+
+
+def test_a_table_past_its_time_to_live_is_begun_by_the_planner(
+    runs: type[Runs], tables: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    days = {"ts": [datetime(2020, 1, 1, tzinfo=UTC)]}
+    ttl = ", partition_by: ['day(ts)'], ttl: {keep: 30d}, merge: {schedule: null}"
+    file = tables / "tables.yaml"
+    file.write_text(file.read_text() + f"  d: {{root: 'file://{tables}/d'{ttl}}}\n")
+    Appender(open_table(load_settings().table("d"))).append(pa.table(days))
+    figures = execute()
+    assert figures["begun"] == ["ttl__d"]
+    ((_, run_id, conf),) = (run for run in runs.started if run[0] == "ttl__d")
+    assert (run_id[:7], conf) == ("fleet__", {"dry_run": False})
+    (line,) = (line for line in plan_lines(figures) if "ttl__d" in line)
+    assert line == "start ttl__d: parts in 1 partition are past their time to live"
+    assert execute()["begun"] == [], "today it has had its run"
+    runs.held_["ttl__d"] = Held("the DAG ttl__d is paused")
+    (row,) = execute()["due"]
+    assert row["reason"] == "the DAG ttl__d is paused"
 
 
 # --- mistakes in the settings ---------------------------------------------------------------------

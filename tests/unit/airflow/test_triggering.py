@@ -11,7 +11,7 @@ from airflow.sdk.exceptions import AirflowRuntimeError, ErrorType
 from airflow.sdk.execution_time import task_runner
 from airflow.sdk.execution_time.comms import ErrorResponse, OKResponse, TriggerDagRun
 
-from firnline.airflow.triggering import MergeRuns
+from firnline.airflow.triggering import PlannedRuns
 from firnline.errors import EnvironmentFaultError
 from firnline.operations.fleet.plan import Held
 
@@ -21,7 +21,9 @@ def failed(status: int) -> AirflowRuntimeError:
     return AirflowRuntimeError(ErrorResponse(error=ErrorType.API_SERVER_ERROR, detail=detail))
 
 
-def runs(*, paused: bool = False, under_way: int = 0, error: Exception | None = None) -> MergeRuns:
+def runs(
+    *, paused: bool = False, under_way: int = 0, error: Exception | None = None
+) -> PlannedRuns:
     """The runs of a DAG in this state."""
 
     def get_dag(dag_id: str) -> Any:
@@ -34,7 +36,7 @@ def runs(*, paused: bool = False, under_way: int = 0, error: Exception | None = 
         return under_way
 
     ti: Any = SimpleNamespace(get_dag=get_dag, get_dr_count=get_dr_count)
-    return MergeRuns(ti)
+    return PlannedRuns(ti)
 
 
 class Supervisor:

@@ -8,7 +8,12 @@ from typing import Any
 import pytest
 
 from firnline.settings.fleet import FleetSettings, format_budget, minutes_of, parse_budget
-from firnline.settings.load import TableSettings, fleet_members
+from firnline.settings.load import (
+    TableSettings,
+    fleet_tables,
+    merged_by_fleet,
+    planned_by_fleet,
+)
 from tests.support.tables import loaded, mistakes, one
 
 TABLE = "tables:\n  t: {root: 's3://b/t'}\n"
@@ -85,4 +90,40 @@ def test_members_are_the_tables_whose_merges_nobody_else_starts() -> None:
         table("unmerged", operations=["verify"]),
         table("by_hand", merge={"schedule": None}),
     ]
-    assert [each.name for each in fleet_members(given)] == ["default", "asked"]
+    assert [each.name for each in given if merged_by_fleet(each)] == ["default", "asked"]
+
+
+def test_what_the_planner_starts_of_a_table_are_the_operations_without_a_clock_of_their_own() -> (
+    None
+):
+    def planned(**settings: Any) -> frozenset[str]:
+        given = {"name": "t", "root": "memory://t", **settings}
+        return planned_by_fleet(TableSettings.model_validate(given))
+
+    assert planned() == {"merge", "tombstone_cleanup", "verify"}
+    ttl = {"ttl": {"keep": "1d", "column": "ts"}}
+    assert planned(**ttl) == {"merge", "ttl", "tombstone_cleanup", "verify"}
+    clocks = {"cleanup": {"schedule": "@daily"}, "verify": {"schedule": None}}
+    assert planned(**clocks) == {"merge"}
+    assert planned(operations=["ttl"], **ttl) == {"ttl"}
+
+
+def test_logs_are_read_of_tables_of_which_something_is_started_or_published() -> None:
+    def table(name: str, **settings: Any) -> TableSettings:
+        return TableSettings.model_validate({"name": name, "root": "memory://t", **settings})
+
+    own = {name: {"schedule": None} for name in ("merge", "cleanup", "verify")}
+    cleaned = {**own, "cleanup": {}}
+    given = [
+        table("all"),
+        table("none", **own),
+        table("cleaned", **cleaned),
+        table("mirrored", **own, mirror=["delta"]),
+    ]
+
+    def read(**how: bool) -> list[str]:
+        return [each.name for each in fleet_tables(given, **how)]
+
+    assert read() == ["all", "cleaned", "mirrored"]
+    assert read(merges_only=True) == ["all", "mirrored"]
+    assert read(quiet=True) == read(quiet=True, merges_only=True) == ["mirrored"]

@@ -166,7 +166,8 @@ def test_a_section_has_the_types_of_a_settings_file() -> None:
     kinds = {name: settings.kind(each) for name, each in SETTINGS.items()}
     assert kinds["merge.target_size"] == "size"
     assert kinds["deleted_keep"] == "duration"
-    assert kinds["cleanup.schedule"] == "schedule"
+    assert kinds["sweep.schedule"] == "schedule"
+    assert kinds["cleanup.schedule"] == "`fleet` or schedule"
     assert kinds["merge.schedule"] == "`fleet` or schedule"
     assert kinds["fleet.budget"] == "size a day"
     assert kinds["merge.compression_level"] == "integer"

@@ -1,4 +1,4 @@
-"""``firnline fleet``: the merges that the planner of the fleet would start, and why not others."""
+"""``firnline fleet``: what the planner of the fleet would start, and why not the rest."""
 
 from __future__ import annotations
 
@@ -36,9 +36,10 @@ def fleet(
     """Plan the merges of all tables with merge.schedule: fleet, in their order.
 
     Most requests of a scan saved per byte rewritten comes first, and before all others what a
-    mirror waits for. Also names the tables whose
-    mirror lacks something for longer than mirror.every. Reads logs only and writes nothing.
-    Whether a merge is under way is known to Airflow, and not taken into account here.
+    mirror waits for. Also names what else is due (drops by age, clean-ups and verifications whose
+    schedule is fleet), and the tables whose mirror lacks something for longer than mirror.every.
+    Reads logs only and writes nothing. Whether a run is under way, or what is due has had its run
+    today, is known to Airflow, and not taken into account here.
     """
     from firnline.cli.progress import counting
     from firnline.clock import SystemClock
@@ -50,7 +51,7 @@ def fleet(
     tables = fleet_tables(loaded.tables.values())
     if not tables and not loaded.broken:
         raise UsageError(
-            "no table of the settings file has `merge.schedule: fleet`, or a mirror",
+            "no table of the settings file has an operation with `schedule: fleet`, or a mirror",
             next_step="leave merge.schedule out, or see `firnline plan merge TABLE` for one table",
         )
     with counting("looking at", "tables", clock, silent=as_json, unit="table") as tell:
@@ -74,12 +75,12 @@ def fleet(
 
 def _members(tables: Iterable[TableSettings], broken: Iterable[BrokenTable]) -> list[Member]:
     from firnline.operations.fleet.run import Member
-    from firnline.settings.load import merged_by_fleet
+    from firnline.settings.load import planned_by_fleet
     from firnline.store.access import StoreAccess
     from firnline.table import open_table
 
     access = StoreAccess.from_env()
-    known = [Member(t.name, partial(open_table, t, access), merged_by_fleet(t)) for t in tables]
+    known = [Member(t.name, partial(open_table, t, access), planned_by_fleet(t)) for t in tables]
     return [*known, *(Member(each.name, each.open) for each in broken)]
 
 
@@ -109,6 +110,9 @@ def _render(data: dict[str, Any]) -> None:
         f"{count} would be started: {saved} requests of a full scan saved for {cost} rewritten. "
         f"Nothing to do in {idle}."
     )
+    for row in data["due"]:
+        held = f"; not now: {row['reason']}" if row["reason"] else ""
+        output.line(f"{row['operation']} of {row['table']} is due: {row['why']}{held}.")
     if mirrors := data["mirrors"]:
         output.line(f"{counted(len(mirrors), 'mirror')} would be published: {', '.join(mirrors)}.")
     if data["budget_bytes"] is not None:

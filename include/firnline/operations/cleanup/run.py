@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
 
-from firnline.commit.base import Base, take_base
+from firnline.commit.base import Base, read_base, take_base
 from firnline.commit.transaction import Change, commit
 from firnline.errors import RunFailedError
 from firnline.log.reader import LogRead
@@ -98,6 +98,18 @@ def preview(table: Table, options: CleanupOptions) -> CleanupPlan:
     """
     base = take_base(table, everything=True)
     return _plan(base, options, _mirrors(base))
+
+
+def look(table: Table) -> CleanupPlan:
+    """Return what a clean-up would do now; nothing is written.
+
+    Requests: those of ``read_base(everything=True)``, 1 LIST once there are more than 100
+    transactions, and those of ``readers.readers_of`` where the table has a mirror.
+
+    Raises as ``read_base`` and ``plan_cleanup``.
+    """
+    base = read_base(table, everything=True)
+    return _plan(base, CleanupOptions(), _mirrors(base))
 
 
 def run_cleanup(

@@ -1,4 +1,4 @@
-"""Benefit and cost of the next merge of one table, and the one rule that ranks tables.
+"""What one table needs: benefit and cost of its next merge, and what else is due.
 
 A scan pays at least one request for each live part. What a merge saves is therefore the parts that
 it takes away, and what it costs is the bytes that it rewrites.
@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from firnline.errors import FirnlineError
+from firnline.operations.fleet.chores import Due
 from firnline.operations.merge.groups import MergePlan
 
 GIB = 2**30
@@ -17,7 +18,7 @@ GIB = 2**30
 
 @dataclass(frozen=True, slots=True)
 class Need:
-    """The merge of one table, as its plan has it."""
+    """The merge of one table, as its plan has it, its mirror, and what else is due."""
 
     table: str
     seq: int = 0
@@ -37,6 +38,8 @@ class Need:
     """Its mirror lacks something for longer than ``mirror.every``."""
     ends_wait: bool = False
     """A mirror waits for parts that the merge rewrites, and shows nothing newer until then."""
+    due: tuple[Due, ...] = ()
+    """What else is to be started."""
 
     @classmethod
     def of(
@@ -47,6 +50,7 @@ class Need:
         *,
         mirror: bool = False,
         ends_wait: bool = False,
+        due: tuple[Due, ...] = (),
     ) -> Need:
         """Return the need of a table with this plan."""
         sizes = [group.bytes for group in plan.groups]
@@ -62,6 +66,7 @@ class Need:
             spent=spent,
             mirror=mirror,
             ends_wait=ends_wait,
+            due=due,
         )
 
     @property

@@ -1,11 +1,12 @@
-"""Plan the merges of the fleet: pure, printable, with a reason for every table not started."""
+"""Plan what the fleet needs: pure, printable, with a reason for every table not started."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from firnline.operations.fleet.chores import Due
 from firnline.operations.fleet.need import Need, Unreadable
 from firnline.operations.fleet.quiet import quiet_now
 from firnline.settings.fleet import FleetSettings, format_budget
@@ -52,8 +53,22 @@ class Waiting:
 
 
 @dataclass(frozen=True, slots=True)
+class Chore:
+    """A clean-up, drop by age or verification that is due."""
+
+    table: str
+    due: Due
+    reason: str = ""
+    """Why it is not started; empty: it is."""
+
+    def to_json(self) -> dict[str, Any]:
+        """Return plain data."""
+        return {"table": self.table, **self.due.to_json(), "reason": self.reason}
+
+
+@dataclass(frozen=True, slots=True)
 class FleetPlan:
-    """The merges to start, in the order in which they pay off."""
+    """The merges to start, in the order in which they pay off, and what else is due."""
 
     now_ms: int
     budget: int | None
@@ -69,11 +84,13 @@ class FleetPlan:
     unreadable: tuple[Unreadable, ...]
     mirrors: tuple[str, ...] = ()
     """Tables whose mirror is to be published, whatever becomes of their merge."""
+    chores: tuple[Chore, ...] = ()
+    """What else is due, by table."""
 
     @property
     def nothing_to_do(self) -> bool:
-        """Return True if no merge is to be started, and no mirror to be published."""
-        return not self.starts and not self.mirrors
+        """Return True if nothing is to be started, and no mirror to be published."""
+        return not self.starts and not self.mirrors and all(each.reason for each in self.chores)
 
     @property
     def tables(self) -> int:
@@ -95,6 +112,7 @@ class FleetPlan:
             "waiting": [waiting.to_json() for waiting in self.waiting],
             "unreadable": [table.to_json() for table in self.unreadable],
             "mirrors": list(self.mirrors),
+            "due": [chore.to_json() for chore in self.chores],
         }
 
 
@@ -103,8 +121,9 @@ def plan_fleet(
     settings: FleetSettings,
     now_ms: int,
     held: Mapping[str, Held] | None = None,
+    held_chores: Mapping[tuple[str, str], Held] | None = None,
 ) -> FleetPlan:
-    """Decide which merges to start: by ``Need.rank``.
+    """Decide which merges to start, by ``Need.rank``, and what else.
 
     What does not fit into the rest of the budget is started with this rest as its limit, if its
     smallest group fits.
@@ -114,6 +133,7 @@ def plan_fleet(
         settings: budget, quiet hours and number of runs.
         now_ms: wall clock, unix milliseconds.
         held: tables whose merge cannot be started, and why.
+        held_chores: table and other operation that cannot be started, and why.
     """
     unreadable: list[Unreadable] = []
     needs: list[Need] = []
@@ -126,7 +146,8 @@ def plan_fleet(
     held = held or {}
     under_way = sum(n.bytes for n in ranked if n.table in held and held[n.table].under_way)
     spent = sum(need.spent for need in needs)
-    chosen = _Chosen(settings, quiet_now(settings, now_ms), spent + under_way)
+    quiet = quiet_now(settings, now_ms)
+    chosen = _Chosen(settings, quiet, spent + under_way)
     for need in ranked:
         chosen.add(need, held.get(need.table))
     return FleetPlan(
@@ -139,7 +160,18 @@ def plan_fleet(
         idle=tuple(sorted(need.table for need in needs if need.idle)),
         unreadable=tuple(unreadable),
         mirrors=tuple(sorted(need.table for need in needs if need.mirror)),
+        chores=tuple(_chores(needs, quiet, held_chores or {})),
     )
+
+
+def _chores(
+    needs: Iterable[Need], quiet: str | None, held: Mapping[tuple[str, str], Held]
+) -> Iterator[Chore]:
+    """Yield what is due; neither the budget nor ``max_runs``, which are of merges, bounds it."""
+    for need in sorted(needs, key=lambda need: need.table):
+        for due in need.due:
+            why = held.get((need.table, due.operation))
+            yield Chore(need.table, due, quiet or ("" if why is None else why.reason))
 
 
 class _Chosen:

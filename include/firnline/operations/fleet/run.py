@@ -3,23 +3,23 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 
 from firnline.commit.base import read_base
 from firnline.errors import FirnlineError
 from firnline.operations.at_once import at_once
+from firnline.operations.fleet.chores import DAY_MS, due
 from firnline.operations.fleet.mirrors import ends_wait, is_overdue
 from firnline.operations.fleet.need import Need, Unreadable
 from firnline.operations.merge.plan import plan_merge
 from firnline.settings.fleet import FleetSettings
+from firnline.settings.sections import Operation
 from firnline.state.history import history_since
 from firnline.table import Table
 
 _LOG = logging.getLogger(__name__)
 
-DAY_MS = 86_400_000
-"""The time over which the budget holds."""
 TRANSACTIONS = 1_000
 """Transactions of a table that are counted into the budget at most, the newest."""
 STARTED = "fleet__"
@@ -34,22 +34,24 @@ class Member:
     name: str
     open: Callable[[], Table]
     """Sends no request; raises FirnlineError."""
-    merges: bool = True
-    """False: only its mirror is looked at."""
+    starts: Collection[Operation] = frozenset({"merge"})
+    """Operations that the planner starts; without any only its mirror is looked at."""
 
 
-def need_of(table: Table, *, budgeted: bool, merges: bool = True) -> Need:
-    """Read a table, plan its merge, and decide if its mirror is to be published.
+def need_of(
+    table: Table, *, budgeted: bool, starts: Collection[Operation] = frozenset({"merge"})
+) -> Need:
+    """Read a table, plan its merge, and decide what else is due, and if its mirror is published.
 
     Requests: those of the merge's own plan, for a table with nothing to do 2 LIST and the log files
-    that are not folded, with the newest transaction's. With a budget 1 LIST more and a ranged GET
-    for each transaction of the last 25 hours, at most ``TRANSACTIONS``. Of a table with a mirror
-    those of ``mirrors.is_overdue``: 1 LIST and 1 ranged GET at most.
+    that are not folded, with the newest transaction's, and those of ``chores.due``. With a budget 1
+    LIST more and a ranged GET for each transaction of the last 25 hours, at most ``TRANSACTIONS``.
+    Of a table with a mirror those of ``mirrors.is_overdue``: 1 LIST and 1 ranged GET at most.
 
     Args:
         table: the table.
         budgeted: also look up what of the budget it has used.
-        merges: plan its merge.
+        starts: operations that the planner starts.
 
     Raises:
         FirnlineError: the log cannot be read, or no merge can be planned.
@@ -57,11 +59,13 @@ def need_of(table: Table, *, budgeted: bool, merges: bool = True) -> Need:
     base = read_base(table)
     now_ms = table.clock.now_ms()
     mirror = is_overdue(base, table.settings)
-    if not merges:
-        return Need(table.settings.name, base.seq, mirror=mirror)
+    other = due(base, starts)
+    if "merge" not in starts:
+        return Need(table.settings.name, base.seq, mirror=mirror, due=other)
     plan = plan_merge(base.snapshot, base.table.settings, now_ms)
     spent = bytes_spent(table, now_ms) if budgeted and base.seq else 0
-    return Need.of(table.settings.name, plan, spent, mirror=mirror, ends_wait=ends_wait(base, plan))
+    waits = ends_wait(base, plan)
+    return Need.of(table.settings.name, plan, spent, mirror=mirror, ends_wait=waits, due=other)
 
 
 def bytes_spent(table: Table, now_ms: int) -> int:
@@ -92,7 +96,7 @@ def look_at_fleet(
 
     def look(member: Member) -> Need | Unreadable:
         try:
-            return need_of(member.open(), budgeted=budgeted, merges=member.merges)
+            return need_of(member.open(), budgeted=budgeted, starts=member.starts)
         except FirnlineError as error:
             return Unreadable.of(member.name, error)
         except Exception as error:  # noqa: BLE001 - logged, and told as the table's state

@@ -36,7 +36,7 @@ def mirrored(every: str | None = "10m", **more: Any) -> World:
 def requests(world: World, table: Table, *, merges: bool) -> tuple[bool, Counter[str]]:
     """The decision on a table, and its requests."""
     before = world.store.counters.as_dict()
-    need = need_of(table, budgeted=False, merges=merges)
+    need = need_of(table, budgeted=False, starts={"merge"} if merges else ())
     after = world.store.counters.as_dict()
     return need.mirror, Counter({k: after[k] - before[k] for k in after if k in _KINDS})
 

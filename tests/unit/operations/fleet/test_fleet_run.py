@@ -11,9 +11,9 @@ from typing import Any
 from firnline.clock import SystemClock
 from firnline.kernel.local import LocalEngine
 from firnline.log.txn_file import RunIdentity
+from firnline.operations.fleet.chores import DAY_MS
 from firnline.operations.fleet.need import Need, Unreadable
 from firnline.operations.fleet.run import (
-    DAY_MS,
     Member,
     bytes_spent,
     look_at_fleet,

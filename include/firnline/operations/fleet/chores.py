@@ -1,0 +1,149 @@
+"""Clean-ups, drops by age and verifications that are due: without a run by the clock for each.
+
+Each table has a time of the day of its own, by its name, so that a thousand of them do not begin at
+midnight. What was due at that time is started once: the id of the run holds the time, and nothing
+else has to be remembered.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+from firnline.commit.base import Base
+from firnline.errors import FirnlineError
+from firnline.operations.cleanup.plan import TXN_AGE_MS, TXN_KEPT
+from firnline.operations.cleanup.run import look
+from firnline.operations.ttl.plan import plan_ttl
+from firnline.properties.in_force import waits
+from firnline.settings.sections import Operation
+from firnline.state.snapshot import Snapshot
+from firnline.units import about_size, counted
+
+DAY_MS = 86_400_000
+WEEK_MS = 7 * DAY_MS
+_SPREAD_MS = DAY_MS // 4
+"""Time after midnight (UTC) over which the daily times of tables are spread."""
+_MONDAY_MS = 4 * DAY_MS
+"""The first Monday, unix ms."""
+_IN_ANY_CASE = 4
+"""A table that has not changed is verified every so many weeks: objects get lost all the same."""
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Due:
+    """An operation of a table that is to be started."""
+
+    operation: Operation
+    since_ms: int
+    """The table's own time at which it was due, unix ms."""
+    why: str
+    """Clause for notes and logs."""
+
+    @property
+    def run(self) -> str:
+        """Return the time for the id of the run: ``2026-11-27T03:17:00``."""
+        return datetime.fromtimestamp(self.since_ms / 1000, UTC).strftime("%Y-%m-%dT%H:%M:%S")
+
+    def to_json(self) -> dict[str, Any]:
+        """Return plain data."""
+        return {"operation": self.operation, "since_ms": self.since_ms, "why": self.why}
+
+
+def daily(name: str, now_ms: int) -> int:
+    """Return the newest time of the day of a table that is past, unix ms: between 0 and 6 UTC."""
+    at = _offset(name, _SPREAD_MS)
+    return (now_ms - at) // DAY_MS * DAY_MS + at
+
+
+def weekly(name: str, now_ms: int) -> int:
+    """Return the newest time of the week of a table that is past, unix ms."""
+    at = _MONDAY_MS + _offset(name, WEEK_MS)
+    return (now_ms - at) // WEEK_MS * WEEK_MS + at
+
+
+def _offset(name: str, within_ms: int) -> int:
+    """Return a time below ``within_ms``, whole minutes, by a name alone."""
+    return zlib.crc32(name.encode()) % (within_ms // 60_000) * 60_000
+
+
+def due(base: Base, operations: Collection[Operation]) -> tuple[Due, ...]:
+    """Return what is due for a table that was read.
+
+    Requests: none, unless something seems to be there for a clean-up: then those of its plan.
+
+    Args:
+        base: the table.
+        operations: those that the planner of the fleet starts.
+
+    Raises StoreError and others as ``cleanup.run.look``.
+    """
+    return tuple(sorted(_due(base, operations))) if base.snapshot.listing else ()
+
+
+def _due(base: Base, operations: Collection[Operation]) -> Iterator[Due]:
+    table, now_ms = base.table, base.table.clock.now_ms()
+    today = daily(table.settings.name, now_ms)
+    if "ttl" in operations and (why := _past(base, today)):
+        yield Due("ttl", today, why)
+    if "tombstone_cleanup" in operations and (why := _to_delete(base, today)):
+        yield Due("tombstone_cleanup", today, why)
+    week = weekly(table.settings.name, now_ms)
+    # Later only next week: not all tables at once when Airflow is started for the first time.
+    if "verify" in operations and now_ms - week < DAY_MS and (why := _to_verify(base, week)):
+        yield Due("verify", week, why)
+
+
+def _past(base: Base, at_ms: int) -> str:
+    """Return what was past its time to live; empty for nothing."""
+    try:
+        plan = plan_ttl(base.snapshot, base.table.settings, at_ms)
+    except FirnlineError as error:
+        return f"it cannot be planned: {error.message}"  # the run fails, and alerts, with the rest
+    if plan.nothing_to_do:
+        return ""
+    partitions = counted(len(plan.removals), "partition")
+    return f"parts in {partitions} are past their time to live"
+
+
+def _to_delete(base: Base, at_ms: int) -> str:
+    """Return what a clean-up would delete; empty for nothing."""
+    if not _seems_ripe(base, at_ms):
+        return ""
+    plan = look(base.table)
+    if plan.nothing_to_do:
+        return ""
+    return f"{counted(plan.count, 'object')} ({about_size(plan.bytes)}) may be deleted"
+
+
+def _seems_ripe(base: Base, at_ms: int) -> bool:
+    """Return True if the log has something that was due at a time, or may have old transactions.
+
+    Those of a table that is in use go with its parts.
+    """
+    snapshot = base.snapshot
+    limit = at_ms - waits(snapshot.properties, base.table.settings, at_ms).grace
+    dead = (m.tmb for m in snapshot.parts.values() if m.tmb is not None)
+    if any(snapshot.purged < tmb <= limit for tmb in dead):
+        return True
+    if any(key in snapshot.listing and t <= limit for key, t in snapshot.log_tombstones.items()):
+        return True
+    quiet = at_ms - changed_ms(snapshot)
+    return snapshot.seq > TXN_KEPT and TXN_AGE_MS < quiet <= TXN_AGE_MS + DAY_MS
+
+
+def _to_verify(base: Base, at_ms: int) -> str:
+    """Return why a table is verified; empty if it is not."""
+    if changed_ms(base.snapshot) >= at_ms - WEEK_MS:
+        return "it has changed since a week before"
+    # The week's number, shifted by the name: not all tables in the same week.
+    number = at_ms // WEEK_MS + _offset(base.table.settings.name, _IN_ANY_CASE * 60_000) // 60_000
+    return f"every {_IN_ANY_CASE} weeks in any case" if number % _IN_ANY_CASE == 0 else ""
+
+
+def changed_ms(snapshot: Snapshot) -> int:
+    """Return the newest last-modified time of a log file, unix ms; 0 without any."""
+    return max((meta.modified_ms for meta in snapshot.listing.values()), default=0)
