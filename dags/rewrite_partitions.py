@@ -21,8 +21,8 @@ One DAG for each table of the settings file, for **backfills** and for runs by h
 - `force` lets a rewrite remove more of a partition than `rewrite.max_removed_fraction` (half).
 
 1. `plan` reads the table's log and says which parts would be read. If there is nothing to do, the
-   run ends here. Scheduled runs also end here: they rewrite nothing, and exist only because Airflow
-   refuses backfills of a DAG without a schedule.
+   run ends here. The DAG has a schedule, because Airflow refuses backfills of one without, and no
+   runs by it.
 2. `rewrite_partitions` submits the Spark job and holds all slots of the pool `<table>.merge`.
    Each partition is rewritten completely or not at all: nothing of it is visible before all of it
    is written. Parts in which nothing changes stay.
@@ -49,7 +49,7 @@ from pathlib import Path
 
 from firnline.airflow.dags import READING, operation_dag, submit_then_report
 from firnline.airflow.prepared import ApprovePrepared, CommitPrepared
-from firnline.airflow.rewrite import BEGINNING, PlanRewrite, RewriteWork, interval_of
+from firnline.airflow.rewrite import BEGINNING, RewriteWork, interval_of
 from firnline.airflow.tables import tables_of
 
 JOBS = Path(__file__).resolve().parent.parent / "spark_jobs"
@@ -64,7 +64,6 @@ for table in tables_of(REWRITE.operation):
         schedule=interval_of(table.known),
         start_date=BEGINNING,
     ):
-        first = PlanRewrite(task_id="plan", work=REWRITE, table=table, execution_timeout=READING)
         approve = ApprovePrepared(task_id="approve", work=REWRITE, table=table)
         commit = CommitPrepared(
             task_id="commit",
@@ -73,5 +72,5 @@ for table in tables_of(REWRITE.operation):
             execution_timeout=READING,
             **table.lock(REWRITE.operation),
         )
-        _, job, report = submit_then_report(REWRITE, table, JOBS, first, commit)
+        _, job, report = submit_then_report(REWRITE, table, JOBS, commit=commit)
         job >> approve >> commit >> report

@@ -9,6 +9,7 @@ from airflow.plugins_manager import AirflowPlugin
 
 from firnline.airflow import notes as done_note
 from firnline.airflow import pool_guard
+from firnline.airflow.backfills import BackfillOnly
 from firnline.airflow.links import RunLink
 from firnline.airflow.page.app import PREFIX, Apps
 
@@ -16,11 +17,12 @@ _BUNDLE = f"{PREFIX.lstrip('/')}/static/firnline.js"
 
 
 class FirnlinePlugin(AirflowPlugin):
-    """The listeners and links that firnline adds to Airflow."""
+    """The listeners, links and schedules that firnline adds to Airflow."""
 
     name = "firnline"
     listeners = [pool_guard, done_note]
     operator_extra_links = [RunLink()]
+    timetables = [BackfillOnly]
     fastapi_apps = Apps()
     # The bundle defines a component for each of these names.
     react_apps = [

@@ -93,6 +93,10 @@ tables:
     merge: {{schedule: fleet}}
     spark: {{conn_id: no_cluster}}
   torn: {{root: 'file://{folder}/torn', merge: {{schedule: fleet}}}}
+  past:
+    root: 'file://{folder}/past'
+    operations: [ttl]
+    ttl: {{keep: 1h, partition: 'day=(?P<day>.*)'}}
   asleep: {{root: 'file://{folder}/asleep', partition_by: [day(ts)]}}
   removed: {{root: 'file://{folder}/removed', operations: [remove_partitions], {by_day}}}
   guarded:

@@ -120,10 +120,14 @@ class Parser:
         self.home = home
 
     def __enter__(self) -> Self:
-        timeless = {"AIRFLOW__CORE__DAGBAG_IMPORT_TIMEOUT": "0"}
+        config = {
+            "AIRFLOW__CORE__DAGBAG_IMPORT_TIMEOUT": "0",
+            # The schedule of backfills is known by it.
+            "AIRFLOW__CORE__PLUGINS_FOLDER": str(REPO / "plugins"),
+        }
         self._process = subprocess.Popen(
             [sys.executable, "-c", PARSER],
-            env={**os.environ, "AIRFLOW_HOME": str(self.home), **timeless},
+            env={**os.environ, "AIRFLOW_HOME": str(self.home), **config},
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,

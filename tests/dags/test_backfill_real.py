@@ -19,7 +19,7 @@ from firnline.table import Table
 from tests.dags.days import DAYS, append_days, partition, rows_by_day
 from tests.dags.maintained import Maintained, Run
 from tests.support.effort import FULL, sample
-from tools.airflow_api import HUNG_SECONDS, wait_until
+from tools.airflow_api import HUNG_SECONDS
 from tools.airflow_backfill import create_backfill
 
 DAG_ID = "rewrite_partitions__rewritten"
@@ -180,24 +180,12 @@ def test_a_backfill_is_a_dry_run_unless_told_otherwise(rewritten: Maintained) ->
     assert rows_by_day(rewritten.table("rewritten")) == before
 
 
-def test_a_run_of_the_clock_rewrites_nothing_and_can_be_backfilled_nevertheless(
-    rewritten: Maintained,
-) -> None:
+def test_a_dag_for_backfills_has_no_runs_of_its_own(rewritten: Maintained) -> None:
     api = rewritten.stack.api
-
-    def scheduled() -> list[dict[str, Any]]:
-        return [run for run in api.runs(DAG_ID) if run["dag_run_id"].startswith("scheduled__")]
-
-    assert wait_until(lambda: bool(scheduled()))
-    run = Run(rewritten.stack, DAG_ID, scheduled()[0]["dag_run_id"]).ended()
-    assert run.state == "success", run.note
-    assert run.tasks == {"plan": "success", **dict.fromkeys(AFTER_PLAN, "skipped")}
-    assert "only a backfill, or a run by hand, rewrites anything" in run.log("plan")
-    day = scheduled()[0]["logical_date"][:10]
-    conf = {"where": "k >= 5", "dry_run": False}
-    backfill(rewritten, (day,), conf, reprocess_behavior="completed")
-    assert [each.run_id for each in ended(rewritten)] == [run.run_id]
-    assert "rewritten: nothing to do" in run.log("plan")
+    dag = api.call("GET", f"/dags/{DAG_ID}")
+    assert (dag["is_paused"], dag["timetable_summary"]) == (False, "0 0 * * *")
+    assert dag["next_dagrun_logical_date"] is None
+    assert [run for run in api.runs(DAG_ID) if run["run_type"] == "scheduled"] == []
 
 
 def test_params_of_the_wrong_form_are_refused_before_there_is_a_backfill(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
@@ -25,6 +26,7 @@ def merges(maintained: Maintained, table: str) -> list[Run]:
 @pytest.fixture(scope="module")
 def twice(maintained: Maintained) -> tuple[Run, Run]:
     """The planner, twice in a row, while the driver of the merge that it starts waits."""
+    fill(maintained.table("past"), 1, partitions=["day=2020-01-01", "day=2020-01-02"])
     with maintained.held("needy"):
         first = plan(maintained)
         second = plan(maintained)
@@ -48,7 +50,7 @@ def test_a_merge_starts_where_there_is_something_to_merge_and_only_there(
     figures = first.xcom("plan")
     assert figures["started"] == ["needy"]
     # One of them is looked at for its mirror alone.
-    assert (figures["tables"], figures["idle"]) == (4, 3)
+    assert (figures["tables"], figures["idle"]) == (5, 4)
     (run,) = merges(maintained, "needy")
     assert run.run_id == f"fleet__{first.run_id}"
     assert run.ended().state == "success", run.tasks
@@ -67,6 +69,19 @@ def test_a_merge_under_way_is_not_started_again(
     (waiting,) = figures["waiting"]
     assert waiting["reason"] == "a run of merge__needy is queued or running"
     assert [run.run_id for run in merges(maintained, "needy")] == [f"fleet__{first.run_id}"]
+
+
+def test_what_is_due_is_started_once_a_day(maintained: Maintained, twice: tuple[Run, Run]) -> None:
+    first, second = twice
+    assert [run.xcom("plan")["begun"] for run in (first, second)] == [["ttl__past"], []]
+    ids = [run["dag_run_id"] for run in maintained.stack.api.runs("ttl__past")]
+    (row,) = first.xcom("plan")["due"]
+    day = datetime.fromtimestamp(row["since_ms"] / 1000, UTC)
+    assert ids == [f"fleet__{day:%Y-%m-%dT%H:%M:%S}"]
+    run = Run(maintained.stack, "ttl__past", ids[0]).ended()
+    assert run.state == "success", run.tasks
+    assert "Started by fleet__merge: parts in 2 partitions are past" in run.note
+    assert live_keys(maintained.table("past")) == []
 
 
 def test_a_run_that_is_cleared_starts_nothing_twice(
@@ -110,7 +125,7 @@ def test_a_table_that_cannot_be_read_fails_the_run_after_all_others_were_handled
     run = plan(maintained)
     assert run.state == "failed"
     assert run.task("plan")["try_number"] == 1
-    assert "1 of 4 tables could not be read: torn" in run.error("plan")
+    assert "1 of 5 tables could not be read: torn" in run.error("plan")
     figures = run.xcom("plan")
     assert [row["table"] for row in figures["unreadable"]] == ["torn"]
     assert "content" in figures["started"]

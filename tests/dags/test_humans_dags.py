@@ -83,7 +83,7 @@ def test_a_rewrite_has_the_data_interval_of_its_partitions(parsed: Any) -> None:
         for table in ("daily", "monthly", "timeless")
     }
     assert "0 0 * * *" in times["daily"]
-    assert "CronDataInterval" in times["daily"]
+    assert "firnline.airflow.backfills.BackfillOnly" in times["daily"]
     assert "0 0 1 * *" in times["monthly"]
     assert "NullTimetable" in times["timeless"]
 

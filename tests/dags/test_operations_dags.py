@@ -80,7 +80,9 @@ def test_the_planner_of_the_fleet_is_one_small_dag_that_runs_by_its_own_clock(
     assert dag["size"] < 12_000
     # No table has a clock of its own then; with its own the planner is not needed.
     assert "0 * * * *" not in json.dumps(parsed["dags"]["merge__plain"]["timetable"])
-    hourly = TABLES.replace("defaults:", "defaults:\n  merge: {schedule: '@hourly'}", 1)
+    schedules = {"merge": "'@hourly'", "cleanup": "null", "verify": "null"}
+    clocks = [f"  {name}: {{schedule: {text}}}" for name, text in schedules.items()]
+    hourly = TABLES.replace("defaults:", "\n".join(["defaults:", *clocks]), 1)
     own = parser.parse(tmp_path, hourly)
     assert DAG_ID not in own["ids"]
     timetable = json.dumps(own["dags"]["merge__plain"]["timetable"])

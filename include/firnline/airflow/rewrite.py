@@ -6,13 +6,13 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
-from airflow.sdk import CronDataIntervalTimetable, Param
+from airflow.sdk import Param
 
 from firnline.airflow.approvals import ANSWER_WITHIN, answer_within, answer_within_param
+from firnline.airflow.backfills import BackfillOnly
 from firnline.airflow.params import flag_param, form_params, form_values
 from firnline.airflow.prepared import APPROVE, PreparedWork
 from firnline.airflow.runs import first_try, kind_of_run
-from firnline.airflow.tasks import PlanOperation
 from firnline.errors import UsageError
 from firnline.operations.options import RewriteOptions
 from firnline.operations.registry import REWRITE
@@ -105,18 +105,7 @@ class RewriteWork(PreparedWork[RewriteOptions]):
         return options
 
 
-class PlanRewrite(PlanOperation):
-    """Plans a rewrite; scheduled runs, which only mark the dates of a backfill, end here."""
-
-    def execute(self, context: Context) -> dict[str, Any]:
-        """Plan. Skips downstream tasks if there is nothing to do."""
-        # Checked before the params, which such a run does not have.
-        if kind_of_run(context) == "scheduled":
-            self._skip(context, {}, "only a backfill, or a run by hand, rewrites anything")
-        return super().execute(context)
-
-
-def interval_of(table: TableSettings) -> CronDataIntervalTimetable | None:
+def interval_of(table: TableSettings) -> BackfillOnly | None:
     """Return the data interval that spans whole partitions; None if they contain no time.
 
     It is that of the first time column, as in the planner (``operations.rewrite.plan``).
@@ -124,7 +113,7 @@ def interval_of(table: TableSettings) -> CronDataIntervalTimetable | None:
     times = [field for field in table.partition_by if field.transform in TIME_TRANSFORMS]
     units = {field.transform for field in times if field.column == times[0].column}
     finest = next((unit for unit in _INTERVALS if unit in units), None)
-    return None if finest is None else CronDataIntervalTimetable(_INTERVALS[finest], timezone="UTC")
+    return None if finest is None else BackfillOnly(_INTERVALS[finest], timezone="UTC")
 
 
 def _unix_ms(moment: datetime) -> int:

@@ -20,7 +20,7 @@ from firnline.airflow.erase import ApprovedErase, EraseWork
 from firnline.airflow.merge import MergeWork
 from firnline.airflow.once import Once, again_param, again_word, as_transactions
 from firnline.airflow.removal import ListPartitions, RemoveWork
-from firnline.airflow.rewrite import PlanRewrite, RewriteWork
+from firnline.airflow.rewrite import RewriteWork
 from firnline.airflow.sweep import ApprovedSweep, SweepWork
 from firnline.airflow.tables import OneTable
 from firnline.airflow.works import (
@@ -253,9 +253,8 @@ class Rewriting:
         self.scratch.mkdir()
         self.started = 0
         with operation_dag(REWRITE, OneTable(settings), doc="", title="t"):
-            first = PlanRewrite(task_id="plan", work=REWRITE, table=OneTable(settings))
             self.plan, self.job, self.report = submit_then_report(
-                REWRITE, OneTable(settings), folder, first
+                REWRITE, OneTable(settings), folder
             )
         monkeypatch.setattr(
             "firnline.airflow.submit.spark_connection",

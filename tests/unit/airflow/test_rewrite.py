@@ -6,12 +6,9 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from airflow.sdk import DAG
-from airflow.sdk.exceptions import DownstreamTasksSkipped
 
-from firnline.airflow.rewrite import PlanRewrite, RewriteWork, interval_of
+from firnline.airflow.rewrite import RewriteWork, interval_of
 from firnline.airflow.runs import kind_of_run
-from firnline.airflow.tables import OneTable
 from firnline.errors import UsageError
 from firnline.operations.options import RewriteOptions
 from tests.dags.filled import fill
@@ -85,17 +82,6 @@ def test_a_backfill_without_an_interval_rewrites_nothing() -> None:
         REWRITE.parse_params(context({"where": "k > 1"}, "backfill", None))
 
 
-def test_runs_of_the_clock_end_before_they_look_at_anything(tmp_path: Path) -> None:
-    settings = one(tmp_path, "partition_by: [day(ts)]")
-    with DAG("rewrite_partitions__t", schedule=None):
-        plan = PlanRewrite(task_id="plan", work=REWRITE, table=OneTable(settings))
-        plan >> PlanRewrite(task_id="next", work=REWRITE, table=OneTable(settings))
-    # No store answers under s3://b/t.
-    with pytest.raises(DownstreamTasksSkipped) as skipped:
-        plan.execute(context({}, "scheduled"))
-    assert list(skipped.value.tasks) == ["next"]
-
-
 def test_a_run_is_told_by_its_kind_and_not_by_its_id() -> None:
     processed_again = context({}, "backfill")
     processed_again["run_id"] = "scheduled__2024-03-01"
@@ -122,8 +108,8 @@ def test_the_data_interval_holds_whole_partitions(tmp_path: Path, fields: str, c
         one(tmp_path, f"partition_by: ['{fields.replace(', ', chr(39) + ', ' + chr(39))}']")
     )
     assert interval is not None
-    assert interval.expression == cron
-    assert str(interval.timezone) == "UTC"
+    assert interval.summary == cron
+    assert interval.serialize() == {"expression": cron, "timezone": "UTC"}
 
 
 @pytest.mark.parametrize(
