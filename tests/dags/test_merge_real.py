@@ -70,6 +70,15 @@ def test_a_merge_makes_few_parts_of_many_and_changes_no_row(merged: Merged) -> N
     assert len(merged.rows) == 600
 
 
+def test_the_log_of_the_job_is_for_a_person(merged: Merged) -> None:
+    log = merged.run.log("merge")
+    # Of Spark's own lines only those from before the driver takes its settings.
+    assert log.count(" INFO ") == log.count(" INFO SparkContext: ") < 5
+    assert "counts: rows_in: 600" in log
+    assert '{\\"table' not in log
+    Path("/tmp/merge.log").write_text(log)
+
+
 def test_plan_and_report_hand_their_figures_on(merged: Merged) -> None:
     plan = merged.run.xcom("plan")
     assert (plan["seq"], plan["parts_in"], plan["parts_out"]) == (0, 12, 2)

@@ -195,7 +195,7 @@ def test_a_check_of_a_sound_table_succeeds_and_of_a_damaged_one_fails(
     report = sound.xcom("verify")
     assert (report["healthy"], report["checked"]["footers"]) == (True, 0)
     assert sound.task("verify_deep")["pool"] == "checked.cleanup"
-    assert '"footers": 4' in sound.log("verify_deep").replace("\\", "")
+    assert "checked: footers: 4" in sound.log("verify_deep")
     gone = next((folder(table) / "_data").rglob("*.parquet"))
     kept = gone.read_bytes()
     gone.unlink()

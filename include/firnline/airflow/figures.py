@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any
@@ -36,6 +37,17 @@ def _cut(value: Any) -> Any:  # noqa: ANN401 - plain data
     if isinstance(value, dict):
         return {str(name): _cut(each) for name, each in list(value.items())[:SHOWN]}
     return value
+
+
+def job_lines(line: str) -> list[str]:
+    """Return a line of a job's output as a person reads it: its report as one line per figure."""
+    try:
+        report = json.loads(line) if line.startswith('{"') else None
+    except ValueError:
+        report = None
+    if not isinstance(report, dict) or "error" in report or "seconds" not in report:
+        return [line]
+    return figure_lines(shortened(report))
 
 
 def figure_lines(figures: Mapping[str, Any]) -> list[str]:

@@ -22,6 +22,7 @@ from airflow.sdk.exceptions import AirflowException
 
 from firnline.airflow.access import driver_environment, open_in_task, spark_connection, store_access
 from firnline.airflow.failures import JobFailure, airflow_failures, as_airflow, failure_in
+from firnline.airflow.figures import job_lines
 from firnline.airflow.links import RunLink
 from firnline.airflow.runs import run_identity
 from firnline.airflow.said import say_failure
@@ -114,7 +115,7 @@ class SubmitHook(SparkSubmitHook):
     def _listen(self, lines: Iterable[Any]) -> Iterator[Any]:
         for line in lines:
             self._told = failure_in(str(line)) or self._told
-            yield line
+            yield from job_lines(str(line))
 
     def _as_told(self, error: AirflowException) -> AirflowException:
         if self._told is not None:
@@ -258,6 +259,10 @@ class SubmitJob(SparkSubmitOperator):
             self._options = self.work.job_options(options)
             if connection.extra_dejson.get("deploy-mode") == "cluster":
                 self._tell_elsewhere(options, table)
+            else:
+                # Nine of ten lines of a driver are Spark's own otherwise. In cluster mode Airflow
+                # reads the id of the application from them.
+                self.conf = {"spark.log.level": "WARN", **conf_of(table)}
             for name, value in deploy_options(connection).items():
                 setattr(self, name, value)
             self._hook = self._get_hook()

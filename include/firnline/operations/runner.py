@@ -161,6 +161,17 @@ class Progress(msgspec.Struct, frozen=True, kw_only=True):
     """Above 0 once the new parts are written and their partitions compared with the old ones."""
     partitions_compared: int = 0
 
+    @property
+    def text(self) -> str:
+        """Return it in words: parts, groups and, where a group has several, tasks."""
+        if self.partitions:
+            return f"{self.partitions_compared:,} of {self.partitions:,} partitions compared"
+        text = f"{self.parts_merged:,} of {counted(self.parts_in, 'part')}"
+        text += f", {self.groups_done:,} of {counted(self.groups, 'group')} done"
+        if self.tasks > self.groups:
+            text += f", {self.tasks_done:,} of {counted(self.tasks, 'task')} done"
+        return text
+
 
 class Runner(RunMetrics):
     """One run: its table as of the newest base, its identity, its engine, and what it costs.

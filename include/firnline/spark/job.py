@@ -4,9 +4,10 @@
 
 The operation's options are JSON, in ``--options`` or, if they must not appear in an argument list,
 in the environment variable ``FIRNLINE_JOB_OPTIONS``. Credentials come from the environment of the
-driver, never from arguments. The report is the last line on stdout, as JSON. A failure is one line
-of JSON on stderr, ``{"error": {"message", "next_step", "retryable", …}}``; exit code 1 failed, 2
-wrong usage, 129 stopped because the Airflow task that started it is gone
+driver, never from arguments. Each half minute one line on stderr says how far it is
+(``firnline.spark.heartbeat``). The report is the last line on stdout, as JSON. A failure is one
+line of JSON on stderr, ``{"error": {"message", "next_step", "retryable", …}}``; exit code 1 failed,
+2 wrong usage, 129 stopped because the Airflow task that started it is gone
 (``firnline.spark.supervision``), 130 stopped by Ctrl-C.
 """
 
@@ -107,15 +108,19 @@ class Job(Generic[OptionsT]):
             if loaded.preview is not None:
                 _print(loaded.preview(table, options))
                 return
+        from firnline.spark.heartbeat import Heartbeat
+
         spark = _Spark(self.about.name, settings, access, given)
         try:
             loaded = self._load()
             options = _convert(fields, self.about.options)
-            _print(loaded.run(table, spark.engine, options, _identity(given), _silent))
+            with Heartbeat(f"{self.about.name} of {settings.name}") as beat:
+                report = loaded.run(table, spark.engine, options, _identity(given), beat)
+            _print(report)
         except FirnlineError as error:
-            report = getattr(error, "report", None)
-            if report is not None:
-                _print(report)
+            done = getattr(error, "report", None)
+            if done is not None:
+                _print(done)
             raise
         finally:
             spark.stop()
@@ -144,10 +149,6 @@ def _add_argument(parser: argparse.ArgumentParser, field: OptionField) -> None:
         help=field.option.text.replace("%", "%%"),
         **kinds.get(field.kind, {"metavar": metavar}),
     )
-
-
-def _silent(_progress: object) -> None:
-    """The driver's log has the tasks."""
 
 
 class _Parser(argparse.ArgumentParser):

@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from firnline.airflow.figures import SHOWN, figure_lines, shortened, time_text
+from firnline.airflow.figures import SHOWN, figure_lines, job_lines, shortened, time_text
 
 
 def test_long_lists_are_cut_and_counted() -> None:
@@ -54,3 +54,16 @@ def test_the_rest_of_a_list_is_a_number() -> None:
 
 def test_times_are_in_utc() -> None:
     assert time_text(0) == "1970-01-01 00:00:00"
+
+
+def test_the_report_of_a_job_is_shown_as_figures_and_any_other_line_as_it_is() -> None:
+    report = '{"table": "t", "groups": 2, "bytes_in": 2048, "failures": [], "seconds": 1.5}\n'
+    assert job_lines(report) == ["table: t", "groups: 2", "bytes in: 2.0 KiB", "seconds: 1.5"]
+    for line in (
+        "merge of t, 30 s: 5 of 9 parts, 1 of 2 groups done",
+        '{"error": {"message": "no", "seconds": 1}}',
+        '{"not json',
+        '{"a": 1}',
+        "",
+    ):
+        assert job_lines(line) == [line]
