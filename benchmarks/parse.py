@@ -124,6 +124,8 @@ def cycle(checkout: Path, settings: Path, home: Path) -> dict[str, Parsed]:
         **os.environ,
         "AIRFLOW_HOME": str(home),
         "AIRFLOW__CORE__DAGBAG_IMPORT_TIMEOUT": "0",
+        # It knows the schedule of backfills.
+        "AIRFLOW__CORE__PLUGINS_FOLDER": str(checkout / "plugins"),
         "FIRNLINE_TABLES": str(settings),
         "PYTHONPATH": f"{checkout / 'include'}:{checkout}",
     }
