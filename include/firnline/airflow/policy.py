@@ -2,10 +2,10 @@
 
 The entry point ``airflow.policy`` of the package registers this module in every process of Airflow,
 so it imports nothing of ours until the hook needs it, except the dialect in which values of params
-are refused. The scheduler, the API server and the command line call the hook wherever they create
-or clear tasks, after they have set pool and slots of the DAG file. Without it, and where it cannot
-read the settings, such a task stays in a pool without slots: it waits, and never runs without a
-lock.
+are refused, and in a DAG processor what the DAG files need (``firnline.airflow.preload``). The
+scheduler, the API server and the command line call the hook wherever they create or clear tasks,
+after they have set pool and slots of the DAG file. Without it, and where it cannot read the
+settings, such a task stays in a pool without slots: it waits, and never runs without a lock.
 
 The package may lie beside an Airflow that it does not know, whose hook has other arguments or none.
 An error here would stop every command of that Airflow: nothing is registered there, and one line
@@ -78,6 +78,9 @@ def _fitting_hook() -> Any:  # noqa: ANN401 - as above
 
     _refuse_unknown(policies, task_instance_mutation_hook)
     import firnline.airflow.dialect  # noqa: F401 - registers how params are checked
+    from firnline.airflow.preload import before_forks
+
+    before_forks()
 
     # Airflow 3.3 asks policies of packages only if there is an airflow_local_settings.py besides.
     asked: Any = airflow.settings.task_instance_mutation_hook

@@ -1,0 +1,62 @@
+"""What the DAG files import, imported once by Airflow's DAG processor."""
+
+from __future__ import annotations
+
+import ast
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from firnline.airflow.preload import MODULES
+from tools.bootstrap import REPO
+
+_FORKS = """
+import os, sys
+sys.argv = sys.argv[1:]
+import airflow.sdk
+from firnline.airflow import policy
+
+def loaded():
+    return int("firnline.airflow.dags" in sys.modules)
+
+assert policy.task_instance_mutation_hook is not None
+before = loaded()
+child = os.fork()
+if child == 0:
+    os._exit(loaded())
+print(before, os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+"""
+
+
+@pytest.mark.parametrize(
+    ("argv", "said"),
+    [
+        (["airflow", "dag-processor", "--num-runs", "1"], "0 1"),
+        (["airflow", "scheduler"], "0 0"),
+        (["airflow", "dags", "list", "dag-processor"], "0 0"),
+    ],
+    ids=str,
+)
+def test_forks_of_a_dag_processor_have_them_and_those_of_others_do_not(
+    tmp_path: Path, argv: list[str], said: str
+) -> None:
+    env = {**os.environ, "AIRFLOW_HOME": str(tmp_path)}
+    done = subprocess.run(
+        [sys.executable, "-c", _FORKS, *argv], capture_output=True, text=True, env=env, check=True
+    )
+    assert done.stdout.splitlines()[-1] == said
+
+
+def test_they_are_what_the_dag_files_import() -> None:
+    named = {
+        node.module
+        for file in (REPO / "dags").glob("*.py")
+        for node in ast.walk(ast.parse(file.read_text()))
+        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("firnline.airflow.")
+    }
+    code = f"import sys\nfor name in {MODULES!r}: __import__(name)\nprint(*sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert named <= set(done.stdout.split())
