@@ -23,7 +23,7 @@ Transient errors are retried three times, all others fail at once.
 from __future__ import annotations
 
 from firnline.airflow.dags import operation_dag, plan_then_run
-from firnline.airflow.tables import clock_of, tables_of
+from firnline.airflow.tables import tables_of
 from firnline.airflow.works import CleanupWork
 
 CLEANUP = CleanupWork()
@@ -34,6 +34,6 @@ for table in tables_of("tombstone_cleanup"):
         table,
         doc=__doc__,
         title=f"Delete the objects of {table.name} that nobody needs any more",
-        schedule=clock_of(table.known.cleanup.cron, table.dag_id(CLEANUP.operation)),
+        schedule=table.clock("tombstone_cleanup", table.known.cleanup, "@daily"),
     ):
         plan_then_run(CLEANUP, table)

@@ -22,7 +22,7 @@ a commit conflict) are retried three times, all others fail at once.
 from __future__ import annotations
 
 from firnline.airflow.dags import operation_dag, plan_then_run
-from firnline.airflow.tables import clock_of, tables_of
+from firnline.airflow.tables import tables_of
 from firnline.airflow.works import TtlWork
 
 TTL = TtlWork()
@@ -33,8 +33,6 @@ for table in tables_of("ttl"):
         table,
         doc=__doc__,
         title=f"Drop the partitions of {table.name} that are past their time to live",
-        schedule=clock_of(
-            table.known.ttl.cron if table.known.ttl else None, table.dag_id(TTL.operation)
-        ),
+        schedule=table.clock("ttl", table.known.ttl, "@daily"),
     ):
         plan_then_run(TTL, table)

@@ -22,7 +22,7 @@ from pathlib import Path
 
 from firnline.airflow.dags import operation_dag
 from firnline.airflow.footers import check
-from firnline.airflow.tables import clock_of, tables_of
+from firnline.airflow.tables import tables_of
 from firnline.airflow.works import VerifyWork
 
 JOBS = Path(__file__).resolve().parent.parent / "spark_jobs"
@@ -34,6 +34,6 @@ for table in tables_of("verify"):
         table,
         doc=__doc__,
         title=f"Check that log and objects of {table.name} fit together",
-        schedule=clock_of(table.known.verify.cron, table.dag_id(VERIFY.operation)),
+        schedule=table.clock("verify", table.known.verify, "@weekly"),
     ):
         check(table, JOBS)

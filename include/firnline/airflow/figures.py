@@ -43,11 +43,11 @@ def job_lines(line: str) -> list[str]:
     """Return a line of a job's output as a person reads it: its report as one line per figure."""
     try:
         report = json.loads(line) if line.startswith('{"') else None
-    except ValueError:
+    except (ValueError, RecursionError):
         report = None
     if not isinstance(report, dict) or "error" in report or "seconds" not in report:
         return [line]
-    return figure_lines(shortened(report))
+    return figure_lines(shortened(report)) or [line]
 
 
 def figure_lines(figures: Mapping[str, Any]) -> list[str]:

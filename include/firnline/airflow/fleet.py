@@ -30,7 +30,7 @@ from firnline.airflow.tables import clock_of
 from firnline.errors import EnvironmentFaultError, FirnlineError, UsageError
 from firnline.operations.dag_ids import FLEET, dag_id
 from firnline.paths import Root
-from firnline.settings.cron import first_of_hour
+from firnline.settings.cron import early_in_hour
 from firnline.settings.load import (
     FleetSettings,
     Stale,
@@ -168,7 +168,7 @@ class PlanFleet(BaseOperator):
         from firnline.clock import SystemClock
         from firnline.operations.fleet.need import Need
         from firnline.operations.fleet.plan import plan_fleet
-        from firnline.operations.fleet.run import look_at_fleet
+        from firnline.operations.fleet.run import STARTED, look_at_fleet
 
         _LOG.info("reading the logs of %d tables, %d at a time", len(members), fleet.concurrency)
         found: list[Need | Unreadable] = look_at_fleet(members, fleet)
@@ -182,10 +182,10 @@ class PlanFleet(BaseOperator):
         }
         reasons = {name: why for name, why in held.items() if why is not None}
         chores: dict[tuple[str, str], Held] = {}
-        for need in needs:
-            for due in need.due:
-                why = runs.held(dag_id(due.operation, need.table))
-                chores |= {} if why is None else {(need.table, due.operation): why}
+        for each in found:
+            for due in each.due:
+                why = runs.held(dag_id(due.operation, each.table), run_id=f"{STARTED}{due.run}")
+                chores |= {} if why is None else {(each.table, due.operation): why}
         return plan_fleet(found, fleet, SystemClock().now_ms(), reasons, chores)
 
 
@@ -194,11 +194,11 @@ _HOURLY: tuple[Operation, ...] = ("ttl", "tombstone_cleanup", "verify")
 
 
 def is_hourly(context: Context, fleet: FleetSettings) -> bool:
-    """Return True for the first run of an hour, and for one that somebody has started."""
+    """Return True for the first runs of an hour, and for one that somebody has started."""
     run = context["dag_run"]
     if kind_of_run(context) != "scheduled" or fleet.schedule is None:
         return True
-    return first_of_hour(fleet.schedule, run.run_after.minute)
+    return early_in_hour(fleet.schedule, run.run_after.minute)
 
 
 def _looked_at(*, quiet: bool, often: bool) -> frozenset[Operation]:
@@ -341,7 +341,7 @@ def start_chores(chores: Sequence[Chore], context: Context) -> tuple[list[str], 
             if runs.start(of, f"{STARTED}{due.run}", conf, f"Started by {FLEET}: {due.why}."):
                 begun.append(of)
             else:
-                _LOG.warning("%s: %s, and its run %s%s is over", of, due.why, STARTED, due.run)
+                _LOG.info("%s: an earlier try of this run has started it", of)
         except EnvironmentFaultError as error:
             _LOG.error("%s: %s", of, error)
             refused.append(f"{of}: {error.message}")

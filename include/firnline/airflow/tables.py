@@ -26,7 +26,7 @@ from firnline.operations.dag_ids import TABLE, dag_id
 from firnline.operations.pools import NO_TABLE, pool_of_operation, slots_of_operation
 from firnline.settings.cron import spread
 from firnline.settings.load import TableSettings
-from firnline.settings.sections import Operation
+from firnline.settings.sections import Operation, PlannedSection
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
@@ -98,10 +98,27 @@ class OneTable:
     """The table of a DAG of its own."""
 
     known: TableSettings
+    planner: bool = True
+    """The planner of the fleet has a schedule; without one it starts nothing."""
 
     def dag_id(self, operation: str) -> str:
         """Return ``merge__flights``."""
         return dag_id(operation, self.known.name)
+
+    def clock(
+        self, operation: Operation, section: PlannedSection | None, preset: str
+    ) -> CronTriggerTimetable | None:
+        """Return the clock of an operation's DAG; None if it has none, or the planner starts it.
+
+        Args:
+            operation: of the DAG.
+            section: its settings; None without any.
+            preset: the schedule where the planner should start it and has none itself.
+        """
+        if section is None:
+            return None
+        cron = preset if section.by_fleet and not self.planner else section.cron
+        return clock_of(cron, self.dag_id(operation))
 
     @property
     def name(self) -> str:
@@ -234,16 +251,18 @@ def tables_of(operation: Operation) -> Iterator[OneTable]:
     """
     settings = current_settings()
     tables, wanted = settings.tables, get_parsing_context().dag_id
+    planner = settings.fleet.schedule is not None
     for broken in settings.broken.values():
         if operation in broken.operations and wanted in (None, dag_id(operation, broken.name)):
             refusing_dag(broken, operation)
     if wanted is None:
-        yield from (OneTable(table) for table in tables.values() if _has(table, operation))
+        known = (table for table in tables.values() if _has(table, operation))
+        yield from (OneTable(table, planner) for table in known)
         return
     # A task needs its own DAG only; with 1,000 tables making the others takes seconds.
     table = tables.get(wanted.removeprefix(dag_id(operation, "")))
     if table is not None and wanted == dag_id(operation, table.name) and _has(table, operation):
-        yield OneTable(table)
+        yield OneTable(table, planner)
 
 
 def tables_by_hand(

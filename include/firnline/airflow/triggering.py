@@ -32,14 +32,15 @@ class PlannedRuns:
     def __init__(self, ti: RuntimeTaskInstanceProtocol) -> None:
         self._ti: Any = ti
 
-    def held(self, dag_id: str, most: int = 1) -> Held | None:
+    def held(self, dag_id: str, most: int = 1, run_id: str | None = None) -> Held | None:
         """Return why no run of a DAG is to be started now; None if one may be.
 
-        Two requests to Airflow's API server.
+        Two requests to Airflow's API server, with ``run_id`` three.
 
         Args:
             dag_id: of the DAG.
             most: runs of it that may be queued or running (``merge.slots``).
+            run_id: of the run to start, which there may be already.
         """
         try:
             paused = self._ti.get_dag(dag_id).is_paused
@@ -51,7 +52,11 @@ class PlannedRuns:
         if self._ti.get_dr_count(dag_id, states=list(_UNDER_WAY)) >= most:
             which = f"a run of {dag_id} is" if most == 1 else f"{most} runs of {dag_id} are"
             return Held(f"{which} queued or running", under_way=True)
-        return Held(f"the DAG {dag_id} is paused") if paused else None
+        if paused:
+            return Held(f"the DAG {dag_id} is paused")
+        if run_id is not None and self._ti.get_dr_count(dag_id, run_ids=[run_id]):
+            return Held(f"its run {run_id} is over")
+        return None
 
     def start(self, dag_id: str, run_id: str, conf: Mapping[str, Any], note: str) -> bool:
         """Start a run; False if there is a run with this id already. One request.

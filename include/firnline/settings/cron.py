@@ -54,18 +54,35 @@ def check_planned_schedule(text: str) -> str:
     return _checked(text, (*PRESETS, FLEET))
 
 
-def first_of_hour(text: str, minute: int) -> bool:
-    """Return True if a run by a schedule is the first one of its hour.
+def early_in_hour(text: str, minute: int) -> bool:
+    """Return True if a run by a schedule is one of the first of its hour.
+
+    All of a schedule with at most four runs an hour, else those of five minutes: a run that takes
+    longer than to the next one lets that out.
 
     Args:
         text: a valid schedule.
         minute: of the hour at which the run is due.
     """
-    if text in PRESETS:
-        return True
-    items = [_ITEM.fullmatch(item) for item in text.split(maxsplit=1)[0].split(",")]
-    lows = ["0" if item["low"] == "*" else item["low"] for item in items if item is not None]
-    return minute == min(map(int, lows))
+    minutes = {0} if text in PRESETS else _minutes(text.split(maxsplit=1)[0])
+    return len(minutes) <= _FEW or minute - min(minutes) in range(_FIRST_MINUTES)
+
+
+_FEW = 4
+_FIRST_MINUTES = 5
+
+
+def _minutes(field: str) -> set[int]:
+    """Return the minutes of a valid field."""
+    found: set[int] = set()
+    for text in field.split(","):
+        item = _ITEM.fullmatch(text)
+        assert item is not None
+        low = 0 if item["low"] == "*" else int(item["low"])
+        ends_at_low = item["low"] != "*" and item["high"] is None and item["step"] is None
+        high = low if ends_at_low else int(item["high"] or 59)
+        found.update(range(low, high + 1, int(item["step"] or 1)))
+    return found
 
 
 def spread(text: str, of: str) -> str:

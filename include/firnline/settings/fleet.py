@@ -68,14 +68,15 @@ Hours = Annotated[str, AfterValidator(_check_hours)]
 
 
 class FleetSettings(Section):
-    """The planner of the fleet, for tables with `merge.schedule: fleet`."""
+    """The planner of the fleet, for operations with `schedule: fleet`."""
 
     schedule: Schedule | None = Field(
         default="@hourly",
         description="Schedule of the DAG `fleet__merge`, which reads the logs of these tables and "
-        "starts `merge__TABLE` where there is something to do. It publishes mirrors, too: with the "
+        "starts `merge__TABLE`, and the clean-up, TTL and verify DAGs, where there is something to "
+        "do. It publishes mirrors, too: with the "
         "default a mirror shows an append an hour later at most, whatever its `every` says. null: "
-        "only by hand.",
+        "only by hand; clean-up and TTL DAGs then run each day, verify DAGs each week.",
     )
     budget: Budget | None = Field(
         default=None,

@@ -37,7 +37,7 @@ from firnline.table import open_table
 from tests.support.airflow_context import XComs, run_context
 
 NOON = datetime(2026, 11, 27, 12, tzinfo=UTC)
-LATER = NOON.replace(minute=1)
+LATER = NOON.replace(minute=5)
 
 
 class Runs:
@@ -50,8 +50,10 @@ class Runs:
     def __init__(self, _: object) -> None:
         pass
 
-    def held(self, dag_id: str, most: int = 1) -> Held | None:
+    def held(self, dag_id: str, most: int = 1, run_id: str | None = None) -> Held | None:
         assert most == 1
+        if any(run[:2] == (dag_id, run_id) for run in self.started):
+            return Held(f"its run {run_id} is over")
         return self.held_.get(dag_id)
 
     def start(self, dag_id: str, run_id: str, conf: dict[str, Any], note: str) -> bool:
@@ -320,10 +322,32 @@ def test_a_table_past_its_time_to_live_is_begun_by_the_planner(
     assert (run_id[:7], conf) == ("fleet__", {"dry_run": False})
     (line,) = (line for line in plan_lines(figures) if "ttl__d" in line)
     assert line == "start ttl__d: parts in 1 partition are past their time to live"
-    assert execute()["begun"] == [], "today it has had its run"
+    again = execute()
+    assert again["begun"] == []
+    assert [row["reason"] for row in again["due"]] == [f"its run {run_id} is over"]
+    runs.started.clear()
     runs.held_["ttl__d"] = Held("the DAG ttl__d is paused")
     (row,) = execute()["due"]
     assert row["reason"] == "the DAG ttl__d is paused"
+
+
+def test_a_table_that_cannot_be_read_or_merged_gets_its_other_runs_all_the_same(
+    runs: type[Runs], tables: Path
+) -> None:
+    file = tables / "tables.yaml"
+    file.write_text(file.read_text().replace(", verify: {schedule: null}", ""))
+    for log_file in (tables / "a" / "_log").iterdir():
+        log_file.write_bytes(log_file.read_bytes()[:-20])
+    given = context()
+    with pytest.raises(AirflowFailException, match="1 of 3 tables could not be read: a"):
+        PlanFleet(task_id="plan").execute(given)
+    figures = given["ti"].pushed["return_value"]
+    assert "its log could not be read" in [
+        row["why"] for row in figures["due"] if row["table"] == "a"
+    ]
+    assert len(figures["begun"]) == 1, "a quarter of the tables, rounded up"
+    reasons = {row["reason"] for row in figures["due"]}
+    assert reasons == {"", "other tables are verified first"}
 
 
 # --- mistakes in the settings ---------------------------------------------------------------------

@@ -17,7 +17,9 @@ from firnline.airflow.works import RestoreWork
 from firnline.errors import UsageError
 from firnline.operations.dag_ids import dag_id
 from firnline.operations.pools import NO_TABLE
+from firnline.settings.cron import spread
 from firnline.settings.load import TableSettings
+from firnline.settings.sections import CleanupSettings
 from tests.support.airflow_context import run_context
 from tests.support.tables import one
 
@@ -129,3 +131,24 @@ def test_without_a_clock_only_the_asset_starts_runs(tmp_path: Path) -> None:
     both = schedule_of("7 * * * *", "merge__a", asset)
     assert isinstance(both, AssetOrTimeSchedule)
     assert both.asset_condition == AssetAll(asset)
+
+
+@pytest.mark.parametrize(
+    ("planner", "section", "clock"),
+    [
+        (True, CleanupSettings(), None),
+        (True, CleanupSettings(schedule="7 4 * * *"), "7 4 * * *"),
+        (True, CleanupSettings(schedule=None), None),
+        (False, CleanupSettings(), spread("@daily", "tombstone_cleanup__t")),
+        (False, CleanupSettings(schedule=None), None),
+        (False, None, None),
+    ],
+)
+def test_an_operation_has_a_clock_of_its_own_if_it_says_so_or_no_planner_starts_it(
+    planner: bool,
+    section: CleanupSettings | None,
+    clock: str | None,
+) -> None:
+    known = TableSettings.model_validate({"name": "t", "root": "memory://t"})
+    found = OneTable(known, planner).clock("tombstone_cleanup", section, "@daily")
+    assert (None if found is None else found.expression) == clock

@@ -31,9 +31,12 @@ def runs(
             raise error
         return SimpleNamespace(dag_id=dag_id, is_paused=paused)
 
-    def get_dr_count(dag_id: str, states: list[str]) -> int:
-        assert (dag_id, states) == ("merge__t", ["queued", "running"])
-        return under_way
+    def get_dr_count(
+        dag_id: str, states: list[str] | None = None, run_ids: list[str] | None = None
+    ) -> int:
+        assert dag_id == "merge__t"
+        assert states is None or states == ["queued", "running"]
+        return under_way if run_ids is None else run_ids.count("there")
 
     ti: Any = SimpleNamespace(get_dag=get_dag, get_dr_count=get_dr_count)
     return PlannedRuns(ti)
@@ -76,6 +79,11 @@ def test_of_a_table_whose_merges_share_its_pool_as_many_runs_may_be_under_way() 
     expected = Held("2 runs of merge__t are queued or running", under_way=True)
     assert runs(under_way=2).held("merge__t", 2) == expected
     assert runs(under_way=1, paused=True).held("merge__t", 2) == Held("the DAG merge__t is paused")
+
+
+def test_a_run_that_there_is_is_not_started_again() -> None:
+    assert runs().held("merge__t", run_id="another") is None
+    assert runs().held("merge__t", run_id="there") == Held("its run there is over")
 
 
 def test_a_paused_dag_is_held() -> None:

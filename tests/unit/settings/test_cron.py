@@ -4,7 +4,7 @@ from collections import Counter
 
 import pytest
 
-from firnline.settings.cron import PRESETS, check_schedule, spread
+from firnline.settings.cron import PRESETS, check_schedule, early_in_hour, spread
 
 
 @pytest.mark.parametrize(
@@ -67,3 +67,24 @@ def test_five_fields_are_what_their_author_wrote() -> None:
 
 def test_the_runs_of_one_table_are_spread_too() -> None:
     assert spread("@daily", "ttl__t") != spread("@daily", "tombstone_cleanup__t")
+
+
+@pytest.mark.parametrize(
+    ("schedule", "early"),
+    [
+        ("@hourly", range(60)),
+        ("17 * * * *", range(60)),
+        ("5,20,35,50 * * * *", range(60)),
+        ("*/15 6 * * *", range(60)),
+        ("* * * * *", range(5)),
+        ("*/5 * * * *", range(5)),
+        ("10-40/2 * * * *", range(10, 15)),
+        ("30-59,45 * * * *", range(30, 35)),
+        ("7/10 * * * *", range(7, 12)),
+    ],
+)
+def test_the_early_runs_of_an_hour_are_all_of_few_and_those_of_five_minutes_of_many(
+    schedule: str, early: range
+) -> None:
+    check_schedule(schedule)
+    assert [minute for minute in range(60) if early_in_hour(schedule, minute)] == list(early)

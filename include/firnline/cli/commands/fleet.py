@@ -52,7 +52,8 @@ def fleet(
     if not tables and not loaded.broken:
         raise UsageError(
             "no table of the settings file has an operation with `schedule: fleet`, or a mirror",
-            next_step="leave merge.schedule out, or see `firnline plan merge TABLE` for one table",
+            next_step="leave the schedules of its merge, ttl, cleanup and verify out, or "
+            "see `firnline plan merge TABLE` for one table",
         )
     with counting("looking at", "tables", clock, silent=as_json, unit="table") as tell:
         done = 0

@@ -60,7 +60,7 @@ def daily(name: str, now_ms: int) -> int:
 
 
 def weekly(name: str, now_ms: int) -> int:
-    """Return the newest time of the week of a table that is past, unix ms."""
+    """Return the newest time of the week of a table that is past, unix ms: at any hour."""
     at = _MONDAY_MS + _offset(name, WEEK_MS)
     return (now_ms - at) // WEEK_MS * WEEK_MS + at
 
@@ -73,15 +73,28 @@ def _offset(name: str, within_ms: int) -> int:
 def due(base: Base, operations: Collection[Operation]) -> tuple[Due, ...]:
     """Return what is due for a table that was read.
 
+    What cannot be planned is due, too: its run fails, and tells and alerts as ever.
+
     Requests: none, unless something seems to be there for a clean-up: then those of its plan.
 
     Args:
         base: the table.
         operations: those that the planner of the fleet starts.
-
-    Raises StoreError and others as ``cleanup.run.look``.
     """
     return tuple(sorted(_due(base, operations))) if base.snapshot.listing else ()
+
+
+def due_unread(name: str, now_ms: int, operations: Collection[Operation]) -> tuple[Due, ...]:
+    """Return what is due for a table that could not be read: its verification says what is wrong.
+
+    Args:
+        name: of the table.
+        now_ms: wall clock, unix ms.
+        operations: those that the planner of the fleet starts.
+    """
+    if "verify" not in operations:
+        return ()
+    return (Due("verify", weekly(name, now_ms), "its log could not be read"),)
 
 
 def _due(base: Base, operations: Collection[Operation]) -> Iterator[Due]:
@@ -92,8 +105,7 @@ def _due(base: Base, operations: Collection[Operation]) -> Iterator[Due]:
     if "tombstone_cleanup" in operations and (why := _to_delete(base, today)):
         yield Due("tombstone_cleanup", today, why)
     week = weekly(table.settings.name, now_ms)
-    # Later only next week: not all tables at once when Airflow is started for the first time.
-    if "verify" in operations and now_ms - week < DAY_MS and (why := _to_verify(base, week)):
+    if "verify" in operations and (why := _to_verify(base, week)):
         yield Due("verify", week, why)
 
 
@@ -102,7 +114,7 @@ def _past(base: Base, at_ms: int) -> str:
     try:
         plan = plan_ttl(base.snapshot, base.table.settings, at_ms)
     except FirnlineError as error:
-        return f"it cannot be planned: {error.message}"  # the run fails, and alerts, with the rest
+        return f"it cannot be planned: {error.message}"
     if plan.nothing_to_do:
         return ""
     partitions = counted(len(plan.removals), "partition")
@@ -113,7 +125,10 @@ def _to_delete(base: Base, at_ms: int) -> str:
     """Return what a clean-up would delete; empty for nothing."""
     if not _seems_ripe(base, at_ms):
         return ""
-    plan = look(base.table)
+    try:
+        plan = look(base.table)
+    except FirnlineError as error:
+        return f"it cannot be planned: {error.message}"
     if plan.nothing_to_do:
         return ""
     return f"{counted(plan.count, 'object')} ({about_size(plan.bytes)}) may be deleted"
@@ -122,14 +137,16 @@ def _to_delete(base: Base, at_ms: int) -> str:
 def _seems_ripe(base: Base, at_ms: int) -> bool:
     """Return True if the log has something that was due at a time, or may have old transactions.
 
-    Those of a table that is in use go with its parts.
+    Those of a table that is in use go with its parts. Nothing waits for a date in the future
+    (``log.dated``), so the plan itself looks at that.
     """
-    snapshot = base.snapshot
+    snapshot, now_ms = base.snapshot, base.table.clock.now_ms()
     limit = at_ms - waits(snapshot.properties, base.table.settings, at_ms).grace
-    dead = (m.tmb for m in snapshot.parts.values() if m.tmb is not None)
-    if any(snapshot.purged < tmb <= limit for tmb in dead):
-        return True
-    if any(key in snapshot.listing and t <= limit for key, t in snapshot.log_tombstones.items()):
+    dead = [m.tmb for m in snapshot.parts.values() if m.tmb is not None]
+    dates = [tmb for tmb in dead if tmb > snapshot.purged]
+    dates += [t for key, t in snapshot.log_tombstones.items() if key in snapshot.listing]
+    late = snapshot.behind_since.values()
+    if any(t <= limit or t > now_ms for t in dates) or any(t <= limit for t in late):
         return True
     quiet = at_ms - changed_ms(snapshot)
     return snapshot.seq > TXN_KEPT and TXN_AGE_MS < quiet <= TXN_AGE_MS + DAY_MS

@@ -113,11 +113,13 @@ class Unreadable:
     table: str
     message: str
     next_step: str
+    due: tuple[Due, ...] = ()
+    """What else is to be started all the same."""
 
     @classmethod
-    def of(cls, table: str, error: FirnlineError) -> Unreadable:
+    def of(cls, table: str, error: FirnlineError, due: tuple[Due, ...] = ()) -> Unreadable:
         """Return the table with the sentence of the error."""
-        return cls(table, error.message, error.next_step)
+        return cls(table, error.message, error.next_step, due)
 
     def to_json(self) -> dict[str, Any]:
         """Return plain data."""

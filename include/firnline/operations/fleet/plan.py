@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+import zlib
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from firnline.operations.fleet.chores import Due
+from firnline.operations.fleet.chores import WEEK_MS, Due
 from firnline.operations.fleet.need import Need, Unreadable
 from firnline.operations.fleet.quiet import quiet_now
 from firnline.settings.fleet import FleetSettings, format_budget
@@ -160,18 +161,37 @@ def plan_fleet(
         idle=tuple(sorted(need.table for need in needs if need.idle)),
         unreadable=tuple(unreadable),
         mirrors=tuple(sorted(need.table for need in needs if need.mirror)),
-        chores=tuple(_chores(needs, quiet, held_chores or {})),
+        chores=tuple(_chores([*needs, *unreadable], quiet, held_chores or {})),
     )
 
 
 def _chores(
-    needs: Iterable[Need], quiet: str | None, held: Mapping[tuple[str, str], Held]
+    found: Sequence[Need | Unreadable],
+    quiet: str | None,
+    held: Mapping[tuple[str, str], Held],
 ) -> Iterator[Chore]:
-    """Yield what is due; neither the budget nor ``max_runs``, which are of merges, bounds it."""
-    for need in sorted(needs, key=lambda need: need.table):
-        for due in need.due:
-            why = held.get((need.table, due.operation))
-            yield Chore(need.table, due, quiet or ("" if why is None else why.reason))
+    """Yield what is due; neither the budget nor ``max_runs``, which are of merges, bounds it.
+
+    Of verifications one run starts a quarter of the tables: a new Airflow does not begin with all.
+    """
+    left = 1 + len(found) // _VERIFIED_AT_ONCE
+    due = [(each.table, due) for each in found for due in each.due]
+    for table, one in sorted(due, key=lambda pair: _turn(*pair)):
+        why = held.get((table, one.operation))
+        reason = quiet or ("" if why is None else why.reason)
+        if not reason and one.operation == "verify":
+            left -= 1
+            reason = "" if left >= 0 else "other tables are verified first"
+        yield Chore(table, one, reason)
+
+
+_VERIFIED_AT_ONCE = 4
+
+
+def _turn(table: str, due: Due) -> tuple[str, int, str]:
+    """Return the place of a chore among others: of a verification another one each week."""
+    place = zlib.crc32(f"{due.since_ms // WEEK_MS} {table}".encode())
+    return due.operation, place if due.operation == "verify" else 0, table
 
 
 class _Chosen:

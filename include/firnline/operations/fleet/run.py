@@ -6,10 +6,11 @@ import logging
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 
-from firnline.commit.base import read_base
+from firnline.clock import SystemClock
+from firnline.commit.base import Base, read_base
 from firnline.errors import FirnlineError
 from firnline.operations.at_once import at_once
-from firnline.operations.fleet.chores import DAY_MS, due
+from firnline.operations.fleet.chores import DAY_MS, Due, due, due_unread
 from firnline.operations.fleet.mirrors import ends_wait, is_overdue
 from firnline.operations.fleet.need import Need, Unreadable
 from firnline.operations.merge.plan import plan_merge
@@ -57,9 +58,19 @@ def need_of(
         FirnlineError: the log cannot be read, or no merge can be planned.
     """
     base = read_base(table)
+    return _need(table, base, due(base, starts), budgeted=budgeted, starts=starts)
+
+
+def _need(
+    table: Table,
+    base: Base,
+    other: tuple[Due, ...],
+    *,
+    budgeted: bool,
+    starts: Collection[Operation],
+) -> Need:
     now_ms = table.clock.now_ms()
     mirror = is_overdue(base, table.settings)
-    other = due(base, starts)
     if "merge" not in starts:
         return Need(table.settings.name, base.seq, mirror=mirror, due=other)
     plan = plan_merge(base.snapshot, base.table.settings, now_ms)
@@ -95,15 +106,19 @@ def look_at_fleet(
     budgeted = settings.budget is not None
 
     def look(member: Member) -> Need | Unreadable:
+        other = due_unread(member.name, SystemClock().now_ms(), member.starts)
         try:
-            return need_of(member.open(), budgeted=budgeted, starts=member.starts)
+            table = member.open()
+            base = read_base(table)
+            other = due(base, member.starts)
+            return _need(table, base, other, budgeted=budgeted, starts=member.starts)
         except FirnlineError as error:
-            return Unreadable.of(member.name, error)
+            return Unreadable.of(member.name, error, other)
         except Exception as error:  # noqa: BLE001 - logged, and told as the table's state
             # One table must not keep a thousand others from being merged; the run fails all the
             # same, once it has handled them.
             _LOG.exception("table %s could not be read", member.name)
             said = f"{type(error).__name__}: {error}"
-            return Unreadable(member.name, said, "see the traceback in the log")
+            return Unreadable(member.name, said, "see the traceback in the log", other)
 
     return at_once(tables, look, settings.concurrency, looked)

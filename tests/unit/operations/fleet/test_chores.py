@@ -4,13 +4,24 @@ from __future__ import annotations
 
 from collections import Counter
 from pathlib import Path
+from typing import NoReturn
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from firnline.commit.base import read_base
-from firnline.operations.fleet.chores import DAY_MS, WEEK_MS, Due, daily, due, weekly
+from firnline.errors import MirrorDamagedError
+from firnline.operations.cleanup.run import look
+from firnline.operations.fleet.chores import (
+    DAY_MS,
+    WEEK_MS,
+    Due,
+    daily,
+    due,
+    due_unread,
+    weekly,
+)
 from firnline.settings.sections import Operation
 from tests.support.histories import append, clean_up, filled, merge
 from tests.support.world import World, make_world
@@ -88,7 +99,7 @@ def test_what_is_due_costs_nothing_where_nothing_seems_to_be_there(tmp_path: Pat
     merge(world, tmp_path)
     base = read_base(world.table)
     before = world.store.counters.as_dict()
-    assert due(base, ("tombstone_cleanup", "verify")) == ()
+    assert [each.operation for each in due(base, ("tombstone_cleanup", "verify"))] == ["verify"]
     assert world.store.counters.as_dict() == before
 
 
@@ -108,20 +119,52 @@ def test_what_waits_although_its_grace_is_over_starts_no_clean_up(
     assert "tombstone_cleanup" not in found(world)
 
 
+def test_a_date_far_in_the_future_keeps_no_clean_up_from_being_due(tmp_path: Path) -> None:
+    world = filled(4)
+    world.clock.advance(1_000 * DAY_MS)
+    merge(world, tmp_path)
+    world.clock.advance(-1_000 * DAY_MS)
+    to_time(world, of_day=3)
+    ours = found(world, "tombstone_cleanup")
+    assert bool(ours) is (not look(world.table).nothing_to_do)
+
+
+def test_a_clean_up_that_cannot_be_planned_is_due_and_its_run_says_why(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world = filled(4)
+    merge(world, tmp_path)
+    to_time(world, of_day=3)
+
+    def damaged(_: object) -> NoReturn:
+        raise MirrorDamagedError("the mirror is damaged", next_step="repair it")
+
+    monkeypatch.setattr("firnline.operations.fleet.chores.look", damaged)
+    why = found(world, "tombstone_cleanup")["tombstone_cleanup"].why
+    assert why == "it cannot be planned: the mirror is damaged"
+
+
+def test_a_table_that_cannot_be_read_is_verified_and_nothing_else() -> None:
+    now = 1_764_000_000_000
+    (one,) = due_unread("t", now, ALL)
+    assert (one.operation, one.since_ms) == ("verify", weekly("t", now))
+    assert due_unread("t", now, ("ttl", "tombstone_cleanup")) == ()
+
+
 def test_a_ttl_that_cannot_be_planned_is_due_and_its_run_says_why() -> None:
     world = filled(1, ttl={"keep": "30d", "column": "name"})
     why = found(world, "ttl")["ttl"].why
     assert why.startswith("it cannot be planned: column 'name' of table t")
 
 
-def test_a_table_that_has_changed_is_verified_on_its_day_of_the_week_and_no_other() -> None:
+def test_a_table_that_has_changed_is_verified_from_its_time_of_the_week_on() -> None:
     world = filled(1)
     to_week(world)
     one = found(world, "verify")["verify"]
     assert one.since_ms == weekly(world.settings.name, world.clock.now_ms())
     assert one.why == "it has changed since a week before"
-    world.clock.advance(DAY_MS)
-    assert found(world, "verify") == {}, "its run is over, or Airflow was not there"
+    world.clock.advance(3 * DAY_MS)
+    assert found(world, "verify")["verify"].run == one.run, "the id of its run, which is there once"
 
 
 def test_a_table_that_has_not_changed_is_verified_every_fourth_week() -> None:
