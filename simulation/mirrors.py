@@ -7,7 +7,7 @@ that all other seeds stay as they were.
 from __future__ import annotations
 
 import json
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -172,7 +172,9 @@ class Publishers:
         """
         if twice := [k for k, count in Counter(seen).items() if count > 1]:
             raise Violation(f"{name} shows rows twice: {sorted(twice)[:5]}")
-        began = max(bisect_right(self._times, at_ms) - 1, 0)
+        # Of several steps in the same millisecond the first.
+        last = max(bisect_right(self._times, at_ms) - 1, 0)
+        began = bisect_left(self._times, self._times[last])
         if not self.oracle.was_true(set(seen), began):
             raise Violation(f"{name} shows rows {sorted(seen)}, which the table never had since")
 
