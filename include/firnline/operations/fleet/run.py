@@ -113,7 +113,8 @@ def look_at_fleet(
             other = due(base, member.starts)
             return _need(table, base, other, budgeted=budgeted, starts=member.starts)
         except FirnlineError as error:
-            return Unreadable.of(member.name, error, other)
+            # A store that is down needs no verification of each table.
+            return Unreadable.of(member.name, error, () if error.retryable else other)
         except Exception as error:  # noqa: BLE001 - logged, and told as the table's state
             # One table must not keep a thousand others from being merged; the run fails all the
             # same, once it has handled them.

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from firnline.clock import SystemClock
+from firnline.errors import LogLostError, StoreUnavailableError
 from firnline.kernel.local import LocalEngine
 from firnline.log.txn_file import RunIdentity
 from firnline.operations.fleet.chores import DAY_MS
@@ -22,6 +23,7 @@ from firnline.operations.fleet.run import (
 from firnline.operations.merge.run import preview, run_merge
 from firnline.operations.options import MergeOptions
 from firnline.settings.fleet import FleetSettings
+from firnline.settings.sections import Operation
 from firnline.table import Table
 from tests.support.histories import append, delete_lazily, dies_at, drop, filled, lose_log, merge
 from tests.support.programs import HUNG_SECONDS
@@ -177,3 +179,18 @@ def test_no_more_tables_are_open_than_are_read_at_once() -> None:
     tables = [member(world, "t", store=Counted(world.store)) for world in worlds]
     look_at_fleet(tables, FleetSettings(concurrency=3))
     assert 1 <= many[1] <= 3
+
+
+def test_what_cannot_be_read_is_verified_unless_its_store_is_down() -> None:
+    def lost() -> Table:
+        raise LogLostError("the log is lost", next_step="rebuild it")
+
+    def down() -> Table:
+        raise StoreUnavailableError("the store does not answer", next_step="wait")
+
+    starts: frozenset[Operation] = frozenset({"merge", "verify"})
+    members = [Member("lost", lost, starts), Member("down", down, starts), Member("not", lost)]
+    found = look_at_fleet(members, FleetSettings())
+    assert [[due.operation for due in each.due] for each in found] == [["verify"], [], []]
+    (one, *_) = found[0].due
+    assert one.why == "its log could not be read"
