@@ -1,8 +1,7 @@
 """### Delete the objects of a table that nobody needs any more.
 
-One DAG for each table of the settings file. It runs once a day when `fleet__merge`
-finds something to delete (`cleanup.schedule: fleet`) or by a clock of its own (a schedule there,
-UTC), and by hand.
+One DAG for each table of the settings file. It runs once a day when `fleet__merge` finds something
+to delete (`cleanup.schedule: fleet`) or by a clock of its own (a schedule there, UTC), and by hand.
 
 1. `plan` reads the whole log and says what would be deleted: parts that were replaced or dropped
    and log files that were folded into others, once the grace is over (`cleanup.grace`), and old

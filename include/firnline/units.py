@@ -23,12 +23,13 @@ SIZE_UNITS: Mapping[str, int] = {
     "TiB": 2**40,
 }
 """Unit -> bytes; units are read in any letter case."""
+DAY_MS = 86_400_000
 DURATION_UNITS: Mapping[str, int] = {
     "ms": 1,
     "s": 1_000,
     "m": 60_000,
     "h": 3_600_000,
-    "d": 86_400_000,
+    "d": DAY_MS,
     "w": 604_800_000,
 }
 """Unit -> milliseconds. No months and years: they have no fixed length."""
@@ -99,7 +100,7 @@ def format_duration(milliseconds: int) -> str:
     if milliseconds == 0:
         return "0s"
     # Weeks are parsed and never written: a retention of 14 days is clearer than one of 2 weeks.
-    factor = _largest_divisor(milliseconds, [86_400_000, 3_600_000, 60_000, 1_000]) or 1
+    factor = _largest_divisor(milliseconds, [DAY_MS, 3_600_000, 60_000, 1_000]) or 1
     return f"{milliseconds // factor}{_name(DURATION_UNITS, factor)}"
 
 

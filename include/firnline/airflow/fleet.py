@@ -32,6 +32,7 @@ from firnline.operations.dag_ids import FLEET, dag_id
 from firnline.paths import Root
 from firnline.settings.cron import early_in_hour
 from firnline.settings.load import (
+    PLANNED,
     FleetSettings,
     Stale,
     TableSettings,
@@ -131,13 +132,13 @@ class PlanFleet(BaseOperator):
             dry_run = is_dry_run(context)
             settings = current_settings()
         quiet = None if dry_run else quiet_now(settings.fleet, SystemClock().now_ms())
-        often = not is_hourly(context, settings.fleet)
-        tables = fleet_tables(settings.tables.values(), quiet=quiet is not None, merges_only=often)
+        operations = operations_of(context, settings.fleet, quiet)
+        tables = fleet_tables(settings.tables.values(), operations)
         if quiet is not None and not (tables or settings.broken or settings.stale):
             _LOG.info("nothing is read and nothing is started: %s", quiet)
             say(context, f"nothing was read or started: {quiet}")
             return {"quiet": quiet, DRY_RUN: False}
-        members = members_of(tables, _looked_at(quiet=quiet is not None, often=often))
+        members = members_of(tables, operations)
         members += [Member(each.name, each.open) for each in settings.broken.values()]
         plan = self._plan(tables, members, settings.fleet, context)
         figures = {**shortened(plan.to_json()), DRY_RUN: dry_run}
@@ -171,7 +172,8 @@ class PlanFleet(BaseOperator):
         from firnline.operations.fleet.run import STARTED, look_at_fleet
 
         _LOG.info("reading the logs of %d tables, %d at a time", len(members), fleet.concurrency)
-        found: list[Need | Unreadable] = look_at_fleet(members, fleet)
+        now_ms = SystemClock().now_ms()
+        found: list[Need | Unreadable] = look_at_fleet(members, fleet, now_ms)
         runs = PlannedRuns(context["ti"])
         needs = [each for each in found if isinstance(each, Need)]
         slots = {table.name: table.merge.slots for table in tables}
@@ -189,10 +191,6 @@ class PlanFleet(BaseOperator):
         return plan_fleet(found, fleet, SystemClock().now_ms(), reasons, chores)
 
 
-_HOURLY: tuple[Operation, ...] = ("ttl", "tombstone_cleanup", "verify")
-"""What is looked at once an hour, however often the planner runs for the mirrors' sake."""
-
-
 def is_hourly(context: Context, fleet: FleetSettings) -> bool:
     """Return True for the first runs of an hour, and for one that somebody has started."""
     run = context["dag_run"]
@@ -201,11 +199,19 @@ def is_hourly(context: Context, fleet: FleetSettings) -> bool:
     return early_in_hour(fleet.schedule, run.run_after.minute)
 
 
-def _looked_at(*, quiet: bool, often: bool) -> frozenset[Operation]:
-    """Return the operations that a run of the planner looks at."""
-    if quiet:
+def operations_of(
+    context: Context, fleet: FleetSettings, quiet: str | None
+) -> frozenset[Operation]:
+    """Return the operations that a run looks at: of many runs an hour only the first at all.
+
+    Args:
+        context: of the task.
+        fleet: the settings of the planner.
+        quiet: the quiet hours that it is in; None outside of them.
+    """
+    if quiet is not None:
         return frozenset()
-    return frozenset({"merge"}) if often else frozenset({"merge", *_HOURLY})
+    return PLANNED if is_hourly(context, fleet) else frozenset({"merge"})
 
 
 def is_dry_run(context: Context) -> bool:
@@ -255,9 +261,7 @@ def _act(
     return _Done(started, begun, refused, published, failed)
 
 
-def members_of(
-    tables: Sequence[TableSettings], operations: frozenset[Operation] = frozenset({"merge"})
-) -> list[Member]:
+def members_of(tables: Sequence[TableSettings], operations: frozenset[Operation]) -> list[Member]:
     """Return what opens the tables; each Airflow connection is looked up once.
 
     In this thread: a thousand tables of one connection are one request to Airflow.
@@ -295,30 +299,36 @@ def _open(table: TableSettings, access: StoreAccess | FirnlineError | None) -> T
     return open_table(table, access)
 
 
+@dataclasses.dataclass(frozen=True)
+class _Wanted:
+    """A run to start."""
+
+    name: str
+    """Of the table or DAG, as figures and errors name it."""
+    dag_id: str
+    run_id: str
+    conf: Mapping[str, Any]
+    note: str
+
+
 def start_merges(starts: Sequence[Start], context: Context) -> tuple[list[str], list[str]]:
     """Start the merges, in their order; return the tables, and what Airflow refused.
 
     The id of each run is made of that of this run: a retry starts nothing twice.
     """
-    from firnline.airflow.triggering import PlannedRuns
     from firnline.operations.fleet.run import STARTED
 
-    runs, run_id = PlannedRuns(context["ti"]), f"{STARTED}{context['run_id']}"
-    started: list[str] = []
-    refused: list[str] = []
+    run_id = f"{STARTED}{context['run_id']}"
+    wanted = []
     for start in starts:
-        name = start.need.table
         conf: dict[str, Any] = {DRY_RUN: False}
         if start.max_bytes is not None:
             conf["max_bytes"] = str(start.max_bytes)
-        try:
-            if not runs.start(dag_id("merge", name), run_id, conf, _note(start)):
-                _LOG.info("%s: an earlier try of this run has started its merge", name)
-            started.append(name)
-        except EnvironmentFaultError as error:
-            _LOG.error("%s: %s", name, error)
-            refused.append(f"{name}: {error.message}")
-    return started, refused
+        name = start.need.table
+        wanted.append(_Wanted(name, dag_id("merge", name), run_id, conf, _note(start)))
+    made, there, refused = _start(wanted, context)
+    begun = {*made, *there}
+    return [each.name for each in wanted if each.name in begun], refused
 
 
 def start_chores(chores: Sequence[Chore], context: Context) -> tuple[list[str], list[str]]:
@@ -326,26 +336,40 @@ def start_chores(chores: Sequence[Chore], context: Context) -> tuple[list[str], 
 
     The id of each run is the time at which it was due: it is started once, also if it failed.
     """
-    from firnline.airflow.triggering import PlannedRuns
     from firnline.operations.fleet.run import STARTED
 
-    runs = PlannedRuns(context["ti"])
-    begun: list[str] = []
-    refused: list[str] = []
+    wanted = []
     for chore in chores:
         if chore.reason:
             continue
         of, due = dag_id(chore.due.operation, chore.table), chore.due
         conf = {} if due.operation == "verify" else {DRY_RUN: False}
+        wanted.append(
+            _Wanted(of, of, f"{STARTED}{due.run}", conf, f"Started by {FLEET}: {due.why}.")
+        )
+    made, _, refused = _start(wanted, context)
+    return made, refused
+
+
+def _start(wanted: Sequence[_Wanted], context: Context) -> tuple[list[str], list[str], list[str]]:
+    """Start runs; return the names of those made and of those there already, and the refusals."""
+    from firnline.airflow.triggering import PlannedRuns
+
+    runs = PlannedRuns(context["ti"])
+    made: list[str] = []
+    there: list[str] = []
+    refused: list[str] = []
+    for each in wanted:
         try:
-            if runs.start(of, f"{STARTED}{due.run}", conf, f"Started by {FLEET}: {due.why}."):
-                begun.append(of)
+            if runs.start(each.dag_id, each.run_id, each.conf, each.note):
+                made.append(each.name)
             else:
-                _LOG.info("%s: an earlier try of this run has started it", of)
+                _LOG.info("%s: an earlier try of this run has started it", each.name)
+                there.append(each.name)
         except EnvironmentFaultError as error:
-            _LOG.error("%s: %s", of, error)
-            refused.append(f"{of}: {error.message}")
-    return begun, refused
+            _LOG.error("%s: %s", each.name, error)
+            refused.append(f"{each.name}: {error.message}")
+    return made, there, refused
 
 
 def _note(start: Start) -> str:

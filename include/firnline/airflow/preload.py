@@ -27,7 +27,7 @@ MODULES = (
     "firnline.airflow.rewrite",
     "firnline.airflow.sweep",
 )
-"""What the DAG files import; the settings, which may change, are read by each fork."""
+"""Modules that the DAG files import. None of them reads the settings, which each fork does."""
 
 
 def before_forks(argv: Sequence[str] | None = None) -> None:
@@ -52,5 +52,5 @@ class _Once:
         try:
             for name in MODULES:
                 importlib.import_module(name)
-        except Exception:  # noqa: BLE001 - logged; the forks import them, and say what is wrong
+        except Exception:  # noqa: BLE001 - logged: the parser goes on, each fork imports them
             _LOG.exception("the modules of the DAG files could not be imported beforehand")

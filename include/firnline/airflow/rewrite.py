@@ -18,14 +18,13 @@ from firnline.operations.options import RewriteOptions
 from firnline.operations.registry import REWRITE
 from firnline.settings.fields import TIME_TRANSFORMS
 from firnline.settings.load import TableSettings
-from firnline.units import about_size, counted
+from firnline.units import DAY_MS, about_size, counted
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
 
 ASSERT = "assert"
 """Param of the assertions: the name of the command line's option."""
-_DAY_MS = 86_400_000
 BEGINNING = datetime(1970, 1, 1, tzinfo=UTC)
 """Start date of the DAGs: before the first day of any backfill."""
 _INTERVALS = {"hour": "@hourly", "day": "@daily", "month": "@monthly", "year": "@yearly"}
@@ -74,7 +73,7 @@ class RewriteWork(PreparedWork[RewriteOptions]):
         if not params.get(APPROVE):
             refuse_evidence(options)
             return options
-        keep = int(wait.total_seconds() * 1000) + _DAY_MS
+        keep = int(wait.total_seconds() * 1000) + DAY_MS
         return msgspec.structs.replace(options, prepare=True, keep=keep)
 
     def completes(self, options: RewriteOptions) -> bool:

@@ -251,18 +251,15 @@ class SubmitJob(SparkSubmitOperator):
                 return
             connection = spark_connection(table)
             refuse_unusable(connection)
-            self._take_settings(table)
+            in_cluster = connection.extra_dejson.get("deploy-mode") == "cluster"
+            self._take_settings(table, in_cluster=in_cluster)
             self.application_args = [
                 *job_arguments(table, context),
                 *self.work.job_arguments(options),
             ]
             self._options = self.work.job_options(options)
-            if connection.extra_dejson.get("deploy-mode") == "cluster":
+            if in_cluster:
                 self._tell_elsewhere(options, table)
-            else:
-                # Nine of ten lines of a driver are Spark's own otherwise. In cluster mode Airflow
-                # reads the id of the application from them.
-                self.conf = {"spark.log.level": "WARN", **conf_of(table)}
             for name, value in deploy_options(connection).items():
                 setattr(self, name, value)
             self._hook = self._get_hook()
@@ -276,11 +273,14 @@ class SubmitJob(SparkSubmitOperator):
     def _begin(self, table: TableSettings, context: Context) -> Once | None:
         return begin(self.work, open_in_task(table), context) if self.work.once else None
 
-    def _take_settings(self, table: TableSettings) -> None:
+    def _take_settings(self, table: TableSettings, *, in_cluster: bool) -> None:
         """Set the operator's attributes that depend on the table, which only a run may name."""
         self._conn_id = table.spark.conn_id
         self.name = f"firnline {self.work.operation} {table.name}"
-        self.conf = conf_of(table)
+        # Nine of ten lines of a driver are Spark's own otherwise. In cluster mode Airflow reads the
+        # id of the application from them.
+        quiet = {} if in_cluster else {"spark.log.level": "WARN"}
+        self.conf = {**quiet, **conf_of(table)}
         self._access = driver_environment(store_access(table))
 
     def _tell_elsewhere(self, options: object, table: TableSettings) -> None:

@@ -50,8 +50,7 @@ def reading(
 
     def of(state: Progress) -> Done:
         if state.partitions:
-            compared = f"{state.partitions_compared:,} of {state.partitions:,} partitions compared"
-            return Done(state.partitions_compared, state.partitions, "partition", compared)
+            return Done(state.partitions_compared, state.partitions, "partition", state.compared)
         detail = f"{state.parts_merged:,} of {state.parts_in:,} parts read"
         return Done(state.parts_merged, state.parts_in, "part", detail)
 

@@ -10,9 +10,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from firnline.state.snapshot import Snapshot
-from firnline.units import about_duration, counted
+from firnline.units import DAY_MS, about_duration, counted
 
-LONGEST_WAIT_MS = 7 * 86_400_000
+LONGEST_WAIT_MS = 7 * DAY_MS
 """Longest time after the grace that a dead part is kept for readers of the mirror. Without a bound,
 a mirror that is not published any more would keep all parts for ever."""
 NONE = -1

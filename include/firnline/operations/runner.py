@@ -162,10 +162,17 @@ class Progress(msgspec.Struct, frozen=True, kw_only=True):
     partitions_compared: int = 0
 
     @property
+    def compared(self) -> str:
+        """Return how many partitions are compared, in words; empty before the first."""
+        if not self.partitions:
+            return ""
+        return f"{self.partitions_compared:,} of {self.partitions:,} partitions compared"
+
+    @property
     def text(self) -> str:
         """Return it in words: parts, groups and, where a group has several, tasks."""
         if self.partitions:
-            return f"{self.partitions_compared:,} of {self.partitions:,} partitions compared"
+            return self.compared
         text = f"{self.parts_merged:,} of {counted(self.parts_in, 'part')}"
         text += f", {self.groups_done:,} of {counted(self.groups, 'group')} done"
         if self.tasks > self.groups:

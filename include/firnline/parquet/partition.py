@@ -30,12 +30,12 @@ from firnline.types.calendar import (
 )
 from firnline.types.hashes import BUCKET_MASK, Hashes, HashRange
 from firnline.types.murmur3 import can_hash, form_of_sql, hash_column
+from firnline.units import DAY_MS
 
 _MAX_SEGMENT = 255
 """Bytes of one path segment at most, the limit of file systems and stores on top of them."""
 _IDENTITY_TAKES = "texts, numbers, booleans, dates, times and UUIDs"
 _UNITS_PER_DAY = {"s": 86_400, "ms": 86_400_000, "us": 86_400_000_000, "ns": 86_400_000_000_000}
-_DAY_MS = 86_400_000
 _HOUR_MS = 3_600_000
 _VALUE = {  # the transforms of time
     "year": re.compile(r"(-?\d{4,})"),
@@ -286,11 +286,11 @@ def _span(transform: str, value: str) -> tuple[int, int] | None:
     given = tuple(int(text) for text in match.groups())
     year, month, day, hour = given + (0, 1, 1, 0)[len(given) :]
     first = days_from_civil(year, month, day)
-    start = first * _DAY_MS + hour * _HOUR_MS
+    start = first * DAY_MS + hour * _HOUR_MS
     ends = {
-        "year": days_from_civil(year + 1, 1, 1) * _DAY_MS,
-        "month": days_from_civil(year + month // 12, month % 12 + 1, 1) * _DAY_MS,
-        "day": start + _DAY_MS,
+        "year": days_from_civil(year + 1, 1, 1) * DAY_MS,
+        "month": days_from_civil(year + month // 12, month % 12 + 1, 1) * DAY_MS,
+        "day": start + DAY_MS,
         "hour": start + _HOUR_MS,
     }
     written = _day_text(transform if transform != "hour" else "day", first)

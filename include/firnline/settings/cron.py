@@ -25,6 +25,10 @@ _SPREAD = {
 
 FLEET = "fleet"
 """Schedule of an operation that the planner of the fleet starts."""
+_FEW = 4
+"""Runs an hour, at most, of which all are early in it."""
+_FIRST_MINUTES = 5
+"""Minutes of an hour, from the first run on, in which others are early."""
 
 _MONTHS = ["jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec"]
 _DAYS = ["sun", "mon", "tue", "wed", "thu", "fri", "sat"]
@@ -66,10 +70,6 @@ def early_in_hour(text: str, minute: int) -> bool:
     """
     minutes = {0} if text in PRESETS else _minutes(text.split(maxsplit=1)[0])
     return len(minutes) <= _FEW or minute - min(minutes) in range(_FIRST_MINUTES)
-
-
-_FEW = 4
-_FIRST_MINUTES = 5
 
 
 def _minutes(field: str) -> set[int]:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import dataclasses
 import difflib
 import os
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, NoReturn
@@ -437,43 +437,36 @@ def _as_error(where: Path, problems: list[str]) -> SettingsError:
     return SettingsError(f"{where} has {len(problems)} mistakes:\n{lines}\n", next_step=_NEXT_STEP)
 
 
-def merged_by_fleet(table: TableSettings) -> bool:
-    """Return True if the planner of the fleet starts the table's merges."""
-    return "merge" in planned_by_fleet(table)
+_PLANNED: Mapping[Operation, Callable[[TableSettings], PlannedSection | None]] = {
+    "merge": lambda table: table.merge,
+    "ttl": lambda table: table.ttl,
+    "tombstone_cleanup": lambda table: table.cleanup,
+    "verify": lambda table: table.verify,
+}
+PLANNED: frozenset[Operation] = frozenset(_PLANNED)
+"""Operations that the planner of the fleet can start."""
 
 
 def planned_by_fleet(table: TableSettings) -> frozenset[Operation]:
     """Return the operations that the planner of the fleet starts for a table."""
-    sections: dict[Operation, PlannedSection | None] = {
-        "merge": table.merge,
-        "ttl": table.ttl,
-        "tombstone_cleanup": table.cleanup,
-        "verify": table.verify,
-    }
+    found = {operation: section(table) for operation, section in _PLANNED.items()}
     return frozenset(
         operation
-        for operation, section in sections.items()
+        for operation, section in found.items()
         if section is not None and section.by_fleet and operation in table.operations
     )
 
 
 def fleet_tables(
-    tables: Iterable[TableSettings], *, quiet: bool = False, merges_only: bool = False
+    tables: Iterable[TableSettings], operations: frozenset[Operation] = PLANNED
 ) -> list[TableSettings]:
     """Return the tables whose logs the planner of the fleet reads.
 
     Args:
         tables: all tables.
-        quiet: in its quiet hours it publishes mirrors and starts no run.
-        merges_only: of what it starts it looks at merges only.
+        operations: those that it looks at now; without any it publishes mirrors only.
     """
-
-    def is_read(table: TableSettings) -> bool:
-        planned = planned_by_fleet(table)
-        starts = "merge" in planned if merges_only else bool(planned)
-        return table.mirror_every is not None or (starts and not quiet)
-
-    return [table for table in tables if is_read(table)]
+    return [t for t in tables if t.mirror_every is not None or planned_by_fleet(t) & operations]
 
 
 def settings_for_root(url: str) -> TableSettings:

@@ -5,11 +5,7 @@ from __future__ import annotations
 import sys
 import threading
 from types import TracebackType
-from typing import Self
-
-from firnline.operations.runner import Progress
-from firnline.operations.verify.run import VerifyProgress
-from firnline.units import counted
+from typing import Protocol, Self, runtime_checkable
 
 EVERY_S = 30.0
 
@@ -56,12 +52,14 @@ class Heartbeat:
             sys.stderr.flush()
 
 
+@runtime_checkable
+class _InWords(Protocol):
+    """The progress of an operation, which says in words how far that is."""
+
+    @property
+    def text(self) -> str: ...
+
+
 def text_of(progress: object) -> str:
-    """Return how far an operation is, in words; ``at work`` for a progress without numbers."""
-    if isinstance(progress, Progress):
-        return progress.text
-    if isinstance(progress, VerifyProgress):
-        footers = f"{progress.footers_done:,} of {counted(progress.footers, 'footer')} read"
-        rows = f", rows of {progress.parts_done:,} of {counted(progress.parts, 'part')}"
-        return footers + (rows if progress.parts else "")
-    return "at work"
+    """Return how far an operation is, in words; ``at work`` for a progress without any."""
+    return progress.text if isinstance(progress, _InWords) else "at work"

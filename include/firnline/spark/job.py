@@ -30,6 +30,7 @@ from firnline.errors import FirnlineError, StoppedError, UsageError
 from firnline.interrupts import Interrupts
 from firnline.operations.fields import OptionField, option_fields
 from firnline.operations.operation import Figures, Loaded, Operation, OptionsT
+from firnline.spark.heartbeat import Heartbeat
 from firnline.spark.supervision import watch_supervisors
 
 if TYPE_CHECKING:
@@ -108,19 +109,17 @@ class Job(Generic[OptionsT]):
             if loaded.preview is not None:
                 _print(loaded.preview(table, options))
                 return
-        from firnline.spark.heartbeat import Heartbeat
-
         spark = _Spark(self.about.name, settings, access, given)
         try:
             loaded = self._load()
             options = _convert(fields, self.about.options)
             with Heartbeat(f"{self.about.name} of {settings.name}") as beat:
-                report = loaded.run(table, spark.engine, options, _identity(given), beat)
-            _print(report)
+                done = loaded.run(table, spark.engine, options, _identity(given), beat)
+            _print(done)
         except FirnlineError as error:
-            done = getattr(error, "report", None)
-            if done is not None:
-                _print(done)
+            report = getattr(error, "report", None)
+            if report is not None:
+                _print(report)
             raise
         finally:
             spark.stop()

@@ -191,7 +191,7 @@ AIRFLOW = (
     Mutation(
         name="the options of a job stand in its argument list",
         file="include/firnline/airflow/submit.py",
-        old='if connection.extra_dejson.get("deploy-mode") == "cluster":',
+        old="if in_cluster:",
         new='if connection.extra_dejson.get("deploy-mode") != "client":',
         breaks="Keys of people are shown to everybody on the machine.",
         caught_by=("tests/unit/airflow/test_submit_job.py",),

@@ -31,7 +31,7 @@ from firnline.operations.fleet.need import Need
 from firnline.operations.fleet.plan import Chore, Held, Start, plan_fleet
 from firnline.operations.options import MergeOptions
 from firnline.settings.fleet import FleetSettings
-from firnline.settings.load import load_settings
+from firnline.settings.load import PLANNED, load_settings
 from firnline.store.access import StoreAccess
 from firnline.table import open_table
 from tests.support.airflow_context import XComs, run_context
@@ -254,7 +254,7 @@ def test_a_connection_is_looked_up_once_for_all_its_tables(
         raise EnvironmentFaultError("there is no Airflow connection 'store'", next_step="make it")
 
     monkeypatch.setattr(fleet, "store_access", access)
-    found = members_of(list(load_settings().tables.values()))
+    found = members_of(list(load_settings().tables.values()), PLANNED)
     assert asked == ["store"]
     for member in found:
         with pytest.raises(EnvironmentFaultError, match="no Airflow connection 'store'"):

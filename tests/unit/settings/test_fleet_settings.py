@@ -9,11 +9,12 @@ import pytest
 
 from firnline.settings.fleet import FleetSettings, format_budget, minutes_of, parse_budget
 from firnline.settings.load import (
+    PLANNED,
     TableSettings,
     fleet_tables,
-    merged_by_fleet,
     planned_by_fleet,
 )
+from firnline.settings.sections import Operation
 from tests.support.tables import loaded, mistakes, one
 
 TABLE = "tables:\n  t: {root: 's3://b/t'}\n"
@@ -90,7 +91,10 @@ def test_members_are_the_tables_whose_merges_nobody_else_starts() -> None:
         table("unmerged", operations=["verify"]),
         table("by_hand", merge={"schedule": None}),
     ]
-    assert [each.name for each in given if merged_by_fleet(each)] == ["default", "asked"]
+    assert [each.name for each in given if "merge" in planned_by_fleet(each)] == [
+        "default",
+        "asked",
+    ]
 
 
 def test_what_the_planner_starts_of_a_table_are_the_operations_without_a_clock_of_their_own() -> (
@@ -121,9 +125,10 @@ def test_logs_are_read_of_tables_of_which_something_is_started_or_published() ->
         table("mirrored", **own, mirror=["delta"]),
     ]
 
-    def read(**how: bool) -> list[str]:
-        return [each.name for each in fleet_tables(given, **how)]
+    def read(*operations: Operation) -> list[str]:
+        return [each.name for each in fleet_tables(given, frozenset(operations))]
 
-    assert read() == ["all", "cleaned", "mirrored"]
-    assert read(merges_only=True) == ["all", "mirrored"]
-    assert read(quiet=True) == read(quiet=True, merges_only=True) == ["mirrored"]
+    assert [each.name for each in fleet_tables(given)] == ["all", "cleaned", "mirrored"]
+    assert read(*PLANNED) == ["all", "cleaned", "mirrored"]
+    assert read("merge") == ["all", "mirrored"]
+    assert read() == ["mirrored"]

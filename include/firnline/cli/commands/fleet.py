@@ -64,7 +64,7 @@ def fleet(
             tell(done, len(tables) + len(loaded.broken))
 
         members = _members(tables, loaded.broken.values())
-        found = look_at_fleet(members, loaded.fleet, looked)
+        found = look_at_fleet(members, loaded.fleet, clock.now_ms(), looked)
     plan = plan_fleet(found, loaded.fleet, clock.now_ms())
     output.show(plan.to_json(), as_json, _render)
     if plan.unreadable:

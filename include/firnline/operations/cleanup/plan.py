@@ -26,13 +26,13 @@ from firnline.state.snapshot import Snapshot
 from firnline.store.base import ObjectMeta
 from firnline.types.schema import normalise
 from firnline.types.sql import fold_name
+from firnline.units import DAY_MS
 
 TXN_KEPT = 100
 """Newest transactions that are never deleted: protects a machine whose clock is days ahead."""
-TXN_AGE_MS = 7 * 86_400_000
+TXN_AGE_MS = 7 * DAY_MS
 """Younger ones stay too: seven times the longest ``commit_ttl``, so that no committer, however
 slow, finds the number that it wants to take free again."""
-_DAY_MS = 86_400_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -335,7 +335,7 @@ def _old_transactions(
     """Return transactions that may be deleted; ``staying``: dead parts that wait."""
     # A committer that published late, or dated it years ahead, wrote the transaction before both.
     oldest_staying = min((min(b.tmb, b.since) for b in staying), default=now_ms)
-    cutoff = min(now_ms - TXN_AGE_MS, now_ms - grace - _DAY_MS, oldest_staying - _DAY_MS)
+    cutoff = min(now_ms - TXN_AGE_MS, now_ms - grace - DAY_MS, oldest_staying - DAY_MS)
     found = old_transactions(listing, snapshot.paths, newest, cutoff)
     # A number is free again only behind the fence: whoever slept over it is refused by that.
     found = [meta for meta in found if snapshot.paths.parse_txn(meta.key) <= snapshot.fence.seq]

@@ -21,9 +21,8 @@ from firnline.operations.ttl.plan import plan_ttl
 from firnline.properties.in_force import waits
 from firnline.settings.sections import Operation
 from firnline.state.snapshot import Snapshot
-from firnline.units import about_size, counted
+from firnline.units import DAY_MS, about_size, counted
 
-DAY_MS = 86_400_000
 WEEK_MS = 7 * DAY_MS
 _SPREAD_MS = DAY_MS // 4
 """Time after midnight (UTC) over which the daily times of tables are spread."""
@@ -33,7 +32,7 @@ _IN_ANY_CASE = 4
 """A table that has not changed is verified every so many weeks: objects get lost all the same."""
 
 
-@dataclass(frozen=True, slots=True, order=True)
+@dataclass(frozen=True, slots=True)
 class Due:
     """An operation of a table that is to be started."""
 
@@ -81,7 +80,7 @@ def due(base: Base, operations: Collection[Operation]) -> tuple[Due, ...]:
         base: the table.
         operations: those that the planner of the fleet starts.
     """
-    return tuple(sorted(_due(base, operations))) if base.snapshot.listing else ()
+    return tuple(_due(base, operations)) if base.snapshot.listing else ()
 
 
 def due_unread(name: str, now_ms: int, operations: Collection[Operation]) -> tuple[Due, ...]:

@@ -1,4 +1,4 @@
-"""What one table needs: benefit and cost of its next merge, and what else is due.
+"""What one table needs: benefit and cost of its next merge, and the other operations to start.
 
 A scan pays at least one request for each live part. What a merge saves is therefore the parts that
 it takes away, and what it costs is the bytes that it rewrites.
@@ -39,7 +39,7 @@ class Need:
     ends_wait: bool = False
     """A mirror waits for parts that the merge rewrites, and shows nothing newer until then."""
     due: tuple[Due, ...] = ()
-    """What else is to be started."""
+    """Other operations to start: drops by age, clean-ups, verifications."""
 
     @classmethod
     def of(
@@ -114,7 +114,7 @@ class Unreadable:
     message: str
     next_step: str
     due: tuple[Due, ...] = ()
-    """What else is to be started all the same."""
+    """Other operations to start although the table could not be read or its merge be planned."""
 
     @classmethod
     def of(cls, table: str, error: FirnlineError, due: tuple[Due, ...] = ()) -> Unreadable:

@@ -13,6 +13,9 @@ from firnline.operations.fleet.quiet import quiet_now
 from firnline.settings.fleet import FleetSettings, format_budget
 from firnline.units import about_size
 
+_VERIFIED_SHARE = 4
+"""One run starts the verifications of the tables divided by this, plus one, at most."""
+
 
 @dataclass(frozen=True, slots=True)
 class Held:
@@ -86,7 +89,7 @@ class FleetPlan:
     mirrors: tuple[str, ...] = ()
     """Tables whose mirror is to be published, whatever becomes of their merge."""
     chores: tuple[Chore, ...] = ()
-    """What else is due, by table."""
+    """Other operations that are due, started or not, by operation and table."""
 
     @property
     def nothing_to_do(self) -> bool:
@@ -174,7 +177,7 @@ def _chores(
 
     Of verifications one run starts a quarter of the tables: a new Airflow does not begin with all.
     """
-    left = 1 + len(found) // _VERIFIED_AT_ONCE
+    left = 1 + len(found) // _VERIFIED_SHARE
     due = [(each.table, due) for each in found for due in each.due]
     for table, one in sorted(due, key=lambda pair: _turn(*pair)):
         why = held.get((table, one.operation))
@@ -183,9 +186,6 @@ def _chores(
             left -= 1
             reason = "" if left >= 0 else "other tables are verified first"
         yield Chore(table, one, reason)
-
-
-_VERIFIED_AT_ONCE = 4
 
 
 def _turn(table: str, due: Due) -> tuple[str, int, str]:

@@ -6,11 +6,10 @@ import logging
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 
-from firnline.clock import SystemClock
 from firnline.commit.base import Base, read_base
 from firnline.errors import FirnlineError
 from firnline.operations.at_once import at_once
-from firnline.operations.fleet.chores import DAY_MS, Due, due, due_unread
+from firnline.operations.fleet.chores import Due, due, due_unread
 from firnline.operations.fleet.mirrors import ends_wait, is_overdue
 from firnline.operations.fleet.need import Need, Unreadable
 from firnline.operations.merge.plan import plan_merge
@@ -18,6 +17,7 @@ from firnline.settings.fleet import FleetSettings
 from firnline.settings.sections import Operation
 from firnline.state.history import history_since
 from firnline.table import Table
+from firnline.units import DAY_MS
 
 _LOG = logging.getLogger(__name__)
 
@@ -40,28 +40,6 @@ class Member:
 
 
 def need_of(
-    table: Table, *, budgeted: bool, starts: Collection[Operation] = frozenset({"merge"})
-) -> Need:
-    """Read a table, plan its merge, and decide what else is due, and if its mirror is published.
-
-    Requests: those of the merge's own plan, for a table with nothing to do 2 LIST and the log files
-    that are not folded, with the newest transaction's, and those of ``chores.due``. With a budget 1
-    LIST more and a ranged GET for each transaction of the last 25 hours, at most ``TRANSACTIONS``.
-    Of a table with a mirror those of ``mirrors.is_overdue``: 1 LIST and 1 ranged GET at most.
-
-    Args:
-        table: the table.
-        budgeted: also look up what of the budget it has used.
-        starts: operations that the planner starts.
-
-    Raises:
-        FirnlineError: the log cannot be read, or no merge can be planned.
-    """
-    base = read_base(table)
-    return _need(table, base, due(base, starts), budgeted=budgeted, starts=starts)
-
-
-def _need(
     table: Table,
     base: Base,
     other: tuple[Due, ...],
@@ -69,6 +47,22 @@ def _need(
     budgeted: bool,
     starts: Collection[Operation],
 ) -> Need:
+    """Plan the merge of a table that was read, and decide if its mirror is to be published.
+
+    Requests: with a budget 1 LIST and a ranged GET for each transaction of the last 25 hours, at
+    most ``TRANSACTIONS``. Of a table with a mirror those of ``mirrors.is_overdue``: 1 LIST and 1
+    ranged GET at most.
+
+    Args:
+        table: the table, with the settings of the settings file.
+        base: the table as it was read.
+        other: what else is due.
+        budgeted: also look up what of the budget it has used.
+        starts: operations that the planner starts.
+
+    Raises:
+        FirnlineError: no merge can be planned.
+    """
     now_ms = table.clock.now_ms()
     mirror = is_overdue(base, table.settings)
     if "merge" not in starts:
@@ -94,24 +88,29 @@ def bytes_spent(table: Table, now_ms: int) -> int:
 def look_at_fleet(
     tables: Sequence[Member],
     settings: FleetSettings,
+    now_ms: int,
     looked: Callable[[Need | Unreadable], object] = lambda _: None,
 ) -> list[Need | Unreadable]:
     """Return what each table needs, in their order; one that cannot be read holds up no other.
 
+    Requests for each: 2 LIST and the log files that are not folded, with the newest transaction's,
+    and those of ``chores.due`` and ``need_of``.
+
     Args:
         tables: the tables.
         settings: says how many are read at the same time, and whether there is a budget.
+        now_ms: wall clock, unix ms.
         looked: called after each of them, in the order in which stores answer.
     """
     budgeted = settings.budget is not None
 
     def look(member: Member) -> Need | Unreadable:
-        other = due_unread(member.name, SystemClock().now_ms(), member.starts)
+        other = due_unread(member.name, now_ms, member.starts)
         try:
             table = member.open()
             base = read_base(table)
             other = due(base, member.starts)
-            return _need(table, base, other, budgeted=budgeted, starts=member.starts)
+            return need_of(table, base, other, budgeted=budgeted, starts=member.starts)
         except FirnlineError as error:
             # A store that is down needs no verification of each table.
             return Unreadable.of(member.name, error, () if error.retryable else other)

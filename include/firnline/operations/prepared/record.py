@@ -21,9 +21,9 @@ from firnline.operations.prepared.evidence import Evidence
 from firnline.paths import TablePaths
 from firnline.settings.load import TableSettings
 from firnline.state.snapshot import Snapshot
+from firnline.units import DAY_MS
 
 VERSION = 1
-DAY_MS = 86_400_000
 KEEP_MS = 7 * DAY_MS
 """Time for which an undecided change is kept without a time of its own, ms."""
 

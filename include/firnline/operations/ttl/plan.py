@@ -33,6 +33,7 @@ from firnline.state.snapshot import Snapshot
 from firnline.types.calendar import civil_from_days, days_from_civil
 from firnline.types.schema import normalise
 from firnline.types.values import Stats, bound_key, canonical
+from firnline.units import DAY_MS
 
 YOUNG = "is not wholly past"
 FORMER = "its name is not of the layout that partition_by says"
@@ -342,8 +343,6 @@ def _end_by_regex(partition: str, ttl: TtlSettings) -> int:
     return latest_instant(ends.pop(), ttl.time_zone)
 
 
-DAY_MS = 86_400_000
-"""More than any time zone differs from UTC."""
 UNITS = ("year", "month", "day", "hour")
 
 _EPOCH = datetime(1970, 1, 1)  # noqa: DTZ001 - wall-clock time, the zone is put to it below

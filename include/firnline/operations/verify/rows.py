@@ -20,8 +20,8 @@ from firnline.operations.verify.plan import Findings
 from firnline.parquet.footers import is_safe
 from firnline.store.base import Store
 from firnline.types.digests import parse_digest
+from firnline.units import DAY_MS
 
-_DAY_MS = 86_400_000
 _BACKUP = "restore it from a backup, or take its partition out with `firnline drop`"
 
 
@@ -38,7 +38,7 @@ class RowsChecked:
 
 def chosen(live: Mapping[str, Marker], every: int, now_ms: int) -> list[Marker]:
     """Return the parts to read today: one of ``every``, each part on one of so many days."""
-    day = now_ms // _DAY_MS
+    day = now_ms // DAY_MS
     return [m for m in live.values() if (crc32(m.p.encode()) + day) % every == 0]
 
 

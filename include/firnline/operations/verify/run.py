@@ -64,6 +64,7 @@ from firnline.state.witness import (
 )
 from firnline.table import Table
 from firnline.types.sql import fold_name
+from firnline.units import counted
 
 ReadFooters = Callable[[Sequence[FooterTask], FooterWanted], Iterator[FooterFacts]]
 """Reads many footers: in threads of this process, or in Spark tasks (firnline.spark.footers)."""
@@ -139,6 +140,14 @@ class VerifyProgress(msgspec.Struct, frozen=True, kw_only=True):
     parts: int = 0
     """Parts whose rows are to be read, after the footers."""
     parts_done: int = 0
+
+    @property
+    def text(self) -> str:
+        """Return it in words: footers, then the rows of parts."""
+        text = f"{self.footers_done:,} of {counted(self.footers, 'footer')} read"
+        if self.parts:
+            text += f", rows of {self.parts_done:,} of {counted(self.parts, 'part')}"
+        return text
 
 
 def run_verify(

@@ -14,7 +14,6 @@ from firnline.commit.base import read_base
 from firnline.errors import MirrorDamagedError
 from firnline.operations.cleanup.run import look
 from firnline.operations.fleet.chores import (
-    DAY_MS,
     WEEK_MS,
     Due,
     daily,
@@ -23,6 +22,7 @@ from firnline.operations.fleet.chores import (
     weekly,
 )
 from firnline.settings.sections import Operation
+from firnline.units import DAY_MS
 from tests.support.histories import append, clean_up, filled, merge
 from tests.support.world import World, make_world
 

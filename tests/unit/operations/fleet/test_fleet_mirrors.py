@@ -14,11 +14,12 @@ from firnline.log.txn_file import RunIdentity
 from firnline.mirror.delta.publish import publish
 from firnline.mirror.hold import parts_with_deletes
 from firnline.operations.fleet.mirrors import NotPublished, ends_wait, publish_mirrors
-from firnline.operations.fleet.run import Member, need_of
+from firnline.operations.fleet.run import Member
 from firnline.operations.merge.run import preview
 from firnline.operations.options import MergeOptions, VerifyOptions
 from firnline.operations.verify.run import run_verify
 from firnline.table import Table
+from tests.support.fleet import need_of
 from tests.support.histories import delete_lazily, filled
 from tests.support.log_tables import SCHEMA, do_merge, put_append
 from tests.support.mirrors import mirrored_world

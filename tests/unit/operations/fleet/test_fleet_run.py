@@ -12,22 +12,24 @@ from firnline.clock import SystemClock
 from firnline.errors import LogLostError, StoreUnavailableError
 from firnline.kernel.local import LocalEngine
 from firnline.log.txn_file import RunIdentity
-from firnline.operations.fleet.chores import DAY_MS
 from firnline.operations.fleet.need import Need, Unreadable
 from firnline.operations.fleet.run import (
     Member,
     bytes_spent,
     look_at_fleet,
-    need_of,
 )
 from firnline.operations.merge.run import preview, run_merge
 from firnline.operations.options import MergeOptions
 from firnline.settings.fleet import FleetSettings
 from firnline.settings.sections import Operation
 from firnline.table import Table
+from firnline.units import DAY_MS
+from tests.support.fleet import need_of
 from tests.support.histories import append, delete_lazily, dies_at, drop, filled, lose_log, merge
 from tests.support.programs import HUNG_SECONDS
 from tests.support.world import FaultyStore, World, make_world
+
+NOW = 1_764_000_000_000
 
 
 def member(world: World, name: str, **changes: Any) -> Member:
@@ -131,7 +133,7 @@ def test_tables_that_cannot_be_read_or_opened_are_told_in_their_place() -> None:
         raise RuntimeError("not a mistake that we foresaw")
 
     tables = [member(good, "good"), member(lost, "lost"), Member("broken", broken)]
-    found = look_at_fleet(tables, FleetSettings())
+    found = look_at_fleet(tables, FleetSettings(), NOW)
     assert [type(each) for each in found] == [Need, Unreadable, Unreadable]
     assert [each.table for each in found] == ["good", "lost", "broken"]
     assert isinstance(found[2], Unreadable)
@@ -156,7 +158,7 @@ def test_a_silent_store_holds_up_no_other_table() -> None:
         if len(seen) == 5:
             others_done.set()
 
-    found = look_at_fleet(tables, FleetSettings(concurrency=2), looked)
+    found = look_at_fleet(tables, FleetSettings(concurrency=2), NOW, looked)
     assert seen[-1] == "silent"
     assert [each.table for each in found] == [each.name for each in tables]
 
@@ -177,7 +179,7 @@ def test_no_more_tables_are_open_than_are_read_at_once() -> None:
 
     worlds = [filled(1) for _ in range(12)]
     tables = [member(world, "t", store=Counted(world.store)) for world in worlds]
-    look_at_fleet(tables, FleetSettings(concurrency=3))
+    look_at_fleet(tables, FleetSettings(concurrency=3), NOW)
     assert 1 <= many[1] <= 3
 
 
@@ -190,7 +192,7 @@ def test_what_cannot_be_read_is_verified_unless_its_store_is_down() -> None:
 
     starts: frozenset[Operation] = frozenset({"merge", "verify"})
     members = [Member("lost", lost, starts), Member("down", down, starts), Member("not", lost)]
-    found = look_at_fleet(members, FleetSettings())
+    found = look_at_fleet(members, FleetSettings(), NOW)
     assert [[due.operation for due in each.due] for each in found] == [["verify"], [], []]
     (one, *_) = found[0].due
     assert one.why == "its log could not be read"

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from firnline.errors import LogLostError
-from firnline.operations.fleet.run import need_of
 from firnline.operations.health.run import TableHealth, look, look_at_all
+from tests.support.fleet import need_of
 from tests.support.histories import clean_up, delete_lazily, drop, filled, lose_log, merge
 from tests.support.programs import HUNG_SECONDS
 from tests.support.world import FaultyStore, make_world

@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from firnline.operations.ttl.plan import DAY_MS, end_of, latest_instant
+from firnline.operations.ttl.plan import end_of, latest_instant
+from firnline.units import DAY_MS
 
 ZONES = [
     "UTC",
