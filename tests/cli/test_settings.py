@@ -32,8 +32,8 @@ def test_a_settings_file_without_mistake_lists_its_tables(
     shown = firnline("settings", "check", "--settings", path)
     assert shown.code == 0
     lines = [line.split() for line in shown.out.splitlines()]
-    assert ["events", "s3://lake/events", "fleet", "@daily"] in lines
-    assert ["users", "file:///data/users", "by", "hand", "@daily"] in lines
+    assert ["events", "s3://lake/events", "fleet", "fleet"] in lines
+    assert ["users", "file:///data/users", "by", "hand", "fleet"] in lines
     assert shown.out.splitlines()[-1] == f"{path}: 2 tables, no mistake."
     assert firnline("settings", "check", "--settings", path, "--json").data["path"] == str(path)
 
