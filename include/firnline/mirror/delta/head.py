@@ -109,17 +109,16 @@ def read_head(store: Store, paths: TablePaths) -> Head | None:
 
 
 def withdraw_stray(store: Store, paths: TablePaths, version: int) -> None:
-    """Delete a version that its writer put too late, unless it follows the one before it.
+    """Delete a version that its writer put too late, unless it belongs to the mirror.
 
     Its number was used, and deleted behind a checkpoint, or the mirror was begun anew: it would be
-    a version behind later ones, or with a gap before it. Where it follows, it shows a state of long
-    ago, and the next version comes after it.
+    a version behind later ones, or with a gap before it. Where it belongs to the mirror, later
+    versions may build on it: its writer may have slept after the put, too.
 
-    Requests: 1 LIST, and 1 DELETE for a stray one. Raises StoreError.
+    Requests: a LIST per 1,000 objects of the mirror, and 1 DELETE for a stray one. Raises
+    StoreError.
     """
-    listing = list_versions(store, paths)
-    others = {v.number for v in listing.versions if v.number != version}
-    if not others or (max(others) < version and version - 1 in others):
+    if _belongs(list_versions(store, paths, whole=True), version):
         return
     for answer in store.delete_many([paths.delta_version(version)]):
         if answer.error is not None:
@@ -128,6 +127,21 @@ def withdraw_stray(store: Store, paths: TablePaths, version: int) -> None:
                 f"{answer.error.message}",
                 next_step="delete it by hand, and run `firnline mirror`",
             )
+
+
+def _belongs(listing: Listing, version: int) -> bool:
+    """Return True if a version is one of those that lead from a beginning to the newest one.
+
+    A beginning is version 0 or a checkpoint.
+    """
+    numbers = {each.number for each in listing.versions} | {version}
+    first = newest = version
+    while first - 1 in numbers:
+        first -= 1
+    while newest + 1 in numbers:
+        newest += 1
+    begun = first == 0 or any(first - 1 <= c.number <= newest for c in listing.checkpoints)
+    return begun and newest == max(numbers)
 
 
 def position_of(store: Store, key: str) -> Position:
