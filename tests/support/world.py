@@ -290,9 +290,9 @@ class Sleeping(FaultyStore):
 
 @dataclass
 class Asleep(FaultyStore):
-    """The process stops right before a call that begins with ``at``.
+    """The process stops right before, or after, a call that begins with ``at``.
 
-    As SIGSTOP and a suspended machine do it: the request is sent when it wakes.
+    As SIGSTOP and a suspended machine do it: the request is sent, or the answer seen, on waking.
     """
 
     at: str = ""
@@ -302,6 +302,7 @@ class Asleep(FaultyStore):
     times: int = 1
     skip: int = 0
     """Such calls before it that are made at once."""
+    after: bool = False
     slept: int = 0
 
     def _call(self, name: str, act: Callable[[], Any], *, put: bool = False) -> Any:
@@ -309,6 +310,10 @@ class Asleep(FaultyStore):
             self.skip -= 1
         elif name.startswith(self.at) and self.slept < self.times:
             self.slept += 1
+            if self.after:
+                answer = super()._call(name, act, put=put)
+                self.meanwhile()
+                return answer
             self.meanwhile()
         return super()._call(name, act, put=put)
 

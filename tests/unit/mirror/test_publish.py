@@ -345,12 +345,14 @@ def test_a_check_names_what_differs() -> None:
         refuse_differences(found)
 
 
-# --- a process that sleeps right before its put ---------------------------------------------------
+# --- a process that sleeps right before or after its put ------------------------------------------
 
 
-def publish_asleep(world: World, meanwhile: Callable[[], None]) -> Published:
-    """Publish by a process that stops before it puts its first version."""
-    store = Asleep(world.store, at="put t/_delta_log/", meanwhile=meanwhile)
+def publish_asleep(
+    world: World, meanwhile: Callable[[], None], *, after: bool = False
+) -> Published:
+    """Publish by a process that stops before, or after, it puts its first version."""
+    store = Asleep(world.store, at="put t/_delta_log/", meanwhile=meanwhile, after=after)
     done = publish(replace(world.table, store=store))
     assert store.slept == 1
     return done
@@ -376,6 +378,56 @@ def test_a_state_of_long_ago_that_was_put_all_the_same_is_followed_by_the_newest
     assert (done.version, done.written, done.lost_races) == (2, True, 1)
     assert states(world)[-1] == live(world)
     assert numbers(world) == [0, 1, 2]
+
+
+def test_a_version_stays_that_others_followed_while_its_writer_slept_after_the_put() -> None:
+    world = mirrored_world()
+    for _ in range(2):
+        put_append(world)
+        publish(world.table)
+    put_append(world)
+
+    def sleeps() -> None:
+        put_append(world)
+        publish(world.table)
+        world.clock.advance(2 * GRACE)
+
+    publish_asleep(world, sleeps, after=True)
+    assert numbers(world) == [0, 1, 2, 3]
+    assert states(world)[-1] == live(world)
+
+
+@pytest.mark.parametrize(
+    ("versions_there", "checkpoints", "late", "left"),
+    [
+        ([2, 4], [1], 3, [2, 3, 4]),
+        ([4], [2], 3, [3, 4]),
+        ([4, 5], [4], 3, [4, 5]),
+        ([0, 1, 11], [], 12, [0, 1, 11]),
+        ([], [], 5, []),
+        ([], [], 0, [0]),
+    ],
+    ids=[
+        "within the mirror",
+        "after a checkpoint",
+        "right before a checkpoint",
+        "behind a gap, beside another late one",
+        "of a mirror that was deleted",
+        "the first",
+    ],
+)
+def test_a_late_version_stays_only_where_all_between_a_checkpoint_and_the_newest_are_there(
+    versions_there: list[int], checkpoints: list[int], late: int, left: list[int]
+) -> None:
+    world = mirrored_world()
+    paths = world.table.paths
+    for number in (*versions_there, late):
+        world.store.put_new(paths.delta_version(number), b"{}")
+    for number in checkpoints:
+        key = f"{paths.delta_dir}{number:020d}.checkpoint.parquet"
+        world.store.put_new(key, b"PAR1")
+    head.withdraw_stray(world.store, paths, late)
+    assert numbers(world) == left
 
 
 def test_a_version_whose_number_was_used_and_deleted_meanwhile_goes_again() -> None:

@@ -110,8 +110,7 @@ def write_checkpoint(
     last = max((c for c in listing.checkpoints if c.number < version), default=None, key=_number)
     first = 0 if last is None else last.number
     wanted = [v for v in listing.versions if first <= v.number <= version]
-    needed = range(first if last is None else first + 1, version + 1)
-    if not {v.number for v in wanted}.issuperset(needed):
+    if not listing.has_all(first if last is None else first + 1, version):
         raise MirrorDamagedError(
             f"{paths.delta_dir} lacks versions between {first} and {version}",
             next_step="delete the folder _delta_log and run `firnline mirror` again: the table's "

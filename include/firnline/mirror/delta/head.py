@@ -36,6 +36,10 @@ class Listing:
     versions: tuple[Version, ...] = ()
     checkpoints: tuple[Version, ...] = ()
 
+    def has_all(self, first: int, last: int) -> bool:
+        """Return True if no version is missing from ``first`` to ``last``, inclusive."""
+        return {v.number for v in self.versions}.issuperset(range(first, last + 1))
+
 
 @dataclass(frozen=True, slots=True)
 class Head:
@@ -130,18 +134,10 @@ def withdraw_stray(store: Store, paths: TablePaths, version: int) -> None:
 
 
 def _belongs(listing: Listing, version: int) -> bool:
-    """Return True if a version is one of those that lead from a beginning to the newest one.
-
-    A beginning is version 0 or a checkpoint.
-    """
-    numbers = {each.number for each in listing.versions} | {version}
-    first = newest = version
-    while first - 1 in numbers:
-        first -= 1
-    while newest + 1 in numbers:
-        newest += 1
-    begun = first == 0 or any(first - 1 <= c.number <= newest for c in listing.checkpoints)
-    return begun and newest == max(numbers)
+    """Return True if all versions are there from the checkpoint before a version to the newest."""
+    start = max((c.number for c in listing.checkpoints if c.number <= version), default=-1)
+    newest = max((v.number for v in listing.versions), default=version)
+    return listing.has_all(start + 1, newest)
 
 
 def position_of(store: Store, key: str) -> Position:

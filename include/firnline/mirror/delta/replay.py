@@ -69,7 +69,7 @@ def replay(store: Store, paths: TablePaths, upto: int, listing: Listing | None =
         first = start.number + 1
         _read_checkpoint(shown, store.get(start.key))
     wanted = [v for v in listing.versions if first <= v.number <= upto]
-    if [v.number for v in wanted] != list(range(first, upto + 1)):
+    if not listing.has_all(first, upto):
         raise MirrorDamagedError(
             f"{paths.delta_dir} lacks versions between {first} and {upto}",
             next_step="delete the folder _delta_log and run `firnline mirror` again: the table's "
