@@ -64,7 +64,7 @@ class CatalogPublishers(Publishers):
     newest: TableMetadata | None = None
     """None without a table."""
     shown: Position | None = None
-    """The newest state that was ever shown."""
+    """The newest state that was shown since the table was made."""
     known: dict[str, tuple[frozenset[str], frozenset[str]]] = field(default_factory=dict)
     """Manifest list -> keys of the parts, and of the metadata that leads to them."""
     erased: set[str] = field(default_factory=set)
@@ -132,7 +132,9 @@ class CatalogPublishers(Publishers):
     def _take(self, url: str | None, at: int) -> None:
         """Check a new state of the catalog's table."""
         if url is None:
-            self.newest, self.versions = None, []
+            # Nothing orders a table that is made anew behind the one that was dropped: the create
+            # of a process that began before the drop is as good as any.
+            self.newest, self.versions, self.shown = None, [], None
             return
         key = self._key(url)
         metadata = TableMetadataUtil.parse_raw(self.world.objects[key].data.decode())
