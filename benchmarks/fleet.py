@@ -35,6 +35,7 @@ from tools.airflow_api import ENDED, wait_until
 from tools.airflow_home import StackOptions
 from tools.airflow_stack import AirflowStack
 from tools.bootstrap import REPO
+from tools.databases import migrated_template
 from tools.postgres import Postgres
 
 CACHE = REPO / ".cache" / "bench" / "fleet"
@@ -188,7 +189,7 @@ def main() -> None:
     fleet = Fleet(CACHE, given.idle, given.busy)
     fleet.make()
     print(f"load {load_average():.1f}", flush=True)
-    with Postgres() as server:
+    with Postgres(migrated_template()) as server:
         stack = AirflowStack(fleet.folder / "home", fleet.options(server.address))
         with stack:
             measure(fleet, stack, given.sample)

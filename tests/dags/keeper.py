@@ -42,6 +42,7 @@ defaults:
   verify: {{schedule: null}}
   ttl: null
   operations: [merge]
+  own_dags: all
   sort_by: [k]
   partition_by: [day]
   spark: {{conf: {{spark.ui.enabled: false, spark.driver.memory: 600m}}}}
@@ -85,15 +86,17 @@ tables:
     root: 'file://{folder}/late'
     spark: {{conn_id: no_cluster}}
     alerts: {{notifier: told_by.Told, arguments: {{file: '{folder}/told'}}, merge_deadline: 1m}}
-  # Of the fleet: one with something to merge, one with nothing, one whose log a test tears. That a
-  # merge is started is all that the second has to show.
-  needy: {{root: 'file://{folder}/needy', merge: {{schedule: fleet}}}}
+  # Of the fleet, without DAGs of their own: one with something to merge, one with nothing, one
+  # whose log a test tears. That a merge is started is all that the second has to show.
+  needy: {{root: 'file://{folder}/needy', merge: {{schedule: fleet}}, own_dags: []}}
   content:
     root: 'file://{folder}/content'
+    own_dags: []
     merge: {{schedule: fleet}}
     spark: {{conn_id: no_cluster}}
-  torn: {{root: 'file://{folder}/torn', merge: {{schedule: fleet}}}}
+  torn: {{root: 'file://{folder}/torn', merge: {{schedule: fleet}}, own_dags: []}}
   past:
+    own_dags: []
     root: 'file://{folder}/past'
     operations: [ttl]
     ttl: {{keep: 1h, partition: 'day=(?P<day>.*)'}}

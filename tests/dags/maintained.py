@@ -11,9 +11,8 @@ from typing import Any
 
 from firnline.log.txn_file import RunIdentity
 from firnline.operations.cleanup.run import run_cleanup
-from firnline.operations.dag_ids import TABLE, dag_id
+from firnline.operations.dag_ids import FLEET, RunOf, run_of
 from firnline.operations.options import CleanupOptions
-from firnline.operations.registry import OPERATIONS
 from firnline.settings.load import load_settings
 from firnline.store.access import StoreAccess
 from firnline.table import Table, open_table
@@ -22,15 +21,7 @@ from tools.airflow_api import ENDED, HUNG_SECONDS, NEARBY_SECONDS, wait_until
 from tools.airflow_stack import AirflowStack
 from tools.s3server import S3Server
 
-FOR_ALL = {each.dag for each in OPERATIONS if each.by_hand}
 SPARK = {"conn_type": "spark", "host": "local[1]", "extra": {"deploy-mode": "client"}}
-
-
-def dag_of(operation: str, table: str) -> tuple[str, dict[str, str]]:
-    """Return the DAG that works on a table, and what the configuration of a run says of it."""
-    if operation in FOR_ALL:
-        return dag_id(operation), {TABLE: table}
-    return dag_id(operation, table), {}
 
 
 @dataclass
@@ -108,9 +99,16 @@ class Maintained:
         self, operation: str, table: str, conf: Mapping[str, Any] | None = None, /, **params: Any
     ) -> Run:
         """Start a run by hand, with params from both."""
-        dag_id, named = dag_of(operation, table)
-        given = {**named, **(conf or {}), **params}
-        return Run(self.stack, dag_id, self.stack.api.trigger(dag_id, given))
+        run = self._run_of(operation, table)
+        given = {**run.conf, **(conf or {}), **params}
+        return Run(self.stack, run.dag_id, self.stack.api.trigger(run.dag_id, given))
+
+    def plan_fleet(self, **params: Any) -> Run:
+        """Start the planner by hand, and wait for its end."""
+        return Run(self.stack, FLEET, self.stack.api.trigger(FLEET, params)).ended()
+
+    def _run_of(self, operation: Any, table: str) -> RunOf:
+        return run_of(operation, load_settings(self.settings_file).table(table))
 
     def merge(self, table: str, conf: Mapping[str, Any] | None = None) -> Run:
         """Start a merge by hand."""
@@ -118,10 +116,12 @@ class Maintained:
 
     def runs(self, table: str, kind: str) -> list[Run]:
         """Merges of a kind (``scheduled``, ``asset_triggered``), oldest first."""
-        dag_id = f"merge__{table}"
-        found = self.stack.api.runs(dag_id)
+        of = self._run_of("merge", table)
+        found = self.stack.api.runs(of.dag_id)
         return [
-            Run(self.stack, dag_id, run["dag_run_id"]) for run in found if run["run_type"] == kind
+            Run(self.stack, of.dag_id, run["dag_run_id"])
+            for run in found
+            if run["run_type"] == kind and of.conf.items() <= run["conf"].items()
         ]
 
     def first_run(self, table: str, kind: str, seen: int = 0) -> Run:

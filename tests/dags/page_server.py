@@ -23,6 +23,8 @@ from tools.airflow_stack import AirflowStack
 from tools.bootstrap import REPO
 from tools.databases import temporary_server
 
+SHARED = ("wide", "common")
+"""Tables without DAGs of their own."""
 _USERS = {"root": "admin", "ana": "viewer", "bo": "viewer"}
 
 
@@ -109,7 +111,7 @@ def serving(
         home: an empty folder.
         more: name -> root of further tables.
         dags: with a DAG processor, and the DAGs of each table: ``merge__TABLE``, and of those in
-            ``more`` all.
+            ``more`` all. Those in ``SHARED`` have none of their own.
         runs: with a scheduler, and PostgreSQL where it is to be had: with SQLite, a request that
             writes while the scheduler does fails.
     """
@@ -123,7 +125,8 @@ def serving(
     statsd.bind(("127.0.0.1", 0))
     few = ", operations: [merge]"
     lines = [
-        f"  {name}: {{root: '{root}'{'' if dags and name in more else few}}}"
+        f"  {name}: {{root: '{root}', own_dags: {'[]' if name in SHARED else 'all'}"
+        f"{'' if dags and name in more else few}}}"
         for name, root in roots.items()
     ]
     settings.write_text("\n".join(["tables:", *lines]), encoding="utf-8")

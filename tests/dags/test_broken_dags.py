@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
 from airflow.sdk.exceptions import AirflowFailException
 
 from firnline.airflow.broken import TASK, RefuseSettings
-from firnline.operations.dag_ids import dag_id
 from firnline.operations.registry import OPERATIONS
 from tests.dags.parsing import Parser
 
@@ -17,7 +17,8 @@ defaults:
   alerts: {notifier: some.where.Notifier}
 tables:
   good: {root: 'file:///tmp/good'}
-  bad: {root: 'file:///tmp/bad', merge: {slotz: 2}}
+  bad: {root: 'file:///tmp/bad', merge: {slotz: 2}, own_dags: [merge, verify]}
+  worse: {root: 'file:///tmp/worse', merge: {slotz: 2}}
   -rf: {root: 'file:///tmp/rf'}
 """
 
@@ -28,16 +29,16 @@ def test_a_mistake_in_one_table_leaves_all_others_their_dags_and_makes_its_own_s
     parsed = parser.parse(tmp_path, TABLES)
     assert parsed["errors"] == {}
     dags = parsed["dags"]
-    own = {each.dag for each in OPERATIONS if not each.by_hand and each.dag not in (None, "ttl")}
-    good = {dag_id(operation, "good") for operation in own}
-    bad = {dag_id(operation, "bad") for operation in own}
-    shared = {each.dag for each in OPERATIONS if each.by_hand}
-    assert dags.keys() == {*good, *bad, *shared, "fleet__merge"}
+    bad = {"merge__bad", "verify__bad", "merge__worse"}
+    shared = {each.dag for each in OPERATIONS if each.dag != "ttl"}
+    assert dags.keys() == {*bad, *shared, "fleet__merge"}
     for name in bad:
         assert list(dags[name]["pools"]) == [TASK]
         assert dags[name]["on_failure"]
-        assert "tables.bad.merge.slotz: is not a setting" in dags[name]["doc"]
-    assert "plan" in dags["merge__good"]["pools"]
+        table = name.partition("__")[2]
+        assert f"tables.{table}.merge.slotz: is not a setting" in dags[name]["doc"]
+    assert "plan" in dags["merge"]["pools"]
+    assert json.dumps(dags["merge"]["params"]["table"][1]["enum"]) == '["good"]'
 
 
 @pytest.mark.parametrize(

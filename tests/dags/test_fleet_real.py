@@ -15,7 +15,7 @@ from tools.airflow_api import wait_until
 
 def plan(maintained: Maintained, **params: object) -> Run:
     """Start the planner by hand, and wait for its end."""
-    return maintained.start("fleet", "merge", **params).ended()
+    return maintained.plan_fleet(**params)
 
 
 def merges(maintained: Maintained, table: str) -> list[Run]:
@@ -52,7 +52,7 @@ def test_a_merge_starts_where_there_is_something_to_merge_and_only_there(
     # One of them is looked at for its mirror alone.
     assert (figures["tables"], figures["idle"]) == (5, 4)
     (run,) = merges(maintained, "needy")
-    assert run.run_id == f"fleet__{first.run_id}"
+    assert (run.dag_id, run.run_id) == ("merge", f"fleet__{first.run_id}__needy")
     assert run.ended().state == "success", run.tasks
     assert "Started by fleet__merge: 10 parts become 2" in run.note
     assert merges(maintained, "content") == []
@@ -67,13 +67,14 @@ def test_a_merge_under_way_is_not_started_again(
     figures = second.xcom("plan")
     assert (figures["starts"], figures["started"]) == ([], [])
     (waiting,) = figures["waiting"]
-    assert waiting["reason"] == "a run of merge__needy is queued or running"
-    assert [run.run_id for run in merges(maintained, "needy")] == [f"fleet__{first.run_id}"]
+    assert waiting["reason"] == "a run of merge is queued or running for it"
+    assert [run.run_id for run in merges(maintained, "needy")] == [f"fleet__{first.run_id}__needy"]
 
 
 def test_what_is_due_is_started_once_a_day(maintained: Maintained, twice: tuple[Run, Run]) -> None:
     first, second = twice
-    assert [run.xcom("plan")["begun"] for run in (first, second)] == [["ttl__past"], []]
+    assert [run.xcom("plan")["begun"] for run in (first, second)] == [["ttl of past"], []]
+    # The planner has no schedule here, so the table has a DAG of its own for it.
     ids = [run["dag_run_id"] for run in maintained.stack.api.runs("ttl__past")]
     (row,) = first.xcom("plan")["due"]
     day = datetime.fromtimestamp(row["since_ms"] / 1000, UTC)
@@ -105,13 +106,13 @@ def test_a_merge_whose_dag_is_paused_waits(maintained: Maintained, twice: tuple[
     assert twice
     api = maintained.stack.api
     fill(maintained.table("content"), 5)
-    api.call("PATCH", "/dags/merge__content", {"is_paused": True})
+    api.call("PATCH", "/dags/merge", {"is_paused": True})
     try:
         waiting = plan(maintained).xcom("plan")["waiting"]
     finally:
-        api.call("PATCH", "/dags/merge__content", {"is_paused": False})
+        api.call("PATCH", "/dags/merge", {"is_paused": False})
     reasons = {row["table"]: row["reason"] for row in waiting}
-    assert reasons["content"] == "the DAG merge__content is paused"
+    assert reasons["content"] == "the DAG merge is paused"
     assert merges(maintained, "content") == []
 
 

@@ -15,7 +15,7 @@ OPERATIONS = (
     "remove_partitions, rewrite_partitions, delete_where, replace, restore, erase, orphan_sweep"
 )
 TABLES = f"""
-defaults: {{operations: [{OPERATIONS}]}}
+defaults: {{operations: [{OPERATIONS}], own_dags: [rewrite_partitions]}}
 tables:
   daily: {{root: 's3://b/daily', partition_by: [day(ts)], sweep: {{schedule: '3 5 * * 0'}}}}
   monthly: {{root: 's3://b/monthly', partition_by: [carrier, month(ts)]}}
@@ -38,15 +38,14 @@ def parsed(parser: Parser, tmp_path_factory: pytest.TempPathFactory) -> Any:
 
 
 def of(parsed: Any, operation: str) -> Any:
-    """The DAG of an operation: that for all tables, or that of the daily one."""
-    return parsed["dags"].get(operation) or parsed["dags"][f"{operation}__daily"]
+    """The DAG of an operation for all tables."""
+    return parsed["dags"][operation]
 
 
-def test_what_has_a_time_has_a_dag_for_each_table_and_the_rest_one_for_all(parsed: Any) -> None:
+def test_each_operation_has_a_dag_for_all_tables_and_those_that_were_asked_for(parsed: Any) -> None:
     assert parsed["errors"] == {}
     rewrites = [f"rewrite_partitions__{table}" for table in ("daily", "monthly", "timeless")]
-    for_all = CHAINS.keys() - {"rewrite_partitions"}
-    assert parsed["ids"] == sorted([*for_all, *rewrites, "orphan_sweep__daily"])
+    assert parsed["ids"] == sorted([*CHAINS, *rewrites, "orphan_sweep__daily"])
 
 
 @pytest.mark.parametrize("operation", CHAINS)
@@ -56,9 +55,8 @@ def test_the_work_comes_after_the_answers_and_only_it_holds_the_pool(
     dag, chain = of(parsed, operation), CHAINS[operation]
     for task, after in pairwise(chain):
         assert after in dag["downstream"][task]
-    pool = "daily.merge" if operation == "rewrite_partitions" else NO_TABLE
     locked = {operation, "commit"}
-    assert dag["pools"] == {task: pool if task in locked else "default_pool" for task in chain}
+    assert dag["pools"] == {task: NO_TABLE if task in locked else "default_pool" for task in chain}
 
 
 @pytest.mark.parametrize("operation", ["remove_partitions", "orphan_sweep", "erase"])

@@ -9,28 +9,32 @@ from typing import Any
 import pytest
 
 from tests.dags.parsing import HEAVY, Parser
-from tools.bootstrap import REPO
 
-MERGE = REPO / "dags" / "merge.py"
 TABLES = """
+defaults: {operations: [merge]}
 tables:
   clock: {root: 'file:///tmp/clock', merge: {schedule: '7 * * * *'}}
   event: {root: 'file:///tmp/event', merge: {schedule: null}, commit_ttl: 1h}
 """
 SHARED = """
 tables:
-  a: {root: 'file:///tmp/a', partition_by: [d], merge: {slots: 3}, ttl: {column: d, keep: 9d}}
+  a:
+    root: 'file:///tmp/a'
+    own_dags: all
+    partition_by: [d]
+    merge: {slots: 3}
+    ttl: {column: d, keep: 9d}
 """
 
 
 @pytest.fixture(scope="module")
 def parsed(parser: Parser, tmp_path_factory: pytest.TempPathFactory) -> Any:
-    return parser.parse(tmp_path_factory.mktemp("home"), TABLES, MERGE)
+    return parser.parse(tmp_path_factory.mktemp("home"), TABLES)
 
 
 def test_every_table_has_its_dag_and_no_file_fails(parsed: Any) -> None:
     assert parsed["errors"] == {}
-    assert parsed["ids"] == ["merge__clock", "merge__event"]
+    assert parsed["ids"] == ["merge", "merge__clock", "merge__event"]
 
 
 def test_parsing_sends_no_request_and_imports_nothing_heavy(parsed: Any) -> None:
@@ -79,13 +83,10 @@ def test_the_report_follows_plan_and_merge_and_is_what_tells_the_asset(parsed: A
     assert dag["outlets"] == {
         "plan": [],
         "merge": [],
-        "report": [["clock", "file:///tmp/clock"]],
+        "report": [["clock:upkeep", "file:///tmp/clock/_log"]],
     }
-    assert dag["inlets"] == {
-        "plan": [],
-        "merge": [["clock", "file:///tmp/clock"]],
-        "report": [["clock", "file:///tmp/clock"]],
-    }
+    both = [["clock", "file:///tmp/clock"], ["clock:upkeep", "file:///tmp/clock/_log"]]
+    assert dag["inlets"] == {"plan": [], "merge": both, "report": both}
 
 
 def test_the_docs_are_the_module_docstring(parsed: Any) -> None:
@@ -127,8 +128,8 @@ def test_a_mistake_in_what_all_tables_share_is_an_import_error_that_names_file_a
     found = parser.parse(
         tmp_path,
         "defaults: {merge: {target: 1GiB}}\ntables: {t: {root: 'file:///tmp/t'}}",
-        MERGE,
     )
-    (error,) = found["errors"].values()
-    assert f"{tmp_path / 'tables.yaml'}: defaults.merge.target: is not a setting" in error
+    assert len(found["errors"]) == 2, "of both files"
+    for error in found["errors"].values():
+        assert f"{tmp_path / 'tables.yaml'}: defaults.merge.target: is not a setting" in error
     assert found["ids"] == []

@@ -10,33 +10,33 @@ from typing import Any
 
 import pytest
 
-from firnline.operations.dag_ids import dag_id
+from firnline.operations.dag_ids import FLEET, dag_id
 from firnline.operations.pools import NO_TABLE, pool_of_run
-from firnline.operations.registry import OPERATIONS as ALL
 from firnline.settings.cron import spread
-from firnline.settings.sections import ALL_OPERATIONS
+from firnline.settings.sections import ALL_OPERATIONS, OWN_DAGS
 from tests.dags.parsing import HEAVY, Parser
-from tools.bootstrap import REPO
 
-FLEET, DAG_ID = "fleet_merge", "fleet__merge"
-"""File and id of the planner of all tables."""
-OPERATIONS = sorted(p.stem for p in (REPO / "dags").glob("*.py") if p.stem != FLEET)
-FOR_ALL = {each.dag for each in ALL if each.by_hand}
+OPERATIONS = sorted(ALL_OPERATIONS)
 QUIET = ("verify", "orphan_sweep")
 """Operations that leave the table as it is and tell no asset."""
 TABLES = """
 defaults:
   alerts: {notifier: some.where.Notifier, merge_deadline: 6h}
 tables:
-  plain: {root: 'file:///tmp/plain', alerts: {notifier: null, merge_deadline: null}}
+  plain:
+    root: 'file:///tmp/plain'
+    own_dags: all
+    alerts: {notifier: null, merge_deadline: null}
   aging:
     root: 'file:///tmp/aging'
+    own_dags: all
     ttl: {keep: 90d, partition: 'd=(?P<day>.*)', schedule: '11 3 * * *'}
     cleanup: {schedule: '7 4 * * *'}
     sweep: {schedule: '@weekly'}
-  few: {root: 'file:///tmp/few', operations: [merge, ttl, tombstone_cleanup]}
+  few: {root: 'file:///tmp/few', own_dags: all, operations: [merge, ttl, tombstone_cleanup]}
   # Airflow's pages and URLs have to bear it too.
-  a__b.c-d: {root: 'file:///tmp/odd'}
+  a__b.c-d: {root: 'file:///tmp/odd', own_dags: [verify]}
+  bare: {root: 'file:///tmp/bare'}
 """
 
 
@@ -46,32 +46,28 @@ def parsed(parser: Parser, tmp_path_factory: pytest.TempPathFactory) -> Any:
 
 
 def of(parsed: Any, operation: str) -> Any:
-    """The DAG of an operation: that for all tables, or that of the table which has every one."""
-    return parsed["dags"][dag_id(operation, None if operation in FOR_ALL else "aging")]
+    """The DAG of an operation: that of the table which has all of them, or that for all tables."""
+    return parsed["dags"].get(dag_id(operation, "aging")) or parsed["dags"][operation]
 
 
-def test_every_file_is_an_operation() -> None:
-    assert set(OPERATIONS) <= set(ALL_OPERATIONS)
-
-
-def test_every_table_has_a_dag_of_each_operation_that_it_enables(parsed: Any) -> None:
+def test_every_operation_has_a_dag_and_a_table_those_that_it_asks_for_besides(parsed: Any) -> None:
     assert parsed["errors"] == {}
     few = {"merge", "tombstone_cleanup"}
     expected = [
         dag_id(operation, table)
-        for table in ("plain", "aging", "few", "a__b.c-d")
-        for operation in OPERATIONS
-        if operation not in FOR_ALL
+        for table in ("plain", "aging", "few")
+        for operation in OWN_DAGS
         if (operation != "ttl" or table == "aging") and (table != "few" or operation in few)
     ]
-    assert parsed["ids"] == sorted([*expected, *FOR_ALL, "orphan_sweep__aging", DAG_ID])
+    more = ["verify__a__b.c-d", "orphan_sweep__aging", FLEET]
+    assert parsed["ids"] == sorted([*expected, *OPERATIONS, *more])
 
 
 def test_the_planner_of_the_fleet_is_one_small_dag_that_runs_by_its_own_clock(
     parsed: Any, parser: Parser, tmp_path: Path
 ) -> None:
-    dag = parsed["dags"][DAG_ID]
-    assert dag["file"].endswith(f"dags/{FLEET}.py")
+    dag = parsed["dags"][FLEET]
+    assert dag["file"].endswith("dags/all_tables.py")
     assert (dag["max_active_runs"], dag["catchup"], dag["owner"]) == (1, False, "firnline")
     assert set(dag["pools"].values()) == {"default_pool"}
     assert "0 * * * *" in json.dumps(dag["timetable"])
@@ -84,7 +80,7 @@ def test_the_planner_of_the_fleet_is_one_small_dag_that_runs_by_its_own_clock(
     clocks = [f"  {name}: {{schedule: {text}}}" for name, text in schedules.items()]
     hourly = TABLES.replace("defaults:", "\n".join(["defaults:", *clocks]), 1)
     own = parser.parse(tmp_path, hourly)
-    assert DAG_ID not in own["ids"]
+    assert FLEET not in own["ids"]
     timetable = json.dumps(own["dags"]["merge__plain"]["timetable"])
     assert f'"{spread("@hourly", "merge__plain")}"' in timetable
 
@@ -98,7 +94,7 @@ def test_parsing_sends_no_request_and_imports_nothing_heavy(parsed: Any) -> None
 def test_what_works_on_a_table_holds_its_pool_and_nothing_else_does(
     parsed: Any, operation: str
 ) -> None:
-    for table in ("aging", "few", "a__b.c-d", None):
+    for table in ("aging", "few", None):
         dag = parsed["dags"].get(dag_id(operation, table))
         if dag is None:
             continue
@@ -110,7 +106,7 @@ def test_what_works_on_a_table_holds_its_pool_and_nothing_else_does(
         told = {task for task, outlets in dag["outlets"].items() if outlets}
         assert bool(told) is (operation not in QUIET)
         inlets = [[each[0] for each in dag["inlets"][task]] for task in held]
-        assert inlets == [[] if table is None else [table]] * len(held)
+        assert inlets == [[] if table is None else [table, f"{table}:upkeep"]] * len(held)
 
 
 @pytest.mark.parametrize("operation", OPERATIONS)
@@ -118,8 +114,9 @@ def test_dags_are_alike_in_what_an_operator_of_airflow_relies_on(
     parsed: Any, operation: str
 ) -> None:
     dag = of(parsed, operation)
-    assert dag["file"].endswith(f"dags/{operation}.py")
-    at_once, tags = (1_000, []) if operation in FOR_ALL else (1, ["aging"])
+    own = dag_id(operation, "aging") in parsed["dags"]
+    assert dag["file"].endswith(f"dags/{'own_dags' if own else 'all_tables'}.py")
+    at_once, tags = (1, ["aging"]) if own else (1_000, [])
     assert (dag["max_active_runs"], dag["catchup"], dag["owner"]) == (at_once, False, "firnline")
     assert dag["tags"] == sorted(["firnline", operation, *tags])
     waiting = {"pick", "approve"}  # for a person, who is given a time of their own
@@ -153,16 +150,15 @@ def test_who_asked_for_alerts_gets_them(parsed: Any) -> None:
         told = of(parsed, operation)
         assert told["on_failure"] is True
         assert told["deadline"] is (operation == "merge")
-        if operation != "ttl" and operation not in FOR_ALL:
-            plain = parsed["dags"][f"{operation}__plain"]
+        if plain := parsed["dags"].get(f"{operation}__plain"):
             assert (plain["on_failure"], plain["deadline"]) == (False, False)
 
 
-def fleet(count: int) -> str:
+def fleet(count: int, own: str = "all") -> str:
     """Settings of so many tables that have every operation."""
     tables = [f"  t{i:04d}: {{root: 's3://bucket/t{i:04d}'}}" for i in range(count)]
     ttl = "  ttl: {keep: 90d, partition: 'd=(?P<day>.*)'}"
-    return "\n".join(["defaults:", ttl, "tables:", *tables])
+    return "\n".join(["defaults:", ttl, f"  own_dags: {own}", "tables:", *tables])
 
 
 def growth(efforts: Sequence[Mapping[str, Sequence[int]]], name: str) -> list[int]:
@@ -178,19 +174,17 @@ def efforts(parser: Parser, tmp_path_factory: pytest.TempPathFactory) -> list[di
         folder = tmp_path_factory.mktemp("fleet")
         parsed = parser.parse(folder, fleet(count), shown=0, measured=True)
         assert parsed["errors"] == {}
-        of_tables = count * len(set(OPERATIONS) - FOR_ALL)
-        assert len(parsed["ids"]) == of_tables + len(FOR_ALL) + 1
+        assert len(parsed["ids"]) == count * len(OWN_DAGS) + len(OPERATIONS) + 1
         found.append(parsed["effort"])
     return found
 
 
-@pytest.mark.parametrize("operation", OPERATIONS)
+@pytest.mark.parametrize("file", ["all_tables.py", "own_dags.py"])
 def test_the_work_of_a_parse_grows_in_proportion_to_the_tables(
-    efforts: list[dict[str, list[int]]], operation: str
+    efforts: list[dict[str, list[int]]], file: str
 ) -> None:
-    twice, four_times = growth(efforts, f"{operation}.py")
-    assert four_times == pytest.approx(2 * twice, rel=0.002), (twice, four_times)
-    assert [effort[f"{operation}.py"][1] for effort in efforts] == [1, 1, 1]
+    twice, four_times = growth(efforts, file)
+    assert four_times == pytest.approx(2 * twice, rel=0.02), (twice, four_times)
 
 
 def test_a_task_that_starts_makes_its_own_dag_only(
@@ -202,15 +196,23 @@ def test_a_task_that_starts_makes_its_own_dag_only(
     ]
     assert [found["ids"] for found in mine] == [["merge__t0001"]] * 2
     # Each table more is a line of settings to read, and nothing else.
-    (more,) = growth([found["effort"] for found in mine], "merge.py")
-    assert more < growth(efforts, "merge.py")[0] / 4
+    (more,) = growth([found["effort"] for found in mine], "own_dags.py")
+    assert more < growth(efforts, "own_dags.py")[0] / 4
     other = parser.parse(tmp_path, fleet(3), task_of="someone_s_dag")
     assert (other["ids"], other["errors"]) == ([], {})
 
 
-@pytest.mark.full("12,000 DAGs: two minutes of CPU")
+@pytest.mark.full("5,000 DAGs: a minute of CPU")
 def test_a_thousand_tables_are_parsed(parser: Parser, tmp_path: Path) -> None:
     found = parser.parse(tmp_path, fleet(1000))
     assert found["errors"] == {}
-    assert len(found["ids"]) == 1000 * len(set(OPERATIONS) - FOR_ALL) + len(FOR_ALL) + 1 + 1
+    assert len(found["ids"]) == 1000 * len(OWN_DAGS) + len(OPERATIONS) + 1
     assert not set(found["modules"]) & set(HEAVY)
+
+
+def test_however_many_tables_there_are_each_operation_has_one_dag_unless_they_ask(
+    parser: Parser, tmp_path: Path
+) -> None:
+    found = parser.parse(tmp_path, fleet(300, own="[]"), shown=0)
+    assert found["errors"] == {}
+    assert found["ids"] == sorted([*OPERATIONS, FLEET])

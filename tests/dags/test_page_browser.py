@@ -30,7 +30,7 @@ from firnline.settings.load import settings_for_root
 from firnline.store.client import open_store
 from firnline.table import open_table
 from tests.dags.filled import fill
-from tests.dags.page_server import Server, serving
+from tests.dags.page_server import SHARED, Server, serving
 from tools.airflow_api import wait_until
 from tools.browser import find_program
 
@@ -110,8 +110,10 @@ def page_of(browser: Browser, url: str, path: str, token: str | None = None) -> 
 
 def table_page(browser: Browser, server: Server, name: str, user: str, query: str = "") -> Page:
     """Open the page of one table as a user."""
-    assert wait_until(lambda: server.has_dag(f"merge__{name}"))
-    path = f"dags/merge__{name}/plugin/firnline-table{query}"
+    dag = "merge" if name in SHARED else f"merge__{name}"
+    assert wait_until(lambda: server.has_dag(dag))
+    named = f"?table={name}" if name in SHARED else query
+    path = f"dags/{dag}/plugin/firnline-table{named}"
     return page_of(browser, server.url, path, server.token(user))
 
 
@@ -159,6 +161,16 @@ def test_ten_thousand_partitions_are_a_map_and_each_says_what_waits(
     expect(picked).to_contain_text("1 part left alone: waits until 4 parts of about its size")
 
 
+def test_the_tables_lead_to_their_pages_with_dags_of_their_own_or_without(
+    browser: Browser, single: Server
+) -> None:
+    for name, address in (("wide", "merge/plugin/*table=wide"), ("lived", "merge__lived/plugin/*")):
+        page = page_of(browser, single.url, "plugin/firnline-tables", single.token("root"))
+        page.get_by_role("link", name=name, exact=True).click()
+        page.wait_for_url(f"**/dags/{address}")
+        expect(page.get_by_role("heading", name=name, exact=True)).to_be_visible()
+
+
 @pytest.mark.turn("transactions on the page")
 def test_the_history_says_what_was_undone_by_whom_and_what_merges_saved(
     browser: Browser, single: Server
@@ -182,9 +194,9 @@ def test_an_action_starts_a_run_as_the_user_and_leads_to_it(
 ) -> None:
     page = table_page(browser, single, "wide", "root")
     page.get_by_role("button", name="Plan a merge").click()
-    page.wait_for_url("**/dags/merge__wide/runs/**")
-    (run,) = single.runs("merge__wide")
-    assert run["conf"] == {"dry_run": True}
+    page.wait_for_url("**/dags/merge/runs/**")
+    (run,) = single.runs("merge")
+    assert run["conf"] == {"table": "wide", "dry_run": True}
     assert run["triggering_user_name"] == "root"
 
 

@@ -13,7 +13,8 @@ from tools.airflow_api import HUNG_SECONDS, NEARBY_SECONDS, wait_until
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    with serving(tmp_path_factory.mktemp("page")) as found:
+    home = tmp_path_factory.mktemp("page")
+    with serving(home, {"common": f"file://{home}/common"}) as found:
         yield found
 
 
@@ -41,13 +42,28 @@ def test_the_page_s_own_files_are_for_everybody(server: Server) -> None:
 
 def test_a_user_sees_the_tables_whose_dags_the_user_may_read(server: Server) -> None:
     assert list(server.tables("ana")) == ["ana"]
-    assert set(server.tables("root")) == {"ana", "bo", "silent"}
+    assert set(server.tables("root")) == {"ana", "bo", "common", "silent"}
 
 
 @pytest.mark.parametrize("path", ["/api/tables/merge__bo", "/api/tables/merge__bo/detail"])
 def test_the_table_of_another_user_is_forbidden(server: Server, path: str) -> None:
     assert server.get(path, "ana").status_code == 403
     assert server.get(path, "bo").status_code == 200
+
+
+@pytest.mark.parametrize("path", ["merge?table=common", "merge/detail?table=common"])
+def test_a_table_without_a_dag_is_for_those_who_may_read_the_dag_for_all_tables(
+    server: Server, path: str
+) -> None:
+    assert server.get(f"/api/tables/{path}", "ana").status_code == 403
+    assert server.get(f"/api/tables/{path}", "root").status_code == 200
+    dags = {name: row["dag"] for name, row in server.tables("root").items()}
+    assert (dags["common"], dags["ana"]) == ("merge", "merge__ana")
+    assert server.get("/api/tables/merge?table=common", "root").json()["own"] == []
+
+
+def test_a_dag_for_all_tables_whose_address_names_none_is_that_of_no_table(server: Server) -> None:
+    assert server.get("/api/tables/merge", "root").status_code == 404
 
 
 def test_a_table_that_is_not_in_the_settings_is_not_found(server: Server) -> None:

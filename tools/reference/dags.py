@@ -1,4 +1,4 @@
-"""Param tables of docs/airflow.md: one for every DAG file, from the Params of a DAG that it makes.
+"""Param tables of docs/airflow.md: one for every operation, from the Params of its DAG.
 
 Importing Airflow takes two seconds, and it writes its settings file wherever AIRFLOW_HOME is.
 """
@@ -27,7 +27,7 @@ FILES = sorted((REPO / "dags").glob("*.py"))
 _TABLE = "TABLE"
 _SETTINGS = (
     "{root: 's3://b/t', partition_by: ['month(ts)'], ttl: {column: ts, keep: 30d}, "
-    "sweep: {schedule: '@weekly'}}"
+    "sweep: {schedule: '@weekly'}, own_dags: all}"
 )
 """Of a table that gets every DAG."""
 _HEADER = ("param", "type", "default", "meaning")
@@ -80,16 +80,12 @@ def load_dags(tables: tuple[str, ...], more: str = "") -> dict[str, DAG]:
     """
     from airflow import sdk
 
-    from firnline.airflow import dags
-
     found: dict[str, DAG] = {}
-    real = dags.operation_dag
+    real: Any = sdk.DAG.__exit__
 
-    @contextmanager
-    def noted(*args: Any, **named: Any) -> Iterator[DAG]:
-        with real(*args, **named) as dag:
-            found[dag.dag_id] = dag
-            yield dag
+    def noted(dag: DAG, *args: Any) -> None:
+        found[dag.dag_id] = dag
+        real(dag, *args)
 
     with TemporaryDirectory() as folder:
         settings = Path(folder, "tables.yaml")
@@ -97,11 +93,9 @@ def load_dags(tables: tuple[str, ...], more: str = "") -> dict[str, DAG]:
         lines = [f"  {name}: {given.replace('/t', f'/{name}')}" for name in tables]
         settings.write_text("\n".join(["tables:", *lines]), encoding="utf-8")
         here = patch.dict(os.environ, {"FIRNLINE_TABLES": str(settings)})
-        with here, patch.object(dags, "operation_dag", noted):
+        with here, patch.object(sdk.DAG, "__exit__", noted):
             for path in FILES:
-                left = runpy.run_path(str(path)).values()
-                # Of a DAG that is not one table's.
-                found |= {each.dag_id: each for each in left if isinstance(each, sdk.DAG)}
+                runpy.run_path(str(path))
     return found
 
 

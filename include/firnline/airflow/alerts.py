@@ -19,7 +19,7 @@ from airflow.sdk.definitions.callback import AsyncCallback
 from airflow.sdk.definitions.deadline import DeadlineAlert, DeadlineReference
 
 from firnline.airflow.settings import current_settings
-from firnline.operations.dag_ids import dag_id, parse_dag_id
+from firnline.operations.dag_ids import TABLE, parse_dag_id, run_of
 from firnline.settings.load import BrokenTable, TableSettings
 from firnline.units import format_duration
 
@@ -101,27 +101,61 @@ def failure_alert(table: TableSettings | BrokenTable) -> FailureAlert | None:
     return FailureAlert(alerts.notifier, alerts.arguments) if alerts.notifier else None
 
 
-def merge_deadline(table: TableSettings) -> DeadlineAlert | None:
-    """Return the ``deadline`` of a merge DAG: the time within which a queued run must succeed.
+def merge_deadline(limit: int, table: TableSettings | None) -> DeadlineAlert:
+    """Return a ``deadline`` of a merge DAG: the time within which a queued run must succeed.
 
     Airflow's scheduler looks for missed deadlines and has the triggerer call the notifier. (Not an
     executor: one that knows no callbacks ends the scheduler of Airflow 3.3.2 with an exception.)
+
+    Args:
+        limit: the time, ms.
+        table: the table of the DAG; None for that for all tables, where it counts for runs of the
+            tables whose settings have this limit when it is missed.
     """
-    alerts = table.alerts
-    if alerts.merge_deadline is None:
-        return None
-    limit = format_duration(alerts.merge_deadline)
-    told = {
-        "notifier": alerts.notifier or "",
-        "arguments": dict(alerts.arguments),
-        "sentence": f"a merge of table {table.name} has not succeeded within {limit} of its start",
-    }
+    if table is None:
+        callback = AsyncCallback(missed_of_run, {"limit": limit})
+    else:
+        alerts = table.alerts
+        told = {
+            "notifier": alerts.notifier or "",
+            "arguments": dict(alerts.arguments),
+            "sentence": _missed(table.name, limit),
+        }
+        callback = AsyncCallback(missed_deadline, told)
     return DeadlineAlert(
         reference=DeadlineReference.DAGRUN_QUEUED_AT,
-        interval=timedelta(milliseconds=alerts.merge_deadline),
-        callback=AsyncCallback(missed_deadline, told),
-        name=f"merge of {table.name}",
+        interval=timedelta(milliseconds=limit),
+        callback=callback,
+        name=f"merge of {'a table' if table is None else table.name}",
     )
+
+
+def _missed(table: str, limit: int) -> str:
+    return (
+        f"a merge of table {table} has not succeeded within {format_duration(limit)} of its start"
+    )
+
+
+async def missed_of_run(limit: int, context: Mapping[str, Any]) -> None:
+    """Tell of a missed deadline in the DAG for all tables, if it is that of the run's table.
+
+    Args:
+        limit: the deadline, ms.
+        context: ``dag_run`` and ``deadline`` as plain data.
+    """
+    from asgiref.sync import sync_to_async
+
+    # The file of the settings is read, which must not block the triggerer's event loop either.
+    table = await sync_to_async(_table_of, thread_sensitive=False)(context["dag_run"])
+    if table is None or table.alerts.merge_deadline != limit:
+        return
+    alerts, sentence = table.alerts, _missed(table.name, limit)
+    await missed_deadline(alerts.notifier or "", alerts.arguments, context, sentence)
+
+
+def _table_of(dag_run: Mapping[str, Any]) -> TableSettings | None:
+    name = (dag_run.get("conf") or {}).get(TABLE)
+    return current_settings().tables.get(name or "")
 
 
 async def missed_deadline(
@@ -189,7 +223,8 @@ def try_alert(table: TableSettings) -> dict[str, str]:
 
     Raises whatever the notifier raises.
     """
-    run = {"dag_id": dag_id("merge", table.name), "run_id": "test"}
+    merge = run_of("merge", table)
+    run = {"dag_id": merge.dag_id, "run_id": "test", "conf": merge.conf}
     sentence = f"this is a test of the alerts of table {table.name}: nothing has happened"
     told = Told.of({"dag_run": run}, "test", sentence)
     notify(table.alerts.notifier or "", table.alerts.arguments, {}, told)

@@ -1,8 +1,7 @@
 """DAGs of operations: their common attributes and the usual chains of tasks.
 
-for table in tables_of(WORK.operation):
-    with operation_dag(WORK, table, doc=__doc__, title="…", schedule=clock_of(cron)):
-        plan_then_run(WORK, table)
+with operation_dag(WORK, table, doc=__doc__, title="…", schedule=table.clock):
+    plan_then_run(WORK, table)
 """
 
 from __future__ import annotations
@@ -54,13 +53,13 @@ def operation_dag(
     Args:
         work: the work of its tasks.
         table: the table that its tasks work on.
-        doc: Markdown, the docstring of the DAG file.
+        doc: Markdown, the docstring of the operation's graph.
         title: description; names the table, or says that each run does.
         more: arguments of DAG, which override the above; ``schedule`` among them (default: manual).
     """
     known = table.known
     told = TableAlert() if known is None else failure_alert(known)
-    late = merge_deadline(known) if known and work.operation == "merge" else None
+    late = [] if work.operation != "merge" else table.deadlines
     common: dict[str, Any] = {
         "schedule": None,
         "catchup": False,
@@ -69,7 +68,7 @@ def operation_dag(
         "tags": {"firnline", work.operation, *([known.name] if known else [])},
         "default_args": {"owner": "firnline", **RETRIES},
         **({"on_failure_callback": told} if told else {}),
-        **({"deadline": late} if late else {}),
+        **({"deadline": [merge_deadline(each, known) for each in late]} if late else {}),
     }
     with DAG(
         dag_id=table.dag_id(work.operation),

@@ -1,4 +1,4 @@
-"""Erase of keys after approval, as the work of a DAG. ``dags/erase.py`` creates the DAGs.
+"""Erase of keys after approval, as the work of a DAG. ``graphs.erase`` creates the DAGs.
 
 Keys never appear in a log, a plan, a question or an argument list. Keys given as a param are stored
 in Airflow's database, as the docs say; those of ``keys_file`` are not.

@@ -2,7 +2,7 @@
 
 It starts their merges and what else is due, and publishes their mirrors.
 
-``dags/fleet_merge.py`` creates its DAG.
+``graphs.fleet_merge`` creates its DAG.
 """
 
 from __future__ import annotations
@@ -28,22 +28,17 @@ from firnline.airflow.said import say
 from firnline.airflow.settings import current_settings
 from firnline.airflow.tables import clock_of
 from firnline.errors import EnvironmentFaultError, FirnlineError, UsageError
-from firnline.operations.dag_ids import FLEET, dag_id
+from firnline.operations.dag_ids import FLEET, RunOf, run_of
 from firnline.paths import Root
 from firnline.settings.cron import early_in_hour
-from firnline.settings.load import (
-    PLANNED,
-    FleetSettings,
-    Stale,
-    TableSettings,
-    fleet_tables,
-    planned_by_fleet,
-)
+from firnline.settings.dags import PLANNED, fleet_tables, planned_by_fleet
+from firnline.settings.load import FleetSettings, Settings, Stale, TableSettings
 from firnline.units import about_size
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
 
+    from firnline.airflow.triggering import PlannedRuns
     from firnline.operations.fleet.need import Need, Unreadable
     from firnline.operations.fleet.plan import Chore, FleetPlan, Held, Start
     from firnline.operations.fleet.run import Member
@@ -111,8 +106,8 @@ class PlanFleet(BaseOperator):
     """Reads the logs of the fleet, plans, starts the runs, and publishes mirrors.
 
     XCom: the figures of the plan, the first 50 tables of each list; ``dry_run``; of a run that acts
-    ``started`` (tables that are merged), ``begun`` (ids of other DAGs, of which it has started a
-    run), ``refused`` with what Airflow said, ``published``, and ``unpublished`` with why;
+    ``started`` (tables that are merged), ``begun`` (other operations that it has started, with
+    their tables), ``refused`` with what Airflow said, ``published``, and ``unpublished`` with why;
     ``quiet`` in the quiet hours, in which only mirrors are looked at.
     """
 
@@ -124,6 +119,7 @@ class PlanFleet(BaseOperator):
                 be published, after all others were handled. The next run by the schedule tries
                 again.
         """
+        from firnline.airflow.triggering import PlannedRuns
         from firnline.clock import SystemClock
         from firnline.operations.fleet.quiet import quiet_now
         from firnline.operations.fleet.run import Member
@@ -140,13 +136,14 @@ class PlanFleet(BaseOperator):
             return {"quiet": quiet, DRY_RUN: False}
         members = members_of(tables, operations)
         members += [Member(each.name, each.open) for each in settings.broken.values()]
-        plan = self._plan(tables, members, settings.fleet, context)
+        runs = PlannedRuns(context["ti"])
+        plan = self._plan(tables, members, settings.fleet, runs)
         figures = {**shortened(plan.to_json()), DRY_RUN: dry_run}
         figures |= {"quiet": quiet} if quiet else {}
         lines = plan_lines(figures)
         for line in lines:
             _LOG.info(line)
-        done = _Done() if dry_run else _act(plan, members, settings.fleet, context)
+        done = _Done() if dry_run else _act(plan, members, settings, context, runs)
         figures |= {} if dry_run else shortened(dataclasses.asdict(done))
         # Pushed here: a task that fails returns no value.
         context["ti"].xcom_push("return_value", figures)
@@ -163,9 +160,8 @@ class PlanFleet(BaseOperator):
         tables: Sequence[TableSettings],
         members: Sequence[Member],
         fleet: FleetSettings,
-        context: Context,
+        runs: PlannedRuns,
     ) -> FleetPlan:
-        from firnline.airflow.triggering import PlannedRuns
         from firnline.clock import SystemClock
         from firnline.operations.fleet.need import Need
         from firnline.operations.fleet.plan import plan_fleet
@@ -174,21 +170,27 @@ class PlanFleet(BaseOperator):
         _LOG.info("reading the logs of %d tables, %d at a time", len(members), fleet.concurrency)
         now_ms = SystemClock().now_ms()
         found: list[Need | Unreadable] = look_at_fleet(members, fleet, now_ms)
-        runs = PlannedRuns(context["ti"])
-        needs = [each for each in found if isinstance(each, Need)]
-        slots = {table.name: table.merge.slots for table in tables}
-        held = {
-            need.table: runs.held(dag_id("merge", need.table), slots[need.table])
-            for need in needs
-            if not need.idle
-        }
-        reasons = {name: why for name, why in held.items() if why is not None}
+        known, begun = {table.name: table for table in tables}, _begun(tables, runs)
+        reasons: dict[str, Held] = {}
         chores: dict[tuple[str, str], Held] = {}
         for each in found:
+            if isinstance(each, Need) and not each.idle:
+                table = known[each.table]
+                ids = begun.get(each.table, []) if run_of("merge", table).conf else None
+                why = runs.held(run_of("merge", table).dag_id, table.merge.slots, begun=ids)
+                reasons |= {} if why is None else {each.table: why}
             for due in each.due:
-                why = runs.held(dag_id(due.operation, each.table), run_id=f"{STARTED}{due.run}")
+                run = run_of(due.operation, known[each.table])
+                first = run.run_id(f"{STARTED}{due.run}")
+                why = runs.held(run.dag_id, run_id=first, begun=() if run.conf else None)
                 chores |= {} if why is None else {(each.table, due.operation): why}
         return plan_fleet(found, fleet, SystemClock().now_ms(), reasons, chores)
+
+
+def _begun(tables: Sequence[TableSettings], runs: PlannedRuns) -> dict[str, list[str]]:
+    """Return the merges that were started last in the DAG for all tables, by table."""
+    shared = any("merge" not in table.own_dags for table in tables)
+    return runs.begun() if shared else {}
 
 
 def is_hourly(context: Context, fleet: FleetSettings) -> bool:
@@ -234,14 +236,18 @@ class _Done:
 
 
 def _act(
-    plan: FleetPlan, members: Sequence[Member], fleet: FleetSettings, context: Context
+    plan: FleetPlan,
+    members: Sequence[Member],
+    settings: Settings,
+    context: Context,
+    runs: PlannedRuns,
 ) -> _Done:
     """Start the runs, then publish the mirrors, which takes longer."""
     from firnline.operations.fleet.mirrors import NotPublished, publish_mirrors
     from firnline.operations.mirror.words import sentence
 
-    started, refused = start_merges(plan.starts, context)
-    begun, others = start_chores(plan.chores, context)
+    started, refused = start_merges(plan.starts, settings.tables, context, runs)
+    begun, others = start_chores(plan.chores, settings.tables, runs)
     refused += others
     wanted = frozenset(plan.mirrors)
     due = [member for member in members if member.name in wanted]
@@ -249,7 +255,7 @@ def _act(
     failed: list[str] = []
     if not due:
         return _Done(started, begun, refused)
-    for each in publish_mirrors(due, run_identity(context), fleet.concurrency):
+    for each in publish_mirrors(due, run_identity(context), settings.fleet.concurrency):
         if isinstance(each, NotPublished):
             _LOG.error("%s: the mirror was not published: %s", each.table, each.message)
             failed.append(f"{each.table}: {each.message}")
@@ -304,35 +310,62 @@ class _Wanted:
     """A run to start."""
 
     name: str
-    """Of the table or DAG, as figures and errors name it."""
-    dag_id: str
-    run_id: str
+    """Of the table, or of operation and table, as figures and errors name it."""
+    run: RunOf
+    prefix: str
+    """Of the id of the run."""
     conf: Mapping[str, Any]
     note: str
 
+    @property
+    def run_id(self) -> str:
+        """Return the id of the run."""
+        return self.run.run_id(self.prefix)
 
-def start_merges(starts: Sequence[Start], context: Context) -> tuple[list[str], list[str]]:
+
+def start_merges(
+    starts: Sequence[Start],
+    tables: Mapping[str, TableSettings],
+    context: Context,
+    runs: PlannedRuns,
+) -> tuple[list[str], list[str]]:
     """Start the merges, in their order; return the tables, and what Airflow refused.
 
     The id of each run is made of that of this run: a retry starts nothing twice.
     """
     from firnline.operations.fleet.run import STARTED
 
-    run_id = f"{STARTED}{context['run_id']}"
-    wanted = []
+    prefix, wanted = f"{STARTED}{context['run_id']}", []
     for start in starts:
         conf: dict[str, Any] = {DRY_RUN: False}
         if start.max_bytes is not None:
             conf["max_bytes"] = str(start.max_bytes)
         name = start.need.table
-        wanted.append(_Wanted(name, dag_id("merge", name), run_id, conf, _note(start)))
-    made, there, refused = _start(wanted, context)
+        wanted.append(_Wanted(name, run_of("merge", tables[name]), prefix, conf, _note(start)))
+    made, there, refused = _start(wanted, runs)
     begun = {*made, *there}
-    return [each.name for each in wanted if each.name in begun], refused
+    started = [each for each in wanted if each.name in begun]
+    _remember([each for each in started if each.run.conf], tables, runs)
+    return [each.name for each in started], refused
 
 
-def start_chores(chores: Sequence[Chore], context: Context) -> tuple[list[str], list[str]]:
-    """Start what else is due; return the ids of the DAGs, and what Airflow refused.
+def _remember(
+    started: Sequence[_Wanted], tables: Mapping[str, TableSettings], runs: PlannedRuns
+) -> None:
+    """Remember merges of the DAG for all tables: as many of each table as may be under way."""
+    if not started:
+        return
+    before = runs.begun()
+    for each in started:
+        ids = [known for known in before.get(each.name, []) if known != each.run_id]
+        before[each.name] = [*ids, each.run_id][-tables[each.name].merge.slots :]
+    runs.remember(before)
+
+
+def start_chores(
+    chores: Sequence[Chore], tables: Mapping[str, TableSettings], runs: PlannedRuns
+) -> tuple[list[str], list[str]]:
+    """Start what else is due; return what and of which table, and what Airflow refused.
 
     The id of each run is the time at which it was due: it is started once, also if it failed.
     """
@@ -342,26 +375,27 @@ def start_chores(chores: Sequence[Chore], context: Context) -> tuple[list[str], 
     for chore in chores:
         if chore.reason:
             continue
-        of, due = dag_id(chore.due.operation, chore.table), chore.due
+        due, run = chore.due, run_of(chore.due.operation, tables[chore.table])
         conf = {} if due.operation == "verify" else {DRY_RUN: False}
-        wanted.append(
-            _Wanted(of, of, f"{STARTED}{due.run}", conf, f"Started by {FLEET}: {due.why}.")
-        )
-    made, _, refused = _start(wanted, context)
+        name, why = _chore_name(due.operation, chore.table), f"Started by {FLEET}: {due.why}."
+        wanted.append(_Wanted(name, run, f"{STARTED}{due.run}", conf, why))
+    made, _, refused = _start(wanted, runs)
     return made, refused
 
 
-def _start(wanted: Sequence[_Wanted], context: Context) -> tuple[list[str], list[str], list[str]]:
-    """Start runs; return the names of those made and of those there already, and the refusals."""
-    from firnline.airflow.triggering import PlannedRuns
+def _chore_name(operation: str, table: str) -> str:
+    return f"{operation} of {table}"
 
-    runs = PlannedRuns(context["ti"])
+
+def _start(wanted: Sequence[_Wanted], runs: PlannedRuns) -> tuple[list[str], list[str], list[str]]:
+    """Start runs; return the names of those made and of those there already, and the refusals."""
     made: list[str] = []
     there: list[str] = []
     refused: list[str] = []
     for each in wanted:
         try:
-            if runs.start(each.dag_id, each.run_id, each.conf, each.note):
+            conf = {**each.run.conf, **each.conf}
+            if runs.start(each.run.dag_id, each.run_id, conf, each.note):
                 made.append(each.name)
             else:
                 _LOG.info("%s: an earlier try of this run has started it", each.name)
@@ -409,7 +443,7 @@ def plan_lines(figures: Mapping[str, Any]) -> list[str]:
 
 
 def _due_text(row: Mapping[str, Any]) -> str:
-    of = dag_id(row["operation"], row["table"])
+    of = _chore_name(row["operation"], row["table"])
     return f"not now: {of}: {row['reason']}" if row["reason"] else f"start {of}: {row['why']}"
 
 

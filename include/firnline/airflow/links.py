@@ -7,7 +7,7 @@ from urllib.parse import quote, urlencode
 
 from airflow.sdk import BaseOperatorLink
 
-from firnline.operations.dag_ids import dag_id, parse_dag_id
+from firnline.operations.dag_ids import TABLE, parse_dag_id
 
 if TYPE_CHECKING:
     from airflow.sdk import BaseOperator
@@ -15,9 +15,6 @@ if TYPE_CHECKING:
 
 TAB = "plugin/firnline-table"
 """Path of the page on a table below its DAG's, as the plugin names it."""
-
-_TABS = ("merge", "verify", "tombstone_cleanup", "rewrite_partitions")
-"""Operations with a DAG for each table, whose tab can show it; the first of the table's is used."""
 
 
 class RunLink(BaseOperatorLink):
@@ -39,21 +36,20 @@ class RunLink(BaseOperatorLink):
         """Return the URL. Airflow calls this in the task's process, at its end, and stores it."""
         page = _page_of(operator, ti_key)
         if page is not None:
-            run = urlencode({"dag": ti_key.dag_id, "run": ti_key.run_id})
-            return f"dags/{quote(page)}/{TAB}?{run}"
+            run = urlencode({**page, "dag": ti_key.dag_id, "run": ti_key.run_id})
+            return f"dags/{quote(ti_key.dag_id)}/{TAB}?{run}"
         task = getattr(operator, "reports_in", ti_key.task_id)
         dag, run_id, task_id = (quote(part) for part in (ti_key.dag_id, ti_key.run_id, task))
         return f"dags/{dag}/runs/{run_id}/tasks/{task_id}/xcom"
 
 
-def _page_of(operator: Any, ti: Any) -> str | None:  # noqa: ANN401 - a task of ours, its instance
-    """Return the DAG whose tab shows the table of the run; None without one."""
+def _page_of(operator: Any, ti: Any) -> dict[str, str] | None:  # noqa: ANN401 - a task of ours, its instance
+    """Return what the tab of the DAG needs to show the table of the run; None without a page."""
     dag = parse_dag_id(ti.dag_id)
     work = getattr(operator, "work", None)
     if dag is None or work is None or not work.about.changes_table:
         return None
     if dag.table is not None:
-        return str(ti.dag_id)
+        return {}
     # Airflow passes the running task's instance, not its key alone.
-    table = operator.table.of_run(ti.get_template_context())
-    return next((dag_id(name, table.name) for name in _TABS if name in table.operations), None)
+    return {TABLE: operator.table.of_run(ti.get_template_context()).name}

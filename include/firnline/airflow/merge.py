@@ -1,4 +1,4 @@
-"""The merge as the work of a DAG. ``dags/merge.py`` creates the DAGs."""
+"""The merge as the work of a DAG. ``graphs.merge`` creates the DAGs."""
 
 from __future__ import annotations
 

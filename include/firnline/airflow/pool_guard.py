@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping
-from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from airflow.listeners import hookimpl
@@ -20,7 +19,6 @@ from firnline.operations.pools import CREATE_POOLS, NO_TABLE, lock_of_run, pool_
 if TYPE_CHECKING:
     from airflow.models.dagrun import DagRun
 
-    from firnline.airflow.page.settings_file import SettingsFile
     from firnline.operations.pools import RunLock
     from firnline.settings.load import TableSettings
 
@@ -75,21 +73,14 @@ def on_dag_run_running(dag_run: DagRun, msg: str) -> None:  # noqa: ARG001 - the
             _fail(dag_run, problem)
 
 
-@cache
-def _settings_file() -> SettingsFile:
-    """Return the settings, read again only when they change: this is the scheduler's own thread."""
-    from firnline.airflow.page.settings_file import SettingsFile
-    from firnline.clock import SystemClock
-
-    return SettingsFile(SystemClock())
-
-
 def _tables(name: str) -> dict[str, TableSettings] | None:
     """Return the tables of the settings; None, which is logged, if those of a table do not read."""
+    from firnline.airflow.settings import current_settings
     from firnline.errors import FirnlineError
 
     try:
-        settings = _settings_file()()
+        # Read only when they have changed: this is the scheduler's own thread.
+        settings = current_settings()
         settings.refuse_broken(name)
         return settings.tables
     except FirnlineError as error:

@@ -1,4 +1,4 @@
-"""The question on a prepared change, and the task that commits it: ``dags/rewrite_partitions.py``.
+"""The question on a prepared change, and the task that commits it: ``graphs.rewrite_partitions``.
 
 The evidence stands in the table, with the parts that it is about; XCom has its totals. Who answers
 decides on exactly the change that was shown.

@@ -1,4 +1,4 @@
-"""Removal of partitions that a person picks: the work of ``dags/remove_partitions.py``."""
+"""Removal of partitions that a person picks: the work of ``graphs.remove_partitions``."""
 
 from __future__ import annotations
 

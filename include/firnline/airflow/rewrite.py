@@ -1,4 +1,4 @@
-"""Rewriting partitions, by backfill or manually: the work of ``dags/rewrite_partitions.py``."""
+"""Rewriting partitions, by backfill or manually: the work of ``graphs.rewrite_partitions``."""
 
 from __future__ import annotations
 

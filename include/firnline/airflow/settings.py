@@ -12,16 +12,36 @@ import logging
 import os
 import tempfile
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 
+from firnline.airflow.kept import SettingsFile
+from firnline.clock import SystemClock
 from firnline.errors import SettingsError
 from firnline.settings.load import Settings, Stale, load_settings, settings_path
 
 _LOG = logging.getLogger(__name__)
 
 
-def current_settings(path: Path | None = None) -> Settings:
-    """Return the settings of the file, or with ``stale`` the last good ones.
+@cache
+def kept_settings() -> SettingsFile:
+    """Return the settings of this process, which are read again only when the file has changed.
+
+    A process that it forks begins with what it knows.
+    """
+    return SettingsFile(SystemClock(), read_settings)
+
+
+def current_settings() -> Settings:
+    """Return the settings as they are now, or with ``stale`` the last good ones.
+
+    Raises: as ``read_settings``.
+    """
+    return kept_settings()()
+
+
+def read_settings(path: Path | None = None) -> Settings:
+    """Read the settings of the file, or with ``stale`` the last good ones.
 
     Args:
         path: of the file; defaults to ``settings_path()``.

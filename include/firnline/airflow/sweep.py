@@ -1,4 +1,4 @@
-"""The sweep of orphans after approval, as the work of ``dags/orphan_sweep.py``."""
+"""The sweep of orphans after approval, as the work of ``graphs.orphan_sweep``."""
 
 from __future__ import annotations
 

@@ -5,7 +5,7 @@ Imported at every parse: nothing here may send a request or import anything heav
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -15,21 +15,23 @@ from airflow.sdk import (
     AssetOrTimeSchedule,
     CronTriggerTimetable,
     Param,
-    get_parsing_context,
 )
 
-from firnline.airflow.broken import refusing_dag
 from firnline.airflow.params import asked_param
 from firnline.airflow.settings import current_settings
 from firnline.errors import UsageError
 from firnline.operations.dag_ids import TABLE, dag_id
 from firnline.operations.pools import NO_TABLE, pool_of_operation, slots_of_operation
 from firnline.settings.cron import spread
+from firnline.settings.dags import cron_of, has_dag
+from firnline.settings.fleet import FleetSettings
 from firnline.settings.load import TableSettings
-from firnline.settings.sections import Operation, PlannedSection
+from firnline.settings.sections import Operation
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
+
+    from firnline.operations.operation import Operation as About
 
 _RESERVED = ("self", "context")
 """Names that Airflow does not allow for assets."""
@@ -66,8 +68,12 @@ class DagTable(Protocol):
         ...
 
     @property
-    def outlets(self) -> tuple[Asset | AssetAlias, ...]:
-        """Return the outlets of a task that changes the table."""
+    def clock(self) -> CronTriggerTimetable | None:
+        """Return the clock of its DAG; None if the planner starts its runs, or people do."""
+        ...
+
+    def outlets(self, about: About[Any]) -> tuple[Asset | AssetAlias, ...]:
+        """Return the outlets of a task of an operation that changes the table."""
         ...
 
     @property
@@ -80,6 +86,11 @@ class DagTable(Protocol):
         """Return True if the table has a mirror, or one of those that a run may name."""
         ...
 
+    @property
+    def deadlines(self) -> tuple[int, ...]:
+        """Return the values of ``alerts.merge_deadline``, ms, of all tables of its DAG."""
+        ...
+
     def lock(self, operation: str) -> dict[str, Any]:
         """Return ``pool`` and ``pool_slots`` of the task that holds the table's lock."""
         ...
@@ -88,8 +99,8 @@ class DagTable(Protocol):
         """Return the table of this run. Raises UsageError if there is no such table."""
         ...
 
-    def report(self, context: Context, figures: dict[str, Any]) -> None:
-        """Hand figures on in the event on the table's asset; once, by a task with outlets."""
+    def report(self, context: Context, about: About[Any], figures: dict[str, Any]) -> None:
+        """Hand figures on in the event on an asset of the table; once, by a task with outlets."""
         ...
 
 
@@ -98,27 +109,12 @@ class OneTable:
     """The table of a DAG of its own."""
 
     known: TableSettings
-    planner: bool = True
-    """The planner of the fleet has a schedule; without one it starts nothing."""
+    clock: CronTriggerTimetable | None = None
+    """Of the operation's DAG; None if the planner starts its runs, or people do."""
 
     def dag_id(self, operation: str) -> str:
         """Return ``merge__flights``."""
         return dag_id(operation, self.known.name)
-
-    def clock(
-        self, operation: Operation, section: PlannedSection | None, preset: str
-    ) -> CronTriggerTimetable | None:
-        """Return the clock of an operation's DAG; None if it has none, or the planner starts it.
-
-        Args:
-            operation: of the DAG.
-            section: its settings; None without any.
-            preset: the schedule where the planner should start it and has none itself.
-        """
-        if section is None:
-            return None
-        cron = preset if section.by_fleet and not self.planner else section.cron
-        return clock_of(cron, self.dag_id(operation))
 
     @property
     def name(self) -> str:
@@ -135,20 +131,25 @@ class OneTable:
         """Return ``commit_ttl`` of the table."""
         return self.known.commit_ttl
 
-    @property
-    def outlets(self) -> tuple[Asset, ...]:
-        """Return the asset of the table."""
-        return (asset_of(self.known),)
+    def outlets(self, about: About[Any]) -> tuple[Asset, ...]:
+        """Return the asset on which the operation has its events."""
+        return (asset_for(self.known, about),)
 
     @property
     def inlets(self) -> tuple[Asset, ...]:
-        """Return the asset of the table."""
-        return (asset_of(self.known),)
+        """Return the assets of the table."""
+        return assets_of(self.known)
 
     @property
     def mirrored(self) -> bool:
         """Return True if its settings name a mirror."""
         return bool(self.known.mirrors)
+
+    @property
+    def deadlines(self) -> tuple[int, ...]:
+        """Return the one of the table, if it has any."""
+        limit = self.known.alerts.merge_deadline
+        return () if limit is None else (limit,)
 
     def lock(self, operation: str) -> dict[str, Any]:
         """Return the table's pool, and all of its slots or that of one merge."""
@@ -161,9 +162,9 @@ class OneTable:
         """Return the table."""
         return self.known
 
-    def report(self, context: Context, figures: dict[str, Any]) -> None:
+    def report(self, context: Context, about: About[Any], figures: dict[str, Any]) -> None:
         """Set the extra of the asset's event."""
-        context["outlet_events"][asset_of(self.known)].extra = figures
+        context["outlet_events"][asset_for(self.known, about)].extra = figures
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,6 +178,8 @@ class TableOfRun:
     names: tuple[str, ...]
     commit_ttl: int
     mirrored: bool = False
+    deadlines: tuple[int, ...] = ()
+    """Values of ``alerts.merge_deadline`` of tables without a DAG of their own, ms."""
 
     @property
     def known(self) -> None:
@@ -206,8 +209,12 @@ class TableOfRun:
         }
 
     @property
-    def outlets(self) -> tuple[AssetAlias, ...]:
-        """Return an alias, which stands for the asset of the run's table."""
+    def clock(self) -> None:
+        """Return None."""
+        return None
+
+    def outlets(self, about: About[Any]) -> tuple[AssetAlias, ...]:  # noqa: ARG002 - as the protocol
+        """Return an alias, which stands for the assets of the run's table."""
         return (_ANY_TABLE,)
 
     @property
@@ -228,82 +235,75 @@ class TableOfRun:
         name, settings = (context["dag_run"].conf or {}).get(TABLE), current_settings()
         settings.refuse_broken(name)
         table = settings.tables.get(name) if isinstance(name, str) else None
-        if table is None or not _has(table, self.operation):
+        if table is None or not has_dag(table, self.operation):
             raise UsageError(
                 f"the settings have no table {name!r} with the operation {self.operation}",
                 next_step=f"start a run with one of the tables {', '.join(self.names)}",
             )
         return table
 
-    def report(self, context: Context, figures: dict[str, Any]) -> None:
-        """Add an event on the table's asset."""
-        context["outlet_events"][_ANY_TABLE].add(asset_of(self.of_run(context)), extra=figures)
+    def report(self, context: Context, about: About[Any], figures: dict[str, Any]) -> None:
+        """Add an event on an asset of the table."""
+        asset = asset_for(self.of_run(context), about)
+        context["outlet_events"][_ANY_TABLE].add(asset, extra=figures)
 
 
-def tables_of(operation: Operation) -> Iterator[OneTable]:
-    """Yield the tables to make DAGs of: all with the operation, or the one whose task starts.
+def any_table(operation: Operation) -> TableOfRun | None:
+    """Return what the DAG for all tables works on; None if no table has the operation.
 
-    The setting ``operations`` names those of a table; ``ttl`` also needs its own section. Of tables
-    whose settings have mistakes it makes the DAGs itself (``firnline.airflow.broken``).
-
-    Raises:
-        SettingsError: the settings file is not valid; Airflow shows it as an import error.
+    Raises SettingsError: the settings file is not valid.
     """
     settings = current_settings()
-    tables, wanted = settings.tables, get_parsing_context().dag_id
-    planner = settings.fleet.schedule is not None
-    for broken in settings.broken.values():
-        if operation in broken.operations and wanted in (None, dag_id(operation, broken.name)):
-            refusing_dag(broken, operation)
-    if wanted is None:
-        known = (table for table in tables.values() if _has(table, operation))
-        yield from (OneTable(table, planner) for table in known)
-        return
-    # A task needs its own DAG only; with 1,000 tables making the others takes seconds.
-    table = tables.get(wanted.removeprefix(dag_id(operation, "")))
-    if table is not None and wanted == dag_id(operation, table.name) and _has(table, operation):
-        yield OneTable(table, planner)
+    tables = [table for table in settings.tables.values() if has_dag(table, operation)]
+    if not tables:
+        return None
+    shared = [table for table in tables if operation not in table.own_dags]
+    deadlines = {table.alerts.merge_deadline for table in shared if operation == "merge"}
+    return TableOfRun(
+        operation,
+        tuple(table.name for table in tables),
+        max(table.commit_ttl for table in tables),
+        any(table.mirrors for table in tables),
+        tuple(sorted(each for each in deadlines if each is not None)),
+    )
 
 
-def tables_by_hand(
-    operation: Operation, schedule: Callable[[TableSettings], str | None] = lambda _: None
-) -> Iterator[TableOfRun | OneTable]:
-    """Yield what the DAG for all tables with the operation works on; nothing without any.
-
-    Args:
-        operation: of the DAG.
-        schedule: returns the schedule of a table; one that has any has a DAG of its own besides.
-
-    Raises:
-        SettingsError: as ``tables_of``.
-    """
-    wanted = get_parsing_context().dag_id
-    if wanted is not None and wanted.partition("__")[0] != operation:
-        return
-    tables = [table for table in current_settings().tables.values() if _has(table, operation)]
-    if tables and wanted in (None, dag_id(operation)):
-        longest = max(table.commit_ttl for table in tables)
-        mirrored = any(table.mirrors for table in tables)
-        yield TableOfRun(operation, tuple(table.name for table in tables), longest, mirrored)
-    for table in tables:
-        if schedule(table) and wanted in (None, dag_id(operation, table.name)):
-            yield OneTable(table)
-
-
-def _has(table: TableSettings, operation: Operation) -> bool:
-    return operation in table.operations and (operation != "ttl" or table.ttl is not None)
+def own_table(table: TableSettings, operation: Operation, fleet: FleetSettings) -> OneTable:
+    """Return what a table's own DAG of an operation works on, with its clock."""
+    return OneTable(
+        table, clock_of(cron_of(table, operation, fleet), dag_id(operation, table.name))
+    )
 
 
 def asset_of(table: TableSettings) -> Asset:
-    """Return the asset of the table; tasks that write the table name it as an outlet."""
+    """Return the asset of the table's rows; tasks that write the table name it as an outlet."""
     name = f"{table.name}.table" if table.name in _RESERVED else table.name
     return Asset(name=name, uri=table.asset_uri, group="firnline")
 
 
-def schedule_of(cron: str | None, dag_id: str, asset: Asset) -> AssetOrTimeSchedule | list[Asset]:
-    """Return a schedule by cron (UTC) and asset events; without ``cron`` by asset events only."""
-    clock = clock_of(cron, dag_id)
-    return [asset] if clock is None else AssetOrTimeSchedule(timetable=clock, assets=[asset])
+def assets_of(table: TableSettings) -> tuple[Asset, Asset]:
+    """Return the asset of the table's rows, and that of its upkeep, which leaves them as they are.
+
+    Only the first wakes a merge, or whoever waits for new rows.
+    """
+    upkeep = Asset(
+        name=f"{table.name}:upkeep", uri=f"{table.asset_uri.rstrip('/')}/_log", group="firnline"
+    )
+    return asset_of(table), upkeep
+
+
+def asset_for(table: TableSettings, about: About[Any]) -> Asset:
+    """Return the asset of a table on which an operation has its events."""
+    rows, upkeep = assets_of(table)
+    return upkeep if about.keeps_rows else rows
+
+
+def clock_or_rows(table: DagTable) -> AssetOrTimeSchedule | list[Asset] | None:
+    """Return a schedule by the table's clock and by events on its rows; None for a run's table."""
+    if table.known is None:
+        return None
+    rows, clock = asset_of(table.known), table.clock
+    return [rows] if clock is None else AssetOrTimeSchedule(timetable=clock, assets=[rows])
 
 
 def clock_of(cron: str | None, dag_id: str | None = None) -> CronTriggerTimetable | None:

@@ -146,7 +146,7 @@ class RunInTask(BaseOperator):
         plan: str = "plan",
         **more: Any,
     ) -> None:
-        outlets = table.outlets if work.about.changes_table else ()
+        outlets = table.outlets(work.about) if work.about.changes_table else ()
         super().__init__(inlets=list(table.inlets), outlets=list(outlets), **more)
         self.work = work
         self.table = table
@@ -181,7 +181,7 @@ class RunInTask(BaseOperator):
 
     def _tell_history(self, context: Context, table: Table) -> dict[str, Any]:
         figures = history_figures(context, table, self.plan)
-        self.table.report(context, figures)
+        self.table.report(context, self.work.about, figures)
         _say(context, table.settings.name, changed_sentence(self.work.about.name, figures))
         return figures
 
@@ -189,7 +189,7 @@ class RunInTask(BaseOperator):
         figures = shortened(report.to_json())
         if self.work.about.changes_table:
             figures |= history_figures(context, table, self.plan)
-            self.table.report(context, figures)
+            self.table.report(context, self.work.about, figures)
         for line in self.work.report_lines(figures):
             _LOG.info(line)
         # Pushed here: a task that fails or skips itself returns no value.
@@ -216,7 +216,8 @@ class ReportRun(BaseOperator):
         plan: str = "plan",
         **more: Any,
     ) -> None:
-        super().__init__(inlets=list(table.inlets), outlets=list(table.outlets), **more)
+        outlets = list(table.outlets(work.about))
+        super().__init__(inlets=list(table.inlets), outlets=outlets, **more)
         self.work = work
         self.table = table
         self.plan = plan
@@ -226,7 +227,7 @@ class ReportRun(BaseOperator):
         with airflow_failures():
             table = open_in_task(self.table.of_run(context))
             figures = self.figures(context, table)
-        self.table.report(context, figures)
+        self.table.report(context, self.work.about, figures)
         if not figures["transactions"]:
             context["ti"].xcom_push("return_value", figures)
             say(context, "nothing was committed")

@@ -7,9 +7,11 @@ once for each run. What else it asks is asked through the task instance.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import logging
+from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+import msgspec
 from airflow.sdk.exceptions import AirflowRuntimeError, ErrorType
 
 from firnline.errors import EnvironmentFaultError
@@ -18,6 +20,10 @@ from firnline.operations.fleet.plan import Held
 if TYPE_CHECKING:
     from airflow.sdk.types import RuntimeTaskInstanceProtocol
 
+_LOG = logging.getLogger(__name__)
+
+BEGUN = "firnline.fleet.begun"
+"""Variable of Airflow in which the planner remembers the merges that it has started."""
 _UNDER_WAY = ("queued", "running")
 _NOT_FOUND = 404
 
@@ -31,32 +37,80 @@ class PlannedRuns:
 
     def __init__(self, ti: RuntimeTaskInstanceProtocol) -> None:
         self._ti: Any = ti
+        self._paused: dict[str, bool | None] = {}
 
-    def held(self, dag_id: str, most: int = 1, run_id: str | None = None) -> Held | None:
+    def held(
+        self,
+        dag_id: str,
+        most: int = 1,
+        run_id: str | None = None,
+        begun: Collection[str] | None = None,
+    ) -> Held | None:
         """Return why no run of a DAG is to be started now; None if one may be.
 
-        Two requests to Airflow's API server, with ``run_id`` three.
+        Requests to Airflow's API server: one for each DAG, one for the runs under way (none if
+        ``begun`` is empty), and one with ``run_id``.
 
         Args:
             dag_id: of the DAG.
             most: runs of it that may be queued or running (``merge.slots``).
             run_id: of the run to start, which there may be already.
+            begun: ids of the runs that count; None: all of the DAG.
         """
-        try:
-            paused = self._ti.get_dag(dag_id).is_paused
-        except AirflowRuntimeError as error:
-            if not _is_missing(error):
-                raise
+        paused = self._is_paused(dag_id)
+        if paused is None:
             return Held(f"Airflow has no DAG {dag_id} yet")
         # Also of a DAG that is paused: its queued run starts first when it goes on.
-        if self._ti.get_dr_count(dag_id, states=list(_UNDER_WAY)) >= most:
+        if self._under_way(dag_id, begun) >= most:
             which = f"a run of {dag_id} is" if most == 1 else f"{most} runs of {dag_id} are"
-            return Held(f"{which} queued or running", under_way=True)
+            of = "" if begun is None else " for it"
+            return Held(f"{which} queued or running{of}", under_way=True)
         if paused:
             return Held(f"the DAG {dag_id} is paused")
         if run_id is not None and self._ti.get_dr_count(dag_id, run_ids=[run_id]):
             return Held(f"its run {run_id} is over")
         return None
+
+    def begun(self) -> dict[str, list[str]]:
+        """Return what ``remember`` was given last: table -> ids of merges. One request.
+
+        Nothing, which is logged, if somebody has written something else there.
+        """
+        from airflow.sdk import Variable
+
+        found = Variable.get(BEGUN, default="{}")
+        try:
+            return msgspec.json.decode(found, type=dict[str, list[str]])
+        except msgspec.DecodeError as error:
+            _LOG.warning("the variable %s is not as it was written: %s", BEGUN, error)
+            return {}
+
+    def remember(self, begun: Mapping[str, Sequence[str]]) -> None:
+        """Keep the ids of merges by table, in a variable of Airflow. One request.
+
+        Of a DAG for all tables Airflow does not tell which runs are those of one table.
+        """
+        from airflow.sdk import Variable
+
+        text = msgspec.json.encode(dict(begun)).decode()
+        Variable.set(BEGUN, text, description="merges that fleet__merge has started, by table")
+
+    def _under_way(self, dag_id: str, run_ids: Collection[str] | None) -> int:
+        if run_ids is not None and not run_ids:
+            return 0
+        ids = None if run_ids is None else list(run_ids)
+        return int(self._ti.get_dr_count(dag_id, run_ids=ids, states=list(_UNDER_WAY)))
+
+    def _is_paused(self, dag_id: str) -> bool | None:
+        """Return None if Airflow has no such DAG."""
+        if dag_id not in self._paused:
+            try:
+                self._paused[dag_id] = bool(self._ti.get_dag(dag_id).is_paused)
+            except AirflowRuntimeError as error:
+                if not _is_missing(error):
+                    raise
+                self._paused[dag_id] = None
+        return self._paused[dag_id]
 
     def start(self, dag_id: str, run_id: str, conf: Mapping[str, Any], note: str) -> bool:
         """Start a run; False if there is a run with this id already. One request.

@@ -14,8 +14,6 @@ from firnline.errors import EnvironmentFaultError, UsageError
 from firnline.state.witness import Witness
 
 if TYPE_CHECKING:
-    from airflow.sdk import Context
-
     from firnline.settings.load import TableSettings
 
 _NEWEST = 50
@@ -23,19 +21,23 @@ _NEWEST = 50
 (the newest hundred are always kept)."""
 
 
-def of_context(context: Context, settings: TableSettings) -> tuple[str, ...]:
-    """Return the witnesses in the newest events on the table's asset, an inlet of the task.
+def of_events(settings: TableSettings) -> tuple[str, ...]:
+    """Return the witnesses in the newest events on the table's assets; for a task.
 
-    One request to Airflow's API server.
+    Two requests to Airflow's API server.
     """
-    from firnline.airflow.tables import asset_of
+    from airflow.sdk.execution_time.context import InletEventsAccessors
 
-    events = context["inlet_events"][asset_of(settings)].ascending(False).limit(_NEWEST)
+    from firnline.airflow.tables import assets_of
+
+    # Not those of the task: in a DAG for all tables it has no inlets.
+    seen = InletEventsAccessors(list(assets_of(settings)))
+    events = [event for each in seen for event in seen[each].ascending(False).limit(_NEWEST)]
     return _lines(settings.name, (event.extra for event in events))
 
 
 def of_database(settings: TableSettings) -> tuple[str, ...]:
-    """Return the witnesses in the newest events on the table's asset, from Airflow's database.
+    """Return the witnesses in the newest events on the table's assets, from Airflow's database.
 
     Raises:
         UsageError: Airflow is not installed, or no event has a digest.
@@ -50,14 +52,14 @@ def of_database(settings: TableSettings) -> tuple[str, ...]:
             "`airflow` as a witness needs Airflow and its configuration in this environment",
             next_step="run it where Airflow runs, or give a line or a file of `firnline witness`",
         ) from None
-    from firnline.airflow.tables import asset_of
+    from firnline.airflow.tables import assets_of
 
     event = table("asset_event", *map(column, ("asset_id", "extra", "timestamp")))
     asset = table("asset", *map(column, ("id", "name")))
     query = (
         select(event.c.extra)
         .join(asset, asset.c.id == event.c.asset_id)
-        .where(asset.c.name == asset_of(settings).name)
+        .where(asset.c.name.in_([each.name for each in assets_of(settings)]))
         .order_by(event.c.timestamp.desc())
         .limit(_NEWEST)
     )

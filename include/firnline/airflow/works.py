@@ -198,12 +198,13 @@ class VerifyWork(InTaskWork[VerifyOptions]):
 
     def parse_params(self, context: Context) -> VerifyOptions:
         """Return the options of this run; Airflow's own events on the table are witnesses too."""
-        from firnline.airflow.witness import of_context
+        from firnline.airflow.witness import of_events
 
         options, known = super().parse_params(context), current_settings().tables
         named = parse_dag_id(context["dag"].dag_id)
-        settings = None if named is None else known.get(named.table or "")
-        seen = () if settings is None else of_context(context, settings)
+        name = None if named is None else named.table_of(context["dag_run"].conf)
+        settings = known.get(name or "")
+        seen = () if settings is None else of_events(settings)
         return structs.replace(options, witness=(*options.witness, *seen))
 
     def verdict(self, report: VerifyReport) -> None:

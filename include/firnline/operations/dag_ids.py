@@ -1,11 +1,13 @@
 """The ids of DAGs: built and parsed here alone. Plain data, usable without Airflow.
 
-A DAG is for one table, ``merge__flights``, where it has a schedule, a data interval or a pause
-switch of its own. The others are for all tables, ``restore``: each run names its table in a param.
+Each operation has a DAG for all tables, ``restore``: each run names its table in a param. A DAG
+for one table, ``merge__flights``, is there where the table has a schedule for the operation, or
+asks for a pause switch and backfills of its own (``own_dags``).
 """
 
 from __future__ import annotations
 
+import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -14,6 +16,7 @@ from firnline.operations.registry import OPERATIONS
 
 if TYPE_CHECKING:
     # Airflow loads this module into every task's process, which needs no settings.
+    from firnline.settings.model import TableSettings
     from firnline.settings.sections import Operation as DagName
 
 TABLE = "table"
@@ -22,6 +25,7 @@ TABLE = "table"
 FLEET = "fleet__merge"
 """The DAG that starts the merges of all tables."""
 
+_LONGEST = 120
 _OPERATIONS = {str(each.dag): each for each in OPERATIONS}
 
 
@@ -42,9 +46,36 @@ class DagId:
         return named if isinstance(named, str) and named else None
 
 
+@dataclass(frozen=True, slots=True)
+class RunOf:
+    """What starts a run of an operation on a table."""
+
+    dag_id: str
+    conf: Mapping[str, str]
+    """Configuration that names the table; empty in a DAG of its own."""
+
+    def run_id(self, prefix: str) -> str:
+        """Return an id for a run: of a DAG for all tables it has the table in it."""
+        return "__".join([prefix, *map(_shortened, self.conf.values())])
+
+
+def _shortened(table: str) -> str:
+    """Return a name that leaves room in an id of a run, of which Airflow takes 250 characters."""
+    if len(table) <= _LONGEST:
+        return table
+    return f"{table[: _LONGEST - 9]}-{zlib.crc32(table.encode()):08x}"
+
+
 def dag_id(operation: str, table: str | None = None) -> str:
     """Return ``merge__flights``, or ``restore`` for the DAG for all tables."""
     return operation if table is None else f"{operation}__{table}"
+
+
+def run_of(operation: DagName, table: TableSettings) -> RunOf:
+    """Return how a run of an operation on a table is started: in its own DAG if it has one."""
+    if operation in table.own_dags:
+        return RunOf(dag_id(operation, table.name), {})
+    return RunOf(dag_id(operation), {TABLE: table.name})
 
 
 def is_ours(text: str) -> bool:
@@ -56,6 +87,6 @@ def parse_dag_id(text: str) -> DagId | None:
     """Return the operation and the table of a DAG of an operation; None for any other DAG."""
     operation, separator, table = text.partition("__")
     about = _OPERATIONS.get(operation)
-    if about is None or (separator and not table) or not (separator or about.by_hand):
+    if about is None or (separator and not table):
         return None
     return DagId(about.dag, table if separator else None)

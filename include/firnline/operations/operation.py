@@ -120,9 +120,6 @@ class Operation(Generic[OptionsT]):
     """Its DAG submits a Spark job; else the task does the work itself, and no JVM starts."""
     destroys: bool = False
     """Its effect cannot be taken back, so a person's run starts as a dry run."""
-    by_hand: bool = False
-    """People start it, so one DAG serves all tables; else each table has a DAG of its own, which
-    has a schedule, a data interval or a pause switch."""
     shares_lock: bool = False
     """Runs of it may work beside each other, as many as the lock has slots (``merge.slots``), and
     beside nothing else that holds the lock."""
@@ -137,4 +134,6 @@ class Operation(Generic[OptionsT]):
     """Its plan first makes the table say what the settings say, where that is harmless, and refuses
     to go on where it is not. Not of work that looks, deletes garbage or repairs."""
     changes_table: bool = True
-    """Its effect is part of the table's history, and is an event of the table's asset."""
+    """Its effect is part of the table's history, and an event on an asset of the table."""
+    keeps_rows: bool = False
+    """The table has the same rows after it, so that its event wakes nobody who waits for rows."""

@@ -109,6 +109,7 @@ MERGE = Operation(
     options=MergeOptions,
     load=_merge,
     job=True,
+    keeps_rows=True,
 )
 DELETE = Operation(
     name="delete",
@@ -123,7 +124,6 @@ DELETE = Operation(
     destroys=True,
     once=True,
     one_transaction="delete",
-    by_hand=True,
 )
 REPLACE = Operation(
     name="replace",
@@ -138,7 +138,6 @@ REPLACE = Operation(
     destroys=True,
     once=True,
     one_transaction="replace",
-    by_hand=True,
 )
 REWRITE = Operation(
     name="rewrite",
@@ -165,7 +164,6 @@ ERASE = Operation(
     job=True,
     destroys=True,
     once=True,
-    by_hand=True,
 )
 DROP = Operation(
     name="drop",
@@ -178,7 +176,6 @@ DROP = Operation(
     load=_drop,
     destroys=True,
     once=True,
-    by_hand=True,
 )
 TTL = Operation(
     name="ttl",
@@ -203,7 +200,6 @@ RESTORE = Operation(
     destroys=True,
     once=True,
     one_transaction="restore",
-    by_hand=True,
 )
 CLEANUP = Operation(
     name="cleanup",
@@ -215,6 +211,7 @@ CLEANUP = Operation(
     options=CleanupOptions,
     load=_cleanup,
     destroys=True,
+    keeps_rows=True,
 )
 SWEEP = Operation(
     name="sweep",
@@ -228,7 +225,6 @@ SWEEP = Operation(
     destroys=True,
     follows_settings=False,
     changes_table=False,
-    by_hand=True,
 )
 REBUILD = Operation(
     name="rebuild",
@@ -242,7 +238,6 @@ REBUILD = Operation(
     destroys=True,
     once=True,
     follows_settings=False,
-    by_hand=True,
 )
 VERIFY = Operation(
     name="verify",

@@ -73,10 +73,10 @@ class FleetSettings(Section):
     schedule: Schedule | None = Field(
         default="@hourly",
         description="Schedule of the DAG `fleet__merge`, which reads the logs of these tables and "
-        "starts `merge__TABLE`, and the clean-up, TTL and verify DAGs, where there is something to "
-        "do. It publishes mirrors, too: with the "
-        "default a mirror shows an append an hour later at most, whatever its `every` says. null: "
-        "only by hand; clean-up and TTL DAGs then run each day, verify DAGs each week.",
+        "starts merges, and clean-up, TTL and verify, where there is something to do. It "
+        "publishes mirrors, too: with the default a mirror shows an append an hour later at most, "
+        "whatever its `every` says. null: only by hand; each table then has a clean-up and a TTL "
+        "DAG that run each day, and a verify DAG that runs each week.",
     )
     budget: Budget | None = Field(
         default=None,

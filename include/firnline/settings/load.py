@@ -11,7 +11,7 @@ from __future__ import annotations
 import dataclasses
 import difflib
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, NoReturn
@@ -20,12 +20,15 @@ from pydantic import BaseModel, ValidationError
 
 from firnline.errors import SettingsError, UsageError
 from firnline.paths import Root, meant_url
+from firnline.settings.cron import FLEET
+from firnline.settings.dags import own_dags
 from firnline.settings.document import NAME_IT, expand, read_yaml, with_defaults
 from firnline.settings.fields import PartitionField, SortField
 from firnline.settings.fleet import FleetSettings
 from firnline.settings.model import TABLE_NAME, TABLE_NAME_RULE, TableSettings, name_from
 from firnline.settings.sections import (
     ALL_OPERATIONS,
+    OWN_DAGS,
     AlertSettings,
     AppendSettings,
     BloomFilterSettings,
@@ -33,7 +36,6 @@ from firnline.settings.sections import (
     ClusterSettings,
     MergeSettings,
     Operation,
-    PlannedSection,
     SparkSettings,
     TtlSettings,
 )
@@ -52,7 +54,6 @@ __all__ = [
     "TableSettings",
     "TtlSettings",
     "find_table",
-    "fleet_tables",
     "load_settings",
     "settings_for_root",
     "settings_path",
@@ -63,6 +64,14 @@ _SHOWN = 20
 _LONGEST = 400
 """Characters shown of one error: a wrong value may have megabytes."""
 _EXPANDED = ("root", "connection_id")
+_SECTIONS: Mapping[Operation, str] = {
+    "merge": "merge",
+    "tombstone_cleanup": "cleanup",
+    "ttl": "ttl",
+    "verify": "verify",
+    "orphan_sweep": "sweep",
+}
+"""Section of a table with the schedule of an operation."""
 _NEXT_STEP = "correct the file and run `firnline settings check`"
 
 
@@ -88,6 +97,18 @@ class BrokenTable:
         named = given if isinstance(given, list) else ALL_OPERATIONS
         known = tuple(each for each in ALL_OPERATIONS if each in named) or ALL_OPERATIONS
         return tuple(each for each in known if each != "ttl" or "ttl" in self.given)
+
+    @property
+    def own_dags(self) -> tuple[Operation, ...]:
+        """The operations that it has a DAG of its own for, at least one of them.
+
+        In that DAG Airflow shows the mistakes.
+        """
+        asked, sections = self.given.get("own_dags"), _SECTIONS.items()
+        named = OWN_DAGS if asked == "all" else asked if isinstance(asked, list) else ()
+        clocks = [each for each, key in sections if _has_clock(self.given.get(key))]
+        own = tuple(each for each in self.operations if each in named or each in clocks)
+        return own or self.operations[:1]
 
     @property
     def alerts(self) -> AlertSettings:
@@ -235,8 +256,17 @@ def load_settings(path: Path | str | None = None, *, strict: bool = False) -> Se
         name: BrokenTable(name, _as_error(where, lines), _given(sections[name], shared))
         for name, lines in mistakes.items()
     }
-    kept = {name: table for name, table in loaded.items() if name not in broken}
+    kept = {name: _with_dags(t, fleet) for name, t in loaded.items() if name not in broken}
     return Settings(where, kept, fleet, broken)
+
+
+def _with_dags(table: TableSettings, fleet: FleetSettings) -> TableSettings:
+    """Return a table whose ``own_dags`` are all that it has, those for a schedule too."""
+    return table.model_copy(update={"own_dags": own_dags(table, fleet)})
+
+
+def _has_clock(section: object) -> bool:
+    return isinstance(section, dict) and section.get("schedule", FLEET) != FLEET
 
 
 def _root_of(given: Mapping[Any, Any]) -> str:
@@ -435,38 +465,6 @@ def _as_error(where: Path, problems: list[str]) -> SettingsError:
     more = [f"… and {len(problems) - _SHOWN} more"] if len(problems) > _SHOWN else []
     lines = "\n".join(f"  {line}" for line in shown + more)
     return SettingsError(f"{where} has {len(problems)} mistakes:\n{lines}\n", next_step=_NEXT_STEP)
-
-
-_PLANNED: Mapping[Operation, Callable[[TableSettings], PlannedSection | None]] = {
-    "merge": lambda table: table.merge,
-    "ttl": lambda table: table.ttl,
-    "tombstone_cleanup": lambda table: table.cleanup,
-    "verify": lambda table: table.verify,
-}
-PLANNED: frozenset[Operation] = frozenset(_PLANNED)
-"""Operations that the planner of the fleet can start."""
-
-
-def planned_by_fleet(table: TableSettings) -> frozenset[Operation]:
-    """Return the operations that the planner of the fleet starts for a table."""
-    found = {operation: section(table) for operation, section in _PLANNED.items()}
-    return frozenset(
-        operation
-        for operation, section in found.items()
-        if section is not None and section.by_fleet and operation in table.operations
-    )
-
-
-def fleet_tables(
-    tables: Iterable[TableSettings], operations: frozenset[Operation] = PLANNED
-) -> list[TableSettings]:
-    """Return the tables whose logs the planner of the fleet reads.
-
-    Args:
-        tables: all tables.
-        operations: those that it looks at now; without any it publishes mirrors only.
-    """
-    return [t for t in tables if t.mirror_every is not None or planned_by_fleet(t) & operations]
 
 
 def settings_for_root(url: str) -> TableSettings:

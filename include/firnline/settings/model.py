@@ -24,6 +24,7 @@ from firnline.settings.sections import (
     Column,
     MergeSettings,
     Operation,
+    OwnDags,
     RewriteSettings,
     Section,
     SparkSettings,
@@ -175,8 +176,17 @@ class TableSettings(Section):
     verify: VerifySettings = VerifySettings()
     operations: tuple[Operation, ...] = Field(
         default=ALL_OPERATIONS,
-        description="Operations that get an Airflow DAG for this table; `ttl` only where the "
+        description="Operations that can be run on this table in Airflow; `ttl` only where the "
         "table has a `ttl` section.",
+    )
+    own_dags: OwnDags = Field(
+        default=(),
+        description="Operations that get a DAG for this table alone, such as `merge__TABLE`, with "
+        "a pause switch of its own; that of merges runs also whenever the table's asset reports "
+        "new rows, and that of `rewrite_partitions` takes backfills: some of "
+        "`merge`, `tombstone_cleanup`, `ttl`, `verify` and `rewrite_partitions`, or `all`. What "
+        "has a schedule of its own has one besides. All others run in one DAG for all tables, "
+        "such as `merge`. Each DAG costs Airflow 3 CPU seconds an hour.",
     )
     approvers: tuple[UserName, ...] | None = Field(
         default=None,

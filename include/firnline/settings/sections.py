@@ -510,6 +510,30 @@ Operation = Literal[
 
 ALL_OPERATIONS: tuple[Operation, ...] = Operation.__args__  # type: ignore[attr-defined] # typing's
 
+OWN_DAGS: tuple[Operation, ...] = (
+    "merge",
+    "tombstone_cleanup",
+    "ttl",
+    "rewrite_partitions",
+    "verify",
+)
+"""Operations that can have a DAG for one table: those with a schedule or a data interval."""
+
+
+def _own_dags(value: Any) -> Any:  # noqa: ANN401 - pydantic gives what the file holds
+    if value == "all":
+        return list(OWN_DAGS)
+    given = value if isinstance(value, list) else []
+    if others := [each for each in given if each in ALL_OPERATIONS and each not in OWN_DAGS]:
+        raise ValueError(
+            f"{others[0]} runs in one DAG for all tables; allowed are {', '.join(OWN_DAGS)}"
+        )
+    return value
+
+
+OwnDags = Annotated[tuple[Operation, ...], BeforeValidator(_own_dags)]
+"""A list of operations, or ``all``."""
+
 
 class RewriteSettings(Section):
     """Rewrites of partitions by a filter or a query."""

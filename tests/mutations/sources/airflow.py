@@ -52,7 +52,7 @@ AIRFLOW = (
     ),
     Mutation(
         name="an erase holds no pool",
-        file="dags/erase.py",
+        file="include/firnline/airflow/graphs/erase.py",
         old="            **table.lock(ERASE.operation),\n",
         new="",
         breaks="An erase runs beside a merge of the same table, and one of them works in vain.",
@@ -60,7 +60,7 @@ AIRFLOW = (
     ),
     Mutation(
         name="the report of an erase needs its success",
-        file="dags/erase.py",
+        file="include/firnline/airflow/graphs/erase.py",
         old="report.as_teardown(setups=plan)",
         new="report",
         breaks="Of an erase that failed half-way nobody learns what it has done.",

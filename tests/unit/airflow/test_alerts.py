@@ -17,13 +17,15 @@ from firnline.airflow.alerts import (
     failure_alert,
     merge_deadline,
     missed_deadline,
+    missed_of_run,
     tell_waiting,
 )
 from firnline.airflow.dags import operation_dag
 from firnline.airflow.merge import MergeWork
-from firnline.airflow.tables import OneTable
+from firnline.airflow.settings import current_settings
+from firnline.airflow.tables import OneTable, any_table, own_table
 from firnline.airflow.works import TtlWork
-from tests.support.tables import one
+from tests.support.tables import loaded, one
 
 TOLD = "tests.support.notifier.Told"
 
@@ -69,8 +71,7 @@ def test_without_a_notifier_a_missed_deadline_is_a_line_of_the_log(
 
 def test_the_deadline_counts_from_when_a_run_was_queued(tmp_path: Path) -> None:
     settings = one(tmp_path, "alerts: {merge_deadline: 6h}")
-    deadline = merge_deadline(settings)
-    assert deadline is not None
+    deadline = merge_deadline(6 * 3_600_000, settings)
     assert deadline.interval == timedelta(hours=6)
     assert deadline.reference == DeadlineReference.DAGRUN_QUEUED_AT
     assert isinstance(deadline.callback, AsyncCallback)
@@ -92,6 +93,36 @@ def test_only_a_merge_has_a_deadline_and_only_who_asked_is_told(tmp_path: Path) 
         pass
     assert not quiet.deadline
     assert not quiet.on_failure_callback
+
+
+def test_the_dag_for_all_tables_has_a_deadline_of_each_length_and_tells_of_its_own_table(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tmp_path / "told"
+    limits = {"a": "6h", "b": "1h", "c": "1h", "own": "2h"}
+    lines_ = [
+        f"  {name}: {{root: 's3://b/{name}', alerts: {{notifier: {TOLD}, merge_deadline: {limit}, "
+        f"arguments: {{file: '{file}', word: '{{{{ sentence }}}}'}}}}"
+        + (", own_dags: [merge]}" if name == "own" else "}")
+        for name, limit in limits.items()
+    ]
+    loaded(tmp_path, "\n".join(["tables:", *lines_]))
+    monkeypatch.setenv("FIRNLINE_TABLES", str(tmp_path / "tables.yaml"))
+    shared, settings = any_table("merge"), current_settings()
+    assert shared is not None
+    own = own_table(settings.table("own"), "merge", settings.fleet)
+    assert (shared.deadlines, own.deadlines) == ((3_600_000, 21_600_000), (7_200_000,))
+    with operation_dag(MergeWork(), shared, doc="", title="t") as merge:
+        pass
+    deadlines: Any = merge.deadline
+    paths = [each.callback.path for each in deadlines]
+    assert paths == ["firnline.airflow.alerts.missed_of_run"] * 2
+    for limit, table in ((3_600_000, "a"), (3_600_000, "b"), (3_600_000, "gone")):
+        run = {"dag_id": "merge", "run_id": "r", "conf": {"table": table}}
+        asyncio.run(missed_of_run(limit, {"dag_run": run}))
+    assert [line["word"].strip() for line in lines(file)] == [
+        "a merge of table b has not succeeded within 1h of its start"
+    ]
 
 
 @pytest.mark.parametrize(

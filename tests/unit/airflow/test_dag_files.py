@@ -14,15 +14,14 @@ from airflow.sdk import DAG
 
 from firnline.operations.dag_ids import FLEET
 from firnline.operations.registry import OPERATIONS
+from firnline.settings.sections import OWN_DAGS
 from tools.reference import dags as reference
 from tools.reference.__main__ import DOCS, problems
-from tools.reference.dags import FILES, load_dags, params_of
+from tools.reference.dags import load_dags, params_of
 
 TABLES = ("first", "second")
 REPORTED = {"delete_where", "erase", "merge", "replace", "rewrite_partitions"}
 """What a Spark job does and a task after it reports."""
-PLANNER = "fleet_merge"
-"""File of the one DAG that is not of one table."""
 
 
 @pytest.fixture(scope="module")
@@ -31,13 +30,12 @@ def made() -> dict[str, DAG]:
     return load_dags(TABLES)
 
 
-def test_what_people_start_is_one_dag_and_the_rest_one_per_table(
+def test_each_operation_is_one_dag_and_one_of_each_table_that_asks_for_it(
     made: dict[str, DAG],
 ) -> None:
-    hand = {each.dag for each in OPERATIONS if each.by_hand}
-    own = [path for path in FILES if path.stem not in {PLANNER, *hand}]
-    of_tables = {f"{path.stem}__{t}" for path in own for t in TABLES}
-    assert set(made) == {FLEET} | of_tables | hand | {f"orphan_sweep__{table}" for table in TABLES}
+    shared = {each.dag for each in OPERATIONS}
+    own = {f"{operation}__{t}" for operation in (*OWN_DAGS, "orphan_sweep") for t in TABLES}
+    assert set(made) == {FLEET} | shared | own
 
 
 def test_what_works_on_a_table_holds_a_pool_of_that_table(made: dict[str, DAG]) -> None:
@@ -78,7 +76,8 @@ def test_the_params_of_docs_airflow_md_are_those_of_the_dags(
 
 def test_the_tables_of_params_speak_of_every_dag(made: dict[str, DAG]) -> None:
     assert set(reference.blocks_of(made)) == {
-        "params of fleet" if path.stem == PLANNER else f"params of {path.stem}" for path in FILES
+        "params of fleet",
+        *(f"params of {each.dag}" for each in OPERATIONS),
     }
 
 

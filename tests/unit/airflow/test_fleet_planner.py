@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Collection
 from datetime import UTC, datetime
 from pathlib import Path
 from types import SimpleNamespace
@@ -30,8 +31,10 @@ from firnline.operations.fleet.chores import Due
 from firnline.operations.fleet.need import Need
 from firnline.operations.fleet.plan import Chore, Held, Start, plan_fleet
 from firnline.operations.options import MergeOptions
+from firnline.settings.dags import PLANNED
 from firnline.settings.fleet import FleetSettings
-from firnline.settings.load import PLANNED, load_settings
+from firnline.settings.load import TableSettings, load_settings
+from firnline.settings.sections import OWN_DAGS
 from firnline.store.access import StoreAccess
 from firnline.table import open_table
 from tests.support.airflow_context import XComs, run_context
@@ -46,15 +49,33 @@ class Runs:
     held_: dict[str, Held]
     refusing: set[str]
     started: list[tuple[str, str, dict[str, Any]]]
+    remembered: dict[str, list[str]]
+    under_way: set[str]
 
     def __init__(self, _: object) -> None:
         pass
 
-    def held(self, dag_id: str, most: int = 1, run_id: str | None = None) -> Held | None:
+    def held(
+        self,
+        dag_id: str,
+        most: int = 1,
+        run_id: str | None = None,
+        begun: Collection[str] | None = None,
+    ) -> Held | None:
         assert most == 1
+        assert (begun is None) is ("__" in dag_id)
+        if self.under_way.intersection(begun or ()):
+            return Held("one is under way", under_way=True)
         if any(run[:2] == (dag_id, run_id) for run in self.started):
             return Held(f"its run {run_id} is over")
         return self.held_.get(dag_id)
+
+    def begun(self) -> dict[str, list[str]]:
+        return dict(self.remembered)
+
+    def remember(self, begun: dict[str, list[str]]) -> None:
+        self.remembered.clear()
+        self.remembered.update(begun)
 
     def start(self, dag_id: str, run_id: str, conf: dict[str, Any], note: str) -> bool:
         assert note.startswith("Started by fleet__merge: ")
@@ -68,18 +89,23 @@ class Runs:
 @pytest.fixture
 def runs(monkeypatch: pytest.MonkeyPatch) -> type[Runs]:
     Runs.held_, Runs.refusing, Runs.started = {}, set(), []
+    Runs.remembered, Runs.under_way = {}, set()
     monkeypatch.setattr(triggering, "PlannedRuns", Runs)
     return Runs
 
 
 def settings(
-    folder: Path, monkeypatch: pytest.MonkeyPatch, fleet: str = "{}", more: str = ""
+    folder: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    fleet: str = "{}",
+    more: str = "",
+    dags: str = "all",
 ) -> None:
     """Tables a and b with six parts and three, and c with one."""
     path = folder / "tables.yaml"
     lines = [f"  {name}: {{root: 'file://{folder}/{name}'{more}}}" for name in "abc"]
     own = "verify: {schedule: null}"  # by the week, which tests do not wait for
-    merge = f"defaults: {{merge: {{min_inputs: 2}}, {own}}}"
+    merge = f"defaults: {{merge: {{min_inputs: 2}}, {own}, own_dags: {dags}}}"
     path.write_text("\n".join([f"fleet: {fleet}", merge, "tables:", *lines, ""]))
     monkeypatch.setenv("FIRNLINE_TABLES", str(path))
 
@@ -101,6 +127,19 @@ def context(**conf: Any) -> Any:
         "run_id": "scheduled__1",
         "ti": XComs({}),
     }
+
+
+def fake(runs: type[Runs]) -> Any:
+    return runs(None)
+
+
+def table_of(name: str, dags: tuple[str, ...] = OWN_DAGS) -> TableSettings:
+    return TableSettings.model_validate(
+        {"name": name, "root": f"memory://{name}", "own_dags": list(dags)}
+    )
+
+
+OWN = {name: table_of(name) for name in "stu"}
 
 
 def execute(**conf: Any) -> dict[str, Any]:
@@ -143,7 +182,8 @@ def test_a_merge_that_is_held_waits_with_the_reason(runs: type[Runs]) -> None:
 @pytest.mark.usefixtures("tables")
 def test_the_rest_of_the_budget_is_a_param_of_the_merge_that_it_takes(runs: type[Runs]) -> None:
     whole = Need("t", parts_in=9, parts_out=2, bytes=5_000, least_bytes=1_000)
-    started, refused = start_merges([Start(whole, max_bytes=4_999)], context())
+    own = {"t": table_of("t")}
+    started, refused = start_merges([Start(whole, max_bytes=4_999)], own, context(), fake(runs))
     assert (started, refused) == (["t"], [])
     ((_, _, conf),) = runs.started
     assert conf == {"dry_run": False, "max_bytes": "4999"}
@@ -289,13 +329,13 @@ def test_what_is_due_is_started_once_under_the_time_at_which_it_was_due(
 ) -> None:
     chore = Chore("t", Due("ttl", 1_764_213_420_000, "parts in 2 partitions are past"))
     verify = Chore("u", Due("verify", 1_764_213_480_000, "it has changed"))
-    begun, refused = start_chores([chore, verify], context())
-    assert (begun, refused) == (["ttl__t", "verify__u"], [])
+    begun, refused = start_chores([chore, verify], OWN, fake(runs))
+    assert (begun, refused) == (["ttl of t", "verify of u"], [])
     assert runs.started == [
         ("ttl__t", "fleet__2025-11-27T03:17:00", {"dry_run": False}),
         ("verify__u", "fleet__2025-11-27T03:18:00", {}),
     ]
-    assert start_chores([chore], context()) == ([], []), "its run is there, however it ended"
+    assert start_chores([chore], OWN, fake(runs)) == ([], []), "its run is there, however it ended"
 
 
 def test_what_is_held_is_not_started_and_what_airflow_refuses_holds_up_no_other(
@@ -304,8 +344,8 @@ def test_what_is_held_is_not_started_and_what_airflow_refuses_holds_up_no_other(
     due = Due("tombstone_cleanup", 0, "2 objects may be deleted")
     runs.refusing.add("tombstone_cleanup__t")
     chores = [Chore("s", due, "the DAG is paused"), Chore("t", due), Chore("u", due)]
-    begun, refused = start_chores(chores, context())
-    assert (begun, refused) == (["tombstone_cleanup__u"], ["tombstone_cleanup__t: no"])
+    begun, refused = start_chores(chores, OWN, fake(runs))
+    assert (begun, refused) == (["tombstone_cleanup of u"], ["tombstone_cleanup of t: no"])
 
 
 def test_a_table_past_its_time_to_live_is_begun_by_the_planner(
@@ -317,11 +357,11 @@ def test_a_table_past_its_time_to_live_is_begun_by_the_planner(
     file.write_text(file.read_text() + f"  d: {{root: 'file://{tables}/d'{ttl}}}\n")
     Appender(open_table(load_settings().table("d"))).append(pa.table(days))
     figures = execute()
-    assert figures["begun"] == ["ttl__d"]
+    assert figures["begun"] == ["ttl of d"]
     ((_, run_id, conf),) = (run for run in runs.started if run[0] == "ttl__d")
     assert (run_id[:7], conf) == ("fleet__", {"dry_run": False})
-    (line,) = (line for line in plan_lines(figures) if "ttl__d" in line)
-    assert line == "start ttl__d: parts in 1 partition are past their time to live"
+    (line,) = (line for line in plan_lines(figures) if "ttl of d" in line)
+    assert line == "start ttl of d: parts in 1 partition are past their time to live"
     again = execute()
     assert again["begun"] == []
     assert [row["reason"] for row in again["due"]] == [f"its run {run_id} is over"]
@@ -348,6 +388,53 @@ def test_a_table_that_cannot_be_read_or_merged_gets_its_other_runs_all_the_same(
     assert len(figures["begun"]) == 1, "a quarter of the tables, rounded up"
     reasons = {row["reason"] for row in figures["due"]}
     assert reasons == {"", "other tables are verified first"}
+
+
+# --- tables without DAGs of their own -------------------------------------------------------------
+
+
+@pytest.fixture
+def shared(tables: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    settings(tables, monkeypatch, dags="[]")
+    return tables
+
+
+@pytest.mark.usefixtures("shared")
+def test_their_merges_are_runs_of_one_dag_that_name_the_table(runs: type[Runs]) -> None:
+    assert execute()["started"] == ["b", "a"]
+    assert runs.started == [
+        ("merge", "fleet__scheduled__1__b", {"table": "b", "dry_run": False}),
+        ("merge", "fleet__scheduled__1__a", {"table": "a", "dry_run": False}),
+    ]
+
+
+@pytest.mark.usefixtures("shared")
+def test_a_merge_under_way_holds_up_its_own_table_alone(runs: type[Runs]) -> None:
+    execute()
+    assert runs.remembered == {
+        "a": ["fleet__scheduled__1__a"],
+        "b": ["fleet__scheduled__1__b"],
+    }
+    runs.under_way = {"fleet__scheduled__1__b"}
+    later: Any = {**context(), "run_id": "scheduled__2"}
+    figures = PlanFleet(task_id="plan").execute(later)
+    assert figures["started"] == ["a"]
+    assert [(row["table"], row["reason"]) for row in figures["waiting"]] == [
+        ("b", "one is under way")
+    ]
+    assert runs.remembered == {
+        "a": ["fleet__scheduled__2__a"],
+        "b": ["fleet__scheduled__1__b"],
+    }
+
+
+def test_what_else_is_due_has_the_table_in_its_id(runs: type[Runs]) -> None:
+    chore = Chore("t", Due("ttl", 1_764_213_420_000, "parts in 2 partitions are past"))
+    begun, _ = start_chores([chore], {"t": table_of("t", ())}, fake(runs))
+    assert begun == ["ttl of t"]
+    assert runs.started == [
+        ("ttl", "fleet__2025-11-27T03:17:00__t", {"table": "t", "dry_run": False})
+    ]
 
 
 # --- mistakes in the settings ---------------------------------------------------------------------

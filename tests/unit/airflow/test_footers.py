@@ -25,7 +25,7 @@ def check(folder: Path, monkeypatch: pytest.MonkeyPatch, params: dict[str, Any])
     """Return the figures of the first task of a run, which has opened no part."""
     table = loaded(folder, f"tables: {{t: {{root: 'file://{folder}/t'}}}}").table("t")
     monkeypatch.setenv("FIRNLINE_TABLES", str(folder / "tables.yaml"))
-    monkeypatch.setattr("firnline.airflow.witness.of_context", lambda *_: ())
+    monkeypatch.setattr("firnline.airflow.witness.of_events", lambda *_: ())
     fill(open_table(table), 2)
     task = CheckTable(task_id="verify", work=WORK, table=OneTable(table))
     return task.execute(run_context(WORK, params))

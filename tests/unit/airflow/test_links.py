@@ -35,20 +35,14 @@ def test_work_that_makes_no_transaction_links_to_its_figures() -> None:
     assert found == f"dags/verify__t/runs/{QUOTED}/tasks/verify/xcom"
 
 
-@pytest.mark.parametrize(
-    ("operations", "page"),
-    [("[merge, restore]", "merge__t"), ("[restore, verify]", "verify__t"), ("[restore]", None)],
-)
-def test_a_dag_for_all_tables_links_to_a_tab_that_knows_the_table_of_the_run(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, operations: str, page: str | None
+def test_a_dag_for_all_tables_links_to_its_tab_with_the_table_of_the_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    text = f"tables: {{t: {{root: 'file://{tmp_path}/t', operations: {operations}}}}}"
-    settings = loaded(tmp_path, text)
+    settings = loaded(tmp_path, f"tables: {{t: {{root: 'file://{tmp_path}/t'}}}}")
     monkeypatch.setattr("firnline.airflow.tables.current_settings", lambda: settings)
     operator = SimpleNamespace(work=RestoreWork(), table=TableOfRun("restore", ("t",), 1))
-    expected = f"dags/{page}/plugin/firnline-table?dag=restore&run={QUOTED}"
-    xcom = f"dags/restore/runs/{QUOTED}/tasks/x/xcom"
-    assert link(operator, "restore", "t") == (expected if page else xcom)
+    expected = f"dags/restore/plugin/firnline-table?table=t&dag=restore&run={QUOTED}"
+    assert link(operator, "restore", "t") == expected
 
 
 @pytest.mark.parametrize("base", ["https://host:81/", "https://other/airflow/"])

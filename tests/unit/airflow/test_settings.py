@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from firnline.airflow.settings import copy_of, current_settings, environment
+from firnline.airflow.settings import copy_of, current_settings, environment, read_settings
 from firnline.errors import SettingsError
 from firnline.settings.load import load_settings
 
@@ -66,7 +66,7 @@ def test_each_settings_file_has_a_copy_of_its_own(file: Path, tmp_path: Path) ->
     other = tmp_path / "other.yaml"
     other.write_text("tables: {")
     with pytest.raises(SettingsError):
-        current_settings(other)
+        read_settings(other)
 
 
 def test_a_folder_of_logs_that_cannot_be_written_to_is_told_and_stops_nothing(

@@ -15,7 +15,7 @@ from airflow.sdk.exceptions import (
 
 from firnline.airflow.dags import operation_dag, plan_then_run
 from firnline.airflow.merge import MergeWork
-from firnline.airflow.tables import OneTable, asset_of
+from firnline.airflow.tables import OneTable, asset_of, assets_of
 from firnline.airflow.tasks import ReportRun, RunInTask, progress_log
 from firnline.airflow.work import InTaskWork
 from firnline.airflow.works import CleanupWork, TtlWork
@@ -220,7 +220,10 @@ def test_a_report_of_nothing_skips_itself(table: Table, settings: TableSettings)
 def test_what_is_written_is_an_inlet_and_an_outlet_of_its_task(settings: TableSettings) -> None:
     plan, run = tasks(CleanupWork(), settings)
     assert (plan.inlets, plan.outlets) == ([], [])
-    assert run.inlets == run.outlets == [asset_of(settings)]
+    rows, upkeep = assets_of(settings)
+    assert (run.inlets, run.outlets) == ([rows, upkeep], [upkeep])
+    plan, run = tasks(TtlWork(), settings)
+    assert (run.inlets, run.outlets) == ([rows, upkeep], [rows])
 
 
 def test_progress_is_told_every_ten_seconds(caplog: pytest.LogCaptureFixture) -> None:

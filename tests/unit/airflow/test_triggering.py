@@ -11,7 +11,7 @@ from airflow.sdk.exceptions import AirflowRuntimeError, ErrorType
 from airflow.sdk.execution_time import task_runner
 from airflow.sdk.execution_time.comms import ErrorResponse, OKResponse, TriggerDagRun
 
-from firnline.airflow.triggering import PlannedRuns
+from firnline.airflow.triggering import BEGUN, PlannedRuns
 from firnline.errors import EnvironmentFaultError
 from firnline.operations.fleet.plan import Held
 
@@ -115,3 +115,38 @@ def test_a_run_that_exists_is_left_as_it_is(monkeypatch: pytest.MonkeyPatch) -> 
 def test_a_run_that_airflow_refuses_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(EnvironmentFaultError, match="did not start run fleet__1 of merge__t"):
         start(monkeypatch, failed(400))
+
+
+def test_of_a_dag_for_all_tables_only_the_runs_that_are_named_count() -> None:
+    assert runs(under_way=9).held("merge__t", begun=()) is None
+    expected = Held("a run of merge__t is queued or running for it", under_way=True)
+    assert runs().held("merge__t", begun=["there"]) == expected
+    assert runs().held("merge__t", begun=["gone"]) is None
+
+
+class Variables:
+    """Airflow's variables, one of them."""
+
+    text = "{}"
+
+    @classmethod
+    def get(cls, key: str, default: str) -> str:
+        assert (key, default) == (BEGUN, "{}")
+        return cls.text
+
+    @classmethod
+    def set(cls, key: str, value: str, description: str) -> None:
+        assert (key, bool(description)) == (BEGUN, True)
+        cls.text = value
+
+
+def test_merges_that_were_begun_are_remembered(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr("airflow.sdk.Variable", Variables)
+    runs().remember({"t": ["fleet__1"]})
+    assert runs().begun() == {"t": ["fleet__1"]}
+    for other in ("[]", "{", '{"t": 1}'):
+        Variables.text = other
+        assert runs().begun() == {}
+    assert caplog.text.count("is not as it was written") == 3

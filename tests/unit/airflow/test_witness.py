@@ -18,7 +18,7 @@ from firnline.settings.load import TableSettings
 from tests.support.airflow_context import run_context
 from tests.support.tables import loaded
 
-ONE, TWO = {"seq": 1, "digest": "1" * 64}, {"seq": 2, "digest": "2" * 64}
+ONE, TWO, THREE = ({"seq": seq, "digest": f"{seq}" * 64} for seq in (1, 2, 3))
 
 
 class Events(list[Any]):
@@ -40,27 +40,45 @@ def line(head: dict[str, Any]) -> str:
     return f"firnline-witness table=t transaction={head['seq']} digest={head['digest']}"
 
 
-def test_the_newest_events_of_an_inlet_are_witnesses(settings: TableSettings) -> None:
-    events = Events([SimpleNamespace(extra={"head": head}) for head in (ONE, TWO)])
-    events.insert(1, SimpleNamespace(extra={"transactions": [1]}))  # of an older version
-    context: Any = {"inlet_events": {inlet(settings): events}}
-    assert witness.of_context(context, settings) == (line(TWO), line(ONE))
+@pytest.fixture
+def events(monkeypatch: pytest.MonkeyPatch) -> dict[str, Events]:
+    """Events by the name of the asset, for every task."""
+    found = {"t": Events(), "t:upkeep": Events()}
+
+    class Seen(dict[Any, Events]):
+        def __init__(self, inlets: list[Any]) -> None:
+            super().__init__({each: found[each.name] for each in inlets})
+
+    monkeypatch.setattr("airflow.sdk.execution_time.context.InletEventsAccessors", Seen)
+    return found
 
 
-def inlet(settings: TableSettings) -> Any:
-    from firnline.airflow.tables import asset_of
+def event(head: dict[str, Any]) -> SimpleNamespace:
+    return SimpleNamespace(extra={"head": head})
 
-    return asset_of(settings)
+
+def test_the_newest_events_on_both_assets_are_witnesses(
+    settings: TableSettings, events: dict[str, Events]
+) -> None:
+    older = SimpleNamespace(extra={"transactions": [1]})  # of an older version
+    events["t"] += [event(ONE), older, event(TWO)]
+    events["t:upkeep"].append(event(THREE))
+    assert witness.of_events(settings) == (line(TWO), line(ONE), line(THREE))
 
 
 def test_a_verify_takes_them_beside_those_of_its_form(
-    settings: TableSettings, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    settings: TableSettings,
+    events: dict[str, Events],
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
 ) -> None:
     monkeypatch.setenv("FIRNLINE_TABLES", str(tmp_path / "tables.yaml"))
     work = VerifyWork()
-    context = run_context(work, {"witness": [line(ONE)]})
-    context["inlet_events"] = {inlet(settings): Events([SimpleNamespace(extra={"head": TWO})])}
-    assert work.parse_params(context).witness == (line(ONE), line(TWO))
+    events[settings.name].append(event(TWO))
+    for conf in ({}, {"table": settings.name}):
+        context = run_context(work, {"witness": [line(ONE)], **conf})
+        context["dag"].dag_id = "verify" if conf else "verify__t"
+        assert work.parse_params(context).witness == (line(ONE), line(TWO))
 
 
 def test_the_command_line_reads_airflows_database(

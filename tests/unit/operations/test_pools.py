@@ -62,13 +62,14 @@ def test_the_pool_of_a_run_is_that_of_its_table() -> None:
     assert pool_of_run("merge__flights", None) == "flights.merge"
     assert pool_of_run("merge__a__b", {"table": "c"}) == "a__b.merge"
     assert pool_of_run("restore", {"table": "flights"}) == "flights.merge"
+    assert pool_of_run("merge", {"table": "flights"}) == "flights.merge"
     assert pool_of_run("orphan_sweep", {"table": "flights"}) == "flights.cleanup"
     assert pool_of_run("orphan_sweep__flights", {}) == "flights.cleanup"
 
 
 @pytest.mark.parametrize(
     "dag_id",
-    ["merge", "merge__", "other__flights", "flights", "__flights", "restore__", "fleet__merge"],
+    ["merge__", "other__flights", "flights", "__flights", "restore__", "fleet__merge"],
 )
 def test_a_foreign_dag_has_no_pool_of_ours(dag_id: str) -> None:
     assert pool_of_run(dag_id, {"table": "flights"}) is None

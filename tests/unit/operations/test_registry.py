@@ -28,7 +28,7 @@ def test_every_kind_of_dag_is_one_operation() -> None:
 def test_its_package_its_command_its_dag_and_its_job_are_there(operation: Operation[Any]) -> None:
     assert find_spec(f"firnline.operations.{operation.name}.run") is not None
     assert operation.command in typer.main.get_command(app).commands  # type: ignore[attr-defined]
-    assert (REPO / "dags" / f"{operation.dag}.py").is_file()
+    assert (REPO / "include/firnline/airflow/graphs" / f"{operation.dag}.py").is_file()
     # A deep check reads footers by Spark, beside the check that its task does itself.
     has_job = (REPO / "spark_jobs" / f"{operation.name}.py").is_file()
     assert has_job == (operation.job or operation.name == "verify")

@@ -7,13 +7,9 @@ from typing import Any
 
 import pytest
 
+from firnline.settings.dags import PLANNED, fleet_tables, planned_by_fleet
 from firnline.settings.fleet import FleetSettings, format_budget, minutes_of, parse_budget
-from firnline.settings.load import (
-    PLANNED,
-    TableSettings,
-    fleet_tables,
-    planned_by_fleet,
-)
+from firnline.settings.load import TableSettings
 from firnline.settings.sections import Operation
 from tests.support.tables import loaded, mistakes, one
 

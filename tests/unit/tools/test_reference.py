@@ -225,12 +225,8 @@ def test_an_option_has_its_value_default_and_usage() -> None:
 
 
 def test_readme_names_the_dag_of_each_operation() -> None:
-    # `merge__T` is a DAG of each table T; a name without __T is one for all tables.
     text = (REPO / "README.md").read_text(encoding="utf-8").split("\n## Operations\n")[1]
     rows = [[c.strip() for c in line.split("|")[1:-1]] for line in text.splitlines() if "|" in line]
     said = {row[1].split("`")[1]: (row[2].strip("`"), row[3]) for row in rows[2:] if "`" in row[1]}
     dags = {command: dag for command, dag in said.items() if dag[0] != "-" and " " not in dag[0]}
-    assert dags == {
-        f"firnline {each.command}": (each.dag + ("" if each.by_hand else "__T"), each.lock)
-        for each in OPERATIONS
-    }
+    assert dags == {f"firnline {each.command}": (each.dag, each.lock) for each in OPERATIONS}

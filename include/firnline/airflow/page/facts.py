@@ -21,10 +21,10 @@ from firnline.operations.operation import Lock
 from firnline.operations.pools import LOCKS, pool_name
 from firnline.operations.registry import OPERATIONS
 
-_FOR_ALL = tuple(dag_id(each.dag) for each in OPERATIONS if each.by_hand)
+_FOR_ALL = tuple(dag_id(each.dag) for each in OPERATIONS)
 _NAMES = {each.dag: each.name for each in OPERATIONS}
-_MOST_RUNS = 2_000
-"""Newest runs of the DAGs for all tables that are looked through for the last one of each table."""
+_MOST_RUNS = 1_000
+"""Newest runs of each DAG for all tables that are looked through for the last one of each table."""
 _HOLDING = ("running", "queued", "restarting")
 _LATER_MS = 1 << 62
 """Of a task that has not started yet, which comes after those that have."""
@@ -44,6 +44,7 @@ class Holder:
 class LastRun:
     """The newest run of a DAG."""
 
+    dag_id: str
     run_id: str
     state: str
     ended_ms: int | None
@@ -103,13 +104,16 @@ def _last_runs(session: Session) -> Iterator[tuple[str, str, LastRun]]:
     columns = (DagRun.dag_id, DagRun.run_id, DagRun.state, DagRun.end_date, DagRun.conf)
     newest = select(func.max(DagRun.id).label("id")).group_by(DagRun.dag_id).subquery()
     of_tables = select(*columns).join(newest, DagRun.id == newest.c.id)
-    by_hand = select(*columns).where(DagRun.dag_id.in_(_FOR_ALL)).order_by(DagRun.id.desc())
-    rows = (*session.execute(by_hand.limit(_MOST_RUNS)), *session.execute(of_tables))
+    nth = func.row_number().over(partition_by=DagRun.dag_id, order_by=DagRun.id.desc())
+    shared = select(DagRun.id, nth.label("nth")).where(DagRun.dag_id.in_(_FOR_ALL)).subquery()
+    for_all = select(*columns).join(shared, DagRun.id == shared.c.id)
+    for_all = for_all.where(shared.c.nth <= _MOST_RUNS).order_by(DagRun.id.desc())
+    rows = (*session.execute(for_all), *session.execute(of_tables))
     for ran, run_id, state, ended, conf in rows:
         dag = parse_dag_id(ran)
         table = None if dag is None else dag.table_of(conf)
         if dag is not None and table is not None:
-            yield table, _NAMES[dag.operation], LastRun(run_id, str(state), _ms(ended))
+            yield table, _NAMES[dag.operation], LastRun(ran, run_id, str(state), _ms(ended))
 
 
 def _questions(session: Session) -> Counter[str]:

@@ -15,6 +15,7 @@ from firnline.airflow.page.background import Background
 from firnline.airflow.page.cache import Cache, Known
 from firnline.clock import Clock
 from firnline.log.txn_file import TxnHeader
+from firnline.operations.dag_ids import dag_id
 from firnline.operations.health.detail import HISTORY, detail_of
 from firnline.operations.health.reading import Seen, read
 from firnline.operations.health.run import AT_ONCE, TableHealth, health_of
@@ -40,6 +41,12 @@ class Row:
         return cls(table, Known(problem=table.error.message))
 
     @property
+    def dag(self) -> str:
+        """Id of the DAG whose tab is the page on the table; who may read it may read the table."""
+        own = self.settings.own_dags
+        return dag_id(own[0], self.settings.name) if own else dag_id(self.settings.operations[0])
+
+    @property
     def score(self) -> int | None:
         """Points of the table; 0 if it cannot be read now, None if it has not been looked at."""
         if self.known.problem:
@@ -63,6 +70,7 @@ class Row:
         return {
             **plain,
             "table": self.settings.name,
+            "dag": self.dag,
             "root": self.settings.root,
             "score": self.score,
             "problem": known.problem,

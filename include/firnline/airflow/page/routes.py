@@ -24,12 +24,11 @@ from firnline.airflow.page.app import STATIC
 from firnline.airflow.page.facts import Facts, facts_of
 from firnline.airflow.page.fleet import Fleet, Row
 from firnline.airflow.page.metrics import Metrics, in_name, is_on
-from firnline.airflow.page.settings_file import SettingsFile
 from firnline.airflow.page.watch import OneOf, Watch
+from firnline.airflow.settings import current_settings
 from firnline.clock import SystemClock
 from firnline.errors import FirnlineError, UsageError
-from firnline.operations.dag_ids import dag_id, parse_dag_id
-from firnline.operations.registry import MERGE
+from firnline.operations.dag_ids import TABLE, parse_dag_id
 from firnline.settings.load import TableSettings, settings_path
 from firnline.table import Table
 from firnline.table import open_table as open_store_table
@@ -46,9 +45,10 @@ def make_app() -> FastAPI:
     @app.get("/api/fleet")
     def read_fleet(user: GetUserDep, session: SessionDep) -> Response:
         """Health of every table of which the user may read the DAG; never waits for a store."""
-        dags = {dag_id(MERGE.dag, row.settings.name): row for row in kept.rows()}
-        may = get_auth_manager().filter_authorized_dag_ids(dag_ids=set(dags), user=user)
-        shown = [row for name, row in dags.items() if name in may]
+        rows = kept.rows()
+        dags = {row.dag for row in rows}
+        may = get_auth_manager().filter_authorized_dag_ids(dag_ids=dags, user=user)
+        shown = [row for row in rows if row.dag in may]
         facts, now_ms = facts_of([row.settings.name for row in shown], session), kept.now_ms()
         tables = [_row(row, facts, now_ms) for row in shown]
         plain = {"now_ms": now_ms, "refreshing": kept.refreshing, "warning": kept.warning()}
@@ -57,20 +57,18 @@ def make_app() -> FastAPI:
     may_read = [Depends(requires_access_dag("GET"))]
 
     @app.get("/api/tables/{dag_id}", dependencies=may_read)
-    def read_table(dag_id: str, session: SessionDep) -> Response:
-        """Health of the table of a DAG, such as ``merge__flights``."""
-        row, now_ms = _row_of(kept, dag_id), kept.now_ms()
-        facts = facts_of([row.settings.name], session)
-        operations = list(row.settings.operations)
-        return _json({"now_ms": now_ms, "operations": operations, **_row(row, facts, now_ms)})
+    def read_table(dag_id: str, session: SessionDep, table: str | None = None) -> Response:
+        """Health of the table of a DAG, such as ``merge__flights``, or of the one that is named."""
+        row, now_ms = _row_of(kept, dag_id, table), kept.now_ms()
+        facts, of = facts_of([row.settings.name], session), row.settings
+        more = {"operations": list(of.operations), "own": list(of.own_dags)}
+        return _json({"now_ms": now_ms, **more, **_row(row, facts, now_ms)})
 
     @app.get("/api/tables/{dag_id}/detail", dependencies=may_read)
-    def read_detail(dag_id: str, version: int | None = None) -> Response:
-        """Partitions, transactions, sizes, schema, next runs and properties of a DAG's table.
-
-        Who has a version of them gets its age only, as long as it is the newest.
-        """
-        found = kept.detail(_row_of(kept, dag_id).settings.name).to_json(kept.now_ms())
+    def read_detail(dag_id: str, table: str | None = None, version: int | None = None) -> Response:
+        """Partitions, transactions and so on; of the version that the caller has its age only."""
+        name = _row_of(kept, dag_id, table).settings.name
+        found = kept.detail(name).to_json(kept.now_ms())
         if version is not None and found["version"] == version:
             del found["detail"]
         return _json(found)
@@ -96,10 +94,9 @@ def _lifespan(watch: Watch | None) -> Lifespan[FastAPI]:
 def make_fleet() -> tuple[Fleet, Watch | None]:
     """Return the tables of the settings file, and what watches them for metrics if these are on."""
     clock = SystemClock()
-    settings = SettingsFile(clock)
     seconds = conf.getfloat("firnline", "metrics_interval", fallback=300.0)
     if seconds <= 0 or not is_on(_metrics_option):
-        return Fleet(settings, open_table, clock), None
+        return Fleet(current_settings, open_table, clock), None
     metrics = Metrics(stats.gauge, _normalise, named=in_name(_metrics_option))
     one = OneOf.of(f"metrics {AIRFLOW_HOME} {settings_path()}")
 
@@ -107,7 +104,7 @@ def make_fleet() -> tuple[Fleet, Watch | None]:
         if one.is_me():
             metrics.send(row, clock.now_ms())
 
-    fleet = Fleet(settings, open_table, clock, send)
+    fleet = Fleet(current_settings, open_table, clock, send)
 
     def look() -> None:
         for row in fleet.rows():
@@ -137,9 +134,9 @@ async def _refused(_: Request, error: Exception) -> JSONResponse:
     return JSONResponse(content, status_code=status)
 
 
-def _row_of(fleet: Fleet, dag_id: str) -> Row:
+def _row_of(fleet: Fleet, dag_id: str, table: str | None) -> Row:
     dag = parse_dag_id(dag_id)
-    name = None if dag is None else dag.table
+    name = None if dag is None else dag.table_of({TABLE: table})
     if name is None:
         raise HTTPException(404, f"{dag_id!r} is not the DAG of a table")
     row = fleet.row(name)

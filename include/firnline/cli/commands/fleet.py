@@ -45,7 +45,7 @@ def fleet(
     from firnline.clock import SystemClock
     from firnline.operations.fleet.plan import plan_fleet
     from firnline.operations.fleet.run import look_at_fleet
-    from firnline.settings.load import fleet_tables
+    from firnline.settings.dags import fleet_tables
 
     loaded, clock = read_settings(settings), SystemClock()
     tables = fleet_tables(loaded.tables.values())
@@ -76,7 +76,7 @@ def fleet(
 
 def _members(tables: Iterable[TableSettings], broken: Iterable[BrokenTable]) -> list[Member]:
     from firnline.operations.fleet.run import Member
-    from firnline.settings.load import planned_by_fleet
+    from firnline.settings.dags import planned_by_fleet
     from firnline.store.access import StoreAccess
     from firnline.table import open_table
 

@@ -91,9 +91,16 @@ const Link = ({ to, children }) => h(ui.Link, { asChild: true, color: "fg.info" 
 
 const runColour = (run) => ({ success: "green", failed: "red", running: "blue" })[run.state] ?? "gray";
 
-function Run({ run, dagId, now }) {
+/** Path of the page on a table: a tab of a DAG, which is told the table if it is for all of them. */
+const tablePath = (row) => `/dags/${row.dag}/plugin/firnline-table${row.dag.includes("__") ? "" : `?${new URLSearchParams({ table: row.table })}`}`;
+
+/** DAG and configuration of a run of an operation: in the table's own DAG if it has one. */
+const runOf = ({ table, own }, operation, conf) =>
+  own.includes(operation) ? { dagId: `${operation}__${table}`, conf } : { dagId: operation, conf: { table, ...conf } };
+
+function Run({ run, now }) {
   if (!run) return h(ui.Text, { color: "fg.muted" }, "never");
-  return h(Link, { to: `/dags/${dagId}/runs/${encodeURIComponent(run.run_id)}` },
+  return h(Link, { to: runPath(run.dag_id, run.run_id) },
     h(ui.Badge, { colorPalette: runColour(run) }, run.state),
     run.ended_ms && h(ui.Text, { as: "span", color: "fg.muted", fontSize: "xs", ml: 1 }, ago(run.ended_ms, now)));
 }
@@ -164,9 +171,9 @@ function lockCell(holders, now) {
     span("small", by.since_ms ? ` for ${duration(now - by.since_ms)}` : " queued")));
 }
 
-function runCell(run, dagId, now) {
+function runCell(run, now) {
   if (!run) return span("muted", "never");
-  return h(React.Fragment, null, h(router.Link, { to: runPath(dagId, run.run_id) }, span(`badge ${runColour(run)}`, run.state)),
+  return h(React.Fragment, null, h(router.Link, { to: runPath(run.dag_id, run.run_id) }, span(`badge ${runColour(run)}`, run.state)),
     run.ended_ms && span("small", ` ${ago(run.ended_ms, now)}`));
 }
 
@@ -175,7 +182,7 @@ const Row = memo(({ row, now }) => {
   const said = [row.reasons[0]?.text, freshness(row)].filter(Boolean).join("; ");
   const known = (show) => h("td", null, figures === null ? "?" : show(figures));
   return h("tr", { "data-testid": "table", className: row.problem ? "away" : "", title: row.reasons.map((one) => `−${one.points} ${one.text}`).join("\n") },
-    h("td", null, h(router.Link, { to: `/dags/merge__${row.table}/plugin/firnline-table` }, row.table), h("div", { className: "said" }, said)),
+    h("td", null, h(router.Link, { to: tablePath(row) }, row.table), h("div", { className: "said" }, said)),
     h("td", null, h("span", { className: `badge score ${palette(row.score)}`, "data-testid": "score" }, row.score === null ? "…" : row.score)),
     known((f) => number(f.parts)),
     known((f) => size(f.bytes)),
@@ -183,7 +190,7 @@ const Row = memo(({ row, now }) => {
     known((f) => number(f.merge_parts - f.merge_outputs)),
     known((f) => dead(f, now)),
     known((f) => ago(f.last.merge?.t, now)),
-    h("td", null, runCell(airflow.runs.verify, `verify__${row.table}`, now)),
+    h("td", null, runCell(airflow.runs.verify, now)),
     h("td", null, lockCell(airflow.holders, now)),
     h("td", null, airflow.questions ? h(router.Link, { to: "/required_actions?response_received=false" }, counted(airflow.questions, "question")) : ""));
 }, (before, after) => before.row === after.row && Math.floor(before.now / 60_000) === Math.floor(after.now / 60_000));
@@ -384,15 +391,16 @@ const Cells = memo(({ partitions, pick }) =>
       "data-testid": "partition", title: `${one.partition || "(none)"}: ${counted(one.parts, "part")}, ${size(one.bytes)}, ${number(one.merge)} to merge`,
     }))));
 
-function Rewrite({ table, partition }) {
+function Rewrite({ on, partition }) {
   const [where, setWhere] = useState("");
   const condition = where.trim();
   return h(ui.Flex, { gap: 2, mt: 2, align: "center", wrap: "wrap" },
     h(ui.Input, { "aria-label": "Rows that stay", size: "xs", maxW: "sm", placeholder: "rows that stay, such as k is not null", value: where, onChange: (event) => setWhere(event.target.value) }),
-    h(Start, { dagId: `rewrite_partitions__${table}`, conf: { partitions: [globOf(partition)], where: condition, dry_run: true }, disabled: !condition }, "Plan its rewrite"));
+    h(Start, { ...runOf(on, "rewrite_partitions", { partitions: [globOf(partition)], where: condition, dry_run: true }), disabled: !condition }, "Plan its rewrite"));
 }
 
-function Partitions({ detail, table, operations }) {
+function Partitions({ detail, on }) {
+  const { table, operations } = on;
   const [at, setAt] = useState(null);
   const pick = useCallback((index) => index !== undefined && setAt(Number(index)), []);
   const one = at === null ? null : detail.partitions[at];
@@ -404,11 +412,11 @@ function Partitions({ detail, table, operations }) {
       Object.entries(one.left_alone).map(([why, count]) => h(ui.Text, { key: why, color: "fg.muted" }, `${counted(count, "part")} left alone: ${why}`)),
       h(ui.Flex, { gap: 2, mt: 2, align: "center", wrap: "wrap", key: one.partition },
         operations.includes("merge") && h(React.Fragment, null,
-          h(Start, { dagId: `merge__${table}`, conf: { partitions: [globOf(one.partition)], dry_run: true } }, "Plan its merge"),
-          h(Start, { dagId: `merge__${table}`, conf: { partitions: [globOf(one.partition)] } }, "Merge it")),
+          h(Start, runOf(on, "merge", { partitions: [globOf(one.partition)], dry_run: true }), "Plan its merge"),
+          h(Start, runOf(on, "merge", { partitions: [globOf(one.partition)] }), "Merge it")),
         operations.includes("remove_partitions") &&
           h(Start, { dagId: "remove_partitions", conf: { table, partitions: [globOf(one.partition)], dry_run: false }, asks: true, title: "The run asks which partitions, and then for an approval" }, "Remove it …")),
-      operations.includes("rewrite_partitions") && h(Rewrite, { key: `rewrite ${one.partition}`, table, partition: one.partition })));
+      operations.includes("rewrite_partitions") && h(Rewrite, { key: `rewrite ${one.partition}`, on, partition: one.partition })));
 }
 
 /** Where a transaction is not in force any more. */
@@ -501,7 +509,8 @@ function Sizes({ sizes }) {
       h(ui.Text, { fontSize: "2xs", color: "fg.muted", whiteSpace: "nowrap" }, names[at])))));
 }
 
-function Next({ plans, table, operations, now }) {
+function Next({ plans, on, now }) {
+  const { table, operations } = on;
   const said = {
     merge: (plan) => `${counted(plan.parts_in, "part")} would become ${number(plan.parts_out)}, ${size(plan.bytes_in)} to read, ${counted(plan.requests, "request")}`,
     cleanup: (plan) => `${counted(plan.parts + plan.log_files + plan.txn_files, "object")} would be deleted, ${size(plan.bytes)}`,
@@ -518,10 +527,10 @@ function Next({ plans, table, operations, now }) {
     plan && why(plan).map((text) => h(ui.Text, { key: text, color: "fg.muted", fontSize: "sm", pl: 4 }, text)))),
     h(ui.Flex, { gap: 2, mt: 2 },
       operations.includes("merge") && h(React.Fragment, null,
-        h(Start, { dagId: `merge__${table}`, conf: { dry_run: true } }, "Plan a merge"),
-        h(Start, { dagId: `merge__${table}`, conf: {} }, "Merge now")),
-      operations.includes("tombstone_cleanup") && h(Start, { dagId: `tombstone_cleanup__${table}`, conf: { dry_run: true } }, "Plan a clean-up"),
-      operations.includes("verify") && h(Start, { dagId: `verify__${table}`, conf: {} }, "Verify now")),
+        h(Start, runOf(on, "merge", { dry_run: true }), "Plan a merge"),
+        h(Start, runOf(on, "merge", {}), "Merge now")),
+      operations.includes("tombstone_cleanup") && h(Start, runOf(on, "tombstone_cleanup", { dry_run: true }), "Plan a clean-up"),
+      operations.includes("verify") && h(Start, runOf(on, "verify", {}), "Verify now")),
     h(ByForm, { table, operations }));
 }
 
@@ -591,16 +600,19 @@ function NoTable({ dagId, why }) {
     h(ui.Text, { mb: 3, "data-testid": "no-table" }, said),
     error && h(Problem, { text: error }),
     (data?.tables ?? []).slice(0, MOST_NAMED).map((row) => h(ui.Flex, { key: row.table, gap: 3, mb: 1, align: "center", "data-testid": "table" },
-      h(Score, { score: row.score }), h(Link, { to: `/dags/merge__${row.table}/plugin/firnline-table` }, row.table))),
+      h(Score, { score: row.score }), h(Link, { to: tablePath(row) }, row.table))),
     h(ui.Box, { mt: 3 }, h(Link, { to: "/plugin/firnline-tables" }, data ? `All ${counted(data.tables.length, "table")} with their figures` : "All tables")));
 }
 
 const MOST_NAMED = 50;
 
 function TableOfDag({ dagId }) {
+  const [asked] = router.useSearchParams();
+  const table = asked.get("table");
   const path = `tables/${encodeURIComponent(dagId)}`;
-  const [row, error, missing] = useFigures(path);
-  const [found] = useFigures(`${path}/detail`);
+  const named = table === null ? "" : `?${new URLSearchParams({ table })}`;
+  const [row, error, missing] = useFigures(`${path}${named}`);
+  const [found] = useFigures(`${path}/detail${named}`);
   if (missing) return h(NoTable, { dagId, why: error });
   if (row === null && error === null) return h(ui.Box, { p: 6 }, h(ui.Spinner), " Reading …");
   if (row === null) return h(ui.Box, { p: 6 }, h(Problem, { text: error }));
@@ -622,12 +634,12 @@ function TableOfDag({ dagId }) {
       h(Tile, { title: "Log", value: counted(figures.log_files_read, "file"), note: `of ${number(figures.log_files)}, ${size(figures.log_bytes)}` }),
       h(Tile, { title: "Last merge", value: ago(figures.last.merge?.t, now) })),
     h(ui.Flex, { gap: 3, mt: 4 }, h(ui.Text, null, "Lock:"), h(Lock, { holders: airflow.holders, now }),
-      h(ui.Text, { ml: 6 }, "Last verify:"), h(Run, { run: airflow.runs.verify, dagId: `verify__${row.table}`, now })),
+      h(ui.Text, { ml: 6 }, "Last verify:"), h(Run, { run: airflow.runs.verify, now })),
     !detail && !row.problem && h(ui.Text, { mt: 8, color: "fg.muted" }, h(ui.Spinner, { size: "sm", mr: 2 }), "The details are being read …"),
     detail && h(React.Fragment, null,
       h(Prepared, { detail, table: row.table, now }),
-      h(Next, { plans: detail.next, table: row.table, operations: row.operations, now }),
-      h(Partitions, { detail, table: row.table, operations: row.operations }),
+      h(Next, { plans: detail.next, on: row, now }),
+      h(Partitions, { detail, on: row }),
       h(Transactions, { detail, table: row.table, operations: row.operations, now }),
       h(Savings, { savings: detail.savings, now }),
       h(Sizes, { sizes: detail.sizes }),

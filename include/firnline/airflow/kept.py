@@ -6,7 +6,6 @@ import threading
 from collections.abc import Callable
 from pathlib import Path
 
-from firnline.airflow.settings import current_settings
 from firnline.clock import Clock
 from firnline.settings.load import Settings, settings_path
 
@@ -29,7 +28,7 @@ class SettingsFile:
     def __init__(
         self,
         clock: Clock,
-        load: Callable[[Path], Settings] = current_settings,
+        load: Callable[[Path], Settings],
         where: Callable[[], Path] = settings_path,
     ) -> None:
         self._clock = clock

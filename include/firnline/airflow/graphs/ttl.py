@@ -1,8 +1,8 @@
 """### Drop the partitions of a table that are past their time to live.
 
-One DAG for each table with a `ttl` section in the settings file. It runs once a day when
-`fleet__merge` finds something that is past (`ttl.schedule: fleet`) or by a clock of its own (a
-schedule there, UTC), and by hand.
+Of tables with a `ttl` section in the settings file; each run names its table, which `ttl__TABLE` of
+a table with `own_dags` is about anyway. It runs once a day when `fleet__merge` finds something that
+is past (`ttl.schedule: fleet`) or by a clock of its own (a schedule there, UTC), and by hand.
 
 1. `plan` reads the table's log and says which partitions are wholly older than `ttl.keep`, and why
    others stay. A partition that cannot be dated is reported and never dropped. If there is nothing
@@ -21,18 +21,22 @@ a commit conflict) are retried three times, all others fail at once.
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from firnline.airflow.dags import operation_dag, plan_then_run
-from firnline.airflow.tables import tables_of
+from firnline.airflow.tables import DagTable
 from firnline.airflow.works import TtlWork
 
 TTL = TtlWork()
 
-for table in tables_of("ttl"):
+
+def make(table: DagTable, _: Path) -> None:
+    """Make the DAG."""
     with operation_dag(
         TTL,
         table,
         doc=__doc__,
         title=f"Drop the partitions of {table.name} that are past their time to live",
-        schedule=table.clock("ttl", table.known.ttl, "@daily"),
+        schedule=table.clock,
     ):
         plan_then_run(TTL, table)

@@ -22,13 +22,17 @@ is finished by the next one.
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from firnline.airflow.dags import operation_dag, plan_then_run
-from firnline.airflow.tables import tables_by_hand
+from firnline.airflow.tables import DagTable
 from firnline.airflow.works import RebuildWork
 
 REBUILD = RebuildWork()
 
-for table in tables_by_hand("rebuild"):
+
+def make(table: DagTable, _: Path) -> None:
+    """Make the DAG."""
     with operation_dag(
         REBUILD,
         table,

@@ -32,13 +32,17 @@ conflict) are retried three times, all others fail at once.
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from firnline.airflow.dags import operation_dag, plan_then_run
-from firnline.airflow.tables import tables_by_hand
+from firnline.airflow.tables import DagTable
 from firnline.airflow.works import RestoreWork
 
 RESTORE = RestoreWork()
 
-for table in tables_by_hand(RESTORE.operation):
+
+def make(table: DagTable, _: Path) -> None:
+    """Make the DAG."""
     with operation_dag(
         RESTORE, table, doc=__doc__, title=f"Undo transactions in partitions of {table.name}"
     ):

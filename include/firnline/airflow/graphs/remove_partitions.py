@@ -29,16 +29,20 @@ the table is unchanged, or all picked partitions are dropped.
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from firnline.airflow.approvals import Pick
 from firnline.airflow.dags import READING, longest, operation_dag
 from firnline.airflow.mirror import then_mirror
 from firnline.airflow.removal import ApproveRemoval, ListPartitions, RemoveWork
-from firnline.airflow.tables import tables_by_hand
+from firnline.airflow.tables import DagTable
 from firnline.airflow.tasks import RunInTask
 
 REMOVE = RemoveWork()
 
-for table in tables_by_hand(REMOVE.operation):
+
+def make(table: DagTable, _: Path) -> None:
+    """Make the DAG."""
     with operation_dag(
         REMOVE, table, doc=__doc__, title=f"Remove partitions of {table.name} that a person picks"
     ):

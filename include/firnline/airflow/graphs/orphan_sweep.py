@@ -27,23 +27,25 @@ is always safe.
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from firnline.airflow.approvals import Approve
 from firnline.airflow.dags import READING, longest, operation_dag
 from firnline.airflow.sweep import ApprovedSweep, PlanSweep, SweepWork
-from firnline.airflow.tables import clock_of, tables_by_hand
+from firnline.airflow.tables import DagTable
 from firnline.airflow.tasks import RunInTask
 
 SWEEP, APPROVED = SweepWork(), ApprovedSweep()
 
-for table in tables_by_hand(SWEEP.operation, lambda table: table.sweep.schedule):
+
+def make(table: DagTable, _: Path) -> None:
+    """Make the DAG."""
     with operation_dag(
         SWEEP,
         table,
         doc=__doc__,
         title=f"Delete objects that no log file of {table.name} names",
-        schedule=clock_of(
-            table.known.sweep.schedule if table.known else None, table.dag_id(SWEEP.operation)
-        ),
+        schedule=table.clock,
     ):
         (
             PlanSweep(task_id="plan", work=SWEEP, table=table, execution_timeout=READING)

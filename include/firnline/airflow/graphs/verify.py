@@ -1,8 +1,9 @@
 """### Check that a table's log, its transactions and its objects agree.
 
-One DAG for each table of the settings file. `fleet__merge` starts it once a week if the table
-has changed since, and every fourth week in any case (`verify.schedule: fleet`); or it runs by a
-clock of its own (a schedule there, UTC), and by hand. It changes nothing.
+Each run names its table, which `verify__TABLE` of a table with `own_dags` is about anyway.
+`fleet__merge` starts it once a week if the table has changed since, and every fourth week in any
+case (`verify.schedule: fleet`); or it runs by a clock of its own (a schedule there, UTC), and by
+hand. It changes nothing.
 
 `verify` reads the whole log and every transaction, lists all objects and compares: parts whose
 object is missing or has another size, log files from the future, gaps in the transactions, orphans,
@@ -22,18 +23,19 @@ from pathlib import Path
 
 from firnline.airflow.dags import operation_dag
 from firnline.airflow.footers import check
-from firnline.airflow.tables import tables_of
+from firnline.airflow.tables import DagTable
 from firnline.airflow.works import VerifyWork
 
-JOBS = Path(__file__).resolve().parent.parent / "spark_jobs"
 VERIFY = VerifyWork()
 
-for table in tables_of("verify"):
+
+def make(table: DagTable, jobs: Path) -> None:
+    """Make the DAG; its jobs are in the folder."""
     with operation_dag(
         VERIFY,
         table,
         doc=__doc__,
         title=f"Check that log and objects of {table.name} fit together",
-        schedule=table.clock("verify", table.known.verify, "@weekly"),
+        schedule=table.clock,
     ):
-        check(table, JOBS)
+        check(table, jobs)

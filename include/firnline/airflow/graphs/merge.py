@@ -1,8 +1,8 @@
 """### Merge small parts of a table into large sorted ones.
 
-One DAG for each table of the settings file. It runs when `fleet__merge` finds something to do
-(`merge.schedule: fleet`) or by a clock of its own (a schedule there, UTC), whenever the table's
-asset reports new data, and by hand.
+Each run names its table, which `merge__TABLE` of a table with `own_dags` is about anyway. It runs
+when `fleet__merge` finds something to do (`merge.schedule: fleet`) and by hand; `merge__TABLE` also
+by a clock of its own (a schedule there, UTC), and whenever the table's asset reports new rows.
 
 1. `plan` reads the table's log and decides which parts to merge: without Spark, in seconds. Its log
    and XCom say what would be done, and why parts are left alone. If there is nothing to do, the run
@@ -11,7 +11,8 @@ asset reports new data, and by hand.
    unless `merge.slots` says more. Groups are committed as they complete: a run that is killed keeps
    what it has done.
 3. `report` reads from the table's history what this run committed, also when `merge` failed
-   half-way, and hands it on: as XCom, and in the `extra` of the event on the table's asset.
+   half-way, and hands it on: as XCom, and in the `extra` of the event on the asset
+   `<table>:upkeep`.
 
 **By hand:** `partitions` are globs, `max_bytes` bounds what the run reads (`10GiB`), `dry_run`
 stops after the plan.
@@ -31,20 +32,19 @@ from pathlib import Path
 
 from firnline.airflow.dags import READING, operation_dag, submit_then_report
 from firnline.airflow.merge import MergeWork, PlanMerge
-from firnline.airflow.tables import asset_of, schedule_of, tables_of
+from firnline.airflow.tables import DagTable, clock_or_rows
 
-JOBS = Path(__file__).resolve().parent.parent / "spark_jobs"
 MERGE = MergeWork()
 
-for table in tables_of("merge"):
+
+def make(table: DagTable, jobs: Path) -> None:
+    """Make the DAG; its jobs are in the folder."""
     with operation_dag(
         MERGE,
         table,
         doc=__doc__,
         title=f"Merge small parts of {table.name} into large sorted ones",
-        schedule=schedule_of(
-            table.known.merge.cron, table.dag_id(MERGE.operation), asset_of(table.known)
-        ),
+        schedule=clock_or_rows(table),
     ):
         first = PlanMerge(task_id="plan", work=MERGE, table=table, execution_timeout=READING)
-        submit_then_report(MERGE, table, JOBS, first)
+        submit_then_report(MERGE, table, jobs, first)

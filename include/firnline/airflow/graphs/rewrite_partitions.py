@@ -1,6 +1,7 @@
 r"""### Rewrite partitions of a table: drop rows by a filter, or change them by a query.
 
-One DAG for each table of the settings file, for **backfills** and for runs by hand.
+For runs by hand, which name their table; and for **backfills** of a table that has a DAG of its own
+for it, `rewrite_partitions__TABLE` (`own_dags: [rewrite_partitions]`).
 
 - `where` is the condition for rows that stay, such as `a is not null`. Alternatively `sql` is a
   query in DuckDB's SQL whose result replaces the rows:
@@ -50,18 +51,19 @@ from pathlib import Path
 from firnline.airflow.dags import READING, operation_dag, submit_then_report
 from firnline.airflow.prepared import ApprovePrepared, CommitPrepared
 from firnline.airflow.rewrite import BEGINNING, RewriteWork, interval_of
-from firnline.airflow.tables import tables_of
+from firnline.airflow.tables import DagTable
 
-JOBS = Path(__file__).resolve().parent.parent / "spark_jobs"
 REWRITE = RewriteWork()
 
-for table in tables_of(REWRITE.operation):
+
+def make(table: DagTable, jobs: Path) -> None:
+    """Make the DAG; its jobs are in the folder."""
     with operation_dag(
         REWRITE,
         table,
         doc=__doc__,
         title=f"Rewrite partitions of {table.name} by a filter or a query",
-        schedule=interval_of(table.known),
+        schedule=None if table.known is None else interval_of(table.known),
         start_date=BEGINNING,
     ):
         approve = ApprovePrepared(task_id="approve", work=REWRITE, table=table)
@@ -72,5 +74,5 @@ for table in tables_of(REWRITE.operation):
             execution_timeout=READING,
             **table.lock(REWRITE.operation),
         )
-        _, job, report = submit_then_report(REWRITE, table, JOBS, commit=commit)
+        _, job, report = submit_then_report(REWRITE, table, jobs, commit=commit)
         job >> approve >> commit >> report

@@ -1,7 +1,8 @@
 """### Delete the objects of a table that nobody needs any more.
 
-One DAG for each table of the settings file. It runs once a day when `fleet__merge` finds something
-to delete (`cleanup.schedule: fleet`) or by a clock of its own (a schedule there, UTC), and by hand.
+Each run names its table, which `tombstone_cleanup__TABLE` of a table with `own_dags` is about
+anyway. It runs once a day when `fleet__merge` finds something to delete (`cleanup.schedule: fleet`)
+or by a clock of its own (a schedule there, UTC), and by hand.
 
 1. `plan` reads the whole log and says what would be deleted: parts that were replaced or dropped
    and log files that were folded into others, once the grace is over (`cleanup.grace`), and old
@@ -21,18 +22,22 @@ Transient errors are retried three times, all others fail at once.
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from firnline.airflow.dags import operation_dag, plan_then_run
-from firnline.airflow.tables import tables_of
+from firnline.airflow.tables import DagTable
 from firnline.airflow.works import CleanupWork
 
 CLEANUP = CleanupWork()
 
-for table in tables_of("tombstone_cleanup"):
+
+def make(table: DagTable, _: Path) -> None:
+    """Make the DAG."""
     with operation_dag(
         CLEANUP,
         table,
         doc=__doc__,
         title=f"Delete the objects of {table.name} that nobody needs any more",
-        schedule=table.clock("tombstone_cleanup", table.known.cleanup, "@daily"),
+        schedule=table.clock,
     ):
         plan_then_run(CLEANUP, table)

@@ -28,14 +28,15 @@ from __future__ import annotations
 from pathlib import Path
 
 from firnline.airflow.dags import operation_dag, submit_then_report
-from firnline.airflow.tables import tables_by_hand
+from firnline.airflow.tables import DagTable
 from firnline.airflow.works import DeleteWork
 
-JOBS = Path(__file__).resolve().parent.parent / "spark_jobs"
 DELETE = DeleteWork()
 
-for table in tables_by_hand(DELETE.operation):
+
+def make(table: DagTable, jobs: Path) -> None:
+    """Make the DAG; its jobs are in the folder."""
     with operation_dag(
         DELETE, table, doc=__doc__, title=f"Delete rows of {table.name} by a condition"
     ):
-        submit_then_report(DELETE, table, JOBS)
+        submit_then_report(DELETE, table, jobs)

@@ -37,13 +37,14 @@ from firnline.airflow.dags import READING, longest, operation_dag
 from firnline.airflow.erase import ApprovedErase, EraseWork, ReportErase
 from firnline.airflow.mirror import then_mirror
 from firnline.airflow.submit import SubmitJob
-from firnline.airflow.tables import tables_by_hand
+from firnline.airflow.tables import DagTable
 from firnline.airflow.tasks import PlanOperation
 
-JOBS = Path(__file__).resolve().parent.parent / "spark_jobs"
 ERASE, APPROVED = EraseWork(), ApprovedErase()
 
-for table in tables_by_hand(ERASE.operation):
+
+def make(table: DagTable, jobs: Path) -> None:
+    """Make the DAG; its jobs are in the folder."""
     with operation_dag(ERASE, table, doc=__doc__, title=f"Erase keys from {table.name}"):
         plan = PlanOperation(task_id="plan", work=ERASE, table=table, execution_timeout=READING)
         approve = Approve(task_id="approve", work=ERASE, table=table)
@@ -51,7 +52,7 @@ for table in tables_by_hand(ERASE.operation):
             task_id=ERASE.operation,
             work=APPROVED,
             table=table,
-            jobs=JOBS,
+            jobs=jobs,
             execution_timeout=longest(table),
             **table.lock(ERASE.operation),
         )

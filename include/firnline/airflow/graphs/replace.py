@@ -36,12 +36,13 @@ from __future__ import annotations
 from pathlib import Path
 
 from firnline.airflow.dags import operation_dag, submit_then_report
-from firnline.airflow.tables import tables_by_hand
+from firnline.airflow.tables import DagTable
 from firnline.airflow.works import ReplaceWork
 
-JOBS = Path(__file__).resolve().parent.parent / "spark_jobs"
 REPLACE = ReplaceWork()
 
-for table in tables_by_hand(REPLACE.operation):
+
+def make(table: DagTable, jobs: Path) -> None:
+    """Make the DAG; its jobs are in the folder."""
     with operation_dag(REPLACE, table, doc=__doc__, title=f"Replace an interval of {table.name}"):
-        submit_then_report(REPLACE, table, JOBS)
+        submit_then_report(REPLACE, table, jobs)

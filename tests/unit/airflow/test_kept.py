@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from firnline.airflow.page.settings_file import SettingsFile
+from firnline.airflow.kept import SettingsFile
 from firnline.clock import SystemClock
 from firnline.errors import SettingsError
 from firnline.settings.load import Settings, load_settings

@@ -1,0 +1,93 @@
+"""The DAGs of a table, and what starts their runs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from firnline.settings.dags import cron_of, own_dags
+from firnline.settings.load import Settings, load_settings
+from firnline.settings.sections import OWN_DAGS, Operation
+from tests.support.tables import loaded, mistakes
+
+
+def with_table(tmp_path: Path, section: str, fleet: str = "{}") -> Settings:
+    text = f"fleet: {fleet}\ntables: {{t: {{root: 's3://b/t'{section}}}}}"
+    return loaded(tmp_path, text)
+
+
+@pytest.mark.parametrize(
+    ("section", "own"),
+    [
+        ("", ()),
+        (", own_dags: [verify, merge]", ("merge", "verify")),
+        (", partition_by: [day(ts)], ttl: {keep: 9d}, own_dags: all", OWN_DAGS),
+        (", own_dags: all", tuple(each for each in OWN_DAGS if each != "ttl")),
+        (", own_dags: all, operations: [verify]", ("verify",)),
+        (", cleanup: {schedule: '@daily'}", ("tombstone_cleanup",)),
+        (", merge: {schedule: null}", ("merge",)),
+        (", cleanup: {schedule: null}", ()),
+        (", sweep: {schedule: '@weekly'}", ("orphan_sweep",)),
+    ],
+)
+def test_a_table_has_the_dags_that_it_asks_for_and_those_that_have_a_schedule(
+    tmp_path: Path, section: str, own: tuple[Operation, ...]
+) -> None:
+    assert set(with_table(tmp_path, section).table("t").own_dags) == set(own)
+
+
+@pytest.mark.parametrize(
+    ("section", "fleet", "cron"),
+    [
+        ("", "{}", None),
+        (", cleanup: {schedule: '7 4 * * *'}", "{}", "7 4 * * *"),
+        (", cleanup: {schedule: null}", "{}", None),
+        ("", "{schedule: null}", "@daily"),
+        (", cleanup: {schedule: null}", "{schedule: null}", None),
+    ],
+)
+def test_what_no_planner_starts_has_a_dag_with_a_schedule_of_its_own(
+    tmp_path: Path, section: str, fleet: str, cron: str | None
+) -> None:
+    settings = with_table(tmp_path, section, fleet)
+    table = settings.table("t")
+    assert cron_of(table, "tombstone_cleanup", settings.fleet) == cron
+    assert ("tombstone_cleanup" in own_dags(table, settings.fleet)) is (cron is not None)
+    assert cron_of(table, "restore", settings.fleet) is None
+
+
+@pytest.mark.parametrize(
+    ("value", "said"),
+    [
+        (
+            "[restore]",
+            "restore runs in one DAG for all tables; allowed are merge, tombstone_cleanup",
+        ),
+        ("some", "own_dags"),
+        ("[merg]", "own_dags"),
+    ],
+)
+def test_a_dag_that_there_is_not_is_refused(tmp_path: Path, value: str, said: str) -> None:
+    text = f"tables: {{t: {{root: 's3://b/t', own_dags: {value}}}}}"
+    assert said in mistakes(tmp_path, text)
+
+
+@pytest.mark.parametrize(
+    ("section", "own"),
+    [
+        ("", ("merge",)),
+        (", own_dags: [verify]", ("verify",)),
+        (", own_dags: all", ("merge", "tombstone_cleanup", "rewrite_partitions", "verify")),
+        (", verify: {schedule: '@daily'}", ("verify",)),
+        (", operations: [restore]", ("restore",)),
+        (", own_dags: 3", ("merge",)),
+    ],
+)
+def test_a_table_with_mistakes_keeps_the_dags_that_it_asks_for_and_has_one_at_least(
+    tmp_path: Path, section: str, own: tuple[Operation, ...]
+) -> None:
+    file = tmp_path / "tables.yaml"
+    file.write_text(f"tables: {{t: {{root: 's3://b/t', sort_bi: [a]{section}}}}}")
+    settings = load_settings(file)
+    assert set(settings.broken["t"].own_dags) == set(own)
