@@ -19,14 +19,16 @@ from airflow.sdk import DAG, BaseOperator, get_parsing_context
 from airflow.sdk.exceptions import AirflowFailException
 
 from firnline.airflow.access import store_access
-from firnline.airflow.alerts import FailureAlert
+from firnline.airflow.alerts import FailureAlert, Told, notify
 from firnline.airflow.failures import airflow_failures
 from firnline.airflow.figures import shortened
+from firnline.airflow.memory import keep, recall
 from firnline.airflow.params import flag_param
 from firnline.airflow.runs import kind_of_run, run_identity
 from firnline.airflow.said import say
 from firnline.airflow.settings import current_settings
 from firnline.airflow.tables import clock_of
+from firnline.airflow.troubles import KNOWN, compare, troubles_of
 from firnline.errors import EnvironmentFaultError, FirnlineError, UsageError
 from firnline.operations.dag_ids import FLEET, RunOf, run_of
 from firnline.paths import Root
@@ -117,7 +119,7 @@ class PlanFleet(BaseOperator):
         Raises:
             AirflowFailException: a table could not be read, a merge not be started or a mirror not
                 be published, after all others were handled. The next run by the schedule tries
-                again.
+                again, and fails only if something else is wrong, or a day later.
         """
         from firnline.airflow.triggering import PlannedRuns
         from firnline.clock import SystemClock
@@ -150,8 +152,13 @@ class PlanFleet(BaseOperator):
         problem = _failure(plan, done, settings.stale)
         totals = f"{'dry run, nothing started: ' if dry_run else ''}{lines[0]}; {lines[1]}"
         totals += f"; {quiet}" if quiet else ""
+        names = [member.name for member in members]
+        is_news = _is_news(plan, done, settings, context, names)
+        if problem is not None and not is_news:
+            problem = f"as before, {problem}"
+            _LOG.warning(problem)
         say(context, totals if problem is None else f"{problem}; {totals}")
-        if problem is not None:
+        if problem is not None and is_news:
             raise AirflowFailException(problem)
         return figures
 
@@ -462,6 +469,42 @@ def _row_text(row: Mapping[str, Any]) -> str:
 def _bound_text(row: Mapping[str, Any]) -> str:
     bound = row["max_bytes"]
     return "" if bound is None else f", at most {about_size(bound)} of it: the rest of the budget"
+
+
+def _is_news(
+    plan: FleetPlan, done: _Done, settings: Settings, context: Context, looked: Sequence[str]
+) -> bool:
+    """Return True if what is wrong is to be told: by a run of the clock only when it changes.
+
+    Also tells the end of what was wrong before.
+    """
+    from firnline.clock import SystemClock
+
+    if kind_of_run(context) != "scheduled":
+        return True  # somebody has asked
+    unpublished = [each.partition(": ")[0] for each in done.unpublished]
+    now = troubles_of(plan.unreadable, unpublished, settings.stale)
+    before = recall(KNOWN, dict[str, int], {})
+    found = compare(before, now, looked, SystemClock().now_ms())
+    if found.known != before:
+        keep(KNOWN, found.known, "what fleet__merge has told of, and when (unix ms)")
+    if found.over:
+        _tell_over(f"all is well again with {_some(found.over)}", settings.fleet, context)
+    return bool(found.new or done.refused)
+
+
+def _tell_over(sentence: str, fleet: FleetSettings, context: Context) -> None:
+    """Log the end of troubles and call the planner's notifier, whose failure is only logged."""
+    _LOG.info(sentence)
+    alerts = fleet.alerts
+    if not alerts.notifier:
+        return
+    given: dict[str, Any] = {**context}
+    try:
+        told = Told.of(given, "recovered", sentence)
+        notify(alerts.notifier, alerts.arguments, given, told)
+    except Exception:  # noqa: BLE001 - notifiers are not ours, and all else was done
+        _LOG.exception("the notifier %s of fleet.alerts failed", alerts.notifier)
 
 
 def _failure(plan: FleetPlan, done: _Done, stale: Stale | None) -> str | None:

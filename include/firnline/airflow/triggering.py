@@ -7,20 +7,17 @@ once for each run. What else it asks is asked through the task instance.
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-import msgspec
 from airflow.sdk.exceptions import AirflowRuntimeError, ErrorType
 
+from firnline.airflow.memory import keep, recall
 from firnline.errors import EnvironmentFaultError
 from firnline.operations.fleet.plan import Held
 
 if TYPE_CHECKING:
     from airflow.sdk.types import RuntimeTaskInstanceProtocol
-
-_LOG = logging.getLogger(__name__)
 
 BEGUN = "firnline.fleet.begun"
 """Variable of Airflow in which the planner remembers the merges that it has started."""
@@ -72,28 +69,15 @@ class PlannedRuns:
         return None
 
     def begun(self) -> dict[str, list[str]]:
-        """Return what ``remember`` was given last: table -> ids of merges. One request.
-
-        Nothing, which is logged, if somebody has written something else there.
-        """
-        from airflow.sdk import Variable
-
-        found = Variable.get(BEGUN, default="{}")
-        try:
-            return msgspec.json.decode(found, type=dict[str, list[str]])
-        except msgspec.DecodeError as error:
-            _LOG.warning("the variable %s is not as it was written: %s", BEGUN, error)
-            return {}
+        """Return what ``remember`` was given last: table -> ids of merges. One request."""
+        return recall(BEGUN, dict[str, list[str]], {})
 
     def remember(self, begun: Mapping[str, Sequence[str]]) -> None:
-        """Keep the ids of merges by table, in a variable of Airflow. One request.
+        """Keep the ids of merges by table. One request.
 
         Of a DAG for all tables Airflow does not tell which runs are those of one table.
         """
-        from airflow.sdk import Variable
-
-        text = msgspec.json.encode(dict(begun)).decode()
-        Variable.set(BEGUN, text, description="merges that fleet__merge has started, by table")
+        keep(BEGUN, begun, "merges that fleet__merge has started, by table")
 
     def _under_way(self, dag_id: str, run_ids: Collection[str] | None) -> int:
         if run_ids is not None and not run_ids:

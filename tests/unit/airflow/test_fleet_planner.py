@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Collection
 from datetime import UTC, datetime
@@ -11,6 +12,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from airflow.sdk import DAG
 from airflow.sdk.exceptions import AirflowFailException
 
 from firnline.airflow import fleet, triggering
@@ -92,6 +94,15 @@ def runs(monkeypatch: pytest.MonkeyPatch) -> type[Runs]:
     Runs.remembered, Runs.under_way = {}, set()
     monkeypatch.setattr(triggering, "PlannedRuns", Runs)
     return Runs
+
+
+@pytest.fixture(autouse=True)
+def memory(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
+    """What the planner remembers."""
+    kept: dict[str, Any] = {}
+    monkeypatch.setattr(fleet, "recall", lambda name, _, empty: kept.get(name, empty))
+    monkeypatch.setattr(fleet, "keep", lambda name, value, _: kept.update({name: value}))
+    return kept
 
 
 def settings(
@@ -213,7 +224,7 @@ def with_dag(run_after: datetime = NOON) -> Any:
     run = SimpleNamespace(
         conf=None, run_type="scheduled", triggering_user_name="", run_after=run_after
     )
-    return {**context(), "dag_run": run, "dag": SimpleNamespace(dag_id="fleet__merge")}
+    return {**context(), "dag_run": run, "dag": DAG("fleet__merge")}
 
 
 @pytest.mark.parametrize("fleet", ["{}", "{quiet_hours: '00:00-24:00'}"])
@@ -435,6 +446,40 @@ def test_what_else_is_due_has_the_table_in_its_id(runs: type[Runs]) -> None:
     assert runs.started == [
         ("ttl", "fleet__2025-11-27T03:17:00__t", {"table": "t", "dry_run": False})
     ]
+
+
+# --- troubles that last ---------------------------------------------------------------------------
+
+
+def tear(log: Path) -> None:
+    for log_file in log.iterdir():
+        log_file.write_bytes(log_file.read_bytes()[:-20])
+
+
+def test_a_table_that_stays_unreadable_fails_one_run_and_its_end_is_told(
+    runs: type[Runs], tables: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told = tables / "told"
+    alerts = f"{{notifier: tests.support.notifier.Told, arguments: {{file: '{told}'}}}}"
+    settings(tables, monkeypatch, f"{{alerts: {alerts}}}")
+    whole = {each: each.read_bytes() for each in (tables / "a" / "_log").iterdir()}
+    tear(tables / "a" / "_log")
+    with pytest.raises(AirflowFailException, match="1 of 3 tables could not be read: a"):
+        execute()
+    given = with_dag()
+    PlanFleet(task_id="plan").execute(given)
+    assert given["ti"].pushed["said"].startswith("as before, 1 of 3 tables could not be read: a")
+    tear(tables / "c" / "_log")
+    with pytest.raises(AirflowFailException, match="2 of 3 tables could not be read: a, c"):
+        execute()
+    for file, content in whole.items():
+        file.write_bytes(content)
+    PlanFleet(task_id="plan").execute(with_dag())
+    assert [json.loads(line)["reason"] for line in told.read_text().splitlines()] == ["recovered"]
+    manual = context()
+    manual["dag_run"].run_type = "manual"
+    with pytest.raises(AirflowFailException, match="1 of 3 tables could not be read: c"):
+        PlanFleet(task_id="plan").execute(manual)
 
 
 # --- mistakes in the settings ---------------------------------------------------------------------

@@ -130,8 +130,8 @@ class Variables:
     text = "{}"
 
     @classmethod
-    def get(cls, key: str, default: str) -> str:
-        assert (key, default) == (BEGUN, "{}")
+    def get(cls, key: str, default: None) -> str:
+        assert (key, default) == (BEGUN, None)
         return cls.text
 
     @classmethod

@@ -113,13 +113,15 @@ class Unreadable:
     table: str
     message: str
     next_step: str
+    kind: str = ""
+    """Of the error: its class."""
     due: tuple[Due, ...] = ()
     """Other operations to start although the table could not be read or its merge be planned."""
 
     @classmethod
     def of(cls, table: str, error: FirnlineError, due: tuple[Due, ...] = ()) -> Unreadable:
         """Return the table with the sentence of the error."""
-        return cls(table, error.message, error.next_step, due)
+        return cls(table, error.message, error.next_step, type(error).__name__, due)
 
     def to_json(self) -> dict[str, Any]:
         """Return plain data."""

@@ -119,6 +119,8 @@ def look_at_fleet(
             # same, once it has handled them.
             _LOG.exception("table %s could not be read", member.name)
             said = f"{type(error).__name__}: {error}"
-            return Unreadable(member.name, said, "see the traceback in the log", other)
+            return Unreadable(
+                member.name, said, "see the traceback in the log", type(error).__name__, other
+            )
 
     return at_once(tables, look, settings.concurrency, looked)

@@ -1,0 +1,94 @@
+"""Troubles that last, such as a store that is down: told when they come, daily, and at their end.
+
+A planner that failed each hour for the same reason would be looked at by nobody.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from firnline.units import DAY_MS
+
+if TYPE_CHECKING:
+    from firnline.operations.fleet.need import Unreadable
+    from firnline.settings.load import Stale
+
+KNOWN = "firnline.fleet.troubles"
+"""Variable of Airflow that holds the known ones: trouble -> unix ms at which it was told last."""
+SETTINGS = "the settings"
+
+
+@dataclass(frozen=True, slots=True)
+class Trouble:
+    """What is wrong, and with what."""
+
+    subject: str
+    """``table flights``, ``the mirror of flights`` or ``the settings``."""
+    kind: str
+    """Another kind is another trouble: a store that is down hides no damage."""
+
+    @property
+    def key(self) -> str:
+        """Return it as text."""
+        return f"{self.subject}: {self.kind}"
+
+
+@dataclass(frozen=True, slots=True)
+class Changes:
+    """What has become of the troubles since they were told."""
+
+    new: tuple[str, ...]
+    """Subjects of those to tell: unknown before, or told more than a day ago."""
+    over: tuple[str, ...]
+    """Subjects that had one and have none any more."""
+    known: Mapping[str, int]
+    """All that there are now -> unix ms at which they were told last."""
+
+
+def troubles_of(
+    unreadable: Iterable[Unreadable], unpublished: Iterable[str], stale: Stale | None
+) -> list[Trouble]:
+    """Return the troubles that a run of the planner has found.
+
+    Args:
+        unreadable: tables that could not be read, or whose merge could not be planned.
+        unpublished: names of tables whose mirror could not be published.
+        stale: set if settings of before are in force.
+    """
+    found = [Trouble(f"table {each.table}", each.kind) for each in unreadable]
+    found += [Trouble(f"the mirror of {name}", "not published") for name in unpublished]
+    if stale is not None:
+        found.append(Trouble(SETTINGS, f"{zlib.crc32(str(stale.error).encode()):08x}"))
+    return found
+
+
+def compare(
+    before: Mapping[str, int], now: Collection[Trouble], looked: Collection[str], now_ms: int
+) -> Changes:
+    """Return what has changed.
+
+    Args:
+        before: ``known`` of the run before.
+        now: what there is.
+        looked: names of the tables that were looked at; of others nothing is known.
+        now_ms: unix ms.
+    """
+    subjects = {each.subject for each in now}
+    about = {
+        SETTINGS,
+        *(f"{what} {name}" for name in looked for what in ("table", "the mirror of")),
+    }
+    over = {key for key in before if (s := key.rpartition(": ")[0]) in about and s not in subjects}
+    current = {each.key for each in now}
+    kept = {key: told for key, told in before.items() if key not in over}
+    # One of another kind has taken the place of an earlier one of the same subject.
+    kept = {k: t for k, t in kept.items() if k in current or k.rpartition(": ")[0] not in subjects}
+    new = [each for each in now if now_ms - kept.get(each.key, 0) >= DAY_MS]
+    return Changes(
+        tuple(each.subject for each in new),
+        tuple(sorted(key.rpartition(": ")[0] for key in over)),
+        {**kept, **{each.key: now_ms for each in new}},
+    )

@@ -1,0 +1,43 @@
+"""What of the planner's troubles is told, and when."""
+
+from __future__ import annotations
+
+from firnline.airflow.troubles import SETTINGS, Changes, Trouble, compare, troubles_of
+from firnline.errors import SettingsError
+from firnline.operations.fleet.need import Unreadable
+from firnline.settings.load import Stale
+from firnline.units import DAY_MS
+
+NOW = 100 * DAY_MS
+DOWN, TORN = Trouble("table t", "StoreUnavailableError"), Trouble("table t", "LogCorruptError")
+
+
+def test_a_trouble_is_told_once_and_again_after_a_day() -> None:
+    first = compare({}, [DOWN], ["t"], NOW)
+    assert first == Changes(("table t",), (), {DOWN.key: NOW})
+    assert compare(first.known, [DOWN], ["t"], NOW + DAY_MS - 1) == Changes((), (), first.known)
+    later = compare(first.known, [DOWN], ["t"], NOW + DAY_MS)
+    assert (later.new, later.known) == (("table t",), {DOWN.key: NOW + DAY_MS})
+
+
+def test_another_kind_of_trouble_with_the_same_table_is_told() -> None:
+    known = compare({}, [DOWN], ["t"], NOW).known
+    assert compare(known, [TORN], ["t"], NOW + 1) == Changes(("table t",), (), {TORN.key: NOW + 1})
+
+
+def test_its_end_is_told_once_and_not_of_tables_that_were_not_looked_at() -> None:
+    known = compare({}, [DOWN], ["t"], NOW).known
+    assert compare(known, [], ["u"], NOW + 1) == Changes((), (), known)
+    assert compare(known, [], ["t"], NOW + 1) == Changes((), ("table t",), {})
+    assert compare({}, [], ["t"], NOW + 2) == Changes((), (), {})
+
+
+def test_tables_mirrors_and_settings_are_troubles() -> None:
+    stale = [Stale(SettingsError(f"{n}", next_step="correct it"), 0) for n in range(2)]
+    unreadable = [Unreadable("t", "no", "wait", "StoreUnavailableError")]
+    found = [troubles_of(unreadable, ["m"], each) for each in stale]
+    assert [each.subject for each in found[0]] == ["table t", "the mirror of m", SETTINGS]
+    assert found[0][:2] == found[1][:2]
+    assert found[0][2] != found[1][2], "another mistake is another trouble"
+    names = {key.rpartition(": ")[0] for key in compare({}, found[0], ["t", "m"], NOW).known}
+    assert names == {"table t", "the mirror of m", SETTINGS}
