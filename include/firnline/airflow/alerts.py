@@ -7,7 +7,7 @@ of them (``Told``), so that one template fits every reason.
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
 from datetime import timedelta
 from importlib import import_module
@@ -85,14 +85,24 @@ class TableAlert:
 
     def __call__(self, context: Mapping[str, Any]) -> None:
         """Call the notifier of the table that the run names."""
-        dag_run = context["dag_run"]
-        dag = parse_dag_id(dag_run.dag_id)
-        name = None if dag is None else dag.table_of(dag_run.conf)
         settings = current_settings()
-        table = settings.tables.get(name or "") or settings.broken.get(name or "")
+        name = _named(context, [*settings.tables, *settings.broken])
+        table = settings.tables.get(name) or settings.broken.get(name)
         alert = None if table is None else failure_alert(table)
         if alert is not None:
             alert(context)
+
+
+def _named(context: Mapping[str, Any], tables: Iterable[str]) -> str:
+    """Return the table of a run; empty if it names none."""
+    dag_run = context.get("dag_run")
+    if dag_run is not None:
+        dag = parse_dag_id(dag_run.dag_id)
+        return (None if dag is None else dag.table_of(dag_run.conf)) or ""
+    # Airflow leaves it out where it knows no task of the run. The planner's ids end with the table.
+    run_id = str(context.get("run_id") or "")
+    found = [name for name in tables if run_id.endswith(f"__{name}")]
+    return max(found, key=len, default="")
 
 
 def failure_alert(table: TableSettings | BrokenTable) -> FailureAlert | None:

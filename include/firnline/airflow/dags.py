@@ -34,8 +34,8 @@ RETRIES: dict[str, Any] = {
 """Retries for transient errors; all others fail at once (``firnline.airflow.failures``)."""
 
 MOST_RUNS = 1_000
-"""Active runs of a DAG for all tables: runs wait for people for days, without the table's pool,
-and those of one table must not hold up others."""
+"""Active runs and tasks of a DAG for all tables: runs wait for people for days, without the table's
+pool, and those of one table must not hold up others."""
 
 READING = timedelta(minutes=15)
 """Time limit of a task that only reads the log."""
@@ -64,6 +64,8 @@ def operation_dag(
         "schedule": None,
         "catchup": False,
         "max_active_runs": active_runs(work, known),
+        # Of all tables together; Airflow's default of 16 is that of one table's DAG.
+        **({"max_active_tasks": MOST_RUNS} if known is None else {}),
         "params": {**table.params, **work.all_params(known)},
         "tags": {"firnline", work.operation, *([known.name] if known else [])},
         "default_args": {"owner": "firnline", **RETRIES},

@@ -362,7 +362,7 @@ def _remember(
     """Remember merges of the DAG for all tables: as many of each table as may be under way."""
     if not started:
         return
-    before = runs.begun()
+    before = {name: ids for name, ids in runs.begun().items() if name in tables}
     for each in started:
         ids = [known for known in before.get(each.name, []) if known != each.run_id]
         before[each.name] = [*ids, each.run_id][-tables[each.name].merge.slots :]
@@ -480,8 +480,8 @@ def _is_news(
     """
     from firnline.clock import SystemClock
 
-    if kind_of_run(context) != "scheduled":
-        return True  # somebody has asked
+    if kind_of_run(context) != "scheduled" or context["ti"].try_number > 1:
+        return True  # somebody has asked, or a try that was killed may have told nobody
     unpublished = [each.partition(": ")[0] for each in done.unpublished]
     now = troubles_of(plan.unreadable, unpublished, settings.stale)
     before = recall(KNOWN, dict[str, int], {})

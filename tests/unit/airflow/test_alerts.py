@@ -13,6 +13,7 @@ from airflow.sdk.definitions.callback import AsyncCallback
 from airflow.sdk.definitions.deadline import DeadlineReference
 
 from firnline.airflow.alerts import (
+    TableAlert,
     Told,
     failure_alert,
     merge_deadline,
@@ -160,3 +161,19 @@ def test_one_template_fits_failures_missed_deadlines_and_questions(tmp_path: Pat
         "merge__t r t deadline_missed: not in time",
         "merge__t r t answer_wanted: Merge?",
     ]
+
+
+def test_the_table_of_a_run_is_found_where_airflow_tells_no_more_than_its_id(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As in the callback of a run that failed before Airflow knew a task of it."""
+    file = tmp_path / "told"
+    alerts = f"{{notifier: {TOLD}, arguments: {{file: '{file}', word: '{{{{ run_id }}}}'}}}}"
+    rows = [f"  {name}: {{root: 's3://b/{name}', alerts: {alerts}}}" for name in ("b", "a__b")]
+    loaded(tmp_path, "\n".join(["tables:", *rows, "  c: {root: 's3://b/c'}"]))
+    monkeypatch.setenv("FIRNLINE_TABLES", str(tmp_path / "tables.yaml"))
+    for run_id in ("fleet__1__a__b", "fleet__1__c", "manual__1"):
+        TableAlert()({"dag": DAG("merge"), "run_id": run_id, "reason": "x"})
+    run = SimpleNamespace(dag_id="merge", run_id="manual__2", conf={"table": "b"})
+    TableAlert()({"dag": DAG("merge"), "dag_run": run, "run_id": run.run_id, "reason": "x"})
+    assert [line["word"].strip() for line in lines(file)] == ["fleet__1__a__b", "manual__2"]
