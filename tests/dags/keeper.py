@@ -55,7 +55,11 @@ tables:
     merge: {{schedule: '* * * * *'}}
   rivals: {{root: 'file://{folder}/rivals'}}
   bounded: {{root: 'file://{folder}/bounded'}}
-  lost: {{root: 'file://{folder}/lost', operations: [merge, tombstone_cleanup], alerts: {told}}}
+  lost:
+    root: 'file://{folder}/lost'
+    own_dags: []
+    operations: [merge, tombstone_cleanup]
+    alerts: {told}
   wide:
     root: 'file://{folder}/wide'
     operations: [merge, tombstone_cleanup, delete_where]
@@ -84,6 +88,7 @@ tables:
     ttl: {{keep: 1h, partition: 'day=(?P<day>.*)', schedule: null}}
   late:
     root: 'file://{folder}/late'
+    own_dags: []
     spark: {{conn_id: no_cluster}}
     alerts: {{notifier: told_by.Told, arguments: {{file: '{folder}/told'}}, merge_deadline: 1m}}
   # Of the fleet, without DAGs of their own: one with something to merge, one with nothing, one

@@ -267,7 +267,7 @@ def test_a_missing_pool_of_a_clean_up_fails_its_run_and_is_told(maintained: Main
     assert run.state == "failed"
     assert set(run.tasks.values()) == {None}
     assert "the pool lost.cleanup does not exist" in run.note
-    mine = "tombstone_cleanup__lost"
+    mine = "tombstone_cleanup"
     assert wait_until(lambda: mine in {told["dag"] for told in maintained.told})
     told = next(told for told in maintained.told if told["dag"] == mine)
     assert told["reason"].startswith("the pool lost.cleanup does not exist")
@@ -291,7 +291,7 @@ def test_a_failed_merge_is_told_at_once_and_a_missed_deadline_when_it_passes(
     assert late.run.ended().state == "failed"
 
     def told() -> list[str]:
-        return [each["reason"] for each in maintained.told if each["dag"] == "merge__late"]
+        return [each["reason"] for each in maintained.told if each["dag"] == "merge"]
 
     assert wait_until(lambda: "task_failure" in told()), maintained.told
     assert wait_until(lambda: "deadline_missed" in told()), maintained.told

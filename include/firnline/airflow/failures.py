@@ -9,6 +9,7 @@ code could not carry that: Spark itself uses the same ones.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -19,10 +20,21 @@ from airflow.sdk.exceptions import AirflowException, AirflowFailException
 from firnline.airflow.said import say_failure
 from firnline.errors import FirnlineError
 
+_OPTIONS = re.compile(r"`[^`]*`|(?<![\w-])--([a-z][a-z-]*)")
+"""Commands as they are typed, and options outside of them."""
+
+
+def in_a_form(sentence: str) -> str:
+    """Return a sentence with the params of a form in the place of options: where for --where.
+
+    What is between backticks is for a shell and stays as it is.
+    """
+    return _OPTIONS.sub(lambda m: m[1].replace("-", "_") if m[1] else m[0], sentence)
+
 
 @contextmanager
 def airflow_failures() -> Iterator[None]:
-    """Convert a FirnlineError raised within into Airflow's exception with the same message.
+    """Convert a FirnlineError raised within into Airflow's exception with its message.
 
     Within a task the message is also kept for the note of the run (``firnline.airflow.said``).
 
@@ -33,13 +45,15 @@ def airflow_failures() -> Iterator[None]:
     try:
         yield
     except FirnlineError as error:
-        say_failure(str(error))
-        raise as_airflow(str(error), retryable=error.retryable) from None
+        told = as_airflow(str(error), retryable=error.retryable)
+        say_failure(str(told))
+        raise told from None
 
 
 def as_airflow(sentence: str, *, retryable: bool) -> AirflowException:
-    """Return the exception for a message."""
-    return AirflowException(sentence) if retryable else AirflowFailException(sentence)
+    """Return the exception for a message, in the words of a form."""
+    said = in_a_form(sentence)
+    return AirflowException(said) if retryable else AirflowFailException(said)
 
 
 @dataclass(frozen=True, slots=True)

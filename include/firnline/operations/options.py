@@ -80,6 +80,7 @@ class CleanupOptions(msgspec.Struct, frozen=True, kw_only=True):
             absent="`cleanup.max_deletes_per_run` of the table's settings",
             metavar="N",
             least=1,
+            most=1_000_000_000,
         ),
     ] = None
     old_types: Annotated[
