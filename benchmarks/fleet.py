@@ -41,7 +41,7 @@ from tools.postgres import Postgres
 CACHE = REPO / ".cache" / "bench" / "fleet"
 BUSY_PARTS = 8
 REST_S = 30.0
-DAGS = ("merge.py", "fleet_merge.py")
+DAGS = ("all_tables.py", "own_dags.py")
 NO_REPARSE = {"refresh_interval": 86_400, "min_file_process_interval": 86_400}
 
 
@@ -68,7 +68,7 @@ class Fleet:
         for name in DAGS:
             (self.folder / "dags" / name).symlink_to(REPO / "dags" / name)
         rows = [f"  {name}: {{root: 'file://{self.folder}/tables/{name}'}}" for name in self.names]
-        head = ["fleet: {schedule: null}", "defaults: {operations: [merge]}", "tables:"]
+        head = ["fleet: {schedule: null}", "defaults: {operations: [merge], own_dags: [merge]}", "tables:"]
         self.settings.write_text("\n".join([*head, *rows, ""]))
         settings = load_settings(self.settings)
         (self.folder / "pools.json").write_text(json.dumps(pools_json(settings)))

@@ -159,6 +159,14 @@ def test_ten_thousand_partitions_are_a_map_and_each_says_what_waits(
     expect(picked).to_contain_text("day=0")
     expect(picked).to_contain_text("1 part, 10 rows")
     expect(picked).to_contain_text("1 part left alone: waits until 4 parts of about its size")
+    # By keyboard, and without colours.
+    page.get_by_role("listbox", name="Partitions").press("ArrowRight")
+    expect(picked).to_contain_text("day=1")
+    expect(picked).to_contain_text("4 to merge")
+    expect(cells.nth(0)).to_have_text("")
+    expect(cells.nth(1)).to_have_text("4")
+    page.get_by_role("listbox", name="Partitions").press("End")
+    expect(cells.nth(PARTITIONS - 1)).to_be_in_viewport()
 
 
 def test_the_tables_lead_to_their_pages_with_dags_of_their_own_or_without(

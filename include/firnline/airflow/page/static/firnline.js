@@ -384,12 +384,33 @@ const globOf = (partition) => partition.replace(/[*?[]/g, "[$&]");
 const SHADES = ["green.subtle", "yellow.subtle", "orange.muted", "orange.emphasized", "red.solid"];
 const shade = (one) => SHADES[one.merge < 2 ? 0 : Math.min(SHADES.length - 1, 1 + Math.floor(Math.log10(one.merge)))];
 
-const Cells = memo(({ partitions, pick }) =>
-  h(ui.Flex, { wrap: "wrap", gap: "2px", maxH: "60", overflow: "auto", onClick: (event) => pick(event.target.dataset.at) },
-    partitions.map((one, at) => h(ui.Box, {
-      key: one.partition, boxSize: "14px", bg: shade(one), borderRadius: "2px", cursor: "pointer", "data-at": at,
-      "data-testid": "partition", title: `${one.partition || "(none)"}: ${counted(one.parts, "part")}, ${size(one.bytes)}, ${number(one.merge)} to merge`,
-    }))));
+/** What a shade says without its colour. */
+const mark = (one) => (one.merge < 2 ? "" : one.merge < 10 ? one.merge : "+");
+
+const STEPS = { ArrowRight: 1, ArrowLeft: -1, ArrowDown: 20, ArrowUp: -20, Home: -Infinity, End: Infinity };
+
+/** The map of partitions, for mouse and keyboard. Only its frame is drawn again when one is picked. */
+function Cells({ partitions, at, pick }) {
+  const cells = useMemo(() => partitions.map((one, index) => {
+    const said = `${one.partition || "(none)"}: ${counted(one.parts, "part")}, ${size(one.bytes)}, ${number(one.merge)} to merge`;
+    return h(ui.Box, {
+      key: one.partition, id: `partition-${index}`, role: "option", boxSize: "14px", bg: shade(one), borderRadius: "2px", cursor: "pointer",
+      fontSize: "9px", lineHeight: "14px", textAlign: "center", userSelect: "none", "data-at": index, "data-testid": "partition", title: said, "aria-label": said,
+    }, mark(one));
+  }), [partitions]);
+  const onKeyDown = (event) => {
+    if (!(event.key in STEPS)) return;
+    event.preventDefault();
+    const next = Math.min(partitions.length - 1, Math.max(0, at === null ? 0 : at + STEPS[event.key]));
+    pick(next);
+    document.getElementById(`partition-${next}`)?.scrollIntoView({ block: "nearest" });
+  };
+  return h(ui.Flex, {
+    wrap: "wrap", gap: "2px", p: "2px", maxH: "60", overflow: "auto", tabIndex: 0, role: "listbox", "aria-label": "Partitions", "aria-activedescendant": at === null ? undefined : `partition-${at}`,
+    css: at === null ? {} : { [`& > :nth-of-type(${at + 1})`]: { outline: "2px solid currentcolor" } },
+    onClick: (event) => pick(event.target.dataset.at), onKeyDown,
+  }, cells);
+}
 
 function Rewrite({ on, partition }) {
   const [where, setWhere] = useState("");
@@ -404,8 +425,8 @@ function Partitions({ detail, on }) {
   const [at, setAt] = useState(null);
   const pick = useCallback((index) => index !== undefined && setAt(Number(index)), []);
   const one = at === null ? null : detail.partitions[at];
-  return h(Section, { title: "Partitions", note: `${number(detail.partition_count)}; the redder, the more parts wait for a merge` },
-    h(Cells, { partitions: detail.partitions, pick }),
+  return h(Section, { title: "Partitions", note: `${number(detail.partition_count)}; the redder, the more parts wait for a merge (their number, + from ten on). Arrow keys go from one to the next` },
+    h(Cells, { partitions: detail.partitions, at, pick }),
     one && h(ui.Box, { mt: 3, p: 3, borderWidth: 1, borderRadius: "md", "data-testid": "picked" },
       h(ui.Text, { fontWeight: "bold" }, one.partition || "(none)"),
       h(ui.Text, null, `${counted(one.parts, "part")}, ${number(one.rows)} rows, ${size(one.bytes)}; ${number(one.merge)} to merge`),
