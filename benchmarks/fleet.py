@@ -68,7 +68,8 @@ class Fleet:
         for name in DAGS:
             (self.folder / "dags" / name).symlink_to(REPO / "dags" / name)
         rows = [f"  {name}: {{root: 'file://{self.folder}/tables/{name}'}}" for name in self.names]
-        head = ["fleet: {schedule: null}", "defaults: {operations: [merge], own_dags: [merge]}", "tables:"]
+        given = "{operations: [merge], own_dags: [merge]}"
+        head = ["fleet: {schedule: null}", f"defaults: {given}", "tables:"]
         self.settings.write_text("\n".join([*head, *rows, ""]))
         settings = load_settings(self.settings)
         (self.folder / "pools.json").write_text(json.dumps(pools_json(settings)))
