@@ -26,7 +26,7 @@ def test_the_notifier_is_told_what_it_would_be_of_a_run(firnline: Firnline, tmp_
     assert done.code == 0
     sentence = "this is a test of the alerts of table t: nothing has happened"
     assert done.data["told"] == {
-        "dag_id": "merge__t",
+        "dag_id": "merge",
         "run_id": "test",
         "table": "t",
         "reason": "test",
