@@ -165,7 +165,9 @@ def _fail(dag_run: DagRun, problem: str) -> None:
     dag: Any = dag_run.dag
     if session is None or dag is None or not dag.has_on_failure_callback:
         return
-    request = dag_run.produce_dag_callback(dag, success=False, reason=problem)
+    # With a task Airflow tells the callback of the run, and so of its table.
+    some = next(iter(dag_run.get_task_instances(session=session)), None)
+    request = dag_run.produce_dag_callback(dag, success=False, relevant_ti=some, reason=problem)
     if request is not None:
         # For the DAG processor; through the scheduler's own session, as the note above.
         session.add(DbCallbackRequest(callback=request, priority_weight=1))
