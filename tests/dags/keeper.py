@@ -88,7 +88,6 @@ tables:
     ttl: {{keep: 1h, partition: 'day=(?P<day>.*)', schedule: null}}
   late:
     root: 'file://{folder}/late'
-    own_dags: []
     spark: {{conn_id: no_cluster}}
     alerts: {{notifier: told_by.Told, arguments: {{file: '{folder}/told'}}, merge_deadline: 1m}}
   # Of the fleet, without DAGs of their own: one with something to merge, one with nothing, one

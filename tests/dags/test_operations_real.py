@@ -291,7 +291,7 @@ def test_a_failed_merge_is_told_at_once_and_a_missed_deadline_when_it_passes(
     assert late.run.ended().state == "failed"
 
     def told() -> list[str]:
-        return [each["reason"] for each in maintained.told if each["dag"] == "merge"]
+        return [each["reason"] for each in maintained.told if each["dag"] == "merge__late"]
 
     assert wait_until(lambda: "task_failure" in told()), maintained.told
     assert wait_until(lambda: "deadline_missed" in told()), maintained.told
