@@ -1,7 +1,4 @@
-"""The options of every operation: what can be asked of it, and in which words.
-
-Forms, command lines, Spark jobs and the tables of docs/ are made from them (``operations.fields``).
-"""
+"""The options of every operation: forms, commands, jobs and docs are made of them (``fields``)."""
 
 from __future__ import annotations
 
