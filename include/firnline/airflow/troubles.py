@@ -23,7 +23,7 @@ SETTINGS = "the settings"
 
 @dataclass(frozen=True, slots=True)
 class Trouble:
-    """What is wrong, and with what."""
+    """A subject that has something wrong, and the kind of it."""
 
     subject: str
     """``table flights``, ``the mirror of flights`` or ``the settings``."""
@@ -38,7 +38,7 @@ class Trouble:
 
 @dataclass(frozen=True, slots=True)
 class Changes:
-    """What has become of the troubles since they were told."""
+    """The differences to the troubles that were told before."""
 
     new: tuple[str, ...]
     """Subjects of those to tell: unknown before, or told more than a day ago."""
@@ -76,19 +76,23 @@ def compare(
         looked: names of the tables that were looked at; of others nothing is known.
         now_ms: unix ms.
     """
-    subjects = {each.subject for each in now}
-    about = {
-        SETTINGS,
-        *(f"{what} {name}" for name in looked for what in ("table", "the mirror of")),
+    current, subjects = {each.key for each in now}, {each.subject for each in now}
+    about = {SETTINGS, *(f"table {name}" for name in looked)}
+    # The mirror of a table that could not be read was not looked at.
+    about |= {f"the mirror of {name}" for name in looked if f"table {name}" not in subjects}
+    over = {_subject(key) for key in before} & about - subjects
+    told = {
+        key: told_ms
+        for key, told_ms in before.items()
+        if key in current or _subject(key) not in about | subjects
     }
-    over = {key for key in before if (s := key.rpartition(": ")[0]) in about and s not in subjects}
-    current = {each.key for each in now}
-    kept = {key: told for key, told in before.items() if key not in over}
-    # One of another kind has taken the place of an earlier one of the same subject.
-    kept = {k: t for k, t in kept.items() if k in current or k.rpartition(": ")[0] not in subjects}
-    new = [each for each in now if now_ms - kept.get(each.key, 0) >= DAY_MS]
+    new = [each for each in now if now_ms - told.get(each.key, 0) >= DAY_MS]
     return Changes(
         tuple(each.subject for each in new),
-        tuple(sorted(key.rpartition(": ")[0] for key in over)),
-        {**kept, **{each.key: now_ms for each in new}},
+        tuple(sorted(over)),
+        {**told, **{each.key: now_ms for each in new}},
     )
+
+
+def _subject(key: str) -> str:
+    return key.rpartition(": ")[0]

@@ -41,3 +41,10 @@ def test_tables_mirrors_and_settings_are_troubles() -> None:
     assert found[0][2] != found[1][2], "another mistake is another trouble"
     names = {key.rpartition(": ")[0] for key in compare({}, found[0], ["t", "m"], NOW).known}
     assert names == {"table t", "the mirror of m", SETTINGS}
+
+
+def test_the_mirror_of_a_table_that_could_not_be_read_is_not_well_again() -> None:
+    known = compare({}, [Trouble("the mirror of t", "not published")], ["t"], NOW).known
+    found = compare(known, [DOWN], ["t"], NOW + 1)
+    assert (found.new, found.over) == (("table t",), ())
+    assert compare(found.known, [], ["t"], NOW + 2).over == ("table t", "the mirror of t")
