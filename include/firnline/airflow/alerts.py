@@ -19,8 +19,9 @@ from airflow.sdk.definitions.callback import AsyncCallback
 from airflow.sdk.definitions.deadline import DeadlineAlert, DeadlineReference
 
 from firnline.airflow.settings import current_settings
-from firnline.operations.dag_ids import TABLE, parse_dag_id, run_of
+from firnline.operations.dag_ids import parse_dag_id, run_of
 from firnline.settings.load import BrokenTable, TableSettings
+from firnline.settings.sections import NotifierSettings
 from firnline.units import format_duration
 
 _LOG = logging.getLogger(__name__)
@@ -46,11 +47,16 @@ class Told:
         run = context.get("dag_run")
         name = _field(context.get("dag"), "dag_id") or _field(run, "dag_id")
         run_id = str(context.get("run_id") or "") or _field(run, "run_id")
-        dag = parse_dag_id(name)
-        given = run.get("conf") if isinstance(run, Mapping) else getattr(run, "conf", None)
-        table = None if dag is None else dag.table_of(given)
         sentence = sentence or f"{name} failed: {reason}"
-        return cls(name, run_id, table or "", reason, sentence, _link(name, run_id))
+        return cls(name, run_id, table_of(context), reason, sentence, _link(name, run_id))
+
+
+def table_of(context: Mapping[str, Any]) -> str:
+    """Return the table of the run of a context of any kind; empty if it names none."""
+    run = context.get("dag_run")
+    dag = parse_dag_id(_field(context.get("dag"), "dag_id") or _field(run, "dag_id"))
+    given = run.get("conf") if isinstance(run, Mapping) else getattr(run, "conf", None)
+    return (None if dag is None else dag.table_of(given)) or ""
 
 
 def _field(value: object, name: str) -> str:
@@ -86,20 +92,20 @@ class TableAlert:
     def __call__(self, context: Mapping[str, Any]) -> None:
         """Call the notifier of the table that the run names."""
         settings = current_settings()
-        name = _named(context, [*settings.tables, *settings.broken])
+        name = table_of(context) or _in_run_id(context, [*settings.tables, *settings.broken])
         table = settings.tables.get(name) or settings.broken.get(name)
         alert = None if table is None else failure_alert(table)
         if alert is not None:
             alert(context)
 
 
-def _named(context: Mapping[str, Any], tables: Iterable[str]) -> str:
-    """Return the table of a run; empty if it names none."""
-    dag_run = context.get("dag_run")
-    if dag_run is not None:
-        dag = parse_dag_id(dag_run.dag_id)
-        return (None if dag is None else dag.table_of(dag_run.conf)) or ""
-    # Airflow leaves it out where it knows no task of the run. The planner's ids end with the table.
+def _in_run_id(context: Mapping[str, Any], tables: Iterable[str]) -> str:
+    """Return the table with which the planner ends the id of a run; empty if there is none.
+
+    Airflow leaves ``dag_run`` out where it knows no task of the run.
+    """
+    if context.get("dag_run") is not None:
+        return ""
     run_id = str(context.get("run_id") or "")
     found = [name for name in tables if run_id.endswith(f"__{name}")]
     return max(found, key=len, default="")
@@ -156,16 +162,12 @@ async def missed_of_run(limit: int, context: Mapping[str, Any]) -> None:
     from asgiref.sync import sync_to_async
 
     # The file of the settings is read, which must not block the triggerer's event loop either.
-    table = await sync_to_async(_table_of, thread_sensitive=False)(context["dag_run"])
+    settings = await sync_to_async(current_settings, thread_sensitive=False)()
+    table = settings.tables.get(table_of(context))
     if table is None or table.alerts.merge_deadline != limit:
         return
     alerts, sentence = table.alerts, _missed(table.name, limit)
     await missed_deadline(alerts.notifier or "", alerts.arguments, context, sentence)
-
-
-def _table_of(dag_run: Mapping[str, Any]) -> TableSettings | None:
-    name = (dag_run.get("conf") or {}).get(TABLE)
-    return current_settings().tables.get(name or "")
 
 
 async def missed_deadline(
@@ -198,14 +200,29 @@ def tell_waiting(table: TableSettings, context: Mapping[str, Any], question: str
     The question is its ``sentence``. It is asked even if the notifier fails, which the task's log
     then says.
     """
-    alerts = table.alerts
+    given = {**context, "question": question}
+    tell(table.alerts, f"table {table.name}", given, "answer_wanted", question)
+
+
+def tell(
+    alerts: NotifierSettings, whose: str, context: Mapping[str, Any], reason: str, sentence: str
+) -> None:
+    """Call a notifier, if any, from within a task, which goes on if it fails: the log says so.
+
+    Args:
+        alerts: which notifier.
+        whose: names it in the log: ``table flights``.
+        context: Airflow's.
+        reason: of the call.
+        sentence: what is told.
+    """
     if not alerts.notifier:
         return
-    told = Told.of(context, "answer_wanted", question)
+    told = Told.of(context, reason, sentence)
     try:
-        notify(alerts.notifier, alerts.arguments, {**context, "question": question}, told)
-    except Exception:  # noqa: BLE001 - notifiers are not ours, and the question must not depend on them
-        _LOG.exception("the notifier %s of table %s failed", alerts.notifier, table.name)
+        notify(alerts.notifier, alerts.arguments, context, told)
+    except Exception:  # noqa: BLE001 - notifiers are not ours, and the task must not depend on them
+        _LOG.exception("the notifier %s of %s failed", alerts.notifier, whose)
 
 
 def notify(

@@ -19,7 +19,7 @@ from airflow.sdk import DAG, BaseOperator, get_parsing_context
 from airflow.sdk.exceptions import AirflowFailException
 
 from firnline.airflow.access import store_access
-from firnline.airflow.alerts import FailureAlert, Told, notify
+from firnline.airflow.alerts import FailureAlert, tell
 from firnline.airflow.failures import airflow_failures
 from firnline.airflow.figures import shortened
 from firnline.airflow.memory import keep, recall
@@ -177,14 +177,15 @@ class PlanFleet(BaseOperator):
         _LOG.info("reading the logs of %d tables, %d at a time", len(members), fleet.concurrency)
         now_ms = SystemClock().now_ms()
         found: list[Need | Unreadable] = look_at_fleet(members, fleet, now_ms)
-        known, begun = {table.name: table for table in tables}, _begun(tables, runs)
+        known = {table.name: table for table in tables}
         reasons: dict[str, Held] = {}
         chores: dict[tuple[str, str], Held] = {}
         for each in found:
             if isinstance(each, Need) and not each.idle:
                 table = known[each.table]
-                ids = begun.get(each.table, []) if run_of("merge", table).conf else None
-                why = runs.held(run_of("merge", table).dag_id, table.merge.slots, begun=ids)
+                run = run_of("merge", table)
+                ids = runs.begun().get(each.table, []) if run.conf else None
+                why = runs.held(run.dag_id, table.merge.slots, begun=ids)
                 reasons |= {} if why is None else {each.table: why}
             for due in each.due:
                 run = run_of(due.operation, known[each.table])
@@ -192,12 +193,6 @@ class PlanFleet(BaseOperator):
                 why = runs.held(run.dag_id, run_id=first, begun=() if run.conf else None)
                 chores |= {} if why is None else {(each.table, due.operation): why}
         return plan_fleet(found, fleet, SystemClock().now_ms(), reasons, chores)
-
-
-def _begun(tables: Sequence[TableSettings], runs: PlannedRuns) -> dict[str, list[str]]:
-    """Return the merges that were started last in the DAG for all tables, by table."""
-    shared = any("merge" not in table.own_dags for table in tables)
-    return runs.begun() if shared else {}
 
 
 def is_hourly(context: Context, fleet: FleetSettings) -> bool:
@@ -489,22 +484,10 @@ def _is_news(
     if found.known != before:
         keep(KNOWN, found.known, "what fleet__merge has told of, and when (unix ms)")
     if found.over:
-        _tell_over(f"all is well again with {_some(found.over)}", settings.fleet, context)
+        well = f"all is well again with {_some(found.over)}"
+        _LOG.info(well)
+        tell(settings.fleet.alerts, "the planner", {**context}, "recovered", well)
     return bool(found.new or done.refused)
-
-
-def _tell_over(sentence: str, fleet: FleetSettings, context: Context) -> None:
-    """Log the end of troubles and call the planner's notifier, whose failure is only logged."""
-    _LOG.info(sentence)
-    alerts = fleet.alerts
-    if not alerts.notifier:
-        return
-    given: dict[str, Any] = {**context}
-    try:
-        told = Told.of(given, "recovered", sentence)
-        notify(alerts.notifier, alerts.arguments, given, told)
-    except Exception:  # noqa: BLE001 - notifiers are not ours, and all else was done
-        _LOG.exception("the notifier %s of fleet.alerts failed", alerts.notifier)
 
 
 def _failure(plan: FleetPlan, done: _Done, stale: Stale | None) -> str | None:

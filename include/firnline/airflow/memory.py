@@ -1,4 +1,4 @@
-"""What the planner of the fleet remembers from run to run, in variables of Airflow."""
+"""Values that the planner of the fleet keeps from run to run, in variables of Airflow."""
 
 from __future__ import annotations
 

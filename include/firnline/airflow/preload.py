@@ -33,10 +33,10 @@ def before_forks(argv: Sequence[str] | None = None) -> None:
     Not at once: the policy that asks for it is loaded while Airflow is only half imported.
     """
     if _COMMAND in (sys.argv if argv is None else argv)[1:2]:
-        os.register_at_fork(before=_Once())
+        os.register_at_fork(before=_BeforeFork())
 
 
-class _Once:
+class _BeforeFork:
     """Imports the modules when it is called first; each time, reads the settings if they changed.
 
     What fails is logged: the parser goes on, and each fork does it itself.
@@ -51,7 +51,7 @@ class _Once:
                 self._done = True
                 _import()
             _read()
-        except Exception:  # noqa: BLE001 - logged
+        except Exception:  # noqa: BLE001 - logged; each fork does it itself
             _LOG.exception("what the DAG files need could not be read beforehand")
 
 
@@ -76,15 +76,20 @@ def _read() -> None:
 
 def _store_one() -> None:
     """Make a DAG as the files do, and the JSON that Airflow stores: both import more."""
-    from airflow.sdk import DAG, Asset, AssetAny, AssetOrTimeSchedule, BaseOperator
+    from airflow.sdk import (
+        DAG,
+        Asset,
+        AssetAny,
+        AssetOrTimeSchedule,
+        BaseOperator,
+        CronTriggerTimetable,
+    )
     from airflow.serialization.serialized_objects import DagSerialization
 
     from firnline.airflow.backfills import BackfillOnly
-    from firnline.airflow.tables import clock_of
 
     assets = [Asset(f"firnline.{scheme}", f"{scheme}://lake/t") for scheme in ("s3", "file")]
-    clock = clock_of("@hourly")
-    assert clock is not None, "a schedule was given"
+    clock = CronTriggerTimetable("@hourly", timezone="UTC")
     schedules = (
         AssetOrTimeSchedule(timetable=clock, assets=AssetAny(*assets)),
         BackfillOnly("@daily", timezone="UTC"),

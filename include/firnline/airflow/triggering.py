@@ -35,6 +35,7 @@ class PlannedRuns:
     def __init__(self, ti: RuntimeTaskInstanceProtocol) -> None:
         self._ti: Any = ti
         self._paused: dict[str, bool | None] = {}
+        self._begun: dict[str, list[str]] | None = None
 
     def held(
         self,
@@ -69,8 +70,10 @@ class PlannedRuns:
         return None
 
     def begun(self) -> dict[str, list[str]]:
-        """Return what ``remember`` was given last: table -> ids of merges. One request."""
-        return recall(BEGUN, dict[str, list[str]], {})
+        """Return what ``remember`` was given last: table -> ids of merges. One request in all."""
+        if self._begun is None:
+            self._begun = recall(BEGUN, dict[str, list[str]], {})
+        return self._begun
 
     def remember(self, begun: Mapping[str, Sequence[str]]) -> None:
         """Keep the ids of merges by table. One request.

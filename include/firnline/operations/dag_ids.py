@@ -48,7 +48,7 @@ class DagId:
 
 @dataclass(frozen=True, slots=True)
 class RunOf:
-    """What starts a run of an operation on a table."""
+    """The DAG in which an operation runs on a table, and the configuration of such a run."""
 
     dag_id: str
     conf: Mapping[str, str]

@@ -1,20 +1,27 @@
-"""Which DAGs Airflow has for a table, and what starts their runs."""
+"""The DAGs that Airflow has for a table, and the schedules by which their runs start."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 
 from firnline.settings.fleet import FleetSettings
 from firnline.settings.model import TableSettings
-from firnline.settings.sections import ALL_OPERATIONS, Operation, PlannedSection
+from firnline.settings.sections import (
+    ALL_OPERATIONS,
+    Operation,
+    PlannedSection,
+    SweepSettings,
+)
 
-_PLANNED: Mapping[Operation, Callable[[TableSettings], PlannedSection | None]] = {
-    "merge": lambda table: table.merge,
-    "ttl": lambda table: table.ttl,
-    "tombstone_cleanup": lambda table: table.cleanup,
-    "verify": lambda table: table.verify,
+SECTIONS: Mapping[Operation, str] = {
+    "merge": "merge",
+    "tombstone_cleanup": "cleanup",
+    "ttl": "ttl",
+    "verify": "verify",
+    "orphan_sweep": "sweep",
 }
-PLANNED: frozenset[Operation] = frozenset(_PLANNED)
+"""Section of a table with the schedule of an operation."""
+PLANNED: frozenset[Operation] = frozenset(SECTIONS) - {"orphan_sweep"}
 """Operations that the planner of the fleet can start."""
 
 _WITHOUT_PLANNER: Mapping[Operation, str] = {
@@ -32,11 +39,12 @@ def has_dag(table: TableSettings, operation: Operation) -> bool:
 
 def planned_by_fleet(table: TableSettings) -> frozenset[Operation]:
     """Return the operations that the planner of the fleet starts for a table."""
-    found = {operation: section(table) for operation, section in _PLANNED.items()}
     return frozenset(
         operation
-        for operation, section in found.items()
-        if section is not None and section.by_fleet and operation in table.operations
+        for operation in PLANNED
+        if operation in table.operations
+        and isinstance(section := _section(table, operation), PlannedSection)
+        and section.by_fleet
     )
 
 
@@ -54,14 +62,18 @@ def fleet_tables(
 
 def cron_of(table: TableSettings, operation: Operation, fleet: FleetSettings) -> str | None:
     """Return the schedule by which an operation of a table runs in a DAG of its own; None: none."""
-    if operation == "orphan_sweep":
-        return table.sweep.schedule
-    section = _PLANNED[operation](table) if operation in _PLANNED else None
-    if section is None:
-        return None
-    if section.by_fleet and fleet.schedule is None:
-        return _WITHOUT_PLANNER.get(operation)
-    return section.cron
+    section = _section(table, operation)
+    if isinstance(section, PlannedSection):
+        nobody = section.by_fleet and fleet.schedule is None
+        return _WITHOUT_PLANNER.get(operation) if nobody else section.cron
+    return None if section is None else section.schedule
+
+
+def _section(table: TableSettings, operation: Operation) -> PlannedSection | SweepSettings | None:
+    found: PlannedSection | SweepSettings | None = None
+    if operation in SECTIONS:
+        found = getattr(table, SECTIONS[operation])
+    return found
 
 
 def own_dags(table: TableSettings, fleet: FleetSettings) -> tuple[Operation, ...]:

@@ -21,7 +21,7 @@ from pydantic import BaseModel, ValidationError
 from firnline.errors import SettingsError, UsageError
 from firnline.paths import Root, meant_url
 from firnline.settings.cron import FLEET
-from firnline.settings.dags import own_dags
+from firnline.settings.dags import SECTIONS, own_dags
 from firnline.settings.document import NAME_IT, expand, read_yaml, with_defaults
 from firnline.settings.fields import PartitionField, SortField
 from firnline.settings.fleet import FleetSettings
@@ -64,14 +64,6 @@ _SHOWN = 20
 _LONGEST = 400
 """Characters shown of one error: a wrong value may have megabytes."""
 _EXPANDED = ("root", "connection_id")
-_SECTIONS: Mapping[Operation, str] = {
-    "merge": "merge",
-    "tombstone_cleanup": "cleanup",
-    "ttl": "ttl",
-    "verify": "verify",
-    "orphan_sweep": "sweep",
-}
-"""Section of a table with the schedule of an operation."""
 _NEXT_STEP = "correct the file and run `firnline settings check`"
 
 
@@ -104,7 +96,7 @@ class BrokenTable:
 
         In that DAG Airflow shows the mistakes.
         """
-        asked, sections = self.given.get("own_dags"), _SECTIONS.items()
+        asked, sections = self.given.get("own_dags"), SECTIONS.items()
         named = OWN_DAGS if asked == "all" else asked if isinstance(asked, list) else ()
         clocks = [each for each, key in sections if _has_clock(self.given.get(key))]
         own = tuple(each for each in self.operations if each in named or each in clocks)
