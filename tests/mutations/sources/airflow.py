@@ -183,8 +183,8 @@ AIRFLOW = (
     Mutation(
         name="what no retry repairs is tried again",
         file="include/firnline/airflow/failures.py",
-        old="AirflowException(sentence) if retryable else AirflowFailException(sentence)",
-        new="AirflowException(sentence)",
+        old="AirflowException(said) if retryable else AirflowFailException(said)",
+        new="AirflowException(said)",
         breaks="A mistake in the settings is told after an hour of retries.",
         caught_by=("tests/unit/airflow/test_tasks.py",),
     ),
