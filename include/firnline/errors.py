@@ -177,6 +177,19 @@ class MirrorCatalogError(FirnlineError):
 # --- parts ----------------------------------------------------------------------------------------
 
 
+DAMAGED_PART = (
+    "restore the object from a backup or a version of the bucket; without one, `firnline drop` "
+    "takes out its whole partition, with the rows of its other parts"
+)
+"""The next step for a part whose object is lost or does not read."""
+
+LARGER_SCRATCH = (
+    "free space there, or give it a larger disk (`--scratch` of the command, `spark.local.dir` or "
+    "SPARK_LOCAL_DIRS for Spark, else TMPDIR)"
+)
+"""The next step for a local disk that is full: no part of the table is at fault."""
+
+
 class PartGoneError(FirnlineError):
     """The object of a live part is gone: the reader held its snapshot for longer than the grace."""
 

@@ -361,7 +361,7 @@ def test_what_a_failed_merge_says_to_people(place: Place) -> None:
     assert damaged.name in shown.out.replace("\n", "")
     assert shown.err.splitlines()[-1] == (
         "firnline: 1 of 2 groups of events could not be merged, for the reasons above; "
-        "repair or drop the named parts and run it again"
+        "repair or restore the named parts and run it again"
     )
 
 
@@ -397,7 +397,9 @@ def test_a_full_scratch_disk_is_named(firnline: Firnline, tmp_path: Path) -> Non
         assert done.returncode == 1, done.stderr
         assert f"the scratch folder {tmp_path}/scratch" in done.stderr
         assert "is full" in done.stderr
-        assert "--scratch" in done.stderr
+        assert "`--scratch` of the command" in done.stderr
+        assert "do what each reason says and run it again" in done.stderr
+        assert "drop" not in done.stderr, "no part is at fault"
         assert "Traceback" not in done.stderr
     assert firnline("merge", place.root).code == 0
 

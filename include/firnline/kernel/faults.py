@@ -8,7 +8,14 @@ from pathlib import Path
 
 import duckdb
 
-from firnline.errors import FirnlineError, KernelError, PartUnreadableError, ScratchFullError
+from firnline.errors import (
+    DAMAGED_PART,
+    LARGER_SCRATCH,
+    FirnlineError,
+    KernelError,
+    PartUnreadableError,
+    ScratchFullError,
+)
 
 _NO_SPACE = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 # DuckDB gives the system's text but no number; the last two are its own limit on spilled bytes.
@@ -38,8 +45,8 @@ def disk_full(folder: Path) -> ScratchFullError:
     """Return the error for a scratch folder without space."""
     return ScratchFullError(
         f"the scratch folder {folder} is full",
-        next_step="free space there or point --scratch (or spark.local.dir) at a larger disk; a "
-        "merge needs about three times the bytes of its inputs (merge.target_size bounds them)",
+        next_step=f"{LARGER_SCRATCH}; a merge needs about three times the bytes of its inputs "
+        "(merge.target_size bounds them)",
     )
 
 
@@ -48,7 +55,7 @@ def unreadable(key: str, error: BaseException) -> PartUnreadableError:
     reason = first_line(error)
     return PartUnreadableError(
         f"part {key} is not readable as Parquet ({reason})",
-        next_step="restore the object from a backup or a version of the bucket, or drop the part",
+        next_step=DAMAGED_PART,
     )
 
 

@@ -171,5 +171,6 @@ def _remove_abandoned(parent: Path) -> None:
 def _unusable(parent: Path, error: OSError) -> ScratchFullError:
     return scratch_full(parent, error) or ScratchFullError(
         f"the scratch folder {parent} cannot be used: {error.strerror}",
-        next_step="give --scratch (or spark.local.dir) a folder that this user can write to",
+        next_step="give a folder that this user can write to (`--scratch` of the command, "
+        "`spark.local.dir` or SPARK_LOCAL_DIRS for Spark, else TMPDIR)",
     )

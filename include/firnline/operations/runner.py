@@ -6,13 +6,20 @@ operation plans and how it carries out the plan stays in its package.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import TypeVar
 
 import msgspec
 
 from firnline.commit.base import Base, take_base
-from firnline.errors import CommitConflictError, FirnlineError
+from firnline.errors import (
+    CommitConflictError,
+    FirnlineError,
+    ObjectNotFoundError,
+    PartGoneError,
+    PartSchemaError,
+    PartUnreadableError,
+)
 from firnline.kernel.engine import Engine
 from firnline.kernel.task import KernelResult
 from firnline.log.txn_file import Counts, RunIdentity
@@ -141,6 +148,25 @@ class Failure(msgspec.Struct, frozen=True, kw_only=True):
             message=f"{result.error}; {result.error_next_step}",
             key=key or result.error_key,
         )
+
+
+_DAMAGED = frozenset(
+    kind.__name__
+    for kind in (PartUnreadableError, PartSchemaError, PartGoneError, ObjectNotFoundError)
+)
+
+
+def what_helps(failures: Iterable[Failure], then: str = " and run it again") -> str:
+    """Return the next step of a run that ended with failures; each of them says its own.
+
+    Where anything but parts was at fault, such as a full disk, nobody is told to touch the parts.
+
+    Args:
+        failures: all of the run, as its report has them.
+        then: what comes after that step.
+    """
+    damaged = all(failure.error in _DAMAGED for failure in failures)
+    return f"{'repair or restore the named parts' if damaged else 'do what each reason says'}{then}"
 
 
 class Progress(msgspec.Struct, frozen=True, kw_only=True):

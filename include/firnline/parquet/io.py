@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from firnline.errors import PartUnreadableError, ScratchFullError, UsageError
+from firnline.errors import LARGER_SCRATCH, PartUnreadableError, ScratchFullError, UsageError
 from firnline.store.base import Store
 from firnline.types.order import Order, SortColumn, order_of
 
@@ -136,7 +136,7 @@ def write_part(
         raise ScratchFullError(
             f"a part with {rows.num_rows} rows cannot be written to {path.parent}: "
             f"{'the disk is full' if full else error.strerror}",
-            next_step="free some space there, or set TMPDIR to a larger disk",
+            next_step=LARGER_SCRATCH,
         ) from None
 
 

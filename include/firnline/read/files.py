@@ -20,7 +20,13 @@ from urllib.parse import quote, unquote
 
 from fsspec.spec import AbstractFileSystem
 
-from firnline.errors import FirnlineError, ObjectNotFoundError, PartGoneError, PartUnreadableError
+from firnline.errors import (
+    DAMAGED_PART,
+    FirnlineError,
+    ObjectNotFoundError,
+    PartGoneError,
+    PartUnreadableError,
+)
 from firnline.read.task import ReadPart
 from firnline.store.base import InFolder, Store
 
@@ -260,8 +266,7 @@ def not_readable(key: str, why: str) -> PartUnreadableError:
     """Return the error for a part whose object is no Parquet file, or a damaged one."""
     return PartUnreadableError(
         f"part {key} is not readable: {why}",
-        next_step="inspect it with `firnline verify --deep`; restore the object from a backup "
-        "or drop the part",
+        next_step=f"inspect it with `firnline verify --deep`; {DAMAGED_PART}",
     )
 
 
@@ -269,7 +274,6 @@ def _whole(key: str, data: bytes, expected: int) -> bytes:
     if len(data) < expected:
         raise PartUnreadableError(
             f"part {key} is shorter than its marker says: {len(data)} of {expected} bytes",
-            next_step="restore the object from a backup or a version of the bucket, or drop the "
-            "part",
+            next_step=DAMAGED_PART,
         )
     return data

@@ -10,6 +10,7 @@ from pathlib import Path
 import pyarrow as pa
 
 from firnline.errors import (
+    LARGER_SCRATCH,
     FirnlineError,
     ObjectNotFoundError,
     PartSchemaError,
@@ -76,7 +77,7 @@ def _fetch(store: Store, key: str, copy: Path, excerpt: Excerpt | None) -> None:
     except OSError as error:
         raise ScratchFullError(
             f"row groups of {key} cannot be written to {copy.parent}: {error.strerror}",
-            next_step="free some space there, or give --scratch a larger disk",
+            next_step=LARGER_SCRATCH,
         ) from None
 
 

@@ -7,10 +7,16 @@ from collections.abc import Iterator, Sequence
 import pytest
 
 from firnline.commit.base import Base
-from firnline.errors import CommitConflictError
+from firnline.errors import (
+    CommitConflictError,
+    FirnlineError,
+    KernelError,
+    PartUnreadableError,
+    ScratchFullError,
+)
 from firnline.kernel.task import KernelResult, KernelTask
 from firnline.log.txn_file import RunIdentity
-from firnline.operations.runner import RunMetrics, Runner
+from firnline.operations.runner import Failure, RunMetrics, Runner, what_helps
 from tests.support.log_tables import put_append
 from tests.support.world import make_world
 
@@ -104,3 +110,22 @@ def test_the_store_is_probed_for_the_locking_that_will_be_in_force(
     runner = Runner(world.table, RUN, locking=locking)
     runner.probe()
     assert runner.requests["put"] == puts
+
+
+def failed(*kinds: type[FirnlineError]) -> list[Failure]:
+    """Failures of these kinds, one each."""
+    return [Failure(partition="", error=k.__name__, message="a; b", key=None) for k in kinds]
+
+
+@pytest.mark.parametrize(
+    "kinds", [[ScratchFullError], [KernelError], [PartUnreadableError, ScratchFullError]]
+)
+def test_nobody_is_told_to_touch_parts_where_something_else_was_at_fault(
+    kinds: list[type[FirnlineError]],
+) -> None:
+    assert what_helps(failed(*kinds)) == "do what each reason says and run it again"
+
+
+def test_parts_that_do_not_read_are_to_be_restored() -> None:
+    step = what_helps(failed(PartUnreadableError, PartUnreadableError), " and erase again")
+    assert step == "repair or restore the named parts and erase again"

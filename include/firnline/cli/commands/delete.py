@@ -80,6 +80,7 @@ def _delete(
     table: Table, engine: Callable[[], Engine], options: DeleteOptions, as_json: bool
 ) -> None:
     from firnline.operations.delete.run import DeleteFailedError, run_delete
+    from firnline.operations.runner import what_helps
 
     name = table.settings.name
     stopped = f"stopped; the rows of {name} went together or not at all"
@@ -91,9 +92,11 @@ def _delete(
         _render,
         stopped=(stopped, f"see `firnline history {name}`, or run it again"),
         failed=(DeleteFailedError,),
-        shorten=lambda _: RunFailedError(
+        shorten=lambda report: RunFailedError(
             f"nothing was deleted from {name}, for the reasons above",
-            next_step="repair or drop the named parts, or hide the rows at once with --lazy",
+            next_step=what_helps(
+                report.failures, " and run it again, or hide the rows at once with --lazy"
+            ),
         ),
         render_failed=render_failures,
     )

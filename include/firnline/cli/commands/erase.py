@@ -111,6 +111,7 @@ def _erase(
     table: Table, engine: Callable[[], Engine], options: EraseOptions, as_json: bool
 ) -> None:
     from firnline.operations.erase.run import EraseFailedError, run_erase
+    from firnline.operations.runner import what_helps
 
     name = table.settings.name
     stopped = f"stopped; the rows of {name} went together or not at all"
@@ -125,7 +126,7 @@ def _erase(
         shorten=lambda report: RunFailedError(
             f"{counted(report.parts_failed, 'part')} of {name} may hold keys still, for the "
             "reasons above",
-            next_step="repair or drop the named parts and erase again",
+            next_step=what_helps(report.failures, " and erase again"),
         ),
         render_failed=_render_partly,
     )

@@ -207,6 +207,7 @@ def _merge(
 ) -> None:
     """Run the merge and print the report, even with failed groups. Raises RunFailedError."""
     from firnline.operations.merge.run import MergeFailedError, run_merge
+    from firnline.operations.runner import what_helps
 
     name = table.settings.name
     stopped = f"stopped; what is committed stays, everything else in {name} is as it was"
@@ -221,7 +222,7 @@ def _merge(
         shorten=lambda report: RunFailedError(
             f"{len(report.failures)} of {report.groups} groups of {name} could not be merged, for "
             "the reasons above",
-            next_step="repair or drop the named parts and run it again",
+            next_step=what_helps(report.failures),
         ),
     )
 

@@ -92,6 +92,7 @@ def _replace(
     as_json: bool,
 ) -> None:
     from firnline.operations.replace.run import ReplaceFailedError, run_replace
+    from firnline.operations.runner import what_helps
 
     name = table.settings.name
     stopped = f"stopped; the interval of {name} was replaced as a whole or not at all"
@@ -103,9 +104,11 @@ def _replace(
         _render,
         stopped=(stopped, f"see `firnline history {name}`, or run it again"),
         failed=(ReplaceFailedError,),
-        shorten=lambda _: RunFailedError(
+        shorten=lambda report: RunFailedError(
             f"nothing was replaced in {name}, for the reasons above",
-            next_step="repair or drop the named parts, or leave them to merges with --lazy",
+            next_step=what_helps(
+                report.failures, " and run it again, or leave the rewriting to merges with --lazy"
+            ),
         ),
         render_failed=render_failures,
     )

@@ -19,12 +19,12 @@ from msgspec.structs import replace
 from firnline.commit.base import Base, take_base
 from firnline.commit.change import Change
 from firnline.commit.transaction import commit
-from firnline.errors import CommitConflictError, RunFailedError
+from firnline.errors import DAMAGED_PART, CommitConflictError, RunFailedError
 from firnline.log.records import NO_STATS, Marker, hashes_json, sort_json, stats_json
 from firnline.log.txn_file import Counts, RunIdentity
 from firnline.operations.analyze.plan import AnalyzePlan, Lacking, plan_analyze
 from firnline.operations.options import AnalyzeOptions
-from firnline.operations.runner import Failure, Report, Runner
+from firnline.operations.runner import Failure, Report, Runner, what_helps
 from firnline.parquet.footers import FooterFacts, FooterTask, FooterWanted, many_facts
 from firnline.state.snapshot import Snapshot
 from firnline.table import Table
@@ -72,8 +72,9 @@ class AnalyzeFailedError(RunFailedError):
         super().__init__(
             f"{report.failed} of the parts of table {report.table} could not be analyzed, "
             f"{report.parts} were; the first, {report.failures[0]}",
-            next_step="restore or drop the parts that the report names; `firnline verify --deep` "
-            "lists all of them",
+            next_step=what_helps(
+                report.failures, "; `firnline verify --deep` lists all damaged ones"
+            ),
             causes=(failure.error for failure in report.failures),
         )
         self.report = report
@@ -231,7 +232,7 @@ class _Run:
         self._fail(
             part,
             f"{marker.p} has {counted(rows, 'row')}, and the log says {marker.n}",
-            "restore the part from a backup, or drop it",
+            DAMAGED_PART,
         )
         return False
 

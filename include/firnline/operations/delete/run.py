@@ -27,7 +27,7 @@ from firnline.operations.rewriting import (
     execute,
     is_nothing,
 )
-from firnline.operations.runner import PartsReport, Progress, Runner
+from firnline.operations.runner import PartsReport, Progress, Runner, what_helps
 from firnline.predicate.sql import parse_sql
 from firnline.predicate.tree import Predicate, bind, parse_json
 from firnline.state.snapshot import Snapshot
@@ -54,8 +54,10 @@ class DeleteFailedError(RunFailedError):
             f"nothing was deleted from table {report.table}: "
             f"{counted(len(report.failures), 'group')} of "
             f"parts could not be rewritten; the first, {report.failures[0]}",
-            next_step="repair or drop the parts that the report names, or hide the rows from "
-            "readers at once with mode lazy",
+            next_step=what_helps(
+                report.failures,
+                " and run it again, or hide the rows from readers at once with mode lazy",
+            ),
         )
         self.report = report
 

@@ -26,7 +26,7 @@ from firnline.operations.in_time import InTime
 from firnline.operations.kernel_tasks import Work, change_of, kernel_task
 from firnline.operations.options import DowngradeOptions
 from firnline.operations.rewriting import commit_or_discard, is_nothing, run_groups
-from firnline.operations.runner import Failure, Report, Runner
+from firnline.operations.runner import Failure, Report, Runner, what_helps
 from firnline.properties import record as birth
 from firnline.properties.record import Properties
 from firnline.state.birth import read_birth
@@ -159,7 +159,7 @@ class _Run:
                 f"{counted(len(self.failures), 'part')} of table "
                 f"{table.settings.name} could not be "
                 f"rewritten, the first {self.failures[0]}",
-                next_step="repair or drop them and run it again; no log file was folded",
+                next_step=what_helps(self.failures, " and run it again; no log file was folded"),
             )
         return self.runner.take_base(everything=True)
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from firnline.commit.fold import visible_since
+from firnline.errors import DAMAGED_PART
 from firnline.log import dated
 from firnline.log.records import Marker
 from firnline.operations.delete.plan import KeyColumn
@@ -152,7 +153,7 @@ def _others(
             "unread part",
             holders["unread part"],
             "could not be read by the erase; readers of firnline hide its rows",
-            "repair or drop it, and erase again",
+            f"{DAMAGED_PART}; then erase again",
         ),
         *remaining(
             "late part",

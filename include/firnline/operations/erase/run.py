@@ -43,7 +43,7 @@ from firnline.operations.kernel_tasks import Work
 from firnline.operations.options import EraseOptions
 from firnline.operations.prepared.expiry import discard_changed
 from firnline.operations.rewriting import RewriteResult, change, execute
-from firnline.operations.runner import Failure, Progress, Report, Runner
+from firnline.operations.runner import Failure, Progress, Report, Runner, what_helps
 from firnline.state.history import Head
 from firnline.state.snapshot import Snapshot
 from firnline.table import Table
@@ -103,7 +103,7 @@ class EraseFailedError(RunFailedError):
         super().__init__(
             f"{counted(report.parts_failed, 'part')} of table {report.table} may hold keys still, "
             f"{report.parts_rewritten} are erased; the first failure, {report.failures[0]}",
-            next_step="repair or drop the parts that the report names and erase again",
+            next_step=what_helps(report.failures, " and erase again"),
         )
         self.report = report
 

@@ -23,7 +23,7 @@ from firnline.operations.merge.plan import plan_merge
 from firnline.operations.merge.slices import Gathering, tasks_of
 from firnline.operations.merge.turns import limited, next_turn, partitions_of
 from firnline.operations.options import MergeOptions
-from firnline.operations.runner import Failure, Progress, Report, Runner
+from firnline.operations.runner import Failure, Progress, Report, Runner, what_helps
 from firnline.state.history import add_counts
 from firnline.table import Table
 from firnline.units import counted
@@ -112,7 +112,7 @@ class MergeFailedError(RunFailedError):
             f"{len(report.failures)} of {counted(report.groups, 'group')} of table "
             f"{report.table} could not "
             f"be merged, {report.groups_done} were; the first, {report.failures[0]}",
-            next_step="repair or drop the parts that the report names and run it again",
+            next_step=what_helps(report.failures),
             causes=(failure.error for failure in report.failures),
         )
         self.report = report

@@ -38,7 +38,7 @@ from firnline.operations.rewriting import (
     is_nothing,
     run_groups,
 )
-from firnline.operations.runner import Failure, Progress, Report, Runner
+from firnline.operations.runner import Failure, Progress, Report, Runner, what_helps
 from firnline.state.history import add_counts
 from firnline.state.snapshot import Snapshot
 from firnline.table import Table
@@ -90,7 +90,7 @@ class RepartitionFailedError(RunFailedError):
             f"partitions of table {report.table} could not be moved, "
             f"{len(report.transactions)} of {report.partition_count} were; the first, "
             f"{report.failures[0]}",
-            next_step="repair what the report names and run it again",
+            next_step=what_helps(report.failures),
             causes=(failure.error for failure in report.failures),
         )
         self.report = report

@@ -34,7 +34,7 @@ from firnline.operations.replace.plan import (
     with_new_columns,
 )
 from firnline.operations.rewriting import RewriteResult, change, commit_or_discard, execute
-from firnline.operations.runner import PartsReport, Progress, Runner
+from firnline.operations.runner import PartsReport, Progress, Runner, what_helps
 from firnline.state.snapshot import Snapshot
 from firnline.table import Table
 from firnline.types.schema import SchemaUnion
@@ -317,7 +317,9 @@ class ReplaceFailedError(RunFailedError):
             f"nothing was replaced in table {report.table}: "
             f"{counted(len(report.failures), 'group')} of "
             f"parts could not be rewritten; the first, {report.failures[0]}",
-            next_step="repair or drop the parts that the report names, or leave the rewriting to "
-            "merges with mode lazy",
+            next_step=what_helps(
+                report.failures,
+                " and run it again, or leave the rewriting to merges with mode lazy",
+            ),
         )
         self.report = report

@@ -13,7 +13,7 @@ from firnline.log.txn_file import Counts
 from firnline.operations.committer import Done
 from firnline.operations.kernel_tasks import change_of
 from firnline.operations.rewrite.plan import PlannedPartition
-from firnline.operations.runner import Failure, Report
+from firnline.operations.runner import Failure, Report, what_helps
 from firnline.state.snapshot import Snapshot
 
 
@@ -87,7 +87,7 @@ class RewriteFailedError(RunFailedError):
     def __init__(self, report: RewriteReport) -> None:
         super().__init__(
             f"{_failed(report)} could not be rewritten; the first, {report.failures[0]}",
-            next_step="repair what the report names and run it again for those partitions",
+            next_step=what_helps(report.failures, " and run it again for those partitions"),
             causes=(failure.error for failure in report.failures),
         )
         self.report = report

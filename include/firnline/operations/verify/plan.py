@@ -10,6 +10,7 @@ from typing import Literal
 
 import msgspec
 
+from firnline.errors import DAMAGED_PART
 from firnline.log import dated
 from firnline.log.records import Marker
 from firnline.log.schema_changes import AS_IT_IS, PartColumns
@@ -205,9 +206,6 @@ def check_v1(found: Findings, snapshot: Snapshot) -> int:
     return len(theirs)
 
 
-_BACKUP = "restore it from a backup, or take its partition out with `firnline drop`"
-
-
 @dataclass(slots=True)
 class _Sum:
     """Objects that are reported together."""
@@ -269,7 +267,7 @@ class _Walk:
         elif marker.b != meta.size:
             self.found.add(
                 "error", "part-size", meta.key,
-                f"has {meta.size} bytes, and the log states {marker.b}", _BACKUP,
+                f"has {meta.size} bytes, and the log states {marker.b}", DAMAGED_PART,
             )  # fmt: skip
 
 
@@ -311,7 +309,7 @@ def check_objects(
     live = live_now() if missing and live_now is not None else parts
     for path in missing:
         if path in live:
-            found.add("error", "part-missing", path, "is live and has no object", _BACKUP)
+            found.add("error", "part-missing", path, "is live and has no object", DAMAGED_PART)
     _tell_sums(found, walk, gone)
     walk.counted.orphans, walk.counted.orphan_bytes = walk.orphans.count, walk.orphans.bytes
     return walk.counted
@@ -417,7 +415,7 @@ class FooterCheck:
         if marker.n is not None and marker.n != facts.rows:
             self._add(
                 "error", "footer-rows", facts.key,
-                f"has {counted(facts.rows, 'row')}, and the log states {marker.n}", _BACKUP,
+                f"has {counted(facts.rows, 'row')}, and the log states {marker.n}", DAMAGED_PART,
             )  # fmt: skip
         self._check_columns(facts)
         self._check_order(facts)
@@ -431,7 +429,7 @@ class FooterCheck:
                 self._add(
                     "error", "part-twice", old,
                     f"is live, and so is {new}, which was made from it: its rows are there twice",
-                    "drop the one that should not be there; report this with `firnline history`",
+                    "report this with `firnline history`; a drop of its partition takes out both",
                 )  # fmt: skip
 
     def _check_columns(self, facts: FooterFacts) -> None:

@@ -13,7 +13,7 @@ from pathlib import Path
 from types import MappingProxyType
 from zlib import crc32
 
-from firnline.errors import ObjectNotFoundError, PartUnreadableError
+from firnline.errors import DAMAGED_PART, ObjectNotFoundError, PartUnreadableError
 from firnline.log.records import Marker
 from firnline.operations.verify.foreign import Merged
 from firnline.operations.verify.plan import Findings
@@ -21,8 +21,6 @@ from firnline.parquet.footers import is_safe
 from firnline.store.base import Store
 from firnline.types.digests import parse_digest
 from firnline.units import DAY_MS
-
-_BACKUP = "restore it from a backup, or take its partition out with `firnline drop`"
 
 
 @dataclass(slots=True)
@@ -112,7 +110,7 @@ def _check(
         found.add(
             "error", "part-rows", marker.p,
             f"does not hold the rows that the log states: the digest of its {rows} rows is "
-            f"{digest}, and that of its marker {marker.g}", _BACKUP,
+            f"{digest}, and that of its marker {marker.g}", DAMAGED_PART,
         )  # fmt: skip
 
 
@@ -121,7 +119,7 @@ def _read(path: Path, only: Collection[str] | None) -> tuple[str, int]:
     from firnline.parquet.digests import digest_file
 
     if not is_safe(path):
-        raise PartUnreadableError("has a footer that cannot be parsed", next_step=_BACKUP)
+        raise PartUnreadableError("has a footer that cannot be parsed", next_step=DAMAGED_PART)
     found = digest_file(path, only)
     if found is None:
         raise PartUnreadableError(

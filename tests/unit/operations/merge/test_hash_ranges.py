@@ -17,6 +17,7 @@ import pytest
 import firnline
 from firnline.append.append import Appender
 from firnline.clock import SystemClock
+from firnline.errors import DAMAGED_PART
 from firnline.kernel.local import LocalEngine
 from firnline.log import codec
 from firnline.log.records import NO_STATS, Marker
@@ -295,8 +296,7 @@ def test_an_analyze_outlives_a_footer_over_which_arrow_would_end_it_and_names_th
     assert failure.key == key
     assert failure.message == (
         f"part {key} is not readable: the process that parsed its footer ended with signal "
-        "SIGABRT; inspect it with `firnline verify --deep`; restore the object from a backup or "
-        "drop the part"
+        f"SIGABRT; inspect it with `firnline verify --deep`; {DAMAGED_PART}"
     )
     assert failed.value.report.parts == PARTS - 1, "the others are done"
     assert len(opened) == PARTS - 1
