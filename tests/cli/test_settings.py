@@ -217,3 +217,28 @@ def test_a_mistake_in_one_table_stops_what_names_it_and_nothing_else(
     pools = firnline("pools", *asked)
     assert (pools.code, "good.merge" in pools.data, "bad.merge" in pools.data) == (0, True, False)
     assert f"warning: the pools of table bad are left out: {path}: {said}" in pools.err
+
+
+def test_a_mistake_in_one_file_of_a_folder_stops_what_it_may_have_and_nothing_else(
+    firnline: Firnline, tmp_path: Path
+) -> None:
+    rows, folder = tmp_path / "rows.parquet", tmp_path / "settings"
+    pq.write_table(pa.table({"id": [1]}), rows)
+    folder.mkdir()
+    (folder / "a.yaml").write_text(f"tables: {{good: {{root: 'file://{tmp_path}/good'}}}}")
+    (folder / "b.yaml").write_text("tables: {")
+    asked, said = ("--settings", folder), f"{folder / 'b.yaml'}, line 2"
+    assert firnline("append", "good", rows, *asked).code == 0
+    assert firnline("merge", "good", *asked).code == 0
+    for target in ("bad", f"file://{tmp_path}/bad"):
+        refused = firnline("append", target, rows, *asked)
+        assert (refused.code, said in refused.err) == (2, True)
+    checked = firnline("settings", "check", *asked)
+    assert (checked.code, said in checked.err) == (2, True)
+    health = {row["table"]: row for row in firnline("health", "--json", *asked).data["tables"]}
+    assert (health["good"]["score"], health["b.yaml"]["score"]) == (100, 0)
+    planned = firnline("fleet", "--json", *asked)
+    assert (planned.code, [row["table"] for row in planned.data["unreadable"]]) == (1, ["b.yaml"])
+    assert "the pools of tables of b.yaml are left out" in firnline("pools", *asked).err
+    refused = firnline("init", "bad", "--root", f"file://{tmp_path}/bad", "--yes", *asked)
+    assert (refused.code, "is a folder of settings" in refused.sentence) == (2, True)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 import logging
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import timedelta
 from functools import partial
@@ -34,7 +34,7 @@ from firnline.operations.dag_ids import FLEET, RunOf, run_of
 from firnline.paths import Root
 from firnline.settings.cron import early_in_hour
 from firnline.settings.dags import PLANNED, fleet_tables, planned_by_fleet
-from firnline.settings.load import FleetSettings, Settings, Stale, TableSettings
+from firnline.settings.load import FleetSettings, Settings, TableSettings
 from firnline.units import about_size
 
 if TYPE_CHECKING:
@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     from firnline.operations.fleet.need import Need, Unreadable
     from firnline.operations.fleet.plan import Chore, FleetPlan, Held, Start
     from firnline.operations.fleet.run import Member
+    from firnline.settings.files import UnreadFile
     from firnline.settings.sections import Operation
     from firnline.store.access import StoreAccess
     from firnline.table import Table
@@ -68,7 +69,7 @@ def fleet_to_plan() -> FleetSettings | None:
     if get_parsing_context().dag_id not in (None, FLEET):
         return None
     settings = current_settings()
-    planned = settings.broken or settings.stale or fleet_tables(settings.tables.values())
+    planned = settings.broken or settings.unread or fleet_tables(settings.tables.values())
     return settings.fleet if planned else None
 
 
@@ -132,7 +133,7 @@ class PlanFleet(BaseOperator):
         quiet = None if dry_run else quiet_now(settings.fleet, SystemClock().now_ms())
         operations = operations_of(context, settings.fleet, quiet)
         tables = fleet_tables(settings.tables.values(), operations)
-        if quiet is not None and not (tables or settings.broken or settings.stale):
+        if quiet is not None and not (tables or settings.broken or settings.unread):
             _LOG.info("nothing is read and nothing is started: %s", quiet)
             say(context, f"nothing was read or started: {quiet}")
             return {"quiet": quiet, DRY_RUN: False}
@@ -149,7 +150,7 @@ class PlanFleet(BaseOperator):
         figures |= {} if dry_run else shortened(dataclasses.asdict(done))
         # Pushed here: a task that fails returns no value.
         context["ti"].xcom_push("return_value", figures)
-        problem = _failure(plan, done, settings.stale)
+        problem = _failure(plan, done, settings.unread)
         totals = f"{'dry run, nothing started: ' if dry_run else ''}{lines[0]}; {lines[1]}"
         totals += f"; {quiet}" if quiet else ""
         names = [member.name for member in members]
@@ -478,7 +479,7 @@ def _is_news(
     if kind_of_run(context) != "scheduled" or context["ti"].try_number > 1:
         return True  # somebody has asked, or a try that was killed may have told nobody
     unpublished = [each.partition(": ")[0] for each in done.unpublished]
-    now = troubles_of(plan.unreadable, unpublished, settings.stale)
+    now = troubles_of(plan.unreadable, unpublished, settings.unread)
     before = recall(KNOWN, dict[str, int], {})
     found = compare(before, now, looked, SystemClock().now_ms())
     if found.known != before:
@@ -490,9 +491,9 @@ def _is_news(
     return bool(found.new or done.refused)
 
 
-def _failure(plan: FleetPlan, done: _Done, stale: Stale | None) -> str | None:
+def _failure(plan: FleetPlan, done: _Done, unread: Iterable[UnreadFile]) -> str | None:
     """Return the sentence with which the run fails; None for a run that did all."""
-    said = [] if stale is None else [stale.sentence]
+    said = [each.sentence for each in unread]
     if names := [table.table for table in plan.unreadable]:
         said.append(f"{len(names)} of {plan.tables} tables could not be read: {_some(names)}")
     if refused := done.refused:

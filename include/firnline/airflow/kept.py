@@ -1,4 +1,4 @@
-"""The settings file, read again only when it is another file: 0.1 s for each 1,000 tables."""
+"""The settings, read again only when a file is another one: 0.1 s for each 1,000 tables."""
 
 from __future__ import annotations
 
@@ -7,22 +7,25 @@ from collections.abc import Callable
 from pathlib import Path
 
 from firnline.clock import Clock
+from firnline.errors import SettingsError
+from firnline.settings.files import files_of
 from firnline.settings.load import Settings, settings_path
 
 _YOUNG_NS = 2 * 10**9
 """A file changed more recently than this may change again without a new time: file systems count
 in steps of up to two seconds."""
 
-Identity = tuple[Path, int, int, int, int, int]
+Identity = tuple[tuple[Path, int, int, int, int, int], ...]
+"""What tells one state of the files from another."""
 
 
 class SettingsFile:
-    """The settings, cached for as long as the file is the same.
+    """The settings, cached for as long as their files are the same.
 
     Args:
-        clock: tells how old the file's last change is.
-        load: reads the file.
-        where: returns the path of the file.
+        clock: tells how old the last change of a file is.
+        load: reads the settings.
+        where: returns their path.
     """
 
     def __init__(
@@ -38,10 +41,10 @@ class SettingsFile:
         self._lock = threading.Lock()
 
     def __call__(self) -> Settings:
-        """Return the settings as they are in the file now.
+        """Return the settings as they are now.
 
         Raises:
-            SettingsError: the file does not read; it is read again by the next call.
+            SettingsError: they do not read; they are read again by the next call.
         """
         with self._lock:
             path = self._where()
@@ -55,16 +58,18 @@ class SettingsFile:
             return settings
 
     def _settled(self, identity: Identity) -> bool:
-        changed_ns = max(identity[3:5])
+        changed_ns = max(max(file[3:5]) for file in identity)
         return changed_ns + _YOUNG_NS < self._clock.now_ms() * 1_000_000
 
 
 def _identity(path: Path) -> Identity | None:
-    """Return what tells one state of a file from another; None if it cannot be told."""
+    """Return what tells one state of the files from another; None if it cannot be told."""
     try:
-        found = path.stat()
-    except OSError:
+        found = [(file, file.stat()) for file in files_of(path)]
+    except (OSError, SettingsError):
         return None  # reading it raises, with the next step
     # The time of the last change too: a copy that keeps its times would look the same.
-    times = (found.st_mtime_ns, found.st_ctime_ns)
-    return (path, found.st_dev, found.st_ino, *times, found.st_size)
+    return tuple(
+        (file, it.st_dev, it.st_ino, it.st_mtime_ns, it.st_ctime_ns, it.st_size)
+        for file, it in found
+    )

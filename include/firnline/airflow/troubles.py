@@ -14,11 +14,13 @@ from firnline.units import DAY_MS
 
 if TYPE_CHECKING:
     from firnline.operations.fleet.need import Unreadable
-    from firnline.settings.load import Stale
+    from firnline.settings.files import UnreadFile
 
 KNOWN = "firnline.fleet.troubles"
 """Variable of Airflow that holds the known ones: trouble -> unix ms at which it was told last."""
-SETTINGS = "the settings"
+SETTINGS = "the settings in "
+PLANNER = "the planner"
+"""Subject of its silence, of which it cannot tell itself (``firnline.airflow.silence``)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +28,8 @@ class Trouble:
     """A subject that has something wrong, and the kind of it."""
 
     subject: str
-    """``table flights``, ``the mirror of flights`` or ``the settings``."""
+    """``table flights``, ``the mirror of flights``, ``the settings in tables.yaml`` or ``the
+    planner``."""
     kind: str
     """Another kind is another trouble: a store that is down hides no damage."""
 
@@ -49,19 +52,21 @@ class Changes:
 
 
 def troubles_of(
-    unreadable: Iterable[Unreadable], unpublished: Iterable[str], stale: Stale | None
+    unreadable: Iterable[Unreadable], unpublished: Iterable[str], unread: Iterable[UnreadFile]
 ) -> list[Trouble]:
     """Return the troubles that a run of the planner has found.
 
     Args:
         unreadable: tables that could not be read, or whose merge could not be planned.
         unpublished: names of tables whose mirror could not be published.
-        stale: set if settings of before are in force.
+        unread: files of the settings that do not read.
     """
     found = [Trouble(f"table {each.table}", each.kind) for each in unreadable]
     found += [Trouble(f"the mirror of {name}", "not published") for name in unpublished]
-    if stale is not None:
-        found.append(Trouble(SETTINGS, f"{zlib.crc32(str(stale.error).encode()):08x}"))
+    found += [
+        Trouble(f"{SETTINGS}{each.path.name}", f"{zlib.crc32(str(each.error).encode()):08x}")
+        for each in unread
+    ]
     return found
 
 
@@ -77,7 +82,8 @@ def compare(
         now_ms: unix ms.
     """
     current, subjects = {each.key for each in now}, {each.subject for each in now}
-    about = {SETTINGS, *(f"table {name}" for name in looked)}
+    about = {PLANNER, *(f"table {name}" for name in looked)}
+    about |= {subject for subject in map(_subject, before) if subject.startswith(SETTINGS)}
     # The mirror of a table that could not be read was not looked at.
     about |= {f"the mirror of {name}" for name in looked if f"table {name}" not in subjects}
     over = {_subject(key) for key in before} & about - subjects

@@ -87,6 +87,8 @@ def examine(
         return
     known = settings.tables
     yield Check("settings file", "ok", f"{settings.path}, {counted(len(known), 'table')}")
+    for each in settings.unread:
+        yield Check(each.path.name, "wrong", each.error.message, each.error.next_step)
     yield from _airflow(settings)
     for name in names or known:
         try:

@@ -73,9 +73,9 @@ SettingsOption = Annotated[
     typer.Option(
         "--settings",
         metavar="PATH",
-        help="Settings file; without it $FIRNLINE_TABLES, else include/tables.yaml or tables.yaml "
-        "of this folder, else include/tables.yaml of $AIRFLOW_HOME or beside the package. "
-        "--debug says which it is.",
+        help="Settings file, or a folder of them; without it $FIRNLINE_TABLES, else "
+        "include/tables.yaml or tables.yaml of this folder, else include/tables.yaml of "
+        "$AIRFLOW_HOME or beside the package. --debug says which it is.",
     ),
 ]
 AtOption = Annotated[
@@ -230,7 +230,7 @@ def settings_of(target: str, path: Path | None) -> TableSettings:
 def read_settings(path: Path | None, *, strict: bool = False) -> Settings:
     """Return the content of the settings file, for a command without a table.
 
-    ``strict``: as ``load_settings``; otherwise the command has to tell of tables with mistakes.
+    ``strict``: as ``load_settings``; otherwise the command has to tell of what is unusable.
     """
     from firnline.settings.load import load_settings
 

@@ -1,9 +1,10 @@
-"""Load the settings file ``tables.yaml``: ``defaults``, ``tables`` by name, and the ``fleet``.
+"""Load the settings: ``defaults``, ``tables`` by name, and the ``fleet``, of a file or of a folder.
 
-A mistake in the section of one table takes out that table alone. One in what all tables share
-(``defaults``, ``fleet``, the file itself) takes out the file.
+A mistake in the section of one table takes out that table alone. One in what all tables of a file
+share (``defaults``, ``fleet``, the file itself) takes out the file.
 
-Airflow reads it at every DAG parse: no network, no heavy import, and 1,000 tables within a second.
+Airflow reads them at every DAG parse: no network, no heavy import, and 1,000 tables within a
+second.
 """
 
 from __future__ import annotations
@@ -11,12 +12,11 @@ from __future__ import annotations
 import dataclasses
 import difflib
 import os
-from collections.abc import Iterable, Iterator, Mapping
-from datetime import UTC, datetime
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NoReturn
 
-from pydantic import BaseModel, ValidationError
+from pydantic import ValidationError
 
 from firnline.errors import SettingsError, UsageError
 from firnline.paths import Root, meant_url
@@ -24,14 +24,15 @@ from firnline.settings.cron import FLEET
 from firnline.settings.dags import SECTIONS, own_dags
 from firnline.settings.document import NAME_IT, expand, read_yaml, with_defaults
 from firnline.settings.fields import PartitionField, SortField
+from firnline.settings.files import SHARED, UnreadFile, files_of, is_shared
 from firnline.settings.fleet import FleetSettings
+from firnline.settings.mistakes import as_error, describe, lines_of, overlaps
 from firnline.settings.model import TABLE_NAME, TABLE_NAME_RULE, TableSettings, name_from
 from firnline.settings.sections import (
     ALL_OPERATIONS,
     OWN_DAGS,
     AlertSettings,
     AppendSettings,
-    BloomFilterSettings,
     CleanupSettings,
     ClusterSettings,
     MergeSettings,
@@ -59,12 +60,7 @@ __all__ = [
     "settings_path",
 ]
 
-_SHOWN = 20
-"""Errors listed at most; more than that have one cause."""
-_LONGEST = 400
-"""Characters shown of one error: a wrong value may have megabytes."""
 _EXPANDED = ("root", "connection_id")
-_NEXT_STEP = "correct the file and run `firnline settings check`"
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -116,47 +112,45 @@ class BrokenTable:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Stale:
-    """The reason why settings of before stand in for a file."""
-
-    error: SettingsError
-    """All mistakes of the file, or why it does not read."""
-    since_ms: int
-    """When the file was changed last before the mistake came in, unix ms."""
-
-    @property
-    def sentence(self) -> str:
-        """Return the sentence that says which settings are in force, and why."""
-        at = datetime.fromtimestamp(self.since_ms / 1000, UTC).strftime("%Y-%m-%d %H:%M:%SZ")
-        return f"the settings of {at} are in force, because {self.error}"
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
 class Settings:
-    """The content of a settings file."""
+    """The content of a settings file, or of the files of a folder."""
 
     path: Path
+    """Of the file or the folder."""
     tables: dict[str, TableSettings]
     fleet: FleetSettings = dataclasses.field(default_factory=FleetSettings)
     broken: dict[str, BrokenTable] = dataclasses.field(default_factory=dict)
     """Tables whose sections have mistakes; they are not among ``tables``."""
-    stale: Stale | None = None
-    """Set if these are not the settings of the file as it is now."""
+    unread: tuple[UnreadFile, ...] = ()
+    """Files that do not read: the content of before stands in, or their tables are missing."""
+    files: Mapping[str, Path] = dataclasses.field(default_factory=dict)
+    """Name of a table -> the file that has its section."""
+
+    @property
+    def unusable(self) -> tuple[BrokenTable, ...]:
+        """Tables with mistakes, and one for each file whose tables are missing, by its name."""
+        missing = (each for each in self.unread if each.since_ms is None)
+        files = (BrokenTable(each.path.name, each.error, {}) for each in missing)
+        return (*self.broken.values(), *files)
 
     def table(self, name: str) -> TableSettings:
         """Return the settings of one table.
 
         Raises:
             UsageError: there is no such table; names those that there are.
-            SettingsError: its section has mistakes.
+            SettingsError: its section has mistakes, or there is no such table and the tables of a
+                file are missing.
         """
         self.refuse_broken(name)
         found = self.tables.get(name)
-        if found is None:
-            raise UsageError(
-                f"no table {name!r} in {self.path}", next_step=_which(name, self.tables)
-            )
-        return found
+        if found is not None:
+            return found
+        none = f"no table {name!r} in {self.path}"
+        missing = next((each for each in self.unread if each.since_ms is None), None)
+        if missing is not None:
+            error = missing.error
+            raise SettingsError(f"{none}, and {error.message}", next_step=error.next_step)
+        raise UsageError(none, next_step=_which(name, self.tables))
 
     def refuse_broken(self, name: object) -> None:
         """Raise SettingsError for a table whose section has mistakes; others need not be there.
@@ -177,10 +171,10 @@ def _which(name: str, known: Iterable[str]) -> str:
 
 
 def settings_path() -> Path:
-    """Return the path of the settings file: $FIRNLINE_TABLES, else ``include/tables.yaml``.
+    """Return the path of the settings: $FIRNLINE_TABLES, else ``include/tables.yaml``.
 
-    The latter is searched under the current folder, where ``tables.yaml`` itself comes next, under
-    $AIRFLOW_HOME and beside the package.
+    The former may be a folder. The latter is searched under the current folder, where
+    ``tables.yaml`` itself comes next, under $AIRFLOW_HOME and beside the package.
     """
     named = os.environ.get("FIRNLINE_TABLES")
     if named:
@@ -202,18 +196,89 @@ def no_settings() -> bool:
     return not os.environ.get("FIRNLINE_TABLES") and not settings_path().is_file()
 
 
-def load_settings(path: Path | str | None = None, *, strict: bool = False) -> Settings:
-    """Load and validate a settings file.
+def load_settings(
+    path: Path | str | None = None,
+    *,
+    strict: bool = False,
+    stand_in: Callable[[Path], Path | None] = lambda _: None,
+) -> Settings:
+    """Load and validate a settings file, or the files of a folder.
 
     Args:
-        path: of the file; defaults to ``settings_path()``.
-        strict: refuse the file if any table is ``broken``.
+        path: of the file or folder; defaults to ``settings_path()``.
+        strict: refuse a table that is ``broken`` and a file that is ``unread``.
+        stand_in: returns what is read in the place of a file that does not read; None for nothing.
 
     Raises:
-        SettingsError: lists every error with the file and the field's path in it.
+        SettingsError: the only file, or that with what all share, does not read; with ``strict``
+            anything else. Lists every error with the file and the field's path in it.
     """
     where = settings_path() if path is None else Path(path)
-    content = read_yaml(where, next_step=_correct_place(path, where))
+    given = path is not None
+    read: list[_Document] = []
+    unread: list[UnreadFile] = []
+    for file in files_of(where):
+        shared = is_shared(file, where)
+        below = None if shared else next((d.defaults for d in read if d.path.name == SHARED), {})
+        document, fault = _read_or_stand_in(file, below, given=given, stand_in=stand_in)
+        read += [] if document is None else [document]
+        unread += [] if fault is None else [fault]
+        if document is None and fault is not None and shared:
+            raise fault.error
+    found = _assembled(where, read)
+    if strict and (found.broken or unread):
+        raise _all_mistakes(where, [each.error for each in unread], found.broken.values())
+    return dataclasses.replace(found, unread=tuple(unread))
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class _Document:
+    """A file whose shared part has no mistakes."""
+
+    path: Path
+    defaults: dict[Any, Any]
+    """Those of all files among them."""
+    tables: dict[Any, Any]
+    fleet: FleetSettings
+
+
+def _read_or_stand_in(
+    file: Path,
+    below: Mapping[Any, Any] | None,
+    *,
+    given: bool,
+    stand_in: Callable[[Path], Path | None],
+) -> tuple[_Document | None, UnreadFile | None]:
+    """Return a file as it is, or what stands in for it, and why. Arguments as below."""
+    try:
+        return _read_document(file, file, below, given=given), None
+    except SettingsError as error:
+        other = stand_in(file)
+        try:
+            if other is not None:
+                since_ms = other.stat().st_mtime_ns // 1_000_000
+                document = _read_document(file, other, below, given=True)
+                return document, UnreadFile(file, error, since_ms)
+        except (OSError, SettingsError):
+            pass  # it helps no more than the file itself, whose error is told
+        return None, UnreadFile(file, error, None)
+
+
+def _read_document(
+    file: Path, source: Path, below: Mapping[Any, Any] | None, *, given: bool
+) -> _Document:
+    """Read a file.
+
+    Args:
+        file: the file, as errors name it.
+        source: what is read.
+        below: the defaults of the file that all share; None for that file itself.
+        given: somebody has named it.
+
+    Raises:
+        SettingsError: with all mistakes in it.
+    """
+    content = read_yaml(source, next_step=_correct_place(file, given=given))
     problems: list[str] = []
     defaults = _section(content, "defaults", problems)
     tables = _section(content, "tables", problems)
@@ -222,34 +287,72 @@ def load_settings(path: Path | str | None = None, *, strict: bool = False) -> Se
         for key in content
         if key not in ("defaults", "tables", "fleet")
     ]
+    if below is not None and "fleet" in content:
+        problems.append(f"fleet: holds for the tables of all files; move it to {SHARED}")
     fleet = _load_fleet(content, problems)
+    defaults = with_defaults(defaults, below or {})
     found = list(_check_defaults(defaults))
     problems += found
-    shared = {} if found else defaults
+    if problems:
+        _, mistakes = _load_tables(tables, {} if found else defaults)
+        raise as_error(file, [*problems, *(line for lines in mistakes.values() for line in lines)])
+    return _Document(file, defaults, tables, fleet)
+
+
+def _load_tables(
+    tables: Mapping[Any, Any], defaults: dict[Any, Any]
+) -> tuple[dict[str, TableSettings], dict[str, list[str]]]:
+    """Return the tables, and the mistakes of the others."""
     loaded: dict[str, TableSettings] = {}
     mistakes: dict[str, list[str]] = {}
     for name, given in tables.items():
         try:
-            loaded[name] = _load_table(name, given, shared)
+            loaded[name] = _load_table(name, given, defaults)
         except _MistakesError as error:
             mistakes[str(name)] = error.lines
-    sections = {str(name): section for name, section in tables.items()}
+    return loaded, mistakes
+
+
+def _assembled(where: Path, documents: Sequence[_Document]) -> Settings:
+    """Return the settings of all files together."""
+    loaded: dict[str, TableSettings] = {}
+    mistakes: dict[str, list[str]] = {}
+    files: dict[str, Path] = {}
+    given: dict[str, Mapping[Any, Any]] = {}
+    for document in documents:
+        tables, wrong = _load_tables(document.tables, document.defaults)
+        for name, section in document.tables.items():
+            key = str(name)
+            given.setdefault(key, _given(section, document.defaults))
+            if key in files and files[key] != document.path:
+                twice = f"tables.{key}: is in {files[key].name} and in {document.path.name}"
+                wrong.setdefault(key, []).append(f"{twice}; keep one of them")
+            files.setdefault(key, document.path)
+        loaded |= {name: table for name, table in tables.items() if name not in loaded}
+        for name, lines in wrong.items():
+            mistakes.setdefault(name, []).extend(lines)
     roots = {name: table.root for name, table in loaded.items()}
     # That one of the two has another mistake does not make the other one safe.
-    given = {name: _root_of(_given(sections[name], shared)) for name in mistakes}
-    roots |= {name: root for name, root in given.items() if root}
-    for name, line in _overlaps(roots):
+    roots |= {name: root for name in mistakes if (root := _root_of(given[name]))}
+    for name, line in overlaps(roots):
         mistakes.setdefault(name, []).append(line)
-    if problems or (strict and mistakes):
-        raise _as_error(
-            where, [*problems, *(line for lines in mistakes.values() for line in lines)]
-        )
     broken = {
-        name: BrokenTable(name, _as_error(where, lines), _given(sections[name], shared))
+        name: BrokenTable(name, as_error(files[name], lines), given[name])
         for name, lines in mistakes.items()
     }
+    fleet = documents[0].fleet if documents else FleetSettings()
     kept = {name: _with_dags(t, fleet) for name, t in loaded.items() if name not in broken}
-    return Settings(where, kept, fleet, broken)
+    return Settings(where, kept, fleet, broken, files=files)
+
+
+def _all_mistakes(
+    where: Path, files: Sequence[SettingsError], broken: Iterable[BrokenTable]
+) -> SettingsError:
+    """Return one error of all files and tables."""
+    errors = [*files, *(each.error for each in broken)]
+    if len(errors) == 1:
+        return errors[0]
+    return as_error(where, [line for error in errors for line in lines_of(error, where)])
 
 
 def _with_dags(table: TableSettings, fleet: FleetSettings) -> TableSettings:
@@ -276,12 +379,12 @@ def _given(section: object, defaults: dict[Any, Any]) -> Mapping[Any, Any]:
     return with_defaults(section, defaults) if isinstance(section, dict) else {}
 
 
-def _correct_place(path: Path | str | None, where: Path) -> str:
+def _correct_place(where: Path, *, given: bool) -> str:
     """Return the next step if the settings file cannot be read.
 
     Raises SettingsError if no file was named and none was found.
     """
-    if path is not None:
+    if given:
         return "correct --settings"
     if os.environ.get("FIRNLINE_TABLES"):
         return "correct FIRNLINE_TABLES, which names it"
@@ -298,7 +401,7 @@ def _load_fleet(content: Mapping[Any, Any], problems: list[str]) -> FleetSetting
         return FleetSettings.model_validate(_section(content, "fleet", problems))
     except ValidationError as error:
         mistakes = error.errors(include_url=False)
-        problems += [_describe("fleet", mistake, FleetSettings) for mistake in mistakes]
+        problems += [describe("fleet", mistake, FleetSettings) for mistake in mistakes]
         return FleetSettings()
 
 
@@ -323,7 +426,7 @@ def _check_defaults(defaults: dict[Any, Any]) -> Iterator[str]:
             # A conflict of two settings may be resolved by a table, so it is checked there.
             together = mistake["type"] == "value_error" and isinstance(mistake["input"], dict)
             if not together:
-                yield _describe("defaults", mistake)
+                yield describe("defaults", mistake)
     except _FieldError as error:
         yield f"defaults.{error}"
 
@@ -352,7 +455,7 @@ def _load_table(name: object, given: object, defaults: dict[Any, Any]) -> TableS
         return TableSettings.model_validate(merged)
     except ValidationError as error:
         mistakes = error.errors(include_url=False)
-        raise _MistakesError(*(_describe(f"tables.{name}", each) for each in mistakes)) from None
+        raise _MistakesError(*(describe(f"tables.{name}", each) for each in mistakes)) from None
     except _FieldError as error:
         raise _MistakesError(f"tables.{name}.{error}") from None
 
@@ -372,91 +475,6 @@ def _expanded(table: dict[Any, Any]) -> dict[Any, Any]:
     if table.get("connection_id") == "":  # ${VAR:-} without a variable
         table["connection_id"] = None
     return table
-
-
-def _describe(
-    where: str,
-    mistake: Any,  # noqa: ANN401 - a TypedDict of pydantic_core
-    model: type[BaseModel] = TableSettings,
-) -> str:
-    """Return a line with the field's path in the file and the allowed values."""
-    path = where
-    for step in mistake["loc"]:
-        path += f"[{step}]" if isinstance(step, int) else f".{step}"
-    kind, message = mistake["type"], str(mistake["msg"])
-    if kind == "value_error":
-        return f"{path}: {mistake['ctx']['error']}"
-    if kind == "extra_forbidden":
-        return f"{path}: is not a setting{_suggestion(mistake['loc'], model)}"
-    if kind == "missing":
-        return f"{path}: is missing"
-    value, shape = mistake["input"], _SHAPES.get(kind)
-    # Items of lists may be texts: mappings are their longer form.
-    is_text = kind == "string_type" or (shape == "a mapping" and path.endswith("]"))
-    if is_text and isinstance(value, bool | int | float):
-        return f"{path}: YAML reads this as {value!r}; put it in quotes"
-    shown = f", not {value!r}" if isinstance(value, str | int | float | None) else ""
-    must = f"must be {shape}" if shape else message.replace("Input should", "must")
-    return f"{path}: {must}{shown}"
-
-
-_SHAPES = {
-    "tuple_type": "a list",
-    "list_type": "a list",
-    "dict_type": "a mapping",
-    "model_type": "a mapping",
-}
-"""What YAML calls the types of pydantic."""
-
-
-def _suggestion(loc: tuple[int | str, ...], model: Any) -> str:  # noqa: ANN401 - walks down
-    for step in loc[:-1]:
-        field = getattr(model, "model_fields", {}).get(step)
-        options = {"append": AppendSettings, "merge": MergeSettings, "cleanup": CleanupSettings}
-        options |= {"ttl": TtlSettings, "spark": SparkSettings, "cluster_by": ClusterSettings}
-        options |= {"bloom_filters": BloomFilterSettings}
-        model = options.get(str(step)) if field is not None else None
-    known = sorted(getattr(model, "model_fields", {}))
-    close = difflib.get_close_matches(str(loc[-1]), known, n=1)
-    if close:
-        return f"; did you mean {close[0]}?"
-    return f"; there are {', '.join(name for name in known if name != 'name')}" if known else ""
-
-
-def _overlaps(roots: Mapping[str, str]) -> Iterator[tuple[str, str]]:
-    """Yield both tables of equal or nested roots with the mistake of each.
-
-    One of them would sweep the objects of the other, and nobody knows which root is wrong.
-    """
-    places = sorted((_place(root), name) for name, root in roots.items())
-    above: list[tuple[tuple[str, ...], str]] = []
-    for place, name in places:
-        while above and place[: len(above[-1][0])] != above[-1][0]:
-            above.pop()
-        if above:
-            other = above[-1]
-            same = other[0] == place
-            own = "give each table its own"
-            how, turned = ("is the same as",) * 2 if same else ("is inside", "contains")
-            yield name, f"tables.{name}.root: {how} the root of {other[1]}; {own}"
-            yield other[1], f"tables.{other[1]}.root: {turned} the root of {name}; {own}"
-        above.append((place, name))
-
-
-def _place(url: str) -> tuple[str, ...]:
-    root = Root.parse(url)
-    segments = f"{root.bucket}/{root.prefix}".split("/")
-    return (root.scheme, *(segment for segment in segments if segment))
-
-
-def _as_error(where: Path, problems: list[str]) -> SettingsError:
-    problems = [p if len(p) <= _LONGEST else f"{p[:_LONGEST]}…" for p in problems]
-    if len(problems) == 1:
-        return SettingsError(f"{where}: {problems[0]}", next_step=_NEXT_STEP)
-    shown = problems[:_SHOWN]
-    more = [f"… and {len(problems) - _SHOWN} more"] if len(problems) > _SHOWN else []
-    lines = "\n".join(f"  {line}" for line in shown + more)
-    return SettingsError(f"{where} has {len(problems)} mistakes:\n{lines}\n", next_step=_NEXT_STEP)
 
 
 def settings_for_root(url: str) -> TableSettings:
@@ -497,17 +515,20 @@ def find_with_file(
     _refuse_path(target)
     if "://" not in target:
         loaded = load_settings(path)
-        return loaded.table(target), loaded.path
+        return loaded.table(target), loaded.files[target]
     ad_hoc = settings_for_root(target)
-    if path is None and not settings_path().is_file():
+    if path is None and not settings_path().exists():
         return ad_hoc, None
     loaded = load_settings(path)
-    for broken in loaded.broken.values():
-        if broken.root == ad_hoc.root:
-            raise broken.error
     same = (table for table in loaded.tables.values() if table.root == ad_hoc.root)
     found = next(same, None)
-    return (ad_hoc, None) if found is None else (found, loaded.path)
+    if found is not None:
+        return found, loaded.files[found.name]
+    for broken in loaded.unusable:
+        # A file that does not read may have the table with this root.
+        if broken.root in ("", ad_hoc.root):
+            raise broken.error
+    return ad_hoc, None
 
 
 def _refuse_path(target: object) -> None:

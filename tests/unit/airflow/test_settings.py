@@ -29,21 +29,19 @@ def test_settings_that_do_not_read_leave_those_of_before_in_force(
     file: Path, text: str | None
 ) -> None:
     os.utime(file, (1_800_000_000, 1_800_000_000))
-    assert current_settings().stale is None
+    assert current_settings().unread == ()
     if text is None:
         file.unlink()
     else:
         file.write_text(text)
     found = current_settings()
     assert (list(found.tables), found.path) == (["t"], file)
-    assert found.stale is not None
-    assert found.stale.sentence.startswith(
-        "the settings of 2027-01-15 08:00:00Z are in force, because "
-    )
-    assert str(file) in found.stale.sentence
+    (told,) = [each.sentence for each in found.unread]
+    assert told.startswith("the settings of 2027-01-15 08:00:00Z are in force, because ")
+    assert str(file) in told
     file.write_text("tables: {u: {root: 's3://b/u'}}\n")
     found = current_settings()
-    assert (list(found.tables), found.stale) == (["u"], None)
+    assert (list(found.tables), found.unread) == (["u"], ())
     assert copy_of(file).read_text() == file.read_text()
 
 
@@ -58,7 +56,7 @@ def test_a_mistake_of_one_table_is_not_replaced_by_what_was_before(file: Path) -
     current_settings()
     file.write_text("tables: {t: {root: 's3://b/t', merge: {slotz: 2}}, u: {root: 's3://b/u'}}\n")
     found = current_settings()
-    assert (list(found.tables), list(found.broken), found.stale) == (["u"], ["t"], None)
+    assert (list(found.tables), list(found.broken), found.unread) == (["u"], ["t"], ())
 
 
 def test_each_settings_file_has_a_copy_of_its_own(file: Path, tmp_path: Path) -> None:
@@ -92,3 +90,74 @@ def test_jobs_go_by_the_settings_that_their_task_goes_by(file: Path) -> None:
     file.write_text("tables: {")
     assert environment() == {"FIRNLINE_TABLES": str(copy_of(file))}
     assert list(load_settings(copy_of(file)).tables) == ["t"]
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder with the settings of two teams and what they share; it has been read once."""
+    monkeypatch.setenv("AIRFLOW__LOGGING__BASE_LOG_FOLDER", str(tmp_path / "logs"))
+    path = tmp_path / "settings"
+    path.mkdir()
+    (path / "defaults.yaml").write_text("defaults: {merge: {max_parts_per_group: 30}}\n")
+    (path / "a.yaml").write_text("tables: {ta: {root: 's3://b/ta'}}\n")
+    (path / "b.yaml").write_text("tables: {tb: {root: 's3://b/tb'}}\n")
+    monkeypatch.setenv("FIRNLINE_TABLES", str(path))
+    assert read_settings().unread == ()
+    return path
+
+
+@pytest.mark.parametrize("text", ["tables: {", "defaults: {merge: {slotz: 2}}"])
+def test_a_mistake_in_a_file_of_a_folder_leaves_what_it_said_before_and_the_others_as_they_are(
+    folder: Path, text: str
+) -> None:
+    (folder / "a.yaml").write_text(text)
+    (folder / "b.yaml").write_text("tables: {tc: {root: 's3://b/tc'}}\n")
+    found = read_settings()
+    assert (sorted(found.tables), [each.path.name for each in found.unread]) == (
+        ["ta", "tc"],
+        ["a.yaml"],
+    )
+    assert found.tables["ta"].merge.max_parts_per_group == 30
+    assert environment() == {"FIRNLINE_TABLES": str(copy_of(folder))}
+    assert load_settings(copy_of(folder)).tables == found.tables, "jobs go by the same"
+
+
+def test_a_new_file_with_a_mistake_takes_no_other_file_out(folder: Path) -> None:
+    (folder / "c.yaml").write_text("tables: {")
+    found = read_settings()
+    assert sorted(found.tables) == ["ta", "tb"]
+    assert [each.sentence.split(",")[0] for each in found.unread] == [
+        f"the tables of {folder / 'c.yaml'} are missing"
+    ]
+    assert environment() == {}
+
+
+def test_a_mistake_in_what_the_files_of_a_folder_share_leaves_what_it_said_before(
+    folder: Path,
+) -> None:
+    (folder / "defaults.yaml").write_text("defaults: {merge: {slotz: 2}}")
+    found = read_settings()
+    assert {name: table.merge.max_parts_per_group for name, table in found.tables.items()} == {
+        "ta": 30,
+        "tb": 30,
+    }
+
+
+def test_a_folder_that_is_gone_or_empty_leaves_all_as_it_was(folder: Path) -> None:
+    for file in folder.iterdir():
+        file.unlink()
+    for _ in range(2):
+        found = read_settings()
+        assert sorted(found.tables) == ["ta", "tb"]
+        assert found.files["ta"] == folder / "a.yaml"
+        assert [each.path for each in found.unread] == [folder]
+        assert environment() == {"FIRNLINE_TABLES": str(copy_of(folder))}
+        if folder.exists():
+            folder.rmdir()
+
+
+def test_a_file_that_was_taken_out_of_a_folder_does_not_come_back(folder: Path) -> None:
+    (folder / "b.yaml").unlink()
+    assert list(read_settings().tables) == ["ta"]
+    (folder / "a.yaml").write_text("tables: {")
+    assert list(load_settings(copy_of(folder)).tables) == list(read_settings().tables) == ["ta"]

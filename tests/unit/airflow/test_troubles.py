@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from firnline.airflow.troubles import SETTINGS, Changes, Trouble, compare, troubles_of
+from pathlib import Path
+
+from firnline.airflow.troubles import Changes, Trouble, compare, troubles_of
 from firnline.errors import SettingsError
 from firnline.operations.fleet.need import Unreadable
-from firnline.settings.load import Stale
+from firnline.settings.files import UnreadFile
 from firnline.units import DAY_MS
 
 NOW = 100 * DAY_MS
@@ -33,14 +35,18 @@ def test_its_end_is_told_once_and_not_of_tables_that_were_not_looked_at() -> Non
 
 
 def test_tables_mirrors_and_settings_are_troubles() -> None:
-    stale = [Stale(SettingsError(f"{n}", next_step="correct it"), 0) for n in range(2)]
+    errors = [SettingsError(f"{n}", next_step="correct it") for n in range(2)]
+    unread = [UnreadFile(Path("tables.yaml"), error, 0) for error in errors]
     unreadable = [Unreadable("t", "no", "wait", "StoreUnavailableError")]
-    found = [troubles_of(unreadable, ["m"], each) for each in stale]
-    assert [each.subject for each in found[0]] == ["table t", "the mirror of m", SETTINGS]
+    found = [troubles_of(unreadable, ["m"], [each]) for each in unread]
+    about = ["table t", "the mirror of m", "the settings in tables.yaml"]
+    assert [each.subject for each in found[0]] == about
     assert found[0][:2] == found[1][:2]
     assert found[0][2] != found[1][2], "another mistake is another trouble"
     names = {key.rpartition(": ")[0] for key in compare({}, found[0], ["t", "m"], NOW).known}
-    assert names == {"table t", "the mirror of m", SETTINGS}
+    assert names == set(about)
+    known = compare({}, found[0], ["t", "m"], NOW).known
+    assert compare(known, [], [], NOW + 1).over == ("the settings in tables.yaml",)
 
 
 def test_the_mirror_of_a_table_that_could_not_be_read_is_not_well_again() -> None:

@@ -144,12 +144,12 @@ class Fleet:
         return self._looks.busy
 
     def warning(self) -> str | None:
-        """Return what to say of the settings if they are not those of the file as it is now.
+        """Return what to say of the settings if they are not those of the files as they are now.
 
         Raises SettingsError.
         """
-        stale = self._settings().stale
-        return None if stale is None else stale.sentence
+        unread = self._settings().unread
+        return "; ".join(each.sentence for each in unread) or None
 
     def now_ms(self) -> int:
         """Return the clock's time, by which ages are told."""

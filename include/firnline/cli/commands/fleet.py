@@ -49,7 +49,7 @@ def fleet(
 
     loaded, clock = read_settings(settings), SystemClock()
     tables = fleet_tables(loaded.tables.values())
-    if not tables and not loaded.broken:
+    if not tables and not loaded.unusable:
         raise UsageError(
             "no table of the settings file has an operation with `schedule: fleet`, or a mirror",
             next_step="leave the schedules of its merge, ttl, cleanup and verify out, or "
@@ -61,9 +61,9 @@ def fleet(
         def looked(_: Need | Unreadable) -> None:
             nonlocal done
             done += 1
-            tell(done, len(tables) + len(loaded.broken))
+            tell(done, len(tables) + len(loaded.unusable))
 
-        members = _members(tables, loaded.broken.values())
+        members = _members(tables, loaded.unusable)
         found = look_at_fleet(members, loaded.fleet, clock.now_ms(), looked)
     plan = plan_fleet(found, loaded.fleet, clock.now_ms())
     output.show(plan.to_json(), as_json, _render)

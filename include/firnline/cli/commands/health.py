@@ -97,7 +97,7 @@ def _open(names: list[str] | None, path: Path | None) -> tuple[list[Table], list
         wanted = [settings_of(name, path) for name in names]
     else:
         loaded = read_settings(path)  # read once: it may have a thousand
-        wanted, broken = list(loaded.tables.values()), list(loaded.broken.values())
+        wanted, broken = list(loaded.tables.values()), list(loaded.unusable)
     if not (wanted or broken):
         raise UsageError(
             "the settings file has no table", next_step="name a table by its root URL, or add one"

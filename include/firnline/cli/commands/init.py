@@ -142,6 +142,11 @@ class _File:
         from firnline.settings.draft import add_table
         from firnline.settings.load import load_settings
 
+        if path.is_dir():
+            raise UsageError(
+                f"{path} is a folder of settings, and a table is written into one file",
+                next_step=f"name the file, as in --settings {path / 'tables.yaml'}",
+            )
         if not path.exists():
             return cls(path, "", frozenset())
         loaded = load_settings(path)

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 commands = typer.Typer()
 group = typer.Typer(no_args_is_help=True, rich_markup_mode=None)
-commands.add_typer(group, name="settings", help="Check the settings file, show a table's settings.")
+commands.add_typer(group, name="settings", help="Check the settings, show a table's settings.")
 
 
 @command(
@@ -191,6 +191,7 @@ def pools(
     from firnline.operations.pools import pools_json
 
     loaded = read_settings(settings)
-    for broken in loaded.broken.values():
-        warn(f"the pools of table {broken.name} are left out: {broken.error}")
+    for each in loaded.unusable:
+        whose = f"{'table' if each.name in loaded.broken else 'tables of'} {each.name}"
+        warn(f"the pools of {whose} are left out: {each.error}")
     output.show(pools_json(loaded), True, lambda _: None)

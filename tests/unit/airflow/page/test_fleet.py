@@ -11,7 +11,8 @@ import pytest
 from firnline.airflow.page.cache import REREAD_MS, STALE_MS
 from firnline.airflow.page.fleet import Fleet
 from firnline.errors import EnvironmentFaultError, SettingsError
-from firnline.settings.load import BrokenTable, Settings, Stale, TableSettings
+from firnline.settings.files import UnreadFile
+from firnline.settings.load import BrokenTable, Settings, TableSettings
 from firnline.table import Table
 from tests.support.histories import append, drop, filled
 from tests.support.programs import HUNG_SECONDS
@@ -255,9 +256,11 @@ def test_one_refresh_is_under_way_at_a_time(asked: int) -> None:
 def test_a_table_whose_settings_have_mistakes_is_a_row_with_the_sentence() -> None:
     shelf = Shelf(busy=filled(4))
     error = SettingsError("tables.bad.merge.slotz: is not a setting", next_step="correct it")
-    good, stale = shelf.settings(), Stale(SettingsError("no YAML", next_step="x"), 0)
+    good = shelf.settings()
+    unread = (UnreadFile(Path("tables.yaml"), SettingsError("no YAML", next_step="x"), 0),)
     broken = {"bad": BrokenTable("bad", error, {"root": "s3://b/bad"})}
-    shelf.fleet = Fleet(lambda: replace(good, broken=broken, stale=stale), shelf.open, shelf.clock)
+    now = replace(good, broken=broken, unread=unread)
+    shelf.fleet = Fleet(lambda: now, shelf.open, shelf.clock)
     scores = shelf.scores()
     assert (set(scores), scores["bad"]) == ({"busy", "bad"}, 0)
     row = shelf.row("bad")

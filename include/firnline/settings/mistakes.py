@@ -1,0 +1,132 @@
+"""Mistakes in the settings as people read them: a line each, with the path of the field."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from pydantic import BaseModel
+
+from firnline.errors import SettingsError
+from firnline.paths import Root
+from firnline.settings.model import TableSettings
+from firnline.settings.sections import (
+    AppendSettings,
+    BloomFilterSettings,
+    CleanupSettings,
+    ClusterSettings,
+    MergeSettings,
+    SparkSettings,
+    TtlSettings,
+)
+
+_SHOWN = 20
+"""Errors listed at most; more than that have one cause."""
+_LONGEST = 400
+"""Characters shown of one error: a wrong value may have megabytes."""
+_NEXT_STEP = "correct the file and run `firnline settings check`"
+
+
+class FileError(SettingsError):
+    """The mistakes in a file, each a line."""
+
+    def __init__(self, message: str, path: Path, lines: Sequence[str]) -> None:
+        super().__init__(message, next_step=_NEXT_STEP)
+        self.path = path
+        self.lines = lines
+
+
+def as_error(where: Path, problems: Sequence[str]) -> SettingsError:
+    """Return the error of a file with its mistakes."""
+    problems = [p if len(p) <= _LONGEST else f"{p[:_LONGEST]}…" for p in problems]
+    if len(problems) == 1:
+        return FileError(f"{where}: {problems[0]}", where, problems)
+    shown = problems[:_SHOWN]
+    more = [f"… and {len(problems) - _SHOWN} more"] if len(problems) > _SHOWN else []
+    lines = "\n".join(f"  {line}" for line in shown + more)
+    return FileError(f"{where} has {len(problems)} mistakes:\n{lines}\n", where, problems)
+
+
+def lines_of(error: SettingsError, where: Path) -> list[str]:
+    """Return the mistakes of an error, with their file if ``where`` is a folder."""
+    if not isinstance(error, FileError):
+        return [error.message]
+    whose = "" if error.path == where else f"{error.path.name}: "
+    return [f"{whose}{line}" for line in error.lines]
+
+
+def describe(
+    where: str,
+    mistake: Any,  # noqa: ANN401 - a TypedDict of pydantic_core
+    model: type[BaseModel] = TableSettings,
+) -> str:
+    """Return a line with the field's path in the file and the allowed values."""
+    path = where
+    for step in mistake["loc"]:
+        path += f"[{step}]" if isinstance(step, int) else f".{step}"
+    kind, message = mistake["type"], str(mistake["msg"])
+    if kind == "value_error":
+        return f"{path}: {mistake['ctx']['error']}"
+    if kind == "extra_forbidden":
+        return f"{path}: is not a setting{_suggestion(mistake['loc'], model)}"
+    if kind == "missing":
+        return f"{path}: is missing"
+    value, shape = mistake["input"], _SHAPES.get(kind)
+    # Items of lists may be texts: mappings are their longer form.
+    is_text = kind == "string_type" or (shape == "a mapping" and path.endswith("]"))
+    if is_text and isinstance(value, bool | int | float):
+        return f"{path}: YAML reads this as {value!r}; put it in quotes"
+    shown = f", not {value!r}" if isinstance(value, str | int | float | None) else ""
+    must = f"must be {shape}" if shape else message.replace("Input should", "must")
+    return f"{path}: {must}{shown}"
+
+
+_SHAPES = {
+    "tuple_type": "a list",
+    "list_type": "a list",
+    "dict_type": "a mapping",
+    "model_type": "a mapping",
+}
+"""What YAML calls the types of pydantic."""
+
+
+def _suggestion(loc: tuple[int | str, ...], model: Any) -> str:  # noqa: ANN401 - walks down
+    for step in loc[:-1]:
+        field = getattr(model, "model_fields", {}).get(step)
+        options = {"append": AppendSettings, "merge": MergeSettings, "cleanup": CleanupSettings}
+        options |= {"ttl": TtlSettings, "spark": SparkSettings, "cluster_by": ClusterSettings}
+        options |= {"bloom_filters": BloomFilterSettings}
+        model = options.get(str(step)) if field is not None else None
+    known = sorted(getattr(model, "model_fields", {}))
+    close = difflib.get_close_matches(str(loc[-1]), known, n=1)
+    if close:
+        return f"; did you mean {close[0]}?"
+    return f"; there are {', '.join(name for name in known if name != 'name')}" if known else ""
+
+
+def overlaps(roots: Mapping[str, str]) -> Iterator[tuple[str, str]]:
+    """Yield both tables of equal or nested roots with the mistake of each.
+
+    One of them would sweep the objects of the other, and nobody knows which root is wrong.
+    """
+    places = sorted((_place(root), name) for name, root in roots.items())
+    above: list[tuple[tuple[str, ...], str]] = []
+    for place, name in places:
+        while above and place[: len(above[-1][0])] != above[-1][0]:
+            above.pop()
+        if above:
+            other = above[-1]
+            same = other[0] == place
+            own = "give each table its own"
+            how, turned = ("is the same as",) * 2 if same else ("is inside", "contains")
+            yield name, f"tables.{name}.root: {how} the root of {other[1]}; {own}"
+            yield other[1], f"tables.{other[1]}.root: {turned} the root of {name}; {own}"
+        above.append((place, name))
+
+
+def _place(url: str) -> tuple[str, ...]:
+    root = Root.parse(url)
+    segments = f"{root.bucket}/{root.prefix}".split("/")
+    return (root.scheme, *(segment for segment in segments if segment))
