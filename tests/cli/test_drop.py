@@ -99,7 +99,7 @@ def test_what_changes_between_question_and_answer_is_not_dropped(
     monkeypatch.setattr("sys.stdin", late)
     shown = firnline("drop", table.root, "d=1")
     assert shown.code == 2
-    assert "1 of 1 partitions changed since they were listed: d=1 has 3 parts now" in shown.sentence
+    assert "1 of 1 partition changed after the list was made: d=1 has 3 parts now" in shown.sentence
     assert listed(firnline, table) == ["d=1", "d=2"]
 
 

@@ -121,7 +121,7 @@ def test_a_partition_that_changed_meanwhile_is_named_and_nothing_is_removed(
     removed.answer(run, "approve", "Approve")
     assert run.ended().state == "failed"
     assert run.error("remove_partitions").startswith(
-        "1 of 2 partitions changed since they were listed: "
+        "1 of 2 partitions changed after the list was made: "
         f"{partition(DAYS[6])} has 2 parts now (21 rows, "
     )
     assert run.task("remove_partitions")["try_number"] == 1

@@ -10,26 +10,60 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from airflow.sdk.exceptions import AirflowException, AirflowFailException
 
 from firnline.airflow.said import say_failure
 from firnline.errors import FirnlineError
+from firnline.operations.dag_ids import TABLE
+from firnline.operations.fields import option_fields
+from firnline.operations.operation import Operation
+from firnline.operations.registry import OPERATIONS
 
-_OPTIONS = re.compile(r"`[^`]*`|(?<![\w-])--([a-z][a-z-]*)")
+if TYPE_CHECKING:
+    import msgspec
+
+_TYPED = re.compile(r"`firnline ([^`]*)`|`[^`]*`|(?<![\w-])--([a-z][a-z-]*)")
 """Commands as they are typed, and options outside of them."""
+_COMMANDS: Mapping[str, Operation[Any]] = {each.command: each for each in OPERATIONS}
 
 
 def in_a_form(sentence: str) -> str:
-    """Return a sentence with the params of a form in the place of options: where for --where.
+    """Return a sentence in the words of forms: where for --where, and DAGs instead of commands.
 
-    What is between backticks is for a shell and stays as it is.
+    Anything else between backticks is for a shell and stays as it is: also a command, or an option
+    of one, that no DAG has.
     """
-    return _OPTIONS.sub(lambda m: m[1].replace("-", "_") if m[1] else m[0], sentence)
+    return _TYPED.sub(_in_a_form, sentence)
+
+
+def _in_a_form(typed: re.Match[str]) -> str:
+    command, option = typed.groups()
+    if option:
+        return str(option).replace("-", "_")
+    return (command and _dag_for(command)) or typed[0]
+
+
+def _dag_for(command: str) -> str | None:
+    """Return the DAG that does what a command does, with its params; None if there is none."""
+    head, *options = command.split(" --")
+    name, _, table = head.partition(" ")
+    operation = _COMMANDS.get(name)
+    if operation is None or " " in table:
+        return None
+    kind: type[msgspec.Struct] = operation.options
+    params = {field.flag: field.name for field in option_fields(kind)}
+    given = [f"{TABLE} {table}"] if table else []
+    for option in options:
+        flag, _, value = option.partition(" ")
+        if f"--{flag}" not in params:
+            return None
+        given.append(f"{params[f'--{flag}']} {value}".rstrip())
+    return f"the DAG `{operation.dag}`" + (f" ({', '.join(given)})" if given else "")
 
 
 @contextmanager

@@ -24,6 +24,16 @@ def run_identity(context: Context) -> RunIdentity:
     )
 
 
+def current_context() -> Context | None:
+    """Return the context of the task that runs in this process; None outside of one."""
+    from airflow.sdk import get_current_context
+
+    try:
+        return get_current_context()
+    except RuntimeError:
+        return None  # a DAG file that is parsed, or a test
+
+
 def kind_of_run(context: Context) -> str:
     """Return ``manual``, ``backfill`` or ``scheduled``.
 
@@ -40,3 +50,23 @@ def first_try(context: Context) -> int:
     """
     ti = context["ti"]
     return max(1, int(ti.max_tries) - int(ti.task.retries or 0) + 1)
+
+
+def who_goes_on() -> str:
+    """Return what takes up the work of a task that fails for a reason that may pass."""
+    context = current_context()
+    if context is None:
+        return "the next run goes on from there"
+    ti = context["ti"]
+    if ti.task.retries and ti.try_number <= int(ti.max_tries):
+        return "the next try goes on from there"
+    return (
+        f"no other try follows: clear the task {ti.task_id}, or trigger a new run, to go on "
+        "from there"
+    )
+
+
+def where_logged() -> str:
+    """Return where a person reads what this process has printed: a note has no log above it."""
+    context = current_context()
+    return "above" if context is None else f"in the log of the task {context['ti'].task_id}"

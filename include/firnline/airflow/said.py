@@ -10,9 +10,9 @@ import logging
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from airflow.sdk import get_current_context
 from airflow.sdk.exceptions import AirflowRuntimeError
 
+from firnline.airflow.runs import current_context
 from firnline.units import about_size, counted
 
 if TYPE_CHECKING:
@@ -43,10 +43,9 @@ def say(context: Context, sentence: str) -> None:
 
 def say_failure(sentence: str) -> None:
     """Push the sentence of a failure within a task; does nothing outside of one."""
-    try:
-        context = get_current_context()
-    except RuntimeError:
-        return  # a DAG file that is parsed, or a test
+    context = current_context()
+    if context is None:
+        return
     try:
         say(context, sentence)
     except AirflowRuntimeError:

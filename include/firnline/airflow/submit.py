@@ -24,7 +24,7 @@ from firnline.airflow.access import driver_environment, open_in_task, spark_conn
 from firnline.airflow.failures import JobFailure, airflow_failures, as_airflow, failure_in
 from firnline.airflow.figures import job_lines
 from firnline.airflow.links import RunLink
-from firnline.airflow.runs import run_identity
+from firnline.airflow.runs import run_identity, where_logged, who_goes_on
 from firnline.airflow.said import say_failure
 from firnline.airflow.settings import environment
 from firnline.airflow.supervisors import supervisors_environment
@@ -124,12 +124,12 @@ class SubmitHook(SparkSubmitHook):
         if code is not None and (code < 0 or code in _RETRY_EXIT_CODES):
             return AirflowException(
                 f"the Spark application {self._name} was killed (exit code {code}); what it had "
-                "committed stays, the next try goes on from there"
+                f"committed stays; {who_goes_on()}"
             )
         if code:
             return AirflowException(
                 f"the Spark application {self._name} failed with exit code {code} before firnline "
-                "could say why; read what Spark says above"
+                f"could say why; read what Spark says {where_logged()}"
             )
         return error
 

@@ -44,10 +44,10 @@ _LOG = logging.getLogger(__name__)
 MOST_APPROVED = 5_000
 """Maximum keys of one approval: they pass through Airflow's database."""
 _KINDS = {
-    "part": "parts that no log file names",
-    "foreign": "objects with names that firnline does not give",
-    "probe": "probes of the store",
-    "upload": "abandoned uploads",
+    "part": ("part", " that no log file names"),
+    "foreign": ("object", " with another name than firnline gives"),
+    "probe": ("probe", " of the store"),
+    "upload": ("abandoned upload", ""),
 }
 
 
@@ -119,11 +119,11 @@ class SweepWork(InTaskWork["Approved"]):
         """Return totals, and a line for each of the first orphans."""
         from firnline.operations.sweep.run import WAITING
 
-        lines = [f"{count} {_KINDS[kind]}" for kind, count in figures["kinds"].items()]
+        lines = _kind_lines(figures)
         lines += [_row(orphan) for orphan in figures["orphans"]]
         lines += [f"{figures['later']} more wait for another run"] if figures["later"] else []
         lines += [f"{figures['waiting']} {WAITING}"] if figures["waiting"] else []
-        return [*lines, f"{figures['young']} objects are too young to say"]
+        return [*lines, f"{counted(figures['young'], 'object')} too young to say"]
 
     def plan_sentence(self, figures: Mapping[str, Any]) -> str:
         """Return the number and the size of the orphans, and how many wait for another run."""
@@ -134,7 +134,7 @@ class SweepWork(InTaskWork["Approved"]):
     def report_lines(self, figures: Mapping[str, Any]) -> list[str]:
         """Return totals, and the reasons for leaving objects."""
         done = f"deleted: {counted(figures['deleted'], 'orphan')} ({about_size(figures['bytes'])})"
-        gone = [f"{figures['gone']} of those approved are no orphans (any more)"]
+        gone = [f"of those approved {figures['gone']:,} no orphan any more"]
         left = [f"{count} left: {why}" for why, count in figures["left"].items()]
         return [done, *(gone if figures["gone"] else []), *left]
 
@@ -147,7 +147,7 @@ class SweepWork(InTaskWork["Approved"]):
         text = [
             f"**{counted(asked, 'object')}, {size},** that no log file names, go for good at once:",
             "",
-            *(f"- {count:,} {_KINDS[kind]}" for kind, count in figures["kinds"].items()),
+            *(f"- {line}" for line in _kind_lines(figures)),
             "",
             "| object | size | age |",
             "|---|--:|---|",
@@ -222,6 +222,12 @@ class PlanSweep(PlanOperation):
             said = f"dry run, nothing deleted: {self.work.plan_sentence(figures)}"
             self._skip(context, figures, "a dry run ends here", said)
         return figures
+
+
+def _kind_lines(figures: Mapping[str, Any]) -> list[str]:
+    """Return how many orphans there are of each kind."""
+    found = ((count, *_KINDS[kind]) for kind, count in figures["kinds"].items())
+    return [f"{counted(count, noun)}{more}" for count, noun, more in found]
 
 
 def _row(orphan: Mapping[str, Any]) -> str:

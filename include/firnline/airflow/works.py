@@ -55,13 +55,18 @@ class TtlWork(InTaskWork[TtlOptions]):
         ]
         more = figures.get("partitions_in_all", 0) - len(figures["partitions"])
         lines += [f"and {counted(more, 'partition')} more"] if more > 0 else []
-        return lines + [f"{count} stay: {why}" for why, count in figures["kept"].items()]
+        return lines + _kept_lines(figures)
 
     def report_lines(self, figures: Mapping[str, Any]) -> list[str]:
         """Return totals, and the reasons for keeping the other partitions."""
         gone = f"{counted(figures['partition_count'], 'partition')}, {parts_text(figures['parts'])}"
         dropped = f"dropped: {gone} ({about_size(figures['bytes'])}), {_past_rows(figures)}"
-        return [dropped, *(f"{count} stay: {why}" for why, count in figures["kept"].items())]
+        return [dropped, *_kept_lines(figures)]
+
+
+def _kept_lines(figures: Mapping[str, Any]) -> list[str]:
+    kept = figures["kept"].items()
+    return [f"{counted(count, 'partition')} left alone: {why}" for why, count in kept]
 
 
 def _past_rows(figures: Mapping[str, Any]) -> str:
@@ -92,8 +97,8 @@ class CleanupWork(InTaskWork[CleanupOptions]):
 
 
 def _amounts(figures: Mapping[str, Any]) -> str:
-    kinds = (("parts", "parts"), ("log_files", "log files"), ("txn_files", "transactions"))
-    each = ", ".join(f"{figures[name]} {text}" for name, text in kinds)
+    kinds = (("parts", "part"), ("log_files", "log file"), ("txn_files", "transaction"))
+    each = ", ".join(counted(figures[name], noun) for name, noun in kinds)
     return f"{each} ({about_size(figures['bytes'])})"
 
 
@@ -102,8 +107,8 @@ def _waiting_lines(figures: Mapping[str, Any]) -> list[str]:
     for each in figures["waiting"]:
         until = each["last_ms"]
         when = "" if until is None else f" (the last of them until {time_text(until)} UTC)"
-        size = about_size(each["bytes"])
-        lines.append(f"{each['count']} {each['what']} ({size}) stay: {each['reason']}{when}")
+        what = counted(each["count"], each["what"].removesuffix("s"))
+        lines.append(f"{what} ({about_size(each['bytes'])}) left: {each['reason']}{when}")
     return lines
 
 

@@ -83,7 +83,7 @@ def _supervisor_gone(process: ProcessId) -> SupervisorGoneError:
     return SupervisorGoneError(
         f"the Airflow task that started this application is gone (pid {process.pid}); what it had "
         "committed stays, everything else is unchanged",
-        next_step="wait for the next try: it goes on from there",
+        next_step="the next try or run goes on from there",
     )
 
 

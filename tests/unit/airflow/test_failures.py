@@ -16,6 +16,16 @@ from firnline.errors import UsageError
         ("give rows too (--rows), or leave it out", "give rows too (rows), or leave it out"),
         ("leave --where-type out", "leave where_type out"),
         ("run `firnline ttl t --json` or --json", "run `firnline ttl t --json` or json"),
+        ("see `firnline history t` --json", "see `firnline history t` json"),
+        ("run `firnline cleanup t`", "run the DAG `tombstone_cleanup` (table t)"),
+        ("`firnline verify --deep` lists", "the DAG `verify` (deep) lists"),
+        (
+            "`firnline delete TABLE --where 'a > 1'`",
+            "the DAG `delete_where` (table TABLE, where 'a > 1')",
+        ),
+        ("`firnline rewrite t --discard 7`", "`firnline rewrite t --discard 7`"),
+        ("`firnline drop t d=1`", "`firnline drop t d=1`"),
+        ("`firnline` and `--scratch`", "`firnline` and `--scratch`"),
         ("2024-01-01--2024-01-02 and a -- b", "2024-01-01--2024-01-02 and a -- b"),
     ],
 )

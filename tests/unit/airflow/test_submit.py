@@ -9,10 +9,14 @@ import pytest
 from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
 from airflow.sdk import Connection
 from airflow.sdk.exceptions import AirflowException, AirflowFailException
+from airflow.sdk.execution_time.context import set_current_context
 
+from firnline.airflow.merge import MergeWork
+from firnline.airflow.said import SAID
 from firnline.airflow.submit import SubmitHook, deploy_options, refuse_unusable
 from firnline.errors import EnvironmentFaultError
 from firnline.processes import SUPERVISORS_VARIABLE, ProcessId, Supervisors
+from tests.support.airflow_context import run_context
 
 SECRET = "tell-nobody"
 
@@ -150,10 +154,38 @@ def test_a_job_that_was_killed_is_tried_again(cluster: Path) -> None:
     assert "was killed (exit code 137)" in str(failure("exit 137", cluster))
 
 
+@pytest.mark.parametrize(
+    ("try_number", "retries", "follows"),
+    [
+        (1, 2, "the next try goes on from there"),
+        (2, 2, "the next try goes on from there"),
+        (3, 2, "no other try follows: clear the task merge, or trigger a new run, to go on"),
+        (1, 0, "no other try follows: clear the task merge, or trigger a new run, to go on"),
+    ],
+)
+def test_a_next_try_is_announced_only_where_there_is_one(
+    cluster: Path, try_number: int, retries: int, follows: str
+) -> None:
+    context = run_context(MergeWork())
+    ti = context["ti"]
+    ti.task_id, ti.task.retries = "merge", retries
+    ti.try_number, ti.max_tries = try_number, retries
+    with set_current_context(context):
+        error = failure("kill -9 $$", cluster)
+    assert f"what it had committed stays; {follows}" in str(error)
+    assert ti.pushed[SAID] == str(error)
+
+
 def test_a_failure_of_spark_itself_is_one_sentence(cluster: Path) -> None:
     error = failure("echo 'Exception in thread main'; exit 1", cluster)
     assert "failed with exit code 1 before firnline could say why" in str(error)
     assert "Exception in thread" not in str(error)
+    context = run_context(MergeWork())
+    context["ti"].task_id = "merge"
+    with set_current_context(context):
+        failure("exit 1", cluster)
+    said = context["ti"].pushed[SAID]
+    assert said.endswith("read what Spark says in the log of the task merge"), "a note has no log"
 
 
 def test_cluster_mode_on_a_standalone_cluster_is_refused(

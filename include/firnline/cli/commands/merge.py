@@ -220,8 +220,8 @@ def _merge(
         stopped=(stopped, "run the same command again to go on"),
         failed=(MergeFailedError,),
         shorten=lambda report: RunFailedError(
-            f"{len(report.failures)} of {report.groups} groups of {name} could not be merged, for "
-            "the reasons above",
+            f"{len(report.failures)} of {counted(report.groups, 'group')} of {name} could not be "
+            "merged, for the reasons above",
             next_step=what_helps(report.failures),
         ),
     )

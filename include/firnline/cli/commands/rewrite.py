@@ -199,16 +199,18 @@ def _run(
 
 def _shortened(name: str, report: RewriteReport) -> RunFailedError | TooMuchRemovedError:
     """Return a short form of the error: the printed report has the reasons by partition."""
+    from firnline.operations.runner import what_helps
+
     failed = len({failure.partition for failure in report.failures})
-    what = f"{failed} of {report.partition_count} partitions of {name} are as they were"
+    what = f"{failed} of {counted(report.partition_count, 'partition')} of {name} not rewritten"
     if report.refused:
         return TooMuchRemovedError(
-            f"{what}: too many of their rows would vanish",
+            f"{what}: too many rows would vanish",
             next_step="see whether --where says which rows stay, not which go; then give --force",
         )
     return RunFailedError(
         f"{what}, for the reasons above",
-        next_step="repair what is named and run it again for those partitions",
+        next_step=what_helps(report.failures, " and run it again for those partitions"),
     )
 
 

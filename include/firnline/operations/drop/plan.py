@@ -195,8 +195,8 @@ def refuse_changed(snapshot: Snapshot, expected: Mapping[str, str]) -> None:
     if changed:
         more = f" and {len(changed) - _NAMED} more" if len(changed) > _NAMED else ""
         raise PlanChangedError(
-            f"{len(changed)} of {len(expected)} partitions changed since they were listed: "
-            f"{', '.join(changed[:_NAMED])}{more}",
+            f"{len(changed)} of {counted(len(expected), 'partition')} changed after the list was "
+            f"made: {', '.join(changed[:_NAMED])}{more}",
             next_step="list them again and confirm what they hold now; nothing was dropped",
         )
 

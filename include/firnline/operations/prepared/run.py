@@ -33,7 +33,7 @@ from firnline.state.history import history_since
 from firnline.state.snapshot import Snapshot
 from firnline.store.present import head_or_none
 from firnline.table import Table
-from firnline.units import about_duration
+from firnline.units import about_duration, counted
 
 _SEARCHED = 1_000
 """Newest transactions among which that of a prepared change is looked for."""
@@ -384,7 +384,7 @@ def remove(table: Table, snapshot: Snapshot, change: Prepared) -> int:
     if deleter.failed:
         first = deleter.failures[0]
         raise RunFailedError(
-            f"{deleter.failed} of {len(keys)} parts of prepared change {change.id} could not be "
+            f"{deleter.failed} of {counted(len(keys), 'part')} of prepared change {change.id} not "
             f"deleted; the first, {first.key}: {first.message}",
             next_step="see that the credentials may delete there and discard it again",
         )

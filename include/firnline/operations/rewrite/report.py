@@ -15,6 +15,7 @@ from firnline.operations.kernel_tasks import change_of
 from firnline.operations.rewrite.plan import PlannedPartition
 from firnline.operations.runner import Failure, Report, what_helps
 from firnline.state.snapshot import Snapshot
+from firnline.units import counted
 
 
 class PartitionRewrite(msgspec.Struct, frozen=True, kw_only=True):
@@ -108,8 +109,8 @@ class RewriteRefusedError(TooMuchRemovedError):
 def _failed(report: RewriteReport) -> str:
     failed = len({failure.partition for failure in report.failures})
     return (
-        f"{failed} of {report.partition_count} partitions of table {report.table} "
-        f"({report.partitions_changed} are rewritten)"
+        f"{failed} of {counted(report.partition_count, 'partition')} of table {report.table} "
+        f"(rewritten: {report.partitions_changed})"
     )
 
 

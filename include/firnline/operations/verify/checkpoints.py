@@ -9,6 +9,7 @@ from firnline.state.snapshot import Snapshot, build
 from firnline.state.survey import LogSurvey
 from firnline.store.base import ObjectMeta
 from firnline.table import Table
+from firnline.units import counted
 
 
 def check_checkpoints(
@@ -30,15 +31,15 @@ def check_checkpoints(
     if strange:
         found.add(
             "note", "checkpoints", strange[0],
-            f"and in all {len(strange)} objects lie under _ckpt/ and are no checkpoints",
+            f"and in all {counted(len(strange), 'object')} under _ckpt/ without its kind of name",
             "delete them if no other client wrote them",
         )  # fmt: skip
     unusable = [meta for meta in ours if not _check(table, found, meta, log, replay)]
     if unusable:
         found.add(
             "note", "checkpoint-unused", unusable[0].key,
-            f"and in all {len(unusable)} checkpoints cover log files that are gone: no reader "
-            "uses them", "nothing: clean-up deletes them when it writes a newer one",
+            f"and in all {counted(len(unusable), 'checkpoint')} of log files that are gone, "
+            "without any reader", "nothing: clean-up deletes them when it writes a newer one",
         )  # fmt: skip
 
 

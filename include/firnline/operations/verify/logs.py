@@ -11,6 +11,7 @@ from firnline.operations.verify.plan import SEE_REBUILD, Findings
 from firnline.paths import TablePaths
 from firnline.state.snapshot import Snapshot
 from firnline.state.survey import LogSurvey
+from firnline.units import counted
 
 
 def check_log(found: Findings, log: LogSurvey, folded: Mapping[str, int], now_ms: int) -> None:
@@ -92,7 +93,8 @@ def check_leftovers(found: Findings, snapshot: Snapshot, grace: int, now_ms: int
             "note",
             "log-clean-up-due",
             due[0],
-            f"and in all {len(due)} folded log files ({size} bytes) are past the grace",
+            f"and in all {counted(len(due), 'folded log file')} ({counted(size, 'byte')}) past the "
+            "grace",
             "run `firnline cleanup`",
         )
 

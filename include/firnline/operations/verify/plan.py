@@ -199,8 +199,8 @@ def check_v1(found: Findings, snapshot: Snapshot) -> int:
     if waiting:
         found.add(
             "note", "v1-sees-deleted-rows", waiting[0],
-            f"and in all {len(waiting)} parts have deletes pending, which clients of log version 1 "
-            "do not know: they still see those rows",
+            f"and in all {counted(len(waiting), 'part')} with deletes pending, which clients of "
+            "log version 1 do not know: they still see those rows",
             "run `firnline merge`, or `firnline downgrade` before such clients take over",
         )  # fmt: skip
     return len(theirs)
@@ -320,19 +320,21 @@ def _tell_sums(found: Findings, walk: _Walk, gone: _Sum) -> None:
     if orphans.count:
         found.add(
             "note", "orphans", orphans.first,
-            f"and in all {orphans.count} objects ({orphans.bytes} bytes) are named by no log file "
-            "and older than orphan_grace", "see `firnline sweep`, which lists them",
+            f"and in all {counted(orphans.count, 'object')} ({counted(orphans.bytes, 'byte')}) "
+            "that no log file names, older than orphan_grace",
+            "see `firnline sweep`, which lists them",
         )  # fmt: skip
     if unpurged.count:
         found.add(
             "warning", "part-not-purged", unpurged.first,
-            f"and in all {unpurged.count} dead parts ({unpurged.bytes} bytes) still exist, and the "
-            "log has them as deleted", "delete them by hand, once no reader needs them",
+            f"and in all {counted(unpurged.count, 'dead part')} "
+            f"({counted(unpurged.bytes, 'byte')}) still there, though deleted according to the log",
+            "delete them by hand, once no reader needs them",
         )  # fmt: skip
     if gone.count:
         found.add(
             "note", "part-gone-early", gone.first,
-            f"and in all {gone.count} dead parts are deleted, and the log does not say so yet: "
+            f"and in all {counted(gone.count, 'dead part')} deleted without a word in the log yet: "
             "states of the table before that cannot be read", "run `firnline cleanup`",
         )  # fmt: skip
 

@@ -62,7 +62,7 @@ def test_what_changed_since_it_was_listed_is_named_with_what_it_holds_now() -> N
     with pytest.raises(PlanChangedError) as raised:
         plan_drop(snapshot(world), ["d=1", "d=2"], {**listed, "d=7": "0"})
     text = str(raised.value)
-    assert text.startswith("2 of 3 partitions changed since they were listed: ")
+    assert text.startswith("2 of 3 partitions changed after the list was made: ")
     assert "d=2 has 2 parts now (17 rows, 170 B), d=7 is gone" in text
     assert raised.value.exit_code == 2
 
