@@ -41,13 +41,19 @@ def _cut(value: Any) -> Any:  # noqa: ANN401 - plain data
 
 def job_lines(line: str) -> list[str]:
     """Return a line of a job's output as a person reads it: its report as one line per figure."""
+    report = report_in(line)
+    return [line] if report is None else figure_lines(shortened(report)) or [line]
+
+
+def report_in(line: str) -> dict[str, Any] | None:
+    """Return the report that a line of a job's output is; None for any other line."""
     try:
         report = json.loads(line) if line.startswith('{"') else None
     except (ValueError, RecursionError):
         report = None
     if not isinstance(report, dict) or "error" in report or "seconds" not in report:
-        return [line]
-    return figure_lines(shortened(report)) or [line]
+        return None
+    return report
 
 
 def figure_lines(figures: Mapping[str, Any]) -> list[str]:

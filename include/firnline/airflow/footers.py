@@ -12,9 +12,10 @@ from airflow.sdk.exceptions import DownstreamTasksSkipped
 from msgspec import structs
 
 from firnline.airflow.dags import longest
-from firnline.airflow.submit import SubmitJob
+from firnline.airflow.figures import shortened
+from firnline.airflow.submit import SubmitHook, SubmitJob
 from firnline.airflow.tables import DagTable
-from firnline.airflow.tasks import RunInTask
+from firnline.airflow.tasks import RunInTask, conclude
 from firnline.airflow.work import SparkWork
 from firnline.airflow.works import VerifyWork
 from firnline.operations.registry import VERIFY
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from firnline.settings.load import TableSettings
 
 _DEEP = "verify_deep"
+_ELSEWHERE = "the deep check found nothing; what it has read is in the log of its driver"
 
 
 class FooterWork(SparkWork["VerifyOptions"]):
@@ -37,6 +39,10 @@ class FooterWork(SparkWork["VerifyOptions"]):
         """Return the params of the check."""
         return VerifyWork().params(known)
 
+    def report_sentence(self, figures: Mapping[str, Any]) -> str:
+        """Return what was read and found."""
+        return VerifyWork().report_sentence(figures)
+
     def options(self, params: Mapping[str, Any], *, dry_run: bool) -> VerifyOptions:
         """Return the options of a deep check; the task before it has asked the witnesses."""
         return structs.replace(super().options(params, dry_run=dry_run), witness=())
@@ -45,12 +51,39 @@ class FooterWork(SparkWork["VerifyOptions"]):
 class CheckTable(RunInTask):
     """The check that opens no part; skips the deep check unless the run asks for one."""
 
+    def conclude(self, context: Context, table: str, figures: Mapping[str, Any]) -> None:
+        """Say what was found, unless the deep check says it: that one checks all of it again."""
+        if not _is_deep(context):
+            super().conclude(context, table, figures)
+
     def execute(self, context: Context) -> dict[str, Any]:
         """Check. A damaged table fails here already, before any JVM starts."""
         figures = super().execute(context)
-        if any(context["params"].get(name) for name in ("deep", "rows")):
+        if _is_deep(context):
             return figures
         raise DownstreamTasksSkipped(tasks=[_DEEP])  # type: ignore[no-untyped-call] # Airflow's
+
+
+def _is_deep(context: Context) -> bool:
+    return any(context["params"].get(name) for name in ("deep", "rows"))
+
+
+class SubmitCheck(SubmitJob):
+    """Submits the deep check. XCom: the figures of its report, also if it has found something."""
+
+    reports_in = _DEEP
+
+    def execute(self, context: Context) -> None:
+        """Submit the job, wait for its end, and say what it has read and found."""
+        figures: dict[str, Any] | None = None
+        try:
+            super().execute(context)
+        finally:
+            if isinstance(self._hook, SubmitHook) and self._hook.report is not None:
+                figures = shortened(self._hook.report)
+                context["ti"].xcom_push("return_value", figures)
+        name = self.table.of_run(context).name
+        conclude(context, name, self.work.report_sentence(figures) if figures else _ELSEWHERE)
 
 
 def check(table: DagTable, jobs: Path) -> None:
@@ -66,6 +99,5 @@ def check(table: DagTable, jobs: Path) -> None:
         "execution_timeout": longest(table),
         **table.lock(work.operation),
     }
-    deep = SubmitJob(task_id=_DEEP, work=FooterWork(), jobs=jobs, **common)
-    deep.reports_in = work.operation
+    deep = SubmitCheck(task_id=_DEEP, work=FooterWork(), jobs=jobs, **common)
     CheckTable(task_id=work.operation, work=work, **common) >> deep

@@ -22,7 +22,7 @@ from airflow.sdk.exceptions import AirflowException
 
 from firnline.airflow.access import driver_environment, open_in_task, spark_connection, store_access
 from firnline.airflow.failures import JobFailure, airflow_failures, as_airflow, failure_in
-from firnline.airflow.figures import job_lines
+from firnline.airflow.figures import job_lines, report_in
 from firnline.airflow.links import RunLink
 from firnline.airflow.runs import run_identity, where_logged, who_goes_on
 from firnline.airflow.said import say_failure
@@ -56,6 +56,8 @@ class SubmitHook(SparkSubmitHook):
         super().__init__(**more)
         self._driver_env = dict(driver_env)
         self._told: JobFailure | None = None
+        self.report: dict[str, Any] | None = None
+        """What the job has reported; None if its driver runs elsewhere, or has not come so far."""
 
     @property
     def is_client_mode(self) -> bool:
@@ -115,6 +117,7 @@ class SubmitHook(SparkSubmitHook):
     def _listen(self, lines: Iterable[Any]) -> Iterator[Any]:
         for line in lines:
             self._told = failure_in(str(line)) or self._told
+            self.report = report_in(str(line)) or self.report
             yield from job_lines(str(line))
 
     def _as_told(self, error: AirflowException) -> AirflowException:

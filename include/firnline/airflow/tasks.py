@@ -7,7 +7,7 @@ Spark jobs are submitted by ``firnline.airflow.submit``. Figures are plain data,
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -176,13 +176,17 @@ class RunInTask(BaseOperator):
         if not self.work.changed(figures):
             say(context, "nothing was to be done any more")
             raise AirflowSkipException(f"{settings.name}: nothing was to be done any more")
-        _say(context, settings.name, self.work.report_sentence(figures))
+        self.conclude(context, settings.name, figures)
         return figures
+
+    def conclude(self, context: Context, table: str, figures: Mapping[str, Any]) -> None:
+        """Say what was done, for the note of the run. Overridden where a later task says more."""
+        conclude(context, table, self.work.report_sentence(figures))
 
     def _tell_history(self, context: Context, table: Table) -> dict[str, Any]:
         figures = history_figures(context, table, self.plan)
         self.table.report(context, self.work.about, figures)
-        _say(context, table.settings.name, changed_sentence(self.work.about.name, figures))
+        conclude(context, table.settings.name, changed_sentence(self.work.about.name, figures))
         return figures
 
     def _report_progress(self, context: Context, table: Table, report: Figures) -> dict[str, Any]:
@@ -234,7 +238,7 @@ class ReportRun(BaseOperator):
             raise AirflowSkipException(f"this run committed nothing to {table.settings.name}")
         for line in self.work.report_lines(figures):
             _LOG.info(line)
-        _say(context, table.settings.name, self.work.report_sentence(figures))
+        conclude(context, table.settings.name, self.work.report_sentence(figures))
         return figures
 
     def figures(self, context: Context, table: Table) -> dict[str, Any]:
@@ -315,7 +319,8 @@ def committed(table: Table, context: Context, plan: str = "plan") -> tuple[int, 
     return _numbers(_headers(table, context, plan))
 
 
-def _say(context: Context, table: str, sentence: str) -> None:
+def conclude(context: Context, table: str, sentence: str) -> None:
+    """Say a sentence on the run of a table, for its note, and log it as the task's last line."""
     say(context, sentence)
     _LOG.info("%s: %s", table, sentence)
 

@@ -226,7 +226,7 @@ class VerifyWork(InTaskWork[VerifyOptions]):
             f"{counted(checked['transactions'], 'transaction')}",
             f"{checked['live_parts']:,} live and {counted(checked['dead_parts'], 'dead part')}",
             f"{counted(checked['objects'], 'object')} ({about_size(checked['bytes'])})",
-            f"{counted(checked['footers'], 'footer')}",
+            *_opened(figures),
         )
         counts = ", ".join(counted(count, severity) for severity, count in found.items())
         lines = [f"checked: {', '.join(each)}", f"found: {counts or 'nothing'}"]
@@ -236,6 +236,21 @@ class VerifyWork(InTaskWork[VerifyOptions]):
         ]
         more = figures.get("findings_in_all", 0) - len(figures["findings"])
         return [*lines, f"and {more} more"] if more > 0 else lines
+
+
+def _opened(figures: Mapping[str, Any]) -> list[str]:
+    """Return what a deep check has opened."""
+    checked, found = figures["checked"], []
+    if figures["deep"]:
+        rows, footers = counted(checked["footer_rows"], "row"), checked["footers"]
+        states = "states" if footers == 1 else "state"
+        found.append(f"{counted(footers, 'footer')} that {states} {rows}")
+    if figures["rows"]:
+        read, rows = counted(checked["read_parts"], "part"), counted(checked["read_rows"], "row")
+        found.append(f"all {rows} of {read}")
+    if unstated := checked["unstated_parts"]:
+        found.append(f"but not those of {counted(unstated, 'part')} without a digest")
+    return found
 
 
 class DeleteWork(SparkWork[DeleteOptions]):

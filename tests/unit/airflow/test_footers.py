@@ -2,33 +2,48 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
 import pytest
-from airflow.sdk.exceptions import DownstreamTasksSkipped
+from airflow.sdk.exceptions import AirflowFailException, DownstreamTasksSkipped
+from airflow.sdk.execution_time.context import set_current_context
 
-from firnline.airflow.footers import CheckTable, FooterWork
+from firnline.airflow.footers import CheckTable, FooterWork, SubmitCheck
+from firnline.airflow.said import SAID
 from firnline.airflow.tables import OneTable
 from firnline.airflow.works import VerifyWork
 from firnline.errors import UsageError
 from firnline.operations.options import VerifyOptions
+from firnline.operations.verify.run import run_verify
+from firnline.settings.load import TableSettings
 from firnline.table import open_table
-from tests.dags.filled import fill
+from tests.dags.filled import PARTITIONS, fill
 from tests.support.airflow_context import run_context
 from tests.support.tables import loaded
+from tests.unit.airflow.test_submit import connect, submit_does
 
 WORK = VerifyWork()
 
 
-def check(folder: Path, monkeypatch: pytest.MonkeyPatch, params: dict[str, Any]) -> dict[str, Any]:
-    """Return the figures of the first task of a run, which has opened no part."""
-    table = loaded(folder, f"tables: {{t: {{root: 'file://{folder}/t'}}}}").table("t")
+def filled(folder: Path, monkeypatch: pytest.MonkeyPatch) -> TableSettings:
+    """Return a table with two appends."""
+    about = f"tables: {{t: {{root: 'file://{folder}/t', spark: {{conn_id: cluster}}}}}}"
+    table = loaded(folder, about).table("t")
     monkeypatch.setenv("FIRNLINE_TABLES", str(folder / "tables.yaml"))
     monkeypatch.setattr("firnline.airflow.witness.of_events", lambda *_: ())
     fill(open_table(table), 2)
+    return table
+
+
+def check(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, params: dict[str, Any], context: Any = None
+) -> dict[str, Any]:
+    """Return the figures of the first task of a run, which has opened no part."""
+    table = filled(folder, monkeypatch)
     task = CheckTable(task_id="verify", work=WORK, table=OneTable(table))
-    return task.execute(run_context(WORK, params))
+    return task.execute(context or run_context(WORK, params))
 
 
 @pytest.mark.parametrize(
@@ -55,6 +70,66 @@ def test_no_job_is_submitted_for_a_run_that_opens_no_part(
 ) -> None:
     with pytest.raises(DownstreamTasksSkipped):
         check(tmp_path, monkeypatch, params)
+
+
+def deep(folder: Path, monkeypatch: pytest.MonkeyPatch, *, ends: str = "") -> Any:
+    """Return the context of the deep check, whose job prints a real report, and the task."""
+    table = filled(folder, monkeypatch)
+    report = run_verify(open_table(table), VerifyOptions(deep=True, rows=True))
+    (folder / "report").write_text(json.dumps(report.to_json()) + "\n")
+    (folder / "bin").mkdir()
+    (folder / "bin" / "java").touch()
+    monkeypatch.setenv("JAVA_HOME", str(folder))
+    monkeypatch.setenv("PATH", f"{folder}:/usr/bin:/bin")
+    connect(monkeypatch, "local[2]")
+    submit_does(folder, f"cat {folder}/report{ends}")
+    work = FooterWork()
+    context = run_context(work, {"deep": True, "rows": True})
+    task = SubmitCheck(task_id="verify_deep", work=work, table=OneTable(table), jobs=folder)
+    return task, context
+
+
+def test_the_note_of_a_deep_check_says_what_was_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    task, context = deep(tmp_path, monkeypatch)
+    task.execute(context)
+    said = context["ti"].pushed[SAID]
+    assert said == (
+        "checked: 2 log files, 0 transactions, 4 live and 0 dead parts, 4 objects (3.7 KiB), "
+        "4 footers that state 200 rows, all 0 rows of 0 parts, but not those of 4 parts without a "
+        "digest; found: nothing"
+    )
+    assert context["ti"].pushed["return_value"]["checked"]["unstated_parts"] == 4
+
+
+def test_the_note_of_a_deep_check_is_not_that_of_the_one_before(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    context = run_context(WORK, {"deep": True})
+    check(tmp_path, monkeypatch, {}, context)
+    assert SAID not in context["ti"].pushed
+
+
+def test_a_deep_check_that_finds_something_has_its_figures_and_the_failure_in_the_note(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    error = {"message": "table t has 1 error", "next_step": "wait", "retryable": False}
+    ends = f"; echo '{json.dumps({'error': error})}' >&2; exit 1"
+    task, context = deep(tmp_path, monkeypatch, ends=ends)
+    with set_current_context(context), pytest.raises(AirflowFailException):
+        task.execute(context)
+    assert context["ti"].pushed[SAID] == "table t has 1 error; wait"
+    assert context["ti"].pushed["return_value"]["checked"]["footers"] == len(PARTITIONS) * 2
+
+
+def test_a_deep_check_whose_driver_is_elsewhere_says_where_its_figures_are(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    task, context = deep(tmp_path, monkeypatch)
+    (tmp_path / "report").write_text("other output\n")
+    task.execute(context)
+    assert context["ti"].pushed[SAID].endswith("what it has read is in the log of its driver")
 
 
 def test_a_sample_of_no_rows_is_refused() -> None:

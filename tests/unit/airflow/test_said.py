@@ -53,14 +53,14 @@ def test_each_work_has_a_sentence_on_its_plan_and_on_its_report() -> None:
     gone = {"partition_count": 1, "parts": 2, "bytes": 0, "rows": 5, "parts_without_rows": 0}
     ttl = TtlWork().report_sentence({**gone, "kept": {}, **changed})
     assert ttl == "dropped: 1 partition, 2 parts (0 B), 5 rows"
-    names = ("log_files", "transactions", "live_parts", "dead_parts", "objects", "bytes", "footers")
-    checked = dict.fromkeys(names, 1)
-    found = {"checked": checked, "severities": {}, "findings": []}
-    assert (
-        VerifyWork()
-        .report_sentence(found)
-        .endswith("1 dead part, 1 object (1 B), 1 footer; found: nothing")
-    )
+    names = ("log_files", "transactions", "live_parts", "dead_parts", "objects", "bytes")
+    checked = {**dict.fromkeys(names, 1), "unstated_parts": 0}
+    found = {"checked": checked, "severities": {}, "findings": [], "deep": False, "rows": False}
+    sentence = VerifyWork().report_sentence(found)
+    assert sentence.endswith("1 live and 1 dead part, 1 object (1 B); found: nothing")
+    read = {**checked, "footers": 1, "footer_rows": 9, "read_parts": 2, "read_rows": 7}
+    sentence = VerifyWork().report_sentence({**found, "checked": read, "deep": True, "rows": True})
+    assert sentence.endswith(", 1 footer that states 9 rows, all 7 rows of 2 parts; found: nothing")
     rebuild: dict[str, Any] = {
         "parts": 3,
         "dead_parts": 0,
