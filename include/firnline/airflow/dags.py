@@ -108,9 +108,17 @@ def run_only(work: InTaskWork[Any], table: DagTable) -> RunInTask:
     )
 
 
-def plan_then_run(work: InTaskWork[Any], table: DagTable) -> tuple[PlanOperation, RunInTask]:
-    """Create ``plan`` outside the pool, then the task of ``run_only``, and that of its mirrors."""
-    plan = PlanOperation(task_id="plan", work=work, table=table, execution_timeout=READING)
+def plan_then_run(
+    work: InTaskWork[Any], table: DagTable, plan: PlanOperation | None = None
+) -> tuple[PlanOperation, RunInTask]:
+    """Create ``plan`` outside the pool, then the task of ``run_only``, and that of its mirrors.
+
+    Args:
+        work: the work.
+        table: the table that they work on.
+        plan: the first task, if it is not a plain PlanOperation.
+    """
+    plan = plan or PlanOperation(task_id="plan", work=work, table=table, execution_timeout=READING)
     run = run_only(work, table)
     plan >> run
     then_mirror(table, run)

@@ -6,7 +6,6 @@ in Airflow's database, as the docs say; those of ``keys_file`` are not.
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -29,7 +28,8 @@ from firnline.airflow.work import SparkWork
 from firnline.airflow.works import reading_lines
 from firnline.operations.hidden import shown_partition
 from firnline.operations.options import EraseOptions
-from firnline.operations.registry import ERASE
+from firnline.operations.registry import CLEANUP, ERASE
+from firnline.settings.dags import has_dag
 from firnline.settings.load import TableSettings
 from firnline.units import about_size, counted, format_duration
 
@@ -38,9 +38,8 @@ if TYPE_CHECKING:
 
     from firnline.log.txn_file import RunIdentity
     from firnline.operations.delete.plan import ErasePlan
+    from firnline.operations.erase.certificate import Certificate
     from firnline.table import Table
-
-_LOG = logging.getLogger(__name__)
 
 _SCALARS = ["string", "integer", "number", "boolean"]
 _LOOKED_AT = 50
@@ -120,6 +119,15 @@ class EraseWork(SparkWork["EraseRequest"]):
         keys = f"{counted(figures['keys'], 'key')} of {', '.join(figures['columns'])}"
         return [f"as of transaction {figures['seq']}, {keys}:", *reading_lines(figures)]
 
+    def report_sentence(self, figures: Mapping[str, Any]) -> str:
+        """Return what was erased, and the certificate with what completes it."""
+        said = super().report_sentence(figures)
+        if not figures["certificates"]:
+            return said
+        ids = ", ".join(figures["certificates"])
+        later = f"{figures['completed_by']} after {time_text(figures['completed_after_ms'])} UTC"
+        return f"{said}; certificate {ids}: {later} completes it"
+
     def question(
         self, table: TableSettings, figures: Mapping[str, Any], now_ms: int
     ) -> tuple[str, str]:
@@ -166,33 +174,46 @@ class ApprovedErase(EraseWork):
 class ReportErase(ReportRun):
     """Reports the commits of the run, with the ids of its certificates.
 
-    XCom and asset event: as of ReportRun, and ``certificates``. A partition may have the name of a
-    key: ``partitions`` have no values of the columns of the keys.
+    XCom and asset event: as of ReportRun, and ``certificates``, with the time before which none is
+    complete and what completes them then. A partition may have the name of a key: ``partitions``
+    have no values of the columns of the keys.
     """
 
     def figures(self, context: Context, table: Table) -> dict[str, Any]:
         """Return the figures to report."""
+        from firnline.operations.erase.pending import longest_wait
+
         found = certificates_of(table, run_identity(context))
-        for certificate in found:
-            _LOG.info(
-                "after the clean-up's grace: `firnline certificate %s %s`",
-                table.settings.name,
-                certificate,
-            )
         figures = super().figures(context, table)
         columns = context["params"].get("columns") or ()
         named = [shown_partition(name, columns) for name in figures["partitions"]]
-        return {**figures, "partitions": named, "certificates": found}
+        committed = [one.replaced.t for one in found if one.replaced is not None]
+        return {
+            **figures,
+            "partitions": named,
+            "certificates": [one.id for one in found],
+            "completed_after_ms": max(committed) + longest_wait(table) if committed else None,
+            "completed_by": who_completes(table.settings),
+        }
 
 
-def certificates_of(table: Table, run: RunIdentity) -> list[str]:
-    """Return the ids of the certificates that a run wrote. One LIST and at most 50 GET."""
+def who_completes(table: TableSettings) -> str:
+    """Return what completes the certificates of a table, after their time."""
+    if has_dag(table, CLEANUP.dag):
+        return f"a run of {CLEANUP.dag}"
+    return f"`firnline certificate {table.name} ID`"
+
+
+def certificates_of(table: Table, run: RunIdentity) -> list[Certificate]:
+    """Return the certificates that a run wrote. One LIST and at most 50 GET."""
     from firnline.operations.erase.certificate import list_certificates, read
 
     found = []
     for listed in list_certificates(table)[-_LOOKED_AT:]:
         certificate = read(table, table.paths.certificate(listed.id))
-        by = certificate.run if certificate is not None else None
-        if by is not None and (by.dag_id, by.run_id) == (run.dag_id, run.run_id):
-            found.append(listed.id)
+        if certificate is None:
+            continue
+        by = certificate.run
+        if (by.dag_id, by.run_id) == (run.dag_id, run.run_id):
+            found.append(certificate)
     return found

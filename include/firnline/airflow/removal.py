@@ -199,7 +199,7 @@ class ListPartitions(PlanOperation):
         if figures["dry_run"]:
             said = f"dry run, nothing removed: {listed_text(figures)} to pick from"
             self._skip(context, figures, "a dry run ends here", said)
-        self._skip_mirror(context, figures)
+        self.skip_spare(context, figures)
         return figures
 
 

@@ -81,7 +81,7 @@ class PlanOperation(BaseOperator):
             self._skip(context, figures, "a dry run ends here", f"dry run, nothing done: {said}")
         if self.work.is_idle(plan):
             self._skip(context, figures, "nothing to do")
-        self._skip_mirror(context, figures)
+        self.skip_spare(context, figures)
         return figures
 
     def _reconcile(self, table: Table, context: Context, *, dry_run: bool) -> None:
@@ -106,11 +106,18 @@ class PlanOperation(BaseOperator):
             self._skip(context, {**before.figures, "dry_run": False}, before.sentence)
         return before
 
-    def _skip_mirror(self, context: Context, figures: dict[str, Any]) -> None:
-        """Skip the task of the mirrors in a DAG for all tables whose run names one without any."""
-        if self.table.mirrored and not self.table.of_run(context).mirrors:
+    def spare(self, context: Context, figures: dict[str, Any]) -> list[str]:  # noqa: ARG002 - for subclasses
+        """Return the tasks that have nothing to do in a run that goes on.
+
+        That of the mirrors in a DAG for all tables whose run names one without any.
+        """
+        return [MIRROR] if self.table.mirrored and not self.table.of_run(context).mirrors else []
+
+    def skip_spare(self, context: Context, figures: dict[str, Any]) -> None:
+        """Skip the tasks of ``spare``."""
+        if spare := self.spare(context, figures):
             context["ti"].xcom_push("return_value", figures)
-            raise DownstreamTasksSkipped(tasks=[MIRROR])  # type: ignore[no-untyped-call] # Airflow's
+            raise DownstreamTasksSkipped(tasks=spare)  # type: ignore[no-untyped-call] # Airflow's
 
     def _skip(
         self, context: Context, figures: dict[str, Any], why: str, said: str | None = None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection
 from typing import TYPE_CHECKING
 from urllib.parse import unquote
@@ -15,6 +16,8 @@ if TYPE_CHECKING:
     from firnline.operations.runner import Failure
 
 _HIDDEN = "…"
+_PATH = re.compile(r"\S*(?:[/=]|\.parquet)\S*?(?=[;:,.)]*(?:\s|$))")
+"""A word of a sentence, without the punctuation after it."""
 
 
 def shown_partition(partition: str, columns: Collection[str]) -> str:
@@ -61,6 +64,15 @@ def shown_failure(failure: Failure, folder: str, columns: Collection[str]) -> Fa
         message = message.replace(failure.partition, partition)
     key = None if failure.key is None else shown_key(failure.key, folder, columns)
     return msgspec.structs.replace(failure, partition=partition, message=message, key=key)
+
+
+def without_paths(text: str) -> str:
+    """Return a sentence without what may be a path: a store or a mirror may name one in an error.
+
+    Args:
+        text: whole sentences; commands in it name no path.
+    """
+    return _PATH.sub(_HIDDEN, text)
 
 
 def _shown(segment: str, names: set[str]) -> str:

@@ -4,9 +4,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from airflow.sdk.exceptions import ParamValidationError
+from airflow.sdk.exceptions import AirflowSkipException, ParamValidationError
 
-from firnline.airflow.erase import ApprovedErase, EraseWork, certificates_of
+from firnline.airflow.erase import ApprovedErase, EraseWork, ReportErase, certificates_of
+from firnline.airflow.figures import time_text
+from firnline.airflow.tables import OneTable
 from firnline.airflow.works import DeleteWork
 from firnline.errors import UsageError
 from firnline.kernel.local import LocalEngine
@@ -139,4 +141,46 @@ def test_the_certificate_of_a_run_is_found(world: World, tmp_path: Path) -> None
         ).certificate
         for key, run in enumerate(runs)
     ]
-    assert [certificates_of(world.table, run) for run in runs] == [[erase] for erase in ids]
+    found = [[each.id for each in certificates_of(world.table, run)] for run in runs]
+    assert found == [[erase] for erase in ids]
+
+
+@pytest.mark.parametrize(
+    ("operations", "by"),
+    [
+        (["erase", "tombstone_cleanup"], "a run of tombstone_cleanup"),
+        (["erase"], "`firnline certificate t ID`"),
+    ],
+)
+def test_the_note_of_an_erase_names_its_certificate_and_what_completes_it(
+    operations: list[str], by: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    waits: dict[str, Any] = {"cleanup": {"grace": "5d"}, "append": {"ttl": "1d"}}
+    world = make_world(operations=operations, **waits)
+    fill(world.table, 2)
+    monkeypatch.setattr("firnline.airflow.tasks.open_in_task", lambda _: world.table)
+    run = RunIdentity(dag_id="erase__t", run_id="manual__1")
+    asked = EraseOptions(columns=("k",), keys=((3,),))
+    engine = LocalEngine(lambda: world.store, tmp_path, world.ids, world.clock)
+    certificate = run_erase(world.table, lambda: engine, asked, run).certificate
+    begun = world.clock.now_ms()
+    context = run_context(ERASE, {"columns": ["k"]}, plan={"seq": 0})
+    report = ReportErase(task_id="report", work=ERASE, table=OneTable(world.settings))
+    figures = report.execute(context)
+    assert figures["certificates"] == [certificate]
+    assert figures["completed_after_ms"] == begun + 5 * 24 * 3_600_000
+    said = context["ti"].pushed["said"]
+    until = time_text(figures["completed_after_ms"])
+    assert said.startswith("erased: ")
+    assert said.endswith(f"; certificate {certificate}: {by} after {until} UTC completes it")
+
+
+def test_the_note_of_an_erase_that_committed_nothing_names_no_certificate(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("firnline.airflow.tasks.open_in_task", lambda _: world.table)
+    context = run_context(ERASE, {"columns": ["k"]}, plan={"seq": 0})
+    report = ReportErase(task_id="report", work=ERASE, table=OneTable(world.settings))
+    with pytest.raises(AirflowSkipException):
+        report.execute(context)
+    assert context["ti"].pushed["said"] == "nothing was committed"

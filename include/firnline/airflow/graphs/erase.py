@@ -8,9 +8,9 @@ be asked; with it the run ends after the plan.
    person to approve it ("Required actions" of the run).
 3. `erase` submits the Spark job and holds all slots of the pool `<table>.merge`. Every part
    that holds a key is replaced, in one transaction with delete records for appends under way.
-4. `report` hands on what was committed and the id of the certificate, as XCom and in the `extra` of
-   the event on the table's asset. After the clean-up's grace `firnline certificate <table> <id>`
-   completes and checks it.
+4. `report` hands on what was committed and the id of the certificate, as XCom, in the `extra` of
+   the event on the table's asset and in the note of the run. After the clean-up's grace a run of
+   `tombstone_cleanup` completes and checks it, and tells the table's notifier.
 
 `columns` are the key columns. **Give the keys as `keys_file`** (Parquet or CSV in the table's
 bucket): `keys` are stored in Airflow's database and shown to everyone who may see the run.

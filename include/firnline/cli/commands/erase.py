@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections import defaultdict
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any
 
 import msgspec
@@ -27,6 +28,8 @@ from firnline.cli.progress import reading
 from firnline.cli.rendering import groups_table, render_failures
 from firnline.errors import RunFailedError, UsageError
 from firnline.operations.options import EraseOptions
+from firnline.operations.registry import CLEANUP
+from firnline.settings.dags import has_dag
 from firnline.units import counted
 
 if TYPE_CHECKING:
@@ -67,8 +70,8 @@ def erase(  # noqa: PLR0913, PLR0917 - one per option
     """Erase the rows of a set of keys from every part, with a certificate.
 
     The replaced parts stay for the grace, since readers may use them; `firnline certificate`
-    deletes them then and says what else may hold a key. Under Airflow the DAG erase does
-    the same.
+    deletes them then and says what else may hold a key; so does a run of the clean-up's DAG.
+    Under Airflow the DAG erase does the same.
     """
     opened = open_target(table, settings)
     require_table(opened)
@@ -113,14 +116,14 @@ def _erase(
     from firnline.operations.erase.run import EraseFailedError, run_erase
     from firnline.operations.runner import what_helps
 
-    name = table.settings.name
+    name, has_cleanup = table.settings.name, has_dag(table.settings, CLEANUP.dag)
     stopped = f"stopped; the rows of {name} went together or not at all"
 
     output.show_run(
         lambda tell: run_erase(table, engine, options, identity(table), tell),
         reading("erasing from", name, table.clock, silent=as_json),
         as_json,
-        _render,
+        partial(_render, has_cleanup=has_cleanup),
         stopped=(stopped, f"see `firnline certificate {name}`, or run it again"),
         failed=(EraseFailedError,),
         shorten=lambda report: RunFailedError(
@@ -128,13 +131,13 @@ def _erase(
             "reasons above",
             next_step=what_helps(report.failures, " and erase again"),
         ),
-        render_failed=_render_partly,
+        render_failed=partial(_render_partly, has_cleanup=has_cleanup),
     )
 
 
-def _render_partly(data: dict[str, Any]) -> None:
+def _render_partly(data: dict[str, Any], *, has_cleanup: bool) -> None:
     render_failures(data)
-    _render(data)
+    _render(data, has_cleanup=has_cleanup)
 
 
 def _render_plan(data: dict[str, Any]) -> None:
@@ -149,7 +152,12 @@ def _render_plan(data: dict[str, Any]) -> None:
     )
 
 
-def _render(data: dict[str, Any]) -> None:
+def _next(data: dict[str, Any], *, has_cleanup: bool) -> str:
+    command = f"`firnline certificate {data['table']} {data['certificate']}`, after the grace"
+    return f"{command}; so does a run of {CLEANUP.dag} in Airflow" if has_cleanup else command
+
+
+def _render(data: dict[str, Any], *, has_cleanup: bool) -> None:
     from firnline.units import about_duration
 
     number, counts = output.number, defaultdict(int, data["counts"])
@@ -166,7 +174,7 @@ def _render(data: dict[str, Any]) -> None:
         ),
         ("transaction", number(data["transaction"])),
         ("certificate", f"{data['certificate']}"),
-        ("next", f"`firnline certificate {data['table']} {data['certificate']}`, after the grace"),
+        ("next", _next(data, has_cleanup=has_cleanup)),
         ("requests", requests_text(data["requests"])),
         ("time", about_duration(round(data["seconds"] * 1000))),
     ]

@@ -96,7 +96,15 @@ def preview(table: Table, options: CleanupOptions) -> CleanupPlan:
     Requests: those of ``take_base(everything=True)``, and 1 LIST once there are more than 100
     transactions.
     """
-    base = take_base(table, everything=True)
+    return plan_on(take_base(table, everything=True), options)
+
+
+def plan_on(base: Base, options: CleanupOptions) -> CleanupPlan:
+    """Plan on a base of the whole log.
+
+    Requests: 1 LIST once there are more than 100 transactions, and those of ``readers.readers_of``
+    where the table has a mirror.
+    """
     return _plan(base, options, _mirrors(base))
 
 
@@ -108,8 +116,7 @@ def look(table: Table) -> CleanupPlan:
 
     Raises as ``read_base`` and ``plan_cleanup``.
     """
-    base = read_base(table, everything=True)
-    return _plan(base, CleanupOptions(), _mirrors(base))
+    return plan_on(read_base(table, everything=True), CleanupOptions())
 
 
 def run_cleanup(

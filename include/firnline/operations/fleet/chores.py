@@ -17,6 +17,7 @@ from firnline.commit.base import Base
 from firnline.errors import FirnlineError
 from firnline.operations.cleanup.plan import TXN_AGE_MS, TXN_KEPT
 from firnline.operations.cleanup.run import look
+from firnline.operations.erase.pending import ripe_certificates
 from firnline.operations.ttl.plan import plan_ttl
 from firnline.properties.in_force import waits
 from firnline.settings.sections import Operation
@@ -74,7 +75,8 @@ def due(base: Base, operations: Collection[Operation]) -> tuple[Due, ...]:
 
     What cannot be planned is due, too: its run fails, and tells and alerts as ever.
 
-    Requests: none, unless something seems to be there for a clean-up: then those of its plan.
+    Requests: none, unless something seems to be there for a clean-up: then those of its plan, and
+    without anything to delete those of ``ripe_certificates``.
 
     Args:
         base: the table.
@@ -101,7 +103,9 @@ def _due(base: Base, operations: Collection[Operation]) -> Iterator[Due]:
     today = daily(table.settings.name, now_ms)
     if "ttl" in operations and (why := _past(base, today)):
         yield Due("ttl", today, why)
-    if "tombstone_cleanup" in operations and (why := _to_delete(base, today)):
+    if "tombstone_cleanup" in operations and (
+        why := _to_delete(base, today) or _to_complete(base, today)
+    ):
         yield Due("tombstone_cleanup", today, why)
     week = weekly(table.settings.name, now_ms)
     if "verify" in operations and (why := _to_verify(base, week)):
@@ -131,6 +135,15 @@ def _to_delete(base: Base, at_ms: int) -> str:
     if plan.nothing_to_do:
         return ""
     return f"{counted(plan.count, 'object')} ({about_size(plan.bytes)}) may be deleted"
+
+
+def _to_complete(base: Base, at_ms: int) -> str:
+    """Return which certificates of erases a clean-up tries to complete; empty for none."""
+    try:
+        ripe = ripe_certificates(base.table, base.snapshot, at_ms)
+    except FirnlineError as error:
+        return f"certificates cannot be listed: {error.message}"
+    return f"{counted(len(ripe), 'certificate')} may be completed" if ripe else ""
 
 
 def _seems_ripe(base: Base, at_ms: int) -> bool:
