@@ -79,8 +79,8 @@ def test_a_dry_run_shows_the_plan_and_changes_nothing(
     data = firnline(*whole, "--json").data
     assert (data["parts_to_read"], data["parts_to_drop"], data["rows_to_drop"]) == (1, 1, 6)
     out = firnline(*whole).out
-    assert "To replace [0, 9) of id in events:" in out
-    assert "1 part would be dropped unread: all of 6 rows lie inside." in out
+    assert "To replace [0, 9) of id in events: between 6 and 12 rows would go." in out
+    assert "1 part would be dropped unread: all 6 rows lie inside." in out
     assert "1 part would be read" in out
     assert "1 part would stay until the next merge" in firnline(*whole, "--lazy").out
     far = firnline("replace", root, "--column", "id", "--start", "50", "--end", "60", "--dry-run")

@@ -155,6 +155,10 @@ class RestoreWork(InTaskWork[RestoreOptions]):
             *([f"and {counted(more, 'partition')} more"] if more > 0 else []),
         ]
 
+    def plan_sentence(self, figures: Mapping[str, Any]) -> str:
+        """Return what is undone, with the parts and rows that come back and go."""
+        return "; ".join(self.plan_lines(figures)[:3])
+
     def report_lines(self, figures: Mapping[str, Any]) -> list[str]:
         """Return what was restored and what was removed."""
         plan = figures["plan"]
@@ -299,13 +303,16 @@ class ReplaceWork(SparkWork[ReplaceOptions]):
         return options
 
     def plan_lines(self, figures: Mapping[str, Any]) -> list[str]:
-        """Return the interval, the parts dropped unread, the parts read, and why others stay."""
+        """Return the interval and its rows, the parts that are dropped or read, why others stay."""
+        from firnline.operations.replace.plan import rows_text
+
         equal = "".join(f", {column} = {value}" for column, value in figures["equal"].items())
         size = about_size(figures["bytes_in"])
         dropped, rows = figures["parts_to_drop"], figures["rows_to_drop"]
         interval = f"{figures['column']} from {figures['start']} to {figures['end']}{equal}"
+        plan = f"as of transaction {figures['seq']}, {figures['mode']}: {interval}"
         return [
-            f"as of transaction {figures['seq']}, {figures['mode']}: {interval}",
+            f"{plan}: {rows_text(figures)}",
             f"{parts_text(dropped)} of {counted(rows, 'row')} lie inside and go unread",
             f"{parts_text(figures['parts_to_read'])} to read ({size}), which the interval may cut",
             *(f"{parts_text(n)} left alone: {why}" for why, n in figures["left_alone"].items()),

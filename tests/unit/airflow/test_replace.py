@@ -42,9 +42,26 @@ def test_the_plan_says_what_goes_unread_and_what_stays() -> None:
     fill(world.table, 2)
     plan = REPLACE.preview(world.table, asked(column="k", start=-5, end=500, nothing=True))
     said = REPLACE.plan_lines(REPLACE.plan_figures(plan))
-    assert said[0] == "as of transaction 0, eager: k from -5 to 500"
+    interval = "as of transaction 0, eager: k from -5 to 500"
+    assert said[0] == f"{interval}: between 0 and 200 rows would go"
     assert said[1] == "0 parts of 0 rows lie inside and go unread"
     assert said[2].startswith("4 parts to read (")  # of writers who give no statistics
+
+
+@pytest.mark.parametrize(
+    ("dropped", "cut", "text"),
+    [
+        (1, 0, "1 row would go"),
+        (4_000, 1_234, "between 4,000 and 5,234 rows would go"),
+        (7, None, "at least 7 rows would go, and some parts do not state theirs"),
+    ],
+)
+def test_a_dry_run_says_how_many_rows_would_go(dropped: int, cut: int | None, text: str) -> None:
+    world = make_world(sort_by=["k"])
+    fill(world.table, 2)
+    plan = REPLACE.preview(world.table, asked(column="k", start=-5, end=500, nothing=True))
+    figures = {**REPLACE.plan_figures(plan), "rows_to_drop": dropped, "rows_cut": cut}
+    assert REPLACE.plan_sentence(figures).endswith(f"to 500: {text}")
 
 
 def test_a_table_that_is_not_there_yet_has_a_plan() -> None:

@@ -51,6 +51,8 @@ def test_plan_and_report_say_what_comes_back() -> None:
     assert said[1].startswith("comes back: 4 parts of 12 rows (")
     assert said[2].startswith("goes: 0 parts of 0 rows")
     assert said[3:] == ["stays: 0 parts", "in day=0"]
+    sentence = RESTORE.plan_sentence(RESTORE.plan_figures(plan))
+    assert sentence == "; ".join(said[:3]), "the note of a dry run has the rows"
     report = RESTORE.run(world.table, asked(dry_run=False), RUN, lambda _: None)
     (line,) = RESTORE.report_lines(report.to_json())
     assert line.startswith("restored: 4 parts of 12 rows")

@@ -121,15 +121,15 @@ def _interval(data: dict[str, Any]) -> str:
 
 
 def _render_plan(data: dict[str, Any]) -> None:
+    from firnline.operations.replace.plan import rows_text
     from firnline.units import about_size
 
-    number = output.number
     groups_table(data)
-    output.line(f"To replace {_interval(data)} in {data['table']}:")
+    output.line(f"To replace {_interval(data)} in {data['table']}: {rows_text(data)}.")
     if data["parts_to_drop"]:
         output.line(
-            f"{counted(data['parts_to_drop'], 'part')} would be dropped unread: all of "
-            f"{number(data['rows_to_drop'])} rows lie inside."
+            f"{counted(data['parts_to_drop'], 'part')} would be dropped unread: all "
+            f"{counted(data['rows_to_drop'], 'row')} lie inside."
         )
     if data["parts_to_read"]:
         output.line(

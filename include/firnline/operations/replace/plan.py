@@ -11,6 +11,7 @@ import msgspec
 
 from firnline.commit.keys import refuse_outside_key
 from firnline.errors import CommitConflictError, UsageError
+from firnline.log.parts_view import summed
 from firnline.log.records import Marker
 from firnline.operations.common_options import Mode
 from firnline.operations.delete.plan import judge_by
@@ -24,6 +25,7 @@ from firnline.settings.load import TableSettings
 from firnline.state.snapshot import Snapshot
 from firnline.types.schema import SchemaUnion, as_known, normalise
 from firnline.types.values import Scalar, bound_key, canonical
+from firnline.units import counted
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,6 +95,8 @@ class ReplacePlan(Selected):
     span: Span
     where: bytes
     """The bound predicate as JSON."""
+    rows_cut: int | None
+    """Rows of the parts that the interval cuts; None if one of them does not state them."""
 
     def to_json(self) -> dict[str, Any]:
         """Plain data: the interval, totals, a row per group and per partition."""
@@ -104,6 +108,7 @@ class ReplacePlan(Selected):
             "equal": dict(self.span.equal),
             "where": msgspec.json.decode(self.where),
             "parts_hidden": self.hidden,
+            "rows_cut": self.rows_cut,
             **self.as_json(),
         }
 
@@ -149,6 +154,7 @@ def plan_replace(
         mode=mode,
         span=bound,
         where=to_json(tree),
+        rows_cut=summed(m for group in found.groups for m in group.parts).rows,
         groups=_by_side(snapshot, found.groups, bound, columns) if mode == "eager" else (),
         dropped=found.dropped,
         left_alone=left,
@@ -190,8 +196,29 @@ def with_new_columns(schema: Mapping[str, str], new: Mapping[str, str]) -> Mappi
 def plan_nothing(snapshot: Snapshot, span: Span, mode: Mode) -> ReplacePlan:
     """Return the plan for a table without a part: it rewrites nothing."""
     return ReplacePlan(
-        seq=snapshot.seq, mode=mode, span=span, where=b"null", groups=(), dropped=(), left_alone=()
+        seq=snapshot.seq,
+        mode=mode,
+        span=span,
+        where=b"null",
+        rows_cut=0,
+        groups=(),
+        dropped=(),
+        left_alone=(),
     )
+
+
+def rows_text(figures: Mapping[str, Any]) -> str:
+    """Return how many rows go, by what the parts state of themselves.
+
+    Args:
+        figures: a plan as plain data.
+    """
+    least, cut = figures["rows_to_drop"], figures["rows_cut"]
+    if cut is None:
+        return f"at least {counted(least, 'row')} would go, and some parts do not state theirs"
+    if not cut:
+        return f"{counted(least, 'row')} would go"
+    return f"between {least:,} and {counted(least + cut, 'row')} would go"
 
 
 def refuse_rivals(
