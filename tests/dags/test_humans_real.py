@@ -10,7 +10,7 @@ from urllib.parse import urlparse
 
 import pytest
 
-from firnline.airflow.approvals import NONE
+from firnline.airflow.answers import NONE
 from firnline.commit.base import take_base
 from firnline.commit.transaction import Change, commit
 from firnline.errors import UsageError

@@ -17,6 +17,7 @@ from airflow.sdk import Param
 from airflow.sdk.exceptions import DownstreamTasksSkipped
 
 from firnline.airflow.alerts import tell_waiting
+from firnline.airflow.answers import NONE, answer_lines, pick_lines
 from firnline.airflow.failures import airflow_failures
 from firnline.airflow.params import duration_param
 from firnline.airflow.said import say
@@ -33,8 +34,6 @@ _LOG = logging.getLogger(__name__)
 ANSWER_WITHIN = "answer_within"
 _WAIT = "24h"
 _LEAST_MS, _MOST_MS = 1_000, 30 * 86_400_000
-NONE = "(none of these)"
-"""The option with which a person picks nothing."""
 
 _LATE = "nobody answered in time"
 LISTED = "listed"
@@ -47,6 +46,11 @@ class Asking(Protocol):
     @property
     def noun(self) -> str:
         """Return the noun for messages: ``an erase``."""
+        ...
+
+    @property
+    def operation(self) -> str:
+        """Return the part of the DAG's id before ``__``, by which ``answers`` has its words."""
         ...
 
     def question(
@@ -113,12 +117,14 @@ class Pick(HITLOperator):
         """Ask. Raises TaskAwaitingInput: Airflow's way to park a task."""
         rows = self._take(context)
         figures = context["ti"].xcom_pull(task_ids=self.listed)
-        lines = [*partition_table(rows, _now_ms()), *unlisted_lines(figures["unlisted"])]
-        self.body = "\n".join(lines)
+        now = _now_ms()
+        lines = [*partition_table(rows, now), *unlisted_lines(figures["unlisted"])]
         with airflow_failures():
             table = self.table.of_run(context)
             self.subject = f"Pick {self.what} of table {table.name}"
             self.response_timeout = answer_within(context["params"])
+        until = now + _milliseconds(self.response_timeout)
+        self.body = "\n".join([*lines, pick_lines(until)])
         tell_waiting(table, context, self.subject)
         super().execute(context)
 
@@ -171,9 +177,11 @@ class Approve(ApprovalOperator):
         figures = self.figures(context)
         with airflow_failures():
             table = self.table.of_run(context)
-            self.subject, body = self.work.question(table, figures, _now_ms())
-            self.body = body + approver_lines(table, context)
-            self.response_timeout = answer_within(context["params"])
+            now, self.response_timeout = _now_ms(), answer_within(context["params"])
+            self.subject, body = self.work.question(table, figures, now)
+            until = now + _milliseconds(self.response_timeout)
+            answers = answer_lines(self.work.operation, table, figures, until)
+            self.body = body + answers + approver_lines(table, context)
         tell_waiting(table, context, self.subject)
         super().execute(context)
 
@@ -333,6 +341,10 @@ def count(rows: int | None) -> str:
 def _who(answer: Mapping[str, Any], event: Mapping[str, Any]) -> dict[str, Any]:
     user = answer["responded_by_user"]
     return {"by": user["name"] if user else None, "timed_out": bool(event.get("timedout"))}
+
+
+def _milliseconds(wait: timedelta) -> int:
+    return wait // timedelta(milliseconds=1)
 
 
 def _now_ms() -> int:

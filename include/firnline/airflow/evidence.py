@@ -8,7 +8,7 @@ from typing import Any
 from firnline.airflow.approvals import code
 from firnline.operations.prepared.evidence import sample_text
 from firnline.settings.load import TableSettings
-from firnline.units import about_size, counted
+from firnline.units import counted
 
 SHOWN = 20
 """Maximum partitions in a question."""
@@ -27,18 +27,10 @@ def question(table: TableSettings, change: Mapping[str, Any]) -> tuple[str, str]
     asked = options.get("where") or options.get("sql") or ""
     what = "rows that stay" if options.get("where") else "query"
     partitions = counted(shown["partition_count"], "partition")
-    parts, size = counted(change["parts"], "new part"), about_size(change["bytes"])
-    outcome = (
-        f"Approved, exactly what was written ({parts}, {size}) is committed in one transaction, "
-        f"unless these partitions have changed since transaction {change['seq']}; rejected, it is "
-        "deleted."
-    )
     text = [
         f"**Rows: {_difference(shown)},** in {partitions}. The compared parts have {rows}.",
         "",
         f"The {what}: {code(asked)}",
-        "",
-        outcome,
         "",
         *evidence_lines(shown),
     ]

@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from firnline.airflow import approvals as humans
+from firnline.airflow.answers import NONE
 from firnline.airflow.approvals import (
-    NONE,
     Approve,
     Pick,
     answer_within,
@@ -108,6 +108,8 @@ def test_the_options_of_a_pick_are_what_was_listed(questions: list[dict[str, Any
     assert asked["subject"] == "Pick partitions to remove of table t"
     assert "| `day=a` | 1 | 20 | 2.0 KiB | 4d ago |" in asked["body"], "a day after it was listed"
     assert "**7 further partitions cannot be picked here:**" in asked["body"]
+    # A day after the list was made, and for two hours.
+    assert "**No answer** until 2026-11-25 14:00:00 UTC (`answer_within`)" in asked["body"]
 
 
 def test_what_was_picked_is_read_by_a_process_that_did_not_ask() -> None:
@@ -154,6 +156,9 @@ def test_an_approval_asks_what_its_work_says_and_silence_is_a_no(
     assert (asked["options"], asked["defaults"]) == (["Approve", "Reject"], ["Reject"])
     assert asked["subject"] == "Delete 2 orphans of table t?"
     assert "| `t/_data/a.parquet` | 30 B | 2d 1h |" in asked["body"], "a day older than listed"
+    assert "**Approve** deletes 2 objects at once and for good" in asked["body"]
+    assert "**Reject** changes nothing, and the run ends as a success." in asked["body"]
+    assert "**No answer** until 2026-11-26 12:00:00 UTC (`answer_within`)" in asked["body"]
 
 
 @pytest.mark.parametrize(

@@ -70,8 +70,6 @@ def test_the_question_shows_the_evidence_as_tables() -> None:
     assert subject == "Rewrite rows (200 removed, 7 changed) of table t?"
     assert "| `day=a\\|b` | 1,200 | 1,000 | 200 | 0 | 7 |" in body
     assert "| `name` | 7 |" in body
-    assert "exactly what was written (1 new part, 2.0 KiB) is committed" in body
-    assert "unless these partitions have changed since transaction 4" in body
     assert "| changed | `(none)` | `id=1 → null` |" in body
     assert "- `select true`" in body
 
