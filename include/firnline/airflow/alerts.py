@@ -20,7 +20,7 @@ from airflow.sdk.definitions.deadline import DeadlineAlert, DeadlineReference
 
 from firnline.airflow.settings import current_settings
 from firnline.operations.dag_ids import parse_dag_id, run_of
-from firnline.settings.load import BrokenTable, TableSettings
+from firnline.settings.load import BrokenTable, Settings, TableSettings
 from firnline.settings.sections import NotifierSettings
 from firnline.units import format_duration
 
@@ -36,10 +36,12 @@ class Told:
     table: str
     """Empty for a run of no table."""
     reason: str
-    """``task_failure`` and others of Airflow, ``deadline_missed`` or ``answer_wanted``."""
+    """``task_failure`` and others of Airflow, ``deadline_missed``, ``answer_wanted``,
+    ``pool_wrong``, ``silent`` or ``recovered``."""
     sentence: str
     link: str
-    """Address of the run; empty if Airflow has no ``[api] base_url``."""
+    """Address of the run, or of the DAG if it is about no run; empty if Airflow has no
+    ``[api] base_url``."""
 
     @classmethod
     def of(cls, context: Mapping[str, Any], reason: str, sentence: str = "") -> Told:
@@ -47,6 +49,8 @@ class Told:
         run = context.get("dag_run")
         name = _field(context.get("dag"), "dag_id") or _field(run, "dag_id")
         run_id = str(context.get("run_id") or "") or _field(run, "run_id")
+        # As plain data for a missed deadline a run has the names of Airflow's REST API.
+        run_id = run_id or _field(run, "dag_run_id")
         sentence = sentence or f"{name} failed: {reason}"
         return cls(name, run_id, table_of(context), reason, sentence, _link(name, run_id))
 
@@ -67,7 +71,8 @@ def _field(value: object, name: str) -> str:
 
 def _link(dag: str, run_id: str) -> str:
     base = conf.get("api", "base_url", fallback="").rstrip("/")
-    return f"{base}/dags/{quote(dag)}/runs/{quote(run_id, safe='')}" if base else ""
+    of_run = f"/runs/{quote(run_id, safe='')}" if run_id else ""
+    return f"{base}/dags/{quote(dag)}{of_run}" if base else ""
 
 
 class FailureAlert:
@@ -93,10 +98,15 @@ class TableAlert:
         """Call the notifier of the table that the run names."""
         settings = current_settings()
         name = table_of(context) or _in_run_id(context, [*settings.tables, *settings.broken])
-        table = settings.tables.get(name) or settings.broken.get(name)
+        table = table_to_tell(settings, name)
         alert = None if table is None else failure_alert(table)
         if alert is not None:
             alert(context)
+
+
+def table_to_tell(settings: Settings, name: str) -> TableSettings | BrokenTable | None:
+    """Return the table with a name, also one whose section has mistakes; None if there is none."""
+    return settings.tables.get(name) or settings.broken.get(name)
 
 
 def _in_run_id(context: Mapping[str, Any], tables: Iterable[str]) -> str:
@@ -207,7 +217,7 @@ def tell_waiting(table: TableSettings, context: Mapping[str, Any], question: str
 def tell(
     alerts: NotifierSettings, whose: str, context: Mapping[str, Any], reason: str, sentence: str
 ) -> None:
-    """Call a notifier, if any, from within a task, which goes on if it fails: the log says so.
+    """Call a notifier, if any, for what goes on if it fails, as a task does: the log says so.
 
     Args:
         alerts: which notifier.

@@ -131,6 +131,7 @@ def test_the_dag_for_all_tables_has_a_deadline_of_each_length_and_tells_of_its_o
     [
         ({"dag": DAG("merge__t"), "run_id": "r 1", "reason": "task_failure"}, "task_failure"),
         ({"dag_run": {"dag_id": "merge__t", "run_id": "r 1"}}, "deadline_missed"),
+        ({"dag_run": {"dag_id": "merge__t", "dag_run_id": "r 1"}}, "deadline_missed"),
         ({"dag_run": SimpleNamespace(dag_id="erase", run_id="r 1", conf={"table": "t"})}, "x"),
     ],
 )
@@ -143,6 +144,12 @@ def test_every_reason_is_told_with_the_same_names(
     assert (told.run_id, told.table, told.reason) == ("r 1", "t", reason)
     assert told.sentence == f"{dag_id} failed: {reason}"
     assert told.link == f"https://flow.example/a/dags/{dag_id}/runs/r%201"
+
+
+def test_what_is_about_no_run_leads_to_its_dag(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AIRFLOW__API__BASE_URL", "https://flow.example")
+    told = Told.of({"dag_run": {"dag_id": "fleet__merge", "run_id": ""}}, "silent", "no run")
+    assert (told.run_id, told.link) == ("", "https://flow.example/dags/fleet__merge")
 
 
 def test_one_template_fits_failures_missed_deadlines_and_questions(tmp_path: Path) -> None:
