@@ -270,7 +270,7 @@ def test_a_missing_pool_of_a_clean_up_fails_its_run_and_is_told(maintained: Main
     mine = "tombstone_cleanup"
     assert wait_until(lambda: mine in {told["dag"] for told in maintained.told})
     told = next(told for told in maintained.told if told["dag"] == mine)
-    assert told["reason"].startswith("the pool lost.cleanup does not exist")
+    assert told["reason"] == "pool_wrong"
     assert told["word"] == told["reason"], "a notifier's arguments are templates"
 
 

@@ -24,7 +24,11 @@ def recall(name: str, form: type[T], empty: T) -> T:
     """
     from airflow.sdk import Variable
 
-    found = Variable.get(name, default=None)
+    return decoded(name, Variable.get(name, default=None), form, empty)
+
+
+def decoded(name: str, found: str | None, form: type[T], empty: T) -> T:
+    """Return the value of a variable that has this text; ``empty`` as above."""
     if found is None:
         return empty
     try:
@@ -38,4 +42,9 @@ def keep(name: str, value: object, description: str) -> None:
     """Keep a value under a name. One request; for a task."""
     from airflow.sdk import Variable
 
-    Variable.set(name, msgspec.json.encode(value).decode(), description=description)
+    Variable.set(name, encoded(value), description=description)
+
+
+def encoded(value: object) -> str:
+    """Return the text of a variable that has this value."""
+    return msgspec.json.encode(value).decode()

@@ -33,10 +33,8 @@ def add_note(dag_run: Any, sentence: str) -> None:  # noqa: ANN401 - DagRun is n
     If the note is too long, firnline's own earlier paragraphs are removed; if what people wrote
     leaves no room, the note is not changed.
     """
-    text = f"{_OURS}{sentence}."
-    if len(text) > MOST:
-        text = f"{text[: MOST - 1]}…"
-    paragraphs = (dag_run.note or "").split("\n\n") if dag_run.note else []
+    text = _paragraph(sentence)
+    paragraphs = _paragraphs(dag_run)
     if text in paragraphs:
         return
     theirs = [each for each in paragraphs if not each.startswith(_OURS)]
@@ -45,6 +43,20 @@ def add_note(dag_run: Any, sentence: str) -> None:  # noqa: ANN401 - DagRun is n
         if len(note) <= MOST:
             dag_run.note = note
             return
+
+
+def has_note(dag_run: Any, sentence: str) -> bool:  # noqa: ANN401 - as above
+    """Return True if ``add_note`` has added the sentence before."""
+    return _paragraph(sentence) in _paragraphs(dag_run)
+
+
+def _paragraph(sentence: str) -> str:
+    text = f"{_OURS}{sentence}."
+    return text if len(text) <= MOST else f"{text[: MOST - 1]}…"
+
+
+def _paragraphs(dag_run: Any) -> list[str]:  # noqa: ANN401 - as above
+    return dag_run.note.split("\n\n") if dag_run.note else []
 
 
 @hookimpl

@@ -2,35 +2,45 @@
 
 A task cannot see its own pool, and a task whose pool is missing never starts, without an error. The
 plugin registers this module as a listener. It is loaded into every process of Airflow, the tasks'
-too, so it imports nothing until a hook needs it.
+too, so it imports nothing until a hook needs it. What becomes wrong after the start of a run, and
+what no run can tell, is seen by the scheduler's thread (``firnline.airflow.watch``).
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from airflow.listeners import hookimpl
 
-from firnline.operations.dag_ids import TABLE, parse_dag_id
+from firnline.operations.dag_ids import parse_dag_id
 from firnline.operations.pools import CREATE_POOLS, NO_TABLE, lock_of_run, pool_problems
 
 if TYPE_CHECKING:
     from airflow.models.dagrun import DagRun
 
-    from firnline.operations.pools import RunLock
     from firnline.settings.load import TableSettings
 
 _LOG = logging.getLogger("firnline.pools")
+REASON = "pool_wrong"
+"""Reason of an alert about a pool."""
+_WITHOUT_TABLE = (
+    "the tasks of this run did not get the pool of table {table}: "
+    "the process that started it lacks the policy of firnline, or could not read the settings; "
+    "install the package firnline wherever Airflow runs, set FIRNLINE_TABLES there, restart "
+    "it, and start a new run"
+)
 
 
 @hookimpl
 def on_starting(component: object) -> None:
-    """Log every pool of the settings that is missing or wrong, when the scheduler starts."""
+    """When the scheduler starts, log every pool that is missing or wrong, and begin to watch."""
     # By name: task processes call this hook too, and importing the class would load the ORM.
     if type(component).__name__ != "Job":
         return
+    from firnline.airflow.watch import begin
+
+    begin(component)
     from firnline.airflow.settings import current_settings
     from firnline.errors import FirnlineError
     from firnline.operations.pools import pools_json
@@ -60,8 +70,8 @@ def on_dag_run_running(dag_run: DagRun, msg: str) -> None:  # noqa: ARG001 - the
         return
     there = read_slots().get(lock.pool)
     held = read_pools(dag_run.dag_id, dag_run.run_id)
-    hangs = _without_table(dag_run, held) if dag.table is None else []
-    hangs += _wider_than_its_pool(lock, held.get(lock.pool, lock.takes), there)
+    hangs = waits_for_ever(NO_TABLE, 1, 0, name) if NO_TABLE in held and dag.table is None else []
+    hangs += waits_for_ever(lock.pool, held.get(lock.pool, lock.takes), there, name)
     # Without settings nobody knows how many slots there should be; a run needs one.
     of = lock.of if tables is not None else (there or 1)
     known = {} if there is None else {lock.pool: there}
@@ -69,8 +79,8 @@ def on_dag_run_running(dag_run: DagRun, msg: str) -> None:  # noqa: ARG001 - the
         _LOG.error("%s (run %s of %s)", problem, dag_run.run_id, dag_run.dag_id)
         # The run belongs to the scheduler's session, which saves both with what it does anyway.
         add_note(dag_run, problem)
-        if hangs or not there or not _commits_exclude((tables or {}).get(name)):
-            _fail(dag_run, problem)
+        if hangs or not _commits_exclude((tables or {}).get(name)):
+            _fail(dag_run, name, problem)
 
 
 def _tables(name: str) -> dict[str, TableSettings] | None:
@@ -88,26 +98,24 @@ def _tables(name: str) -> dict[str, TableSettings] | None:
         return None
 
 
-def _without_table(dag_run: DagRun, held: Mapping[str, int]) -> list[str]:
-    """Return one sentence if tasks of the run have not got the pool of its table."""
-    if NO_TABLE not in held:
-        return []
-    problem = (
-        f"the tasks of this run did not get the pool of table {(dag_run.conf or {}).get(TABLE)}: "
-        "the process that started it lacks the policy of firnline, or could not read the settings; "
-        "install the package firnline wherever Airflow runs, set FIRNLINE_TABLES there, restart "
-        "it, and start a new run"
-    )
-    return [problem]
+def waits_for_ever(pool: str, takes: int, there: int | None, table: str) -> list[str]:
+    """Return one sentence if a task of a run cannot start in its pool as it is.
 
-
-def _wider_than_its_pool(lock: RunLock, takes: int, there: int | None) -> list[str]:
-    """Return one sentence if a task of the run takes more slots than its pool has."""
-    if there is None or not 0 < there < takes:
+    Args:
+        pool: of the task.
+        takes: slots that it takes.
+        there: slots of the pool; None: it is missing, -1: no bound.
+        table: of the run.
+    """
+    if pool == NO_TABLE:
+        return [_WITHOUT_TABLE.format(table=table)]
+    if not there:
+        return pool_problems({pool: 1}, {} if there is None else {pool: there})
+    if not 0 < there < takes:
         return []
     slots = "1 slot" if there == 1 else f"{there} slots"
     problem = (
-        f"the pool {lock.pool} has {slots} and a task of this run takes {takes}, so it would wait "
+        f"the pool {pool} has {slots} and a task of this run takes {takes}, so it would wait "
         "for ever: merge.slots was changed, and the pool or the DAG still says what it was before; "
         f"import the pools with {CREATE_POOLS}, wait until Airflow has read the DAG again, and "
         "start a new run"
@@ -154,20 +162,12 @@ def _commits_exclude(table: TableSettings | None) -> bool:
     return table is None or table.locking == "fenced"
 
 
-def _fail(dag_run: DagRun, problem: str) -> None:
-    """Fail the run and request the DAG's failure callback, which Airflow would not call."""
-    from airflow.models.db_callback_request import DbCallbackRequest
+def _fail(dag_run: DagRun, table: str, problem: str) -> None:
+    """Fail the run and tell its table, which Airflow would not do."""
     from airflow.utils.state import DagRunState
-    from sqlalchemy.orm import object_session
+
+    from firnline.airflow.watch import call_soon
 
     dag_run.set_state(DagRunState.FAILED)
-    session = object_session(dag_run)
-    dag: Any = dag_run.dag
-    if session is None or dag is None or not dag.has_on_failure_callback:
-        return
-    # With a task Airflow tells the callback of the run, and so of its table.
-    some = next(iter(dag_run.get_task_instances(session=session)), None)
-    request = dag_run.produce_dag_callback(dag, success=False, relevant_ti=some, reason=problem)
-    if request is not None:
-        # For the DAG processor; through the scheduler's own session, as the note above.
-        session.add(DbCallbackRequest(callback=request, priority_weight=1))
+    run = {"dag_id": dag_run.dag_id, "run_id": dag_run.run_id, "conf": dag_run.conf}
+    call_soon(table, run, REASON, problem)

@@ -23,7 +23,7 @@ def ended(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[str]:
     )
     monkeypatch.setenv("FIRNLINE_TABLES", str(settings))
     found: list[str] = []
-    monkeypatch.setattr(pool_guard, "_fail", lambda _run, problem: found.append(problem))
+    monkeypatch.setattr(pool_guard, "_fail", lambda _run, _table, problem: found.append(problem))
     return found
 
 
