@@ -137,11 +137,13 @@ class Watch:
         self._seen: dict[str, int] = {}
 
     def run(self) -> None:
-        """Look every half minute, for ever, and call what is asked for in between."""
+        """Look every half minute and call what is asked for in between; in a scheduler for ever."""
         due = self._clock.elapsed_ms() + EVERY_MS
-        while self._me()[0] in (None, _SCHEDULER):
+        while True:
             _POKED.wait(max(0, due - self._clock.elapsed_ms()) / 1000)
             _POKED.clear()
+            if self._me()[0] not in (None, _SCHEDULER):
+                return
             self._guarded(self.call_asked)
             if self._clock.elapsed_ms() >= due:
                 due = self._clock.elapsed_ms() + EVERY_MS

@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -286,10 +287,10 @@ def test_a_run_that_failed_at_its_start_is_told_without_a_look(airflow: Airflow)
     assert airflow.calls == []
 
 
-def test_the_thread_goes_on_after_an_exception_and_ends_in_what_is_no_scheduler(
+def test_the_thread_goes_on_after_an_exception(
     airflow: Airflow, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    kinds = iter([None, "SchedulerJob", "SchedulerJob", "DagProcessorJob"])
+    kinds = iter([None, "SchedulerJob", "SchedulerJob", "no more"])
     monkeypatch.setattr(airflow.watch, "_me", lambda: (next(kinds), ME))
     asked: list[None] = []
 
@@ -303,6 +304,24 @@ def test_the_thread_goes_on_after_an_exception_and_ends_in_what_is_no_scheduler(
     airflow.watch.run()
     assert len(asked) == 3
     assert caplog.text.count("OSError: the database is away") == 3
+
+
+def test_in_what_is_no_scheduler_the_thread_ends_without_a_look(
+    airflow: Airflow, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    airflow.waits("merge__t", "t.merge")
+    monkeypatch.setattr("firnline.airflow.watch.EVERY_MS", 0)
+    job = SimpleNamespace(kind=None)
+
+    def wait(_: float) -> None:
+        # Airflow sets the type of a job after its listeners.
+        job.kind = "DagProcessorJob"
+
+    waiting = SimpleNamespace(wait=wait, clear=lambda: None)
+    monkeypatch.setattr("firnline.airflow.watch._POKED", waiting)
+    monkeypatch.setattr(airflow.watch, "_me", lambda: (job.kind, ME))
+    airflow.watch.run()
+    assert (airflow.calls, airflow.note("merge__t")) == ([], "")
 
 
 # --- silence --------------------------------------------------------------------------------------
