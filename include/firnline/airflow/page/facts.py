@@ -10,13 +10,14 @@ from collections.abc import Collection, Iterator
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
+from airflow.models.dag import DagModel
 from airflow.models.dagrun import DagRun
 from airflow.models.hitl import HITLDetail
 from airflow.models.taskinstance import TaskInstance
-from sqlalchemy import and_, func, select
+from sqlalchemy import Select, and_, func, select, union_all
 from sqlalchemy.orm import Session
 
-from firnline.operations.dag_ids import dag_id, parse_dag_id
+from firnline.operations.dag_ids import TABLE, dag_id, parse_dag_id
 from firnline.operations.operation import Lock
 from firnline.operations.pools import LOCKS, pool_name
 from firnline.operations.registry import OPERATIONS
@@ -75,7 +76,6 @@ def facts_of(tables: Collection[str], session: Session) -> dict[str, Facts]:
         found[table].holders.setdefault(lock, []).append(holder)
     for name, operation, run in _last_runs(session):
         if name in tables:
-            # The newest comes first, of a table's own DAG and of that for all tables.
             found[name].runs.setdefault(operation, run)
     for name, count in _questions(session).items():
         if name in tables:
@@ -100,20 +100,42 @@ def _holders(pools: Collection[str], session: Session) -> list[tuple[str, Holder
 
 
 def _last_runs(session: Session) -> Iterator[tuple[str, str, LastRun]]:
-    """Yield (table, operation, run): of DAGs for all tables newest first, of others the newest."""
+    """Yield (table, operation, run), the newest first: of a table's own DAG and of that for all."""
     columns = (DagRun.dag_id, DagRun.run_id, DagRun.state, DagRun.end_date, DagRun.conf)
-    newest = select(func.max(DagRun.id).label("id")).group_by(DagRun.dag_id).subquery()
-    of_tables = select(*columns).join(newest, DagRun.id == newest.c.id)
-    nth = func.row_number().over(partition_by=DagRun.dag_id, order_by=DagRun.id.desc())
-    shared = select(DagRun.id, nth.label("nth")).where(DagRun.dag_id.in_(_FOR_ALL)).subquery()
-    for_all = select(*columns).join(shared, DagRun.id == shared.c.id)
-    for_all = for_all.where(shared.c.nth <= _MOST_RUNS).order_by(DagRun.id.desc())
-    rows = (*session.execute(for_all), *session.execute(of_tables))
-    for ran, run_id, state, ended, conf in rows:
+    newest = union_all(_newest_for_all(), _newest_of_own()).subquery()
+    runs = select(*columns).join(newest, DagRun.id == newest.c.id).order_by(DagRun.id.desc())
+    for ran, run_id, state, ended, conf in session.execute(runs):
         dag = parse_dag_id(ran)
         table = None if dag is None else dag.table_of(conf)
         if dag is not None and table is not None:
             yield table, _NAMES[dag.operation], LastRun(ran, run_id, str(state), _ms(ended))
+
+
+def _newest_for_all() -> Select[Any]:
+    """Select the newest run of each table in the DAGs for all tables.
+
+    A query for each of these DAGs, which ends at its limit: numbering the runs of all of them reads
+    every run that Airflow has kept. The table is read in the database, so that the runs that are
+    not the newest of their table do not come here.
+    """
+    latest = (
+        select(DagRun.id, DagRun.dag_id, DagRun.conf[TABLE].as_string().label("named"))
+        .where(DagRun.dag_id == dag)
+        .order_by(DagRun.id.desc())
+        .limit(_MOST_RUNS)
+        .subquery()
+        for dag in _FOR_ALL
+    )
+    every = union_all(*map(select, latest)).subquery()
+    newest = select(func.max(every.c.id).label("id"))
+    return newest.group_by(every.c.dag_id, every.c.named)
+
+
+def _newest_of_own() -> Select[Any]:
+    """Select the newest run of each DAG of a table's own; reads no run of those for all tables."""
+    own = select(DagModel.dag_id).where(DagModel.dag_id.contains("__", autoescape=True))
+    newest = select(func.max(DagRun.id).label("id")).where(DagRun.dag_id.in_(own))
+    return newest.group_by(DagRun.dag_id)
 
 
 def _questions(session: Session) -> Counter[str]:
