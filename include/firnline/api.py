@@ -148,16 +148,14 @@ def append_rows(
     import pyarrow as pa
 
     from firnline.append.append import Appender
+    from firnline.rows.source import not_rows
 
     opened = open_table(table)
     if mirror:
         _refuse_unmirrored(opened)
     known = isinstance(rows, list | pa.Table | pa.RecordBatch)
     if not known and not hasattr(rows, "__arrow_c_stream__"):
-        raise UsageError(
-            f"rows are of type {type(rows).__name__}",
-            next_step="give a list of dictionaries, an Arrow table, or a frame of Polars or pandas",
-        )
+        raise not_rows(rows)
     return _then_mirror(opened, Appender(opened).append(rows, partition), mirror=mirror)
 
 

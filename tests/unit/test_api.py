@@ -117,7 +117,7 @@ def test_append_takes_rows_or_files(root: str, tmp_path: Path) -> None:
     assert firnline.append(root, file).rows == 2
     assert firnline.append(root, str(file)).rows == 2
     assert firnline.append(root, []).rows == 0
-    with pytest.raises(UsageError, match="rows are of type int"):
+    with pytest.raises(UsageError, match="an object of type int holds no rows"):
         firnline.append(root, 7)
 
 
@@ -165,10 +165,10 @@ def test_values_of_dictionaries_take_the_types_of_the_table(root: str) -> None:
 @pytest.mark.parametrize(
     ("rows", "said"),
     [
-        (["a"], "a str holds no rows that can be appended"),
+        (["a"], "an object of type str holds no rows that can be appended"),
         ([{"id": 1}, 7], "a row is of type int"),
         ([{"id": 1}, {"id": "x"}], "column 'id' holds a value that does not fit BIGINT"),
-        ([{"id": 1.5}], "part of it would be lost"),
+        ([{"id": 1.5}], "1.5 is no whole number"),
         ([{"n": 2**70}], "column 'n' holds a value that does not fit one type"),
         ([{"n": object()}], "column 'n' holds a value"),
         ([{1: 2}], "1 is not a column name"),
@@ -185,7 +185,7 @@ def test_dictionaries_that_are_no_rows_of_the_table_are_refused(
 
 @pytest.mark.parametrize("rows", ["text", 7, {"id": 1}])
 def test_what_holds_no_rows_is_refused(root: str, rows: Any) -> None:
-    with pytest.raises(UsageError, match=f"rows are of type {type(rows).__name__}"):
+    with pytest.raises(UsageError, match=f"an object of type {type(rows).__name__} holds no rows"):
         firnline.append_rows(root, rows)
 
 

@@ -11,7 +11,7 @@ import re
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 
@@ -19,7 +19,7 @@ import msgspec
 
 from firnline.append.columns import KnownColumns
 from firnline.append.mirrored import MirrorOutcome
-from firnline.append.run import AppendRun, Origin
+from firnline.append.run import NAMED, AppendRun, Origin
 from firnline.append.store_time import StoreTime
 from firnline.commit import append_log as birth
 from firnline.commit.base import take_base
@@ -50,8 +50,6 @@ _LEVELS = re.compile(r"(?:[^=/]+=[^/]+(?:/[^=/]+=[^/]+)*)?")
 """Partitions of a table whose settings do not say otherwise."""
 NOTHING = -1
 """Newest transaction of a table that has not even a birth record, which is number 0."""
-_NAMED = 5
-"""New columns that an error names."""
 
 
 class AppendProgress(msgspec.Struct, frozen=True, kw_only=True):
@@ -81,9 +79,13 @@ class AppendResult(Shown):
     bytes: int
     """Total size of the parts."""
     new_columns: dict[str, str]
-    """SQL type by column, of columns that the table did not have; none if it had no columns."""
+    """SQL type by column, or by path of a field (``p.a``, ``items[].price``), of what the table did
+    not have; none if it had no columns."""
     requests: dict[str, int]
     """Store requests and bytes of this append by kind (``store.base.Counters``)."""
+    untyped: dict[str, int] = field(default_factory=dict)
+    """Columns and fields that were left out because they hold only nulls and have no type yet ->
+    number of their empty lists and dictionaries, which are null now."""
     mirror: MirrorOutcome | None = None
     """What became of the publication that it was asked for; None if it was not, or of no row."""
 
@@ -156,6 +158,7 @@ class Appender:
         metadata: Mapping[str, str] | None = None,
         *,
         agree: bool = True,
+        new_columns: bool = True,
     ) -> AppendResult:
         """Append rows, atomically over all their partitions.
 
@@ -170,9 +173,12 @@ class Appender:
             metadata: more key-value pairs for the footers of the parts.
             agree: refuse rows whose values are not those that the partition states for columns of
                 its names (``rows.agree``).
+            new_columns: False to refuse rows with columns, or fields of columns, that the table
+                does not have.
 
         Raises:
-            UsageError: partition, columns or settings do not match the table.
+            UsageError: partition, columns or settings do not match the table; a new column that is
+                not wanted.
             PartSchemaError: columns or values that a part cannot hold.
             SchemaConflictError: a column has another type in the table.
             LogLostError: log files of the table are gone.
@@ -193,7 +199,7 @@ class Appender:
         if are_dictionaries(data):
             data = as_table(data, known.columns)
         with scratch_folder(self._scratch) as folder:
-            run = AppendRun(table, origin, known, where, folder, extra, read_again)
+            run = AppendRun(table, origin, known, where, folder, extra, read_again, new_columns)
             if agree and where:
                 run.writer.check = partial(refuse_strays, partition=where)
             log_key, t = self._execute(run, data)
@@ -210,6 +216,7 @@ class Appender:
             rows=sum(part.rows for part in run.parts),
             bytes=sum(part.bytes for part in run.parts),
             new_columns=run.new_columns if log_key is not None else {},
+            untyped=run.untyped if log_key is not None else {},
             requests={kind: after[kind] - before[kind] for kind in after},
         )
 
@@ -260,10 +267,10 @@ class Appender:
         columns = sorted(checked.new)
         one = len(columns) == 1
         files = list(dict.fromkeys(map(str, checked.new.values())))
-        more = f" and {len(columns) - _NAMED} more" if len(columns) > _NAMED else ""
+        more = f" and {len(columns) - NAMED} more" if len(columns) > NAMED else ""
         raise UsageError(
             f"table {self._table.settings.name} has no {'column' if one else 'columns'} "
-            f"{', '.join(columns[:_NAMED])}{more}, and {' and '.join(files[:2])}"
+            f"{', '.join(columns[:NAMED])}{more}, and {' and '.join(files[:2])}"
             f"{' and others' if len(files) > 2 else ''} {'has' if len(files) == 1 else 'have'} "
             f"{'it' if one else 'them'}",
             next_step="correct the file, or leave --no-new-columns out; nothing was written"

@@ -12,7 +12,8 @@ from typing import Any
 import pyarrow as pa
 
 from firnline.append.append import AppendResult
-from firnline.types.arrow import to_arrow
+from firnline.rows.untyped import Waiting
+from firnline.types.arrow import conform, to_arrow
 
 CHUNK_ROWS = 8_192
 """Number of dictionaries that are converted to Arrow, a tenth of their size, at once."""
@@ -77,6 +78,10 @@ class Buffer:
     bytes: int = 0
     columns: dict[str, str] = field(default_factory=dict)
     """SQL type by column, of all rows so far."""
+    fresh: set[str] = field(default_factory=set)
+    """Columns that nobody had before it: they are in no part, and may still get another type."""
+    waiting: Waiting = field(default_factory=Waiting)
+    """What was left out of its rows because it has no type."""
     _tables: list[pa.Table] = field(default_factory=list)
     _waiting: list[Row] = field(default_factory=list)
     """Dictionaries that are checked and not converted to Arrow yet."""
@@ -115,6 +120,29 @@ class Buffer:
         self.bytes += size
         if len(self._waiting) >= CHUNK_ROWS:
             self._convert()
+
+    def fits(self, column: str, kind: str) -> bool:
+        """Return True if another type holds the values of a column so far exactly."""
+        self._convert()
+        wanted = to_arrow({column: kind}).field(0).type
+        try:
+            for table in self._tables:
+                if column in table.column_names:
+                    conform(table.column(column), wanted)
+        except pa.ArrowInvalid:
+            return False
+        return True
+
+    def retype(self, kinds: Mapping[str, str]) -> None:
+        """Give fresh columns types that hold their values so far (``fits``)."""
+        self._convert()
+        for name, wanted in zip(kinds, to_arrow(kinds).types, strict=True):
+            self.columns[name] = kinds[name]
+            for place, table in enumerate(self._tables):
+                at = table.schema.get_field_index(name)
+                if at >= 0:
+                    column = conform(table.column(at), wanted)
+                    self._tables[place] = table.set_column(at, pa.field(name, wanted), column)
 
     def full(self, bounds: Bounds) -> bool:
         """Return True if the buffer must be written because of its size."""

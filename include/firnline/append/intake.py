@@ -10,16 +10,17 @@ from __future__ import annotations
 
 import datetime
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
 import pyarrow as pa
 
 from firnline.append.append import Appender
 from firnline.append.buffer import Buffer, Row
-from firnline.rows.conform import check_columns, conform_rows
+from firnline.rows.conform import check_columns, conform_rows, new_in
 from firnline.rows.dictionaries import all_rows, are_dictionaries, as_table
 from firnline.rows.source import tables_of
+from firnline.rows.untyped import Waiting
 from firnline.settings.load import TableSettings
 from firnline.types.schema import SchemaUnion, as_known
 
@@ -28,6 +29,8 @@ Given: TypeAlias = Any
 
 _INTEGERS = {"TINYINT": 7, "SMALLINT": 15, "INTEGER": 31, "BIGINT": 63}
 """Value bits by SQL type."""
+_WHOLE = "BIGINT"
+"""Type that whole numbers of a new column get."""
 _PLAIN: dict[str, type] = {
     "BOOLEAN": bool,
     "DATE": datetime.date,
@@ -47,7 +50,9 @@ class Call:
     tables: list[pa.Table]
     """Rows as Arrow, where there are no ``dictionaries``."""
     names_unknown: bool = False
-    """A name of theirs is no column that is known."""
+    """A name of theirs is no column, or no field of a column, that is known."""
+    wider: dict[str, str] = field(default_factory=dict)
+    """Columns that only waiting rows have -> the type that holds these rows, too."""
     read_again: bool = False
     """The table's columns were read because of that: it is a new column."""
 
@@ -133,6 +138,8 @@ class RowValidator:
         self._waiting = waiting
         self._version = -1
         self._known = SchemaUnion()
+        self._of_table: Mapping[str, str] = {}
+        """Those of ``_known`` that the table has, and not only rows that wait."""
         self._fast = FastCheck({})
         self._settings: TableSettings | None = None
         """Those in force; None before the first reading."""
@@ -142,10 +149,14 @@ class RowValidator:
         """Read the table's columns again: rows that named new columns were not written."""
         self._version = -1
 
-    def look(self, call: Call) -> Callable[[Buffer], None] | None:
+    def look(self, call: Call, open_one: Buffer | None = None) -> Callable[[Buffer], None] | None:
         """Check rows, without a request; return a function that adds them to a buffer.
 
         That function cannot fail. None: the columns must be read first (``read``).
+
+        Args:
+            call: the rows.
+            open_one: the buffer that they will be added to; None: a new one.
 
         Raises UsageError, PartSchemaError, SchemaConflictError: as ``rows.conform.conform_rows``.
         """
@@ -158,13 +169,15 @@ class RowValidator:
                 return put
             # A row without a partition column has a null there, whatever rows come with it.
             always = self._placed_by if any(call.dictionaries) else ()
-            call.tables = [as_table(call.dictionaries, self._known.columns, always)]
+            call.wider = self._with_fractions(call.dictionaries, open_one)
+            known = {**self._known.columns, **call.wider}
+            call.tables = [as_table(call.dictionaries, known, always)]
             call.dictionaries = None
-        names = {name for table in call.tables for name in table.column_names}
-        call.names_unknown = not names <= self._known.columns.keys()
+        columns = self._known.columns
+        call.names_unknown = any(new_in(table.schema, columns) for table in call.tables)
         if call.names_unknown and not call.read_again:
             return None
-        return self._put_tables(call.tables, settings)
+        return self._put_tables(call, settings)
 
     def read(self, call: Call) -> Callable[[], None]:
         """Read the columns that ``look`` asks for; return a function that takes note of them.
@@ -181,11 +194,13 @@ class RowValidator:
             call.read_again = True
         version = self._columns.version
         known, settings = self._columns.read(), self._writer.in_force()
+        of_table = known.columns
 
         def take() -> None:
             for columns in self._waiting():
                 # They are cast when they are written, if the table's type has been widened since.
                 known.add("rows that wait to be written", as_known(columns, known.columns))
+            self._of_table = of_table
             self._take(known)
             self._settings, self._version = settings, version
             self._placed_by = frozenset(field.column for field in settings.partition_by)
@@ -207,18 +222,41 @@ class RowValidator:
         kept = [dict(row) for row in rows]  # the caller's own may change
         return lambda buffer: buffer.add_dicts(kept, sizes, fast.types, placed_by)
 
-    def _put_tables(
-        self, tables: Sequence[pa.Table], settings: TableSettings
-    ) -> Callable[[Buffer], None]:
-        known = self._known.copy()
-        found = [conform_rows(table, known) for table in tables]
+    def _with_fractions(self, rows: Sequence[Row], open_one: Buffer | None) -> dict[str, str]:
+        """Return the columns of whole numbers that become DOUBLE: those of the first rows only."""
+        if open_one is None:
+            return {}
+        known, wanted = self._known.columns, "DOUBLE"
+        fresh = [name for name in open_one.fresh - self._of_table.keys() if known[name] == _WHOLE]
+        return {
+            name: wanted
+            for name in fresh
+            if any(isinstance(row.get(name), float) for row in rows) and open_one.fits(name, wanted)
+        }
+
+    def _put_tables(self, call: Call, settings: TableSettings) -> Callable[[Buffer], None]:
+        known, waiting = _retyped(self._known, call.wider), Waiting()
+        found = [conform_rows(table, known, waiting) for table in call.tables]
         if found:
             check_columns(settings.name, settings.statistics_columns, known.columns)
+        fresh = known.columns.keys() - self._known.columns.keys()
         if known.columns != self._known.columns:
             self._take(known)
 
         def put(buffer: Buffer) -> None:
+            buffer.retype(call.wider)
+            buffer.fresh |= fresh
+            buffer.waiting.add(waiting.left_out)
             for one in found:
                 buffer.add_table(one.rows, one.columns)
 
         return put
+
+
+def _retyped(known: SchemaUnion, wider: Mapping[str, str]) -> SchemaUnion:
+    """Return a copy of the columns, with other types for some."""
+    if not wider:
+        return known.copy()
+    found = SchemaUnion()
+    found.add("the table and rows that wait to be written", {**known.columns, **wider})
+    return found

@@ -10,16 +10,22 @@ import pyarrow as pa
 
 from firnline.commit.append_log import publish_append
 from firnline.commit.outputs import Outputs
+from firnline.errors import UsageError
 from firnline.log.records import LogContent, marker_of
 from firnline.parquet.part import PartMetadata, WrittenPart
 from firnline.properties.record import Properties
+from firnline.rows.conform import new_in
 from firnline.rows.parts import Layout, PartWriter, Place
 from firnline.settings.load import TableSettings
 from firnline.table import Table
-from firnline.types.schema import SchemaUnion, as_known
+from firnline.types.schema import SchemaUnion, added, as_known
 from firnline.types.sql import fold_name
 
 # ruff: noqa: TID253 - rows are handled here; no DAG file imports it at parse
+
+
+NAMED = 5
+"""New columns that an error names."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,8 +59,9 @@ class AppendRun:
         partition: path of all rows, for a table without partition fields.
         scratch: folder for temporary files.
         metadata: more key-value pairs for the footers.
-        look_again: returns the table's current columns, for rows with an unknown column: another
-            writer may have added it since.
+        look_again: returns the table's current columns, for rows with an unknown column or field:
+            another writer may have added it since.
+        may_add: False to refuse rows with columns or fields that the table does not have.
     """
 
     table: Table
@@ -64,6 +71,7 @@ class AppendRun:
     scratch: Path
     metadata: Mapping[str, str]
     look_again: Callable[[], SchemaUnion] | None = None
+    may_add: bool = True
     records: tuple[bytes, ...] = ()
     """Extension records of the log file, in addition to the markers."""
     born: bool = False
@@ -71,13 +79,13 @@ class AppendRun:
     new: Outputs = field(init=False)
     """All parts whose upload was started; rows must be added within this context manager."""
     writer: PartWriter = field(init=False)
-    _before: frozenset[str] = field(init=False)
-    """Columns of the table, without those that the rows bring."""
+    _before: dict[str, str] = field(init=False)
+    """SQL type by column of the table, without what the rows bring."""
 
     def __post_init__(self) -> None:
         table, origin = self.table, self.origin
         self.new = Outputs(table)
-        self._before = frozenset(self.known.columns)
+        self._before = self.known.columns
         self.writer = PartWriter(
             layout_of(table.settings, self.partition),
             Place(table.store, table.paths, table.ids, table.clock, self.scratch),
@@ -103,9 +111,13 @@ class AppendRun:
 
     @property
     def new_columns(self) -> dict[str, str]:
-        """SQL type by column, of columns that the rows add to the table; none to an empty one."""
-        before = self._before
-        return {name: kind for name, kind in self.columns.items() if before and name not in before}
+        """SQL type by column, or by path of a field; what the rows add, none to an empty table."""
+        return added(self._before, self.columns) if self._before else {}
+
+    @property
+    def untyped(self) -> dict[str, int]:
+        """What was left out because it has no type; see ``rows.untyped.Waiting.left_out``."""
+        return self.writer.waiting.told(self.columns)
 
     @property
     def parts(self) -> list[WrittenPart]:
@@ -118,14 +130,28 @@ class AppendRun:
         return self.writer.buffer.chunk_bytes
 
     def add(self, rows: pa.Table) -> None:
-        """Check and add rows; may write parts. Raises as ``PartWriter.add``."""
+        """Check and add rows; may write parts.
+
+        Raises as ``PartWriter.add``; UsageError for new columns that are not wanted.
+        """
         known = self.writer.known
-        if self.look_again is not None and not set(rows.column_names) <= known.columns.keys():
+        if self.look_again is not None and new_in(rows.schema, known.columns):
             self.writer.known = _with_old_names(self.look_again(), known)
             # Rows before these had no unknown column, so that all of this is the table's own.
-            self._before = frozenset(self.writer.known.columns)
+            self._before = self.writer.known.columns
             self.look_again = None
+        if not self.may_add:
+            self._refuse_new(rows.schema)
         self.writer.add(rows)
+
+    def _refuse_new(self, schema: pa.Schema) -> None:
+        new = list(new_in(schema, self._before))
+        if new:
+            raise UsageError(
+                f"table {self.table.settings.name} has no {', '.join(new[:NAMED])}"
+                f"{f' and {len(new) - NAMED} more' if len(new) > NAMED else ''}, and the rows do",
+                next_step="correct the rows, or let the append add columns; nothing was written",
+            )
 
     def flush(self) -> None:
         """Write the parts that are still open."""

@@ -24,6 +24,7 @@ from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import wait
 from contextlib import contextmanager
+from dataclasses import replace
 from types import TracebackType
 from typing import Self, TypedDict
 
@@ -241,7 +242,7 @@ class Appender(Shown):
         """Check rows; return what adds them to the open buffer. Called with the lock."""
         while True:
             self._refuse(deadline)
-            if (put := self._validator.look(call)) is not None:
+            if (put := self._validator.look(call, self._open)) is not None:
                 return put
             self._read_columns(call, deadline)
 
@@ -253,7 +254,7 @@ class Appender(Shown):
         """
         while True:
             self._usable()
-            if (put := self._validator.look(call)) is not None:
+            if (put := self._validator.look(call, self._open)) is not None:
                 return put
             self._read_columns(call, None)
 
@@ -328,6 +329,7 @@ class Appender(Shown):
                 self._end(buffer, error)
                 buffer.ack.set_exception(error)
             else:
+                result = replace(result, untyped=buffer.waiting.told(buffer.columns))
                 self._end(buffer, None)
                 buffer.ack.set_result(result)
                 self._written(result)

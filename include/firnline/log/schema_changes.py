@@ -21,7 +21,7 @@ from firnline.log.records import Delete
 from firnline.predicate.tree import columns_of, parse_json
 from firnline.types.hashes import Hashes, HashRange
 from firnline.types.order import Order, SortKey
-from firnline.types.schema import normalise, widens
+from firnline.types.schema import held_as, normalise
 from firnline.types.sql import fold_name
 from firnline.types.values import Stats, canonical
 
@@ -240,9 +240,9 @@ def _widened(line: Mapping[str, str], wider: Mapping[str, tuple[str, str]]) -> M
         return line
     found = dict(line)
     for name, kind in line.items():
+        # A line may have fields that the change does not know, and lack fields that it has.
         _, wanted = wider.get(fold_name(name), ("", kind))
-        if widens(kind, wanted):
-            found[name] = wanted
+        found[name] = held_as(kind, wanted)
     return found
 
 

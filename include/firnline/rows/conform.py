@@ -12,8 +12,9 @@ import pyarrow.compute as pc
 
 from firnline.errors import PartSchemaError, UsageError
 from firnline.rows.source import CAST
+from firnline.rows.untyped import Waiting, typed_schema
 from firnline.types.arrow import conform, from_arrow, to_arrow
-from firnline.types.schema import SchemaUnion, as_known
+from firnline.types.schema import SchemaUnion, added, as_known
 
 _SOURCE = "the rows to append"
 
@@ -27,13 +28,14 @@ class Conformed:
     """SQL type by column, of these rows."""
 
 
-def conform_rows(rows: pa.Table, known: SchemaUnion) -> Conformed:
+def conform_rows(rows: pa.Table, known: SchemaUnion, waiting: Waiting | None = None) -> Conformed:
     """Convert rows to the types of the table; a narrower type that loses nothing is widened.
 
     Args:
         rows: the rows as given.
-        known: columns of the table; extended by those of the rows. After an error it may already
-            contain some of them.
+        known: columns of the table; extended by those of the rows, and by their fields at any
+            depth. After an error it may already contain some of them.
+        waiting: takes note of columns and fields that are left out because they have no type.
 
     Raises:
         UsageError: the rows have no columns.
@@ -42,6 +44,7 @@ def conform_rows(rows: pa.Table, known: SchemaUnion) -> Conformed:
     """
     if rows.num_columns == 0:
         raise UsageError("the rows have no columns", next_step="append rows with columns")
+    rows = (waiting or Waiting()).typed(rows, known.columns)
     columns = as_known(from_arrow(rows.schema, known.columns), known.columns)
     known.add(_SOURCE, columns, next_step=CAST)
     schema = to_arrow(columns)
@@ -50,6 +53,22 @@ def conform_rows(rows: pa.Table, known: SchemaUnion) -> Conformed:
         for index, name in enumerate(columns)
     ]
     return Conformed(pa.Table.from_arrays(arrays, schema=schema), columns)
+
+
+def new_in(schema: pa.Schema, known: Mapping[str, str]) -> dict[str, str]:
+    """Return the columns, and fields of columns, of rows that the table is not known to have.
+
+    Args:
+        schema: of the rows as given; what has no type in it is nothing new.
+        known: SQL type by column.
+
+    Returns:
+        as ``types.schema.added``.
+
+    Raises PartSchemaError as ``conform_rows``.
+    """
+    columns = as_known(from_arrow(typed_schema(schema, known), known), known)
+    return added(known, {**known, **columns})
 
 
 def newest_of_each_key(rows: pa.Table, primary_key: Sequence[str], version: str | None) -> pa.Table:

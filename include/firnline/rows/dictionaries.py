@@ -4,14 +4,15 @@
 
 from __future__ import annotations
 
-import datetime
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, TypeAlias, TypeGuard
 
 import pyarrow as pa
 
 from firnline.errors import PartSchemaError, UsageError
+from firnline.rows.fitting import UnfitError, common_type, fitted, with_more_fields
 from firnline.types.arrow import conform, to_arrow
+from firnline.types.schema import fields_of, repair_command
 
 Row: TypeAlias = Mapping[str, Any]
 
@@ -62,12 +63,14 @@ def _column(name: object, values: list[Any], kind: str | None) -> pa.ChunkedArra
         )
     try:
         if kind is None:
-            return pa.chunked_array([pa.array(values)])
-        wanted = to_arrow({name: kind}).field(0).type
+            wanted = common_type(values, name)
+        else:
+            wanted = with_more_fields(to_arrow({name: kind}).field(0).type, values, name)
         plain = wanted.storage_type if isinstance(wanted, pa.BaseExtensionType) else wanted
-        if any(_would_lose(value, plain) for value in values):
-            raise ValueError("part of it would be lost")
-        return conform(pa.chunked_array([pa.array(values, plain)], plain), wanted)
+        array = pa.array(fitted(wanted, values, name), plain)
+        return conform(pa.chunked_array([array], plain), wanted)
+    except UnfitError as error:
+        raise _unfit(error, name, kind) from None
     except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
         said = str(error).split("\n", 1)[0]
         raise PartSchemaError(
@@ -76,11 +79,15 @@ def _column(name: object, values: list[Any], kind: str | None) -> pa.ChunkedArra
         ) from None
 
 
-def _would_lose(value: object, kind: pa.DataType) -> bool:
-    """Return True for values that pyarrow truncates silently when it converts Python values."""
-    if isinstance(value, float):
-        return bool(pa.types.is_integer(kind)) and not value.is_integer()
-    if isinstance(value, datetime.datetime):
-        naive = pa.types.is_timestamp(kind) and kind.tz is None
-        return bool(pa.types.is_date(kind)) or bool(naive and value.tzinfo is not None)
-    return False
+def _unfit(error: UnfitError, name: str, kind: str | None) -> PartSchemaError:
+    """Return the error for a value that a column, or a field of it, does not hold without loss."""
+    types = fields_of(kind, name) if kind is not None else {}
+    known = types.get(error.path, kind or "one type")
+    step = "correct the rows; none of this call was taken"
+    if error.fraction and error.path == name:
+        command = repair_command("TABLE", [(name, "DOUBLE")])
+        step += f"; `{command} --all-parts` gives the column fractions"
+    what = "column" if error.path == name else "field"
+    return PartSchemaError(
+        f"{what} {error.path!r} holds a value that does not fit {known}: {error}", next_step=step
+    )

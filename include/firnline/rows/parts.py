@@ -23,6 +23,7 @@ from firnline.parquet.part import PartitionLevel, PartMetadata, WrittenPart
 from firnline.parquet.stats import from_table
 from firnline.paths import TablePaths
 from firnline.rows.conform import check_columns, conform_rows, newest_of_each_key
+from firnline.rows.untyped import Waiting
 from firnline.store.base import Store
 from firnline.types.hashes import Hashes
 from firnline.types.order import SortColumn
@@ -87,6 +88,8 @@ class PartWriter:
     columns: dict[str, str] = field(default_factory=dict)
     """SQL type by column, of the rows so far."""
     parts: list[WrittenPart] = field(default_factory=list)
+    waiting: Waiting = field(default_factory=Waiting)
+    """Columns and fields of the rows so far that were left out because they have no type."""
     buffer: PartBuffer = field(init=False)
     _named_ms: int = 0
     """Timestamp in the name of the last part, unix ms."""
@@ -121,7 +124,7 @@ class PartWriter:
             self._write(partition, piece)
 
     def _conform(self, rows: pa.Table) -> pa.Table:
-        conformed = conform_rows(rows, self.known)
+        conformed = conform_rows(rows, self.known, self.waiting)
         first = not self.columns
         self.columns |= conformed.columns
         if first:
@@ -260,6 +263,6 @@ class PartBuffer:
 
     def _close(self, partition: str) -> tuple[str, pa.Table]:
         del self._bytes[partition]
-        # Batches of one stream may differ in their columns: missing ones are null.
+        # Batches of one stream may differ in their columns and fields: missing ones are null.
         pieces = self._open.pop(partition)
         return partition, pa.concat_tables(pieces, promote_options="default")

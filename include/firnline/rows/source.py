@@ -5,7 +5,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -19,8 +19,9 @@ from firnline.parquet.at_once import spans
 from firnline.parquet.io import UNREADABLE, read_local_footer, unreadable
 from firnline.paths import meant_url
 from firnline.rows.sizes import decoded_bytes
+from firnline.rows.untyped import typed_schema
 from firnline.types.arrow import from_arrow
-from firnline.types.schema import SchemaUnion, as_known
+from firnline.types.schema import SchemaUnion, added, as_known
 
 Rows: TypeAlias = Any
 """A pyarrow Table, RecordBatch, RecordBatchReader or iterable of record batches, or any object with
@@ -42,24 +43,54 @@ def tables_of(data: Rows) -> Iterator[pa.Table]:
     elif isinstance(data, pa.RecordBatch):
         yield pa.Table.from_batches([data])
     elif isinstance(data, pa.RecordBatchReader):
-        yield data.schema.empty_table()
+        yield pa.Table.from_batches([], data.schema)
         for batch in data:
             yield pa.Table.from_batches([batch])
     elif hasattr(data, "__arrow_c_stream__"):
-        yield from tables_of(pa.RecordBatchReader.from_stream(data))
-    elif isinstance(data, Iterable):
+        yield from tables_of(_stream_of(data))
+    elif isinstance(data, Iterable) and not isinstance(data, Mapping | str):
         for item in data:
             if not isinstance(item, pa.RecordBatch):
-                raise _not_rows(item)
+                raise not_rows(item)
             yield pa.Table.from_batches([item])
     else:
-        raise _not_rows(data)
+        raise not_rows(data)
 
 
-def _not_rows(data: object) -> UsageError:
+def _stream_of(data: Rows) -> pa.RecordBatchReader:
+    """Return the rows of a frame. Raises PartSchemaError: a column of objects without one type."""
+    if type(data).__name__ in _INSTEAD:
+        raise not_rows(data)
+    try:
+        return pa.RecordBatchReader.from_stream(data)
+    except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError) as error:
+        # pandas gives the reason and the column as two arguments.
+        said = "; ".join(str(each).split("\n", 1)[0] for each in error.args)
+        raise PartSchemaError(
+            f"the {type(data).__name__} does not become Arrow: {said}",
+            next_step="give each of its columns values of one type; nothing was appended",
+        ) from None
+
+
+_INSTEAD = {
+    dict: "pass a list of dictionaries, one for each row, or `pyarrow.table(...)` of columns",
+    list: "pass a list of dictionaries, one for each row",
+    "LazyFrame": "pass what its collect() returns",
+    "Series": "pass what its to_frame() returns",
+}
+
+
+def not_rows(data: object) -> UsageError:
+    """Return the error for an object that holds no rows, or none that are here yet."""
+    kind = type(data)
+    step = _INSTEAD.get(kind) or _INSTEAD.get(kind.__name__)
+    if step is None and isinstance(data, Iterator):
+        step = "pass list(...) of it, or give its rows one by one to a firnline.Appender"
     return UsageError(
-        f"a {type(data).__name__} holds no rows that can be appended",
-        next_step="pass a pyarrow Table, a RecordBatchReader or record batches",
+        f"an object of type {kind.__name__} holds no rows that can be appended",
+        next_step=step
+        or "pass a list of dictionaries, a pyarrow Table, a RecordBatchReader, record "
+        "batches, or a frame of Polars or pandas",
     )
 
 
@@ -98,7 +129,7 @@ class Checked:
 
     rows: int = 0
     new: dict[str, Path] = field(default_factory=dict)
-    """Columns that the table does not have -> the first file that has them."""
+    """Columns, and fields of columns, that the table does not have -> the first file with them."""
 
 
 def require_file(path: Path, shown: str | None = None) -> None:
@@ -161,12 +192,11 @@ def check_files(paths: Sequence[Path], known: SchemaUnion) -> Checked:
     for path in paths:
         with wrong_usage():
             rows += read_local_footer(path).num_rows
-            columns = _columns_of(path, union)
-            union.add(f"file {path}", columns, next_step=CAST)
-        for name in columns.keys() - known.columns.keys():
+            before = union.columns
+            union.add(f"file {path}", _columns_of(path, union), next_step=CAST)
+        for name in added(before, union.columns):
             new.setdefault(name, path)
-    in_order = {name: new[name] for name in union.columns if name in new}
-    return Checked(rows, in_order)
+    return Checked(rows, new)
 
 
 @contextmanager
@@ -182,7 +212,9 @@ def wrong_usage() -> Iterator[None]:
 def _columns_of(path: Path, union: SchemaUnion) -> dict[str, str]:
     """Return the columns of a file, in types of the table that hold them."""
     try:
-        return as_known(from_arrow(_file_schema(path), union.columns), union.columns)
+        # A column or field without a type is left out: it holds only nulls, or nothing else.
+        schema = typed_schema(_file_schema(path), union.columns)
+        return as_known(from_arrow(schema, union.columns), union.columns)
     except PartSchemaError as error:
         raise PartSchemaError(f"{path}: {error.message}", next_step=error.next_step) from None
 

@@ -152,7 +152,22 @@ def conform(column: pa.ChunkedArray, kind: pa.DataType) -> pa.ChunkedArray:
     if isinstance(kind, pa.BaseExtensionType):
         plain = column.cast(kind.storage_type)
         return pa.chunked_array([kind.wrap_array(chunk) for chunk in plain.chunks], kind)
+    if (coded := _without_views(column.type)) != column.type:
+        column = column.cast(coded)
     return column.cast(kind)
+
+
+def _without_views(kind: pa.DataType) -> pa.DataType:
+    """Return a type with dictionaries of plain texts: pyarrow 26 does not decode those of views."""
+    if pa.types.is_dictionary(kind):
+        views = {pa.string_view(): pa.string(), pa.binary_view(): pa.binary()}
+        return pa.dictionary(kind.index_type, views.get(kind.value_type, kind.value_type))
+    if pa.types.is_struct(kind):
+        return pa.struct([each.with_type(_without_views(each.type)) for each in kind])
+    if pa.types.is_list(kind) or pa.types.is_large_list(kind):
+        make = pa.list_ if pa.types.is_list(kind) else pa.large_list
+        return make(kind.value_field.with_type(_without_views(kind.value_type)))
+    return kind
 
 
 def _check_name(name: str, spelling: dict[str, str]) -> None:
@@ -168,7 +183,7 @@ def _check_name(name: str, spelling: dict[str, str]) -> None:
 
 
 def _column_type(field: pa.Field, known: str) -> str:
-    untyped = _is_untyped(field.type)
+    untyped = is_untyped(field.type)
     if untyped and known:
         return known
     if untyped:
@@ -183,16 +198,32 @@ def _column_type(field: pa.Field, known: str) -> str:
     if kind is None:
         raise PartSchemaError(
             f"column {field.name!r} has type {field.type}, unknown to Parquet or DuckDB",
-            next_step="cast it to another type before it is appended",
+            next_step=_instead(field.type),
         )
     return str(kind)
 
 
-def _is_untyped(kind: pa.DataType) -> bool:
-    """Return True for the null type, also nested: an empty list of a data frame becomes one."""
-    if pa.types.is_null(kind):
+def _instead(kind: pa.DataType) -> str:
+    """Return what to do about a type that no part can hold."""
+    if pa.types.is_duration(kind):
+        return f"cast it to int64, whole numbers of its unit ({kind.unit}), before it is appended"
+    if pa.types.is_list_view(kind) or pa.types.is_large_list_view(kind):
+        return "build it as a list, with values in order (pyarrow.list_), before it is appended"
+    if pa.types.is_struct(kind) and len({fold_name(each.name) for each in kind}) < len(kind):
+        return "give fields other names: some are one name in SQL"
+    return "cast it to another type before it is appended"
+
+
+def is_untyped(kind: pa.DataType) -> bool:
+    """Return True for types with the null type, or a struct without a field, at any depth.
+
+    An empty list or dictionary of a data frame becomes one.
+    """
+    if pa.types.is_null(kind) or (pa.types.is_struct(kind) and not kind.num_fields):
         return True
-    return any(_is_untyped(kind.field(index).type) for index in range(kind.num_fields))
+    if pa.types.is_dictionary(kind):
+        return is_untyped(kind.value_type)
+    return any(is_untyped(kind.field(index).type) for index in range(kind.num_fields))
 
 
 def _sql(kind: pa.DataType, *, in_parquet: bool) -> SqlType | None:
