@@ -58,7 +58,7 @@ def database(tmp_path: Path) -> Iterator[Session]:
     """Airflow's tables, empty."""
     airflow.models.import_all_models()  # type: ignore[no-untyped-call] # Airflow's
     engine = create_engine(f"sqlite:///{tmp_path}/airflow.db")
-    wanted = ("dag", "dag_bundle", "dag_run", "hitl_detail", "task_instance")
+    wanted = ("dag", "dag_bundle", "dag_run", "hitl_detail", "log_template", "task_instance")
     Base.metadata.create_all(engine, tables=[Base.metadata.tables[name] for name in wanted])
     with Session(engine) as opened:
         yield opened
