@@ -59,9 +59,20 @@ class Server:
         answer = self._api(f"/dags/{dag_id}", "PATCH", {"is_paused": paused})
         assert answer.status_code == 200, answer.text
 
+    def start(self, dag_id: str, conf: Mapping[str, Any]) -> tuple[str, str]:
+        """Start a run; return the ids of DAG and run."""
+        self.pause(dag_id, paused=False)
+        asked = {"conf": dict(conf), "logical_date": None}
+        answer = self._api(f"/dags/{dag_id}/dagRuns", "POST", asked)
+        self._done(answer)
+        return dag_id, answer.json()["dag_run_id"]
+
+    def run(self, dag_id: str, run_id: str) -> dict[str, Any]:
+        found: dict[str, Any] = self._api(f"/dags/{dag_id}/dagRuns/{run_id}").json()
+        return found
+
     def run_state(self, dag_id: str, run_id: str) -> str:
-        state: str = self._api(f"/dags/{dag_id}/dagRuns/{run_id}").json()["state"]
-        return state
+        return str(self.run(dag_id, run_id)["state"])
 
     def ask_about_what_is_prepared(self, dag_id: str, run_id: str, query: str) -> None:
         """Start a run of a rewrite whose job is done already: this stack has no Spark."""

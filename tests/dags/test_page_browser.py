@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Iterator
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from urllib.parse import quote
 
 import pytest
 from playwright.sync_api import Browser, Locator, Page, expect, sync_playwright
@@ -17,9 +20,11 @@ from firnline.log import codec
 from firnline.log.records import LogContent, Marker
 from firnline.log.txn_file import RunIdentity
 from firnline.operations.drop.run import run_drop
+from firnline.operations.erase.run import run_erase
 from firnline.operations.merge.run import run_merge
 from firnline.operations.options import (
     DropOptions,
+    EraseOptions,
     MergeOptions,
     RestoreOptions,
     RewriteOptions,
@@ -29,8 +34,10 @@ from firnline.operations.rewrite.prepare import run_prepare
 from firnline.settings.load import settings_for_root
 from firnline.store.client import open_store
 from firnline.table import open_table
+from firnline.units import DAY_MS
 from tests.dags.filled import fill
 from tests.dags.page_server import SHARED, Server, serving
+from tests.support.world import SetClock
 from tools.airflow_api import wait_until
 from tools.browser import find_program
 
@@ -98,6 +105,20 @@ def lived_table(home: Path) -> str:
     return root
 
 
+def erased_table(home: Path) -> str:
+    """The root of a table from which keys were erased a month ago."""
+    root = f"file://{home}/erased"
+    past = SetClock(SystemClock().now_ms() - 30 * DAY_MS)
+    table = replace(open_table(settings_for_root(root)), clock=past)
+    fill(table, 2)
+    engine = LocalEngine(partial(open_store, root), home / "scratch", SystemIds(), SystemClock())
+    run = RunIdentity(dag_id="erase", run_id="manual__1", user="carol", approved_by="bo")
+    run_erase(table, lambda: engine, EraseOptions(columns=("k",), keys=((7,), (9,))), run)
+    for file in (home / "erased").rglob("*"):
+        os.utime(file, (past.now / 1000, past.now / 1000))
+    return root
+
+
 def page_of(browser: Browser, url: str, path: str, token: str | None = None) -> Page:
     context = browser.new_context(viewport={"width": 1400, "height": 900})
     context.set_default_timeout(_MS)
@@ -143,7 +164,7 @@ def test_a_user_sees_only_the_own_tables(browser: Browser, server: Server) -> No
 def single(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     """A server that knows the DAG of the wide table."""
     home = tmp_path_factory.mktemp("single")
-    tables = {"wide": wide_table(home), "lived": lived_table(home)}
+    tables = {"wide": wide_table(home), "lived": lived_table(home), "erased": erased_table(home)}
     with serving(home, tables, dags=True, runs=True) as found:
         yield found
 
@@ -291,6 +312,40 @@ def test_a_removal_leads_to_the_question_of_its_run(browser: Browser, single: Se
     assert run["conf"] == {"table": "lived", "partitions": ["day=a"], "dry_run": False}
 
 
+@pytest.mark.turn("an action of the page that waits for its run")
+def test_an_erase_ends_with_a_clean_up_whose_note_and_the_page_say_so(
+    browser: Browser, single: Server
+) -> None:
+    assert wait_until(lambda: single.has_dag("tombstone_cleanup__erased"))
+    page = table_page(browser, single, "erased", "root")
+    certificate = page.get_by_test_id("certificate")
+    expect(certificate).to_contain_text("2 of k")
+    expect(certificate).to_contain_text("by carol, approved by bo")
+    expect(certificate).to_contain_text("the next clean-up tries it")
+    erase = certificate.get_by_role("code").inner_text()
+    run = single.start("tombstone_cleanup__erased", {"dry_run": False})
+    assert wait_until(lambda: single.run_state(*run) in {"success", "failed"})
+    ended = single.run(*run)
+    assert ended["state"] == "success"
+    assert f"the certificate {erase} of the erase of 2 keys on " in ended["note"]
+    assert ended["note"].endswith(" UTC is complete.")
+    # A run with nothing to do any more skips what follows its plan.
+    again = single.start("tombstone_cleanup__erased", {"dry_run": False})
+    assert wait_until(lambda: single.run_state(*again) in {"success", "failed"})
+    assert single.run(*again)["note"] == "firnline: nothing to do."
+    page.reload()
+    expect(certificate).to_contain_text("complete")
+    expect(certificate.get_by_role("link", name="last try")).to_have_attribute(
+        "href", f"/dags/tombstone_cleanup__erased/runs/{quote(run[1], safe='')}"
+    )
+    certificate.scroll_into_view_if_needed()
+    shot(page, "erases")
+    with page.expect_download() as download:
+        certificate.get_by_role("link", name="JSON").click()
+    handed = json.loads(Path(download.value.path()).read_bytes())
+    assert (handed["id"], handed["status"]) == (erase, "complete")
+
+
 def prepare(home: Path, root: str, run: RunIdentity) -> None:
     """Prepare a rewrite as the job of a run does."""
     table = open_table(settings_for_root(root))
@@ -366,7 +421,7 @@ def test_the_tab_of_a_dag_for_all_tables_says_which_there_are(
     path = "dags/restore/plugin/firnline-table"
     page = page_of(browser, single.url, path, single.token("root"))
     expect(page.get_by_test_id("no-table")).to_contain_text("each of its runs names one")
-    expect(page.get_by_test_id("table")).to_have_count(5)
+    expect(page.get_by_test_id("table")).to_have_count(6)
     shot(page, "no-table")
     page.get_by_role("link", name="lived").click()
     page.wait_for_url("**/dags/merge__lived/plugin/firnline-table")

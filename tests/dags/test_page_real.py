@@ -51,6 +51,15 @@ def test_the_table_of_another_user_is_forbidden(server: Server, path: str) -> No
     assert server.get(path, "bo").status_code == 200
 
 
+def test_a_certificate_of_another_user_s_table_is_forbidden(server: Server) -> None:
+    path = "/api/tables/merge__bo/certificates/01a1fde9-c84a-773c-a413-b1d33b39382f"
+    assert server.get(path).status_code == 401
+    assert server.get(path, "ana").status_code == 403
+    missing = server.get(path, "bo")
+    assert missing.status_code == 400
+    assert missing.json()["message"].startswith("there is no certificate 01a1fde9")
+
+
 @pytest.mark.parametrize("path", ["merge?table=common", "merge/detail?table=common"])
 def test_a_table_without_a_dag_is_for_those_who_may_read_the_dag_for_all_tables(
     server: Server, path: str

@@ -121,7 +121,7 @@ class CompleteCertificates(BaseOperator):
         with airflow_failures():
             settings = self.table.of_run(context)
             tried, problems = _try_all(settings, ids, context)
-            figures = shortened({CERTIFICATES: [attempt.to_json() for attempt in tried]})
+            figures = shortened({CERTIFICATES: [_plain(attempt) for attempt in tried]})
             # Pushed here: a task that fails returns no value.
             context["ti"].xcom_push("return_value", figures)
             sentences = [sentence(attempt) for attempt in tried]
@@ -160,6 +160,14 @@ def _try_all(
             said = f"table {settings.name}: {sentence(attempt)}"
             tell(settings.alerts, f"table {settings.name}", {**context}, ERASED, said)
     return tried, problems
+
+
+def _plain(attempt: Attempt) -> dict[str, Any]:
+    found = attempt.to_json()
+    hindrances = [
+        {**each, "next_step": in_a_form(each["next_step"])} for each in found["in_the_way"]
+    ]
+    return {**found, "in_the_way": hindrances, "rows_left": bool(attempt.rows_left)}
 
 
 def _failure(errors: Sequence[FirnlineError], sentences: Sequence[str]) -> RunFailedError:

@@ -255,7 +255,12 @@ def test_what_is_in_the_way_is_noted_and_a_later_run_tries_again(
     )
     assert ran.note.endswith("; each clean-up tries again")
     (found,) = ran.of_certificates
-    assert [(each["kind"], each["count"]) for each in found["in_the_way"]] == [("orphan", 1)]
+    (orphan,) = found["in_the_way"]
+    assert (orphan["kind"], orphan["count"]) == ("orphan", 1)
+    assert (orphan["next_step"], found["rows_left"]) == (
+        "run the DAG `orphan_sweep` (table t)",
+        False,
+    )
     assert not [text for text in (ran.note, json.dumps(ran.xcom)) if KEY in text]
     assert reasons(told) == []
     # The next day it is a reason for a run of its own, and another one the day after.
@@ -394,14 +399,16 @@ def test_rows_that_come_back_between_two_looks_fail_the_run_and_nobody_is_told_o
         return found
 
     monkeypatch.setattr("firnline.operations.erase.attempt.complete_certificate", look)
+    context = context_of(None, "scheduled__1", plan={"certificates": [certificate]})
     with pytest.raises(AirflowFailException) as failed:
-        complete(world, ids=[certificate])
+        execute(dag_of(world), "certificates", context)
     said = str(failed.value)
     assert said.startswith(
         f"certificate {certificate} states that the rows are gone, and rows of its keys may be "
         "there: 1 late part (published beside or after the erase"
     )
     assert looks == ["complete", "complete"]
+    assert context["ti"].pushed["return_value"]["certificates"][0]["rows_left"] is True
     assert KEY not in said
     assert reasons(told) == []
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from firnline.airflow.page.background import Background
@@ -17,7 +17,8 @@ from firnline.clock import Clock
 from firnline.log.txn_file import TxnHeader
 from firnline.operations.dag_ids import dag_id
 from firnline.operations.health.detail import HISTORY, detail_of
-from firnline.operations.health.reading import Seen, read
+from firnline.operations.health.erases import Erased
+from firnline.operations.health.reading import Reading, Seen, read
 from firnline.operations.health.run import AT_ONCE, TableHealth, health_of
 from firnline.operations.health.score import FULL
 from firnline.settings.load import BrokenTable, Settings, TableSettings
@@ -108,6 +109,23 @@ def _ages(known: Known, now_ms: int) -> dict[str, int | None]:
     }
 
 
+@dataclass(frozen=True, slots=True)
+class _Kept:
+    """What is never changed once it is there, and not read again for the details of a table."""
+
+    headers: Mapping[int, TxnHeader] = field(default_factory=dict)
+    """Of its newest transactions, by number."""
+    erases: Mapping[str, Erased] = field(default_factory=dict)
+    """By id of the certificate."""
+
+    @classmethod
+    def of(cls, found: Reading) -> _Kept:
+        return cls(
+            {header.seq: header for header in found.headers},
+            {each.id: each for each in found.erases},
+        )
+
+
 class Fleet:
     """The cached health of the tables of the settings file, and details of single tables.
 
@@ -129,7 +147,7 @@ class Fleet:
         self._clock = clock
         self._tell = looked
         self._lock = threading.Lock()
-        self._headers: dict[str, Mapping[int, TxnHeader]] = {}
+        self._kept: dict[str, _Kept] = {}
         # A table whose page somebody opens does not wait until all others have answered.
         self._looks = Background("firnline-page", AT_ONCE)
         self._readings = Background("firnline-page-details", _DETAILS_AT_ONCE)
@@ -213,12 +231,12 @@ class Fleet:
     def _read(self, table: Table) -> tuple[TableHealth, Seen]:
         name = table.settings.name
         with self._lock:
-            known = self._headers.pop(name, {})
-        found = read(table, HISTORY, known)
+            known = self._kept.pop(name, _Kept())
+        found = read(table, HISTORY, known.headers, known.erases)
         with self._lock:
-            self._headers[name] = {header.seq: header for header in found.headers}
-            if len(self._headers) > DETAILS:
-                del self._headers[next(iter(self._headers))]
+            self._kept[name] = _Kept.of(found)
+            if len(self._kept) > DETAILS:
+                del self._kept[next(iter(self._kept))]
         return health_of(found, detail_of(found)), found.seen
 
 

@@ -21,6 +21,7 @@ from starlette.types import Lifespan
 
 from firnline.airflow.access import store_access
 from firnline.airflow.page.app import STATIC
+from firnline.airflow.page.erases import tries_of
 from firnline.airflow.page.facts import Facts, facts_of
 from firnline.airflow.page.fleet import Fleet, Row
 from firnline.airflow.page.metrics import Metrics, in_name, is_on
@@ -29,6 +30,7 @@ from firnline.airflow.settings import current_settings
 from firnline.clock import SystemClock
 from firnline.errors import FirnlineError, UsageError
 from firnline.operations.dag_ids import TABLE, parse_dag_id
+from firnline.operations.erase.certificate import stored
 from firnline.settings.load import TableSettings, settings_path
 from firnline.table import Table
 from firnline.table import open_table as open_store_table
@@ -62,7 +64,8 @@ def make_app() -> FastAPI:
         row, now_ms = _row_of(kept, dag_id, table), kept.now_ms()
         facts, of = facts_of([row.settings.name], session), row.settings
         more = {"operations": list(of.operations), "own": list(of.own_dags)}
-        return _json({"now_ms": now_ms, **more, **_row(row, facts, now_ms)})
+        tries = tries_of(of.name, session)
+        return _json({"now_ms": now_ms, **more, **_row(row, facts, now_ms), "tries": tries})
 
     @app.get("/api/tables/{dag_id}/detail", dependencies=may_read)
     def read_detail(dag_id: str, table: str | None = None, version: int | None = None) -> Response:
@@ -72,6 +75,16 @@ def make_app() -> FastAPI:
         if version is not None and found["version"] == version:
             del found["detail"]
         return _json(found)
+
+    @app.get("/api/tables/{dag_id}/certificates/{erase}", dependencies=may_read)
+    def read_certificate(dag_id: str, erase: str, table: str | None = None) -> Response:
+        """The certificate of an erase as it is stored: the one answer that waits for a store."""
+        settings = _row_of(kept, dag_id, table).settings
+        if not isinstance(settings, TableSettings):
+            raise settings.error
+        headers = {"Content-Disposition": f'attachment; filename="certificate-{erase}.json"'}
+        data = stored(open_table(settings), erase)
+        return Response(data, media_type="application/json", headers=headers)
 
     app.mount("/static", StaticFiles(directory=STATIC))
     return app

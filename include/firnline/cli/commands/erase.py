@@ -29,7 +29,6 @@ from firnline.cli.rendering import groups_table, render_failures
 from firnline.errors import RunFailedError, UsageError
 from firnline.operations.options import EraseOptions
 from firnline.operations.registry import CLEANUP
-from firnline.settings.dags import has_dag
 from firnline.units import counted
 
 if TYPE_CHECKING:
@@ -115,6 +114,7 @@ def _erase(
 ) -> None:
     from firnline.operations.erase.run import EraseFailedError, run_erase
     from firnline.operations.runner import what_helps
+    from firnline.settings.dags import has_dag
 
     name, has_cleanup = table.settings.name, has_dag(table.settings, CLEANUP.dag)
     stopped = f"stopped; the rows of {name} went together or not at all"

@@ -173,6 +173,29 @@ def read(table: Table, key: str) -> Certificate | None:
     return _decode(key, data)
 
 
+def stored(table: Table, erase: str) -> bytes:
+    """Return a certificate as it is stored, the complete one if there is any. 1 or 2 GET.
+
+    Raises UsageError: there is none, or it is of version 1, which has paths that may hold keys.
+    """
+    check_id(table, erase)
+    for key in (table.paths.completed_certificate(erase), table.paths.certificate(erase)):
+        try:
+            data = table.store.get(key)
+        except ObjectNotFoundError:
+            continue
+        if _decode(key, data).version == 1:
+            raise UsageError(
+                f"certificate {erase} names parts by paths, which may hold keys",
+                next_step=f"see it with `firnline certificate {table.settings.name} {erase}`",
+            )
+        return data
+    raise UsageError(
+        f"there is no certificate {erase} of {table.settings.name}",
+        next_step="take its id from the page of the table, or from the note of the erase",
+    )
+
+
 def _decode(key: str, data: bytes) -> Certificate:
     try:
         return msgspec.json.decode(data, type=Certificate)

@@ -42,7 +42,9 @@ def ripe_certificates(table: Table, snapshot: Snapshot, at_ms: int) -> tuple[str
     return tuple(
         listed.id
         for listed in list_certificates(table)
-        if _is_open(listed, last) and is_ripe(began(listed.id, last))
+        if listed.status != "complete"
+        and is_committed(listed, last)
+        and is_ripe(began(listed.id, last))
     )
 
 
@@ -67,7 +69,12 @@ def began(erase: str, last: EraseLink) -> int:
     return last.t if erase == last.id else uuid7_time_ms(erase)
 
 
-def _is_open(listed: Listed, last: EraseLink) -> bool:
-    # Of those that are planned only the newest has certainly happened; each erase settles the ones
-    # before it, and what is planned still was never committed.
-    return listed.status == "waiting" or (listed.status == "planned" and listed.id == last.id)
+def is_committed(listed: Listed, last: EraseLink) -> bool:
+    """Return True if an erase has happened, as far as names tell it.
+
+    Of those that are planned only the newest certainly has: each erase settles the ones before it,
+    and what is planned still was never committed.
+    """
+    return listed.status in {"waiting", "complete"} or (
+        listed.status == "planned" and listed.id == last.id
+    )

@@ -66,6 +66,7 @@ def detail_of(reading: Reading) -> dict[str, Any]:
         "properties": _properties(reading),
         "prepared": [_prepared(change) for change in reading.prepared.changes],
         "prepared_problem": reading.prepared.problem,
+        "erases": [msgspec.to_builtins(each) for each in reading.erases],
     }
 
 

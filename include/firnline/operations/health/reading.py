@@ -13,6 +13,7 @@ from firnline.errors import FirnlineError, LogCorruptError
 from firnline.log.reader import LogObject, list_log
 from firnline.log.txn_file import TxnHeader
 from firnline.operations.cleanup.plan import TXN_KEPT, CleanupPlan, plan_cleanup
+from firnline.operations.health.erases import Erased, erases_of
 from firnline.operations.merge.groups import MergePlan
 from firnline.operations.merge.plan import plan_merge
 from firnline.operations.prepared.objects import entries
@@ -98,6 +99,8 @@ class Reading:
     """Listing of ``_txn/`` from its beginning; empty for a short history."""
     prepared: Prepared
     now_ms: int
+    erases: tuple[Erased, ...] = ()
+    """The newest erases, newest first, where they were asked for."""
 
     @property
     def seen(self) -> Seen:
@@ -129,18 +132,23 @@ class Reading:
 
 
 def read(
-    table: Table, headers: int = HEADERS, known: Mapping[int, TxnHeader] = MappingProxyType({})
+    table: Table,
+    headers: int = HEADERS,
+    known: Mapping[int, TxnHeader] = MappingProxyType({}),
+    erases: Mapping[str, Erased] | None = None,
 ) -> Reading:
     """Read a table's log and the newest headers of its transactions.
 
     Requests: 2 LIST and one GET per log file that is not folded, with the newest transaction's; 1
     LIST and a ranged GET for each header; 1 LIST more once there are more than 100 transactions; 1
-    LIST of ``_prepared/``, and 1 GET for each prepared change.
+    LIST of ``_prepared/``, and 1 GET for each prepared change; with ``erases`` those of
+    ``erases_of``.
 
     Args:
         table: the table.
         headers: newest transactions whose headers are read.
         known: headers by number that are not read again.
+        erases: erases by id whose certificates are not read again; None to read none at all.
 
     Raises:
         NoTableError: there is no table at the root.
@@ -160,6 +168,7 @@ def read(
         old=list(table.store.list(table.paths.txn_dir, table.paths.birth)) if long else [],
         prepared=_prepared(table),
         now_ms=table.clock.now_ms(),
+        erases=() if erases is None else erases_of(table, snapshot, erases),
     )
 
 

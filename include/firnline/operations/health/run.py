@@ -69,7 +69,7 @@ def look(table: Table) -> TableHealth:
 
 def look_closely(table: Table) -> TableHealth:
     """Return the health of a table with its details; ``read`` with ``HISTORY`` headers."""
-    reading = read(table, HISTORY)
+    reading = read(table, HISTORY, erases={})
     return health_of(reading, detail_of(reading))
 
 

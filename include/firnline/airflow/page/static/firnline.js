@@ -600,6 +600,37 @@ function ByForm({ table, operations }) {
     forms.map(([dagId, title], at) => h(React.Fragment, { key: dagId }, at > 0 && ", ", h(Link, { to: `/dags/${dagId}` }, title))), ".");
 }
 
+const inTheWay = (tried) => tried.in_the_way.map((each) => `${each.count ? counted(each.count, each.kind) : `${each.kind}s`}: ${each.why}${each.until_ms === null ? `; ${each.next_step}` : `, until ${date(each.until_ms)}`}`).join("; ");
+
+/** What is known of a certificate: as it was read, or of a later try of a clean-up. */
+function certificateState(one, tried, now) {
+  if (one.problem) return ["red", "does not read", one.problem];
+  if (tried?.rows_left) return ["red", tried.status === "complete" ? "wrong" : "open", inTheWay(tried)];
+  const done = one.status === "complete" ? one : tried?.status === "complete" ? tried : null;
+  if (done) return ["green", "complete", `since ${date(done.completed_ms)}`];
+  if (tried?.in_the_way.length) return ["yellow", "open", inTheWay(tried)];
+  return ["gray", "open", one.after_ms > now ? `until ${date(one.after_ms)} at least` : "the next clean-up tries it"];
+}
+
+/** Erases with their certificates. */
+function Erases({ erases, tries, row, path, named, now }) {
+  if (!erases?.length) return null;
+  const by = row.operations.includes("tombstone_cleanup") ? "completed by clean-ups" : "no clean-up of this table runs here: `firnline certificate` completes them";
+  return h(Section, { title: "Erases", note: by }, h(ui.Table.Root, { size: "sm" },
+    h(ui.Table.Header, null, h(ui.Table.Row, null, ["Certificate", "Erased", "Keys", "State", ""].map((title) => h(ui.Table.ColumnHeader, { key: title }, title)))),
+    h(ui.Table.Body, null, erases.map((one) => {
+      const tried = tries[one.id];
+      const [colour, state, why] = certificateState(one, tried, now);
+      const url = new URL(`${PREFIX}/${path}/certificates/${one.id}${named}`, document.baseURI);
+      return h(ui.Table.Row, { key: one.id, "data-testid": "certificate" },
+        h(ui.Table.Cell, null, h(ui.Code, null, one.id)),
+        h(ui.Table.Cell, { whiteSpace: "nowrap" }, date(one.t), h(ui.Text, { fontSize: "xs", color: "fg.muted" }, [one.by && `by ${one.by}`, one.approved_by && `approved by ${one.approved_by}`].filter(Boolean).join(", "))),
+        h(ui.Table.Cell, null, `${number(one.keys)} of ${one.columns.join(", ")}`),
+        h(ui.Table.Cell, null, h(ui.Badge, { colorPalette: colour }, state), " ", why, tried && h(React.Fragment, null, " ", h(Link, { to: runPath(tried.dag_id, tried.run_id) }, "last try"))),
+        h(ui.Table.Cell, null, one.version > 1 && one.status !== "planned" && h(ui.Link, { href: url.href, download: true, color: "fg.info" }, "JSON")));
+    }))));
+}
+
 function Facts({ detail, now }) {
   const pair = (key, left, right, more) => h(ui.Table.Row, { key }, h(ui.Table.Cell, null, left), h(ui.Table.Cell, null, right), h(ui.Table.Cell, { color: "fg.error" }, more));
   return h(ui.Flex, { gap: 10, wrap: "wrap" },
@@ -662,6 +693,7 @@ function TableOfDag({ dagId }) {
       h(Next, { plans: detail.next, on: row, now }),
       h(Partitions, { detail, on: row }),
       h(Transactions, { detail, table: row.table, operations: row.operations, now }),
+      h(Erases, { erases: detail.erases, tries: row.tries, row, path, named, now }),
       h(Savings, { savings: detail.savings, now }),
       h(Sizes, { sizes: detail.sizes }),
       h(Facts, { detail, now })));
