@@ -6,6 +6,8 @@ from tests.mutations.model import Mutation
 
 _UNNAMED = ("tests/unit/operations/erase/test_unnamed.py",)
 _COMPLETION = ("tests/unit/operations/erase/test_completion.py",)
+_PENDING = ("tests/unit/operations/erase/test_pending.py",)
+_END = ("tests/unit/airflow/test_certificates.py",)
 
 ERASE = (
     Mutation(
@@ -126,6 +128,33 @@ ERASE = (
         new=' = str(entry["partition"])',
         breaks="Keys are shown in Airflow, where a partition has the name of one.",
         caught_by=_COMPLETION,
+        unit=True,
+    ),
+    Mutation(
+        name="an open certificate is no reason for a clean-up",
+        file="include/firnline/operations/fleet/chores.py",
+        old="        why := _to_delete(base, today) or _to_complete(base, today)",
+        new="        why := _to_delete(base, today)",
+        breaks="An erase of a table in which nothing else is to be deleted never ends by itself.",
+        caught_by=(*_PENDING, *_END),
+        unit=True,
+    ),
+    Mutation(
+        name="a complete certificate is told after one look",
+        file="include/firnline/operations/erase/attempt.py",
+        old='    if found.status == "complete":',
+        new='    if found.status == "void":',
+        breaks="People are told of the end of an erase whose rows somebody has published again.",
+        caught_by=_END,
+        unit=True,
+    ),
+    Mutation(
+        name="what is in the way of a certificate is told with paths",
+        file="include/firnline/operations/erase/attempt.py",
+        old="            why=without_paths(entry.why),",
+        new="            why=entry.why,",
+        breaks="A key that is the name of a partition gets into notes, alerts and XCom.",
+        caught_by=_END,
         unit=True,
     ),
 )
