@@ -176,6 +176,20 @@ def test_an_erase_names_its_certificate_and_the_certificate_waits(
     assert report["certificate"] in firnline("certificate", root).out
 
 
+@pytest.mark.parametrize(
+    ("operations", "also"), [("[erase, tombstone_cleanup]", True), ("[erase]", False)]
+)
+def test_an_erase_says_that_clean_ups_complete_its_certificate_where_the_table_has_them(
+    operations: str, also: bool, root: str, firnline: Firnline, tmp_path: Path
+) -> None:
+    section = f"{{root: '{root}', cleanup: {{grace: 1h}}, operations: {operations}}}"
+    path = settings_file(tmp_path, f"tables: {{events: {section}}}")
+    asked = ("--column", "user", "--key", "u1", "--yes", "--settings", path)
+    out = " ".join(firnline("erase", "events", *asked).out.split())
+    assert "`, after the grace" in out
+    assert ("; so does a run of tombstone_cleanup in Airflow" in out) is also
+
+
 def test_an_erase_by_a_file_shows_counts_and_no_key(
     firnline: Firnline, root: str, tmp_path: Path
 ) -> None:

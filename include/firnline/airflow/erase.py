@@ -6,7 +6,7 @@ in Airflow's database, as the docs say; those of ``keys_file`` are not.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -193,15 +193,15 @@ class ReportErase(ReportRun):
             "partitions": named,
             "certificates": [one.id for one in found],
             "completed_after_ms": max(committed) + longest_wait(table) if committed else None,
-            "completed_by": who_completes(table.settings),
+            "completed_by": who_completes(table.settings, [one.id for one in found]),
         }
 
 
-def who_completes(table: TableSettings) -> str:
-    """Return what completes the certificates of a table, after their time."""
+def who_completes(table: TableSettings, certificates: Sequence[str]) -> str:
+    """Return what completes certificates of a table, after their time."""
     if has_dag(table, CLEANUP.dag):
         return f"a run of {CLEANUP.dag}"
-    return f"`firnline certificate {table.name} ID`"
+    return ", ".join(f"`firnline certificate {table.name} {each}`" for each in certificates)
 
 
 def certificates_of(table: Table, run: RunIdentity) -> list[Certificate]:

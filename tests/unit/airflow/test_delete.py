@@ -149,7 +149,7 @@ def test_the_certificate_of_a_run_is_found(world: World, tmp_path: Path) -> None
     ("operations", "by"),
     [
         (["erase", "tombstone_cleanup"], "a run of tombstone_cleanup"),
-        (["erase"], "`firnline certificate t ID`"),
+        (["erase"], "`firnline certificate t {id}`"),
     ],
 )
 def test_the_note_of_an_erase_names_its_certificate_and_what_completes_it(
@@ -172,7 +172,8 @@ def test_the_note_of_an_erase_names_its_certificate_and_what_completes_it(
     said = context["ti"].pushed["said"]
     until = time_text(figures["completed_after_ms"])
     assert said.startswith("erased: ")
-    assert said.endswith(f"; certificate {certificate}: {by} after {until} UTC completes it")
+    what = by.format(id=certificate)
+    assert said.endswith(f"; certificate {certificate}: {what} after {until} UTC completes it")
 
 
 def test_the_note_of_an_erase_that_committed_nothing_names_no_certificate(
