@@ -96,6 +96,7 @@ def append(
     *,
     partition: str | None = None,
     mirror: bool = False,
+    new_columns: bool = True,
 ) -> AppendResult:
     """Append rows or Parquet files, all of them or none, in one append.
 
@@ -105,6 +106,7 @@ def append(
             paths.
         partition: as ``append_rows``.
         mirror: as ``append_rows``.
+        new_columns: as ``append_rows``.
 
     Raises:
         UsageError: as ``append_rows``.
@@ -112,8 +114,10 @@ def append(
     """
     files = [rows] if isinstance(rows, str | Path) else rows
     if isinstance(files, list) and files and all(isinstance(each, str | Path) for each in files):
-        return append_files(table, files, partition=partition, mirror=mirror)
-    return append_rows(table, rows, partition=partition, mirror=mirror)
+        return append_files(
+            table, files, partition=partition, mirror=mirror, new_columns=new_columns
+        )
+    return append_rows(table, rows, partition=partition, mirror=mirror, new_columns=new_columns)
 
 
 def append_rows(
@@ -122,6 +126,7 @@ def append_rows(
     *,
     partition: str | None = None,
     mirror: bool = False,
+    new_columns: bool = True,
 ) -> AppendResult:
     """Append rows, all of them or none, in one append.
 
@@ -139,6 +144,8 @@ def append_rows(
         mirror: publish the mirrors of the table at once, however long ago the last publication was
             (``mirror`` of the result). If that fails, the append stands: the failure is in the
             result and a warning in the log, and the next publication makes up for it.
+        new_columns: False to refuse rows with columns, or fields of columns, that the table does
+            not have.
 
     Raises:
         UsageError: rows that cannot be the table's, or ``mirror`` for a table whose settings name
@@ -156,7 +163,8 @@ def append_rows(
     known = isinstance(rows, list | pa.Table | pa.RecordBatch)
     if not known and not hasattr(rows, "__arrow_c_stream__"):
         raise not_rows(rows)
-    return _then_mirror(opened, Appender(opened).append(rows, partition), mirror=mirror)
+    result = Appender(opened).append(rows, partition, new_columns=new_columns)
+    return _then_mirror(opened, result, mirror=mirror)
 
 
 def append_files(
@@ -165,6 +173,7 @@ def append_files(
     *,
     partition: str | None = None,
     mirror: bool = False,
+    new_columns: bool = True,
 ) -> AppendResult:
     """Append Parquet files of this machine, all of their rows or none.
 
@@ -173,6 +182,7 @@ def append_files(
         files: the files, each once.
         partition: as ``append_rows``.
         mirror: as ``append_rows``.
+        new_columns: as ``append_rows``.
 
     Raises:
         UsageError: as ``append_rows``.
@@ -185,7 +195,8 @@ def append_files(
     opened = open_table(table)
     if mirror:
         _refuse_unmirrored(opened)
-    result = Appender(opened).append_files([Path(file) for file in files], partition)
+    paths = [Path(file) for file in files]
+    result = Appender(opened).append_files(paths, partition, new_columns=new_columns)
     return _then_mirror(opened, result, mirror=mirror)
 
 

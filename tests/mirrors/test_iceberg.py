@@ -21,6 +21,7 @@ from firnline.operations.options import (
 )
 from firnline.operations.schema_fix.run import run_schema_fix
 from firnline.operations.ttl.run import run_ttl
+from tests.mirrors.conftest import in_order
 from tests.mirrors.in_catalog import InCatalog
 from tests.mirrors.steps import HISTORIES, ICEBERG, Step, check_every_cell
 from tools.s3server import StoreRoot
@@ -90,6 +91,28 @@ def test_engines_see_columns_that_come_widen_go_and_get_other_names(mirrored: In
         lazily = LazyOptions(evolution=change)
         with pytest.raises(UsageError, match="would stand still"):
             run_lazily(mirrored.table(), lazily, RUN)
+
+
+@pytest.mark.turn
+def test_engines_see_fields_that_come_inside_a_column(mirrored: InCatalog) -> None:
+    """Parts of before are not rewritten: their rows have nulls in the fields that came later."""
+    mirrored.append(0, 3, who={"id": 1}, items=[{"a": 1}], deep={"in": {"x": 1}})
+    shown(mirrored)
+    first, before = mirrored.shown().current_snapshot(), mirrored.ours()
+    assert first is not None
+    mirrored.append(3, 3, who={"c": "new"}, items=[{"c": 2.5}, None], deep={"in": {"y": [1]}})
+    assert shown(mirrored) == list(range(6))
+    then = mirrored.shown().scan(snapshot_id=first.snapshot_id).to_arrow().to_pylist()
+    assert in_order(then) == before
+    mirrored.append(6, 3, who=None, items=[], deep={"in": None})
+    assert shown(mirrored) == list(range(9))
+    run_merge(mirrored.table(), mirrored.engine, MergeOptions(full=True), RUN)
+    assert shown(mirrored) == list(range(9))
+    assert [row["who"] for row in mirrored.ours()[::3]] == [
+        {"id": 1, "c": None},
+        {"id": None, "c": "new"},
+        None,
+    ]
 
 
 @pytest.mark.turn

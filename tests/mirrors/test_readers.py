@@ -105,6 +105,24 @@ def test_engines_see_columns_that_come_widen_go_and_get_other_names(mirrored: Mi
     assert not mirrored.publish().written
 
 
+@pytest.mark.turn
+def test_engines_see_fields_that_come_inside_a_column(mirrored: Mirrored) -> None:
+    """Parts of before are not rewritten: their rows have nulls in the fields that came later."""
+    mirrored.append(0, 3, who={"id": 1}, items=[{"a": 1}], deep={"in": {"x": 1}})
+    shown(mirrored)
+    mirrored.append(3, 3, who={"c": "new"}, items=[{"c": 2.5}, None], deep={"in": {"y": [1]}})
+    assert shown(mirrored) == list(range(6))
+    mirrored.append(6, 3, who=None, items=[], deep={"in": None})
+    assert shown(mirrored) == list(range(9))
+    run_merge(mirrored.table(), mirrored.engine, MergeOptions(full=True), RUN)
+    assert shown(mirrored) == list(range(9))
+    assert [row["who"] for row in mirrored.ours()[::3]] == [
+        {"id": 1, "c": None},
+        {"id": None, "c": "new"},
+        None,
+    ]
+
+
 def test_every_older_version_can_be_read_as_long_as_its_parts_are_there(
     mirrored: Mirrored,
 ) -> None:

@@ -101,6 +101,19 @@ def _fits(stored: pa.DataType, wanted: pa.DataType) -> bool:
         return bool(
             stored.tz == wanted.tz and _UNITS.index(stored.unit) <= _UNITS.index(wanted.unit)
         )
+    return _fits_inside(stored, wanted)
+
+
+def _fits_inside(stored: pa.DataType, wanted: pa.DataType) -> bool:
+    """Return True for lists, maps and structs of what fits; a struct may lack fields."""
+    if pa.types.is_struct(stored) and pa.types.is_struct(wanted):
+        kinds = {field.name: field.type for field in wanted}
+        return all(field.name in kinds and _fits(field.type, kinds[field.name]) for field in stored)
+    if pa.types.is_map(stored) and pa.types.is_map(wanted):
+        same_keys = stored.key_type == wanted.key_type
+        return bool(same_keys and _fits(stored.item_type, wanted.item_type))
+    if pa.types.is_list(stored) and pa.types.is_list(wanted):
+        return _fits(stored.value_type, wanted.value_type)
     return bool(pa.types.is_nested(stored) and stored.equals(wanted))
 
 

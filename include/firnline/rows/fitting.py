@@ -167,8 +167,14 @@ def _of_map(kind: pa.DataType, path: str) -> Fit:
     return fit
 
 
+_OTHER = (bool, str, bytes, Mapping, list, tuple)
+"""Values that are no number."""
+
+
 def _of_integer(_kind: pa.DataType, path: str) -> Fit:
     def fit(value: Any) -> Any:  # noqa: ANN401 - any value of a row
+        if isinstance(value, _OTHER):
+            raise UnfitError(path, f"{_shown(value)} is no whole number")
         if isinstance(value, numbers.Integral) or not isinstance(value, numbers.Real):
             return value
         number = float(value)
@@ -181,7 +187,7 @@ def _of_integer(_kind: pa.DataType, path: str) -> Fit:
 
 def _of_float(_kind: pa.DataType, path: str) -> Fit:
     def fit(value: Any) -> Any:  # noqa: ANN401 - any value of a row
-        if isinstance(value, bool):
+        if isinstance(value, _OTHER):
             raise UnfitError(path, f"{_shown(value)} is no number")
         return value
 

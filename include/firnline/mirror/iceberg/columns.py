@@ -1,9 +1,9 @@
 """The columns of a table as an Iceberg schema: types, field ids, and names in parts.
 
 Parts have no field ids, so readers find columns by the name mapping of the Iceberg table. A column
-keeps its id for as long as it keeps its name and a type to which readers widen it; otherwise it is
-another column. Former columns stay in the mapping, so that older snapshots can be read, unless
-another column has their name now: such snapshots have to go.
+keeps its id for as long as it keeps its name and a type to which readers widen it, or that has more
+fields; otherwise it is another column. Former columns stay in the mapping, so that older snapshots
+can be read, unless another column has their name now: such snapshots have to go.
 """
 
 from __future__ import annotations
@@ -115,11 +115,7 @@ def evolve(
     fields: list[NestedField] = []
     for name, kind in wanted.items():
         field, old = _field(name, kind, lambda: next(numbers)), had.get(name)
-        if old is not None and old.optional and spell(old.field_type) == spell(field.field_type):
-            field = old
-        elif old is not None and old.optional and _widens(old.field_type, field.field_type):
-            field = field.model_copy(update={"field_id": old.field_id})
-        fields.append(field)
+        fields.append(field if old is None else _same_field(old, field) or field)
     if current is not None and fields == list(current.fields):
         return current
     return Schema(*fields, schema_id=schema_id)
@@ -135,6 +131,51 @@ def spell(kind: IcebergType) -> str:
     if isinstance(kind, MapType):
         return f"map({spell(kind.key_type)}, {spell(kind.value_type)})"
     return str(kind)
+
+
+def _same_field(old: NestedField, new: NestedField) -> NestedField | None:
+    """Return a field with the ids that it has had; None if readers take it for another one."""
+    if not old.optional:
+        return None
+    kind = _same_type(old.field_type, new.field_type)
+    if kind is old.field_type:
+        return old
+    return (
+        None
+        if kind is None
+        else new.model_copy(update={"field_id": old.field_id, "field_type": kind})
+    )
+
+
+def _same_type(old: IcebergType, new: IcebergType) -> IcebergType | None:
+    """Return a type with the ids of the old one, if it has all that is in it, maybe wider."""
+    if spell(old) == spell(new):
+        return old
+    if isinstance(old, StructType) and isinstance(new, StructType):
+        return _same_struct(old, new)
+    if isinstance(old, ListType) and isinstance(new, ListType):
+        element = _same_type(old.element_type, new.element_type)
+        return None if element is None else old.model_copy(update={"element_type": element})
+    if isinstance(old, MapType) and isinstance(new, MapType):
+        value = _same_type(old.value_type, new.value_type)
+        same_keys = spell(old.key_type) == spell(new.key_type)
+        kept = {"value_type": value}
+        return old.model_copy(update=kept) if value is not None and same_keys else None
+    return new if _widens(old, new) else None
+
+
+def _same_struct(old: StructType, new: StructType) -> StructType | None:
+    had = {field.name: field for field in old.fields}
+    if not had.keys() <= {field.name for field in new.fields}:
+        return None
+    fields = []
+    for field in new.fields:
+        before = had.get(field.name)
+        kept = field if before is None else _same_field(before, field)
+        if kept is None:
+            return None
+        fields.append(kept)
+    return StructType(*fields)
 
 
 def _widens(old: IcebergType, new: IcebergType) -> bool:
