@@ -15,9 +15,11 @@ import msgspec
 from firnline.errors import FirnlineError
 from firnline.log.parts_view import figures
 from firnline.log.txn_file import TxnHeader
+from firnline.operations.erase.certificate import OP as ERASE
 from firnline.operations.health.histogram import SIZE_STEPS, histogram
 from firnline.operations.health.reading import Reading
 from firnline.operations.health.savings import savings
+from firnline.operations.hidden import shown_partition
 from firnline.operations.merge.groups import MergePlan
 from firnline.operations.operation import Plan
 from firnline.operations.prepared.run import WaitingChange
@@ -49,7 +51,7 @@ def detail_of(reading: Reading) -> dict[str, Any]:
             "steps": list(SIZE_STEPS),
             "counts": histogram(b for one in figures(snapshot.partitions) for b in one.sizes),
         },
-        "transactions": _transactions(reading.headers, undoings),
+        "transactions": _transactions(reading, undoings),
         "savings": savings(
             reading.headers, {seq for seq, one in undoings.items() if not one.partly}
         ).to_json(),
@@ -116,13 +118,32 @@ def _partitions(snapshot: Snapshot, plan: MergePlan | None) -> list[dict[str, An
     return rows
 
 
-def _transactions(
-    headers: Sequence[TxnHeader], undoings: Mapping[int, Undone]
-) -> list[dict[str, Any]]:
-    return [_transaction(header, undoings.get(header.seq)) for header in headers[:TRANSACTIONS]]
+def _transactions(reading: Reading, undoings: Mapping[int, Undone]) -> list[dict[str, Any]]:
+    columns = {each.id: each.columns for each in reading.erases}
+    return [
+        _transaction(header, undoings.get(header.seq), _shown_partitions(header, columns))
+        for header in reading.headers[:TRANSACTIONS]
+    ]
 
 
-def _transaction(header: TxnHeader, undoing: Undone | None) -> dict[str, Any]:
+def _shown_partitions(header: TxnHeader, columns: Mapping[str, tuple[str, ...]]) -> list[str]:
+    """Return the partitions of a transaction; of an erase without what may be a key.
+
+    Args:
+        header: of the transaction.
+        columns: of the keys of erases, by id; of one that is not known no value is shown.
+    """
+    if header.op != ERASE:
+        return list(header.partitions[:20])
+    known = () if header.erase is None else columns.get(header.erase.id, ())
+    found = header.partitions[:20]
+    names = known or {part.partition("=")[0] for each in found for part in each.split("/")}
+    return list(dict.fromkeys(shown_partition(each, names) for each in found))
+
+
+def _transaction(
+    header: TxnHeader, undoing: Undone | None, partitions: list[str]
+) -> dict[str, Any]:
     return {
         "seq": header.seq,
         "t": header.t,
@@ -130,7 +151,7 @@ def _transaction(header: TxnHeader, undoing: Undone | None) -> dict[str, Any]:
         "why": header.why,
         "run": msgspec.to_builtins(header.run),
         "counts": msgspec.to_builtins(header.counts),
-        "partitions": list(header.partitions[:20]),
+        "partitions": partitions,
         "partition_count": len(header.partitions),
         "undone": None if undoing is None else asdict(undoing),
     }

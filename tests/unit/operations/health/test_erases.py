@@ -69,6 +69,28 @@ def test_the_details_of_a_table_name_its_erases_the_newest_first_and_no_key(
     assert KEY not in json.dumps(shown(world))
 
 
+def test_the_transaction_of_an_erase_names_no_partition_after_a_key(
+    world: World, tmp_path: Path
+) -> None:
+    erase(world, tmp_path)
+    unread: tuple[dict[str, Erased] | None, ...] = ({}, None)
+    for known in unread:
+        plain = detail_of(read(world.table, erases=known))
+        (one,) = plain["transactions"]
+        assert (one["op"], one["partitions"], one["partition_count"]) == ("erase", ["c=…"], 1)
+        assert KEY not in json.dumps(plain["transactions"])
+
+
+def test_the_transaction_of_an_erase_names_partitions_by_other_columns(tmp_path: Path) -> None:
+    world = make_world(partition_by=["day"])
+    Appender(world.table).append(pa.table({"c": [KEY, "b"], "day": [1, 2]}))
+    erase(world, tmp_path)
+    (one,) = detail_of(read(world.table, erases={}))["transactions"]
+    assert one["partitions"] == ["day=1"]
+    (unknown,) = detail_of(read(world.table))["transactions"]
+    assert unknown["partitions"] == ["day=…"]
+
+
 def test_a_table_without_erases_shows_none_and_pays_nothing_for_it(world: World) -> None:
     def requests(known: dict[str, Erased] | None) -> dict[str, int]:
         before = world.store.counters.as_dict()
