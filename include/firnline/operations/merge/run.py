@@ -82,7 +82,7 @@ def run_merge(
         engine: called once there is something to do, so that no JVM starts for nothing.
         options: what to merge.
         run: who runs it, for the history.
-        on_progress: called whenever a group completes or a transaction commits.
+        on_progress: called when the work begins, a group completes or a transaction commits.
 
     Raises:
         MergeFailedError: some groups failed; what completed is committed, and the error
@@ -225,6 +225,7 @@ class _Run:
     def _merge(self, base: Base, plan: MergePlan, engine: Engine, committer: Committer) -> None:
         gathering = Gathering(base.table, list(tasks_of(base.table, base.snapshot, plan.groups)))
         self.tasks = self.tasks_done + len(gathering.tasks)
+        self._report_progress()  # the first group may take long: what is done until then is no plan
         with gathering, running(engine, gathering.tasks) as results:
             for result in results:
                 if result is not None:

@@ -222,7 +222,7 @@ def test_progress_is_told() -> None:
     run_merge(world.table, lambda: CountingEngine(world), MergeOptions(), RUN, seen.append)
     assert (seen[-1].groups_done, seen[-1].groups) == (2, 2)
     assert (seen[-1].parts_done, seen[-1].parts_in) == (10, 10)
-    assert [(p.parts_merged, p.parts_done) for p in seen] == [(5, 0), (10, 0), (10, 10)]
+    assert [(p.parts_merged, p.parts_done) for p in seen] == [(0, 0), (5, 0), (10, 0), (10, 10)]
 
 
 def test_kernel_tasks_carry_schema_sort_order_and_where_parts_came_from() -> None:
