@@ -12,8 +12,8 @@ from typing import Any
 import pyarrow as pa
 
 from firnline.append.append import AppendResult
-from firnline.rows.untyped import Waiting
 from firnline.types.arrow import conform, to_arrow
+from firnline.types.untyped import Waiting
 
 CHUNK_ROWS = 8_192
 """Number of dictionaries that are converted to Arrow, a tenth of their size, at once."""

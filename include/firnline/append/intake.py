@@ -20,9 +20,9 @@ from firnline.append.buffer import Buffer, Row
 from firnline.rows.conform import check_columns, conform_rows, new_in
 from firnline.rows.dictionaries import all_rows, are_dictionaries, as_table
 from firnline.rows.source import tables_of
-from firnline.rows.untyped import Waiting
 from firnline.settings.load import TableSettings
 from firnline.types.schema import SchemaUnion, as_known
+from firnline.types.untyped import Waiting
 
 Given: TypeAlias = Any
 """One row as a dictionary, a list of them, or anything that ``rows.source.Rows`` allows."""

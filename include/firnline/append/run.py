@@ -116,7 +116,7 @@ class AppendRun:
 
     @property
     def untyped(self) -> dict[str, int]:
-        """What was left out because it has no type; see ``rows.untyped.Waiting.left_out``."""
+        """What was left out because it has no type; see ``types.untyped.Waiting.left_out``."""
         return self.writer.waiting.told(self.columns)
 
     @property

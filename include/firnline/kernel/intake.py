@@ -22,6 +22,8 @@ from firnline.kernel.task import Intake, KernelInput, KernelResult, KernelTask, 
 from firnline.parquet.excerpt import Excerpt
 from firnline.parquet.part import read_pairs
 from firnline.paths import TablePaths
+from firnline.rows.foreign import fitted
+from firnline.rows.given import Fitting
 from firnline.rows.parts import Layout, PartWriter, Place
 from firnline.rows.source import gather
 from firnline.rows.staged import staged_batches
@@ -29,6 +31,7 @@ from firnline.store.base import Store
 from firnline.types.schema import SchemaUnion
 
 _LOG = logging.getLogger(__name__)
+_AS_IT_IS = Fitting()
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,16 +95,15 @@ class TakeIn:
             yield
 
     def _tables(self, intake: Intake) -> Iterator[pa.Table]:
-        known = self._known()
         for source in self.task.inputs:
-            name = intake.place + source.key
-            excerpt = _excerpt(source)
+            name, fitting = intake.place + source.key, source.fitting
+            known, excerpt = self._known(fitting), _excerpt(source)
             for batch in staged_batches(self.store, source.key, name, known, self.folder, excerpt):
                 if self.stopped():
                     raise KernelError(
                         "the reading of new rows was stopped", next_step="run it again"
                     )
-                yield pa.Table.from_batches([batch])
+                yield fitted(pa.Table.from_batches([batch]), fitting, name)
 
     def _writer(self, intake: Intake) -> PartWriter:
         task = self.task
@@ -125,9 +127,10 @@ class TakeIn:
         place = Place(self.store, paths, self.ids, self.clock, self.folder)
         return PartWriter(layout, place, metadata, {}, self._known(), self.uploaded.append)
 
-    def _known(self) -> SchemaUnion:
-        known = SchemaUnion()
-        known.add("the table", dict(self.task.columns))
+    def _known(self, fitting: Fitting = _AS_IT_IS) -> SchemaUnion:
+        """Return the table's columns, for rows as they are before they are fitted."""
+        cast, known = dict(fitting.casts), SchemaUnion()
+        known.add("the table", {n: kind for n, kind in self.task.columns if n not in cast})
         return known
 
     def _withdraw(self) -> None:

@@ -8,6 +8,7 @@ from typing import Literal
 import msgspec
 
 from firnline.parquet.part import WrittenPart
+from firnline.rows.given import Fitting
 from firnline.types.hashes import Hashes
 from firnline.types.order import SortKey
 from firnline.types.sql import SqlType, parse_sql_type
@@ -58,6 +59,8 @@ class KernelInput(msgspec.Struct, frozen=True, kw_only=True):
     they have ``rows`` rows; with a ``slice`` the rows of the others are not the task's."""
     forget: bool = False
     """Drop winning key tombstones of this part too: nothing older is left for them to hide."""
+    fitting: Fitting = Fitting()
+    """With an ``intake``."""
     digest: str | None = None
     """Of its rows (``types.digests``), from the marker; None: nobody has stated it."""
 

@@ -8,7 +8,7 @@ executor. A replace and an import use it.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from firnline import errors
 from firnline.commit.outputs import Outputs
@@ -18,6 +18,7 @@ from firnline.kernel.task import Intake, KernelInput, KernelResult, KernelTask, 
 from firnline.operations.kernel_tasks import levels
 from firnline.parquet.footers import FooterTask, FooterWanted, many_facts
 from firnline.parquet.part import PartMetadata, WrittenPart
+from firnline.rows.given import Fitting
 from firnline.rows.source import CAST
 from firnline.table import Table
 from firnline.types.order import SortKey
@@ -48,6 +49,9 @@ class RowFile:
     """Rows of these row groups."""
     weight: int | None = None
     """About how many bytes the row groups have; None: ``bytes``."""
+    partition: str | None = None
+    """Partition of its rows; None: that of all, or the one that the rows say."""
+    fitting: Fitting = field(default_factory=Fitting)
 
     @property
     def share(self) -> int:
@@ -132,7 +136,7 @@ class NewRowTasks:
         return WrittenRows(parts, columns.columns, len(tasks))
 
     def _batches(self, files: Sequence[RowFile]) -> Iterator[list[RowFile]]:
-        """Yield the files of each task.
+        """Yield the files of each task, which lie in one partition as far as that is known.
 
         With a primary key there is one task: of two rows of a key the later file's counts, and
         only the names of parts that one task writes tell which came later.
@@ -141,8 +145,9 @@ class NewRowTasks:
         gathered: list[RowFile] = []
         total = 0
         for file in files:
-            full = total + file.share > settings.append.part_bytes
-            if gathered and full and not settings.primary_key:
+            full = total + file.share > settings.append.part_bytes and not settings.primary_key
+            elsewhere = bool(gathered) and gathered[0].partition != file.partition
+            if gathered and (full or elsewhere):
                 yield gathered
                 gathered, total = [], 0
             gathered.append(file)
@@ -154,10 +159,14 @@ class NewRowTasks:
         table, settings, policy = self.table, self.table.settings, self.table.settings.merge
         return KernelTask(
             group=number,
-            partition=self.partition,
+            partition=self.partition if files[0].partition is None else files[0].partition,
             inputs=tuple(
                 KernelInput(
-                    key=each.key, bytes=each.bytes, rows=each.rows, row_groups=each.row_groups
+                    key=each.key,
+                    bytes=each.bytes,
+                    rows=each.rows,
+                    row_groups=each.row_groups,
+                    fitting=each.fitting,
                 )
                 for each in files
             ),
@@ -225,7 +234,8 @@ def runs_of(table: Table, file: RowFile, groups: Sequence[tuple[int, int]]) -> I
                 break
             end, rows, weight = end + 1, rows + groups[end][0], weight + more
         if rows:
-            yield RowFile(file.key, file.bytes, tuple(range(first, end)), rows, int(weight))
+            groups_of = tuple(range(first, end))
+            yield replace(file, row_groups=groups_of, rows=rows, weight=int(weight))
         first = end
 
 

@@ -8,6 +8,9 @@ import msgspec
 
 from firnline.operations.common_options import DryRun, Mode, Partitions, partitions
 from firnline.operations.fields import Option
+from firnline.operations.import_files.options import (
+    ImportOptions,  # noqa: F401 - with the options of all operations, for those who call them
+)
 from firnline.operations.inline_keys import keys_of
 from firnline.operations.prepared.words import Assertions, Keep, KeyColumns, Prepare, Samples
 
@@ -486,36 +489,6 @@ class RelocateOptions(msgspec.Struct, frozen=True, kw_only=True):
             flag="--from",
         ),
     ] = None
-    dry_run: DryRun = False
-
-
-class ImportOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """Options of an import."""
-
-    source: Annotated[
-        str,
-        Option(
-            "Source",
-            "URL of the folder, in the table's bucket (`file://`: below the parent folder).",
-            metavar="SOURCE",
-            argument=True,
-        ),
-    ]
-    again: Annotated[
-        bool,
-        Option(
-            "Again",
-            "Also import a folder that was imported before: its rows are then in the table twice.",
-        ),
-    ] = False
-    split: Annotated[
-        bool,
-        Option(
-            "Split",
-            "Read and write the rows of files that span partitions, or whose footer does not "
-            "say in which one they lie; without it such a file is refused.",
-        ),
-    ] = False
     dry_run: DryRun = False
 
 

@@ -20,7 +20,12 @@ from typing import IO, TYPE_CHECKING
 import msgspec
 
 from firnline.child_process import child_environment
-from firnline.errors import FirnlineError, ObjectNotFoundError, PartUnreadableError
+from firnline.errors import (
+    FirnlineError,
+    ObjectNotFoundError,
+    PartSchemaError,
+    PartUnreadableError,
+)
 from firnline.parquet.part import PartMetadata
 from firnline.store.base import Store
 from firnline.store.transfer import each
@@ -31,7 +36,10 @@ if TYPE_CHECKING:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-_INT96 = "INT96"
+_END = 8
+"""Bytes after a footer: its length and the magic."""
+_ENCRYPTION = 8
+"""Field of Parquet's FileMetaData: the algorithm, of a file with encrypted columns."""
 
 
 class FooterTask(msgspec.Struct, frozen=True):
@@ -54,6 +62,8 @@ class FooterWanted(msgspec.Struct, frozen=True, kw_only=True):
     """Extract the sizes of the row groups."""
     chunks: bool = False
     """Look at each column of each row group, for somebody who will do so in another process."""
+    form: bool = False
+    """Look for columns that are written in another form than those of parts, in each row group."""
 
 
 class RowGroupFacts(msgspec.Struct, frozen=True, array_like=True):
@@ -83,6 +93,8 @@ class FooterFacts(msgspec.Struct, frozen=True, kw_only=True):
     """Sort order of all rows, nulls last; empty: none, or another writer's file."""
     row_groups: tuple[tuple[int, int], ...] = ()
     """Rows and uncompressed bytes of each row group, if asked for."""
+    odd: dict[str, str] = {}
+    """With ``form``: columns in another form than that of parts -> what differs."""
     error: str | None = None
     """Reason why it cannot be read, or cannot be a part."""
     next_step: str = ""
@@ -151,22 +163,47 @@ def facts_of(task: FooterTask, footer: pq.FileMetaData, wanted: FooterWanted) ->
     from firnline.parquet.part import read_pairs
     from firnline.parquet.stats import from_footer
     from firnline.types.arrow import from_arrow
+    from firnline.types.untyped import typed_schema
 
     if wanted.chunks:
         for group in map(footer.row_group, range(footer.num_row_groups)):
             _page_bytes(group)
     part = read_pairs(task.key, footer.metadata)
+    schema = arrow_schema(footer)
+    # What has no type waits for it when rows are written anew, which such a column asks for.
+    typed = typed_schema(schema, wanted.columns) if wanted.form else schema
+    columns = from_arrow(typed, wanted.columns)
     return FooterFacts(
         key=task.key,
         bytes=task.bytes,
         rows=footer.num_rows,
-        columns=from_arrow(arrow_schema(footer), wanted.columns),
+        columns=columns,
         stats=from_footer(footer, wanted.stats),
         bounds=_bounds_of_groups(footer, wanted.groups_by),
         part=part,
         sorted_by=() if part is None else _sorted_by(footer),
         row_groups=_row_groups(footer) if wanted.row_groups else (),
+        odd=_odd(footer, schema) if wanted.form else {},
     )
+
+
+def _odd(footer: pq.FileMetaData, schema: pa.Schema) -> dict[str, str]:
+    """Return columns in another form than that of parts. Raises PartSchemaError for a VARIANT."""
+    from firnline.parquet.form import odd_columns, variant_columns
+    from firnline.types.arrow import from_arrow, is_untyped
+
+    variants = variant_columns(footer, schema)
+    if variants:
+        raise PartSchemaError(
+            f"column {variants[0]!r} is a VARIANT, which no part can hold",
+            next_step="write the file anew with the column cast to a text or a STRUCT, or leave "
+            "the file out",
+        )
+    untyped = [field.name for field in schema if is_untyped(field.type)]
+    # A name stands for its place, also of columns that have no type.
+    known = dict.fromkeys(untyped, "BOOLEAN")
+    odd = odd_columns(footer, from_arrow(schema, known))
+    return {**odd, **dict.fromkeys(untyped, "without a type, since it holds nothing")}
 
 
 def _sorted_by(footer: pq.FileMetaData) -> Order:
@@ -215,16 +252,16 @@ def _row_groups(footer: pq.FileMetaData) -> tuple[tuple[int, int], ...]:
 
 
 def arrow_schema(footer: pq.FileMetaData) -> pa.Schema:
-    """Return the columns of a footer; INT96 times (old Spark, Hive) in microseconds, as DuckDB."""
-    import pyarrow as pa
+    """Return the columns of a footer as somebody has them who reads the file with Arrow.
 
-    schema = footer.schema.to_arrow_schema()
-    for index in range(footer.num_columns):
-        leaf = footer.schema.column(index)
-        if leaf.physical_type == _INT96 and leaf.path == leaf.name:
-            place = schema.get_field_index(leaf.name)
-            schema = schema.set(place, pa.field(leaf.name, pa.timestamp("us")))
-    return schema
+    INT96 times (old Spark, Hive) are in microseconds, as for DuckDB.
+    """
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    # ``to_arrow_schema`` of the footer knows neither UUID nor JSON, and not what Arrow has written.
+    nothing = pa.BufferReader(b"")
+    return pq.ParquetFile(nothing, metadata=footer, coerce_int96_timestamp_unit="us").schema_arrow
 
 
 def many_facts(
@@ -265,7 +302,7 @@ def parse_elsewhere(task: FooterTask, wanted: FooterWanted, tail: bytes) -> Foot
     found = _asked(FooterRequest(task, wanted, tail))
     if isinstance(found, FooterFacts):
         return found
-    return failed(task, _damaged(task.key, found))
+    return failed(task, _damaged(task.key, found, tail))
 
 
 def ended_over(task: FooterTask, tail: bytes) -> str | None:
@@ -285,16 +322,36 @@ def refuse_unsafe_chunks(path: Path) -> None:
     from firnline.parquet.io import read_local_tail
 
     task = FooterTask(str(path), path.stat().st_size)
-    found = _asked(FooterRequest(task, FooterWanted(chunks=True), read_local_tail(path)))
+    tail = read_local_tail(path)
+    found = _asked(FooterRequest(task, FooterWanted(chunks=True), tail))
     if isinstance(found, str):
-        raise _damaged(task.key, found)
+        raise _damaged(task.key, found, tail)
 
 
-def _damaged(key: str, ended: str) -> PartUnreadableError:
+def _damaged(key: str, ended: str, tail: bytes) -> PartUnreadableError:
+    """Return the error for a footer over which the child process ended.
+
+    Arrow aborts it, too, over encrypted columns behind a footer that is not encrypted.
+    """
+    if _has_encrypted_columns(tail):
+        return PartUnreadableError(
+            f"{key} has encrypted columns",
+            next_step="write it without encryption and try again, or leave it out",
+        )
     return PartUnreadableError(
         f"{key} has a damaged footer: the process that parsed it ended with {ended}",
         next_step="get the file again and try again, or leave it out",
     )
+
+
+def _has_encrypted_columns(tail: bytes) -> bool:
+    from firnline.parquet.thrift import ThriftError, decode
+
+    length = int.from_bytes(tail[-_END:-4], "little")
+    try:
+        return decode(tail[-_END - length : -_END]).get(_ENCRYPTION) is not None
+    except ThriftError:
+        return False
 
 
 def _asked(request: FooterRequest) -> FooterFacts | str:

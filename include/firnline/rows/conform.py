@@ -12,9 +12,9 @@ import pyarrow.compute as pc
 
 from firnline.errors import PartSchemaError, UsageError
 from firnline.rows.source import CAST
-from firnline.rows.untyped import Waiting, typed_schema
 from firnline.types.arrow import conform, from_arrow, to_arrow
 from firnline.types.schema import SchemaUnion, added, as_known
+from firnline.types.untyped import Waiting, typed_schema
 
 _SOURCE = "the rows to append"
 

@@ -23,11 +23,11 @@ from firnline.parquet.part import PartitionLevel, PartMetadata, WrittenPart
 from firnline.parquet.stats import from_table
 from firnline.paths import TablePaths
 from firnline.rows.conform import check_columns, conform_rows, newest_of_each_key
-from firnline.rows.untyped import Waiting
 from firnline.store.base import Store
 from firnline.types.hashes import Hashes
 from firnline.types.order import SortColumn
 from firnline.types.schema import SchemaUnion
+from firnline.types.untyped import Waiting
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -19,9 +19,9 @@ from firnline.parquet.at_once import spans
 from firnline.parquet.io import UNREADABLE, read_local_footer, unreadable
 from firnline.paths import meant_url
 from firnline.rows.sizes import decoded_bytes
-from firnline.rows.untyped import typed_schema
 from firnline.types.arrow import from_arrow
 from firnline.types.schema import SchemaUnion, added, as_known
+from firnline.types.untyped import typed_schema
 
 Rows: TypeAlias = Any
 """A pyarrow Table, RecordBatch, RecordBatchReader or iterable of record batches, or any object with

@@ -152,8 +152,8 @@ SPARK = (
     Mutation(
         name="new rows of one key are spread over tasks",
         file="include/firnline/operations/new_rows.py",
-        old="            if gathered and full and not settings.primary_key:",
-        new="            if gathered and full:",
+        old="settings.append.part_bytes and not settings.primary_key\n            elsewhere",
+        new="settings.append.part_bytes\n            elsewhere",
         breaks="Of two new rows of a key chance decides which one counts.",
         caught_by=("tests/unit/operations/replace/test_tasks.py",),
     ),
@@ -176,8 +176,8 @@ SPARK = (
     Mutation(
         name="a file in the table's own folder is split",
         file="include/firnline/operations/import_files/plan.py",
-        old="        if in_place:\n            # Taken",
-        new="        if in_place and not split:\n            # Taken",
+        old="        if in_place:\n            raise UsageError(",
+        new="        if in_place and not folder.split:\n            raise UsageError(",
         breaks="The next import of that folder finds the file again, and has its rows twice.",
         caught_by=("tests/unit/operations/import_files/test_split.py",),
     ),

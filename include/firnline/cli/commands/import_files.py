@@ -20,9 +20,11 @@ from firnline.cli.options import (
 )
 from firnline.cli.output import requests_text
 from firnline.cli.progress import importing
-from firnline.operations.options import ImportOptions
+from firnline.operations.import_files.options import ImportOptions
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from firnline.kernel.engine import Engine
     from firnline.table import Table
 
@@ -41,6 +43,7 @@ SHOWN = 20
         "firnline import file:///data/flights file:///data/old",
         "firnline import flights s3://lake/flights/_data",
         "firnline import flights s3://lake/old/all --split",
+        "firnline import flights s3://lake/hive --path-types day=DATE --exclude '*/tmp/*'",
     ],
 )
 def import_files(
@@ -55,9 +58,11 @@ def import_files(
     """Take a folder of Parquet files into a table.
 
     The store copies them by itself (what lies under the table's _data/ is taken where it is), all
-    of them become visible at once, and the folder stays as it is. Every footer is checked first:
-    types have to agree, and a file's rows have to lie in one partition. With --split the engine
-    reads the files of which that is not so, and writes their rows as new parts.
+    of them become visible at once, and the folder stays as it is. Every footer is checked first. A
+    file is read, and its rows written anew, if its folders alone state a column
+    (day=2024-01-01/), if a column has a narrower type than in other files, or if it is written in
+    a form that readers understand differently. With --split, too, if its rows are not known to lie
+    in one partition. The report names whatever is left out.
     """
     opened = open_target(table, settings)
     if options.dry_run:
@@ -96,9 +101,8 @@ def _render_plan(data: dict[str, Any]) -> None:
     from firnline.units import about_size
 
     number = output.number
-    partitions = data["partitions"]
-    split = data["split"]
-    if partitions or split["files"]:
+    partitions, by_rows = data["partitions"], data["split"]
+    if partitions or by_rows["files"]:
         columns = [
             output.Column("partition", wrap=True),
             *(output.Column(title, number=True) for title in ("files", "rows", "bytes")),
@@ -107,36 +111,58 @@ def _render_plan(data: dict[str, Any]) -> None:
             [p["partition"] or "-", number(p["files"]), number(p["rows"]), about_size(p["bytes"])]
             for p in partitions[:SHOWN]
         ]
-        if split["files"]:
-            figures = [number(split["files"]), number(split["rows"]), about_size(split["bytes"])]
-            rows.append(["to split", *figures])
+        if by_rows["files"]:
+            figures = [number(by_rows["files"]), number(by_rows["rows"])]
+            rows.append(["by their rows", *figures, about_size(by_rows["bytes"])])
         total = [number(data["files"]), number(data["rows"]), about_size(data["bytes"])]
         output.table(columns, rows, [f"{number(len(partitions))} in all", *total])
         output.line()
     output.line(_summary(data))
+    _tell_beside(data)
 
 
 def _summary(data: dict[str, Any]) -> str:
     number = output.number
     if not data["files"]:
         are = "is a part" if data["known"] == 1 else "are parts"
-        return f"Nothing to import: {counted(data['known'], 'file')} {are} of it already."
-    beside = [
-        f"{number(count)} {what}"
-        for count, what in (
-            (len(data["empty"]), "without a row"),
-            (len(data["ignored"]), "that are not Parquet files"),
-            (data["known"], "that are parts already"),
-        )
-        if count
-    ]
-    left = f"; left out are {', '.join(beside)}" if beside else ""
-    split = data["split"]["files"]
-    read = f" and {number(split)} read and split" if split else ""
+        known = f": {counted(data['known'], 'file')} {are} of it already" if data["known"] else ""
+        return f"Nothing to import{known}."
+    anew = data["anew"]["files"]
+    read = f" and {number(anew)} read and written anew" if anew else ""
+    known = f"; {number(data['known'])} are parts of it already" if data["known"] else ""
     return (
         f"{counted(data['files'], 'file')} to import, {number(data['copies'])} of them copied by "
-        f"the store{read}, with about {counted(data['requests'], 'request')}{left}."
+        f"the store{read}, with about {counted(data['requests'], 'request')}{known}."
     )
+
+
+def _tell_beside(data: dict[str, Any]) -> None:
+    """Print why files are written anew, and what is left out."""
+    from firnline.units import about_size
+
+    if data["path_columns"]:
+        columns = ", ".join(f"{name} {kind}" for name, kind in data["path_columns"].items())
+        output.line(f"Columns of the folders: {columns}.")
+    anew = data["anew"]
+    if anew["files"]:
+        output.line(f"Read and written anew, {about_size(anew['bytes'])}:")
+        _list(f"{counted(n, 'file')}: {why}" for why, n in anew["why"].items())
+    for key, what in (("empty", "without a row"), ("ignored", "left out")):
+        if data[key]:
+            noun = "file" if key == "empty" else "object"
+            output.line(f"{counted(len(data[key]), noun)} {what}:")
+            _list(data[key])
+    if data["bad"]:
+        output.line(f"{counted(len(data['bad']), 'file')} that cannot be taken, left out:")
+        _list(f"{each['reason']}; {each['next_step']}" for each in data["bad"])
+
+
+def _list(lines: Iterable[str]) -> None:
+    every = list(lines)
+    for line in every[:SHOWN]:
+        output.line(f"  {line}")
+    if len(every) > SHOWN:
+        output.line(f"  and {output.number(len(every) - SHOWN)} more; --json has all")
 
 
 def _render(data: dict[str, Any]) -> None:
@@ -145,18 +171,21 @@ def _render(data: dict[str, Any]) -> None:
     plan, number = data["plan"], output.number
     if data["log_file"] is None:
         output.line(_summary(plan))
+        _tell_beside(plan)
         return
-    split = plan["split"]["files"]
-    read = f", {number(split)} split into {counted(data['parts_written'], 'part')}" if split else ""
+    anew = plan["anew"]["files"]
+    parts = counted(data["parts_written"], "part")
+    read = f", {number(anew)} written anew as {parts}" if anew else ""
     copied = f"{counted(plan['files'], 'file')}, {number(plan['copies'])} of them copied{read}"
     output.pairs(
         [
             ("imported", copied),
             ("rows", number(plan["rows"])),
             ("bytes", about_size(plan["bytes"])),
-            ("partitions", number(len(plan["partitions"]))),
+            ("partitions", number(data["partitions"])),
             ("log file", data["log_file"]),
             ("requests", requests_text(data["requests"])),
             ("time", about_duration(round(data["seconds"] * 1000))),
         ]
     )
+    _tell_beside(plan)

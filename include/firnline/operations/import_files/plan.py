@@ -3,19 +3,34 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from firnline.errors import ForeignPathError, PartSchemaError, PartUnreadableError, UsageError
+from firnline.errors import (
+    FirnlineError,
+    ForeignPathError,
+    PartSchemaError,
+    PartUnreadableError,
+    SchemaConflictError,
+    UsageError,
+)
+from firnline.operations.import_files.path_columns import (
+    own_folder,
+    path_values,
+    refuse_unknown_types,
+    types_of,
+)
+from firnline.operations.import_files.types import Agreement
 from firnline.parquet.footers import FooterFacts
 from firnline.paths import NULL_VALUE, TablePaths, quote_value
+from firnline.rows.given import Fitting, GivenColumn
 from firnline.settings.load import PartitionField, TableSettings
-from firnline.store.base import ObjectMeta
 from firnline.types.order import Order
-from firnline.types.schema import SchemaUnion
+from firnline.types.sql import fold_name
 from firnline.types.values import Scalar, Stats
 
 if TYPE_CHECKING:
@@ -23,10 +38,11 @@ if TYPE_CHECKING:
 
 COPY_LIMIT = 5 * 2**30
 """Bytes that S3 copies in one request."""
-_PARQUET = re.compile(r".+\.(parquet|parq|pq)", re.IGNORECASE)
-_CAST = "write the file anew with the table's type, or import it into another table"
 _FIXED_REQUESTS = 6
 """Two listings, the heads of the log, the history, the log file; rounded up."""
+_SHOWN = 20
+"""Files that an error names at most."""
+_SEVERAL = "its rows are not known to lie in one partition"
 
 
 class ImportedFrom(msgspec.Struct, frozen=True):
@@ -58,19 +74,31 @@ def records_of(lines: Iterable[bytes]) -> list[ImportedFrom]:
 
 @dataclass(frozen=True, slots=True)
 class PlannedFile:
-    """One file that becomes a part."""
+    """One file whose rows are to be in the table."""
 
     source: str
     partition: str | None
     """None: of several partitions, or of which nobody knows."""
     rows: int
     bytes: int
-    stats: Stats
-    in_place: bool
+    stats: Stats = field(default_factory=dict)
+    in_place: bool = False
     sorted_by: Order = ()
     """Sort order that its footer states; empty: none."""
     row_groups: tuple[tuple[int, int], ...] = ()
-    """Of a file that is split: rows and uncompressed bytes of each."""
+    """Of a file that is read: rows and uncompressed bytes of each."""
+    why: str = ""
+    """Reason why its rows are read and written anew; empty: it becomes a part as it is."""
+    fitting: Fitting = field(default_factory=Fitting)
+    """Of a file that is read: what makes its rows those of the table."""
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """A file that cannot be taken."""
+
+    file: str
+    error: FirnlineError
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,16 +107,20 @@ class ImportPlan:
 
     files: tuple[PlannedFile, ...]
     """Files that are copied, or lie in place: each lies in one partition."""
-    split: tuple[PlannedFile, ...]
-    """Files whose rows are read and written, each into the partition that it belongs to."""
+    anew: tuple[PlannedFile, ...]
+    """Files whose rows are read and written."""
     columns: dict[str, str]
     """Columns of the table and of all files, column -> SQL type."""
     own: dict[str, str]
-    """Columns of the files, column -> SQL type."""
+    """Columns of the files and of their folders, column -> SQL type."""
+    path_columns: dict[str, str]
+    """Columns that only the folders state, column -> SQL type."""
     empty: tuple[str, ...]
     """Files without a row."""
     ignored: tuple[str, ...]
-    """Names of objects that are not Parquet files."""
+    """Keys of objects that are left out: no Parquet files, hidden or excluded."""
+    bad: tuple[Fault, ...]
+    """Files that cannot be taken and are left out."""
     known: int
     """Files in place that are parts already."""
     footers: int
@@ -96,185 +128,264 @@ class ImportPlan:
     @property
     def nothing_to_do(self) -> bool:
         """Return True if there is no file to import."""
-        return not self.files and not self.split
+        return not self.files and not self.anew
 
     @property
     def requests(self) -> int:
         """Estimate: a GET per footer, a copy per file that is not in place, a few more.
 
-        Of files that are split, whose rows alone tell how many parts they make: a GET and a PUT.
+        Of files that are read, whose rows alone tell how many parts they make: a GET and a PUT.
         """
         copies = sum(not f.in_place for f in self.files)
-        return self.footers + copies + 2 * len(self.split) + _FIXED_REQUESTS
+        return self.footers + copies + 2 * len(self.anew) + _FIXED_REQUESTS
 
     @property
     def partitions(self) -> dict[str, list[PlannedFile]]:
-        """Files by partition."""
+        """Files by partition, without those of which only the rows tell it."""
         found: dict[str, list[PlannedFile]] = {}
-        for file in self.files:
-            found.setdefault(file.partition or "", []).append(file)
+        for file in (*self.files, *self.anew):
+            if file.partition is not None:
+                found.setdefault(file.partition, []).append(file)
         return dict(sorted(found.items()))
 
     def to_json(self) -> dict[str, Any]:
-        """Plain data: totals and a row per partition, in which files that are split are not."""
-        every = (*self.files, *self.split)
+        """Plain data: totals and a row per partition, of files of which it is known."""
+        every = (*self.files, *self.anew)
+        split = [file for file in self.anew if file.partition is None]
         return {
-            "files": len(every),
-            "rows": sum(f.rows for f in every),
-            "bytes": sum(f.bytes for f in every),
+            **_totals(every),
             "copies": sum(not f.in_place for f in self.files),
-            "split": {
-                "files": len(self.split),
-                "rows": sum(f.rows for f in self.split),
-                "bytes": sum(f.bytes for f in self.split),
-            },
+            "split": _totals(split),
+            "anew": {**_totals(self.anew), "why": dict(Counter(f.why for f in self.anew))},
             "requests": self.requests,
             "partitions": [
-                {
-                    "partition": name,
-                    "files": len(files),
-                    "rows": sum(f.rows for f in files),
-                    "bytes": sum(f.bytes for f in files),
-                }
-                for name, files in self.partitions.items()
+                {"partition": name, **_totals(files)} for name, files in self.partitions.items()
             ],
             "columns": self.columns,
+            "path_columns": self.path_columns,
             "empty": list(self.empty),
             "ignored": list(self.ignored),
+            "bad": [
+                {"file": f.file, "reason": f.error.message, "next_step": f.error.next_step}
+                for f in self.bad
+            ],
             "known": self.known,
         }
 
 
-def sort_out(objects: Iterable[ObjectMeta], source: str) -> tuple[list[ObjectMeta], list[str]]:
-    """Return the Parquet files of a folder, and everything else.
+def _totals(files: Sequence[PlannedFile]) -> dict[str, int]:
+    rows, size = sum(f.rows for f in files), sum(f.bytes for f in files)
+    return {"files": len(files), "rows": rows, "bytes": size}
 
-    Names (also of folders) that begin with ``_`` or ``.`` are not data, as for Spark and Hive.
 
-    Raises UsageError for the folder of a table of another format, which holds old versions too.
-    """
-    files: list[ObjectMeta] = []
-    ignored: list[str] = []
-    for meta in objects:
-        segments = meta.key.removeprefix(source).split("/")
-        if "_delta_log" in segments or meta.key.endswith(".metadata.json"):
-            raise UsageError(
-                f"{source} is a Delta or Iceberg table ({meta.key}), whose folder also holds "
-                "files that are no longer part of it",
-                next_step="write its current rows to Parquet with an engine that reads it, and "
-                "import those",
-            )
-        hidden = any(segment.startswith(("_", ".")) for segment in segments)
-        if hidden or _PARQUET.fullmatch(segments[-1]) is None:
-            ignored.append(meta.key)
-        else:
-            files.append(meta)
-    return files, ignored
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Folder:
+    """The imported folder and the table that it goes into."""
+
+    settings: TableSettings
+    paths: TablePaths
+    source: str
+    """Key prefix of the folder, ending in ``/``."""
+    split: bool = False
+    """Read and write the rows of a file of which the footer does not prove that they lie in one
+    partition; False: such a file is refused."""
+    skip_bad: bool = False
+    """Leave files out that cannot be taken; False: one of them refuses all."""
+    path_columns: bool = True
+    """Columns that only the folders state are columns of the rows."""
+    path_types: Mapping[str, str] = field(default_factory=dict)
+    """Types of such columns that somebody has stated."""
+
+    def in_place(self, key: str) -> bool:
+        """Return True for a file under the table's ``_data/``."""
+        return key.startswith(self.paths.data_dir)
+
+    def states(self, facts: FooterFacts) -> dict[str, str | None]:
+        """Return what the folders of a file state of columns that it does not have itself."""
+        if not self.path_columns or self.in_place(facts.key):
+            return {}
+        own = {fold_name(name) for name in facts.columns}
+        found = path_values(self.source, facts.key)
+        return {name: text for name, text in found.items() if fold_name(name) not in own}
 
 
 def plan_import(
-    settings: TableSettings,
-    paths: TablePaths,
-    source: str,
+    folder: Folder,
     footers: Sequence[FooterFacts],
-    known: SchemaUnion,
+    table: Mapping[str, str],
     *,
     ignored: Sequence[str] = (),
     already: int = 0,
-    split: bool = False,
 ) -> ImportPlan:
-    """Decide which file goes into which partition.
+    """Decide which file goes into which partition, and which is read and written anew.
 
     Args:
-        settings: of the table.
-        paths: of the table.
-        source: key prefix of the folder, ending in ``/``.
-        footers: of its Parquet files, with statistics of the partition columns.
-        known: the table's columns; grows by those of the files.
-        ignored: objects that are not Parquet files.
+        folder: what is imported, and how.
+        footers: of its Parquet files, with their form and statistics of the partition columns.
+        table: the table's columns -> SQL type.
+        ignored: objects that are left out.
         already: files in place that are parts already.
-        split: read and write the rows of a file of which the footer does not prove that they lie
-            in one partition; False: such a file is refused.
 
     Raises:
         PartUnreadableError, PartSchemaError: a file that does not read, or holds what no part can.
-        SchemaConflictError: two files, or a file and a log file, give one column different types.
-        UsageError: a file's partition cannot be told, or it spans several, or it is too large.
+        SchemaConflictError: no type holds a column of two files, or of a file and the table.
+        UsageError: a file's partition cannot be told, or it spans several, or it is too large; or
+            several files cannot be taken, all of which it names.
     """
-    planned: list[PlannedFile] = []
-    apart: list[PlannedFile] = []
-    empty: list[str] = []
-    own: dict[str, str] = {}
-    for facts in footers:
-        _check(facts)
-        known.add(f"file {facts.key}", facts.columns, next_step=_CAST)
-        if not facts.rows:
-            empty.append(facts.key)
-            continue
-        own |= facts.columns
-        file = _planned(settings, paths, source, facts, split=split)
-        (planned if file.partition is not None else apart).append(file)
-    _check_columns(settings, known)
+    faults: list[Fault] = []
+    fine = [facts for facts in footers if not _told(facts, faults)]
+    full = [facts for facts in fine if facts.rows]
+    states = {facts.key: folder.states(facts) for facts in full}
+    types = Agreement(table, folder.path_types)
+    agreed = [facts for facts in full if _agrees(types, facts, faults)]
+    of_paths = _settle_paths(folder, types, [states[facts.key] for facts in agreed])
+    planned = []
+    for facts in agreed:
+        try:
+            planned.append(_planned(folder, facts, types, states[facts.key]))
+        except FirnlineError as error:
+            faults.append(Fault(facts.key, error))
+    if faults and not folder.skip_bad:
+        raise _refusal(faults, len(footers))
+    _check_columns(folder.settings, types.columns)
+    own = dict.fromkeys(name for facts in agreed for name in (*facts.columns, *states[facts.key]))
     return ImportPlan(
-        files=tuple(planned),
-        split=tuple(apart),
-        columns=known.columns,
-        own={name: known.columns[name] for name in own},
-        empty=tuple(empty),
+        files=tuple(file for file in planned if not file.why),
+        anew=tuple(file for file in planned if file.why),
+        columns=types.columns,
+        own={name: types.columns[name] for name in own},
+        path_columns=of_paths,
+        empty=tuple(facts.key for facts in fine if not facts.rows),
         ignored=tuple(ignored),
+        bad=tuple(faults),
         known=already,
         footers=len(footers),
     )
 
 
-def _planned(
-    settings: TableSettings, paths: TablePaths, source: str, facts: FooterFacts, *, split: bool
-) -> PlannedFile:
-    """Return a file with its partition, or with None if its rows are to be read and written."""
-    in_place = facts.key.startswith(paths.data_dir)
+def _told(facts: FooterFacts, faults: list[Fault]) -> bool:
+    """Add the fault of a footer, if it has one."""
+    if facts.error is None:
+        return False
+    bad_columns = facts.key not in facts.error
+    kind = PartSchemaError if bad_columns else PartUnreadableError
+    where = f"{facts.key}: " if bad_columns else ""
+    faults.append(Fault(facts.key, kind(where + facts.error, next_step=facts.next_step)))
+    return True
+
+
+def _agrees(types: Agreement, facts: FooterFacts, faults: list[Fault]) -> bool:
+    """Add the columns of a file; if they do not agree with the others, that is its fault."""
     try:
-        partition = partition_of(settings, paths, source, facts, in_place)
+        types.add(facts.key, facts.columns)
+    except SchemaConflictError as error:
+        faults.append(Fault(facts.key, error))
+        return False
+    return True
+
+
+def _settle_paths(
+    folder: Folder, types: Agreement, states: Sequence[Mapping[str, str | None]]
+) -> dict[str, str]:
+    """Give columns of paths their types; return those that are there."""
+    names = dict.fromkeys(name for each in states for name in each)
+    refuse_unknown_types(folder.path_types, names)
+    found = types_of(states, types.columns)
+    types.add("the folders", found)
+    return {name: types.columns[name] for name in found}
+
+
+def _refusal(faults: Sequence[Fault], files: int) -> FirnlineError:
+    """Return one error of all files that cannot be taken."""
+    first = faults[0].error
+    if len(faults) == 1:
+        return first
+    same = len({type(each.error) for each in faults}) == 1
+    steps = {each.error.next_step for each in faults}
+    lines = [f"  {each.error.message}" for each in faults[:_SHOWN]]
+    lines += [f"  … and {len(faults) - _SHOWN:,} more"] if len(faults) > _SHOWN else []
+    several = "correct them; a dry run with --skip-bad and --json has a step for each"
+    step = steps.pop() if len(steps) == 1 else several
+    kind = type(first) if same else UsageError
+    return kind(
+        f"{len(faults):,} of {files:,} files cannot be taken:\n" + "\n".join(lines) + "\n",
+        next_step=f"{step}; or take the others with --skip-bad",
+    )
+
+
+def _planned(
+    folder: Folder, facts: FooterFacts, types: Agreement, states: Mapping[str, str | None]
+) -> PlannedFile:
+    """Return a file, and why its rows are to be read and written, if they are."""
+    in_place = folder.in_place(facts.key)
+    from firnline.rows.foreign import value_of
+
+    given = tuple(GivenColumn(name, types.columns[name], text) for name, text in states.items())
+    for each in given:
+        value_of(each, facts.key)
+    casts = types.casts(facts.columns)
+    why = _why(facts, casts, given)
+    if why and in_place:
+        # Taken in as it is it would be a part that stays there, and be found again.
+        raise UsageError(
+            f"{facts.key} has to be written anew: {why}",
+            next_step=f"move it out of {folder.paths.data_dir} and import that folder",
+        )
+    try:
+        by_rows = why and folder.settings.partition_by
+        partition = None if by_rows else partition_of(folder, facts, in_place)
     except NotOnePartitionError as error:
         if in_place:
-            # Taken in as it is it would be a part that stays there, and be found again.
             raise UsageError(
                 error.message,
-                next_step=f"move it out of {paths.data_dir} and import that folder with --split",
+                next_step=f"move it out of {folder.paths.data_dir} and import that folder with "
+                "--split",
             ) from None
-        if not split:
+        if not folder.split:
             raise
-        return PlannedFile(
-            facts.key,
-            None,
-            facts.rows,
-            facts.bytes,
-            facts.stats,
-            in_place=False,
-            row_groups=facts.row_groups,
-        )
-    if not in_place and facts.bytes > COPY_LIMIT and settings.root.startswith("s3://"):
+        partition, why = None, _SEVERAL
+    if not why and not in_place:
+        _refuse_large(folder, facts)
+    return PlannedFile(
+        facts.key,
+        partition,
+        facts.rows,
+        facts.bytes,
+        facts.stats,
+        in_place,
+        facts.sorted_by,
+        facts.row_groups if why else (),
+        why,
+        Fitting(given=given, casts=tuple(casts.items())) if why else Fitting(),
+    )
+
+
+def _why(facts: FooterFacts, casts: Mapping[str, str], given: Sequence[GivenColumn]) -> str:
+    """Return why the rows of a file are to be read and written; empty if it can be a part."""
+    if given:
+        return f"the folders alone state {', '.join(each.name for each in given)}"
+    for name, how in facts.odd.items():
+        return f"column {name!r} is {how}"
+    for name, kind in casts.items():
+        return f"column {name!r} is {facts.columns[name]} and becomes {kind}"
+    return ""
+
+
+def _refuse_large(folder: Folder, facts: FooterFacts) -> None:
+    if facts.bytes > COPY_LIMIT and folder.settings.root.startswith("s3://"):
         raise UsageError(
             f"{facts.key} has {facts.bytes} bytes, and a store copies at most {COPY_LIMIT} in "
             "one request",
-            next_step=f"copy it to {paths.data_dir} by other means and import that folder",
+            next_step=f"copy it to {folder.paths.data_dir} by other means and import that folder",
         )
-    known = facts.rows, facts.bytes, facts.stats
-    return PlannedFile(facts.key, partition, *known, in_place, facts.sorted_by)
 
 
-def _check(facts: FooterFacts) -> None:
-    if facts.error is not None:
-        bad_columns = facts.key not in facts.error
-        error = PartSchemaError if bad_columns else PartUnreadableError
-        where = f"{facts.key}: " if bad_columns else ""
-        raise error(where + facts.error, next_step=facts.next_step)
-
-
-def _check_columns(settings: TableSettings, known: SchemaUnion) -> None:
+def _check_columns(settings: TableSettings, columns: Mapping[str, str]) -> None:
     for name in settings.statistics_columns:
-        if known.columns and name not in known.columns:
+        if columns and name not in columns:
             raise UsageError(
                 f"the settings of table {settings.name} name column {name!r}, and files and table "
-                f"have {', '.join(known.columns)}",
+                f"have {', '.join(columns)}",
                 next_step="correct partition_by, sort_by, cluster_by, primary_key, version or ttl",
             )
 
@@ -289,22 +400,19 @@ _SPLIT = (
 )
 
 
-def partition_of(
-    settings: TableSettings, paths: TablePaths, source: str, facts: FooterFacts, in_place: bool
-) -> str:
+def partition_of(into: Folder, facts: FooterFacts, in_place: bool) -> str:
     """Return the partition path of a file.
 
     Args:
-        settings: of the table. With ``partition_by`` the statistics have to prove it.
-        paths: of the table.
-        source: key prefix of the imported folder.
+        into: folder and table. With ``partition_by`` the statistics have to prove it.
         facts: the file's footer.
         in_place: it lies under the table's ``_data/``.
 
     Raises UsageError that names the file; NotOnePartitionError if it may span partitions.
     """
-    base = paths.data_dir if in_place else source
-    folder = facts.key.removeprefix(base).rpartition("/")[0]
+    settings, paths = into.settings, into.paths
+    base = paths.data_dir if in_place else into.source
+    folder = own_folder(facts.key.removeprefix(base).rpartition("/")[0])
     if settings.partition_by:
         proven = "/".join(_segment(field, facts) for field in settings.partition_by)
         if in_place and proven != folder:
@@ -332,8 +440,7 @@ def _segment(field: PartitionField, facts: FooterFacts) -> str:
     """Return one level of the directory, proven by the file's statistics."""
     if field.column not in facts.columns:
         raise UsageError(
-            f"{facts.key} has no column {field.column!r}, which {field} needs: a column that "
-            "stands in the path alone is not in the rows",
+            f"{facts.key} has no column {field.column!r}, which {field} needs",
             next_step="write the column into the file, or give the table no partition_by: then "
             "its partitions are the folders as they are",
         )
@@ -378,6 +485,8 @@ def _table(columns: Mapping[str, str], values: Sequence[Scalar]) -> pa.Table:
 
     schema = to_arrow(columns)
     (field,) = schema
+    if pa.types.is_integer(schema.field(0).type):
+        return pa.table([pa.array(values, schema.field(0).type)], schema=schema)
     array = pa.array(list(values))
     if pa.types.is_timestamp(field.type):
         # Bounds are texts with microseconds, also of a column that has coarser units.

@@ -20,17 +20,24 @@ from firnline.commit.outputs import Outputs
 from firnline.errors import UsageError
 from firnline.kernel.engine import Engine
 from firnline.log.records import LogContent, Marker, marker_of, sort_json, stats_json
+from firnline.operations.import_files.listing import (
+    Listing,
+    is_named_parquet,
+    refuse_inside_of_other,
+    sort_out,
+)
+from firnline.operations.import_files.options import ImportOptions
+from firnline.operations.import_files.path_columns import parse_types
 from firnline.operations.import_files.plan import (
+    Folder,
     ImportedFrom,
     ImportPlan,
     PlannedFile,
     plan_import,
     record_line,
     records_of,
-    sort_out,
 )
 from firnline.operations.new_rows import NewRowTasks, RowFile, WrittenRows, runs_of
-from firnline.operations.options import ImportOptions
 from firnline.operations.runner import Report, RunMetrics
 from firnline.parquet.footers import FooterFacts, FooterTask, FooterWanted, many_facts
 from firnline.parquet.part import PartMetadata
@@ -40,10 +47,11 @@ from firnline.store.base import ObjectMeta
 from firnline.store.create import Attempt
 from firnline.store.transfer import each
 from firnline.table import Table
-from firnline.types.schema import SchemaUnion
 from firnline.units import counted
 
 _TELL_EVERY = 10
+_SHOWN = 20
+"""Objects that an error names at most."""
 
 
 class ImportProgress(msgspec.Struct, frozen=True, kw_only=True):
@@ -56,7 +64,7 @@ class ImportProgress(msgspec.Struct, frozen=True, kw_only=True):
     """Files to copy."""
     files_done: int = 0
     tasks: int = 0
-    """Tasks that read and write the rows of files that are split."""
+    """Tasks that read and write rows."""
     tasks_done: int = 0
 
 
@@ -69,7 +77,9 @@ class ImportReport(Report, frozen=True, kw_only=True):
     log_file: str | None
     """Key of the log file that made it visible."""
     parts_written: int
-    """Parts with the rows of files that were split."""
+    """Parts with the rows of files that were read."""
+    partitions: int
+    """Partitions that have got rows."""
     plan: dict[str, object]
     """As ``ImportPlan.to_json``."""
     requests: dict[str, int]
@@ -152,16 +162,20 @@ def run_import(
     table = began.table
     tell = on_progress or (lambda _: None)
     plan = _plan(table, began.snapshot, options, prefix, tell)
-    log_file, written = None, 0
+    log_file, written, partitions = None, 0, 0
     if not options.dry_run and not plan.nothing_to_do:
         work = _Work(table, plan, prefix, began, tell)
-        log_file, written = work.execute(engine)
+        log_file, rows = work.execute(engine)
+        written = len(rows.parts)
+        of_files = {file.partition for file in plan.files}
+        partitions = len(of_files | {table.paths.parse_part(p.key).partition for p in rows.parts})
     return ImportReport(
         table=table.settings.name,
         source=options.source,
         dry_run=options.dry_run,
         log_file=log_file,
         parts_written=written,
+        partitions=partitions,
         plan=plan.to_json(),
         requests=metrics.requests,
         seconds=metrics.seconds,
@@ -224,37 +238,61 @@ def _plan(
 ) -> ImportPlan:
     if not options.again:
         _refuse_imported(snapshot, prefix)
-    files, ignored = sort_out(table.store.list(prefix), prefix)
-    if not files:
-        raise UsageError(
-            f"no Parquet file lies under {options.source}",
-            next_step="correct the address; files end in .parquet, .parq or .pq",
-        )
-    new = [meta for meta in files if meta.key not in snapshot.parts]
-    known = SchemaUnion()
-    known.add("the table", snapshot.schema)
-    return plan_import(
-        table.settings,
-        table.paths,
-        prefix,
-        _footers(table, new, known, tell, row_groups=options.split),
-        known,
-        ignored=ignored,
-        already=len(files) - len(new),
+    folder = Folder(
+        settings=table.settings,
+        paths=table.paths,
+        source=prefix,
         split=options.split,
+        skip_bad=options.skip_bad,
+        path_columns=not options.no_path_columns,
+        path_types=parse_types(options.path_types),
     )
+    if not prefix.startswith(snapshot.paths.data_dir):
+        refuse_inside_of_other(table.store, prefix)
+    listing = sort_out(table.store.list(prefix), prefix, options.exclude)
+    if not listing.files:
+        raise _no_files(listing, options)
+    new = [meta for meta in listing.files if meta.key not in snapshot.parts]
+    footers, strangers = _without_strangers(_footers(table, new, dict(snapshot.schema), tell))
+    left_out = (*listing.left_out, *strangers)
+    if options.strict and left_out:
+        raise UsageError(
+            f"{counted(len(left_out), 'object')} of {options.source} would be left out: "
+            f"{', '.join(left_out[:_SHOWN])}{', …' if len(left_out) > _SHOWN else ''}",
+            next_step="import without --strict, or move them away",
+        )
+    already = len(listing.files) - len(new)
+    return plan_import(folder, footers, snapshot.schema, ignored=left_out, already=already)
+
+
+def _no_files(listing: Listing, options: ImportOptions) -> UsageError:
+    found = len(listing.left_out)
+    are = "is" if found == 1 else "are"
+    beside = f"; {counted(found, 'object')} there {are} none" if found else ""
+    return UsageError(
+        f"no Parquet file lies under {options.source}{beside}",
+        next_step="correct the address; files end in .parquet, .parq or .pq, or have no ending",
+    )
+
+
+def _without_strangers(footers: Sequence[FooterFacts]) -> tuple[list[FooterFacts], list[str]]:
+    """Return the footers of Parquet files, and the keys of files without an ending that are not."""
+    strangers = {
+        facts.key
+        for facts in footers
+        if facts.error and not is_named_parquet(facts.key) and "not a Parquet file" in facts.error
+    }
+    return [facts for facts in footers if facts.key not in strangers], sorted(strangers)
 
 
 def _footers(
     table: Table,
     files: Sequence[ObjectMeta],
-    known: SchemaUnion,
+    known: dict[str, str],
     tell: Callable[[ImportProgress], None],
-    *,
-    row_groups: bool,
 ) -> list[FooterFacts]:
     stats = table.settings.statistics_columns
-    wanted = FooterWanted(columns=known.columns, stats=stats, row_groups=row_groups)
+    wanted = FooterWanted(columns=known, stats=stats, row_groups=True, form=True)
     tasks = [FooterTask(meta.key, meta.size) for meta in files]
     found = []
     for facts in many_facts(table.store, tasks, wanted):
@@ -286,28 +324,29 @@ class _Work:
     began: _Began
     tell: Callable[[ImportProgress], None]
 
-    def execute(self, engine: Callable[[], Engine] | None) -> tuple[str, int]:
-        """Write, copy and publish; return the key of the log file, and the parts written."""
+    def execute(self, engine: Callable[[], Engine] | None) -> tuple[str, WrittenRows]:
+        """Write, copy and publish; return the key of the log file, and what was written."""
         copies: dict[str, str] = {
             file.source: self.table.paths.data_part(file.partition or "", self._name())
             for file in self.plan.files
             if not file.in_place
         }
         with Outputs(self.table) as new:
-            rows = self._split(engine, new, len(copies)) if self.plan.split else WrittenRows()
+            rows = self._write(engine, new, len(copies)) if self.plan.anew else WrittenRows()
             new.add(*copies.values())
             self._copy(copies, rows.tasks)
-            return self._publish(copies, rows, new.attempt), len(rows.parts)
+            return self._publish(copies, rows, new.attempt), rows
 
     def _name(self) -> str:
         return self.table.ids.uuid7(self.table.clock.now_ms())
 
-    def _split(self, engine: Callable[[], Engine] | None, new: Outputs, copies: int) -> WrittenRows:
-        """Read the files that span partitions, and write their rows."""
+    def _write(self, engine: Callable[[], Engine] | None, new: Outputs, copies: int) -> WrittenRows:
+        """Read the files that cannot be parts as they are, and write their rows."""
         if engine is None:
+            first = self.plan.anew[0]
             raise UsageError(
-                "files that span partitions need an engine that reads them",
-                next_step="pass engine, or import without split",
+                f"{first.source} has to be read and written anew: {first.why}",
+                next_step="pass an engine that reads it",
             )
         table, began, here = self.table, self.began, Root.parse(self.table.settings.root)
         now = table.clock.now_ms()
@@ -327,8 +366,8 @@ class _Work:
         )
         files = [
             run
-            for file in self.plan.split
-            for run in runs_of(table, RowFile(file.source, file.bytes), file.row_groups)
+            for file in sorted(self.plan.anew, key=lambda each: each.partition or "")
+            for run in runs_of(table, _row_file(file), file.row_groups)
         ]
 
         def tell(done: int, total: int) -> None:
@@ -352,7 +391,7 @@ class _Work:
         table, began, plan = self.table, self.began, self.plan
         now = table.clock.now_ms()
         key = table.paths.append_log(now, began.writer)
-        record = ImportedFrom(began.id, self.prefix, now, len(plan.files) + len(plan.split))
+        record = ImportedFrom(began.id, self.prefix, now, len(plan.files) + len(plan.anew))
         markers = [_marker(f, copies.get(f.source, f.source), now, began.q) for f in plan.files]
         content = LogContent(
             t=now,
@@ -371,6 +410,10 @@ class _Work:
             stated=began.stated,
         )
         return key
+
+
+def _row_file(file: PlannedFile) -> RowFile:
+    return RowFile(file.source, file.bytes, partition=file.partition, fitting=file.fitting)
 
 
 def _marker(file: PlannedFile, key: str, t: int, q: int) -> Marker:

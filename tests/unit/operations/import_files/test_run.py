@@ -53,13 +53,13 @@ def plain(**settings: Any) -> World:
 
 def test_a_folder_becomes_a_table_and_stays_as_it_was() -> None:
     world = plain()
-    put(world, "a=1/one.parquet", day(1))
-    put(world, "a=1/two.parquet", day(1, 3))
-    put(world, "a=2/deep/three.PARQUET", day(2, 6))
+    put(world, "day=1/one.parquet", day(1))
+    put(world, "day=1/two.parquet", day(1, 3))
+    put(world, "day=2/deep/three.PARQUET", day(2, 6))
     before = dict(world.store.objects)
     report = do_import(world)
     assert (report.plan["files"], report.plan["rows"], report.plan["copies"]) == (3, 9, 3)
-    assert list(state(world).partitions) == ["a=1", "a=2/deep"]
+    assert list(state(world).partitions) == ["day=1", "day=2/deep"]
     assert ids_of(world) == dict.fromkeys(range(9), 1)
     assert before.items() <= world.store.objects.items()
     assert state(world).schema == {"id": "BIGINT", "day": "BIGINT", "name": "VARCHAR"}
@@ -76,8 +76,9 @@ def test_an_import_of_n_files_is_n_ranged_reads_n_copies_and_one_log_file() -> N
     report = do_import(world)
     assert report.requests["bytes_out"] < 2_000
     spent = {k: v for k, v in report.requests.items() if v and not k.startswith("bytes")}
-    # It begins the table: one LIST and one PUT are for the birth record.
-    assert spent == {"get": 3, "put": 5, "list": 4}
+    # It begins the table: one LIST and one PUT are for the birth record. Of the folder above four
+    # LIST show that it is no table of another format.
+    assert spent == {"get": 3, "put": 5, "list": 8}
 
 
 def test_files_that_lie_in_the_table_are_taken_where_they_are() -> None:
@@ -128,7 +129,8 @@ def test_a_dry_run_looks_at_every_footer_and_writes_nothing() -> None:
     put(world, "notes.txt", b"")
     before = dict(world.store.objects)
     plan = preview(world.table, ImportOptions(source=FOLDER))
-    assert (len(plan.files), len(plan.empty), len(plan.ignored)) == (1, 1, 3)
+    # An object without a byte that is hidden, such as _SUCCESS, is worth no word.
+    assert (len(plan.files), len(plan.empty), len(plan.ignored)) == (1, 1, 2)
     report = do_import(world, dry_run=True)
     assert (report.plan, report.log_file) == (plan.to_json(), None)
     assert world.store.objects == before
@@ -203,10 +205,18 @@ def test_a_folder_that_cannot_be_is_refused(source: str, words: str) -> None:
 
 
 def test_tables_of_other_formats_are_refused() -> None:
-    world = plain()
-    put(world, "x.parquet", day(1))
-    put(world, "_delta_log/0.json", b"{}")
-    assert "Delta or Iceberg" in refused(world).message
+    """Their folders also hold files that are no part of them any more; so do folders in them."""
+    for name, mark in (
+        ("Delta", "_delta_log/0.json"),
+        ("Iceberg", "metadata/v1.metadata.json"),
+        ("Hudi", ".hoodie/hoodie.properties"),
+        ("Paimon", "snapshot/snapshot-1"),
+    ):
+        world = plain()
+        put(world, "day=1/x.parquet", day(1))
+        put(world, mark, b"{}")
+        for source in (FOLDER, f"{FOLDER}/day=1"):
+            assert f"is a {name} table" in refused(world, source).message
 
 
 # --- partitions -----------------------------------------------------------------------------------
@@ -254,15 +264,15 @@ def test_a_bucket_is_proven_by_one_value_and_refused_otherwise() -> None:
     assert "several partitions" in refused(world, "memory://bucket/lake/more").message
 
 
-def test_a_partition_column_that_stands_in_the_path_alone_is_refused() -> None:
+def test_a_file_without_the_column_of_the_partition_is_refused() -> None:
     world = make_world(partition_by=["day"])
-    put(world, "day=1/one.parquet", pa.table({"id": [1]}))
+    put(world, "one.parquet", pa.table({"id": [1]}))
     assert "no column 'day'" in refused(world).message
 
 
 def test_folders_have_to_match_the_partition_setting() -> None:
-    world = plain(partition=r"a=\d")
-    put(world, "a=1/one.parquet", day(1))
+    world = plain(partition=r"day=\d")
+    put(world, "day=1/one.parquet", day(1))
     do_import(world)
     put(world, "b=1/one.parquet", day(1), "lake/more")
     assert "lies in 'b=1'" in refused(world, "memory://bucket/lake/more").message

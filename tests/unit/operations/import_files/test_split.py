@@ -119,7 +119,9 @@ def test_without_a_file_to_split_no_engine_starts() -> None:
     assert run_import(world.table, options, engine=never).parts_written == 0
     put(world, "both.parquet", days(5, 1, 2), "lake/more")
     options = ImportOptions(source="memory://bucket/lake/more", split=True)
-    with pytest.raises(UsageError, match="need an engine"):
+    with pytest.raises(
+        UsageError, match="read and written anew: its rows are not known to lie in one partition"
+    ):
         run_import(world.table, options)
 
 
@@ -128,7 +130,7 @@ def test_a_dry_run_tells_what_would_be_split_and_starts_nothing() -> None:
     put(world, "both.parquet", days(0, 1, 2))
     before = dict(world.store.objects)
     plan = preview(world.table, ImportOptions(source=FOLDER, split=True))
-    assert ([f.source for f in plan.split], plan.files) == (["lake/in/both.parquet"], ())
+    assert ([f.source for f in plan.anew], plan.files) == (["lake/in/both.parquet"], ())
     assert not plan.nothing_to_do
     assert world.store.objects == before
     with pytest.raises(UsageError, match=r"several partitions.*; add --split"):

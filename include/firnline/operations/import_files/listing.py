@@ -1,0 +1,105 @@
+"""What lies in a folder that is imported: data files, and what is none."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+
+from firnline.errors import UsageError
+from firnline.store.base import ObjectMeta, Store
+
+_PARQUET = re.compile(r".+\.(parquet|parq|pq)", re.IGNORECASE)
+_OTHERS = (
+    ("Delta", re.compile(r"(^|.*/)_delta_log/.*")),
+    ("Iceberg", re.compile(r"(^|.*/)metadata/[^/]*\.metadata\.json")),
+    ("Iceberg", re.compile(r".*\.metadata\.json")),
+    ("Hudi", re.compile(r"(^|.*/)\.hoodie/.*")),
+    ("Paimon", re.compile(r"(^|.*/)snapshot/snapshot-\d+")),
+)
+"""What the folder of a table of another format has; also files that are no part of it any more."""
+_ABOVE = ("_delta_log/", ".hoodie/", "metadata/", "snapshot/")
+"""Folders by which a folder above shows such a table."""
+_MOST_ABOVE = 4
+"""Folders above that are looked at."""
+
+
+@dataclass(frozen=True, slots=True)
+class Listing:
+    """The objects of a folder."""
+
+    files: tuple[ObjectMeta, ...]
+    """Parquet files by their names, and what has a name without an ending, as Hive writes them."""
+    left_out: tuple[str, ...]
+    """Keys of what is no data: by its name, or because it is excluded or has no byte."""
+    markers: int
+    """Objects without a byte that stand for a folder, or say that a job has ended."""
+
+
+def sort_out(objects: Iterable[ObjectMeta], source: str, exclude: Sequence[str] = ()) -> Listing:
+    """Return the data files of a folder, and what is left out.
+
+    Names (also of folders) that begin with ``.`` are not data, nor those that begin with ``_``
+    unless they state a column (``_day=2024-01-01``), as for Spark.
+
+    Args:
+        objects: below the folder.
+        source: its key prefix, ending in ``/``.
+        exclude: globs over the paths below the folder.
+
+    Raises:
+        UsageError: it holds a table of another format, whose folder has old versions too.
+    """
+    files: list[ObjectMeta] = []
+    left_out: list[str] = []
+    markers = 0
+    for meta in objects:
+        path = meta.key.removeprefix(source)
+        _refuse_other(path, source)
+        if not meta.size and (path.endswith("/") or _is_hidden(path) or "$folder$" in path):
+            markers += 1
+        elif _is_data(path) and meta.size and not any(fnmatchcase(path, g) for g in exclude):
+            files.append(meta)
+        else:
+            left_out.append(meta.key)
+    return Listing(tuple(files), tuple(left_out), markers)
+
+
+def refuse_inside_of_other(store: Store, source: str) -> None:
+    """Raise UsageError for a folder inside of a table of another format.
+
+    Requests: 4 LIST for each of the four folders above, of which none is read on.
+    """
+    above = source.rstrip("/").split("/")[:-1]
+    for depth in range(len(above), max(0, len(above) - _MOST_ABOVE), -1):
+        folder = "/".join(above[:depth]) + "/"
+        for name in _ABOVE:
+            first = next(iter(store.list(f"{folder}{name}")), None)
+            if first is not None:
+                _refuse_other(first.key.removeprefix(folder), folder)
+
+
+def is_named_parquet(key: str) -> bool:
+    """Return True for a file whose name says what it is."""
+    return _PARQUET.fullmatch(key.rpartition("/")[2]) is not None
+
+
+def _is_data(path: str) -> bool:
+    name = path.rpartition("/")[2]
+    return not _is_hidden(path) and ("." not in name or _PARQUET.fullmatch(name) is not None)
+
+
+def _is_hidden(path: str) -> bool:
+    return any(s.startswith(".") or (s.startswith("_") and "=" not in s) for s in path.split("/"))
+
+
+def _refuse_other(path: str, source: str) -> None:
+    for format_name, pattern in _OTHERS:
+        if pattern.fullmatch(path) is not None:
+            raise UsageError(
+                f"{source} is a {format_name} table ({source}{path}), whose folder also holds "
+                "files that are no longer part of it",
+                next_step="write its current rows to Parquet with an engine that reads it, and "
+                "import those",
+            )

@@ -1,0 +1,81 @@
+"""The options of an import."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import msgspec
+
+from firnline.operations.common_options import DryRun
+from firnline.operations.fields import Option
+
+
+class ImportOptions(msgspec.Struct, frozen=True, kw_only=True):
+    """Options of an import."""
+
+    source: Annotated[
+        str,
+        Option(
+            "Source",
+            "URL of the folder, in the table's bucket (`file://`: below the parent folder).",
+            metavar="SOURCE",
+            argument=True,
+        ),
+    ]
+    exclude: Annotated[
+        tuple[str, ...],
+        Option(
+            "Exclude",
+            "Leave files out whose path below the folder matches, such as `*/tmp/*`.",
+            absent="none",
+            metavar="GLOB",
+        ),
+    ] = ()
+    path_types: Annotated[
+        tuple[str, ...],
+        Option(
+            "Types of path columns",
+            "Type of a column that only the folders state, such as `day=DATE`.",
+            absent="as Spark infers them: INTEGER, BIGINT, DOUBLE, DATE, TIMESTAMP or VARCHAR",
+            metavar="NAME=TYPE",
+        ),
+    ] = ()
+    no_path_columns: Annotated[
+        bool,
+        Option(
+            "No path columns",
+            "Leave out the columns that only the folders state, as `day` in `day=2024-01-01/`: "
+            "files are then copied as they are.",
+        ),
+    ] = False
+    skip_bad: Annotated[
+        bool,
+        Option(
+            "Skip bad files",
+            "Take the other files if some cannot be taken; the report names those with the reason.",
+        ),
+    ] = False
+    strict: Annotated[
+        bool,
+        Option(
+            "Strict",
+            "Refuse a folder of which an object would be left out: what is no Parquet file, is "
+            "hidden for Spark, or is excluded.",
+        ),
+    ] = False
+    again: Annotated[
+        bool,
+        Option(
+            "Again",
+            "Also import a folder that was imported before: its rows are then in the table twice.",
+        ),
+    ] = False
+    split: Annotated[
+        bool,
+        Option(
+            "Split",
+            "Read and write the rows of files that span partitions, or whose footer does not "
+            "say in which one they lie; without it such a file is refused.",
+        ),
+    ] = False
+    dry_run: DryRun = False

@@ -1,0 +1,174 @@
+"""The form of a column in a Parquet file, and whether all readers agree what it holds.
+
+Parquet has many ways to write one value, and its readers know different ones: DuckDB, Arrow and
+Spark read a time of old Spark, a list of old Hive or an annotation that is new as different types,
+or not at all. All of them agree about the parts that this package writes. So a column of anybody's
+file is read as it is if its form is that of a part, but for differences about which no reader
+disagrees; every other file is written anew.
+"""
+
+# ruff: noqa: TID253 - used in the process that parses footers; no DAG file imports it at parse
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from functools import lru_cache
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from firnline.types.arrow import to_arrow
+
+_ENCODINGS = frozenset(
+    {
+        "PLAIN",
+        "PLAIN_DICTIONARY",
+        "RLE_DICTIONARY",
+        "RLE",
+        "BIT_PACKED",
+        "DELTA_BINARY_PACKED",
+        "DELTA_LENGTH_BYTE_ARRAY",
+        "DELTA_BYTE_ARRAY",
+        "BYTE_STREAM_SPLIT",
+    }
+)
+_SPLIT_TYPES = ("FLOAT", "DOUBLE", "INT32", "INT64")
+"""Physical types of which DuckDB reads BYTE_STREAM_SPLIT."""
+_CODECS = frozenset({"UNCOMPRESSED", "SNAPPY", "GZIP", "ZSTD", "BROTLI"})
+"""Not LZ4: two forms of it have this name, and readers guess which it is."""
+
+_MAP_LEVEL = ".key_value."
+_GEOMETRIES = b"geo"
+"""Key of the metadata by which DuckDB takes bytes for geometries (GeoParquet)."""
+
+Form = tuple[str, str, int, int]
+"""Annotation, physical type, depth of its path, levels of lists."""
+
+
+def odd_columns(footer: pq.FileMetaData, columns: Mapping[str, str]) -> dict[str, str]:
+    """Return the columns whose form is not that of a part -> what differs, in words.
+
+    Args:
+        footer: of a file, whose chunks may be looked at (``parquet.footers``).
+        columns: all of its columns in their order -> SQL type as ``types.arrow.from_arrow`` says.
+    """
+    places = _places(footer.schema, footer.num_columns, tuple(columns))
+    odd = {}
+    for name, kind in columns.items():
+        found = [_form(footer.schema.column(place)) for place in places[name]]
+        wanted = _forms_of(kind)
+        paths = [footer.schema.column(place).path for place in places[name]]
+        if found != wanted:
+            odd[name] = _difference(found, wanted)
+        elif "MAP(" not in kind and any(_MAP_LEVEL in path for path in paths):
+            odd[name] = "written as a map without values"
+        elif kind == "BLOB" and _GEOMETRIES in (footer.metadata or {}):
+            odd[name] = "maybe a geometry, by the metadata of the file"
+        elif why := _strange_pages(footer, places[name]):
+            odd[name] = why
+    return odd
+
+
+def _places(schema: pq.ParquetSchema, count: int, names: tuple[str, ...]) -> dict[str, list[int]]:
+    """Return the leaves of each column; of two columns that may have one the first has it."""
+    found: dict[str, list[int]] = {name: [] for name in names}
+    paths = [schema.column(place).path for place in range(count)]
+    at = 0
+    for name in names:
+        while at < count and (paths[at] == name or paths[at].startswith(f"{name}.")):
+            found[name].append(at)
+            at += 1
+    return found
+
+
+@lru_cache(maxsize=4096)
+def _forms_of(kind: str) -> list[Form]:
+    """Return the forms of the leaves of a column of a part."""
+    sink = pa.BufferOutputStream()
+    pq.ParquetWriter(sink, to_arrow({"x": kind}), store_schema=False).close()
+    footer = pq.read_metadata(pa.BufferReader(sink.getvalue()))
+    return [_form(footer.schema.column(place)) for place in range(footer.num_columns)]
+
+
+def _form(leaf: pq.ColumnSchema) -> Form:
+    """Return the form of a leaf without the differences about which no reader disagrees."""
+    physical = leaf.physical_type
+    kind = json.loads(leaf.logical_type.to_json())
+    # The names of the levels of lists and maps differ between writers, and say nothing.
+    depth = leaf.path.count(".") if leaf.max_repetition_level else 0
+    if kind["Type"] == "Decimal" and physical != "BYTE_ARRAY":
+        physical = "number"
+    if kind["Type"] == "None" and physical == "FIXED_LEN_BYTE_ARRAY":
+        physical = "BYTE_ARRAY"
+    return _annotation(kind), physical, depth, leaf.max_repetition_level
+
+
+def _annotation(kind: Mapping[str, Any]) -> str:
+    """Return a logical type as text."""
+    name = kind["Type"]
+    if name == "Int":
+        plain = kind["isSigned"] and kind["bitWidth"] in (32, 64)
+        return "None" if plain else f"Int({kind['bitWidth']}, signed {kind['isSigned']})"
+    if name == "Decimal":
+        return f"Decimal({kind['precision']}, {kind['scale']})"
+    if name == "Timestamp":
+        # Before there were logical types, nobody said whether a time is one in UTC.
+        zone = "unknown" if kind.get("is_from_converted_type") else str(kind["isAdjustedToUTC"])
+        unit = "nanoseconds" if kind["timeUnit"] == "nanoseconds" else "microseconds"
+        return f"Timestamp({unit}, in UTC: {zone})"
+    if name == "Time":
+        unit = "nanoseconds" if kind["timeUnit"] == "nanoseconds" else "microseconds"
+        return f"Time({unit}, in UTC: {kind['isAdjustedToUTC']})"
+    return str(name)
+
+
+def _difference(found: list[Form], wanted: list[Form]) -> str:
+    if len(found) != len(wanted):
+        return "nested in a form that readers take for different types"
+    for (kind, physical, *levels), (other, other_physical, *other_levels) in zip(
+        found, wanted, strict=True
+    ):
+        if (kind, physical) != (other, other_physical):
+            return f"written as {_shown(kind, physical)}"
+        if levels != other_levels:
+            return "nested in an old form of lists"
+    return "written in another form"
+
+
+def _shown(kind: str, physical: str) -> str:
+    return physical if kind == "None" else kind
+
+
+def _strange_pages(footer: pq.FileMetaData, places: list[int]) -> str:
+    """Return how pages are written that not all readers read; empty for none."""
+    for place in places:
+        for chunk in _chunks(footer, place):
+            encodings = set(chunk.encodings)
+            if not encodings <= _ENCODINGS:
+                return f"encoded as {', '.join(sorted(encodings - _ENCODINGS))}"
+            if "BYTE_STREAM_SPLIT" in encodings and chunk.physical_type not in _SPLIT_TYPES:
+                return f"encoded as BYTE_STREAM_SPLIT of {chunk.physical_type}"
+            if chunk.compression not in _CODECS:
+                return f"compressed as {chunk.compression}"
+    return ""
+
+
+def _chunks(footer: pq.FileMetaData, place: int) -> Iterator[pq.ColumnChunkMetaData]:
+    for number in range(footer.num_row_groups):
+        yield footer.row_group(number).column(place)
+
+
+def variant_columns(footer: pq.FileMetaData, schema: pa.Schema) -> list[str]:
+    """Return columns that may hold a VARIANT, which Arrow shows as a struct of its two parts."""
+    # The annotation of a group is shown in the text of a schema only.
+    if "(Variant" not in str(footer.schema):
+        return []
+    return [field.name for field in schema if _is_variant(field.type)]
+
+
+def _is_variant(kind: pa.DataType) -> bool:
+    if pa.types.is_struct(kind) and {"metadata", "value"} <= {field.name for field in kind}:
+        return True
+    return any(_is_variant(kind.field(n).type) for n in range(kind.num_fields))

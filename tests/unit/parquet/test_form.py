@@ -1,0 +1,111 @@
+"""A file is a part as it is only if all readers agree about its columns."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from firnline.parquet.footers import FooterFacts, FooterTask, FooterWanted, parse_elsewhere
+from firnline.parquet.io import read_local_tail
+
+
+def facts(path: Path) -> FooterFacts:
+    task = FooterTask(path.name, path.stat().st_size)
+    return parse_elsewhere(task, FooterWanted(form=True), read_local_tail(path))
+
+
+def written(path: Path, column: pa.Array, **options: Any) -> FooterFacts:
+    pq.write_table(pa.table({"x": column}), path / "a.parquet", **options)
+    return facts(path / "a.parquet")
+
+
+def by_duckdb(path: Path, value: str, options: str = "") -> FooterFacts:
+    file = path / "a.parquet"
+    duckdb.execute(f"COPY (SELECT {value} AS x) TO '{file}' (FORMAT parquet {options})")
+    return facts(file)
+
+
+@pytest.mark.parametrize(
+    ("value", "kind"),
+    [
+        ("1::TINYINT", "TINYINT"),
+        ("1", "INTEGER"),
+        ("1::UBIGINT", "UBIGINT"),
+        ("1.5::DECIMAL(4,1)", "DECIMAL(4,1)"),
+        ("1.5::DECIMAL(30,1)", "DECIMAL(30,1)"),
+        ("1.5::DOUBLE", "DOUBLE"),
+        ("'x'", "VARCHAR"),
+        ("'x'::BLOB", "BLOB"),
+        ("uuid()", "UUID"),
+        ("'{}'::JSON", "JSON"),
+        ("true", "BOOLEAN"),
+        ("DATE '2024-01-01'", "DATE"),
+        ("TIME '10:00:00'", "TIME"),
+        ("TIMESTAMP '2024-01-01 10:00:00'", "TIMESTAMP"),
+        ("TIMESTAMPTZ '2024-01-01 10:00:00+00'", "TIMESTAMP WITH TIME ZONE"),
+        ("TIMESTAMP_NS '2024-01-01 10:00:00'", "TIMESTAMP_NS"),
+        ("[1, 2]", "INTEGER[]"),
+        ("[uuid()]", "UUID[]"),
+        ("{'a': 1, 'b': ['x']}", "STRUCT(a INTEGER, b VARCHAR[])"),
+        ("MAP {'a': 1}", "MAP(VARCHAR, INTEGER)"),
+    ],
+)
+def test_what_duckdb_writes_is_read_as_it_is(tmp_path: Path, value: str, kind: str) -> None:
+    for options in ("", ", PARQUET_VERSION V2", ", COMPRESSION snappy", ", COMPRESSION gzip"):
+        found = by_duckdb(tmp_path, value, options)
+        assert (found.error, found.odd, found.columns) == (None, {}, {"x": kind})
+
+
+@pytest.mark.parametrize(
+    ("column", "options", "words"),
+    [
+        (pa.array([1], pa.timestamp("us")), {"use_deprecated_int96_timestamps": True}, "INT96"),
+        (pa.array([1000], pa.timestamp("ns")), {"version": "1.0"}, ""),
+        (pa.array([1.5], pa.float16()), {}, "Float16"),
+        (pa.array([1]), {"compression": {"x": "lz4", "other": "snappy"}}, "compressed as LZ4"),
+        (pa.array([b"ab"], pa.binary(2)), {}, ""),
+        (
+            pa.array([b"ab"], pa.binary(2)),
+            {"use_byte_stream_split": ["x"], "use_dictionary": False},
+            "BYTE_STREAM_SPLIT of FIXED_LEN_BYTE_ARRAY",
+        ),
+        (pa.array([None]), {}, ""),
+        (pa.array(["a"]).dictionary_encode(), {}, ""),
+        (pa.array([[1]]), {"use_compliant_nested_type": False}, ""),
+        (pa.array([1], pa.time32("ms")), {}, "written as Time"),
+    ],
+)
+def test_what_readers_understand_differently_is_odd(
+    tmp_path: Path, column: pa.Array, options: dict[str, Any], words: str
+) -> None:
+    table = pa.table({"x": column, "other": ["a"]})
+    pq.write_table(table, tmp_path / "a.parquet", **options)
+    found = facts(tmp_path / "a.parquet")
+    assert found.error is None
+    assert words in found.odd.get("x", "")
+    untyped = pa.types.is_null(column.type)
+    assert ("x" in found.odd) == (bool(words) or untyped)
+    assert ("x" in found.columns) != untyped
+    assert "other" not in found.odd
+
+
+def test_bytes_are_maybe_geometries_if_the_metadata_says_so(tmp_path: Path) -> None:
+    table = pa.table({"id": [1], "x": [b"\1"]}).replace_schema_metadata({"geo": "{}"})
+    pq.write_table(table, tmp_path / "a.parquet")
+    assert facts(tmp_path / "a.parquet").odd == {
+        "x": "maybe a geometry, by the metadata of the file"
+    }
+
+
+def test_a_variant_is_refused_by_name(tmp_path: Path) -> None:
+    assert "column 'x' is a VARIANT" in (by_duckdb(tmp_path, "42::VARIANT").error or "")
+
+
+def test_an_interval_becomes_bytes(tmp_path: Path) -> None:
+    found = by_duckdb(tmp_path, "INTERVAL '1 month'")
+    assert (found.columns, found.odd) == ({"x": "BLOB"}, {"x": "written as Interval"})
