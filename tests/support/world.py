@@ -20,6 +20,7 @@ from firnline.ids import format_uuid7
 from firnline.paths import Root, TablePaths
 from firnline.settings.load import TableSettings
 from firnline.store.base import Counters, Deleted, ObjectMeta
+from firnline.store.listing import passed_over, without_markers
 from firnline.table import Table
 
 START_MS = 1_700_000_000_000
@@ -68,6 +69,7 @@ class MemoryStore:
         self.clock = clock
         self.objects: dict[str, tuple[bytes, int]] = {}
         self._counters = Counters()
+        self.folder_markers: set[str] = set()
 
     @property
     def counters(self) -> Counters:
@@ -123,6 +125,9 @@ class MemoryStore:
 
     def list(self, prefix: str, start_after: str | None = None) -> Iterator[ObjectMeta]:
         self._counters.list += 1
+        return without_markers(self._listed(prefix, start_after), prefix, self.folder_markers.add)
+
+    def _listed(self, prefix: str, start_after: str | None) -> Iterator[ObjectMeta]:
         for key in sorted(self.objects):
             if key.startswith(prefix) and (start_after is None or key > start_after):
                 data, modified = self.objects[key]
@@ -191,6 +196,10 @@ class FaultyStore:
     def counters(self) -> Counters:
         counters: Counters = self.inner.counters
         return counters
+
+    @property
+    def folder_markers(self) -> Collection[str]:
+        return passed_over(self.inner)
 
     def _call(self, name: str, act: Callable[[], Any], *, put: bool = False) -> Any:
         if self.dead:

@@ -122,6 +122,8 @@ class Store(Protocol):
     def list(self, prefix: str, start_after: str | None = None) -> Iterator[ObjectMeta]:
         """Yield the objects whose key begins with ``prefix`` (ending in ``/``), sorted by key.
 
+        Folder markers are left out (``store.listing``).
+
         ``start_after``: only keys greater than this one.
         """
         ...
@@ -132,6 +134,16 @@ class Store(Protocol):
 
     def delete_many(self, keys: Iterable[str]) -> Iterator[Deleted]:
         """Delete in batches (of 1,000 keys where the store can); yields one result per key."""
+        ...
+
+
+@runtime_checkable
+class PassesFolders(Protocol):
+    """A store that leaves folder markers out of its listings, and remembers them."""
+
+    @property
+    def folder_markers(self) -> Collection[str]:
+        """Keys, ending in ``/``, of the markers that listings have passed over."""
         ...
 
 

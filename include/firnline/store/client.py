@@ -30,6 +30,7 @@ from firnline.store.access import StoreAccess
 from firnline.store.base import Counters, Deleted, ObjectMeta
 from firnline.store.connect import open_backend
 from firnline.store.failures import Failure, classify
+from firnline.store.listing import spelled, without_markers
 from firnline.store.requests import LIBRARY_ERRORS, RequestFailed, Requests, RetryPolicy
 
 if TYPE_CHECKING:
@@ -71,6 +72,7 @@ class ObjectClient:
 
     def __init__(self, requests: Requests) -> None:
         self._requests = requests
+        self._folders: set[str] = set()
 
     def __repr__(self) -> str:
         return f"<store {self.where}>"
@@ -89,6 +91,11 @@ class ObjectClient:
     def in_folder(self) -> bool:
         """True if the objects are files, which answer before a thread has started."""
         return self._requests.backend.scheme == "file"
+
+    @property
+    def folder_markers(self) -> Collection[str]:
+        """The folder markers that its listings have passed over; see ``PassesFolders``."""
+        return self._folders
 
     def put_new(self, key: str, data: bytes) -> None:
         """Put an object create-only; see ``Store.put_new`` and ``firnline.store.create``."""
@@ -301,7 +308,10 @@ class ObjectClient:
 
     def list(self, prefix: str, start_after: str | None = None) -> Iterator[ObjectMeta]:
         """Yield the objects under ``prefix``, sorted by key."""
-        return in_order(self._requests, prefix, start_after)
+        rows = in_order(self._requests, prefix, start_after)
+        if self._requests.backend.scheme in UNSORTED:
+            return rows  # their folders are none of objects
+        return without_markers(rows, prefix, self._folders.add)
 
     def head(self, key: str) -> ObjectMeta:
         """Return size and time of one object."""
@@ -336,6 +346,8 @@ def to_meta(row: Row) -> ObjectMeta:
 def in_order(requests: Requests, prefix: str, start_after: str | None) -> Iterator[ObjectMeta]:
     """Yield the objects under ``prefix``, sorted by key; none when it does not exist.
 
+    The key of a folder marker ends in a slash wherever its place in the listing says so.
+
     Raises:
         StoreError: a request failed, or the listing of the store is not sorted.
     """
@@ -344,9 +356,12 @@ def in_order(requests: Requests, prefix: str, start_after: str | None) -> Iterat
         yield from sorted(_objects(requests, prefix, start_after), key=lambda meta: meta.key)
         return
     last, begun = start_after, False
-    for meta in _objects(requests, prefix, start_after):
+    for row in _objects(requests, prefix, start_after):
+        meta = spelled(row, last, prefix)
         if requests.backend.scheme == "az" and not begun and last is not None and meta.key <= last:
             continue  # older Azure services and its emulator list from the beginning all the same
+        if meta.key == last and meta.key.endswith("/"):
+            continue  # listed again after a failure
         begun = True
         if last is not None and meta.key <= last:
             raise StoreError(
@@ -387,7 +402,8 @@ def _objects(requests: Requests, prefix: str, start_after: str | None) -> Iterat
         # obstore fills its chunks across pages, so a short one is the last.
         if len(rows) < PAGE:
             return
-        after, first = rows[-1].key, False
+        # A folder marker may stand last, whose key without its slash comes before those of others.
+        after, first = max(row.key for row in rows), False
 
 
 BATCH = 1_000

@@ -49,7 +49,7 @@ def test_a_transaction_that_does_not_read_is_in_no_union() -> None:
     world = merged_twice()
     data, at = world.store.objects["t/_txn/00000000000000000002.jsonl"]
     world.store.objects["t/_txn/00000000000000000002.jsonl"] = (data[:-1], at)
-    world.store.objects["t/_txn/more"] = (b"", at)
+    world.store.objects["t/_txn/more"] = (b"x", at)
     found = survey_transactions(world.store, world.table.paths)
     assert list(found.broken) == ["t/_txn/00000000000000000002.jsonl"]
     assert (found.numbers, sorted(found.headers), found.strange) == ([1, 2], [1], ["t/_txn/more"])

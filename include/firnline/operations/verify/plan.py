@@ -339,6 +339,24 @@ def _tell_sums(found: Findings, walk: _Walk, gone: _Sum) -> None:
         )  # fmt: skip
 
 
+def check_folders(found: Findings, markers: Iterable[str], prefix: str) -> None:
+    """Tell once of the folder markers of a table, which listings leave out.
+
+    Args:
+        found: takes what is found.
+        markers: their keys, maybe also of others.
+        prefix: of the table.
+    """
+    ours = sorted(key for key in markers if key.startswith(f"{prefix}/"))
+    if ours:
+        found.add(
+            "note", "folder-marker", ours[0],
+            f"and in all {counted(len(ours), 'object')} of no bytes, as the console of a store "
+            "makes them for folders",
+            "nothing: they are passed over; delete them in the console if you like",
+        )  # fmt: skip
+
+
 _NULL = '"NULL"'
 """Type of a column that holds only nulls."""
 

@@ -44,6 +44,7 @@ from firnline.operations.verify.plan import (
     FooterCheck,
     Severity,
     check_effect,
+    check_folders,
     check_objects,
     check_transactions,
     check_unknown,
@@ -62,6 +63,7 @@ from firnline.state.witness import (
     parse_certificates,
     parse_witnesses,
 )
+from firnline.store.listing import passed_over
 from firnline.table import Table
 from firnline.types.sql import fold_name
 from firnline.units import counted
@@ -249,6 +251,7 @@ def _look(run: _Run, seen: _Witnesses, time: InTime) -> _Look:
         snapshot = run.read(health.with_newest(table.paths, published, newest))
     check_mirrors(run.table, found, snapshot if whole and run.readable else None)
     counted = run.check_parts(snapshot, now, others.orphan_grace)
+    check_folders(found, passed_over(table.store), table.paths.prefix)
     return _Look(run, snapshot, len(log.listing), len(txns.numbers), v1_parts, counted, now)
 
 
