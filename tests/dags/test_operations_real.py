@@ -205,6 +205,9 @@ def test_a_check_of_a_sound_table_succeeds_and_of_a_damaged_one_fails(
     assert (report["healthy"], report["checked"]["footers"]) == (True, 0)
     assert sound.task("verify_deep")["pool"] == "checked.cleanup"
     assert "checked: footers: 4" in sound.log("verify_deep")
+    assert sound.xcom("verify_deep")["checked"]["footers"] == 4
+    assert sound.note.count("firnline: ") == 1, "that of the deep check"
+    assert "4 footers that state 200 rows; found: nothing" in sound.note
     gone = next((folder(table) / "_data").rglob("*.parquet"))
     kept = gone.read_bytes()
     gone.unlink()
