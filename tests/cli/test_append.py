@@ -49,6 +49,33 @@ def test_columns_that_an_append_adds_are_named(firnline: Firnline, root: str, wr
     assert again.data["new_columns"] == {"z": "BOOLEAN"}
 
 
+def test_new_fields_of_a_column_are_named_and_refused_like_columns(
+    firnline: Firnline, root: str, write: Write
+) -> None:
+    firnline("append", root, write("a", id=[2], p=[{"a": 1}]))
+    more = write("b", id=[3], p=[{"c": [{"d": 0.5}]}])
+    shown = firnline("append", root, more, "--no-new-columns")
+    assert shown.code == 2
+    assert shown.sentence.startswith(f"table t has no column p.c, and {more} has it")
+    assert firnline("append", root, more).out.splitlines()[1] == (
+        "1 new column in t: p.c STRUCT(d DOUBLE)[]; null in the rows that were there before."
+    )
+
+
+def test_what_has_no_type_is_left_out_and_named(
+    firnline: Firnline, root: str, write: Write
+) -> None:
+    rows = write("nulls", {"n": pa.nulls(1), "p": [{"a": 1, "b": None}]}, id=[2])
+    assert firnline("append", root, rows).out.splitlines()[2] == (
+        "Left out, since they hold only nulls and have no type yet: p.b, n."
+    )
+    lost = firnline("append", root, write("empty", {"n": [[]]}, id=[3]))
+    assert lost.out.splitlines()[1].endswith("no type yet: n; 1 empty value became null.")
+    again = firnline("append", root, write("some", {"n": [["x"]]}, id=[4]), "--json")
+    assert again.data["new_columns"] == {"n": "VARCHAR[]"}
+    assert again.data["untyped"] == {}
+
+
 def test_new_columns_can_be_refused(
     firnline: Firnline, root: str, write: Write, tmp_path: Path
 ) -> None:

@@ -61,7 +61,7 @@ class Waiting:
             if wanted is None:
                 rows = rows.remove_column(at)
             else:
-                rows = rows.set_column(at, pa.field(name, wanted), conform(column, wanted))
+                rows = rows.set_column(at, name, _converted(column, wanted))
         if given and not rows.num_columns:
             raise PartSchemaError(
                 f"column {given[0]!r} holds only nulls and has no type, and no other has one",
@@ -116,17 +116,31 @@ class Waiting:
         self, values: pa.MapArray, known: pa.DataType | None, path: str
     ) -> pa.DataType | None:
         there = known if known is not None and pa.types.is_map(known) else None
-        item = self._inside(values.items, there and there.item_type, f"{path}{{}}")
-        key = self._inside(values.keys, there and there.key_type, f"{path}{{}}")
+        # Keys and items are those of the whole array, offsets say which are of these values.
+        begin, end = values.offsets[0].as_py(), values.offsets[-1].as_py()
+        items, keys = (each.slice(begin, end - begin) for each in (values.items, values.keys))
+        item = self._inside(items, there and there.item_type, f"{path}{{}}")
+        key = self._inside(keys, there and there.key_type, f"{path}{{}}")
         if item is not None and key is not None:
             return pa.map_(key, item)
-        if there is None and len(values.items):
+        if there is None and len(items):
             raise PartSchemaError(
                 f"column {path!r} is {values.type}: its values hold only nulls and have no type, "
                 "and its keys would be lost",
                 next_step="cast it to its intended type, or leave it out",
             )
         return None
+
+
+def _converted(column: pa.ChunkedArray, kind: pa.DataType) -> pa.ChunkedArray:
+    """Return a column in another type; as it is where that has no such values: others say so."""
+    if column.null_count == len(column):
+        plain = kind.storage_type if isinstance(kind, pa.BaseExtensionType) else kind
+        return conform(pa.chunked_array([pa.nulls(len(column), plain)]), kind)
+    try:
+        return conform(column, kind)
+    except (pa.ArrowException, NotImplementedError):
+        return column
 
 
 def typed_schema(schema: pa.Schema, known: Mapping[str, str]) -> pa.Schema:

@@ -125,6 +125,7 @@ def describe(table: Table, result: AppendResult, files: int) -> dict[str, Any]:
         "bytes": result.bytes,
         "parts": parts,
         "new_columns": result.new_columns,
+        "untyped": result.untyped,
         "requests": result.requests,
     }
 
@@ -149,3 +150,12 @@ def _render(data: dict[str, Any]) -> None:
             f"{counted(len(data['new_columns']), 'new column')} in {name}: {added}; null in the "
             "rows that were there before."
         )
+    if data["untyped"]:
+        output.line(_left_out(data["untyped"]))
+
+
+def _left_out(untyped: dict[str, int]) -> str:
+    """Return what has no type yet and was left out, and what was lost by that."""
+    said = f"Left out, since they hold only nulls and have no type yet: {', '.join(untyped)}"
+    lost = sum(untyped.values())
+    return f"{said}; {counted(lost, 'empty value')} became null." if lost else f"{said}."

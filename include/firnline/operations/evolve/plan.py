@@ -80,6 +80,8 @@ def _check_wider(column: str, kind: str, wanted: str) -> None:
         return
     wider = ", ".join(WIDER.get(kind, ()))
     choice = f"choose from: {wider}" if wider else f"no type is wider than {kind}"
+    if "STRUCT(" in kind:
+        choice = "a wider type has all of its fields, and more"
     raise UsageError(
         f"{wanted} is not wider than {kind}, which column {column!r} has",
         next_step=f"{choice}; `firnline schema fix TABLE --all-parts --column "
