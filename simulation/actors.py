@@ -39,7 +39,7 @@ from firnline.operations.rewrite import run as rewrite
 from firnline.operations.sweep import run as sweep
 from firnline.operations.verify import run as verify
 from firnline.state.snapshot import read_snapshot
-from simulation import prepared
+from simulation import once, prepared
 from simulation.kinds import is_tombstone
 from simulation.layouts import fill_statistics, move_rows
 from simulation.ledger import Hides, Restores
@@ -53,6 +53,22 @@ PARTITIONS = "xy"
 
 def append(stage: Stage) -> None:
     """Append a few rows to one or both partitions."""
+    rows = _begin_append(stage)
+    _appender(stage).append(stage.table_of(rows))
+    stage.oracle.acknowledged.update(row["k"] for row in rows)
+
+
+def append_once(stage: Stage) -> None:
+    """Append a few rows with a key that others may have used, or use at the same time."""
+    key = f"batch {stage.world.step // once.STEPS - stage.r.choice([0, 0, 0, 1, 4])}"
+    rows = _begin_append(stage)
+    stage.actor.tell(f"has the key {key}")
+    result = _appender(stage).append(stage.table_of(rows), key=key)
+    stage.oracle.stats["append repeated"] += result.repeated
+    stage.oracle.keys.answers(key)
+
+
+def _begin_append(stage: Stage) -> list[dict[str, Any]]:
     r, world = stage.r, stage.world
     rows: list[dict[str, Any]] = [
         {"k": world.next_key(), "p": r.choice(PARTITIONS), "u": r.choice(stage.kind.users)}
@@ -62,10 +78,12 @@ def append(stage: Stage) -> None:
         rows = [row | {"d": is_tombstone(row["k"])} for row in rows]
     stage.actor.tell(f"begins: {len(rows)} rows")
     stage.oracle.append_begins(row["k"] for row in rows)
-    data = stage.table_of(rows)
+    return rows
+
+
+def _appender(stage: Stage) -> Appender:
     known = None if stage.kind.evolves else stage.kind.schema
-    Appender(stage.table, writer="sim", known_schema=known).append(data)
-    stage.oracle.acknowledged.update(row["k"] for row in rows)
+    return Appender(stage.table, writer="sim", known_schema=known)
 
 
 def merge_parts(stage: Stage) -> None:
@@ -278,6 +296,7 @@ def condition(stage: Stage) -> tuple[Hides, str]:
 
 OPERATIONS: dict[str, Callable[[Stage], None]] = {
     "append": append,
+    once.OPERATION: append_once,
     "merge": merge_parts,
     "drop": drop_partition,
     "delete": delete_rows,
@@ -296,7 +315,10 @@ OPERATIONS: dict[str, Callable[[Stage], None]] = {
     "prepare": prepare_rewrite,
     "decide": prepared.decide,
 }
-DRAWN_LATER = ("evolve", "properties", "repartition", "analyze", "prepare", "decide")
+DRAWN_LATER = (
+    *("evolve", "properties", "repartition", "analyze", "prepare", "decide"),
+    once.OPERATION,
+)
 """Operations whose weights are not drawn like the others."""
 
 

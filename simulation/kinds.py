@@ -112,7 +112,7 @@ def settings_of(
             "statistics": list(statistics),
             "deletes": "lazy" if mix.lazy and (mix.vectors or not mirrored) else "eager",
             "mirror": [_mirror(mix)] if mirrored else [],
-            "append": {"ttl": f"{ttl}ms"},
+            "append": {"ttl": f"{ttl}ms", **({"once": f"{mix.once_ms}ms"} if mix.once_ms else {})},
             "commit_ttl": f"{ttl}ms",
             "cleanup": {"grace": f"{grace}ms"},
             "orphan_grace": "24h",

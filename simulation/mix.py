@@ -55,6 +55,8 @@ class Mix:
     """Its mirror is in an Iceberg catalog."""
     sleep: float = 0.0
     """Probability that a process sleeps right before a put, after all of its checks."""
+    once_ms: int | None = None
+    """``append.once``, in ms; None: nobody appends with a key."""
 
     @property
     def merges(self) -> int:

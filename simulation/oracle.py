@@ -20,6 +20,7 @@ from simulation.keyed import Keyed, Row, in_order
 from simulation.kinds import KINDS
 from simulation.layouts import check_bounds, check_places
 from simulation.ledger import Ledger
+from simulation.once import Keys
 from simulation.v1 import v1_live
 from simulation.words import in_words
 from simulation.world import AHEAD, GRACE, START_MS, TTL, Violation, World
@@ -90,6 +91,7 @@ class Oracle:
     past_from: int = START_MS
     """Unix ms from which former states are compared."""
     checkpoints: Checkpoints = field(default_factory=Checkpoints)
+    keys: Keys = field(default_factory=Keys)
     keyed: Keyed | None = None
     """Order of rows; None without a primary key."""
     columns: Columns | None = None
@@ -153,11 +155,12 @@ class Oracle:
         self.landed.setdefault(key, self.world.step)
         self.landed_ms.setdefault(key, self.world.now)
         name = self.world.paths.parse_log(key)
-        if name.kind == "append" and self.behind([key]):
+        if name.kind == "append" and (self.behind([key]) or self._was_folded(key)):
             self.late.add(key)
             self.stats["append behind the fence"] += 1
             return "appended parts that count for nobody: it began before the fence"
         if name.kind == "append":
+            self.keys.lands(key, content, self.world.now)
             for marker in content.markers:
                 self._appended(marker)
             self.stats["append"] += 1
@@ -170,6 +173,14 @@ class Oracle:
         self.landed_ms[key] = self.world.now
         self.ledger.published_at[name.seq] = self.world.step
         return f"publishes transaction {name.seq}"
+
+    def _was_folded(self, key: str) -> bool:
+        """Return True for the name of a log file that somebody took away, and whose file is gone.
+
+        Nobody reads what is folded.
+        """
+        stones = (content.tombstones for _, content in self.committed.values())
+        return bool(self.world.mix.once_ms) and any(s.p == key for each in stones for s in each)
 
     def _appended(self, marker: Marker) -> None:
         for k, p, u in self.part_rows.get(marker.p, ()):
@@ -209,6 +220,7 @@ class Oracle:
             if not self.acknowledged.isdisjoint(rows):
                 raise Violation(f"append {key} was acknowledged, and counts for nobody")
             self.late.add(key)
+            self.keys.withdraw(key)
             self.ledger.withdraw(rows)
             self.stats["append left behind"] += 1
 

@@ -27,7 +27,7 @@ from firnline.operations.restore import run as restore
 from firnline.operations.rewrite import prepare
 from firnline.rows import parts as part_rows
 from firnline.store.probe import forget
-from simulation import prepared, rows
+from simulation import once, prepared, rows
 from simulation.actors import DRAWN_LATER, OPERATIONS, find_nothing, playing, wait_for_nothing
 from simulation.chance import Chance, Event
 from simulation.changes import Followers
@@ -106,6 +106,12 @@ def play_seed(seed: int, kept: frozenset[Event] | None = None) -> Played:
         mix = replace(
             mix, sleep=SLEEP, jump=0.02, weights=weights_of(mix), lost_log=0.0, lost_part=0.0
         )
+    if seed in once.KEYED:
+        weights = once.weights_of(mix)
+        # Half of them have sleepers, too. A rebuild knows no keys of appends that nobody folded.
+        sleep = SLEEP if seed % 2 else 0.0
+        mix = replace(mix, sleep=sleep, jump=0.02, weights=weights, lost_log=0.0, lost_part=0.0)
+        mix = replace(mix, once_ms=once.ONCE_MS, pause=max(mix.pause, 0.1))
     if seed in FORGETFUL:
         mix = replace(mix, lost_history=HISTORY_LOST, lost_log=0.0, lost_part=0.0)
     if seed in PREPARING:

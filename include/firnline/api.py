@@ -95,6 +95,7 @@ def append(
     rows: Any,  # noqa: ANN401 - see its description
     *,
     partition: str | None = None,
+    key: str | None = None,
     mirror: bool = False,
     new_columns: bool = True,
 ) -> AppendResult:
@@ -104,9 +105,7 @@ def append(
         table: see ``open_table``.
         rows: rows as for ``append_rows``; or files, as for ``append_files``: a path, or a list of
             paths.
-        partition: as ``append_rows``.
-        mirror: as ``append_rows``.
-        new_columns: as ``append_rows``.
+        partition, key, mirror, new_columns: as ``append_rows``.
 
     Raises:
         UsageError: as ``append_rows``.
@@ -115,9 +114,11 @@ def append(
     files = [rows] if isinstance(rows, str | Path) else rows
     if isinstance(files, list) and files and all(isinstance(each, str | Path) for each in files):
         return append_files(
-            table, files, partition=partition, mirror=mirror, new_columns=new_columns
+            table, files, partition=partition, key=key, mirror=mirror, new_columns=new_columns
         )
-    return append_rows(table, rows, partition=partition, mirror=mirror, new_columns=new_columns)
+    return append_rows(
+        table, rows, partition=partition, key=key, mirror=mirror, new_columns=new_columns
+    )
 
 
 def append_rows(
@@ -125,6 +126,7 @@ def append_rows(
     rows: Any,  # noqa: ANN401 - see its description
     *,
     partition: str | None = None,
+    key: str | None = None,
     mirror: bool = False,
     new_columns: bool = True,
 ) -> AppendResult:
@@ -141,6 +143,10 @@ def append_rows(
             where they do not name a column; a pyarrow table or record batch; or whatever offers
             itself as an Arrow stream: frames of Polars and pandas, relations of DuckDB.
         partition: path of all rows, only for a table without ``partition_by``.
+        key: name of these rows, as batch-17, for a caller that may be started again: if an append
+            with the same key was published within the table's ``append.once`` (7 days), nothing is
+            added, whatever the rows are, and ``repeated`` of the result is True. Of several at the
+            same time one adds its rows.
         mirror: publish the mirrors of the table at once, however long ago the last publication was
             (``mirror`` of the result). If that fails, the append stands: the failure is in the
             result and a warning in the log, and the next publication makes up for it.
@@ -163,7 +169,7 @@ def append_rows(
     known = isinstance(rows, list | pa.Table | pa.RecordBatch)
     if not known and not hasattr(rows, "__arrow_c_stream__"):
         raise not_rows(rows)
-    result = Appender(opened).append(rows, partition, new_columns=new_columns)
+    result = Appender(opened).append(rows, partition, key=key, new_columns=new_columns)
     return _then_mirror(opened, result, mirror=mirror)
 
 
@@ -172,6 +178,7 @@ def append_files(
     files: Sequence[Path | str],
     *,
     partition: str | None = None,
+    key: str | None = None,
     mirror: bool = False,
     new_columns: bool = True,
 ) -> AppendResult:
@@ -180,9 +187,7 @@ def append_files(
     Args:
         table: see ``open_table``.
         files: the files, each once.
-        partition: as ``append_rows``.
-        mirror: as ``append_rows``.
-        new_columns: as ``append_rows``.
+        partition, key, mirror, new_columns: as ``append_rows``.
 
     Raises:
         UsageError: as ``append_rows``.
@@ -196,7 +201,8 @@ def append_files(
     if mirror:
         _refuse_unmirrored(opened)
     paths = [Path(file) for file in files]
-    result = Appender(opened).append_files(paths, partition, new_columns=new_columns)
+    appender = Appender(opened)
+    result = appender.append_files(paths, partition, key=key, new_columns=new_columns)
     return _then_mirror(opened, result, mirror=mirror)
 
 

@@ -10,7 +10,7 @@ Layout (docs/format.md, "Objects"); ``prefix`` is the table's key prefix in its 
     {prefix}/_ckpt/{seq:020d}-{uuid7}.parquet
     {prefix}/_probe/{uuid7}
     {prefix}/_erase/{uuid7}.keys.parquet, .plan.json, .json, .complete.json
-    {prefix}/_runs/{digest}/{number:06d}.json
+    {prefix}/_runs/{digest}/{number:06d}.json, and _once/ likewise
     {prefix}/_prepared/{uuid7}.json, .decision.json, .closed.json
     {prefix}/_delta_log/{version:020d}.json, .checkpoint.parquet, and _last_checkpoint
     {prefix}/_iceberg/shown/{seq:020d}-{t:013d}.json, .begun
@@ -48,12 +48,8 @@ _PREPARED_SUFFIXES: dict[PreparedKind, str] = {
 
 _VECTORS = "_delta_vectors"
 """Folder of deletion vectors. A VACUUM skips folders with an underscore."""
-_FOLDERS = frozenset(
-    {
-        *("_log", "_data", "_txn", "_ckpt", "_erase", "_probe", "_runs", "_prepared"),
-        *("_delta_log", _VECTORS, "_iceberg"),
-    }
-)
+_OWN = ("_log", "_data", "_txn", "_ckpt", "_erase", "_probe", "_runs", "_prepared", "_once")
+_FOLDERS = frozenset((*_OWN, "_delta_log", _VECTORS, "_iceberg"))
 _ALMOST_URL = re.compile(r"(?P<scheme>s3[an]?|gs|az|file):/+(?P<rest>[^/].*)", re.IGNORECASE)
 _CONTROL = re.compile(r"[\x00-\x1f\x7f]")
 _EMPTY = re.compile(r"/{2,}")
@@ -334,6 +330,14 @@ class TablePaths:
         """Key of the record that the run completed, the first or ``number``-th time."""
         return f"{self.run_dir(dag_id, run_id)}{number:06d}.json"
 
+    def claims_dir(self, digest: str = "") -> str:
+        """Key prefix of the claims of one key, by its digest, or of all; ends in ``/``."""
+        return self._dir(f"_once/{digest}" if digest else "_once")
+
+    def claim(self, digest: str, number: int) -> str:
+        """Key of the first or ``number``-th claim of a key."""
+        return f"{self.claims_dir(digest)}{number:06d}.json"
+
     @property
     def prepared_dir(self) -> str:
         """Key prefix of the objects of prepared changes, ending in ``/``."""
@@ -423,7 +427,7 @@ class TablePaths:
         """Key prefixes of all folders but those of parts and of erases, whose objects are large."""
         log = (self.log_dir, self.txn_dir, self.checkpoint_dir, self.prepared_dir)
         mirrors = (self.delta_dir, self.vectors_dir, self.iceberg_dir)
-        return (*log, *mirrors, self.runs_dir, self.probe(""))
+        return (*log, *mirrors, self.runs_dir, self.claims_dir(), self.probe(""))
 
     def vectors(self, name: str) -> str:
         """Key of a file of deletion vectors; ``name`` is a UUIDv7. Delta prescribes its form."""

@@ -199,3 +199,33 @@ def test_a_scratch_folder_that_is_not_there_is_wrong_usage(
     shown = firnline("append", root, write("rows", id=[2]), "--scratch", "/nowhere")
     assert shown.code == 2
     assert shown.sentence.startswith("--scratch /nowhere cannot be used: ")
+
+
+def test_files_that_were_appended_once_are_not_appended_again(
+    firnline: Firnline, root: str, write: Write, tmp_path: Path
+) -> None:
+    one, two = write("one", id=[2]), write("two", id=[3])
+    first = firnline("append", root, one, two, "--once", "--json").data
+    assert (first["rows"], first["repeated"]) == (2, False)
+    before = content_of(tmp_path / "t")
+    again = firnline("append", root, two, one, "--once")
+    assert again.code == 0
+    assert again.out.startswith("Nothing appended to t: this was appended already, on 20")
+    assert content_of(tmp_path / "t") == before
+    assert firnline("append", root, one, two, "--once", "--json").data["repeated"] is True
+    assert firnline("append", root, one, "--once", "--json").data["rows"] == 1, "other files"
+    write("two", id=[4])
+    assert firnline("append", root, one, two, "--once", "--json").data["rows"] == 2, "other rows"
+    assert firnline("append", root, one, two, "--json").data["rows"] == 2, "not asked for"
+
+
+def test_a_key_stands_for_the_files(firnline: Firnline, root: str, write: Write) -> None:
+    one, two = write("one", id=[2]), write("two", id=[3])
+    assert firnline("append", root, one, "--key", "day 7", "--json").data["rows"] == 1
+    assert firnline("append", root, two, "--key", "day 7", "--json").data["repeated"] is True
+    both = firnline("append", root, two, "--key", "day 7", "--once")
+    assert (both.code, both.sentence) == (
+        2,
+        "--once and --key each name the files; keep one; nothing was written",
+    )
+    assert firnline("append", root, two, "--key", "").code == 2

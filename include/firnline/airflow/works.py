@@ -93,11 +93,12 @@ class CleanupWork(InTaskWork[CleanupOptions]):
 
     def changed(self, figures: Mapping[str, Any]) -> bool:
         """Return True if anything was deleted: log files go without a transaction."""
-        return any(figures[name] for name in ("parts", "log_files", "txn_files"))
+        return any(figures[name] for name in ("parts", "log_files", "txn_files", "claims"))
 
 
 def _amounts(figures: Mapping[str, Any]) -> str:
-    kinds = (("parts", "part"), ("log_files", "log file"), ("txn_files", "transaction"))
+    kinds = [("parts", "part"), ("log_files", "log file"), ("txn_files", "transaction")]
+    kinds += [("claims", "old claim")] if figures["claims"] else []
     each = ", ".join(counted(figures[name], noun) for name, noun in kinds)
     return f"{each} ({about_size(figures['bytes'])})"
 

@@ -17,6 +17,7 @@ from pathlib import Path
 
 import msgspec
 
+from firnline.append.claims import Claims
 from firnline.append.columns import KnownColumns
 from firnline.append.mirrored import MirrorOutcome
 from firnline.append.run import NAMED, AppendRun, Origin
@@ -30,6 +31,7 @@ from firnline.errors import (
     UsageError,
 )
 from firnline.log import dated
+from firnline.log.keyed import Published
 from firnline.log.reader import ATTEMPTS
 from firnline.parquet.part import WrittenPart
 from firnline.properties.in_force import from_settings
@@ -48,6 +50,8 @@ from firnline.units import about_size
 _LOG = logging.getLogger(__name__)
 _LEVELS = re.compile(r"(?:[^=/]+=[^/]+(?:/[^=/]+=[^/]+)*)?")
 """Partitions of a table whose settings do not say otherwise."""
+Landed = tuple[str, int]
+"""Key and time of the log file of an append."""
 NOTHING = -1
 """Newest transaction of a table that has not even a birth record, which is number 0."""
 
@@ -88,6 +92,8 @@ class AppendResult(Shown):
     number of their empty lists and dictionaries, which are null now."""
     mirror: MirrorOutcome | None = None
     """What became of the publication that it was asked for; None if it was not, or of no row."""
+    repeated: bool = False
+    """An append with the same key had been published before, at ``t``: nothing was added."""
 
     def _title(self) -> str:
         """Return what it is."""
@@ -96,6 +102,8 @@ class AppendResult(Shown):
     def _facts(self) -> Mapping[str, str]:
         """Return how much was written."""
         mirror = {} if self.mirror is None else {"mirror": self.mirror.said}
+        if self.repeated:
+            return {"rows": "0: an append with this key was there already", **mirror}
         return {
             "rows": f"{self.rows:,}",
             "parts": f"{len(self.parts):,}",
@@ -113,6 +121,9 @@ class Appender:
     GET for its properties; for a new table 5 LIST, and 1 LIST and 1 PUT for the birth record. It
     reads them again, from new log files only, if a transaction was committed since or rows bring an
     unknown column.
+
+    With a key 1 PUT more (``append.claims``). A key that was used before costs 1 PUT and 1 GET, and
+    those of ``take_base``, instead of the parts and the log file.
 
     Each time it reads them it refuses a lost log; an append in between is not refused, and a
     rebuild includes its log file.
@@ -157,6 +168,7 @@ class Appender:
         partition: str | None = None,
         metadata: Mapping[str, str] | None = None,
         *,
+        key: str | None = None,
         agree: bool = True,
         new_columns: bool = True,
     ) -> AppendResult:
@@ -171,6 +183,9 @@ class Appender:
                 of dictionaries the values are cast to the table's types.
             partition: path of all rows, only for a table without ``partition_by``.
             metadata: more key-value pairs for the footers of the parts.
+            key: name of these rows. If an append with the same key was published within
+                ``append.once``, nothing is added (``repeated`` of the result), whatever the rows
+                are; of tries at the same time one adds its rows.
             agree: refuse rows whose values are not those that the partition states for columns of
                 its names (``rows.agree``).
             new_columns: False to refuse rows with columns, or fields of columns, that the table
@@ -195,6 +210,10 @@ class Appender:
         origin, known = self.knowing()
         table = self._table.under(origin.properties)
         where = check_partition(table, partition)
+        claims = None if key is None else Claims(table, key, origin.writer, origin.id)
+        earlier = None if claims is None else claims.first(self._date())
+        if earlier is not None:
+            return self._result(origin, earlier, before)
         read_again = partial(self.columns.look_again, origin.q)
         if are_dictionaries(data):
             data = as_table(data, known.columns)
@@ -202,22 +221,35 @@ class Appender:
             run = AppendRun(table, origin, known, where, folder, extra, read_again, new_columns)
             if agree and where:
                 run.writer.check = partial(refuse_strays, partition=where)
-            log_key, t = self._execute(run, data)
-        if log_key is not None:
-            self.columns.published(log_key, run.columns)
+            landed = self._execute(run, data, claims)
+        if isinstance(landed, tuple):
+            self.columns.published(landed[0], run.columns)
             _warn_of_refused(table, run.new_columns if known.columns else run.columns)
+        return self._result(origin, landed, before, run)
+
+    def _result(
+        self,
+        origin: Origin,
+        landed: Landed | Published | None,
+        before: Mapping[str, int],
+        run: AppendRun | None = None,
+    ) -> AppendResult:
+        """Return the result of an append, or of one whose key another one has published."""
+        log_key, t = landed if isinstance(landed, tuple) else (None, 0)
+        done = run if log_key is not None else None
         after = self._table.store.counters.as_dict()
         return AppendResult(
             append_id=origin.id,
             log_key=log_key,
-            t=t,
+            t=landed.t if isinstance(landed, Published) else t,
             q=origin.q,
-            parts=tuple(run.parts),
-            rows=sum(part.rows for part in run.parts),
-            bytes=sum(part.bytes for part in run.parts),
-            new_columns=run.new_columns if log_key is not None else {},
-            untyped=run.untyped if log_key is not None else {},
+            parts=() if done is None else tuple(done.parts),
+            rows=0 if done is None else sum(part.rows for part in done.parts),
+            bytes=0 if done is None else sum(part.bytes for part in done.parts),
+            new_columns={} if done is None else done.new_columns,
+            untyped={} if done is None else done.untyped,
             requests={kind: after[kind] - before[kind] for kind in after},
+            repeated=isinstance(landed, Published),
         )
 
     def append_files(
@@ -225,6 +257,7 @@ class Appender:
         paths: Sequence[Path],
         partition: str | None = None,
         *,
+        key: str | None = None,
         new_columns: bool = True,
         on_progress: Callable[[AppendProgress], None] | None = None,
     ) -> AppendResult:
@@ -234,7 +267,7 @@ class Appender:
 
         Args:
             paths: the files, each once.
-            partition: as ``append``.
+            partition, key: as ``append``.
             new_columns: False to refuse files with a column that the table does not have.
             on_progress: called once the footers are checked, and after every batch of rows.
 
@@ -248,7 +281,7 @@ class Appender:
         if not new_columns:
             self._refuse_new(checked)
         if on_progress is None:
-            return self.append(read_files(paths), partition)
+            return self.append(read_files(paths), partition, key=key)
         show = on_progress
 
         def tell(files: int, rows: int) -> None:
@@ -259,7 +292,7 @@ class Appender:
             )
 
         tell(0, 0)
-        return self.append(read_files(paths, tell), partition)
+        return self.append(read_files(paths, tell), partition, key=key)
 
     def _refuse_new(self, checked: Checked) -> None:
         if not checked.new:
@@ -278,24 +311,43 @@ class Appender:
             else "correct the files, or leave --no-new-columns out; nothing was written",
         )
 
-    def _execute(self, run: AppendRun, data: Rows) -> tuple[str | None, int]:
-        """Write and publish; return key and time of the log file, or (None, 0) without rows."""
+    def _execute(
+        self, run: AppendRun, data: Rows, claims: Claims | None
+    ) -> Landed | Published | None:
+        """Write and publish; return the log file, the append of the same key, or None without rows.
+
+        Parts of rows that another try has published are deleted.
+        """
         with run.new:
             for rows in gather(tables_of(data), run.chunk_bytes):
                 run.add(rows)
             run.flush()
             if not run.parts:
-                return None, 0
-            # Right before the log file: a later as-of read must not change its answer.
-            now = self._table.clock.now_ms()
-            # A clock that was corrected meanwhile counts from now on.
-            t = max(now, self._last_t + 1) if self._last_t <= now + dated.FAR_MS else now
-            self._store_time.refuse_ahead(t, self._table.clock.elapsed_ms())
-            log_key = run.publish(t)
-        self._last_t = t
+                return None
+            landed = self._publish(run, claims)
+            if isinstance(landed, Published):
+                run.new.delete()
         if run.born:
             self._born, self._said = True, (0, True, from_settings(run.table.settings))
-        return log_key, t
+        return landed
+
+    def _publish(self, run: AppendRun, claims: Claims | None) -> Landed | Published:
+        if claims is not None:
+            return claims.publish(run, self._date)
+        t = self._date()
+        return run.publish(t), t
+
+    def _date(self) -> int:
+        """Return the time for a log file, unix ms, later than that of the one before.
+
+        Right before the log file, or its claim: a later as-of read must not change its answer.
+        """
+        now = self._table.clock.now_ms()
+        # A clock that was corrected meanwhile counts from now on.
+        t = max(now, self._last_t + 1) if self._last_t <= now + dated.FAR_MS else now
+        self._store_time.refuse_ahead(t, self._table.clock.elapsed_ms())
+        self._last_t = t
+        return t
 
     def knowing(self) -> tuple[Origin, SchemaUnion]:
         """Return the origin, and columns that are neither older nor newer than its transaction.

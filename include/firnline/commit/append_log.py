@@ -30,6 +30,10 @@ from firnline.store.create import Attempt, create
 from firnline.table import Table
 
 
+class LogFileTakenError(TransactionError):
+    """Another writer has the name of a log file; nothing was published."""
+
+
 def publish_append(
     table: Table,
     key: str,
@@ -61,6 +65,7 @@ def publish_append(
         AppendExpiredError: more than ``append.ttl`` has passed since; nothing is visible.
         CommitUnknownError: it is not known whether it is visible, or it landed after ``append.ttl``
             and may become invisible (``log.fence``).
+        LogFileTakenError: another writer has the name; nothing is visible.
         StoreError: the store refused it explicitly; nothing is visible.
     """
     if begins:
@@ -95,7 +100,7 @@ def publish_append(
             next_step=f"{what} again only if {key} does not appear; nothing was deleted",
         ) from error
     if found is not None:
-        raise TransactionError(
+        raise LogFileTakenError(
             f"log file {key} exists and was not written by this {what}",
             next_step="look for a source of ids that repeats ids; nothing was published",
         )

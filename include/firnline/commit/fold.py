@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 
 import msgspec
 
-from firnline.log import dated, taken_back
+from firnline.log import dated, keyed, taken_back
 from firnline.log.fence import Fence
 from firnline.log.reader import LogObject
 from firnline.log.records import Delete, LogTombstone, Marker
@@ -101,6 +101,7 @@ def fold(
     purged: int,
     delete_cutoff: int,
     fence: Fence,
+    keys_cutoff: int = 0,
 ) -> Folded:
     """Gather the content of log files, each marker in its state in the snapshot.
 
@@ -112,13 +113,15 @@ def fold(
         purged: purge horizon of the transaction.
         delete_cutoff: a delete visible since before this time (unix ms) may be dropped.
         fence: that of the transaction.
+        keys_cutoff: the key of an append seen before this time (unix ms) may be dropped; 0: none.
     """
     carried = _carried(snapshot, keys, own, purged)
     open_still = {*standing(snapshot.log)}.difference(keys)
     tombstones = dict.fromkeys(keys, t) | _log_tombstones(snapshot, keys, open_still, fence)
     deletes = {d.id: d for key in keys for d in snapshot.contents[key].deletes}
     stay = frozenset(open_still)
-    other = without_superseded(line for key in keys for line in snapshot.contents[key].other)
+    lines = [line for key in keys for line in _others_of(snapshot, key, t)]
+    other = keyed.without_expired(without_superseded(lines), keys_cutoff, fence.t)
     return Folded(
         keys=keys,
         markers=tuple(carried),
@@ -131,6 +134,11 @@ def fold(
         other=tuple(_needed(snapshot, other, purged)),
         standing=tuple(sorted(s for key in open_still if (s := snapshot.listing[key].name.seq))),
     )
+
+
+def _others_of(snapshot: Snapshot, key: str, t: int) -> list[bytes]:
+    seen = snapshot.listing[key].modified_ms
+    return keyed.as_folded(snapshot.contents[key].other, t, seen)
 
 
 def _needed(snapshot: Snapshot, lines: Sequence[bytes], purged: int) -> Iterator[bytes]:

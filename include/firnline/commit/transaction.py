@@ -367,6 +367,7 @@ def _draft(table: Table, base: Base, change: Change, run: RunIdentity, txn: str)
         own=frozenset(m.p for m in own),
         purged=purged,
         delete_cutoff=listed_at - others.late_append,
+        keys_cutoff=listed_at - others.forgotten,
         fence=passed.fence,
     )
     content = LogContent(

@@ -31,7 +31,9 @@ IDENTITY = ("primary_key", "version", "deleted")
 HARMLESS = frozenset({"sort_by", "statistics", "deletes", "mirror"})
 """Properties that a scheduled run applies by itself: parts of before and after are compatible, and
 a mirror that begins shows only parts that are live by then. A mirror ends by a person only."""
-_TIMES = frozenset({"append.ttl", "commit_ttl", "cleanup.grace", "orphan_grace", "deleted_keep"})
+_TIMES = frozenset(
+    ("append.ttl", "commit_ttl", "cleanup.grace", "orphan_grace", "deleted_keep", "append.once")
+)
 _JSON = ("{", '"')
 """First characters of JSON text. A column whose name begins with one is written as JSON too."""
 FIELDS = tuple(field.encode_name for field in msgspec.structs.fields(Properties))
@@ -75,6 +77,7 @@ def from_settings(settings: TableSettings) -> Properties:
         deletes=settings.deletes,
         statistics=settings.statistics_columns,
         mirror=settings.mirrors,
+        append_once=settings.append.once,
     )
 
 
@@ -107,6 +110,7 @@ def stated(settings: TableSettings) -> dict[str, Any]:
     given = settings.model_fields_set
     names = {name for name in FIELDS if name in given}
     names |= {"append.ttl"} if _is_set(settings, "append", "ttl") else set()
+    names |= {"append.once"} if _is_set(settings, "append", "once") else set()
     names |= {"cleanup.grace"} if _is_set(settings, "cleanup", "grace") else set()
     wanted = from_settings(settings).plain()
     return {name: wanted[name] for name in FIELDS if name in names}
@@ -182,7 +186,7 @@ def in_force(
     if not any_key:
         _refuse_other_identity(settings, table)
     values: dict[str, Any] = {
-        "append": settings.append.model_copy(update={"ttl": table.append_ttl}),
+        "append": settings.append.model_copy(update={"ttl": table.append_ttl, "once": table.once}),
         "commit_ttl": table.commit_ttl,
         "cleanup": settings.cleanup.model_copy(update={"grace": table.grace}),
         "orphan_grace": table.orphan_grace,
@@ -265,11 +269,21 @@ class Waits:
     commit_ttl: int
     grace: int
     orphan_grace: int
+    once: int
+    """``append.once``."""
 
     @property
     def late_append(self) -> int:
         """Time after which a delete record hides no row of an append that began before it, ms."""
         return self.append_ttl + self.grace
+
+    @property
+    def forgotten(self) -> int:
+        """Time after which the key of an append need not be known any more, ms.
+
+        With the grace for a clock that is ahead: a machine's date decides.
+        """
+        return self.once + self.grace
 
     @property
     def ended(self) -> int:
@@ -294,6 +308,7 @@ def waits(records: Sequence[PropertiesRecord], settings: TableSettings, now_ms: 
         commit_ttl=max([settings.commit_ttl, *(v.commit_ttl for v in found)]),
         grace=max([settings.cleanup.grace, *(v.grace for v in found)]),
         orphan_grace=max([settings.orphan_grace, *(v.orphan_grace for v in found)]),
+        once=max([settings.append.once, *(v.once for v in found)]),
     )
 
 

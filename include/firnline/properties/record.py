@@ -18,6 +18,10 @@ from typing import Any
 import msgspec
 
 from firnline.errors import LogCorruptError
+from firnline.units import DAY_MS
+
+ONCE_MS = 7 * DAY_MS
+"""How long the key of an append is known unless the table says otherwise, ms."""
 
 
 class Cluster(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -55,20 +59,30 @@ class Properties(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     mirror: tuple[str, ...] | msgspec.UnsetType = msgspec.UNSET
     """Formats that the table is mirrored in. Left out where there is none: a version that does not
     know mirrors refuses only a table that has one, whose parts it would delete too early."""
+    append_once: int | msgspec.UnsetType = msgspec.field(default=msgspec.UNSET, name="append.once")
+    """How long the key of an append is known. Left out where it is ``ONCE_MS``: a version that
+    knows no keys refuses only a table that says another time."""
 
     def __post_init__(self) -> None:
         if self.mirror == ():
             msgspec.structs.force_setattr(self, "mirror", msgspec.UNSET)
+        if self.append_once == ONCE_MS:
+            msgspec.structs.force_setattr(self, "append_once", msgspec.UNSET)
 
     @property
     def mirrors(self) -> tuple[str, ...]:
         """Formats that the table is mirrored in; empty for none."""
         return () if isinstance(self.mirror, msgspec.UnsetType) else self.mirror
 
+    @property
+    def once(self) -> int:
+        """How long the key of an append is known, ms."""
+        return ONCE_MS if isinstance(self.append_once, msgspec.UnsetType) else self.append_once
+
     def plain(self) -> dict[str, Any]:
         """Return every property by its name in the settings, as plain data."""
         found: dict[str, Any] = msgspec.to_builtins(self)
-        return found | {"mirror": list(self.mirrors)}
+        return found | {"mirror": list(self.mirrors), "append.once": self.once}
 
 
 class PropertiesRecord(msgspec.Struct, frozen=True, omit_defaults=True):

@@ -61,6 +61,12 @@ class AppendSettings(Section):
         description="Maximum time from reading the history to publishing; an append that takes "
         "longer is refused. A delete record may be dropped after this time and `cleanup.grace`.",
     )
+    once: Annotated[Duration, duration_between("1h", "365d")] = Field(
+        default=604_800_000,
+        description="How long an append with a key is remembered at least: the same key again "
+        "adds nothing. Each key is a line of 100 bytes in the log for this time, and an object "
+        "that the clean-up deletes.",
+    )
     part_bytes: Annotated[Size, size_between("1MiB", "64GiB")] = Field(
         default=256 * 2**20,
         description="Size near which an append closes a part and begins the next.",

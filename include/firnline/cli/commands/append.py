@@ -20,6 +20,7 @@ from firnline.cli.options import (
     open_target,
 )
 from firnline.cli.progress import appending
+from firnline.errors import UsageError
 from firnline.units import counted
 
 if TYPE_CHECKING:
@@ -37,9 +38,11 @@ commands = typer.Typer()
         "firnline append s3://lake/events day.parquet --partition d=2026-01-31",
         "firnline append flights day.parquet --no-new-columns",
         "firnline append events day.parquet --mirror",
+        "firnline append events day.parquet --once",
+        "firnline append events day.parquet --key 2026-01-31",
     ],
 )
-def append(
+def append(  # noqa: PLR0913, PLR0917 - one per option
     table: TableArgument,
     files: Annotated[
         list[Path], typer.Argument(metavar="FILES", help="Parquet files on this machine.")
@@ -59,6 +62,23 @@ def append(
             "--no-new-columns", help="Refuse files with a column that the table does not have."
         ),
     ] = False,
+    once: Annotated[
+        bool,
+        typer.Option(
+            "--once",
+            help="Append nothing if files with these names and contents were appended so before, "
+            "within the table's append.once.",
+        ),
+    ] = False,
+    key: Annotated[
+        str | None,
+        typer.Option(
+            "--key",
+            metavar="KEY",
+            help="Append nothing if an append with this key was there before, within the table's "
+            "append.once, whatever its files were.",
+        ),
+    ] = None,
     scratch: Annotated[
         Path | None,
         typer.Option(
@@ -81,10 +101,16 @@ def append(
 
     Columns go by name; new ones are added to the table and named, missing ones are null. A root
     without a table gets one. A file that is given twice is refused. Safe beside merges and other
-    appends.
+    appends. With --once or --key a command that was stopped, or whose outcome is not known, may be
+    run again: the rows are there once.
     """
     from firnline.append.append import Appender
+    from firnline.append.claims import key_of_files
 
+    if once and key is not None:
+        raise UsageError(
+            "--once and --key each name the files", next_step="keep one; nothing was written"
+        )
     opened = open_target(table, settings)
     if scratch is not None:
         refuse_unusable(scratch)
@@ -101,7 +127,11 @@ def append(
         appending(name, opened.clock, silent=as_json) as tell,
     ):
         result = Appender(opened, scratch=scratch).append_files(
-            files, partition, new_columns=not no_new_columns, on_progress=tell
+            files,
+            partition,
+            key=key_of_files(files, partition) if once else key,
+            new_columns=not no_new_columns,
+            on_progress=tell,
         )
     output.show(describe(opened, result, len(files)), as_json, _render)
     if mirror:
@@ -126,6 +156,7 @@ def describe(table: Table, result: AppendResult, files: int) -> dict[str, Any]:
         "parts": parts,
         "new_columns": result.new_columns,
         "untyped": result.untyped,
+        "repeated": result.repeated,
         "requests": result.requests,
     }
 
@@ -135,6 +166,11 @@ def _render(data: dict[str, Any]) -> None:
 
     name, number = data["table"], output.number
     files = counted(data["files"], "file")
+    if data["repeated"]:
+        output.line(
+            f"Nothing appended to {name}: this was appended already, on {output.when(data['t'])}."
+        )
+        return
     if data["log_file"] is None:
         output.line(f"Nothing to append to {name}: {files} without a row.")
         return

@@ -83,23 +83,28 @@ def _clean_up(table: Table, options: CleanupOptions, as_json: bool) -> None:
 def _render_plan(data: dict[str, Any]) -> None:
     from firnline.units import about_size
 
-    count = data["parts"] + data["log_files"] + data["txn_files"]
+    count = data["parts"] + data["log_files"] + data["txn_files"] + data["claims"]
     if count:
         output.line(
             f"{counted(count, 'object')} would be deleted, {about_size(data['bytes'])}: "
             f"{counted(data['parts'], 'data part')}, {counted(data['log_files'], 'log file')}, "
-            f"{counted(data['txn_files'], 'old transaction')}."
+            f"{counted(data['txn_files'], 'old transaction')}{_claims(data)}."
         )
     else:
         output.line(f"Nothing to clean up in {data['table']}.")
     _render_waiting(data["waiting"])
 
 
+def _claims(data: dict[str, Any]) -> str:
+    """Return what a table without keys of appends is not told of."""
+    return f", {counted(data['claims'], 'old claim')} of keys" if data["claims"] else ""
+
+
 def _render(data: dict[str, Any]) -> None:
     from firnline.units import about_duration, about_size
 
     number = output.number
-    count = data["parts"] + data["log_files"] + data["txn_files"]
+    count = data["parts"] + data["log_files"] + data["txn_files"] + data["claims"]
     show_undeleted(data["failures"], data["failed"])
     if not count and not data["failed"]:
         output.line(f"Nothing to clean up in {data['table']}.")
@@ -108,7 +113,7 @@ def _render(data: dict[str, Any]) -> None:
             [
                 ("deleted", counted(data["parts"], "data part")),
                 ("", counted(data["log_files"], "log file")),
-                ("", counted(data["txn_files"], "old transaction")),
+                ("", f"{counted(data['txn_files'], 'old transaction')}{_claims(data)}"),
                 ("bytes", about_size(data["bytes"])),
                 ("readable", f"after {output.when(data['purged'])}" if data["purged"] else "?"),
                 ("transaction", ", ".join(map(number, data["transactions"])) or "none"),

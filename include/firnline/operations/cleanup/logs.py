@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass
 
 from firnline.commit.fold import delete_is_over
-from firnline.log import dated
+from firnline.log import dated, keyed
 from firnline.log.records import LogContent, Marker
 from firnline.log.superseded import without_superseded
 from firnline.state.snapshot import Snapshot, union_parts
@@ -21,20 +21,23 @@ _FOR_EVER = 2**62
 """A time after all others, unix ms: the age of a record does not count."""
 
 
-def deletable(snapshot: Snapshot, due: Set[str], delete_cutoff: int) -> frozenset[str]:
+def deletable(
+    snapshot: Snapshot, due: Set[str], delete_cutoff: int, keys_cutoff: int
+) -> frozenset[str]:
     """Return those of ``due`` whose every record stands in a log file that stays.
 
     Args:
         snapshot: read with ``everything=True``.
         due: folded log files that every reader has had time to see folded.
         delete_cutoff: a delete visible since before this time (unix ms) may be forgotten.
+        keys_cutoff: the key of an append seen before this time (unix ms) may be forgotten.
     """
     stays = _newest_and_standing(snapshot)
     going = {key for key in due if snapshot.listing[key].name.seq not in stays}
     going -= _witnesses(snapshot, going)
     while going:
         rest = _rest(snapshot, going)
-        lost = {key for key in going if _lacks(snapshot, rest, key, delete_cutoff)}
+        lost = {k for k in going if _lacks(snapshot, rest, k, delete_cutoff, keys_cutoff)}
         if not lost:
             break
         # Else the log files that stay could list a part alive that only a deleted one lists dead.
@@ -89,27 +92,31 @@ class _Rest:
     properties: Set[tuple[int, str]]
     """By ``PropertiesRecord.identity``."""
     other: Set[bytes]
+    keys: Set[tuple[str, int]]
+    """Of appends (``keyed.named``)."""
 
 
 def _rest(snapshot: Snapshot, going: Set[str]) -> _Rest:
     contents = [content for key, content in snapshot.contents.items() if key not in going]
+    other = {line for content in contents for line in content.other}
     return _Rest(
         parts=union_parts(contents),
         columns=set().union(*(_stated(snapshot, key) for key in snapshot.contents.keys() - going)),
         deletes={delete.id for content in contents for delete in content.deletes},
         properties={r.identity for content in contents for r in content.properties},
-        other={line for content in contents for line in content.other},
+        other=other,
+        keys=keyed.named(other),
     )
 
 
-def _lacks(snapshot: Snapshot, rest: _Rest, key: str, delete_cutoff: int) -> bool:
+def _lacks(snapshot: Snapshot, rest: _Rest, key: str, delete_cutoff: int, keys_cutoff: int) -> bool:
     content = snapshot.contents[key]
     return (
         _date_lost(snapshot, rest, key)
         or any(_marker_lost(snapshot, rest, marker.p) for marker in content.markers)
         or not _columns(snapshot, key) <= rest.columns
         or _properties_lost(rest, content)
-        or _others_lost(snapshot, rest, content.other)
+        or _others_lost(snapshot, rest, _others(snapshot, rest, key, keys_cutoff))
         or any(
             delete.id not in rest.deletes
             and not delete_is_over(snapshot, delete, delete_cutoff, snapshot.purged)
@@ -137,6 +144,20 @@ def _date_lost(snapshot: Snapshot, rest: _Rest, key: str) -> bool:
     if seen is None or dated.recorded(rest.other).get(t, seen + 1) <= seen:
         return False
     return t >= snapshot.purged or t in snapshot.dates_used()
+
+
+def _others(snapshot: Snapshot, rest: _Rest, key: str, keys_cutoff: int) -> list[bytes]:
+    """Return the extension records of a log file without keys that are carried, or over.
+
+    Whoever folds the log file of an append adds to its record when that was.
+    """
+    at, seen = snapshot.log_tombstones.get(key, 0), snapshot.listing[key].modified_ms
+    return [
+        line
+        for line in keyed.as_folded(snapshot.contents[key].other, at, seen)
+        if keyed.named([line]).isdisjoint(rest.keys)
+        and not keyed.is_over(line, keys_cutoff, snapshot.fence.t)
+    ]
 
 
 def _others_lost(snapshot: Snapshot, rest: _Rest, lines: Sequence[bytes]) -> bool:

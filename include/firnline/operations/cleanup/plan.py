@@ -80,21 +80,28 @@ class CleanupPlan(ShownFigures):
     cut: bool = False
     """``max_deletes`` cuts through the parts that one transaction replaced, before any other: the
     say how far this run came, and the next would delete the same parts again."""
+    claims: tuple[Doomed, ...] = ()
+    """Claims of keys of appends that need not be known any more."""
 
     @property
     def nothing_to_do(self) -> bool:
         """Return True if no object may be deleted, and no missing one waits to be forgotten."""
-        return not (self.parts or self.logs or self.transactions or self.gone)
+        return not (self.all or self.gone)
+
+    @property
+    def all(self) -> tuple[Doomed, ...]:
+        """Objects to delete, of all kinds."""
+        return (*self.parts, *self.logs, *self.transactions, *self.claims)
 
     @property
     def count(self) -> int:
         """Objects to delete."""
-        return len(self.parts) + len(self.logs) + len(self.transactions)
+        return len(self.all)
 
     @property
     def bytes(self) -> int:
         """Bytes that become free."""
-        return sum(d.bytes for d in (*self.parts, *self.logs, *self.transactions))
+        return sum(d.bytes for d in self.all)
 
     def to_json(self) -> dict[str, Any]:
         """Plain data: totals for each kind of object, and what waits until when."""
@@ -105,6 +112,7 @@ class CleanupPlan(ShownFigures):
             "part_bytes": sum(d.bytes for d in self.parts),
             "log_files": len(self.logs),
             "txn_files": len(self.transactions),
+            "claims": len(self.claims),
             "bytes": self.bytes,
             "waiting": [asdict(w) for w in self.waiting],
         }
@@ -181,14 +189,15 @@ def plan_cleanup(
         forced=tuple(sum(b.tmb > mirror.until for b in ripe_parts) for mirror in mirrors),
         parts=tuple(Doomed(b.key, b.bytes) for b in taken_parts),
         logs=tuple(Doomed(b.key, b.bytes) for b in taken_logs),
-        transactions=_doomed(old[: limit - len(taken_logs) - len(taken_parts)]),
+        transactions=doomed(old[: limit - len(taken_logs) - len(taken_parts)]),
         waiting=tuple(w for w in waiting if w.count),
         gone=tuple(b.key for b in all_ripe if b.key in gone),
         cut=bool(taken_parts and left_parts) and taken_parts[0].tmb == left_parts[0].tmb,
     )
 
 
-def _doomed(objects: Iterable[ObjectMeta]) -> tuple[Doomed, ...]:
+def doomed(objects: Iterable[ObjectMeta]) -> tuple[Doomed, ...]:
+    """Return objects as a plan names them."""
     return tuple(Doomed(meta.key, meta.size) for meta in objects)
 
 
@@ -264,7 +273,8 @@ def _logs(
     folded = _folded_logs(snapshot, others.grace, now_ms, old_types=old_types)
     late = _behind(snapshot, others.grace)
     ripe = [b for b in folded if b.due <= now_ms]
-    free = deletable(snapshot, {b.key for b in ripe}, now_ms - others.late_append)
+    times = (now_ms - others.late_append, now_ms - others.forgotten)
+    free = deletable(snapshot, {b.key for b in ripe}, *times)
     going = [*(b for b in late if b.due <= now_ms), *(b for b in ripe if b.key in free)]
     return going, [
         _waiting("log files", [b for b in folded if b.due > now_ms], _GRACE, timed=True),

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Container, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -24,10 +24,12 @@ from firnline.log.reader import LogRead
 from firnline.log.txn_file import Counts, RunIdentity
 from firnline.mirror.readers import readers_of
 from firnline.mirror.retention import Readers
+from firnline.operations.cleanup.claims import expired_claims
 from firnline.operations.cleanup.plan import (
     TXN_KEPT,
     CleanupPlan,
     Waiting,
+    doomed,
     plan_cleanup,
     purge_horizon,
 )
@@ -54,6 +56,8 @@ class CleanupReport(Report, frozen=True, kw_only=True):
     parts: int
     log_files: int
     txn_files: int
+    claims: int = 0
+    """Claims of keys of appends."""
     bytes: int
     """Size of all objects that were deleted."""
     purged: int
@@ -80,7 +84,8 @@ class CleanupFailedError(RunFailedError):
     """A clean-up that could not delete some objects; carries the report."""
 
     def __init__(self, report: CleanupReport) -> None:
-        first, done = report.failures[0], report.parts + report.log_files + report.txn_files
+        first = report.failures[0]
+        done = report.parts + report.log_files + report.txn_files + report.claims
         super().__init__(
             f"{report.failed} of {counted(report.failed + done, 'object')} of table "
             f"{report.table} could not "
@@ -131,7 +136,8 @@ def run_cleanup(
     besides them 12 plus the log files there are before and after: two LIST for each of two bases,
     the probe of the store (4 for a process and table), two PUT and a LIST for the commit, one LIST
     of old transactions. A run whose bound is below what one transaction replaced lists ``_data/``
-    besides. Of a table of more than ``checkpoint.min_parts`` parts see ``checkpoint.renew``. Those
+    besides. A table with appends that had a key costs 2 LIST more (``claims.expired_claims``). Of a
+    table of more than ``checkpoint.min_parts`` parts see ``checkpoint.renew``. Those
     of ``readers.readers_of`` come in addition where the table has a mirror.
 
     Args:
@@ -150,7 +156,7 @@ def run_cleanup(
     begun = _Run(runner, options, base.snapshot, _mirrors(base))
     table, plan = base.table, _plan(base, options, begun.mirrors)
     if options.dry_run or plan.nothing_to_do:
-        everything = frozenset(d.key for d in (*plan.parts, *plan.logs, *plan.transactions))
+        everything = frozenset(d.key for d in plan.all)
         gone = everything if options.dry_run else frozenset()
         return begun.report(plan, gone, Deleter(table, 0), base.snapshot.horizon, ())
     if plan.parts or plan.gone:
@@ -165,7 +171,7 @@ def run_cleanup(
     # unknown outcome ends the run above, with all of them in place. For exclusion any order would
     # do: nobody can still want the number of a transaction that is older than commit_ttl.
     if not deleter.failed:
-        deleter.delete([d.key for d in plan.transactions])
+        deleter.delete([d.key for d in (*plan.transactions, *plan.claims)])
     written = _renew(table, state or _without(base.snapshot, deleter.confirmed))
     report = begun.report(plan, deleter.confirmed, deleter, purged, transactions, written)
     if report.failed:
@@ -193,7 +199,9 @@ def _plan(base: Base, options: CleanupOptions, mirrors: Sequence[Readers] = ()) 
         )
 
     made = plan()
-    return plan(_gone(table, base.snapshot)) if made.cut else made
+    made = plan(_gone(table, base.snapshot)) if made.cut else made
+    room = (options.max_deletes or table.settings.cleanup.max_deletes_per_run) - made.count
+    return replace(made, claims=doomed(expired_claims(base, table.clock.now_ms())[:room]))
 
 
 def _mirrors(base: Base) -> tuple[Readers, ...]:
@@ -287,15 +295,16 @@ class _Run:
         written: Written | None = None,
     ) -> CleanupReport:
         known = frozenset(gone)
-        kinds = (plan.parts, plan.logs, plan.transactions)
-        parts, logs, old = ([d for d in kind if d.key in known] for kind in kinds)
+        kinds = (plan.parts, plan.logs, plan.transactions, plan.claims)
+        parts, logs, old, claims = ([d for d in kind if d.key in known] for kind in kinds)
         return CleanupReport(
             table=self.runner.table.settings.name,
             dry_run=self.options.dry_run,
             parts=len(parts),
             log_files=len(logs),
             txn_files=len(old),
-            bytes=sum(d.bytes for d in (*parts, *logs, *old)),
+            claims=len(claims),
+            bytes=sum(d.bytes for d in (*parts, *logs, *old, *claims)),
             purged=purged,
             transactions=transactions,
             waiting=plan.waiting,

@@ -90,7 +90,8 @@ def _is_shown(report: MirrorReport) -> bool:
 def after_append(table: Table, result: AppendResult, run: RunIdentity) -> AppendResult:
     """Publish at once after an append, and return its result with the outcome.
 
-    An append of no row has written nothing, and publishes nothing. A failure is also a warning in
+    An append of no row has written nothing, and publishes nothing. One whose key was there already
+    publishes: whoever added the rows may have died before that. A failure is also a warning in
     the log. An interrupt is raised, with a note that the append stands.
 
     Args:
@@ -98,14 +99,14 @@ def after_append(table: Table, result: AppendResult, run: RunIdentity) -> Append
         result: of the append, whose log file is written.
         run: who appended, for the history, if the table gets its property now.
     """
-    if result.log_key is None:
+    if result.log_key is None and not result.repeated:
         return result
     try:
         outcome = publish_after(table, run)
     except BaseException as stopped:
         stopped.add_note(
-            f"the append stands: its log file {result.log_key} is written, and the next "
-            "publication of the mirror shows it"
+            f"the append stands: its log file {result.log_key or 'of before'} is written, and the "
+            "next publication of the mirror shows it"
         )
         raise
     warn(outcome)

@@ -459,7 +459,7 @@ def test_a_transaction_of_an_older_version_names_none_that_stand() -> None:
         else msgspec.structs.replace(content, x=msgspec.structs.replace(content.x, standing=None))
         for key, content in state.contents.items()
     }
-    assert deletable(replace(state, contents=contents), set(), 0) == frozenset()
+    assert deletable(replace(state, contents=contents), set(), 0, 0) == frozenset()
 
 
 def meta(world: World, seq: int, age_ms: int) -> ObjectMeta:
