@@ -385,8 +385,8 @@ PROTOCOL = (
     Mutation(
         name="an append counts as published where somebody else's log file stands",
         file="include/firnline/commit/append_log.py",
-        old="    if found is not None:\n        raise TransactionError(",
-        new='    if found == b"":\n        raise TransactionError(',
+        old="    if found is not None:\n        raise LogFileTakenError(",
+        new='    if found == b"":\n        raise LogFileTakenError(',
         breaks="Rows of an acknowledged append are nowhere.",
         caught_by=("tests/unit/commit/test_append_log.py",),
     ),

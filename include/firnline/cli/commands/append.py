@@ -149,6 +149,7 @@ def describe(table: Table, result: AppendResult, files: int) -> dict[str, Any]:
         "root": table.settings.root,
         "append_id": result.append_id,
         "log_file": result.log_key,
+        "repeated": result.repeated,
         "t": result.t,
         "files": files,
         "rows": result.rows,
@@ -156,7 +157,6 @@ def describe(table: Table, result: AppendResult, files: int) -> dict[str, Any]:
         "parts": parts,
         "new_columns": result.new_columns,
         "untyped": result.untyped,
-        "repeated": result.repeated,
         "requests": result.requests,
     }
 
