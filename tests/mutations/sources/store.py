@@ -84,7 +84,7 @@ STORE = (
     Mutation(
         name="a listing that broke off begins anew",
         file="include/firnline/store/client.py",
-        old="        after, first = rows[-1].key, False",
+        old="        after, first = max(row.key for row in rows), False",
         new="        first = False",
         breaks="Keys are given twice, or the listing ends with an error, where a page was lost.",
         caught_by=("tests/store/test_faults.py",),

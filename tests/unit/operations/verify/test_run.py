@@ -243,7 +243,7 @@ def test_a_gap_and_a_lost_end_are_named(tmp_path: Path) -> None:
 @pytest.mark.long
 def test_a_strange_object_and_a_transaction_from_the_future_are_named(tmp_path: Path) -> None:
     world = merged_twice(tmp_path)
-    rewrite(world, world.table.paths.txn_dir + "notes", b"")
+    rewrite(world, world.table.paths.txn_dir + "notes", b"x")
     assert kinds(world) == {"txn-strange-object": 1}
     world.clock.now -= 3_600_000
     assert kinds(world)["txn-from-the-future"] == 2
