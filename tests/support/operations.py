@@ -344,7 +344,7 @@ def folder(call: Call) -> object:
     two_free_appends(call)
     parent, _, name = table.paths.prefix.rpartition("/")
     for number in range(2):
-        key = f"{parent}/in/a=1/{number}.parquet".removeprefix("/")
+        key = f"{parent}/in/a/{number}.parquet".removeprefix("/")
         table.store.put_new(key, parquet_bytes(rows_from(12 + 6 * number)))
     return f"{table.settings.root.removesuffix(name)}in"
 

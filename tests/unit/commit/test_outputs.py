@@ -47,7 +47,7 @@ def a_folder() -> World:
     world = make_world()
     for number in range(2):
         data = parquet_bytes(rows_from(6 * number))
-        world.store.objects[f"lake/in/a=1/{number}.parquet"] = (data, world.clock.now)
+        world.store.objects[f"lake/in/a/{number}.parquet"] = (data, world.clock.now)
     return world
 
 

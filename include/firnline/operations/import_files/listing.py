@@ -59,7 +59,7 @@ def sort_out(objects: Iterable[ObjectMeta], source: str, exclude: Sequence[str] 
         _refuse_other(path, source)
         if not meta.size and (path.endswith("/") or _is_hidden(path) or "$folder$" in path):
             markers += 1
-        elif _is_data(path) and meta.size and not any(fnmatchcase(path, g) for g in exclude):
+        elif _is_data(path, meta.size) and not any(fnmatchcase(path, g) for g in exclude):
             files.append(meta)
         else:
             left_out.append(meta.key)
@@ -85,9 +85,11 @@ def is_named_parquet(key: str) -> bool:
     return _PARQUET.fullmatch(key.rpartition("/")[2]) is not None
 
 
-def _is_data(path: str) -> bool:
+def _is_data(path: str, size: int) -> bool:
     name = path.rpartition("/")[2]
-    return not _is_hidden(path) and ("." not in name or _PARQUET.fullmatch(name) is not None)
+    # What says that it is Parquet and has no byte is a fault, and no marker of anybody.
+    named = _PARQUET.fullmatch(name) is not None
+    return not _is_hidden(path) and (named or (size > 0 and "." not in name))
 
 
 def _is_hidden(path: str) -> bool:
