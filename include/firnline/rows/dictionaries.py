@@ -10,7 +10,7 @@ from typing import Any, TypeAlias, TypeGuard
 import pyarrow as pa
 
 from firnline.errors import PartSchemaError, UsageError
-from firnline.rows.fitting import UnfitError, common_type, fitted, with_more_fields
+from firnline.rows.fitting import UnfitError, fitted, with_more_fields
 from firnline.types.arrow import conform, to_arrow
 from firnline.types.schema import fields_of, repair_command
 
@@ -63,9 +63,8 @@ def _column(name: object, values: list[Any], kind: str | None) -> pa.ChunkedArra
         )
     try:
         if kind is None:
-            wanted = common_type(values, name)
-        else:
-            wanted = with_more_fields(to_arrow({name: kind}).field(0).type, values, name)
+            return _new_column(name, values)
+        wanted = with_more_fields(to_arrow({name: kind}).field(0).type, values, name)
         plain = wanted.storage_type if isinstance(wanted, pa.BaseExtensionType) else wanted
         array = pa.array(fitted(wanted, values, name), plain)
         return conform(pa.chunked_array([array], plain), wanted)
@@ -77,6 +76,13 @@ def _column(name: object, values: list[Any], kind: str | None) -> pa.ChunkedArra
             f"column {name!r} holds a value that does not fit {kind or 'one type'}: {said}",
             next_step="correct the rows; none of this call was taken",
         ) from None
+
+
+def _new_column(name: str, values: list[Any]) -> pa.ChunkedArray:
+    """Return values in the type that they have in common; raises as ``pyarrow.array``."""
+    array = pa.array(values)
+    given = fitted(array.type, values, name)
+    return pa.chunked_array([array if given is values else pa.array(given, array.type)])
 
 
 def _unfit(error: UnfitError, name: str, kind: str | None) -> PartSchemaError:

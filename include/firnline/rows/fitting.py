@@ -13,6 +13,7 @@ import numbers
 import re
 import uuid
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from itertools import chain
 from typing import Any
 
 import pyarrow as pa
@@ -58,9 +59,11 @@ def with_more_fields(kind: pa.DataType, values: Sequence[Any], path: str) -> pa.
             another field in other letters.
     """
     if pa.types.is_struct(kind):
-        return _more_of_struct(kind, [v for v in values if isinstance(v, Mapping)], path)
+        return _more_of_struct(kind, _dictionaries(values), path)
+    if _is_list(kind) and not pa.types.is_nested(kind.value_type):
+        return kind
     if _is_list(kind):
-        items = [item for v in values if _is_listed(v) for item in v]
+        items = list(chain.from_iterable(_lists(values)))
         inner = with_more_fields(kind.value_type, items, f"{path}[]")
         return kind if inner == kind.value_type else pa.list_(kind.value_field.with_type(inner))
     if pa.types.is_map(kind):
@@ -76,10 +79,10 @@ def _more_of_struct(
     fields = {field.name: field.type for field in kind}
     for name, inner in fields.items():
         if pa.types.is_nested(inner):
-            held = [v[name] for v in values if v.get(name) is not None]
+            held = [v.get(name) for v in values]
             fields[name] = with_more_fields(inner, held, f"{path}.{name}")
     spelled = {fold_name(name): name for name in fields}
-    for name in dict.fromkeys(name for v in values for name in v):
+    for name in dict.fromkeys(chain.from_iterable(values)):
         if name in fields:
             continue
         if not isinstance(name, str) or not name:
@@ -90,6 +93,19 @@ def _more_of_struct(
         fields[name] = common_type([v[name] for v in values if name in v], f"{path}.{name}")
     same = list(fields.items()) == [(field.name, field.type) for field in kind]
     return kind if same else pa.struct(list(fields.items()))
+
+
+def _dictionaries(values: Sequence[Any]) -> Sequence[Mapping[Any, Any]]:
+    # A look at the class is several times as fast as one at what it can do.
+    if set(map(type, values)) <= {dict, type(None)}:
+        return [value for value in values if value is not None]
+    return [value for value in values if isinstance(value, Mapping)]
+
+
+def _lists(values: Sequence[Any]) -> Sequence[Collection[Any]]:
+    if set(map(type, values)) <= {list, type(None)}:
+        return [value for value in values if value is not None]
+    return [value for value in values if _is_listed(value)]
 
 
 def common_type(values: Sequence[Any], path: str) -> pa.DataType:
@@ -111,10 +127,41 @@ def fitted(kind: pa.DataType, values: Sequence[Any], path: str) -> Sequence[Any]
     Raises:
         UnfitError: a value would lose something.
     """
-    fit = _fit(kind, path)
+    fit = None if _is_plain(kind, values) else _fit(kind, path)
     if fit is None:
         return values
     return [None if value is None else fit(value) for value in values]
+
+
+def _is_plain(kind: pa.DataType, values: Sequence[Any]) -> bool:
+    """Return True if all values are of classes that pyarrow converts without loss, or refuses.
+
+    Column by column, and not value by value: it is several times as fast as ``fitted``.
+    """
+    classes = set(map(type, values)) - {type(None)}
+    if pa.types.is_struct(kind):
+        if classes - {dict}:
+            return False
+        rows = [value for value in values if value is not None]
+        return all(_is_plain(each.type, [row.get(each.name) for row in rows]) for each in kind)
+    if _is_list(kind):
+        if classes - {list}:
+            return False
+        lists = (value for value in values if value is not None)
+        return _is_plain(kind.value_type, list(chain.from_iterable(lists)))
+    if pa.types.is_timestamp(kind):
+        exact = kind.unit in ("us", "ns") and classes <= {datetime.datetime}
+        return exact and (kind.tz is not None or all(v is None or not v.tzinfo for v in values))
+    return any(matches(kind) and classes <= plain for matches, plain in _PLAIN)
+
+
+_PLAIN: tuple[tuple[Callable[[pa.DataType], bool], frozenset[type]], ...] = (
+    (pa.types.is_integer, frozenset({int})),
+    (pa.types.is_floating, frozenset({float, int})),
+    (pa.types.is_string, frozenset({str})),
+    (pa.types.is_boolean, frozenset({bool})),
+    (pa.types.is_date, frozenset({datetime.date})),
+)
 
 
 def _fit(kind: pa.DataType, path: str) -> Fit | None:
