@@ -37,7 +37,7 @@ class Told:
     """Empty for a run of no table."""
     reason: str
     """``task_failure`` and others of Airflow, ``deadline_missed``, ``answer_wanted``,
-    ``pool_wrong``, ``silent`` or ``recovered``."""
+    ``pool_wrong``, ``silent``, ``recovered`` or ``erased``."""
     sentence: str
     link: str
     """Address of the run, or of the DAG if it is about no run; empty if Airflow has no

@@ -69,8 +69,7 @@ def fleet_to_plan() -> FleetSettings | None:
     if get_parsing_context().dag_id not in (None, FLEET):
         return None
     settings = current_settings()
-    planned = settings.broken or settings.unread or fleet_tables(settings.tables.values())
-    return settings.fleet if planned else None
+    return settings.fleet if settings.needs_planner else None
 
 
 @contextmanager

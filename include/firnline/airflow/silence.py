@@ -19,7 +19,6 @@ from sqlalchemy import func, select
 from firnline.airflow.figures import time_text
 from firnline.airflow.troubles import PLANNER, Trouble
 from firnline.operations.dag_ids import FLEET
-from firnline.settings.dags import fleet_tables
 from firnline.settings.load import Settings
 from firnline.units import DAY_MS
 
@@ -79,8 +78,7 @@ def is_wanted(settings: Settings | None) -> bool:
     """Return True if the planner's DAG is to be there, and by a clock; so if nothing is known."""
     if settings is None:
         return True
-    fleet = bool(settings.broken or settings.unread or fleet_tables(settings.tables.values()))
-    return fleet and settings.fleet.schedule is not None
+    return settings.needs_planner and settings.fleet.schedule is not None
 
 
 def silence(planner: Planner | None, *, wanted: bool, up_ms: int, now_ms: int) -> str | None:

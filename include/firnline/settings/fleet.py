@@ -107,7 +107,7 @@ class FleetSettings(Section):
     alerts: NotifierSettings = Field(
         default=NotifierSettings(),
         description="Notification of a failed run of the planner, such as one that could not "
-        "read a table.",
+        "read a table, of a planner that is silent for two hours, and of their end.",
     )
 
     @model_validator(mode="before")

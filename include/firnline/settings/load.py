@@ -21,7 +21,7 @@ from pydantic import ValidationError
 from firnline.errors import SettingsError, UsageError
 from firnline.paths import Root, meant_url
 from firnline.settings.cron import FLEET
-from firnline.settings.dags import SECTIONS, own_dags
+from firnline.settings.dags import SECTIONS, fleet_tables, own_dags
 from firnline.settings.document import NAME_IT, expand, read_yaml, with_defaults
 from firnline.settings.fields import PartitionField, SortField
 from firnline.settings.files import SHARED, UnreadFile, files_of, is_shared
@@ -125,6 +125,11 @@ class Settings:
     """Files that do not read: the content of before stands in, or their tables are missing."""
     files: Mapping[str, Path] = dataclasses.field(default_factory=dict)
     """Name of a table -> the file that has its section."""
+
+    @property
+    def needs_planner(self) -> bool:
+        """True if the DAG of the planner is to be there: it also tells of mistakes."""
+        return bool(self.broken or self.unread or fleet_tables(self.tables.values()))
 
     @property
     def unusable(self) -> tuple[BrokenTable, ...]:
