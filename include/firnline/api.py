@@ -105,7 +105,10 @@ def append(
         table: see ``open_table``.
         rows: rows as for ``append_rows``; or files, as for ``append_files``: a path, or a list of
             paths.
-        partition, key, mirror, new_columns: as ``append_rows``.
+        partition: as ``append_rows``.
+        key: as ``append_rows``.
+        mirror: as ``append_rows``.
+        new_columns: as ``append_rows``.
 
     Raises:
         UsageError: as ``append_rows``.
@@ -187,7 +190,10 @@ def append_files(
     Args:
         table: see ``open_table``.
         files: the files, each once.
-        partition, key, mirror, new_columns: as ``append_rows``.
+        partition: as ``append_rows``.
+        key: as ``append_rows``.
+        mirror: as ``append_rows``.
+        new_columns: as ``append_rows``.
 
     Raises:
         UsageError: as ``append_rows``.

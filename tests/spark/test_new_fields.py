@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import pyarrow as pa
 import pytest
 from pyspark.sql import Row
 
@@ -70,6 +71,20 @@ def test_parts_without_them_are_read_with_nulls(
         (3, False),
         (4, False),
     ]
+
+
+@pytest.mark.parametrize("read", [by_frame, by_source])
+def test_values_of_maps_get_them(spark: SparkSession, tmp_path: Path, read: Any) -> None:
+    root = f"file://{tmp_path}/t"
+    kind = pa.map_(pa.string(), pa.struct([("a", pa.int64())]))
+    firnline.append(root, pa.table({"id": [1], "m": pa.array([[("k", {"a": 1})]], kind)}))
+    firnline.append(root, [{"id": 2, "m": {"k": {"c": [1.5]}}}])
+    scanned = in_order(firnline.scan(root).to_arrow().to_pylist())
+    assert [row["m"] for row in scanned] == [
+        [("k", {"a": 1, "c": None})],
+        [("k", {"a": None, "c": [1.5]})],
+    ]
+    assert in_order(read(spark, root).toArrow().to_pylist()) == scanned
 
 
 def test_a_write_adds_them(spark: SparkSession, tmp_path: Path) -> None:

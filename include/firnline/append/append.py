@@ -219,6 +219,7 @@ class Appender:
             data = as_table(data, known.columns)
         with scratch_folder(self._scratch) as folder:
             run = AppendRun(table, origin, known, where, folder, extra, read_again, new_columns)
+            run.writer.waiting.tells = True
             if agree and where:
                 run.writer.check = partial(refuse_strays, partition=where)
             landed = self._execute(run, data, claims)

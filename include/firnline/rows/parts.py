@@ -88,7 +88,7 @@ class PartWriter:
     columns: dict[str, str] = field(default_factory=dict)
     """SQL type by column, of the rows so far."""
     parts: list[WrittenPart] = field(default_factory=list)
-    waiting: Waiting = field(default_factory=Waiting)
+    waiting: Waiting = field(default_factory=lambda: Waiting(tells=False))
     """Columns and fields of the rows so far that were left out because they have no type."""
     buffer: PartBuffer = field(init=False)
     _named_ms: int = 0

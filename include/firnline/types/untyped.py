@@ -26,6 +26,8 @@ class Waiting:
     left_out: dict[str, int] = field(default_factory=dict)
     """Path of a column or field (``types.schema.fields_of``) -> number of its values that were no
     nulls: empty lists and dictionaries, or such as hold nothing else."""
+    tells: bool = True
+    """False where nobody is told what was left out: then only nulls may be."""
 
     def add(self, left_out: Mapping[str, int]) -> None:
         """Take note of more."""
@@ -49,8 +51,9 @@ class Waiting:
             known: SQL type by column of the table; one that it has already is kept.
 
         Raises:
-            PartSchemaError: a map without a type has entries, whose keys would be lost; no column
-                is left, and a part without columns has no rows.
+            PartSchemaError: a map without a type has entries, whose keys would be lost; an empty
+                list or dictionary would be lost, and nobody told; no column is left, and a part
+                without columns has no rows.
         """
         given = rows.column_names
         for at in reversed(range(rows.num_columns)):  # a place is that of a column to the end
@@ -62,6 +65,13 @@ class Waiting:
                 rows = rows.remove_column(at)
             else:
                 rows = rows.set_column(at, name, _converted(column, wanted))
+        lost = "" if self.tells else next((p for p, n in self.left_out.items() if n), "")
+        if lost:
+            raise PartSchemaError(
+                f"column {lost!r} holds nothing but empty lists or dictionaries and has no type: "
+                "they would become null",
+                next_step="cast it to its intended type, or leave it out",
+            )
         if given and not rows.num_columns:
             raise PartSchemaError(
                 f"column {given[0]!r} holds only nulls and has no type, and no other has one",

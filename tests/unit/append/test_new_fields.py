@@ -138,6 +138,19 @@ def test_merges_deletes_rewrites_and_checks_keep_them(root: str) -> None:
     assert {each.kind for each in found} <= {"v1-sees-deleted-rows"}
 
 
+def test_values_of_maps_get_them(root: str) -> None:
+    kind = pa.map_(pa.string(), pa.struct([("a", pa.int64())]))
+    firnline.append(root, pa.table({"id": [1], "m": pa.array([[("k", {"a": 1})]], kind)}))
+    told = firnline.append(root, [{"id": 2, "m": {"k": {"c": [1.5]}}}]).new_columns
+    assert told == {"m{}.c": "DOUBLE[]"}
+    expected = [[("k", {"a": 1, "c": None})], [("k", {"a": None, "c": [1.5]})]]
+    assert [row["m"] for row in seen(root)] == expected
+    rows = in_order(firnline.scan(root).arrow_dataset().to_table().to_pylist())
+    assert [row["m"] for row in rows] == expected
+    firnline.merge(root, MergeOptions(full=True))
+    assert [row["m"] for row in seen(root)] == expected
+
+
 def test_a_stream_and_changes_show_them(root: str) -> None:
     firnline.append(root, OLD)
     first = firnline.changes(root, None).position

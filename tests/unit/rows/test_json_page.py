@@ -90,12 +90,12 @@ def check(root: str, kind: str, value: object, becomes: str) -> None:
 
 @pytest.mark.parametrize(("kind", "text", "becomes"), table("column", "JSON", "becomes"))
 def test_a_value_of_json(root: str, kind: str, text: str, becomes: str) -> None:
-    check(root, kind, json.loads(code(text)), becomes)
+    check(root, code(kind), json.loads(code(text)), becomes)
 
 
 @pytest.mark.parametrize(("kind", "text", "becomes"), table("column", "Python", "becomes"))
 def test_a_value_of_python(root: str, kind: str, text: str, becomes: str) -> None:
-    check(root, kind, eval(code(text), dict(_NAMES)), becomes)  # noqa: S307 -- of our own page
+    check(root, code(kind), eval(code(text), dict(_NAMES)), becomes)  # noqa: S307 -- of our own page
 
 
 @pytest.mark.parametrize(("values", "kind"), table("values of one call", "the column is"))
@@ -106,7 +106,7 @@ def test_a_new_column(root: str, values: str, kind: str) -> None:
             firnline.append(root, rows)
         return
     firnline.append(root, rows)
-    assert firnline.scan(root).columns == {"v": kind}
+    assert firnline.scan(root).columns == {"v": code(kind)}
 
 
 @pytest.mark.parametrize(
@@ -120,7 +120,7 @@ def test_a_new_field(root: str, first: str, then: str, kind: str, new: str) -> N
             firnline.append(root, rows)
         return
     assert firnline.append(root, rows).new_columns == json.loads(code(new))
-    assert firnline.scan(root).columns == {"v": kind}
+    assert firnline.scan(root).columns == {"v": code(kind)}
 
 
 @pytest.mark.parametrize(

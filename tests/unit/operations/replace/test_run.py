@@ -364,9 +364,15 @@ def test_rows_of_another_type_are_refused(replace: Replace) -> None:
     world = world_of()
     with pytest.raises(SchemaConflictError, match="column 'client'"):
         replace(world, hours(6, 12), rows([54]).set_column(2, "client", pa.array(["x"])))
-    with pytest.raises(PartSchemaError):
-        replace(world, hours(6, 12), rows([54]).append_column("u", pa.array([None])))
+    with pytest.raises(PartSchemaError, match=r"column 'u' .* would become null"):
+        replace(world, hours(6, 12), rows([54]).append_column("u", pa.array([[]])))
     same(world, range(24))
+
+
+def test_a_column_of_nulls_without_a_type_is_left_out(replace: Replace) -> None:
+    world = world_of()
+    replace(world, hours(6, 12), rows([54]).append_column("u", pa.array([None])))
+    assert "u" not in snapshot(world).schema
 
 
 def test_a_part_that_does_not_read_stops_the_replace_and_leaves_no_output(
