@@ -78,6 +78,8 @@ KINDS: tuple[ObjectKind, ...] = (
     _kind("claim of a key", "_once/{digest}/{number}.json",
           r"_once/[0-9a-f]{32}/[0-9]{6}\.json",
           "`append.once` is over: the clean-up takes it"),
+    _kind("list of imported files", "_imports/{id}.json", rf"_imports/{_ID}\.json",
+          "a later import continues it: the clean-up takes it"),
     _kind("prepared change", "_prepared/{id}.json", rf"_prepared/{_ID}\.json",
           "it is committed or discarded, or nobody decides in time and the sweep takes it",
           ("samples", "bounds", "partitions", "conditions"), "prepared changes"),

@@ -11,6 +11,7 @@ Layout (docs/format.md, "Objects"); ``prefix`` is the table's key prefix in its 
     {prefix}/_probe/{uuid7}
     {prefix}/_erase/{uuid7}.keys.parquet, .plan.json, .json, .complete.json
     {prefix}/_runs/{digest}/{number:06d}.json, and _once/ likewise
+    {prefix}/_imports/{uuid7}.json
     {prefix}/_prepared/{uuid7}.json, .decision.json, .closed.json
     {prefix}/_delta_log/{version:020d}.json, .checkpoint.parquet, and _last_checkpoint
     {prefix}/_iceberg/shown/{seq:020d}-{t:013d}.json, .begun
@@ -49,7 +50,7 @@ _PREPARED_SUFFIXES: dict[PreparedKind, str] = {
 _VECTORS = "_delta_vectors"
 """Folder of deletion vectors. A VACUUM skips folders with an underscore."""
 _OWN = ("_log", "_data", "_txn", "_ckpt", "_erase", "_probe", "_runs", "_prepared", "_once")
-_FOLDERS = frozenset((*_OWN, "_delta_log", _VECTORS, "_iceberg"))
+_FOLDERS = frozenset((*_OWN, "_imports", "_delta_log", _VECTORS, "_iceberg"))
 _ALMOST_URL = re.compile(r"(?P<scheme>s3[an]?|gs|az|file):/+(?P<rest>[^/].*)", re.IGNORECASE)
 _CONTROL = re.compile(r"[\x00-\x1f\x7f]")
 _EMPTY = re.compile(r"/{2,}")
@@ -339,6 +340,15 @@ class TablePaths:
         return f"{self.claims_dir(digest)}{number:06d}.json"
 
     @property
+    def imports_dir(self) -> str:
+        """Key prefix of the lists of imported files, ending in ``/``."""
+        return self._dir("_imports")
+
+    def imported(self, import_id: str) -> str:
+        """Key of the list of all files that were imported up to an import."""
+        return f"{self.imports_dir}{import_id}.json"
+
+    @property
     def prepared_dir(self) -> str:
         """Key prefix of the objects of prepared changes, ending in ``/``."""
         return self._dir("_prepared")
@@ -427,7 +437,8 @@ class TablePaths:
         """Key prefixes of all folders but those of parts and of erases, whose objects are large."""
         log = (self.log_dir, self.txn_dir, self.checkpoint_dir, self.prepared_dir)
         mirrors = (self.delta_dir, self.vectors_dir, self.iceberg_dir)
-        return (*log, *mirrors, self.runs_dir, self.claims_dir(), self.probe(""))
+        others = (self.runs_dir, self.claims_dir(), self.imports_dir, self.probe(""))
+        return (*log, *mirrors, *others)
 
     def vectors(self, name: str) -> str:
         """Key of a file of deletion vectors; ``name`` is a UUIDv7. Delta prescribes its form."""

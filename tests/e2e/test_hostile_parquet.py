@@ -24,15 +24,10 @@ from firnline.errors import FirnlineError
 from firnline.kernel.local import LocalEngine
 from firnline.log.txn_file import RunIdentity
 from firnline.operations.delete.run import run_delete
+from firnline.operations.import_files.options import ImportOptions
 from firnline.operations.import_files.run import run_import
 from firnline.operations.merge.run import run_merge
-from firnline.operations.options import (
-    DeleteOptions,
-    ImportOptions,
-    MergeOptions,
-    RewriteOptions,
-    VerifyOptions,
-)
+from firnline.operations.options import DeleteOptions, MergeOptions, RewriteOptions, VerifyOptions
 from firnline.operations.rewrite.run import run_rewrite
 from firnline.operations.verify.run import run_verify
 from tests.support.hostile import reading, refusal

@@ -23,6 +23,7 @@ from firnline.operations.delete.run import run_delete
 from firnline.operations.drop.run import run_drop
 from firnline.operations.erase.run import run_erase
 from firnline.operations.evolve.run import run_lazily
+from firnline.operations.import_files.options import ImportOptions
 from firnline.operations.import_files.run import run_import
 from firnline.operations.merge.run import run_merge
 from firnline.operations.mirror.check import run_checks
@@ -35,7 +36,6 @@ from firnline.operations.options import (
     DropOptions,
     EraseOptions,
     Evolution,
-    ImportOptions,
     LazyOptions,
     MergeOptions,
     MirrorOptions,

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from firnline.operations.import_files.options import ImportOptions
 from firnline.operations.import_files.run import run_import
-from firnline.operations.options import ImportOptions
 from firnline.settings.load import TableSettings, settings_for_root
 from firnline.spark.engine import SparkEngine
 from firnline.state.snapshot import read_snapshot

@@ -18,6 +18,7 @@ from firnline.operations.drop.run import list_partitions, run_drop
 from firnline.operations.erase.certificate import list_certificates
 from firnline.operations.erase.completion import complete_certificate
 from firnline.operations.erase.run import run_erase
+from firnline.operations.import_files.options import ImportOptions
 from firnline.operations.import_files.run import run_import
 from firnline.operations.options import (
     AnalyzeOptions,
@@ -27,7 +28,6 @@ from firnline.operations.options import (
     DropOptions,
     EraseOptions,
     Evolution,
-    ImportOptions,
     RebuildOptions,
     RepartitionOptions,
     ReplaceOptions,

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from hashlib import file_digest, sha256
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 import msgspec
 
@@ -30,7 +30,6 @@ from firnline.store.create import create
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from firnline.append.run import AppendRun
     from firnline.table import Table
 
 VERSION = 1
@@ -46,6 +45,17 @@ class _Claim(msgspec.Struct, frozen=True, kw_only=True):
     """Time in the name of the log file, unix milliseconds."""
     writer: str
     """Writer in that name, which ends in the UUIDv7 of the append."""
+
+
+class Publishes(Protocol):
+    """Rows that wait for the log file that makes them visible."""
+
+    records: tuple[bytes, ...]
+    """Extension records of that log file."""
+
+    def publish(self, t: int) -> str:
+        """Publish by a log file of this time, unix milliseconds; return its key."""
+        ...
 
 
 class Claims:
@@ -86,17 +96,17 @@ class Claims:
         """
         return None if self._claim(1, t) else self._published()
 
-    def publish(self, run: AppendRun, date: Callable[[], int]) -> tuple[str, int] | Published:
+    def publish(self, run: Publishes, date: Callable[[], int]) -> tuple[str, int] | Published:
         """Publish, unless another try has; return key and time of the log file, or that append.
 
-        Requests: those of ``AppendRun.publish``; where another try has the claim also 1 LIST, 1
+        Requests: those of ``run.publish``; where another try has the claim also 1 LIST, 1
         GET, 2 PUT and those of ``take_base``.
 
         Args:
-            run: the append, whose parts are there.
+            run: the append or import, whose parts are there.
             date: returns the time for a new log file, unix milliseconds.
 
-        Raises as ``AppendRun.publish``; SnapshotUnstableError: other tries took each name away.
+        Raises as ``run.publish``; SnapshotUnstableError: other tries took each name away.
         """
         for _ in range(ATTEMPTS):
             if self._mine is None:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from firnline.log import erases, fence, sinks
+from firnline.log import erases, fence, imports, sinks
 
 
 def without_superseded(lines: Iterable[bytes]) -> list[bytes]:
-    """Return the records without batches, erases and fences that are older than another one."""
-    return fence.without_lower(erases.without_older(sinks.without_superseded(lines)))
+    """Return the records without batches, erases, imports and fences that a later one replaces."""
+    without = sinks.without_superseded(imports.without_continued(lines))
+    return fence.without_lower(erases.without_older(without))

@@ -208,10 +208,19 @@ PROTOCOL = (
     Mutation(
         name="an import takes its columns at another moment than its sequence",
         file="include/firnline/operations/import_files/run.py",
-        old="    plan = _plan(table, began.snapshot, options, prefix, tell)",
-        new="    plan = _plan(table, _begin(table).snapshot, options, prefix, tell)",
+        old="    looked = _look(table, began.snapshot, options, prefix, tell)",
+        new="    looked = _look(table, _begin(table).snapshot, options, prefix, tell)",
         breaks="New values of a column that was dropped meanwhile vanish with the old ones.",
         caught_by=("tests/unit/operations/test_one_moment.py",),
+    ),
+    Mutation(
+        name="an import continues the list of files without a claim",
+        file="include/firnline/operations/import_files/run.py",
+        old="        if claims.first(self.table.clock.now_ms()) is not None:",
+        new="        if claims.first(self.table.clock.now_ms()) is None:\n"
+        "            return None\n        else:",
+        breaks="Two imports of new files at the same time take the same ones.",
+        caught_by=("tests/unit/operations/import_files/test_new.py",),
     ),
     Mutation(
         name="a repair of the schema does not look whether a rival changed its columns",

@@ -14,9 +14,10 @@ from firnline.append.service import Appender as Service
 from firnline.commit.base import take_base
 from firnline.commit.outputs import Outputs
 from firnline.errors import CommitUnknownError, FlushFailedError, InvariantError, StoreAccessError
+from firnline.operations.import_files.options import ImportOptions
 from firnline.operations.import_files.run import run_import
 from firnline.operations.merge.run import run_merge
-from firnline.operations.options import ImportOptions, MergeOptions, RestoreOptions, VerifyOptions
+from firnline.operations.options import MergeOptions, RestoreOptions, VerifyOptions
 from firnline.operations.restore.run import run_restore
 from firnline.operations.runner import Progress
 from firnline.operations.verify.run import run_verify

@@ -17,14 +17,9 @@ from firnline.errors import SchemaConflictError, UsageError
 from firnline.log.txn_file import RunIdentity
 from firnline.operations.drop.run import run_drop
 from firnline.operations.evolve.run import run_lazily
+from firnline.operations.import_files.options import ImportOptions
 from firnline.operations.import_files.run import run_import
-from firnline.operations.options import (
-    DropOptions,
-    Evolution,
-    ImportOptions,
-    LazyOptions,
-    SchemaFixOptions,
-)
+from firnline.operations.options import DropOptions, Evolution, LazyOptions, SchemaFixOptions
 from firnline.operations.schema_fix.run import run_schema_fix
 from firnline.state.snapshot import read_snapshot
 from firnline.store.base import ObjectMeta

@@ -43,6 +43,7 @@ SHOWN = 20
         "firnline import file:///data/flights file:///data/old",
         "firnline import flights s3://lake/flights/_data",
         "firnline import flights s3://lake/old/all --split",
+        "firnline import flights s3://lake/firehose --new",
         "firnline import flights s3://lake/hive --path-types day=DATE --exclude '*/tmp/*'",
     ],
 )
@@ -124,12 +125,12 @@ def _render_plan(data: dict[str, Any]) -> None:
 def _summary(data: dict[str, Any]) -> str:
     number = output.number
     if not data["files"]:
-        are = "is a part" if data["known"] == 1 else "are parts"
-        known = f": {counted(data['known'], 'file')} {are} of it already" if data["known"] else ""
+        are = "is" if data["known"] == 1 else "are"
+        known = f": {counted(data['known'], 'file')} {are} in it already" if data["known"] else ""
         return f"Nothing to import{known}."
     anew = data["anew"]["files"]
     read = f" and {number(anew)} read and written anew" if anew else ""
-    known = f"; {number(data['known'])} are parts of it already" if data["known"] else ""
+    known = f"; {number(data['known'])} are in it already" if data["known"] else ""
     return (
         f"{counted(data['files'], 'file')} to import, {number(data['copies'])} of them copied by "
         f"the store{read}, with about {counted(data['requests'], 'request')}{known}."
@@ -152,6 +153,10 @@ def _tell_beside(data: dict[str, Any]) -> None:
             noun = "file" if key == "empty" else "object"
             output.line(f"{counted(len(data[key]), noun)} {what}:")
             _list(data[key])
+    if data["changed"]:
+        files = counted(len(data["changed"]), "file")
+        output.line(f"{files} that were written again after they were imported, left out:")
+        _list(data["changed"])
     if data["bad"]:
         output.line(f"{counted(len(data['bad']), 'file')} that cannot be taken, left out:")
         _list(f"{each['reason']}; {each['next_step']}" for each in data["bad"])

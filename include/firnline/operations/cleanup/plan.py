@@ -81,7 +81,7 @@ class CleanupPlan(ShownFigures):
     """``max_deletes`` cuts through the parts that one transaction replaced, before any other: the
     say how far this run came, and the next would delete the same parts again."""
     claims: tuple[Doomed, ...] = ()
-    """Claims of keys of appends that need not be known any more."""
+    """Claims of keys of appends, and lists of imported files, that nobody needs any more."""
 
     @property
     def nothing_to_do(self) -> bool:

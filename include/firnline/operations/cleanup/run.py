@@ -25,6 +25,7 @@ from firnline.log.txn_file import Counts, RunIdentity
 from firnline.mirror.readers import readers_of
 from firnline.mirror.retention import Readers
 from firnline.operations.cleanup.claims import expired_claims
+from firnline.operations.cleanup.lists import continued_lists
 from firnline.operations.cleanup.plan import (
     TXN_KEPT,
     CleanupPlan,
@@ -136,8 +137,9 @@ def run_cleanup(
     besides them 12 plus the log files there are before and after: two LIST for each of two bases,
     the probe of the store (4 for a process and table), two PUT and a LIST for the commit, one LIST
     of old transactions. A run whose bound is below what one transaction replaced lists ``_data/``
-    besides. A table with appends that had a key costs 2 LIST more (``claims.expired_claims``). Of a
-    table of more than ``checkpoint.min_parts`` parts see ``checkpoint.renew``. Those
+    besides. A table with appends that had a key, or with imports, costs 2 or 3 LIST more
+    (``claims.expired_claims``, ``lists.continued_lists``). Of a table of more than
+    ``checkpoint.min_parts`` parts see ``checkpoint.renew``. Those
     of ``readers.readers_of`` come in addition where the table has a mirror.
 
     Args:
@@ -201,7 +203,9 @@ def _plan(base: Base, options: CleanupOptions, mirrors: Sequence[Readers] = ()) 
     made = plan()
     made = plan(_gone(table, base.snapshot)) if made.cut else made
     room = (options.max_deletes or table.settings.cleanup.max_deletes_per_run) - made.count
-    return replace(made, claims=doomed(expired_claims(base, table.clock.now_ms())[:room]))
+    now_ms = table.clock.now_ms()
+    beside = [*expired_claims(base, now_ms), *continued_lists(base, now_ms)]
+    return replace(made, claims=doomed(beside[:room]))
 
 
 def _mirrors(base: Base) -> tuple[Readers, ...]:

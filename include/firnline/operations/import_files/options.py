@@ -22,6 +22,14 @@ class ImportOptions(msgspec.Struct, frozen=True, kw_only=True):
             argument=True,
         ),
     ]
+    new: Annotated[
+        bool,
+        Option(
+            "New files only",
+            "Take the files that no import has taken so far, below any folder. With it an import "
+            "may be run again and again; without it a folder is imported once.",
+        ),
+    ] = False
     exclude: Annotated[
         tuple[str, ...],
         Option(

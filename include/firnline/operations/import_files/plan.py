@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
-
-import msgspec
 
 from firnline.errors import (
     FirnlineError,
@@ -43,33 +41,6 @@ _FIXED_REQUESTS = 6
 _SHOWN = 20
 """Files that an error names at most."""
 _SEVERAL = "its rows are not known to lie in one partition"
-
-
-class ImportedFrom(msgspec.Struct, frozen=True):
-    """The record of an import in the log, which prevents a second import by mistake."""
-
-    id: str
-    """Append id."""
-    source: str
-    """Key prefix of the folder, ending in ``/``."""
-    t: int
-    """Time of the import, unix ms."""
-    files: int
-
-
-class _Record(msgspec.Struct, frozen=True):
-    imported: ImportedFrom
-
-
-def record_line(record: ImportedFrom) -> bytes:
-    """The extension record of a log file."""
-    return msgspec.json.encode(_Record(record))
-
-
-def records_of(lines: Iterable[bytes]) -> list[ImportedFrom]:
-    """Return the imports among a table's extension records."""
-    decode = msgspec.json.Decoder(_Record).decode
-    return [decode(line).imported for line in lines if line.startswith(b'{"imported":')]
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,7 +93,9 @@ class ImportPlan:
     bad: tuple[Fault, ...]
     """Files that cannot be taken and are left out."""
     known: int
-    """Files in place that are parts already."""
+    """Files in place that are parts already, and those that earlier imports took."""
+    changed: tuple[str, ...]
+    """Files that earlier imports took, and that somebody has written again since."""
     footers: int
 
     @property
@@ -170,6 +143,7 @@ class ImportPlan:
                 for f in self.bad
             ],
             "known": self.known,
+            "changed": list(self.changed),
         }
 
 
@@ -216,6 +190,7 @@ def plan_import(
     *,
     ignored: Sequence[str] = (),
     already: int = 0,
+    changed: Sequence[str] = (),
 ) -> ImportPlan:
     """Decide which file goes into which partition, and which is read and written anew.
 
@@ -224,7 +199,8 @@ def plan_import(
         footers: of its Parquet files, with their form and statistics of the partition columns.
         table: the table's columns -> SQL type.
         ignored: objects that are left out.
-        already: files in place that are parts already.
+        already: files that are in the table already.
+        changed: files that are, and were written again since.
 
     Raises:
         PartUnreadableError, PartSchemaError: a file that does not read, or holds what no part can.
@@ -259,6 +235,7 @@ def plan_import(
         ignored=tuple(ignored),
         bad=tuple(faults),
         known=already,
+        changed=tuple(changed),
         footers=len(footers),
     )
 

@@ -7,18 +7,20 @@ engine, if that is asked for. One log file at the end makes all of it visible.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 
 import msgspec
 
+from firnline.append.claims import Claims
 from firnline.commit import append_log as birth
 from firnline.commit.append_log import publish_append
 from firnline.commit.base import take_base
 from firnline.commit.outputs import Outputs
-from firnline.errors import UsageError
+from firnline.errors import CommitConflictError, UsageError
 from firnline.kernel.engine import Engine
+from firnline.log.imports import ImportedFrom, last_listed, record_line, records_of
 from firnline.log.records import LogContent, Marker, marker_of, sort_json, stats_json
 from firnline.operations.import_files.listing import (
     Listing,
@@ -30,12 +32,15 @@ from firnline.operations.import_files.options import ImportOptions
 from firnline.operations.import_files.path_columns import parse_types
 from firnline.operations.import_files.plan import (
     Folder,
-    ImportedFrom,
     ImportPlan,
     PlannedFile,
     plan_import,
-    record_line,
-    records_of,
+)
+from firnline.operations.import_files.taken import (
+    Taken,
+    read_taken,
+    refuse_unlisted,
+    write_taken,
 )
 from firnline.operations.new_rows import NewRowTasks, RowFile, WrittenRows, runs_of
 from firnline.operations.runner import Report, RunMetrics
@@ -50,6 +55,8 @@ from firnline.table import Table
 from firnline.units import counted
 
 _TELL_EVERY = 10
+_LIST = "imported files "
+"""Before the number of a list: the key that an import claims which continues the one before."""
 _SHOWN = 20
 """Objects that an error names at most."""
 
@@ -123,7 +130,8 @@ def preview(
     Requests: those of ``run_import`` but the copies and the log file.
     """
     prefix, began = _prefix(table, options.source), _begin(table)
-    return _plan(began.table, began.snapshot, options, prefix, on_progress or (lambda _: None))
+    tell = on_progress or (lambda _: None)
+    return _look(began.table, began.snapshot, options, prefix, tell).plan
 
 
 def run_import(
@@ -137,7 +145,9 @@ def run_import(
 
     Requests: those of ``take_base``, a LIST per 1,000 objects of the folder, a ranged GET per
     file, a copy per file that does not lie in place, 1 PUT; where it begins the table 1 LIST and
-    1 PUT more. Of files that are split no copy, and those of ``NewRowTasks.write``.
+    1 PUT more. Unless the files lie in place, 2 PUT for the claim and the list of files, 1 GET of
+    the list so far, and 4 LIST for each of four folders above. Of files that are read no copy, and
+    those of ``NewRowTasks.write``.
 
     Args:
         table: the table; it need not exist.
@@ -151,6 +161,7 @@ def run_import(
         PartUnreadableError, PartSchemaError, SchemaConflictError: a file that does not fit.
         ScratchFullError, KernelError: a task failed; see ``NewRowTasks.write``.
         AppendExpiredError: it took longer than ``append.ttl``.
+        CommitConflictError: another import became visible meanwhile.
         CommitUnknownError: nobody can say whether it is visible; the copies stay.
 
     After any error but the last one the table is as it was and no copy stays. Of an interrupt
@@ -161,10 +172,11 @@ def run_import(
     began = _begin(table)
     table = began.table
     tell = on_progress or (lambda _: None)
-    plan = _plan(table, began.snapshot, options, prefix, tell)
+    looked = _look(table, began.snapshot, options, prefix, tell)
+    plan = looked.plan
     log_file, written, partitions = None, 0, 0
     if not options.dry_run and not plan.nothing_to_do:
-        work = _Work(table, plan, prefix, began, tell)
+        work = _Work(table, looked, prefix, began, tell)
         log_file, rows = work.execute(engine)
         written = len(rows.parts)
         of_files = {file.partition for file in plan.files}
@@ -229,15 +241,33 @@ def _prefix(table: Table, source: str) -> str:
     return folder
 
 
-def _plan(
+@dataclass(frozen=True, slots=True)
+class _Looked:
+    """What a look at the folder has shown."""
+
+    plan: ImportPlan
+    found: Mapping[str, ObjectMeta]
+    """Files of the folder that are to be taken, by key."""
+    taken: Taken | None
+    """What imports have taken so far; None: no list is kept, of files in place for example."""
+    number: int
+    """Of the list that this import writes; 0: none."""
+
+    def taken_now(self) -> Taken:
+        """Return the list with the files of this import."""
+        assert self.taken is not None
+        plan = self.plan
+        keys = (*(f.source for f in (*plan.files, *plan.anew)), *plan.empty)
+        return self.taken.plus(self.found[key] for key in keys)
+
+
+def _look(
     table: Table,
     snapshot: Snapshot,
     options: ImportOptions,
     prefix: str,
     tell: Callable[[ImportProgress], None],
-) -> ImportPlan:
-    if not options.again:
-        _refuse_imported(snapshot, prefix)
+) -> _Looked:
     folder = Folder(
         settings=table.settings,
         paths=table.paths,
@@ -247,22 +277,63 @@ def _plan(
         path_columns=not options.no_path_columns,
         path_types=parse_types(options.path_types),
     )
-    if not prefix.startswith(snapshot.paths.data_dir):
+    in_place = prefix.startswith(snapshot.paths.data_dir)  # such files are known by their keys
+    taken, number = (None, 0) if in_place else _taken_before(table, snapshot, options, prefix)
+    if not in_place:
         refuse_inside_of_other(table.store, prefix)
     listing = sort_out(table.store.list(prefix), prefix, options.exclude)
-    if not listing.files:
+    if not listing.files and not options.new:
         raise _no_files(listing, options)
     new = [meta for meta in listing.files if meta.key not in snapshot.parts]
+    changed: list[str] = []
+    if taken is not None and options.new:
+        new, changed = taken.new_of(new)
     footers, strangers = _without_strangers(_footers(table, new, dict(snapshot.schema), tell))
     left_out = (*listing.left_out, *strangers)
-    if options.strict and left_out:
+    if options.strict and (left_out or changed):
+        raise _left_out([*left_out, *changed], options)
+    plan = plan_import(
+        folder,
+        footers,
+        snapshot.schema,
+        ignored=left_out,
+        already=len(listing.files) - len(new) - len(changed),
+        changed=changed,
+    )
+    return _Looked(plan, {meta.key: meta for meta in new}, taken, number)
+
+
+def _taken_before(
+    table: Table, snapshot: Snapshot, options: ImportOptions, prefix: str
+) -> tuple[Taken | None, int]:
+    """Return what imports have taken so far, and the number of the list that continues it.
+
+    Raises UsageError: the folder was imported before, and its new files are not asked for, or
+    nobody knows which these are.
+    """
+    records, name = records_of(snapshot.other), table.settings.name
+    if options.new:
+        refuse_unlisted(records, prefix, name)
+    elif not options.again:
+        _refuse_imported(records, prefix)
+    if table.settings.locking == "fenced":
+        last = last_listed(records)
+        return read_taken(table, last), (last.number if last else 0) + 1
+    if options.new:
         raise UsageError(
-            f"{counted(len(left_out), 'object')} of {options.source} would be left out: "
-            f"{', '.join(left_out[:_SHOWN])}{', …' if len(left_out) > _SHOWN else ''}",
-            next_step="import without --strict, or move them away",
+            f"table {name} has locking: {table.settings.locking}: its store ignores create-only "
+            "puts, and two imports could take the same files",
+            next_step="import folders one by one, without --new",
         )
-    already = len(listing.files) - len(new)
-    return plan_import(folder, footers, snapshot.schema, ignored=left_out, already=already)
+    return None, 0
+
+
+def _left_out(keys: Sequence[str], options: ImportOptions) -> UsageError:
+    return UsageError(
+        f"{counted(len(keys), 'object')} of {options.source} would be left out: "
+        f"{', '.join(keys[:_SHOWN])}{', …' if len(keys) > _SHOWN else ''}",
+        next_step="import without --strict, or move them away",
+    )
 
 
 def _no_files(listing: Listing, options: ImportOptions) -> UsageError:
@@ -302,15 +373,14 @@ def _footers(
     return found
 
 
-def _refuse_imported(snapshot: Snapshot, prefix: str) -> None:
-    if prefix.startswith(snapshot.paths.data_dir):
-        return  # files in place are known by their keys
-    for record in records_of(snapshot.other):
+def _refuse_imported(records: Sequence[ImportedFrom], prefix: str) -> None:
+    for record in records:
         if record.source.startswith(prefix) or prefix.startswith(record.source):
             raise UsageError(
                 f"{record.source} was imported into this table before "
                 f"({counted(record.files, 'file')})",
-                next_step="import another folder, or add --again to have its rows twice",
+                next_step="add --new to take the files that were not, or --again to have all rows "
+                "twice",
             )
 
 
@@ -319,10 +389,15 @@ class _Work:
     """What is done once the plan stands."""
 
     table: Table
-    plan: ImportPlan
+    looked: _Looked
     prefix: str
     began: _Began
     tell: Callable[[ImportProgress], None]
+
+    @property
+    def plan(self) -> ImportPlan:
+        """Return the plan."""
+        return self.looked.plan
 
     def execute(self, engine: Callable[[], Engine] | None) -> tuple[str, WrittenRows]:
         """Write, copy and publish; return the key of the log file, and what was written."""
@@ -335,7 +410,34 @@ class _Work:
             rows = self._write(engine, new, len(copies)) if self.plan.anew else WrittenRows()
             new.add(*copies.values())
             self._copy(copies, rows.tasks)
-            return self._publish(copies, rows, new.attempt), rows
+            if self.looked.taken is not None:
+                new.add(self.table.paths.imported(self.began.id))
+                write_taken(self.table, self.began.id, self.looked.taken_now())
+            # Late: a claim stays, also that of an import that fails.
+            claims = self._claims()
+            outcome = _Outcome(self, copies, rows, new.attempt)
+            return outcome.land(claims), rows
+
+    def _claims(self) -> Claims | None:
+        """Return the claim to continue the list of files, which one of several imports gets.
+
+        Raises CommitConflictError: another import has continued it.
+        """
+        if self.looked.taken is None:
+            return None
+        began, key = self.began, f"{_LIST}{self.looked.number}"
+        claims = Claims(self.table, key, began.writer, began.id)
+        if claims.first(self.table.clock.now_ms()) is not None:
+            raise self.overtaken()
+        return claims
+
+    def overtaken(self) -> CommitConflictError:
+        """Return the error of an import while which another one has become visible."""
+        return CommitConflictError(
+            f"another import into table {self.table.settings.name} became visible meanwhile, "
+            "maybe with the same files",
+            next_step="run it again with --new: it takes what is left",
+        )
 
     def _name(self) -> str:
         return self.table.ids.uuid7(self.table.clock.now_ms())
@@ -387,29 +489,55 @@ class _Work:
                         )
                     )
 
-    def _publish(self, copies: dict[str, str], rows: WrittenRows, attempt: Attempt) -> str:
-        table, began, plan = self.table, self.began, self.plan
-        now = table.clock.now_ms()
-        key = table.paths.append_log(now, began.writer)
-        record = ImportedFrom(began.id, self.prefix, now, len(plan.files) + len(plan.anew))
-        markers = [_marker(f, copies.get(f.source, f.source), now, began.q) for f in plan.files]
-        content = LogContent(
-            t=now,
-            schema=plan.own,
-            markers=[*markers, *(marker_of(part, t=now, q=began.q) for part in rows.parts)],
-            other=[record_line(record)],
-        )
+
+@dataclass(slots=True)
+class _Outcome:
+    """The rows of an import, which wait for the log file that makes them visible."""
+
+    work: _Work
+    copies: Mapping[str, str]
+    rows: WrittenRows
+    attempt: Attempt
+    records: tuple[bytes, ...] = ()
+    """Records of the claim."""
+
+    def land(self, claims: Claims | None) -> str:
+        """Publish; return the key of the log file. Raises as ``publish_append``."""
+        clock = self.work.table.clock
+        if claims is None:
+            return self.publish(clock.now_ms())
+        landed = claims.publish(self, clock.now_ms)
+        if isinstance(landed, tuple):
+            return landed[0]
+        raise self.work.overtaken()
+
+    def publish(self, t: int) -> str:
+        """Make the rows visible by a log file of this time; return its key."""
+        began = self.work.began
+        key = self.work.table.paths.append_log(t, began.writer)
         publish_append(
-            table,
+            self.work.table,
             key,
-            content,
+            self._content(t),
             began.elapsed_ms,
-            attempt,
+            self.attempt,
             "import",
             begins=began.begins,
             stated=began.stated,
         )
         return key
+
+    def _content(self, t: int) -> LogContent:
+        began, plan = self.work.began, self.work.plan
+        count = len(plan.files) + len(plan.anew)
+        record = ImportedFrom(began.id, self.work.prefix, t, count, self.work.looked.number)
+        markers = [_marker(f, self.copies.get(f.source, f.source), t, began.q) for f in plan.files]
+        return LogContent(
+            t=t,
+            schema=plan.own,
+            markers=[*markers, *(marker_of(part, t=t, q=began.q) for part in self.rows.parts)],
+            other=[record_line(record), *self.records],
+        )
 
 
 def _row_file(file: PlannedFile) -> RowFile:

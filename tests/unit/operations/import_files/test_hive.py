@@ -68,7 +68,8 @@ def test_a_folder_of_spark_keeps_the_columns_of_its_paths(
     assert rows(world) == expected
     assert state(world).schema == {"v": "BIGINT", "day": "DATE", "hour": "INTEGER"}
     assert report.plan["path_columns"] == {"day": "DATE", "hour": "INTEGER"}
-    assert report.plan["anew"]["why"] == {"the folders alone state day, hour": 3}
+    anew: Any = report.plan["anew"]
+    assert anew["why"] == {"the folders alone state day, hour": 3}
     assert list(state(world).partitions) == [
         "day=2024-01-01/hour=7",
         "day=2024-01-02/hour=8",

@@ -10,6 +10,7 @@ import pyarrow as pa
 import pytest
 
 from firnline.errors import (
+    AppendExpiredError,
     CommitUnknownError,
     FirnlineError,
     PartSchemaError,
@@ -18,8 +19,9 @@ from firnline.errors import (
     StoreUnavailableError,
     UsageError,
 )
+from firnline.operations.import_files.options import ImportOptions
 from firnline.operations.import_files.run import ImportReport, preview, run_import
-from firnline.operations.options import ImportOptions, VerifyOptions
+from firnline.operations.options import VerifyOptions
 from firnline.operations.verify.run import run_verify
 from tests.support import histories
 from tests.support.histories import ids_of, parquet_bytes, rows_from, state
@@ -76,9 +78,9 @@ def test_an_import_of_n_files_is_n_ranged_reads_n_copies_and_one_log_file() -> N
     report = do_import(world)
     assert report.requests["bytes_out"] < 2_000
     spent = {k: v for k, v in report.requests.items() if v and not k.startswith("bytes")}
-    # It begins the table: one LIST and one PUT are for the birth record. Of the folder above four
-    # LIST show that it is no table of another format.
-    assert spent == {"get": 3, "put": 5, "list": 8}
+    # It begins the table: one LIST and one PUT are for the birth record, two PUT for the list of
+    # files and its claim. Of the folder above four LIST show that it is no table of another format.
+    assert spent == {"get": 3, "put": 7, "list": 8}
 
 
 def test_files_that_lie_in_the_table_are_taken_where_they_are() -> None:
@@ -315,7 +317,11 @@ def test_an_import_that_takes_longer_than_an_append_may_is_not_published(
         world.clock.elapsed += world.settings.append.ttl + 1
 
     monkeypatch.setattr(world.store, "copy", slow)
-    assert "longer than append.ttl" in refused(world).message
+    before = set(world.store.objects)
+    with pytest.raises(AppendExpiredError, match=r"longer than append\.ttl"):
+        do_import(world)
+    # The claim of the list of files stays, for the clean-up.
+    assert {key for key in world.store.objects if "/_once/" not in key} == before
 
 
 def test_an_import_that_slept_between_two_puts_of_its_log_file_does_not_send_the_second() -> None:

@@ -16,13 +16,14 @@ from firnline.clock import SystemClock
 from firnline.errors import KernelError, PartUnreadableError, UsageError
 from firnline.kernel.local import LocalEngine
 from firnline.kernel.task import KernelResult, KernelTask
+from firnline.operations.import_files.options import ImportOptions
 from firnline.operations.import_files.run import (
     ImportProgress,
     ImportReport,
     preview,
     run_import,
 )
-from firnline.operations.options import ImportOptions, VerifyOptions
+from firnline.operations.options import VerifyOptions
 from firnline.operations.verify.run import run_verify
 from firnline.parquet.part import read_pairs
 from tests.support.histories import ids_of, parquet_bytes, state

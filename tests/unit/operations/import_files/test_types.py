@@ -74,7 +74,8 @@ def test_each_column_gets_the_widest_type_and_narrower_files_are_written_anew(
     found = sorted(scan(world.table).to_arrow().to_pylist(), key=lambda row: row["v"])
     assert found == [{"v": 1, "w": 1.0}, {"v": 3, "w": None}, {"v": 2**40, "w": 1.5}]
     assert report.plan["copies"] == 2
-    assert report.plan["anew"]["why"] == {"column 'v' is INTEGER and becomes BIGINT": 1}
+    anew: Any = report.plan["anew"]
+    assert anew["why"] == {"column 'v' is INTEGER and becomes BIGINT": 1}
     histories.merge(world, tmp_path)
     assert run_verify(world.table, VerifyOptions(deep=True, rows=True)).kinds == {}
 

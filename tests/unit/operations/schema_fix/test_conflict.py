@@ -16,6 +16,7 @@ from firnline.operations.downgrade.run import run_downgrade
 from firnline.operations.drop.run import list_partitions, run_drop
 from firnline.operations.erase.completion import complete_certificate
 from firnline.operations.erase.run import run_erase
+from firnline.operations.import_files.options import ImportOptions
 from firnline.operations.import_files.run import run_import
 from firnline.operations.merge.run import run_merge
 from firnline.operations.options import (
@@ -24,7 +25,6 @@ from firnline.operations.options import (
     DowngradeOptions,
     DropOptions,
     EraseOptions,
-    ImportOptions,
     MergeOptions,
     RebuildOptions,
     RewriteOptions,

@@ -1,0 +1,36 @@
+"""Lists of imported files that a later one continues (docs/format.md, "Import")."""
+
+from __future__ import annotations
+
+from firnline.commit.base import Base
+from firnline.log.imports import last_listed, records_of
+from firnline.objects import kind_of
+from firnline.properties.in_force import waits
+from firnline.store.base import ObjectMeta
+
+KIND = "list of imported files"
+
+
+def continued_lists(base: Base, now_ms: int) -> list[ObjectMeta]:
+    """Return the lists that may be deleted: all but the newest, once nobody can name them.
+
+    An import that is under way names its list in its log file, within ``append.ttl``.
+
+    Requests: none if no import has a list; else 1 LIST per 1,000 lists.
+
+    Args:
+        base: with the whole log.
+        now_ms: wall clock.
+    """
+    table, snapshot = base.table, base.snapshot
+    last = last_listed(records_of(snapshot.other))
+    if last is None:
+        return []
+    cutoff = now_ms - waits(snapshot.properties, table.settings, now_ms).late_append
+    newest = table.paths.imported(last.id)
+    return [
+        meta
+        for meta in table.store.list(table.paths.imports_dir)
+        if (kind := kind_of(table.paths, meta.key)) is not None and kind.name == KIND
+        if meta.key != newest and meta.modified_ms < cutoff
+    ]

@@ -1,0 +1,117 @@
+"""The files that imports have taken so far: what ``--new`` leaves out.
+
+An object with a list of all of them stands beside the log, ``_imports/{id}.json``: written before
+an import is visible, named by its record in the log, and deleted by a clean-up once a later import
+has continued it. It has digests only, so that no name of a folder stays after its rows are erased.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from hashlib import sha256
+
+import msgspec
+
+from firnline.errors import LogCorruptError, ObjectNotFoundError, UsageError
+from firnline.log.codec import UNREADABLE
+from firnline.log.imports import ImportedFrom
+from firnline.store.base import ObjectMeta
+from firnline.store.create import create
+from firnline.table import Table
+
+VERSION = 1
+_KEY, _STATE = 16, 4
+"""Bytes of the digests of a file's key, and of its size and time."""
+
+
+class _List(msgspec.Struct, frozen=True, kw_only=True):
+    v: int = VERSION
+    id: str
+    """Of the import that wrote it."""
+    files: bytes
+    """20 bytes of each file."""
+
+
+@dataclass(frozen=True, slots=True)
+class Taken:
+    """The files that were taken: digest of the key -> digest of size and time."""
+
+    files: Mapping[bytes, bytes]
+
+    def new_of(self, found: Iterable[ObjectMeta]) -> tuple[list[ObjectMeta], list[str]]:
+        """Return the files that were not taken, and the keys of those that changed since."""
+        new, changed = [], []
+        for meta in found:
+            state = self.files.get(_key(meta))
+            if state is None:
+                new.append(meta)
+            elif state != _state(meta):
+                changed.append(meta.key)
+        return new, changed
+
+    def plus(self, more: Iterable[ObjectMeta]) -> Taken:
+        """Return the list with more files."""
+        return Taken({**self.files, **{_key(meta): _state(meta) for meta in more}})
+
+
+def read_taken(table: Table, last: ImportedFrom | None) -> Taken:
+    """Return the list of an import; an empty one if there was none. Requests: 1 GET with one.
+
+    Raises:
+        UsageError: the list is gone.
+        LogCorruptError: it does not read.
+    """
+    if last is None:
+        return Taken({})
+    key = table.paths.imported(last.id)
+    try:
+        data = table.store.get(key)
+    except ObjectNotFoundError:
+        raise UsageError(
+            f"the list of the files that were imported into table {table.settings.name} is gone "
+            f"({key})",
+            next_step="restore it from a backup; or import a folder that was not imported before "
+            "into another table, and append that",
+        ) from None
+    try:
+        found = msgspec.json.decode(data, type=_List)
+        if found.v != VERSION or len(found.files) % (_KEY + _STATE):
+            raise ValueError(f"version {found.v}, {len(found.files)} bytes")
+    except UNREADABLE as error:
+        raise LogCorruptError(
+            f"the list of imported files {key} does not read: {error}",
+            next_step="restore it from a backup, or upgrade firnline",
+        ) from None
+    step = _KEY + _STATE
+    rows = (found.files[at : at + step] for at in range(0, len(found.files), step))
+    return Taken({row[:_KEY]: row[_KEY:] for row in rows})
+
+
+def write_taken(table: Table, id_: str, taken: Taken) -> str:
+    """Write the list of an import; return its key. Requests: 1 PUT."""
+    key = table.paths.imported(id_)
+    files = b"".join(k + taken.files[k] for k in sorted(taken.files))
+    create(table.store, key, msgspec.json.encode(_List(id=id_, files=files)))
+    return key
+
+
+def refuse_unlisted(records: Sequence[ImportedFrom], prefix: str, table: str) -> None:
+    """Raise UsageError if files below a folder were taken by an import without a list."""
+    for record in records:
+        overlaps = record.source.startswith(prefix) or prefix.startswith(record.source)
+        if not record.number and overlaps:
+            raise UsageError(
+                f"{record.source} was imported into table {table} by a version that kept no list "
+                "of its files, so nobody knows which are new",
+                next_step="move the files that were imported away, and import with --again once; "
+                "from then on --new knows",
+            )
+
+
+def _key(meta: ObjectMeta) -> bytes:
+    return sha256(meta.key.encode()).digest()[:_KEY]
+
+
+def _state(meta: ObjectMeta) -> bytes:
+    return sha256(f"{meta.size} {meta.modified_ms}".encode()).digest()[:_STATE]

@@ -1,0 +1,182 @@
+"""An import of new files only: again and again, each file once."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from msgspec.structs import replace
+
+from firnline.errors import CommitConflictError, UsageError
+from firnline.log.imports import last_listed, record_line, records_of
+from firnline.operations.import_files import run as module
+from firnline.operations.import_files import taken
+from firnline.operations.import_files.options import ImportOptions
+from firnline.operations.import_files.run import ImportReport, run_import
+from firnline.operations.options import VerifyOptions
+from firnline.operations.verify.run import run_verify
+from tests.support import histories
+from tests.support.histories import ids_of, parquet_bytes, state
+from tests.support.world import World, make_world
+
+FOLDER = "memory://bucket/lake/in"
+
+
+def put(world: World, name: str, *ids: int) -> None:
+    data = parquet_bytes(pa.table({"id": list(ids)}))
+    world.store.objects[f"lake/in/{name}"] = (data, world.clock.now)
+
+
+def do_import(world: World, source: str = FOLDER, **options: Any) -> ImportReport:
+    world.clock.advance(10)
+    return run_import(world.table, ImportOptions(source=source, **options))
+
+
+def test_a_folder_that_others_keep_writing_is_taken_file_by_file(tmp_path: Path) -> None:
+    world = make_world()
+    expected = Counter[int]()
+    for day in range(10):
+        for number in range(3):
+            put(world, f"2024/{day:02}/{number}.parquet", day * 3 + number)
+            expected[day * 3 + number] = 1
+        report = do_import(world, new=True)
+        assert (report.plan["files"], report.plan["known"]) == (3, day * 3)
+        assert do_import(world, new=True).log_file is None, "nothing is new"
+        if day in (3, 6):
+            histories.merge(world, tmp_path)
+            histories.clean_up(world)
+    assert ids_of(world) == expected
+    assert run_verify(world.table, VerifyOptions(deep=True)).kinds == {}
+
+
+def test_it_goes_on_after_an_import_of_the_whole_and_below_any_folder() -> None:
+    world = make_world()
+    put(world, "a/1.parquet", 1)
+    do_import(world)
+    put(world, "a/2.parquet", 2)
+    put(world, "b/3.parquet", 3)
+    do_import(world, f"{FOLDER}/a", new=True)
+    assert ids_of(world) == Counter([1, 2])
+    do_import(world, new=True)
+    assert ids_of(world) == Counter([1, 2, 3])
+    with pytest.raises(UsageError, match="was imported into this table before") as caught:
+        do_import(world)
+    assert "--new" in caught.value.next_step
+
+
+def test_what_it_costs_is_the_list_and_not_the_files_that_are_known() -> None:
+    world = make_world()
+    for number in range(50):
+        put(world, f"{number}.parquet", number)
+    do_import(world, new=True)
+    put(world, "new.parquet", 50)
+    report = do_import(world, new=True)
+    spent = {k: v for k, v in report.requests.items() if v and not k.startswith("bytes")}
+    # GET: the log file of before, the list, the footer. PUT: claim, copy, list, log file.
+    assert spent == {"get": 3, "put": 4, "list": 7}
+
+
+def test_a_file_that_was_written_again_is_named_and_left_out() -> None:
+    world = make_world()
+    put(world, "1.parquet", 1)
+    do_import(world, new=True)
+    world.clock.advance(10)
+    put(world, "1.parquet", 1, 2)
+    put(world, "3.parquet", 3)
+    report = do_import(world, new=True)
+    assert report.plan["changed"] == ["lake/in/1.parquet"]
+    assert ids_of(world) == Counter([1, 3])
+    with pytest.raises(UsageError, match=r"1 object of .* would be left out"):
+        do_import(world, new=True, strict=True)
+
+
+def test_of_two_imports_at_the_same_time_one_takes_the_files(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    world = make_world()
+    put(world, "0.parquet", 0)
+    do_import(world, new=True)
+    put(world, "1.parquet", 1)
+    original, rivals = taken.write_taken, list[ImportReport]()
+
+    def and_meanwhile(*args: Any) -> str:
+        monkeypatch.undo()
+        rivals.append(do_import(world, new=True))
+        return original(*args)
+
+    monkeypatch.setattr(module, "write_taken", and_meanwhile)
+    with pytest.raises(CommitConflictError, match="another import into table t became visible"):
+        do_import(world, new=True)
+    assert rivals[0].plan["files"] == 1
+    assert ids_of(world) == Counter([0, 1])
+    assert do_import(world, new=True).log_file is None
+    live = state(world).live
+    parts = [key for key in world.store.objects if key.startswith("t/_data/")]
+    assert sorted(parts) == sorted(live), "the copies of the other one are gone"
+
+
+def test_an_import_that_died_before_it_was_visible_is_done_by_the_next(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    world = make_world()
+    put(world, "0.parquet", 0)
+
+    class Killed(BaseException):
+        pass
+
+    def die(*_args: Any, **_more: Any) -> bool:
+        raise Killed
+
+    with monkeypatch.context() as patch:
+        patch.setattr(module, "publish_append", die)
+        with pytest.raises(Killed):
+            do_import(world, new=True)
+    assert do_import(world, new=True).plan["files"] == 1
+    assert ids_of(world) == Counter([0])
+
+
+def test_lists_that_are_continued_go_with_the_clean_up(tmp_path: Path) -> None:
+    world = make_world()
+    for number in range(8):
+        put(world, f"{number}.parquet", number)
+        do_import(world, new=True)
+    histories.merge(world, tmp_path)
+    for _ in range(3):
+        world.clock.advance(30 * 86_400_000)
+        histories.clean_up(world)
+    last = last_listed(records_of(state(world).other))
+    assert last is not None
+    lists = [key for key in world.store.objects if "/_imports/" in key]
+    assert lists == [world.table.paths.imported(last.id)]
+    assert len(records_of(state(world).other)) == 1, "one record of a folder stays"
+    put(world, "8.parquet", 8)
+    do_import(world, new=True)
+    assert ids_of(world) == Counter(range(9))
+
+
+def test_files_of_an_import_without_a_list_are_not_taken_twice(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    world = make_world()
+    put(world, "0.parquet", 0)
+    with monkeypatch.context() as patch:
+        old = lambda record: record_line(replace(record, number=0))  # noqa: E731
+        patch.setattr(module, "record_line", old)
+        do_import(world)
+    with pytest.raises(UsageError, match="kept no list of its files"):
+        do_import(world, new=True)
+    assert ids_of(world) == Counter([0])
+
+
+def test_a_list_that_is_gone_stops_and_doubles_nothing() -> None:
+    world = make_world()
+    put(world, "0.parquet", 0)
+    do_import(world, new=True)
+    for key in [key for key in world.store.objects if "/_imports/" in key]:
+        del world.store.objects[key]
+    with pytest.raises(UsageError, match="the list of the files that were imported"):
+        do_import(world, new=True)
+    assert ids_of(world) == Counter([0])
