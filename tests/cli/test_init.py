@@ -9,6 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from firnline.append.append import Appender
@@ -229,3 +230,73 @@ def test_the_next_steps_can_be_copied(firnline: Callable[..., Outcome], place: P
     assert written in found.out
     assert "firnline pools --settings 'my tables.yaml' > pools.json" in found.out
     assert f"root: {root}" in (place / "my tables.yaml").read_text()
+
+
+EVENTS = (
+    '{"id": 1, "ts": "2026-01-01T00:00:00Z", "x": null, "o": {"a": 1, "n": null, "b": [1]}}\n'
+    '{"id": 2, "ts": "2026-01-02T00:00:00Z", "m": 1, "o": {"z": [], "a": 2, "b": [1.5]}}\n'
+    '{"id": 3, "ts": "2026-01-02T00:00:00Z", "m": "text", "o": {"a": 2, "b": []}}\n'
+)
+SAMPLES = {
+    "events.jsonl": {
+        "id": "BIGINT",
+        "ts": "TIMESTAMP WITH TIME ZONE",
+        "o": "STRUCT(a BIGINT, b DOUBLE[])",
+    },
+    "events.csv": {"id": "BIGINT", "day": "DATE", "v": "DOUBLE"},
+    "events.parquet": {"id": "INTEGER", "tags": "VARCHAR[]"},
+}
+
+
+@pytest.fixture
+def samples(place: Path) -> Path:
+    """A folder with a sample in each format."""
+    (place / "events.jsonl").write_text(EVENTS)
+    (place / "events.csv").write_text("id,day,v\n1,2026-01-01,1\n2,2026-01-02,1.5\n")
+    columns = {"id": pa.array([1], pa.int32()), "tags": pa.array([["a"]])}
+    pq.write_table(pa.table(columns), place / "events.parquet")
+    return place
+
+
+@pytest.mark.parametrize("name", SAMPLES)
+def test_a_sample_gives_the_table_its_columns(
+    firnline: Callable[..., Outcome], samples: Path, name: str
+) -> None:
+    root = f"file://{samples}/events"
+    found = firnline("init", "--root", root, "--from-sample", samples / name, "--yes")
+    assert (found.code, found.err) == (0, "")
+    assert load_settings().table("events").columns == SAMPLES[name]
+    assert ("does not show the type of x, m:" in found.out) == name.endswith("jsonl")
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "says"),
+    [
+        ("a.xml", "<a/>", "ends in none of .parquet, .json"),
+        ("a.jsonl", "{", "cannot be read: "),
+        ("a.parquet", "no", "cannot be read: "),
+        ("a.jsonl", '{"x": null}', "shows no column with a type"),
+        ("gone.csv", None, "is no file"),
+    ],
+)
+def test_a_sample_that_shows_nothing_is_refused(
+    firnline: Callable[..., Outcome], place: Path, name: str, text: str | None, says: str
+) -> None:
+    if text is not None:
+        (place / name).write_text(text)
+    root = f"file://{place}/events"
+    found = firnline("init", "--root", root, "--from-sample", place / name, "--yes")
+    assert found.code == 2
+    assert says in found.sentence
+    assert not (place / "include").exists()
+
+
+def test_a_table_that_is_there_has_its_own_columns(
+    firnline: Callable[..., Outcome], samples: Path
+) -> None:
+    root = f"file://{samples}/events"
+    Appender(open_table(TableSettings(name="events", root=root))).append(pa.table({"id": [1]}))
+    sample = samples / "events.csv"
+    found = firnline("init", "--root", root, "--from-sample", sample, "--yes")
+    assert found.code == 2
+    assert "states its layout itself, and its columns" in found.sentence

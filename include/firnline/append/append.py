@@ -73,7 +73,8 @@ class AppendResult(Shown):
     append_id: str
     """UUIDv7."""
     log_key: str | None
-    """Key of its log file; None if there were no rows, so that nothing was written."""
+    """Key of its log file; None if nothing was written, since there were no rows: unless the table
+    is new and its settings name columns."""
     t: int
     """Time of the log file, unix ms; 0 without one."""
     q: int
@@ -220,11 +221,12 @@ class Appender:
         with scratch_folder(self._scratch) as folder:
             run = AppendRun(table, origin, known, where, folder, extra, read_again, new_columns)
             run.writer.waiting.tells = True
+            run.declared = self.columns.declared
             if agree and where:
                 run.writer.check = partial(refuse_strays, partition=where)
             landed = self._execute(run, data, claims)
         if isinstance(landed, tuple):
-            self.columns.published(landed[0], run.columns)
+            self.columns.published(landed[0], run.stated)
             _warn_of_refused(table, run.new_columns if known.columns else run.columns)
         return self._result(origin, landed, before, run)
 
@@ -323,7 +325,7 @@ class Appender:
             for rows in gather(tables_of(data), run.chunk_bytes):
                 run.add(rows)
             run.flush()
-            if not run.parts:
+            if not run.parts and not run.declared:
                 return None
             landed = self._publish(run, claims)
             if isinstance(landed, Published):

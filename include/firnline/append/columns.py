@@ -13,6 +13,7 @@ from firnline.log.schema_changes import line_now, split
 from firnline.table import Table
 from firnline.types.schema import SchemaUnion, union_of
 
+_DECLARED = "correct the rows, or columns in the settings; nothing was written"
 _AGAIN = "run the write again: it takes the current columns; nothing was published"
 
 
@@ -40,6 +41,8 @@ class KnownColumns:
         """Newest transaction whose columns are known, once they have been read."""
         self.version = 0
         """Incremented whenever the columns may have changed."""
+        self.declared: Mapping[str, str] = {}
+        """SQL type by column, of those of the settings while the table has no column."""
         if given is not None:
             self._union = SchemaUnion()
             self._union.add("the schema given", given)
@@ -97,6 +100,7 @@ class KnownColumns:
     def published(self, log_key: str, columns: Mapping[str, str]) -> None:
         """Add the columns of a log file that this writer published."""
         with self._lock:
+            self.declared = {}
             if self._union is None or not columns.items() - self._union.columns.items():
                 return
             try:
@@ -126,6 +130,8 @@ class KnownColumns:
             take_base(self._table, tolerant=True, doubled=True)
             lines = self._lines()
         self._union = union = union_of(lines)
+        self.declared = {} if union.columns else self._table.settings.columns
+        union.add("the settings of the table", self.declared, next_step=_DECLARED)
         self.version += 1
         return union
 

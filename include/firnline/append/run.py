@@ -11,6 +11,7 @@ import pyarrow as pa
 from firnline.commit.append_log import publish_append
 from firnline.commit.outputs import Outputs
 from firnline.errors import UsageError
+from firnline.log.keyed import void
 from firnline.log.records import LogContent, marker_of
 from firnline.parquet.part import PartMetadata, WrittenPart
 from firnline.properties.record import Properties
@@ -72,6 +73,8 @@ class AppendRun:
     metadata: Mapping[str, str]
     look_again: Callable[[], SchemaUnion] | None = None
     may_add: bool = True
+    declared: Mapping[str, str] = field(default_factory=dict)
+    """SQL type by column, of those that the table gets even if no row has them."""
     records: tuple[bytes, ...] = ()
     """Extension records of the log file, in addition to the markers."""
     born: bool = False
@@ -108,6 +111,11 @@ class AppendRun:
     def columns(self) -> dict[str, str]:
         """SQL type by column, of the rows so far."""
         return self.writer.columns
+
+    @property
+    def stated(self) -> dict[str, str]:
+        """SQL type by column, of those that the log file states."""
+        return {**self.declared, **self.columns}
 
     @property
     def new_columns(self) -> dict[str, str]:
@@ -181,7 +189,10 @@ class AppendRun:
 
     def _content(self, t: int) -> LogContent:
         markers = [marker_of(part, t=t, q=self.origin.q) for part in self.parts]
-        return LogContent(t=t, schema=self.columns, markers=markers, other=list(self.records))
+        # Without a marker and a record the log file would end in a newline, on which clients of
+        # version 1 fail.
+        other = [*self.records, *([] if markers else [void(self.origin.id)])]
+        return LogContent(t=t, schema=self.stated, markers=markers, other=other)
 
 
 def layout_of(settings: TableSettings, partition: str) -> Layout:

@@ -33,6 +33,7 @@ from firnline.settings.sections import (
     VerifySettings,
     compile_pattern,
 )
+from firnline.types.sql import parse_sql_type
 
 TABLE_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,199}")
 """Names that fit an Airflow DAG id and a pool name, with room for ``rewrite_partitions__``.
@@ -55,6 +56,21 @@ def name_from(root: str) -> str:
 
 UserName = Annotated[str, Field(min_length=1, max_length=512)]
 """Name of an Airflow user, as in the user list."""
+
+
+def _check_type(text: str) -> str:
+    """Return a SQL type in its canonical form. Raises ValueError for what is none."""
+    kind = parse_sql_type(text)
+    if kind is None:
+        raise ValueError(
+            f"{text!r} is not a SQL type; write one as BIGINT, VARCHAR, TIMESTAMP, DECIMAL(18,2), "
+            "VARCHAR[] or STRUCT(a BIGINT, b VARCHAR)"
+        )
+    return str(kind)
+
+
+SqlTypeText = Annotated[str, AfterValidator(_check_type)]
+"""A SQL type, as DuckDB spells it."""
 
 
 def _check_root(url: str) -> str:
@@ -112,6 +128,12 @@ class TableSettings(Section):
         default=None,
         description="Clustering of rows by merges: a list of columns, or a mapping. Not together "
         "with `primary_key`. null: none, a part holds rows as they arrived together.",
+    )
+    columns: dict[Column, SqlTypeText] = Field(
+        default={},
+        description="Columns of a new table and their SQL types, such as "
+        "`{id: BIGINT, ts: TIMESTAMP}`: it has them before its first row, and rows are read by "
+        "them. Only until it has columns; then those that it has count.",
     )
     primary_key: tuple[Column, ...] = Field(
         default=(), description="Columns of which merges keep one row for each value."
@@ -227,6 +249,7 @@ class TableSettings(Section):
             if self.partition_by:
                 raise ValueError("partition and partition_by exclude each other; keep one")
         self._check_ttl()
+        _refuse_repeats("columns", list(self.columns))
         _refuse_repeats("partition_by", [field.label for field in self.partition_by])
         _refuse_repeats("sort_by", [field.column for field in self.sort_by])
         _refuse_repeats("primary_key", list(self.primary_key))

@@ -174,6 +174,9 @@ def _render(data: dict[str, Any]) -> None:
     if data["log_file"] is None:
         output.line(f"Nothing to append to {name}: {files} without a row.")
         return
+    if not data["rows"]:
+        output.line(f"Table {name} has its columns now, and no row: {files} without one.")
+        return
     partitions = len({part["partition"] for part in data["parts"]})
     output.line(
         f"Appended {counted(data['rows'], 'row')} of {files} to {name}: "

@@ -45,9 +45,10 @@ _LAYOUT = {
         "firnline init",
         "firnline init events --root s3://lake/events --partition-by 'day(ts)' --sort-by customer",
         "firnline init events --root s3://lake/events --yes",
+        "firnline init events --root s3://lake/events --from-sample events.jsonl",
     ],
 )
-def init(
+def init(  # noqa: PLR0913, PLR0917 - one per option
     name: Annotated[str | None, typer.Argument(metavar="NAME", help="Name of the table.")] = None,
     root: Annotated[
         str | None,
@@ -71,6 +72,15 @@ def init(
     connection: Annotated[
         str | None,
         typer.Option("--connection", metavar="ID", help="Airflow connection of the store."),
+    ] = None,
+    sample: Annotated[
+        Path | None,
+        typer.Option(
+            "--from-sample",
+            metavar="FILE",
+            help="Parquet, JSON lines or CSV whose columns and types the table gets before its "
+            "first row.",
+        ),
     ] = None,
     yes: YesOption = False,
     dry_run: DryRunOption = False,
@@ -107,11 +117,12 @@ def init(
     if states is None:
         layout = {"partition_by": partition_by, "sort_by": sort_by}
         values |= _layout(file, name, root, layout, asked=asked)
-    elif partition_by or sort_by:
+        values |= {} if sample is None else {"columns": _sampled(sample)}
+    elif partition_by or sort_by or sample:
         raise UsageError(
-            f"there is a table at {root}, which states its layout itself",
-            next_step="leave --partition-by and --sort-by out; `firnline properties apply` "
-            "changes the layout later",
+            f"there is a table at {root}, which states its layout itself, and its columns",
+            next_step="leave --partition-by, --sort-by and --from-sample out; `firnline properties "
+            "apply` changes the layout later, `firnline evolve` the columns",
         )
     else:
         values |= states
@@ -266,6 +277,22 @@ def _layout(
         if fields:
             found[key] = fields
     return found
+
+
+def _sampled(path: Path) -> dict[str, str]:
+    from firnline.cli.inference import columns_of
+
+    columns, untyped = columns_of(path)
+    if untyped:
+        output.line(
+            f"{path} does not show the type of {', '.join(untyped)}: null, empty or mixed "
+            "in all rows. The table gets such a column with the first row that has a value in it."
+        )
+    if not columns:
+        raise UsageError(
+            f"{path} shows no column with a type", next_step="give a sample with values"
+        )
+    return columns
 
 
 def _check_field(file: _File, name: str, root: str, key: str, answer: str) -> None:
