@@ -122,7 +122,8 @@ class TableSettings(Section):
     )
     sort_by: tuple[SortField, ...] = Field(
         default=(),
-        description="Order of the rows in each part: `column` or `column desc`; nulls last.",
+        description="Order of the rows in each part: `column` or `column desc`; nulls last. "
+        "Left out: that of `primary_key`; `[]`: none.",
     )
     cluster_by: ClusterSettings | None = Field(
         default=None,
@@ -218,6 +219,13 @@ class TableSettings(Section):
     )
     alerts: AlertSettings = AlertSettings()
     spark: SparkSettings = SparkSettings()
+
+    @model_validator(mode="after")
+    def _sort_by_key(self) -> TableSettings:
+        if self.primary_key and "sort_by" not in self.model_fields_set:
+            # Not as if it were set: a table that states its order keeps that.
+            self.__dict__["sort_by"] = tuple(SortField(column=c) for c in self.primary_key)
+        return self
 
     @model_validator(mode="after")
     def _check(self) -> TableSettings:

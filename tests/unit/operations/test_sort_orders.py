@@ -22,6 +22,7 @@ from firnline.operations.options import MergeOptions
 from firnline.operations.properties.run import run_apply
 from firnline.parquet.footers import FooterTask, FooterWanted, facts_of
 from firnline.parquet.io import sort_rows
+from firnline.properties.in_force import differences
 from firnline.settings.load import TableSettings
 from firnline.state.snapshot import read_snapshot
 from firnline.table import Table
@@ -89,6 +90,33 @@ def test_appends_and_merges_of_a_sorted_table_state_its_order(
     assert stated(table) == {(TS, SortKey("id"))}
     merge(table, tmp_path)
     assert stated(table) == {(TS, SortKey("id"))}
+
+
+def test_a_table_with_a_key_and_no_order_is_sorted_by_its_key(tmp_path: Path) -> None:
+    table = opened(partition=".*", primary_key=["day", "id"])
+    append(table, 3, 0)
+    merge(table, tmp_path)
+    assert stated(table) == {(SortKey("day"), SortKey("id"))}
+
+
+def test_no_order_can_be_asked_for(tmp_path: Path) -> None:
+    table = opened(partition=".*", primary_key=["id"], sort_by=[])
+    append(table, 3, 0)
+    merge(table, tmp_path)
+    assert stated(table) == {()}
+
+
+def test_a_table_that_says_it_has_no_order_keeps_to_that(tmp_path: Path) -> None:
+    """Such as one with a key from before its order was that of the key."""
+    table = opened(partition=".*", primary_key=["id"], sort_by=[])
+    append(table, 3)
+    silent = {"name": "t", "root": table.settings.root, "partition": ".*", "primary_key": ["id"]}
+    later = replace(table, settings=TableSettings.model_validate(silent), wanted=None)
+    append(later, 0)
+    merge(later, tmp_path)
+    assert stated(later) == {()}
+    (said,) = read_snapshot(table.store, table.paths).properties
+    assert not differences(later.settings, said.values)
 
 
 def test_parts_of_a_table_without_an_order_state_none(tmp_path: Path) -> None:
