@@ -1,4 +1,4 @@
-"""docs/appender.md: its example runs, its defaults are the settings'."""
+"""docs/appender.md: its examples run, its defaults are the settings'."""
 
 from __future__ import annotations
 
@@ -6,7 +6,9 @@ import re
 from pathlib import Path
 
 import pytest
+import yaml
 
+from firnline.settings.model import TableSettings
 from firnline.settings.sections import AppenderSettings
 from firnline.units import format_duration, format_size
 from tools.bootstrap import REPO
@@ -15,12 +17,20 @@ TEXT = (REPO / "docs" / "appender.md").read_text()
 
 
 @pytest.mark.long
-def test_the_example_prints_what_the_page_says(
+def test_the_examples_print_what_the_page_says(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    (code,) = re.findall(r"```python\n(.*?)```", TEXT, re.DOTALL)
-    exec(code.replace("/tmp/flights", f"{tmp_path}/flights"), {})  # noqa: S102 - of our own page
-    assert f"prints `{capsys.readouterr().out.strip()}`" in TEXT
+    examples = re.findall(r"```python\n(.*?)```", TEXT, re.DOTALL)
+    assert len(examples) == 2
+    for code in examples:
+        exec(code.replace("/tmp/flights", f"{tmp_path}/flights"), {})  # noqa: S102 - of our own page
+        assert f"prints `{capsys.readouterr().out.strip()}`" in TEXT
+
+
+def test_the_columns_that_the_page_declares_are_columns() -> None:
+    (text,) = re.findall(r"```yaml\n(.*?)```", TEXT, re.DOTALL)
+    declared = {"name": "flights", **yaml.safe_load(text)["tables"]["flights"]}
+    assert list(TableSettings.model_validate(declared).columns) == ["id", "at", "delay", "tags"]
 
 
 def test_every_bound_is_described_with_its_default() -> None:
