@@ -280,7 +280,7 @@ def _layout(
 
 
 def _sampled(path: Path) -> dict[str, str]:
-    from firnline.cli.inference import columns_of
+    from firnline.kernel.inference import columns_of
 
     columns, untyped = columns_of(path)
     if untyped:
