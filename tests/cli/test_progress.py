@@ -18,10 +18,11 @@ from msgspec import structs
 
 from firnline.cli import shown
 from firnline.cli.failures import when_stopped
-from firnline.cli.progress import merging, mirroring, sharing, working
+from firnline.cli.progress import importing, merging, mirroring, sharing, working
 from firnline.cli.shown import Mode, chosen
 from firnline.errors import StoppedError
 from firnline.mirror.progress import MirrorProgress
+from firnline.operations.import_files.run import ImportProgress
 from firnline.operations.runner import Progress
 from tests.support.cli import Outcome
 from tests.support.programs import HUNG_SECONDS
@@ -61,6 +62,27 @@ def test_without_a_terminal_there_is_a_line_every_five_seconds_and_at_the_end(
     assert lines == [
         *(half + speed for speed in speeds),
         "merging events: 2,000 of 2,000 parts, 4 of 4 groups committed",
+    ]
+
+
+def test_an_import_says_how_long_its_tasks_take_and_not_its_copies_at_their_speed(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    clock = SetClock()
+    with importing("events", clock, silent=False) as tell:
+        clock.advance(5_000)
+        tell(ImportProgress(footers=3_004, footers_done=1_502))
+        for done in (1, 2):
+            clock.advance(5_000)
+            tell(ImportProgress(files=3_000, tasks=4, tasks_done=done))
+        clock.advance(5_000)
+        tell(ImportProgress(files=3_000, files_done=1_000, tasks=4, tasks_done=4))
+    told, half = "importing into events", "2 of 4 tasks done, 0 of 3,000 files copied"
+    assert capsys.readouterr().err.splitlines() == [
+        f"{told}: 1,502 of 3,004 files looked at; 300 footers a second, about 5 seconds left",
+        f"{told}: 1 of 4 tasks done, 0 of 3,000 files copied",
+        f"{told}: {half}; 12 tasks a minute, about 10 seconds left",
+        f"{told}: 4 of 4 tasks done, 1,000 of 3,000 files copied",
     ]
 
 

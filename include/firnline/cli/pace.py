@@ -25,20 +25,24 @@ class Pace:
         self._clock = clock
         self._began_ms = clock.elapsed_ms()
         self._done = self._total = 0
+        self._unit = ""
         self._marks: deque[tuple[int, int]] = deque()
         """Times and units done, at least a second apart; the first is what the speed begins at."""
 
-    def take(self, done: int, total: int) -> None:
-        """Note that ``done`` of ``total`` units are done; fewer than before: it began again."""
+    def take(self, done: int, total: int, unit: str = "") -> None:
+        """Note that ``done`` of ``total`` units are done.
+
+        Fewer than before: it began again. Another unit: that is another stage of the run.
+        """
         now, marks = self._clock.elapsed_ms(), self._marks
-        if done < self._done:
+        if done < self._done or (marks and unit != self._unit):
             marks.clear()
             marks.append((now, done))
         elif not marks:
             marks.append((self._began_ms, 0) if done else (now, 0))
         if now - marks[-1][0] >= _MARK_EVERY_MS:
             marks.append((now, done))
-        self._done, self._total = done, total
+        self._done, self._total, self._unit = done, total, unit
         while len(marks) > 1 and marks[1][0] <= now - _WINDOW_MS:
             marks.popleft()
 

@@ -73,16 +73,17 @@ def deleting(
 def importing(
     table: str, clock: Clock, *, silent: bool
 ) -> AbstractContextManager[Callable[[ImportProgress], None]]:
-    """Return the callback of an import: first of the footers, then of the files."""
+    """Return the callback of an import: of the footers, then of the tasks, then of the copies.
+
+    A task takes a thousand times as long as a copy, so each of the three has a speed of its own.
+    """
 
     def of(state: ImportProgress) -> Done:
-        if state.footers_done < state.footers:
-            detail = f"{state.footers_done:,} of {state.footers:,} files looked at"
-            return Done(state.footers_done, state.footers, "file", detail)
-        tasks = f"{state.tasks_done:,} of {state.tasks:,} tasks done, " if state.tasks else ""
-        detail = f"{tasks}{state.files_done:,} of {state.files:,} files copied"
-        unit = "step" if state.tasks else "file"
-        return Done(state.files_done + state.tasks_done, state.files + state.tasks, unit, detail)
+        if state.footers:
+            return Done(state.footers_done, state.footers, "footer", state.text)
+        if state.tasks_done < state.tasks or not state.files:
+            return Done(state.tasks_done, state.tasks, "task", state.text)
+        return Done(state.files_done, state.files, "file", state.text)
 
     return shown("importing into", table, clock, of, silent=silent)
 

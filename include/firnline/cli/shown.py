@@ -112,7 +112,7 @@ def shown(
 
         def tell(state: StateT) -> None:
             done = of(state)
-            pace.take(done.done, done.total or 0)
+            pace.take(done.done, done.total or 0, done.unit)
             told[:] = [done]
             display.state(done, pace, last=ends is not None and ends(state))
 

@@ -54,5 +54,17 @@ def test_a_run_that_plans_again_begins_again() -> None:
     assert ran((0, 0), (10, 500), (20, 0), (30, 10)).rate == pytest.approx(1.0)
 
 
+def test_each_stage_of_a_run_has_a_speed_of_its_own() -> None:
+    clock = SetClock()
+    pace = Pace(clock)
+    for done in (10, 20):
+        clock.advance(5_000)
+        pace.take(done, 20, "footer")
+    for done in (20, 1_020):  # the second stage counts more at once than the first in all
+        clock.advance(1_000)
+        pace.take(done, 2_020, "file")
+    assert pace.in_words("file") == "1,000 files a second, about 1 second left"
+
+
 def test_without_a_total_there_is_a_speed_and_no_rest() -> None:
     assert ran((0, 0), (10, 20), total=0).in_words("footer") == "2 footers a second"
