@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import errno
 import re
+from collections.abc import Mapping
 from pathlib import Path
+from types import MappingProxyType
 
 import duckdb
 
@@ -16,6 +18,7 @@ from firnline.errors import (
     PartUnreadableError,
     ScratchFullError,
 )
+from firnline.parquet.words import WRITTEN_OTHERWISE, odd_in_words
 
 _NO_SPACE = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 # DuckDB gives the system's text but no number; the last two are its own limit on spilled bytes.
@@ -50,12 +53,25 @@ def disk_full(folder: Path) -> ScratchFullError:
     )
 
 
-def unreadable(key: str, error: BaseException) -> PartUnreadableError:
-    """Return the error for an input that Parquet readers do not accept."""
+def unreadable(
+    key: str, error: BaseException, odd: Mapping[str, str] = MappingProxyType({})
+) -> PartUnreadableError:
+    """Return the error for an input that DuckDB does not read.
+
+    Args:
+        key: of the part.
+        error: of DuckDB.
+        odd: its columns in another form than that of parts, and what differs: other readers may
+            read them.
+    """
     reason = first_line(error)
+    if odd:
+        return PartUnreadableError(
+            f"part {key} has {odd_in_words(odd)}, and DuckDB does not read it ({reason})",
+            next_step=WRITTEN_OTHERWISE,
+        )
     return PartUnreadableError(
-        f"part {key} is not readable as Parquet ({reason})",
-        next_step=DAMAGED_PART,
+        f"part {key} is not readable as Parquet ({reason})", next_step=DAMAGED_PART
     )
 
 
@@ -75,7 +91,8 @@ def kernel_fault(what: str, error: BaseException) -> FirnlineError:
         )
     return KernelError(
         f"{what} failed in the kernel: {type(error).__name__}: {first_line(error)}",
-        next_step="run again with --debug and report what it prints",
+        next_step="see with `firnline verify --deep --rows` whether its parts can be read; if "
+        "they can, run again with --debug and report what it prints",
     )
 
 

@@ -14,6 +14,7 @@ from firnline.kernel.duckdb import quote_list, quote_text
 from firnline.kernel.faults import unreadable
 from firnline.kernel.staging import InputError
 from firnline.kernel.task import KernelTask, Source
+from firnline.parquet.words import WRITTEN_OTHERWISE
 from firnline.paths import path_columns
 from firnline.types.schema import normalise, widens
 from firnline.types.sql import fold_name, quote_name
@@ -207,8 +208,7 @@ def scan(paths: list[Path] | tuple[Path, ...], name_column: str | None = None) -
 
 
 _REWRITE = (
-    "check with `firnline verify --deep` if other parts are like it; `firnline schema fix` with "
-    "--all-parts repairs a column, `firnline drop` drops the partition"
+    f"{WRITTEN_OTHERWISE}; `firnline drop` drops the partition, with the rows of its other parts"
 )
 
 
@@ -368,8 +368,9 @@ def attribute_error(
 ) -> InputError | duckdb.Error:
     """Attribute an error to an input: return an InputError, or the error if no input caused it.
 
-    DuckDB names the file in every error about one, except for damage that its Parquet reader did
-    not expect, which is a bare ``Error``: then each file is read separately.
+    DuckDB names the file in most errors about one. Not in those about damage that its Parquet
+    reader did not expect, which are a bare ``Error``, and about what it does not support, such as
+    encryption: then each file is read separately.
 
     Args:
         keys: key by staged file.
@@ -377,17 +378,27 @@ def attribute_error(
         connection: the connection on which it ran; it must be idle.
     """
     found = next((path for path in keys if path in str(error)), None)
-    if found is None and type(error) is duckdb.Error:
+    if found is None and may_be_of_a_file(error):
         for path in keys:
             alone = _read(connection, path)
             if alone is not None:
                 found, error = path, alone
                 break
         else:
-            found = next(iter(keys)) if len(keys) == 1 else None
+            only = len(keys) == 1 and type(error) is duckdb.Error
+            found = next(iter(keys)) if only else None
     if found is None:
         return error
-    return InputError(keys[found], unreadable(keys[found], _without(found, keys[found], error)))
+    # It needs pyarrow, whose threads the process of a query must not have.
+    from firnline.kernel.forms import odd_columns_of
+
+    key, odd = keys[found], odd_columns_of(Path(found))
+    return InputError(key, unreadable(key, _without(found, key, error), odd))
+
+
+def may_be_of_a_file(error: Exception) -> bool:
+    """Return True for errors of DuckDB's Parquet reader that do not name the file."""
+    return type(error) in (duckdb.Error, duckdb.InvalidInputException)
 
 
 def _read(connection: duckdb.DuckDBPyConnection, path: str) -> duckdb.Error | None:

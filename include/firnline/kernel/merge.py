@@ -23,12 +23,13 @@ from firnline.ids import Ids
 from firnline.kernel.convert import check_values
 from firnline.kernel.duckdb import interrupted_when, never, open_duckdb
 from firnline.kernel.faults import kernel_fault, scratch_full
+from firnline.kernel.forms import refuse_unsafe, write_anew
 from firnline.kernel.inputs import Inputs, attribute_error, check_keys, read_footers
 from firnline.kernel.intake import TakeIn
 from firnline.kernel.outputs import Produced, Producer, Written
 from firnline.kernel.sql import rows_by_file
 from firnline.kernel.staging import InputError, scratch_folder, stage, stage_keys
-from firnline.kernel.task import KernelResult, KernelTask
+from firnline.kernel.task import KernelInput, KernelResult, KernelTask
 from firnline.parquet.part import WrittenPart
 from firnline.paths import TablePaths
 from firnline.store.base import Store
@@ -67,11 +68,33 @@ def merge_group(
 
     Raises ImportError: this machine lacks a Python module.
     """
+    work = _Merge if task.intake is None else TakeIn
+    return _result_of(work, task, store, scratch, ids, clock, should_stop or never)
+
+
+def try_group(
+    task: KernelTask, store: Store, scratch: Path, ids: Ids, clock: Clock
+) -> KernelResult:
+    """Do all of ``merge_group`` but the upload: its result says whether a merge could read a group.
+
+    Raises ImportError: this machine lacks a Python module.
+    """
+    return _result_of(_Trial, task, store, scratch, ids, clock, never)
+
+
+def _result_of(
+    work: type[_Merge | TakeIn],
+    task: KernelTask,
+    store: Store,
+    scratch: Path,
+    ids: Ids,
+    clock: Clock,
+    stopped: Callable[[], bool],
+) -> KernelResult:
     began, before = clock.elapsed_ms(), store.counters.as_dict()
     try:
         with scratch_folder(scratch, ids, clock) as folder:
-            work = _Merge if task.intake is None else TakeIn
-            result = work(task, store, folder, ids, clock, should_stop or never).run()
+            result = work(task, store, folder, ids, clock, stopped).run()
     except InputError as error:
         result = _failed(task, error.error, error.key)
     except FirnlineError as error:
@@ -96,6 +119,8 @@ class _Merge:
         task = self.task
         _check_task(task)
         paths = stage(task.inputs, self.store, self.folder, self.stopped)
+        for source, path in zip(task.inputs, paths, strict=True):
+            self._prepare(source, path)
         key_file = stage_keys(task, self.store, self.folder)
         self._stop_if_asked()
         keys = {str(path): source.key for path, source in zip(paths, task.inputs, strict=True)}
@@ -116,8 +141,16 @@ class _Merge:
         result = _result(task, parts, produced, keys)
         return msgspec.structs.replace(result, left_out=inputs.left_out)
 
+    def _prepare(self, source: KernelInput, path: Path) -> None:
+        write_anew(source, path)
+
     def _upload(self, output: Written) -> WrittenPart:
         self._stop_if_asked()
+        part = self._named(output)
+        self.store.put_file(part.key, output.path)
+        return part
+
+    def _named(self, output: Written) -> WrittenPart:
         named = self.task.named_ms
         now = self.clock.now_ms() if named is None else named
         prefix, partition = self.task.data_prefix, self.task.partition
@@ -125,7 +158,6 @@ class _Merge:
             partition = output.partition
             prefix = TablePaths(self.task.layout.prefix).partition_dir(partition)
         key = f"{prefix}{self.ids.uuid7(now)}.parquet"
-        self.store.put_file(key, output.path)
         return WrittenPart(
             key=key,
             partition=partition,
@@ -157,6 +189,17 @@ class _Merge:
     def _stop_if_asked(self) -> None:
         if self.stopped():
             raise _stopped(self.task)
+
+
+@dataclass(frozen=True, slots=True)
+class _Trial(_Merge):
+    """Uploads nothing, and looks at what it does not trust before Arrow does in this process."""
+
+    def _prepare(self, source: KernelInput, path: Path) -> None:
+        refuse_unsafe(source.key, path)
+
+    def _upload(self, output: Written) -> WrittenPart:
+        return self._named(output)
 
 
 def _count_rows(connection: duckdb.DuckDBPyConnection, task: KernelTask, inputs: Inputs) -> Inputs:

@@ -20,6 +20,7 @@ from pathlib import Path
 import pyarrow as pa
 
 from firnline.errors import PartUnreadableError, RowsDifferError
+from firnline.kernel.forms import refuse_odd
 from firnline.kernel.inputs import Inputs, Staged
 from firnline.kernel.task import KernelInput, KernelTask
 from firnline.types.digests import NOTHING, Digest, parse_digest, total
@@ -114,7 +115,10 @@ class Proof:
         Returns the digest of all rows of a slice whose inputs all state theirs: only all slices of
         its group together can be compared. Else None.
 
-        Raises RowsDifferError: they differ.
+        Raises:
+            InputError: they differ, and an input is written in a form that readers understand
+                differently.
+            RowsDifferError: they differ.
         """
         known = [each for each in self.written if each is not None]
         if self.task.proof == "counts" or self.gone is None or len(known) < len(self.written):
@@ -123,6 +127,7 @@ class Proof:
         if self.read is None:
             return found if self.task.slice is not None else None
         if found != self.read:
+            refuse_odd(self._staged_keys())
             raise differ(self.task, self._reason(found))
         return None
 
@@ -192,6 +197,10 @@ class Proof:
         columns = {fold_name(name) for name, _ in self.task.columns}
         found = digest_file(path, columns, stop_if_asked=self.stop_if_asked, seen=seen)
         return None if found is None else found[0]
+
+    def _staged_keys(self) -> dict[str, str]:
+        """Return key by staged file; a query's are used up."""
+        return {str(path): self._source(path).key for path in self.staged if path.exists()}
 
     def _reason(self, found: Digest) -> str:
         rotten = list(self._rotten())

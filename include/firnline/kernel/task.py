@@ -60,7 +60,9 @@ class KernelInput(msgspec.Struct, frozen=True, kw_only=True):
     forget: bool = False
     """Drop winning key tombstones of this part too: nothing older is left for them to hide."""
     fitting: Fitting = Fitting()
-    """With an ``intake``."""
+    """With an ``intake``. Else its ``casts`` name the columns of a part that is written anew by
+    Arrow before DuckDB reads it, since it is written in a form that readers understand otherwise,
+    and the types that they have."""
     digest: str | None = None
     """Of its rows (``types.digests``), from the marker; None: nobody has stated it."""
 

@@ -53,7 +53,6 @@ class Unreadable:
 
     key: str
     message: str
-    next_step: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,7 +164,7 @@ def plan_schema_fix(
     holding: dict[str, set[str]] = {target.folded: set() for target in planned.targets}
     for facts in footers:
         if facts.error is not None:
-            unreadable.append(Unreadable(facts.key, facts.error, facts.next_step))
+            unreadable.append(Unreadable(facts.key, facts.error))
             continue
         columns = snapshot.columns_of(by_key[facts.key])
         for name in filter(None, map(columns.column, facts.columns)):

@@ -135,6 +135,9 @@ class PartFix:
     conversions: tuple[Conversion, ...]
     dropped: tuple[str, ...] = ()
     """Columns that the new part does not have."""
+    anew: tuple[tuple[str, str], ...] = ()
+    """Columns in a form that readers understand differently, as the part names them, and their
+    types: Arrow writes the part anew before DuckDB reads it."""
 
 
 @dataclass(slots=True)
@@ -197,7 +200,15 @@ def as_it_is(snapshot: Snapshot, marker: Marker, facts: FooterFacts) -> PartFix:
     for name, kind in _columns_now(snapshot, marker, facts):
         made.keep(name, kind, snapshot.schema.get(name, kind))
     partition = snapshot.paths.parse_part(marker.p).partition
-    return PartFix(marker, partition, tuple(made.columns), tuple(made.wider))
+    anew = _anew(facts)
+    return PartFix(marker, partition, tuple(made.columns), tuple(made.wider), anew=anew)
+
+
+def _anew(facts: FooterFacts) -> tuple[tuple[str, str], ...]:
+    """Return the columns of a part of another writer in a form that readers take differently."""
+    if facts.part is not None:
+        return ()
+    return tuple((name, facts.columns[name]) for name in facts.odd if name in facts.columns)
 
 
 def part_fix(
@@ -218,7 +229,11 @@ def part_fix(
         else:
             made.change(name, target.made_of(_kept_type(snapshot, target, name, kind)))
     columns, conversions, dropped = made.columns, made.conversions, made.dropped
-    if not conversions and not dropped:
+    anew = _anew(facts)
+    asked = {target.folded for target in targets}
+    held = snapshot.columns_of(marker)
+    odd = any(fold_name(held.column(name) or "") in asked for name, _ in anew)
+    if not (conversions or dropped or odd):
         return None
     conversions += made.wider
     if not columns:
@@ -235,4 +250,4 @@ def part_fix(
             next_step="choose another new name",
         )
     partition = snapshot.paths.parse_part(marker.p).partition
-    return PartFix(marker, partition, tuple(columns), tuple(conversions), tuple(dropped))
+    return PartFix(marker, partition, tuple(columns), tuple(conversions), tuple(dropped), anew)

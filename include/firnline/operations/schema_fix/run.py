@@ -15,6 +15,7 @@ from firnline.commit.base import Base, take_base
 from firnline.commit.outputs import Outputs
 from firnline.commit.transaction import Change, Repaired
 from firnline.errors import (
+    DAMAGED_PART,
     CommitConflictError,
     PartGoneError,
     PartUnreadableError,
@@ -43,6 +44,7 @@ from firnline.operations.schema_fix.repairs import PartFix, repaired
 from firnline.operations.schema_fix.target import Target, targets_of
 from firnline.parquet.footers import FooterTask, FooterWanted, many_facts
 from firnline.parquet.part import PartMetadata
+from firnline.rows.given import Fitting
 from firnline.settings.load import TableSettings
 from firnline.state.snapshot import Snapshot
 from firnline.table import Table
@@ -161,7 +163,8 @@ def _plan(base: Base, options: SchemaFixOptions) -> SchemaFixPlan:
     planned = aim(snapshot, targets, all_parts=options.everywhere, keyed=keyed)
     known = {**snapshot.types_in_parts(), **{t.column: t.kept for t in targets if not t.gone}}
     tasks = [FooterTask(marker.p, marker.b) for marker in planned.suspects]
-    footers = many_facts(table.store, tasks, FooterWanted(columns=known))
+    wanted = FooterWanted(columns=known, form=options.all_parts)
+    footers = many_facts(table.store, tasks, wanted)
     return plan_schema_fix(snapshot, planned, footers)
 
 
@@ -195,7 +198,7 @@ class _Run:
             Failure(
                 partition=self.table.paths.parse_part(part.key).partition,
                 error=PartUnreadableError.__name__,
-                message=f"{part.message}; {part.next_step}",
+                message=f"{part.message}; {DAMAGED_PART}",
                 key=part.key,
             )
             for part in plan.unreadable
@@ -323,6 +326,7 @@ def rewrite_task(
                 rows=marker.n,
                 order=marker.order(),
                 sources=sources_of(snapshot, marker),
+                fitting=Fitting(casts=fix.anew),
                 digest=digest_of(snapshot, marker),
             ),
         ),
