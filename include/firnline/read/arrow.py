@@ -13,9 +13,9 @@ import pyarrow.compute as pc
 from pyarrow import dataset, fs
 
 from firnline.errors import UsageError
-from firnline.parquet.io import UNREADABLE, unreadable
+from firnline.parquet.io import UNREADABLE
 from firnline.predicate.tree import And, Equal, In, IsNull, Not, Or, Predicate, columns_of
-from firnline.read.files import PartFiles
+from firnline.read.files import PartFiles, not_readable
 from firnline.read.plan import ReadPlan
 from firnline.store.base import Store
 from firnline.types.arrow import parse_type, to_arrow
@@ -72,7 +72,8 @@ def _check(fragment: dataset.ParquetFileFragment, schema: pa.Schema, files: Part
     try:
         found: pa.Schema = fragment.physical_schema
     except UNREADABLE as error:
-        raise files.take_failure() or unreadable(key, error) from None
+        why = str(error).split("\n", 1)[0]
+        raise files.take_failure() or not_readable(key, why) from None
     problem = misfit(found, schema)
     if problem is not None:
         raise UsageError(f"part {key} {problem}: Arrow would not read it", next_step=_INSTEAD)

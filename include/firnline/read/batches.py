@@ -278,6 +278,8 @@ class Stored:
         """
         for number in range(self.file.num_row_groups):
             group = self.file.metadata.row_group(number)
+            if not group.num_rows:
+                continue  # other writers make row groups without rows, too
             if isinstance(self.source, PartFile) and self.source.size > WHOLE:
                 self.source.hold(_spans(group, names))
             if names:

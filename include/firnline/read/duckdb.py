@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import atexit
 import re
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Generator, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,7 +17,8 @@ import pyarrow as pa
 from firnline.errors import FirnlineError, KernelError, UsageError
 from firnline.kernel.duckdb import quote_text
 from firnline.kernel.faults import first_line, scratch_full
-from firnline.kernel.inputs import sql_type
+from firnline.kernel.inputs import may_be_of_a_file, sql_type
+from firnline.parquet.footers import FooterTask, FooterWanted, read_facts
 from firnline.read.files import PartFiles, is_gone, not_readable
 from firnline.read.sql import RESERVED, read_query
 from firnline.read.task import ReadPart, ReadTask
@@ -129,7 +130,7 @@ def stream(task: ReadTask, store: Store, limits: Limits) -> pa.RecordBatchReader
     """
     connection = open_connection(limits)
     try:
-        with faults(connection, limits):
+        with faults(connection, limits, (task, store)):
             source = _rows(task, store, connection).to_arrow_reader(BATCH_ROWS)
     except BaseException:
         connection.close()
@@ -138,7 +139,7 @@ def stream(task: ReadTask, store: Store, limits: Limits) -> pa.RecordBatchReader
     def batches() -> Generator[pa.RecordBatch]:
         try:
             while True:
-                with faults(connection, limits):
+                with faults(connection, limits, (task, store)):
                     try:
                         batch = source.read_next_batch()
                     except StopIteration:
@@ -171,7 +172,7 @@ def texts(
     connection = open_connection(limits)
     shown = ", ".join(f"CAST({quote_name(name)} AS VARCHAR)" for name, _ in task.columns)
     try:
-        with faults(connection, limits):
+        with faults(connection, limits, (task, store)):
             rows = _limited(_rows(task, store, connection), limit).sql_query()
             found = connection.execute(f"SELECT {shown} FROM ({rows})")  # noqa: S608 -- our own
             while batch := found.fetchmany(1_000):
@@ -211,7 +212,7 @@ def write_file(
         )
     connection = open_connection(limits)
     try:
-        with faults(connection, limits):
+        with faults(connection, limits, (task, store)):
             rows = _limited(_rows(task, store, connection), limit)
             copy = f"COPY ({rows.sql_query()}) TO {quote_text(str(path))} ({options})"
             with _watched(connection, on_progress):
@@ -243,8 +244,17 @@ def _limited(rows: Relation, limit: int | None) -> Relation:
 
 
 @contextmanager
-def faults(connection: Connection, limits: Limits) -> Iterator[None]:
-    """Translate errors of DuckDB and Arrow into firnline's."""
+def faults(
+    connection: Connection, limits: Limits, reading: tuple[ReadTask, Store] | None = None
+) -> Iterator[None]:
+    """Translate errors of DuckDB and Arrow into firnline's.
+
+    Args:
+        connection: the one that is used.
+        limits: of the read.
+        reading: what is read, and where: where DuckDB does not say which part it cannot read, each
+            is read by itself. None: the error names none then.
+    """
     try:
         yield
     except FirnlineError:
@@ -254,10 +264,15 @@ def faults(connection: Connection, limits: Limits) -> Iterator[None]:
         failure = None if files is None else files.take_failure()
         if failure is not None:
             raise failure from None
-        raise _translated(error, files, limits) from error
+        raise _translated(error, files, limits, reading) from error
 
 
-def _translated(error: Exception, files: PartFiles | None, limits: Limits) -> FirnlineError:
+def _translated(
+    error: Exception,
+    files: PartFiles | None,
+    limits: Limits,
+    reading: tuple[ReadTask, Store] | None,
+) -> FirnlineError:
     full = scratch_full(limits.spill, error)
     if full is not None:
         return full
@@ -266,16 +281,48 @@ def _translated(error: Exception, files: PartFiles | None, limits: Limits) -> Fi
         name, key = named
         if _MISSING.search(str(error)):
             return is_gone(key)
-        return not_readable(key, first_line(error).replace(name, key))
+        why = first_line(error).replace(name, key)
+        return not_readable(key, why, _odd(key, reading))
     if isinstance(error, duckdb.OutOfMemoryException):
         return KernelError(
             f"the read does not fit into its memory ({first_line(error)})",
             next_step="increase it, or read fewer columns or partitions at once",
         )
-    return KernelError(
+    alone = _culprit(*reading, limits) if reading and may_be_of_a_file(error) else None
+    return alone or KernelError(
         f"the read failed: {type(error).__name__}: {first_line(error)}",
-        next_step="run again with --debug and report what it prints",
+        next_step="see with `firnline verify --deep --rows` whether the parts can be read; if "
+        "they can, run again with --debug and report what it prints",
     )
+
+
+def _culprit(task: ReadTask, store: Store, limits: Limits) -> FirnlineError | None:
+    """Read each part by itself; return the error of the first that cannot be read, if any."""
+    for part in task.parts:
+        alone = msgspec.structs.replace(task, parts=(part,))
+        connection = open_connection(limits)
+        try:
+            for _ in _rows(alone, store, connection).to_arrow_reader(BATCH_ROWS):
+                pass
+        except duckdb.Error as error:
+            failure = files_of(connection).take_failure()
+            odd = {} if failure else _odd(part.key, (alone, store))
+            return failure or not_readable(part.key, first_line(error), odd)
+        finally:
+            connection.close()
+    return None
+
+
+def _odd(key: str, reading: tuple[ReadTask, Store] | None) -> Mapping[str, str]:
+    """Return the columns of a part in another form than that of parts; costs a request."""
+    if reading is None:
+        return {}
+    task, store = reading
+    sizes = [part.bytes for part in task.parts if part.key == key]
+    if not sizes:
+        return {}
+    facts = read_facts(store, FooterTask(key, sizes[0]), FooterWanted(form=True))
+    return {} if facts.part is not None else facts.odd
 
 
 def checked(task: ReadTask, connection: Connection, *, placed: bool = False) -> ReadTask:

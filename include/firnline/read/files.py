@@ -13,8 +13,9 @@ import itertools
 import re
 import threading
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import cache
+from types import MappingProxyType
 from typing import Any, TypeGuard
 from urllib.parse import quote, unquote
 
@@ -27,6 +28,7 @@ from firnline.errors import (
     PartGoneError,
     PartUnreadableError,
 )
+from firnline.parquet.words import WRITTEN_OTHERWISE, odd_in_words
 from firnline.read.task import ReadPart
 from firnline.store.base import InFolder, Store
 
@@ -262,11 +264,24 @@ def is_gone(key: str) -> PartGoneError:
     )
 
 
-def not_readable(key: str, why: str) -> PartUnreadableError:
-    """Return the error for a part whose object is no Parquet file, or a damaged one."""
+def not_readable(
+    key: str, why: str, odd: Mapping[str, str] = MappingProxyType({})
+) -> PartUnreadableError:
+    """Return the error for a part whose object is no Parquet file, or a damaged one.
+
+    Args:
+        key: of the part.
+        why: the reader's reason.
+        odd: its columns in another form than that of parts, and what differs.
+    """
+    if odd:
+        return PartUnreadableError(
+            f"part {key} has {odd_in_words(odd)}, and is not readable: {why}",
+            next_step=WRITTEN_OTHERWISE,
+        )
     return PartUnreadableError(
         f"part {key} is not readable: {why}",
-        next_step=f"inspect it with `firnline verify --deep`; {DAMAGED_PART}",
+        next_step=f"see with `firnline verify --deep --rows` which others are not; {DAMAGED_PART}",
     )
 
 

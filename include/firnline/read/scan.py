@@ -102,8 +102,9 @@ class Scan(Shown):
 
         Only the columns and row groups that the query on top needs are fetched. The parts to open
         are chosen by ``where`` and ``partitions`` of the scan alone: a filter on the relation costs
-        one small request for the footer of each of them. A failure of a part or the store is a
-        ``duckdb.Error`` whose text ends with firnline's.
+        one small request for the footer of each of them. A failure of the store is a
+        ``duckdb.Error`` whose text ends with firnline's. That of a part that DuckDB cannot read is
+        its own, which may not name the part: ``arrow_reader`` and ``firnline verify --rows`` do.
 
         Args:
             connection: connection for joins with other data; None for a new one (times in UTC).
