@@ -254,7 +254,7 @@ def _opened(figures: Mapping[str, Any]) -> list[str]:
         read, rows = counted(checked["read_parts"], "part"), counted(checked["read_rows"], "row")
         found.append(f"all {rows} of {read}")
     if unstated := checked["unstated_parts"]:
-        found.append(f"but not those of {counted(unstated, 'part')} without a digest")
+        found.append(f"{counted(unstated, 'part')} without a digest to compare them with")
     return found
 
 

@@ -414,8 +414,8 @@ class VerifyOptions(msgspec.Struct, frozen=True, kw_only=True):
         bool,
         Option(
             "Rows",
-            "Read live parts as a whole and compare their rows with the digests that their markers "
-            "state: all bytes of the table, one request for each part.",
+            "Read live parts as a whole; compare their rows with the digests of their markers, or "
+            "try a merge of a part without: all bytes of the table, one request for each part.",
         ),
     ] = False
     sample: Annotated[

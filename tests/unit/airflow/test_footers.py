@@ -97,8 +97,8 @@ def test_the_note_of_a_deep_check_says_what_was_read(
     said = context["ti"].pushed[SAID]
     assert said == (
         "checked: 2 log files, 0 transactions, 4 live and 0 dead parts, 4 objects (3.7 KiB), "
-        "4 footers that state 200 rows, all 0 rows of 0 parts, but not those of 4 parts without a "
-        "digest; found: nothing"
+        "4 footers that state 200 rows, all 200 rows of 4 parts, 4 parts without a digest to "
+        "compare them with; found: nothing"
     )
     assert context["ti"].pushed["return_value"]["checked"]["unstated_parts"] == 4
 

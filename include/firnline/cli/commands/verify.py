@@ -189,7 +189,7 @@ def _rows(data: dict[str, Any]) -> list[tuple[str, str]]:
     if data["rows"]:
         read = f"{number(checked['read_parts'])} with {counted(checked['read_rows'], 'row')} read"
         if checked["unstated_parts"]:
-            read += f"; {counted(checked['unstated_parts'], 'part')} without a digest not read"
+            read += f"; {counted(checked['unstated_parts'], 'part')} without a digest to compare"
         rows.append(("rows of parts", read))
     rows += [
         ("requests", requests_text(data["requests"])),

@@ -16,6 +16,7 @@ from firnline.log.records import Marker
 from firnline.log.schema_changes import AS_IT_IS, PartColumns
 from firnline.operations.cleanup.plan import TXN_KEPT
 from firnline.parquet.footers import FooterFacts
+from firnline.parquet.words import odd_in_words
 from firnline.paths import TablePaths, path_columns
 from firnline.state import v1_view
 from firnline.state.effect import Ineffective
@@ -383,8 +384,11 @@ class ColumnOtherwise:
         return f"column {self.name!r} as {self.kind} where the table has {self.known}"
 
 
-def _have(parts: int) -> str:
-    return f"{'has' if parts == 1 else 'have'} {counted(parts, 'other part')}"
+def _also(parts: _Sum) -> str:
+    others = parts.count - 1
+    if not others:
+        return ""
+    return f", and so {'has' if others == 1 else 'have'} {counted(others, 'other part')}"
 
 
 def columns_held(own: PartColumns, facts: FooterFacts) -> frozenset[str]:
@@ -415,12 +419,16 @@ class FooterCheck:
     """Parts that clients of version 1 have merged."""
     held: dict[str, frozenset[str]] = field(default_factory=dict)
     """The table's columns that those have, by ``fold_name``."""
+    unlike: set[str] = field(default_factory=set)
+    """Parts with columns otherwise than the table."""
     count: int = 0
     rows: int = 0
     _replaced: dict[str, str] = field(default_factory=dict)
     """Key of a part -> the live part that was made from it."""
     _otherwise: dict[tuple[ColumnOtherwise, ...], _Sum] = field(default_factory=dict)
     """Columns that a part has otherwise than the table -> the parts of which that is so."""
+    _odd: dict[tuple[tuple[str, str], ...], _Sum] = field(default_factory=dict)
+    """The table's columns in another form than that of parts, and what differs -> the parts."""
 
     def take(self, facts: FooterFacts) -> None:
         """Check one live part's footer."""
@@ -428,7 +436,9 @@ class FooterCheck:
         if facts.gone:
             return  # reported by check_objects
         if facts.error is not None:
-            self._add("error", "footer-unreadable", facts.key, facts.error, facts.next_step)
+            # What it says to do is for somebody's file, which is no part yet.
+            why = facts.error.removeprefix(f"{facts.key} ")
+            self._add("error", "footer-unreadable", facts.key, why, DAMAGED_PART)
             return
         self.rows += facts.rows
         marker = self.live[facts.key]
@@ -438,6 +448,7 @@ class FooterCheck:
                 f"has {counted(facts.rows, 'row')}, and the log states {marker.n}", DAMAGED_PART,
             )  # fmt: skip
         self._check_columns(facts)
+        self._check_form(facts)
         self._check_order(facts)
         self._check_origin(facts)
 
@@ -470,8 +481,22 @@ class FooterCheck:
             if known is None or not (same or widens(kind, known) or kind == _NULL):
                 found.append(ColumnOtherwise(name, kind, known))
         if found:
+            self.unlike.add(facts.key)
             parts = self._otherwise.setdefault(tuple(found), _Sum())
             parts.add(facts.key, self.live[facts.key].b)
+
+    def _check_form(self, facts: FooterFacts) -> None:
+        """Look for columns of others that readers understand differently, or not at all."""
+        if facts.part is not None:
+            return
+        held = self.columns_of(self.live[facts.key])
+        table = {fold_name(name): name for name in self.columns}
+        named = (
+            (table.get(fold_name(held.column(raw) or "")), why) for raw, why in facts.odd.items()
+        )
+        found = tuple((name, why) for name, why in named if name is not None)
+        if found:
+            self._odd.setdefault(found, _Sum()).add(facts.key, self.live[facts.key].b)
 
     def _check_order(self, facts: FooterFacts) -> None:
         """Compare what marker and footer state that the rows are sorted by; either may say nothing.
@@ -497,20 +522,30 @@ class FooterCheck:
 
         Another column each would be another rewrite of the same parts.
         """
-        wanted = {column.name: column.wanted for found in self._otherwise for column in found}
+        step = self._repair()
+        for found, parts in self._otherwise.items():
+            self._add(
+                "error", "footer-schema", parts.first,
+                f"has {'; '.join(map(str, found))}{_also(parts)}", step,
+            )  # fmt: skip
+        for odd, parts in self._odd.items():
+            self._add(
+                "warning", "part-form", parts.first,
+                f"has {odd_in_words(dict(odd))}{_also(parts)}: readers may read different "
+                "values there, and merges may refuse it", step,
+            )  # fmt: skip
+
+    def _repair(self) -> str:
+        wanted = {name: self.columns[name] for odd in self._odd for name, _ in odd}
+        wanted |= {column.name: column.wanted for found in self._otherwise for column in found}
         asked = " ".join(
             f"--column {shlex.quote(name)} --type {shlex.quote(kind)}"
             for name, kind in sorted(wanted.items())
         )
-        for found, parts in self._otherwise.items():
-            also = f", and so {_have(parts.count - 1)}" if parts.count > 1 else ""
-            step = f"`firnline schema fix {self.table} {asked} --all-parts` repairs it"
-            if len(self._otherwise) > 1:
-                step += ", together with the other parts"
-            self._add(
-                "error", "footer-schema", parts.first,
-                f"has {'; '.join(map(str, found))}{also}", f"{step}; look with --dry-run first",
-            )  # fmt: skip
+        step = f"`firnline schema fix {self.table} {asked} --all-parts` repairs it"
+        if len(self._otherwise) + len(self._odd) > 1:
+            step += ", together with the other parts"
+        return f"{step}; look with --dry-run first"
 
     def _check_origin(self, facts: FooterFacts) -> None:
         part = facts.part

@@ -1,7 +1,8 @@
 """Audit of rows: parts are read, and their digests compared with those of their markers.
 
 A digest is of the columns under the names that the part has, so later changes of the schema do not
-matter, and nothing of the table is needed but the marker.
+matter, and nothing of the table is needed but the marker. Of a part without a digest, which other
+writers have written, a merge is tried that changes nothing.
 """
 
 from __future__ import annotations
@@ -13,8 +14,15 @@ from pathlib import Path
 from types import MappingProxyType
 from zlib import crc32
 
-from firnline.errors import DAMAGED_PART, ObjectNotFoundError, PartUnreadableError
+from firnline.errors import (
+    DAMAGED_PART,
+    ObjectNotFoundError,
+    PartGoneError,
+    PartSchemaError,
+    PartUnreadableError,
+)
 from firnline.log.records import Marker
+from firnline.operations.verify.attempt import Tried, not_tried
 from firnline.operations.verify.foreign import Merged
 from firnline.operations.verify.plan import Findings
 from firnline.parquet.footers import is_safe
@@ -31,7 +39,8 @@ class RowsChecked:
     """Parts that were read."""
     rows: int = 0
     unstated: int = 0
-    """Parts, of those that were chosen, whose marker states no digest; they are not read."""
+    """Parts, of those that were chosen, whose marker states no digest: a merge of them was tried,
+    and their rows were compared with nothing else."""
 
 
 def chosen(live: Mapping[str, Marker], every: int, now_ms: int) -> list[Marker]:
@@ -46,10 +55,12 @@ def check_rows(
     parts: list[Marker],
     tell: Callable[[int, int], None],
     merged: Mapping[str, Merged] = MappingProxyType({}),
+    attempt: Callable[[Marker, Path], Tried] = not_tried,
 ) -> RowsChecked:
     """Read parts one after the other and report those that differ from their markers.
 
-    Requests: one GET for each part of which a digest is known. Disk: one part.
+    Requests: one GET for each part. Disk: one part, and what a merge of it needs if its marker
+    states no digest.
 
     Args:
         store: of the parts.
@@ -57,6 +68,7 @@ def check_rows(
         parts: live parts.
         tell: called after each part with the number of those that are done and of all.
         merged: what parts should hold that other clients have merged, and that state no digest.
+        attempt: tries a merge of a part in a folder.
 
     Raises:
         StoreError: the store failed.
@@ -72,8 +84,23 @@ def check_rows(
                 _check(store, found, marker, Path(folder) / "part.parquet", checked, theirs)
             else:
                 checked.unstated += 1
+                _try(found, attempt(marker, Path(folder)), marker, checked)
             tell(number, len(parts))
     return checked
+
+
+def _try(found: Findings, tried: Tried, marker: Marker, checked: RowsChecked) -> None:
+    error = tried.error
+    if isinstance(error, ObjectNotFoundError | PartGoneError):
+        return  # reported by check_objects
+    checked.parts += 1
+    checked.rows += tried.rows
+    if error is None:
+        return
+    # The sentence begins with the part.
+    sentence = error.message.removeprefix(f"part {marker.p} ")
+    kind = "part-form" if isinstance(error, PartSchemaError) else "rows-unreadable"
+    found.add("error", kind, marker.p, sentence, error.next_step)
 
 
 def _check(

@@ -26,6 +26,7 @@ from firnline.operations.in_time import InTime, looked
 from firnline.operations.options import VerifyOptions
 from firnline.operations.prepared.expiry import held
 from firnline.operations.runner import RunMetrics
+from firnline.operations.verify.attempt import try_merge
 from firnline.operations.verify.certificates import check_certificates, survey_certificates
 from firnline.operations.verify.checkpoints import check_checkpoints
 from firnline.operations.verify.foreign import (
@@ -101,7 +102,7 @@ class Checked(msgspec.Struct, frozen=True, kw_only=True):
     """Parts of which all rows were read."""
     read_rows: int = 0
     unstated_parts: int = 0
-    """Parts that were to be read and whose markers state no digest."""
+    """Those of them whose markers state no digest, and whose rows were compared with nothing."""
 
 
 class VerifyReport(ShownFigures, msgspec.Struct, frozen=True, kw_only=True):
@@ -192,7 +193,7 @@ def run_verify(
     tell = on_progress or (lambda _: None)
     if options.deep:
         _read_footers(deep, snapshot, footers or partial(many_facts, table.store), tell)
-    rows = _read_rows(table, run.found, snapshot, options, look.now_ms, tell)
+    rows = _read_rows(run, snapshot, options, look.now_ms, tell, deep.unlike)
     return run.report(options, look, deep, rows)
 
 
@@ -483,7 +484,7 @@ def _read_footers(
     merges = merged_parts(snapshot)
     check.merged = frozenset(merges)
     tasks = [FooterTask(marker.p, marker.b) for marker in check.live.values()]
-    for facts in read(tasks, FooterWanted(columns=dict(check.types))):
+    for facts in read(tasks, FooterWanted(columns=dict(check.types), form=True)):
         check.take(facts)
         if check.count % _TELL_EVERY == 0 or check.count == len(tasks):
             tell(VerifyProgress(footers=len(tasks), footers_done=check.count))
@@ -493,13 +494,14 @@ def _read_footers(
 
 
 def _read_rows(
-    table: Table,
-    found: Findings,
+    run: _Run,
     snapshot: Snapshot,
     options: VerifyOptions,
     now_ms: int,
     tell: Callable[[VerifyProgress], None],
+    unlike: Collection[str],
 ) -> RowsChecked:
+    """Read rows; ``unlike``: parts of which it was told that they have other columns."""
     if not options.rows:
         return RowsChecked()
     parts = chosen(snapshot.live, options.sample, now_ms)
@@ -508,4 +510,5 @@ def _read_rows(
         tell(VerifyProgress(footers=0, footers_done=0, parts=total, parts_done=done))
 
     inputs = rows_of_inputs(snapshot, merged_parts(snapshot))
-    return check_rows(table.store, found, parts, each, inputs)
+    attempt = partial(try_merge, run.table, snapshot, told=unlike)
+    return check_rows(run.table.store, run.found, parts, each, inputs, attempt)
