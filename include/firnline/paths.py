@@ -25,13 +25,13 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
-from pathlib import Path
 from typing import Literal
 from urllib.parse import quote, unquote
 from uuid import UUID
 
 from firnline.errors import ForeignPathError, LogCorruptError, UsageError
 from firnline.ids import UUID7
+from firnline.meant_url import meant_url
 
 NULL_VALUE = "__null__"
 """Directory value of a null partition value."""
@@ -51,7 +51,6 @@ _VECTORS = "_delta_vectors"
 """Folder of deletion vectors. A VACUUM skips folders with an underscore."""
 _OWN = ("_log", "_data", "_txn", "_ckpt", "_erase", "_probe", "_runs", "_prepared", "_once")
 _FOLDERS = frozenset((*_OWN, "_imports", "_delta_log", _VECTORS, "_iceberg"))
-_ALMOST_URL = re.compile(r"(?P<scheme>s3[an]?|gs|az|file):/+(?P<rest>[^/].*)", re.IGNORECASE)
 _CONTROL = re.compile(r"[\x00-\x1f\x7f]")
 _EMPTY = re.compile(r"/{2,}")
 _WRITER = re.compile(r"[A-Za-z0-9.-]+")
@@ -146,21 +145,6 @@ class Root:
                 f"{url} is not under {self.url}", next_step="keep all of a table under its root"
             )
         return url.removeprefix(self._outside)
-
-
-def meant_url(text: str) -> str | None:
-    """Return the URL that a text seems to mean: of a folder, or of a scheme in other letters.
-
-    None if it is no path either, or as right as it can be seen to be.
-    """
-    found = _ALMOST_URL.fullmatch(text)
-    if found is None:
-        is_path = "://" not in text and ("/" in text or text.startswith("."))
-        return f"file://{Path(text).absolute()}" if is_path else None
-    scheme = found["scheme"].lower()
-    slashes = ":///" if scheme == "file" else "://"
-    url = ("s3" if scheme in {"s3a", "s3n"} else scheme) + slashes + found["rest"]
-    return None if url == text else url
 
 
 def _split(prefix: str) -> list[str]:

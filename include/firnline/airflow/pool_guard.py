@@ -14,7 +14,13 @@ from typing import TYPE_CHECKING, Any
 from airflow.listeners import hookimpl
 
 from firnline.operations.dag_ids import parse_dag_id
-from firnline.operations.pools import CREATE_POOLS, NO_TABLE, lock_of_run, pool_problems
+from firnline.operations.pools import (
+    NO_TABLE,
+    POOL_WRONG,
+    lock_of_run,
+    pool_problems,
+    waits_for_ever,
+)
 
 if TYPE_CHECKING:
     from airflow.models.dagrun import DagRun
@@ -22,14 +28,6 @@ if TYPE_CHECKING:
     from firnline.settings.load import TableSettings
 
 _LOG = logging.getLogger("firnline.pools")
-REASON = "pool_wrong"
-"""Reason of an alert about a pool."""
-_WITHOUT_TABLE = (
-    "the tasks of this run did not get the pool of table {table}: "
-    "the process that started it lacks the policy of firnline, or could not read the settings; "
-    "install the package firnline wherever Airflow runs, set FIRNLINE_TABLES there, restart "
-    "it, and start a new run"
-)
 
 
 @hookimpl
@@ -98,31 +96,6 @@ def _tables(name: str) -> dict[str, TableSettings] | None:
         return None
 
 
-def waits_for_ever(pool: str, takes: int, there: int | None, table: str) -> list[str]:
-    """Return one sentence if a task of a run cannot start in its pool as it is.
-
-    Args:
-        pool: of the task.
-        takes: slots that it takes.
-        there: slots of the pool; None: it is missing, -1: no bound.
-        table: of the run.
-    """
-    if pool == NO_TABLE:
-        return [_WITHOUT_TABLE.format(table=table)]
-    if not there:
-        return pool_problems({pool: 1}, {} if there is None else {pool: there})
-    if not 0 < there < takes:
-        return []
-    slots = "1 slot" if there == 1 else f"{there} slots"
-    problem = (
-        f"the pool {pool} has {slots} and a task of this run takes {takes}, so it would wait "
-        "for ever: merge.slots was changed, and the pool or the DAG still says what it was before; "
-        f"import the pools with {CREATE_POOLS}, wait until Airflow has read the DAG again, and "
-        "start a new run"
-    )
-    return [problem]
-
-
 def read_pools(dag_id: str, run_id: str) -> dict[str, int]:
     """Return the pools of the tasks of a run, each with the most slots that one of them takes.
 
@@ -170,4 +143,4 @@ def _fail(dag_run: DagRun, table: str, problem: str) -> None:
 
     dag_run.set_state(DagRunState.FAILED)
     run = {"dag_id": dag_run.dag_id, "run_id": dag_run.run_id, "conf": dag_run.conf}
-    call_soon(table, run, REASON, problem)
+    call_soon(table, run, POOL_WRONG, problem)

@@ -15,8 +15,8 @@ from airflow.models.taskinstance import TaskInstance
 from sqlalchemy import and_, or_, select
 
 from firnline.airflow.notes import add_note, has_note
-from firnline.airflow.pool_guard import waits_for_ever
 from firnline.operations.dag_ids import parse_dag_id
+from firnline.operations.pools import waits_for_ever
 
 if TYPE_CHECKING:
     from sqlalchemy.orm import Session

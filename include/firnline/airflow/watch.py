@@ -28,7 +28,6 @@ from sqlalchemy import select
 from firnline.airflow.alerts import table_to_tell
 from firnline.airflow.kept import SettingsFile
 from firnline.airflow.memory import decoded, encoded
-from firnline.airflow.pool_guard import REASON
 from firnline.airflow.settings import read_settings
 from firnline.airflow.silence import (
     CONFIRM_MS,
@@ -44,6 +43,7 @@ from firnline.airflow.troubles import Trouble, compare, troubles_of
 from firnline.clock import Clock, SystemClock
 from firnline.errors import FirnlineError, SettingsError
 from firnline.operations.dag_ids import FLEET
+from firnline.operations.pools import POOL_WRONG
 from firnline.settings.files import UnreadFile
 from firnline.settings.load import Settings, settings_path
 
@@ -226,7 +226,7 @@ class Watch:
         new = [each for each in stuck if not each.noted and each.key not in self._noted]
         for each in new:
             _LOG.error("%s (run %s of %s)", each.problem, each.run["run_id"], each.run["dag_id"])
-            calls += _calls(settings, each.table, each.run, REASON, each.problem)
+            calls += _calls(settings, each.table, each.run, POOL_WRONG, each.problem)
         self._noted = {each.key for each in stuck}
         return calls
 

@@ -28,9 +28,17 @@ _NO_TABLE = {
     "description": "tasks that have not got the pool of their table: nothing runs here",
     "include_deferred": True,
 }
+POOL_WRONG = "pool_wrong"
+"""Reason with which a notifier is called for a run whose pool is missing or too small."""
 CREATE_POOLS = "`firnline pools > pools.json` and then `airflow pools import pools.json`"
 """Command that creates missing pools and gives all of them the slots of the settings."""
 
+_WITHOUT_TABLE = (
+    "the tasks of this run did not get the pool of table {table}: "
+    "the process that started it lacks the policy of firnline, or could not read the settings; "
+    "install the package firnline wherever Airflow runs, set FIRNLINE_TABLES there, restart "
+    "it, and start a new run"
+)
 _DESCRIPTIONS: Mapping[Lock, str] = {
     "merge": "whatever replaces parts of table {table}: one at a time",
     "cleanup": "whatever deletes objects of table {table}: one at a time",
@@ -172,3 +180,28 @@ def _problem(name: str, wanted: int, slots: int | None) -> str | None:
 
 def _counted(slots: int) -> str:
     return "1 slot" if slots == 1 else f"{slots} slots"
+
+
+def waits_for_ever(pool: str, takes: int, there: int | None, table: str) -> list[str]:
+    """Return one sentence if a task of a run cannot start in its pool as it is.
+
+    Args:
+        pool: of the task.
+        takes: slots that it takes.
+        there: slots of the pool; None: it is missing, -1: no bound.
+        table: of the run.
+    """
+    if pool == NO_TABLE:
+        return [_WITHOUT_TABLE.format(table=table)]
+    if not there:
+        return pool_problems({pool: 1}, {} if there is None else {pool: there})
+    if not 0 < there < takes:
+        return []
+    slots = "1 slot" if there == 1 else f"{there} slots"
+    problem = (
+        f"the pool {pool} has {slots} and a task of this run takes {takes}, so it would wait "
+        "for ever: merge.slots was changed, and the pool or the DAG still says what it was before; "
+        f"import the pools with {CREATE_POOLS}, wait until Airflow has read the DAG again, and "
+        "start a new run"
+    )
+    return [problem]

@@ -15,9 +15,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from firnline.errors import PartSchemaError, PartUnreadableError, SchemaConflictError, UsageError
+from firnline.meant_url import meant_url
 from firnline.parquet.at_once import spans
 from firnline.parquet.io import UNREADABLE, read_local_footer, unreadable
-from firnline.paths import meant_url
 from firnline.rows.sizes import decoded_bytes
 from firnline.types.arrow import from_arrow
 from firnline.types.schema import SchemaUnion, added, as_known

@@ -1,7 +1,7 @@
 """Routes of the page's interface; imported by the API server only."""
 
 # No future annotations: FastAPI reads them of functions inside make_app.
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -39,9 +39,8 @@ from firnline.table import open_table as open_store_table
 def make_app() -> FastAPI:
     """Return the application."""
     kept, watch = make_fleet()
-    about = "Health of log-structured tables."
     # FastAPI's description of it (/openapi.json, /docs, /redoc) would ask nobody who calls.
-    app = FastAPI(title="firnline", description=about, openapi_url=None, lifespan=_lifespan(watch))
+    app = FastAPI(title="firnline", openapi_url=None, lifespan=_lifespan(watch))
     app.add_exception_handler(FirnlineError, _refused)
 
     @app.get("/api/fleet")
@@ -76,18 +75,23 @@ def make_app() -> FastAPI:
             del found["detail"]
         return _json(found)
 
+    _add_certificates(app, kept, may_read)
+    app.mount("/static", StaticFiles(directory=STATIC))
+    return app
+
+
+def _add_certificates(app: FastAPI, kept: Fleet, may_read: Sequence[Any]) -> None:
+    """Add the one answer that waits for a store."""
+
     @app.get("/api/tables/{dag_id}/certificates/{erase}", dependencies=may_read)
     def read_certificate(dag_id: str, erase: str, table: str | None = None) -> Response:
-        """The certificate of an erase as it is stored: the one answer that waits for a store."""
+        """The certificate of an erase as it is stored."""
         settings = _row_of(kept, dag_id, table).settings
         if not isinstance(settings, TableSettings):
             raise settings.error
         headers = {"Content-Disposition": f'attachment; filename="certificate-{erase}.json"'}
         data = stored(open_table(settings), erase)
         return Response(data, media_type="application/json", headers=headers)
-
-    app.mount("/static", StaticFiles(directory=STATIC))
-    return app
 
 
 def _lifespan(watch: Watch | None) -> Lifespan[FastAPI]:

@@ -308,19 +308,7 @@ def _planned(
             f"{facts.key} has to be written anew: {why}",
             next_step=f"move it out of {folder.paths.data_dir} and import that folder",
         )
-    try:
-        by_rows = why and folder.settings.partition_by
-        partition = None if by_rows else partition_of(folder, facts, in_place)
-    except NotOnePartitionError as error:
-        if in_place:
-            raise UsageError(
-                error.message,
-                next_step=f"move it out of {folder.paths.data_dir} and import that folder with "
-                "--split",
-            ) from None
-        if not folder.split:
-            raise
-        partition, why = None, _SEVERAL
+    partition, why = _place(folder, facts, why)
     if not why and not in_place:
         _refuse_large(folder, facts)
     return PlannedFile(
@@ -335,6 +323,25 @@ def _planned(
         why,
         Fitting(given=given, casts=tuple(casts.items())) if why else Fitting(),
     )
+
+
+def _place(folder: Folder, facts: FooterFacts, why: str) -> tuple[str | None, str]:
+    """Return the partition of a file, None if only its rows tell it; and why they are read."""
+    if why and folder.settings.partition_by:
+        return None, why
+    in_place = folder.in_place(facts.key)
+    try:
+        return partition_of(folder, facts, in_place), why
+    except NotOnePartitionError as error:
+        if in_place:
+            raise UsageError(
+                error.message,
+                next_step=f"move it out of {folder.paths.data_dir} and import that folder with "
+                "--split",
+            ) from None
+        if not folder.split:
+            raise
+        return None, _SEVERAL
 
 
 def _why(facts: FooterFacts, casts: Mapping[str, str], given: Sequence[GivenColumn]) -> str:
