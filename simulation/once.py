@@ -17,13 +17,13 @@ KEYED = range(19_000, 20_000)
 ONCE_MS = 86_400_000
 """``append.once`` of these worlds."""
 OPERATION = "append with a key"
-STEPS = 60
+STEPS = 120
 """Steps in which a key is new."""
 
 
 def weights_of(mix: Mix) -> dict[str, float]:
     """Return the weights of a world with keys: what folds and deletes, beside the tries."""
-    more = {OPERATION: 4.0, "append": 1.0, "merge": 2.0, "cleanup": 2.0, "sweep": 1.0}
+    more = {OPERATION: 15.0, "append": 1.0, "merge": 2.0, "cleanup": 2.0, "sweep": 1.0}
     return mix.weights | more
 
 

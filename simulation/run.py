@@ -110,8 +110,10 @@ def play_seed(seed: int, kept: frozenset[Event] | None = None) -> Played:
         weights = once.weights_of(mix)
         # Half of them have sleepers, too. A rebuild knows no keys of appends that nobody folded.
         sleep = SLEEP if seed % 2 else 0.0
-        mix = replace(mix, sleep=sleep, jump=0.02, weights=weights, lost_log=0.0, lost_part=0.0)
-        mix = replace(mix, once_ms=once.ONCE_MS, pause=max(mix.pause, 0.1))
+        # Without sleepers time is short: who is paused goes on before its append is too old.
+        jump = 0.02 if seed % 2 else 0.002
+        mix = replace(mix, sleep=sleep, jump=jump, weights=weights, lost_log=0.0, lost_part=0.0)
+        mix = replace(mix, once_ms=once.ONCE_MS, pause=0.1, busy=7, crash=0.01)
     if seed in FORGETFUL:
         mix = replace(mix, lost_history=HISTORY_LOST, lost_log=0.0, lost_part=0.0)
     if seed in PREPARING:
