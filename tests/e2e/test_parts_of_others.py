@@ -20,11 +20,14 @@ from firnline.kernel.local import LocalEngine
 from firnline.log.txn_file import RunIdentity
 from firnline.operations.delete.run import run_delete
 from firnline.operations.drop.run import run_drop
+from firnline.operations.evolve.run import run_lazily
 from firnline.operations.merge.run import run_merge
 from firnline.operations.options import (
     ColumnFix,
     DeleteOptions,
     DropOptions,
+    Evolution,
+    LazyOptions,
     MergeOptions,
     SchemaFixOptions,
     VerifyOptions,
@@ -32,7 +35,7 @@ from firnline.operations.options import (
 from firnline.operations.schema_fix.run import run_schema_fix
 from firnline.operations.verify.run import VerifyReport, run_verify
 from firnline.types.arrow import parse_type
-from tests.support.forms import LOST, MERGED, damaged, in_groups, int96
+from tests.support.forms import LOST, MERGED, by_duckdb, damaged, in_groups, int96
 from tests.support.hostile import refusal
 from tests.support.log_tables import snapshot
 from tests.support.world import World, make_world
@@ -46,12 +49,12 @@ READERS: dict[str, Callable[[World], pa.Table]] = {
 }
 
 
-def table_of(kind: str, *files: bytes) -> tuple[World, list[str]]:
+def table_of(kind: str, *files: bytes, **settings: Any) -> tuple[World, list[str]]:
     """A table whose parts in ``d=1`` are these files, by a log file that says nothing of them.
 
     Two parts of its own in ``d=2``. Returns the keys of the files, too.
     """
-    world = make_world(partition_by=["d"], merge={"min_inputs": 2})
+    world = make_world(partition_by=["d"], merge={"min_inputs": 2}, **settings)
     for first in (0, 2):
         world.clock.advance(10)
         x = pa.nulls(2, parse_type(kind))
@@ -143,6 +146,32 @@ def test_a_repair_keeps_what_arrow_reads(tmp_path: Path, name: str) -> None:
         stored = pa.chunked_array([chunk.storage for chunk in stored.chunks])
     expected = stored.cast(pa.int64()) if pa.types.is_timestamp(stored.type) else stored
     assert values(world) == expected.to_pylist()
+
+
+def test_of_a_table_with_a_key_the_same_rows_win_after_a_repair(tmp_path: Path) -> None:
+    kind, make = MERGED["geometry"]
+    old, new = make(tmp_path), by_duckdb("'POINT(3 4)'::GEOMETRY", tmp_path)
+    world, _ = table_of(kind, old, new, primary_key=["id"])
+    before = values(world)
+    assert len(before) == 2
+    repair(world, tmp_path / "scratch", kind)
+    assert values(world) == before
+    merge(world, tmp_path / "scratch")
+    assert values(world) == before
+    assert check(world).findings == ()
+
+
+def test_a_column_that_has_another_name_by_now_is_repaired_by_that_name(tmp_path: Path) -> None:
+    kind, make = MERGED["split bytes"]
+    world, _ = table_of(kind, make(tmp_path))
+    run_lazily(world.table, LazyOptions(evolution=Evolution(rename={"x": "y"})), RUN)
+    (finding,) = check(world, VerifyOptions(deep=True)).findings
+    assert "column 'y'" in finding.sentence
+    options = SchemaFixOptions(fixes=(ColumnFix(column="y", type=kind),), all_parts=True)
+    run_schema_fix(world.table, engine(world, tmp_path), options, RUN)
+    assert check(world).findings == ()
+    found = firnline.scan(world.table, partitions="d=1").to_arrow()
+    assert sorted(found["y"].to_pylist()) == [b"abcd", b"efgh"]
 
 
 @pytest.mark.parametrize("name", LOST)

@@ -370,7 +370,7 @@ def attribute_error(
 
     DuckDB names the file in most errors about one. Not in those about damage that its Parquet
     reader did not expect, which are a bare ``Error``, and about what it does not support, such as
-    encryption: then each file is read separately.
+    encryption or a map without values: then each file is read separately.
 
     Args:
         keys: key by staged file.
@@ -398,7 +398,7 @@ def attribute_error(
 
 def may_be_of_a_file(error: Exception) -> bool:
     """Return True for errors of DuckDB's Parquet reader that do not name the file."""
-    return type(error) in (duckdb.Error, duckdb.InvalidInputException)
+    return type(error) in (duckdb.Error, duckdb.InvalidInputException, duckdb.IOException)
 
 
 def _read(connection: duckdb.DuckDBPyConnection, path: str) -> duckdb.Error | None:

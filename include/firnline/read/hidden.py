@@ -46,7 +46,7 @@ def hidden_rows(
     for batch in _batches(task.parts):
         connection = open_connection(limits)
         try:
-            with faults(connection, limits):
+            with faults(connection, limits, (task, store)):
                 yield from _hidden_in(task, batch, store, connection, uncounted)
         finally:
             connection.close()

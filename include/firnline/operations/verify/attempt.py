@@ -66,7 +66,7 @@ def try_merge(
     group = PlannedGroup(table.paths.parse_part(marker.p).partition, (marker,))
     task = kernel_task(table, snapshot, 0, group, Work(op="verify", keep="true"))
     result = try_group(_plain(task), table.store, folder, table.ids, table.clock)
-    error = _error_of(result)
+    error = _error_of(result, task.name)
     if isinstance(error, RowsDifferError):
         why = f"part {marker.p} is read as other rows by Arrow than by DuckDB"
         error = PartSchemaError(why, next_step=_STEP)
@@ -93,9 +93,11 @@ def _plain(task: KernelTask) -> KernelTask:
     )
 
 
-def _error_of(result: KernelResult) -> FirnlineError | None:
+def _error_of(result: KernelResult, name: str) -> FirnlineError | None:
+    """Return the error that ended the task, without the task's name: it is about one part."""
     if result.error is None:
         return None
     kind = getattr(errors, result.error_type or "", FirnlineError)
-    error: FirnlineError = kind(result.error, next_step=result.error_next_step or "run it again")
+    step = result.error_next_step or "run it again"
+    error: FirnlineError = kind(result.error.removeprefix(f"{name} "), next_step=step)
     return error

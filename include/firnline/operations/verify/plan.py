@@ -447,8 +447,7 @@ class FooterCheck:
                 "error", "footer-rows", facts.key,
                 f"has {counted(facts.rows, 'row')}, and the log states {marker.n}", DAMAGED_PART,
             )  # fmt: skip
-        self._check_columns(facts)
-        self._check_form(facts)
+        self._check_form(facts, self._check_columns(facts))
         self._check_order(facts)
         self._check_origin(facts)
 
@@ -463,7 +462,8 @@ class FooterCheck:
                     "report this with `firnline history`; a drop of its partition takes out both",
                 )  # fmt: skip
 
-    def _check_columns(self, facts: FooterFacts) -> None:
+    def _check_columns(self, facts: FooterFacts) -> list[ColumnOtherwise]:
+        """Return the columns that differ from the table's, which are told of at the end."""
         table = {fold_name(name): kind for name, kind in self.columns.items()}
         held = self.columns_of(self.live[facts.key])
         if facts.key in self.merged:
@@ -484,17 +484,20 @@ class FooterCheck:
             self.unlike.add(facts.key)
             parts = self._otherwise.setdefault(tuple(found), _Sum())
             parts.add(facts.key, self.live[facts.key].b)
+        return found
 
-    def _check_form(self, facts: FooterFacts) -> None:
-        """Look for columns of others that readers understand differently, or not at all."""
+    def _check_form(self, facts: FooterFacts, told: Iterable[ColumnOtherwise]) -> None:
+        """Look for columns of others that readers understand differently, or not at all.
+
+        Not for those that have another type than the table's, which is ``told`` of them.
+        """
         if facts.part is not None:
             return
         held = self.columns_of(self.live[facts.key])
         table = {fold_name(name): name for name in self.columns}
-        named = (
-            (table.get(fold_name(held.column(raw) or "")), why) for raw, why in facts.odd.items()
-        )
-        found = tuple((name, why) for name, why in named if name is not None)
+        known = {column.name for column in told}
+        odd = [(table.get(fold_name(held.column(n) or "")), why) for n, why in facts.odd.items()]
+        found = tuple((n, why) for n, why in odd if n is not None and n not in known)
         if found:
             self._odd.setdefault(found, _Sum()).add(facts.key, self.live[facts.key].b)
 
