@@ -296,14 +296,16 @@ def _look(
     changed: list[str] = []
     if taken is not None and options.new:
         new, changed = taken.new_of(new)
-    footers, strangers = _without_strangers(_footers(table, new, dict(snapshot.schema), tell))
+    # A table without columns begins with those that its settings declare.
+    columns = dict(snapshot.schema) or dict(table.settings.columns)
+    footers, strangers = _without_strangers(_footers(table, new, columns, tell))
     left_out = (*listing.left_out, *strangers)
     if options.strict and (left_out or changed):
         raise _left_out([*left_out, *changed], options)
     plan = plan_import(
         folder,
         footers,
-        snapshot.schema,
+        columns,
         ignored=left_out,
         already=len(listing.files) - len(new) - len(changed),
         changed=changed,
@@ -535,6 +537,11 @@ class _Outcome:
         )
         return key
 
+    def _declared(self) -> dict[str, str]:
+        """Return the columns that the settings declare, for the first log file with columns."""
+        known = self.work.began.snapshot.schema
+        return {} if known else dict(self.work.table.settings.columns)
+
     def _content(self, t: int) -> LogContent:
         began, plan = self.work.began, self.work.plan
         count = len(plan.files) + len(plan.anew)
@@ -542,7 +549,7 @@ class _Outcome:
         markers = [_marker(f, self.copies.get(f.source, f.source), t, began.q) for f in plan.files]
         return LogContent(
             t=t,
-            schema=plan.own,
+            schema={**plan.own, **self._declared()},
             markers=[*markers, *(marker_of(part, t=t, q=began.q) for part in self.rows.parts)],
             other=[record_line(record), *self.records],
         )

@@ -157,3 +157,16 @@ def test_a_folder_without_a_file_says_what_lies_there(tmp_path: Path) -> None:
     put(world, "notes.txt", b"x")
     with pytest.raises(FirnlineError, match=r"no Parquet file lies under .*1 object there is none"):
         do_import(world, tmp_path)
+
+
+def test_an_import_that_begins_a_table_goes_by_the_columns_that_the_settings_declare(
+    tmp_path: Path,
+) -> None:
+    world = make_world(columns={"v": "BIGINT", "later": "VARCHAR"})
+    put(world, "a.parquet", pa.table({"v": pa.array([1], pa.int32())}))
+    do_import(world, tmp_path)
+    assert state(world).schema == {"v": "BIGINT", "later": "VARCHAR"}
+    assert scan(world.table).to_arrow().to_pylist() == [{"v": 1, "later": None}]
+    put(world, "b.parquet", pa.table({"v": ["x"]}))
+    with pytest.raises(SchemaConflictError, match="column 'v' is BIGINT in the table but VARCHAR"):
+        do_import(world, tmp_path, new=True)
