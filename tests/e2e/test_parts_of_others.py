@@ -182,6 +182,7 @@ def test_a_part_that_nobody_reads_is_named_by_the_check_and_by_every_reader(
     found = [f for f in check(world, VerifyOptions(rows=True)).findings if f.severity == "error"]
     assert [(f.kind, f.object) for f in found] == [("rows-unreadable", key)]
     assert "firnline drop" in found[0].next_step
+    assert ("column 'x'" in found[0].sentence) == (name != "encrypted column"), found[0].sentence
     for read in READERS.values():
         advises(refusal(key, read, world), "firnline drop")
     advises(refusal(key, merge, world, tmp_path / "scratch"))

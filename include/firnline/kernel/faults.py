@@ -54,7 +54,10 @@ def disk_full(folder: Path) -> ScratchFullError:
 
 
 def unreadable(
-    key: str, error: BaseException, odd: Mapping[str, str] = MappingProxyType({})
+    key: str,
+    error: BaseException,
+    odd: Mapping[str, str] = MappingProxyType({}),
+    column: str | None = None,
 ) -> PartUnreadableError:
     """Return the error for an input that DuckDB does not read.
 
@@ -63,6 +66,7 @@ def unreadable(
         error: of DuckDB.
         odd: its columns in another form than that of parts, and what differs: other readers may
             read them.
+        column: the one that cannot be read, if others can.
     """
     reason = first_line(error)
     if odd:
@@ -70,8 +74,9 @@ def unreadable(
             f"part {key} has {odd_in_words(odd)}, and DuckDB does not read it ({reason})",
             next_step=WRITTEN_OTHERWISE,
         )
+    where = "" if column is None else f" in column {column!r}"
     return PartUnreadableError(
-        f"part {key} is not readable as Parquet ({reason})", next_step=DAMAGED_PART
+        f"part {key} is not readable as Parquet{where} ({reason})", next_step=DAMAGED_PART
     )
 
 

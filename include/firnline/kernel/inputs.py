@@ -393,7 +393,8 @@ def attribute_error(
     from firnline.kernel.forms import odd_columns_of
 
     key, odd = keys[found], odd_columns_of(Path(found))
-    return InputError(key, unreadable(key, _without(found, key, error), odd))
+    column = None if odd else _unreadable_column(connection, found)
+    return InputError(key, unreadable(key, _without(found, key, error), odd, column))
 
 
 def may_be_of_a_file(error: Exception) -> bool:
@@ -401,10 +402,23 @@ def may_be_of_a_file(error: Exception) -> bool:
     return type(error) in (duckdb.Error, duckdb.InvalidInputException, duckdb.IOException)
 
 
-def _read(connection: duckdb.DuckDBPyConnection, path: str) -> duckdb.Error | None:
-    """Read all of a file; return the error, if any."""
+def _unreadable_column(connection: duckdb.DuckDBPyConnection, path: str) -> str | None:
+    """Return the first column that cannot be read; None if none can, or the file is none."""
     try:
-        rows = connection.execute(f"FROM read_parquet({quote_text(path)})")
+        described = connection.execute(f"DESCRIBE SELECT * FROM {scan([Path(path)])}").fetchall()
+    except duckdb.Error:
+        return None  # not Parquet: the error that is attributed says so
+    names = [row[0] for row in described]
+    bad = [name for name in names if _read(connection, path, quote_name(name)) is not None]
+    return bad[0] if 0 < len(bad) < len(names) else None
+
+
+def _read(
+    connection: duckdb.DuckDBPyConnection, path: str, columns: str = "*"
+) -> duckdb.Error | None:
+    """Read all of a file, or of some columns; return the error, if any."""
+    try:
+        rows = connection.execute(f"SELECT {columns} FROM read_parquet({quote_text(path)})")
         while rows.fetchmany(_ROWS):
             pass
     except duckdb.Error as error:
