@@ -431,4 +431,22 @@ KERNEL = (
         breaks="`verify --rows` finds no part whose rows have changed.",
         caught_by=("tests/unit/operations/verify/test_rows.py",),
     ),
+    Mutation(
+        name="no merge of a part without a digest is tried",
+        file="include/firnline/operations/verify/rows.py",
+        old="                _try(found, attempt(marker, Path(folder)), marker, checked)",
+        new="                pass",
+        breaks="A part of another writer that nobody can read is found by no check.",
+        caught_by=("tests/e2e/test_parts_of_others.py",),
+        unit=False,
+    ),
+    Mutation(
+        name="a part in an odd form counts as right",
+        file="include/firnline/operations/schema_fix/repairs.py",
+        old="    if not (conversions or dropped or odd):",
+        new="    if not (conversions or dropped):",
+        breaks="What merges refuse for its form is not repaired by the command that they name.",
+        caught_by=("tests/e2e/test_parts_of_others.py",),
+        unit=False,
+    ),
 )

@@ -82,6 +82,14 @@ STORE = (
         caught_by=("tests/unit/store/test_client.py",),
     ),
     Mutation(
+        name="a folder marker is an object",
+        file="include/firnline/store/listing.py",
+        old="        elif _is_marker(meta.key, prefix):",
+        new="        elif not meta.key:",
+        breaks="A folder that somebody made in the console of the store makes each append fail.",
+        caught_by=("tests/unit/store/test_listing.py",),
+    ),
+    Mutation(
         name="a listing that broke off begins anew",
         file="include/firnline/store/client.py",
         old="        after, first = max(row.key for row in rows), False",
