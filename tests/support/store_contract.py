@@ -193,7 +193,7 @@ class StoreContract:
         assert store.get(key) == store.get(source) == path.read_bytes()
 
     def test_a_copy_of_nothing_is_said_so(self, store: ObjectClient, prefix: str) -> None:
-        store.put_new(f"{prefix}/there", b"")
+        store.put_new(f"{prefix}/there", b"x")
         with pytest.raises(ObjectNotFoundError, match=f"{prefix}/none"):
             store.copy(f"{prefix}/none", f"{prefix}/copy")
         assert [meta.key for meta in store.list(f"{prefix}/")] == [f"{prefix}/there"]
