@@ -123,7 +123,7 @@ def test_a_downgrade_says_when_to_come_again(firnline: Firnline, root: str, fold
 
 def test_a_folder_is_imported_once(firnline: Firnline, tmp_path: Path) -> None:
     for number in range(3):
-        path = tmp_path / "old" / f"d={number % 2}" / f"{number}.parquet"
+        path = tmp_path / "old" / f"d{number % 2}" / f"{number}.parquet"
         path.parent.mkdir(parents=True, exist_ok=True)
         pq.write_table(pa.table({"id": [number]}), path)
     root, source = f"file://{tmp_path}/events", f"file://{tmp_path}/old"
@@ -139,7 +139,7 @@ def test_a_folder_is_imported_once(firnline: Firnline, tmp_path: Path) -> None:
     assert (again.code, "imported into this table before" in again.sentence) == (2, True)
     assert firnline("import", root, source, "--again", "--json").data["plan"]["files"] == 3
     placed = firnline("import", root, f"{root}/_data")
-    assert placed.out == "Nothing to import: 6 files are parts of it already.\n"
+    assert placed.out == "Nothing to import: 6 files are in it already.\n"
 
 
 @pytest.mark.parametrize("source", ["file:///", "s3://bucket/x", "nowhere"])

@@ -35,7 +35,7 @@ def refused(group: Group, keys: list[str], columns: dict[str, str], **changed: A
         (pa.decimal128(9, 2), "DECIMAL(9,3)", "DECIMAL(9,2)"),
         (pa.timestamp("us"), "TIMESTAMP WITH TIME ZONE", "TIMESTAMP"),
         (pa.string(), "BLOB", "VARCHAR"),
-        (pa.list_(pa.int32()), "BIGINT[]", "INTEGER[]"),
+        (pa.list_(pa.int64()), "INTEGER[]", "BIGINT[]"),
     ],
 )
 def test_another_type_is_refused_with_part_column_and_both_types(
