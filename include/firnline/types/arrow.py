@@ -154,7 +154,27 @@ def conform(column: pa.ChunkedArray, kind: pa.DataType) -> pa.ChunkedArray:
         return pa.chunked_array([kind.wrap_array(chunk) for chunk in plain.chunks], kind)
     if (coded := _without_views(column.type)) != column.type:
         column = column.cast(coded)
-    return column.cast(kind)
+    return _by_itself(column).cast(kind)
+
+
+_SMALL_BYTES = 2**31 - 1
+"""Bytes of texts that one array holds at most, if its type is not a large one."""
+
+
+def _by_itself(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Return a column without what its slices leave out: a cast of large texts minds all of it."""
+    if not _has_large(column.type) or column.get_total_buffer_size() <= _SMALL_BYTES:
+        return column
+    # A copy, since it joins two arrays; one alone would be returned as it is.
+    chunks = [pa.concat_arrays([chunk, chunk.slice(0, 0)]) for chunk in column.chunks]
+    return pa.chunked_array(chunks, column.type)
+
+
+def _has_large(kind: pa.DataType) -> bool:
+    larges = (pa.types.is_large_string, pa.types.is_large_binary, pa.types.is_large_list)
+    if any(matches(kind) for matches in larges):
+        return True
+    return any(_has_large(kind.field(at).type) for at in range(kind.num_fields))
 
 
 def _without_views(kind: pa.DataType) -> pa.DataType:

@@ -45,6 +45,10 @@ _WORD = 8
 _DAY_US = np.int64(86_400_000_000)
 _MANY_WORDS = 64
 """Words of a text from which words are added up text by text instead of position by position."""
+_LONG_WORDS = 2**14
+"""Words of a text from which it is hashed by itself, so many of its words at a time."""
+_PADDED_BYTES = 2**26
+"""Bytes of padded texts at once."""
 _DECIMAL_SCALE = 38
 
 
@@ -336,8 +340,8 @@ def _of_position(count: int) -> _Pair:
 
 
 @lru_cache(maxsize=32)
-def _factors(count: int) -> _Pair:
-    numbers = np.arange(1, count + 1, dtype=np.uint64) * np.uint64(_GOLDEN)
+def _factors(count: int, begin: int = 0) -> _Pair:
+    numbers = np.arange(begin + 1, begin + count + 1, dtype=np.uint64) * np.uint64(_GOLDEN)
     one = np.uint64(1)
     return _mix(numbers.copy()) | one, _mix(numbers + np.uint64(_SECOND)) | one
 
@@ -404,23 +408,31 @@ def _of_bytes(array: pa.Array) -> _Pair:
         array = array.cast(pa.large_binary())
     if array.null_count:
         array = array.fill_null(b"" if "binary" in str(array.type) else "")
-    large = pa.types.is_large_string(array.type) or pa.types.is_large_binary(array.type)
+    kind = _offset_type(array)
     offsets = np.frombuffer(
         array.buffers()[1] or b"\0" * 8,
-        np.int64 if large else np.int32,
+        kind,
         len(array) + 1 if len(array) else 1,
-        array.offset * (8 if large else 4),
+        array.offset * kind.itemsize,
     )
     lengths = np.diff(offsets).astype(np.int64)
-    texts = array.view(pa.large_string() if large else pa.string())
+    texts = array.view(pa.large_string() if kind == np.int64 else pa.string())
     return _of_texts(texts, lengths)
 
 
+def _offset_type(texts: pa.Array) -> np.dtype[np.int64] | np.dtype[np.int32]:
+    large = pa.types.is_large_string(texts.type) or pa.types.is_large_binary(texts.type)
+    return np.dtype(np.int64) if large else np.dtype(np.int32)
+
+
 def _of_texts(texts: pa.Array, lengths: npt.NDArray[np.int64]) -> _Pair:
-    if len(lengths) and lengths[0] >= _WORD and (lengths == lengths[0]).all():
+    alike = len(lengths) and _WORD <= lengths[0] <= _LONG_WORDS * _WORD
+    if alike and (lengths == lengths[0]).all():
         return _of_one_length(texts, int(lengths[0]))
     words = (lengths + (_WORD - 1)) // _WORD
     most = int(words.max(initial=0))
+    if most > _LONG_WORDS:
+        return _of_long(texts, lengths, words > _LONG_WORDS)
     if most * len(texts) <= 2 * int(words.sum()) or most <= 2:
         return _of_alike(texts, lengths, most)
     # By twice as many words each time: what is padded is less than twice what there is.
@@ -433,11 +445,40 @@ def _of_texts(texts: pa.Array, lengths: npt.NDArray[np.int64]) -> _Pair:
     return first, second
 
 
+def _of_long(texts: pa.Array, lengths: npt.NDArray[np.int64], long: npt.NDArray[np.bool_]) -> _Pair:
+    """Hash texts of which some are so long that they are neither padded nor hashed at once."""
+    first, second = (np.empty(len(texts), np.uint64) for _ in range(2))
+    others = np.flatnonzero(~long)
+    first[others], second[others] = _of_texts(texts.take(pa.array(others)), lengths[others])
+    data, kind = texts.buffers()[2], _offset_type(texts)
+    begins = np.frombuffer(texts.buffers()[1], kind, len(texts), texts.offset * kind.itemsize)
+    for row in np.flatnonzero(long):
+        whole, rest = divmod(int(lengths[row]), _WORD)
+        end = int(begins[row]) + whole * _WORD
+        last = np.frombuffer(data[end : end + rest].to_pybytes().ljust(_WORD, b"\0"), "<u8")
+        sums = np.full(2, lengths[row], np.uint64)
+        for place in range(0, whole, _LONG_WORDS):
+            count = min(_LONG_WORDS, whole - place)
+            sums += _of_segment(
+                np.frombuffer(data, "<u8", count, begins[row] + place * _WORD), place
+            )
+        sums += _of_segment(last, whole)
+        first[row], second[row] = sums
+    return first, second
+
+
+def _of_segment(words: _U64, place: int) -> _U64:
+    """Return what words of a text add to its hashes; the first of them has this position."""
+    folded, at = _fold(words), place % _LONG_WORDS
+    lanes = (lane[at : at + len(words)] for lane in _factors(_LONG_WORDS, place - at))
+    sums = [(folded * lane).sum(dtype=np.uint64) for lane in lanes]
+    return np.array(sums, np.uint64)
+
+
 def _of_one_length(texts: pa.Array, length: int) -> _Pair:
     """Hash texts of one length, of eight bytes or more, where they lie."""
-    large = pa.types.is_large_string(texts.type)
     data = texts.buffers()[2]
-    offsets = np.frombuffer(texts.buffers()[1], np.int64 if large else np.int32)
+    offsets = np.frombuffer(texts.buffers()[1], _offset_type(texts))
     begin, count = int(offsets[texts.offset]), len(texts)
     whole, rest = divmod(length, _WORD)
     if whole + bool(rest) > _MANY_WORDS:
@@ -462,6 +503,11 @@ def _of_alike(texts: pa.Array, lengths: npt.NDArray[np.int64], most: int) -> _Pa
     """Hash texts after padding all of them to ``most`` words."""
     if not most:
         return _twice(lengths.astype(np.uint64))
+    at_once = max(1, _PADDED_BYTES // (most * _WORD))
+    if len(texts) > at_once:
+        begins = range(0, len(texts), at_once)
+        some = [_of_alike(texts.slice(n, at_once), lengths[n : n + at_once], most) for n in begins]
+        return np.concatenate([a for a, _ in some]), np.concatenate([b for _, b in some])
     padded = pc.ascii_rpad(texts, most * _WORD, padding="\0")
     data = padded.buffers()[2]
     words = np.frombuffer(data, "<u8", most * len(texts)).reshape(len(texts), most)

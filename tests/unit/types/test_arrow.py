@@ -182,3 +182,31 @@ def test_values_survive_decoding() -> None:
     for array, values in cases:
         kind = parse_type(from_arrow(pa.schema([("x", array.type)]))["x"])
         assert conform(pa.chunked_array([array]), kind).to_pylist() == values
+
+
+def beyond_2_gib(folder: Path) -> pa.Array:
+    """Texts of which the first is longer than other than large types allow; they take no memory."""
+    offsets = [0, 2**31 - 1, 2**31 + 2, 2**31 + 2]
+    with (folder / "texts").open("wb") as file:
+        file.truncate(offsets[1])
+        file.seek(offsets[1])
+        file.write(b"abc")
+    places = pa.array(offsets, pa.int64()).buffers()[1]
+    data = pa.memory_map(str(folder / "texts")).read_buffer()
+    return pa.Array.from_buffers(pa.large_string(), 3, [None, places, data])
+
+
+def test_a_slice_of_more_than_2_gib_of_text_has_only_its_own(tmp_path: Path) -> None:
+    texts = beyond_2_gib(tmp_path)
+    items = pa.LargeListArray.from_arrays(pa.array([0, 1, 2, 3], pa.int64()), texts)
+    fields = pa.StructArray.from_arrays([texts], ["a"])
+    for array, kind, expected in (
+        (texts, pa.string(), ["abc", ""]),
+        (texts.view(pa.large_binary()), pa.binary(), [b"abc", b""]),
+        (items, pa.list_(pa.string()), [["abc"], [""]]),
+        (fields, pa.struct([("a", pa.string())]), [{"a": "abc"}, {"a": ""}]),
+    ):
+        found = conform(pa.chunked_array([array]).slice(1), kind)
+        assert (found.type, found.to_pylist()) == (kind, expected)
+    with pytest.raises(pa.ArrowInvalid, match="input array too large"):
+        conform(pa.chunked_array([texts]), pa.string())

@@ -8,6 +8,7 @@ import hashlib
 import math
 import re
 import struct
+import tracemalloc
 import uuid
 from collections.abc import Mapping
 from pathlib import Path
@@ -20,6 +21,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from firnline.parquet.digests import digest_file
+from firnline.types import rowhash
 from firnline.types.digests import NOTHING, Digest, parse_digest, total
 from firnline.types.rowhash import RowDigest, can_digest, digest_of
 from tests.support.effort import examples
@@ -289,6 +291,28 @@ def test_values_that_change_places_change_the_digest() -> None:
     across = pa.table({"a": [3.0, 4.0], "b": [1.0, 2.0]})
     shifted = pa.table({"a": [2.0, 1.0], "b": [3.0, 4.0]})
     assert len({digest_of(each) for each in (rows, across, shifted)}) == 3
+
+
+def test_long_texts_are_hashed_a_piece_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(rowhash, "_LONG_WORDS", 4)
+    monkeypatch.setattr(rowhash, "_PADDED_BYTES", 64)
+    texts = ["", "x" * 31, "a" * 32, "b" * 33, "é" * 40, None, "c" * 100, "d" * 64, "e" * 65]
+    for some in (texts, ["f" * 100] * 3, ["g" * 32] * 5, [f"{n}" * 20 for n in range(9)]):
+        rows = pa.table({"t": some, "l": [[each, None, "h" * 70] for each in some]})
+        expected = reference(rows.to_pylist())
+        assert digest_of(rows) == expected
+        large = rows.cast(pa.schema({"t": pa.large_string(), "l": pa.list_(pa.large_string())}))
+        assert digest_of(large) == expected
+        assert digest_of(rows.slice(1)) == reference(rows.to_pylist()[1:])
+
+
+def test_a_long_text_takes_no_constants_of_its_length() -> None:
+    rows = pa.table({"t": ["a" * 2**24]})
+    tracemalloc.start()
+    digest_of(rows)
+    most = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert most < 2**24
 
 
 def test_slices_of_arrays_are_hashed_without_what_is_around_them() -> None:
