@@ -38,6 +38,9 @@ _SPLIT_TYPES = ("FLOAT", "DOUBLE", "INT32", "INT64")
 """Physical types of which DuckDB reads BYTE_STREAM_SPLIT."""
 _CODECS = frozenset({"UNCOMPRESSED", "SNAPPY", "GZIP", "ZSTD", "BROTLI"})
 """Not LZ4: two forms of it have this name, and readers guess which it is."""
+_WIDE = 2**31
+"""From this distance of the largest and the smallest number on, steps up and down, of which the
+smallest one is taken away, have more than 32 bits."""
 
 _MAP_LEVEL = ".key_value."
 _GEOMETRIES = b"geo"
@@ -150,9 +153,25 @@ def _strange_pages(footer: pq.FileMetaData, places: list[int]) -> str:
                 return f"encoded as {', '.join(sorted(encodings - _ENCODINGS))}"
             if "BYTE_STREAM_SPLIT" in encodings and chunk.physical_type not in _SPLIT_TYPES:
                 return f"encoded as BYTE_STREAM_SPLIT of {chunk.physical_type}"
+            if "DELTA_BINARY_PACKED" in encodings and _may_have_wide_steps(chunk):
+                return "encoded as DELTA_BINARY_PACKED, maybe with steps of more than 32 bits"
             if chunk.compression not in _CODECS:
                 return f"compressed as {chunk.compression}"
     return ""
+
+
+def _may_have_wide_steps(chunk: pq.ColumnChunkMetaData) -> bool:
+    """Return True if a step from one number of 32 bits to the next may need more.
+
+    DuckDB writes it with 33 bits, and Arrow reads 32 at most (as which it writes it itself).
+    """
+    if chunk.physical_type != "INT32":
+        return False
+    found = chunk.statistics
+    if found is None or not found.has_min_max:
+        return found is None or found.null_count != chunk.num_values
+    # Modulo: numbers without a sign are shown with one.
+    return bool((found.max_raw - found.min_raw) % 2**32 >= _WIDE)
 
 
 def _chunks(footer: pq.FileMetaData, place: int) -> Iterator[pq.ColumnChunkMetaData]:

@@ -94,6 +94,41 @@ def test_what_readers_understand_differently_is_odd(
     assert "other" not in found.odd
 
 
+@pytest.mark.parametrize(
+    ("low", "high", "kind", "read"),
+    [
+        (-(2**30), 2**30 - 1, "INTEGER", True),
+        (-(2**30), 2**30, "INTEGER", False),
+        (-(2**31), 2**31 - 1, "INTEGER", False),
+        (2**31 - 5, 2**31 + 5, "UINTEGER", True),
+        (0, 2**31, "UINTEGER", False),
+        (-(2**63), 2**63 - 1, "BIGINT", True),
+        (0, 2**64 - 1, "UBIGINT", True),
+        (-128, 127, "TINYINT", True),
+        ("NULL", "NULL", "INTEGER", True),
+    ],
+)
+def test_steps_that_arrow_does_not_read_are_odd(
+    tmp_path: Path, low: object, high: object, kind: str, read: bool
+) -> None:
+    values = f"unnest([{low}, {high}, {low}, {high}])::{kind}"
+    found = by_duckdb(tmp_path, values, ", PARQUET_VERSION V2")
+    assert (found.error, found.odd == {}) == (None, read)
+    if read:
+        assert pq.read_table(tmp_path / "a.parquet").num_rows == 4
+    else:
+        assert "steps of more than 32 bits" in found.odd["x"]
+        with pytest.raises((pa.ArrowException, OSError)):
+            pq.read_table(tmp_path / "a.parquet")
+
+
+def test_steps_of_which_nothing_is_known_are_odd(tmp_path: Path) -> None:
+    numbers = pa.array([1, 2], pa.int32())
+    delta: dict[str, Any] = {"use_dictionary": False, "column_encoding": "DELTA_BINARY_PACKED"}
+    assert written(tmp_path, numbers, **delta).odd == {}
+    assert "steps" in written(tmp_path, numbers, write_statistics=False, **delta).odd["x"]
+
+
 def test_bytes_are_maybe_geometries_if_the_metadata_says_so(tmp_path: Path) -> None:
     table = pa.table({"id": [1], "x": [b"\1"]}).replace_schema_metadata({"geo": "{}"})
     pq.write_table(table, tmp_path / "a.parquet")
