@@ -169,6 +169,8 @@ class Folder:
     """Columns that only the folders state are columns of the rows."""
     path_types: Mapping[str, str] = field(default_factory=dict)
     """Types of such columns that somebody has stated."""
+    again_and_again: bool = False
+    """Only new files are taken: none of them need state a column whose type is stated."""
 
     def in_place(self, key: str) -> bool:
         """Return True for a file under the table's ``_data/``."""
@@ -266,7 +268,8 @@ def _settle_paths(
 ) -> dict[str, str]:
     """Give columns of paths their types; return those that are there."""
     names = dict.fromkeys(name for each in states for name in each)
-    refuse_unknown_types(folder.path_types, names)
+    if not folder.again_and_again:
+        refuse_unknown_types(folder.path_types, names)
     found = types_of(states, types.columns)
     types.add("the folders", found)
     return {name: types.columns[name] for name in found}

@@ -284,6 +284,7 @@ def _look(
         skip_bad=options.skip_bad,
         path_columns=not options.no_path_columns,
         path_types=parse_types(options.path_types),
+        again_and_again=options.new,
     )
     in_place = prefix.startswith(snapshot.paths.data_dir)  # such files are known by their keys
     taken, number = (None, 0) if in_place else _taken_before(table, snapshot, options, prefix)

@@ -67,6 +67,15 @@ def test_it_goes_on_after_an_import_of_the_whole_and_below_any_folder() -> None:
     assert "--new" in caught.value.next_step
 
 
+def test_the_type_of_a_column_may_be_stated_of_runs_that_bring_no_such_folder() -> None:
+    world = make_world()
+    typed: Any = {"new": True, "path_types": ("day=DATE",)}
+    put(world, "1.parquet", 1)
+    assert do_import(world, **typed).log_file is not None
+    assert do_import(world, **typed).log_file is None
+    assert state(world).schema == {"id": "BIGINT"}
+
+
 def test_what_it_costs_is_the_list_and_not_the_files_that_are_known() -> None:
     world = make_world()
     for number in range(50):
