@@ -26,6 +26,7 @@ from firnline.operations.options import (
     DeleteOptions,
     DropOptions,
     EraseOptions,
+    ImportOptions,
     MergeOptions,
     MirrorOptions,
     RestoreOptions,
@@ -53,6 +54,8 @@ if TYPE_CHECKING:
     from firnline.operations.drop.plan import DropPlan
     from firnline.operations.drop.run import DropReport
     from firnline.operations.erase.run import EraseReport
+    from firnline.operations.import_files.plan import ImportPlan
+    from firnline.operations.import_files.run import ImportProgress, ImportReport
     from firnline.operations.merge.groups import MergePlan
     from firnline.operations.merge.run import MergeReport
     from firnline.operations.mirror.run import MirrorReport
@@ -349,6 +352,35 @@ def plan_restore(table: Table | str, options: RestoreOptions) -> RestorePlan:
     from firnline.operations.restore.run import preview
 
     return preview(_existing(table), checked(options, RestoreOptions))
+
+
+def import_files(
+    table: Table | str,
+    options: ImportOptions | str,
+    *,
+    on_progress: Callable[[ImportProgress], None] | None = None,
+) -> ImportReport:
+    """Import a folder of Parquet files; ``options`` may be its URL.
+
+    The table need not exist. With ``new=True`` it takes the files that no import has taken so far,
+    and may be called again and again.
+    """
+    from firnline.operations.import_files.run import run_import
+
+    given = ImportOptions(source=options) if isinstance(options, str) else options
+    opened, given = open_table(table), _to_run(given, ImportOptions, "plan_import_files")
+    return _then_publish(
+        opened,
+        lambda _: run_import(opened, given, on_progress, engine=lambda: local_engine(opened)),
+    )
+
+
+def plan_import_files(table: Table | str, options: ImportOptions | str) -> ImportPlan:
+    """Plan an import: every footer is read; ``options`` may be the URL of the folder."""
+    from firnline.operations.import_files.run import preview
+
+    given = ImportOptions(source=options) if isinstance(options, str) else options
+    return preview(open_table(table), checked(given, ImportOptions))
 
 
 def cleanup(table: Table | str, options: CleanupOptions | None = None) -> CleanupReport:

@@ -24,6 +24,7 @@ from firnline import (
     DeleteOptions,
     DropOptions,
     EraseOptions,
+    ImportOptions,
     MergeOptions,
     RestoreOptions,
     RewriteOptions,
@@ -278,6 +279,25 @@ def test_partitions_go_by_name_and_by_age(tmp_path: Path) -> None:
     assert not firnline.plan_ttl(table).nothing_to_do
     assert firnline.ttl(table).parts == 1
     assert firnline.scan(table).to_arrow().num_rows == 1
+
+
+def test_a_folder_becomes_a_table_and_its_new_files_are_taken_again_and_again(
+    root: str, tmp_path: Path
+) -> None:
+    folder = f"file://{tmp_path}/in"
+    new, told = ImportOptions(source=folder, new=True), list[str]()
+    for day in (1, 2):
+        (tmp_path / f"in/day={day}").mkdir(parents=True)
+        pq.write_table(pa.table({"id": [day]}), tmp_path / f"in/day={day}/a.parquet")
+        assert len(firnline.plan_import_files(root, new).anew) == 1
+        report = firnline.import_files(root, new, on_progress=lambda p: told.append(p.text))
+        assert (report.plan["files"], report.plan["known"]) == (1, day - 1)
+    assert told[0] == "1 of 1 file looked at"
+    assert firnline.import_files(root, new).log_file is None
+    found = firnline.scan(root).to_arrow().sort_by("id").to_pylist()
+    assert found == [{"id": 1, "day": 1}, {"id": 2, "day": 2}]
+    with pytest.raises(UsageError, match="was imported into this table before"):
+        firnline.import_files(root, folder)
 
 
 def wrong(options: Any, **given: Any) -> Any:

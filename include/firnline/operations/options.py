@@ -9,7 +9,7 @@ import msgspec
 from firnline.operations.common_options import DryRun, Mode, Partitions, partitions
 from firnline.operations.fields import Option
 from firnline.operations.import_files.options import (
-    ImportOptions,  # noqa: F401 - with the options of all operations, for those who call them
+    ImportOptions as ImportOptions,  # noqa: PLC0414 - with the options of all operations
 )
 from firnline.operations.inline_keys import keys_of
 from firnline.operations.prepared.words import Assertions, Keep, KeyColumns, Prepare, Samples
