@@ -33,6 +33,7 @@ tables:
     ttl: {keep: 90d, partition: 'd=(?P<day>.*)', schedule: '11 3 * * *'}
     cleanup: {schedule: '7 4 * * *'}
     sweep: {schedule: '@weekly'}
+    import: {source: 'file:///tmp/firehose', schedule: '5 * * * *'}
   few: {root: 'file:///tmp/few', own_dags: all, operations: [merge, ttl, tombstone_cleanup]}
   # Airflow's pages and URLs have to bear it too.
   a__b.c-d: {root: 'file:///tmp/odd', own_dags: [verify]}
@@ -57,7 +58,8 @@ def test_every_operation_has_a_dag_and_a_table_those_that_it_asks_for_besides(pa
         dag_id(operation, table)
         for table in ("plain", "aging", "few")
         for operation in OWN_DAGS
-        if (operation != "ttl" or table == "aging") and (table != "few" or operation in few)
+        if (operation not in ("ttl", "import") or table == "aging")
+        and (table != "few" or operation in few)
     ]
     more = ["verify__a__b.c-d", "orphan_sweep__aging", FLEET]
     assert parsed["ids"] == sorted([*expected, *OPERATIONS, *more])
@@ -90,7 +92,14 @@ def test_parsing_sends_no_request_and_imports_nothing_heavy(parsed: Any) -> None
     assert not set(parsed["modules"]) & {*HEAVY, "boto3", "botocore"}
 
 
-@pytest.mark.parametrize("operation", OPERATIONS)
+def test_an_import_holds_no_pool_and_tells_the_asset_of_the_rows(parsed: Any) -> None:
+    for name in ("import__aging", "import"):
+        dag = parsed["dags"][name]
+        assert set(dag["pools"].values()) == {"default_pool"}
+        assert [task for task, outlets in dag["outlets"].items() if outlets] == ["import"]
+
+
+@pytest.mark.parametrize("operation", [each for each in OPERATIONS if each != "import"])
 def test_what_works_on_a_table_holds_its_pool_and_nothing_else_does(
     parsed: Any, operation: str
 ) -> None:
@@ -134,7 +143,7 @@ def test_what_cannot_be_taken_back_starts_as_a_dry_run(parsed: Any) -> None:
     }
     assert {name: default for name, default in starts.items() if default is not True} == {
         name: default
-        for name, default in {"merge": False, "verify": None}.items()
+        for name, default in {"merge": False, "import": False, "verify": None}.items()
         if name in OPERATIONS
     }
 
@@ -143,6 +152,7 @@ def test_the_clock_starts_what_has_a_schedule(parsed: Any) -> None:
     times = {name: json.dumps(of(parsed, name)["timetable"]) for name in OPERATIONS}
     assert "7 4 * * *" in times["tombstone_cleanup"]
     assert "11 3 * * *" in times["ttl"]
+    assert "5 * * * *" in times["import"]
 
 
 def test_who_asked_for_alerts_gets_them(parsed: Any) -> None:
@@ -158,7 +168,8 @@ def fleet(count: int, own: str = "all") -> str:
     """Settings of so many tables that have every operation."""
     tables = [f"  t{i:04d}: {{root: 's3://bucket/t{i:04d}'}}" for i in range(count)]
     ttl = "  ttl: {keep: 90d, partition: 'd=(?P<day>.*)'}"
-    return "\n".join(["defaults:", ttl, f"  own_dags: {own}", "tables:", *tables])
+    rest = ["  import: {source: 's3://bucket/in'}", f"  own_dags: {own}", "tables:", *tables]
+    return "\n".join(["defaults:", ttl, *rest])
 
 
 def growth(efforts: Sequence[Mapping[str, Sequence[int]]], name: str) -> list[int]:

@@ -1,10 +1,11 @@
-"""``firnline import --split`` with executors: the driver reads footers, and no row."""
+"""Imports with executors: the driver reads footers, and no row."""
 
 from __future__ import annotations
 
 import io
 from collections import Counter
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -12,12 +13,13 @@ import pyarrow.parquet as pq
 
 from firnline.operations.import_files.options import ImportOptions
 from firnline.operations.import_files.run import run_import
-from firnline.settings.load import TableSettings, settings_for_root
+from firnline.settings.load import TableSettings, load_settings, settings_for_root
 from firnline.spark.engine import SparkEngine
 from firnline.state.snapshot import read_snapshot
 from firnline.store.access import StoreAccess
 from firnline.table import open_table
-from tests.support.jobs import without_rows
+from tests.support.histories import parquet_bytes
+from tests.support.jobs import Jobs, without_rows
 from tests.support.reading import stored_ids
 from tools.s3server import StoreRoot
 
@@ -50,3 +52,22 @@ def test_executors_split_files_that_span_partitions(
     assert report.parts_written == 2 * 4
     assert list(read_snapshot(table.store, table.paths).partitions) == ["day=0", "day=1"]
     assert Counter(stored_ids(table)) == Counter(range(ROWS))
+
+
+def test_a_job_takes_the_new_files_of_the_folders_that_the_settings_name(
+    jobs: Jobs, s3_environ: StoreRoot, tmp_path: Path
+) -> None:
+    file = tmp_path / "tables.yaml"
+    source = f"source: {s3_environ.url}/in, path_types: {{day: DATE}}"
+    file.write_text(f"tables: {{t: {{root: '{s3_environ.url}/t', import: {{{source}}}}}}}")
+    table = open_table(load_settings(file).table("t"))
+    folder = table.paths.data_dir.removesuffix("t/_data/")
+    arguments = ["t", f"--settings={file}", "--options={}"]
+    for day in (1, 2):
+        data = parquet_bytes(pa.table({"id": [day]}))
+        table.store.put_new(f"{folder}in/day=2026-01-0{day}/a.parquet", data)
+        report = jobs.run("import_files", *arguments, open_store=without_rows).report
+        assert (report["files"], report["anew"], report["known"]) == (1, 1, day - 1)
+    assert jobs.run("import_files", *arguments).report["log_files"] == []
+    assert read_snapshot(table.store, table.paths).schema == {"id": "BIGINT", "day": "DATE"}
+    assert Counter(stored_ids(table)) == Counter([1, 2])

@@ -27,7 +27,7 @@ FILES = sorted((REPO / "dags").glob("*.py"))
 _TABLE = "TABLE"
 _SETTINGS = (
     "{root: 's3://b/t', partition_by: ['month(ts)'], ttl: {column: ts, keep: 30d}, "
-    "sweep: {schedule: '@weekly'}, own_dags: all}"
+    "sweep: {schedule: '@weekly'}, import: {source: 's3://b/in'}, own_dags: all}"
 )
 """Of a table that gets every DAG."""
 _HEADER = ("param", "type", "default", "meaning")

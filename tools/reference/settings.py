@@ -19,7 +19,7 @@ from firnline.settings.fields import Bounds, PartitionField, SortField, check_co
 from firnline.settings.fleet import FleetSettings, format_budget
 from firnline.settings.mirrors import FORMATS, DeltaMirror, Mirror
 from firnline.settings.model import TableSettings
-from firnline.settings.sections import Operation, Section
+from firnline.settings.sections import Operation, Section, fields_by_key
 from firnline.units import format_duration, format_size
 from tools.reference.markdown import code, prose, table
 
@@ -40,6 +40,7 @@ _ITEMS: dict[type[BaseModel], str] = {
 _KINDS: dict[str, str] = {
     "root": "URL",
     "approvers": "list of Airflow users",
+    "import.source": "URL or list of URLs",
     **dict.fromkeys(
         (f"{name}.schedule" for name in ("merge", "ttl", "cleanup", "verify")),
         "`fleet` or schedule",
@@ -79,7 +80,7 @@ def groups() -> list[Group]:
 
 
 def _groups(model: type[BaseModel], prefix: str, meaning: str) -> Iterator[Group]:
-    written = {k: f for k, f in model.model_fields.items() if k not in _NOT_WRITTEN or prefix}
+    written = {k: f for k, f in fields_by_key(model).items() if k not in _NOT_WRITTEN or prefix}
     settings = [Setting(prefix + key, field) for key, field in written.items()]
     rows = tuple(s for s in settings if section_of(s.field.annotation) is None or _optional(s))
     yield Group(prefix.rstrip(".") or TABLE, meaning, rows)

@@ -21,7 +21,7 @@ from airflow.sdk.definitions.deadline import DeadlineAlert, DeadlineReference
 from firnline.airflow.settings import current_settings
 from firnline.operations.dag_ids import parse_dag_id, run_of
 from firnline.settings.load import BrokenTable, Settings, TableSettings
-from firnline.settings.sections import NotifierSettings
+from firnline.settings.notifiers import NotifierSettings
 from firnline.units import format_duration
 
 _LOG = logging.getLogger(__name__)
@@ -37,7 +37,7 @@ class Told:
     """Empty for a run of no table."""
     reason: str
     """``task_failure`` and others of Airflow, ``deadline_missed``, ``answer_wanted``,
-    ``pool_wrong``, ``silent``, ``recovered`` or ``erased``."""
+    ``pool_wrong``, ``silent``, ``recovered``, ``erased`` or ``files_left_out``."""
     sentence: str
     link: str
     """Address of the run, or of the DAG if it is about no run; empty if Airflow has no

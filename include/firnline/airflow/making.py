@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 import zlib
+from collections.abc import Mapping
 from importlib import import_module
 from pathlib import Path
 from typing import Protocol, cast
@@ -28,9 +29,14 @@ class _Graph(Protocol):
     def make(self, table: DagTable, jobs: Path) -> None: ...
 
 
+_MODULES: Mapping[Operation, str] = {"import": "import_files"}
+"""Operation -> its module, where it is a keyword of Python."""
+
+
 def graph_of(operation: Operation) -> _Graph:
     """Return the module that makes the DAGs of an operation."""
-    return cast("_Graph", import_module(f"firnline.airflow.graphs.{operation}"))
+    name = _MODULES.get(operation, operation)
+    return cast("_Graph", import_module(f"firnline.airflow.graphs.{name}"))
 
 
 def make_for_all_tables(jobs: Path) -> None:

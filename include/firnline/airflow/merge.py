@@ -11,7 +11,7 @@ from firnline.airflow.tasks import PlanOperation
 from firnline.airflow.work import SparkWork
 from firnline.operations.dag_ids import parse_dag_id
 from firnline.operations.options import MergeOptions
-from firnline.operations.registry import MERGE
+from firnline.operations.registry import IMPORT, MERGE
 from firnline.units import about_size, counted
 
 if TYPE_CHECKING:
@@ -80,7 +80,7 @@ def woken_by_itself(context: Context, table: str) -> bool:
     """Return True if only asset events of firnline's own DAGs of this table triggered the run.
 
     Those DAGs also emit events of the table's asset, which the merge is scheduled on; but only
-    appends give it work to do.
+    appends give it work to do, imports among them.
     """
     if not str(context["run_id"]).startswith("asset_triggered__"):
         return False
@@ -90,4 +90,4 @@ def woken_by_itself(context: Context, table: str) -> bool:
 
 def _is_ours(dag_id: str | None, table: str) -> bool:
     dag = parse_dag_id(dag_id or "")
-    return dag is not None and dag.table in (None, table)
+    return dag is not None and dag.operation != IMPORT.dag and dag.table in (None, table)

@@ -120,7 +120,7 @@ def field_param(field: OptionField, examples: Mapping[Example, str]) -> Param:
         schema["enum"] = [*([] if field.required else [None]), *field.choices]
         schema["values_display"] = {"null": "not given"}
     return asked_param(
-        False if field.kind == "flag" else None,
+        field.default if field.kind == "flag" else None,
         option.title,
         _description(field, examples),
         **{**schema, **_bounds(field, schema)},

@@ -92,7 +92,10 @@ class DagTable(Protocol):
         ...
 
     def lock(self, operation: str) -> dict[str, Any]:
-        """Return ``pool`` and ``pool_slots`` of the task that holds the table's lock."""
+        """Return ``pool`` and ``pool_slots`` of the task that holds the table's lock.
+
+        Nothing for an operation that waits for nobody: its task is in Airflow's default pool.
+        """
         ...
 
     def of_run(self, context: Context) -> TableSettings:
@@ -153,10 +156,10 @@ class OneTable:
 
     def lock(self, operation: str) -> dict[str, Any]:
         """Return the table's pool, and all of its slots or that of one merge."""
-        return {
-            "pool": pool_of_operation(operation, self.known.name),
-            "pool_slots": slots_of_operation(operation, self.known),
-        }
+        pool = pool_of_operation(operation, self.known.name)
+        if pool is None:
+            return {}
+        return {"pool": pool, "pool_slots": slots_of_operation(operation, self.known)}
 
     def of_run(self, context: Context) -> TableSettings:  # noqa: ARG002 - as the protocol
         """Return the table."""
@@ -222,9 +225,10 @@ class TableOfRun:
         """Return nothing: an inlet is fixed when the DAG is made."""
         return ()
 
-    def lock(self, operation: str) -> dict[str, Any]:  # noqa: ARG002 - as the protocol
+    def lock(self, operation: str) -> dict[str, Any]:
         """Return the pool without slots; the policy replaces it and the number of its slots."""
-        return {"pool": NO_TABLE}
+        waits = pool_of_operation(operation, "") is not None
+        return {"pool": NO_TABLE} if waits else {}
 
     def of_run(self, context: Context) -> TableSettings:
         """Return the table that the configuration of the run names.

@@ -19,7 +19,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from firnline.settings.sections import NotifierSettings
+from firnline.settings.notifiers import NotifierSettings
 
 _LOG = logging.getLogger(__name__)
 

@@ -112,7 +112,8 @@ class Operation(Generic[OptionsT]):
     """Noun for sentences: ``a merge``."""
     title: str
     """Its effect on one table, as a sentence without its full stop."""
-    lock: Lock
+    lock: Lock | None
+    """None: its runs wait for nobody, as appends do."""
     options: type[OptionsT]
     """Its options (``operations.options``). With ``dry_run`` where there is a plan."""
     load: Callable[[], Loaded[OptionsT]]
@@ -132,8 +133,9 @@ class Operation(Generic[OptionsT]):
     """There is nothing to plan, so its DAG has no dry run."""
     follows_settings: bool = True
     """Its plan first makes the table say what the settings say, where that is harmless, and refuses
-    to go on where it is not. Not of work that looks, deletes garbage or repairs."""
+    to go on where it is not. Not of work that looks, appends, deletes garbage or repairs."""
     changes_table: bool = True
-    """Its effect is part of the table's history, and an event on an asset of the table."""
+    """Its effect is part of the table's history, and an event on an asset of the table. Not of an
+    import: that is an append, and has no transaction."""
     keeps_rows: bool = False
     """The table has the same rows after it, so that its event wakes nobody who waits for rows."""

@@ -54,8 +54,8 @@ def pool_name(table: str, lock: Lock) -> str:
     return f"{table}.{lock}"
 
 
-def pool_slots(table: TableSettings, lock: Lock) -> int:
-    """Return the slots that a table's pool has to have."""
+def pool_slots(table: TableSettings, lock: Lock | None) -> int:
+    """Return the slots that a table's pool has to have; 1 without a pool."""
     return table.merge.slots if lock == "merge" else 1
 
 
@@ -80,9 +80,13 @@ def _pool(table: TableSettings, lock: Lock) -> dict[str, Any]:
     }
 
 
-def pool_of_operation(operation: str, table: str) -> str:
-    """Return the pool that runs of an operation hold. Raises KeyError for an unknown operation."""
-    return pool_name(table, _OPERATIONS[operation].lock)
+def pool_of_operation(operation: str, table: str) -> str | None:
+    """Return the pool that runs of an operation hold; None for one that waits for nobody.
+
+    Raises KeyError for an unknown operation.
+    """
+    lock = _OPERATIONS[operation].lock
+    return None if lock is None else pool_name(table, lock)
 
 
 def slots_of_operation(operation: str, table: TableSettings) -> int:
@@ -96,6 +100,8 @@ def slots_of_operation(operation: str, table: TableSettings) -> int:
 
 def pool_of_run(dag_id: str, conf: Mapping[str, Any] | None) -> str | None:
     """Return the pool that a run holds; None for any other DAG, and for a run that names no table.
+
+    None also for an operation that waits for nobody.
 
     Args:
         dag_id: of the run.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from firnline.operations.import_files.options import ImportFoldersOptions
 from firnline.operations.operation import Loaded, Operation, without_engine, without_progress
 from firnline.operations.options import (
     CleanupOptions,
@@ -37,6 +38,12 @@ def _replace() -> Loaded[ReplaceOptions]:
     from firnline.operations.replace.run import preview, run_replace
 
     return Loaded(preview, run_replace)
+
+
+def _import() -> Loaded[ImportFoldersOptions]:
+    from firnline.operations.import_files.folders import import_folders, preview
+
+    return Loaded(preview, import_folders)
 
 
 def _rewrite() -> Loaded[RewriteOptions]:
@@ -138,6 +145,19 @@ REPLACE = Operation(
     destroys=True,
     once=True,
     one_transaction="replace",
+)
+IMPORT = Operation(
+    name="import_files",
+    command="import",
+    dag="import",
+    noun="an import",
+    title="Import the new files of folders into one table",
+    lock=None,
+    options=ImportFoldersOptions,
+    load=_import,
+    job=True,
+    follows_settings=False,
+    changes_table=False,
 )
 REWRITE = Operation(
     name="rewrite",
@@ -261,6 +281,7 @@ OPERATIONS: tuple[Operation[Any], ...] = (
     REWRITE,
     DELETE,
     REPLACE,
+    IMPORT,
     RESTORE,
     ERASE,
     SWEEP,

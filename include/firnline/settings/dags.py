@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from firnline.settings.fleet import FleetSettings
+from firnline.settings.imports import ImportSettings
 from firnline.settings.model import TableSettings
 from firnline.settings.sections import (
     ALL_OPERATIONS,
@@ -19,9 +20,10 @@ SECTIONS: Mapping[Operation, str] = {
     "ttl": "ttl",
     "verify": "verify",
     "orphan_sweep": "sweep",
+    "import": "import",
 }
 """Section of a table with the schedule of an operation."""
-PLANNED: frozenset[Operation] = frozenset(SECTIONS) - {"orphan_sweep"}
+PLANNED: frozenset[Operation] = frozenset(SECTIONS) - {"orphan_sweep", "import"}
 """Operations that the planner of the fleet can start."""
 
 _WITHOUT_PLANNER: Mapping[Operation, str] = {
@@ -69,8 +71,12 @@ def cron_of(table: TableSettings, operation: Operation, fleet: FleetSettings) ->
     return None if section is None else section.schedule
 
 
-def _section(table: TableSettings, operation: Operation) -> PlannedSection | SweepSettings | None:
+def _section(
+    table: TableSettings, operation: Operation
+) -> PlannedSection | SweepSettings | ImportSettings | None:
     found: PlannedSection | SweepSettings | None = None
+    if operation == "import":
+        return table.imports
     if operation in SECTIONS:
         found = getattr(table, SECTIONS[operation])
     return found
@@ -79,12 +85,13 @@ def _section(table: TableSettings, operation: Operation) -> PlannedSection | Swe
 def own_dags(table: TableSettings, fleet: FleetSettings) -> tuple[Operation, ...]:
     """Return the operations with a DAG of the table's own: as it asks, or for what starts them.
 
-    All others run in the DAG for all tables.
+    All others run in the DAG for all tables, and imports into a table that names no folder.
     """
     return tuple(
         operation
         for operation in ALL_OPERATIONS
         if has_dag(table, operation)
+        and (operation != "import" or table.imports is not None)
         and (operation in table.own_dags or _starts_by_itself(table, operation, fleet))
     )
 

@@ -11,7 +11,8 @@ from typing import Annotated, Any
 from pydantic import AfterValidator, BeforeValidator, Field, PlainSerializer, model_validator
 
 from firnline.errors import UsageError
-from firnline.settings.sections import NotifierSettings, Schedule, Section, check_zone
+from firnline.settings.notifiers import NotifierSettings
+from firnline.settings.sections import Schedule, Section, check_zone
 from firnline.units import format_size, parse_size
 
 _PER_DAY = re.compile(r"(?P<size>.*\S)\s*/\s*(?:day|d)", re.IGNORECASE | re.DOTALL)

@@ -19,7 +19,8 @@ from typing import Any, NoReturn
 from pydantic import ValidationError
 
 from firnline.errors import SettingsError, UsageError
-from firnline.paths import Root, meant_url
+from firnline.meant_url import meant_url
+from firnline.paths import Root
 from firnline.settings.cron import FLEET
 from firnline.settings.dags import SECTIONS, fleet_tables, own_dags
 from firnline.settings.document import NAME_IT, expand, read_yaml, with_defaults
@@ -28,10 +29,10 @@ from firnline.settings.files import SHARED, UnreadFile, files_of, is_shared
 from firnline.settings.fleet import FleetSettings
 from firnline.settings.mistakes import as_error, describe, lines_of, overlaps
 from firnline.settings.model import TABLE_NAME, TABLE_NAME_RULE, TableSettings, name_from
+from firnline.settings.notifiers import AlertSettings
 from firnline.settings.sections import (
     ALL_OPERATIONS,
     OWN_DAGS,
-    AlertSettings,
     AppendSettings,
     CleanupSettings,
     ClusterSettings,
@@ -61,6 +62,7 @@ __all__ = [
 ]
 
 _EXPANDED = ("root", "connection_id")
+"""Settings in which variables are expanded, besides ``import.source``."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -95,7 +97,11 @@ class BrokenTable:
         asked, sections = self.given.get("own_dags"), SECTIONS.items()
         named = OWN_DAGS if asked == "all" else asked if isinstance(asked, list) else ()
         clocks = [each for each, key in sections if _has_clock(self.given.get(key))]
-        own = tuple(each for each in self.operations if each in named or each in clocks)
+        own = tuple(
+            each
+            for each in self.operations
+            if each in clocks or (each in named and (each != "import" or each in self.given))
+        )
         return own or self.operations[:1]
 
     @property
@@ -479,7 +485,19 @@ def _expanded(table: dict[Any, Any]) -> dict[Any, Any]:
                 raise _FieldError(f"{field}: {error}") from None
     if table.get("connection_id") == "":  # ${VAR:-} without a variable
         table["connection_id"] = None
+    section = table.get("import")
+    if isinstance(section, dict) and "source" in section:
+        table["import"] = {**section, "source": _expanded_sources(section["source"])}
     return table
+
+
+def _expanded_sources(given: object) -> object:
+    try:
+        if isinstance(given, list):
+            return [expand(each) if isinstance(each, str) else each for each in given]
+        return expand(given) if isinstance(given, str) else given
+    except ValueError as error:
+        raise _FieldError(f"import.source: {error}") from None
 
 
 def settings_for_root(url: str) -> TableSettings:

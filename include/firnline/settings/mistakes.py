@@ -11,6 +11,7 @@ from pydantic import BaseModel
 
 from firnline.errors import SettingsError
 from firnline.paths import Root
+from firnline.settings.imports import ImportSettings
 from firnline.settings.model import TableSettings
 from firnline.settings.sections import (
     AppendSettings,
@@ -20,6 +21,7 @@ from firnline.settings.sections import (
     MergeSettings,
     SparkSettings,
     TtlSettings,
+    fields_by_key,
 )
 
 _SHOWN = 20
@@ -94,12 +96,12 @@ _SHAPES = {
 
 def _suggestion(loc: tuple[int | str, ...], model: Any) -> str:  # noqa: ANN401 - walks down
     for step in loc[:-1]:
-        field = getattr(model, "model_fields", {}).get(step)
+        field = None if model is None else fields_by_key(model).get(str(step))
         options = {"append": AppendSettings, "merge": MergeSettings, "cleanup": CleanupSettings}
         options |= {"ttl": TtlSettings, "spark": SparkSettings, "cluster_by": ClusterSettings}
-        options |= {"bloom_filters": BloomFilterSettings}
+        options |= {"bloom_filters": BloomFilterSettings, "import": ImportSettings}
         model = options.get(str(step)) if field is not None else None
-    known = sorted(getattr(model, "model_fields", {}))
+    known = [] if model is None else sorted(fields_by_key(model))
     close = difflib.get_close_matches(str(loc[-1]), known, n=1)
     if close:
         return f"; did you mean {close[0]}?"

@@ -13,10 +13,11 @@ from pydantic import AfterValidator, Field, model_validator
 from firnline.errors import UsageError
 from firnline.paths import Root
 from firnline.settings.fields import Duration, PartitionField, SortField, duration_between
+from firnline.settings.imports import ImportSettings
 from firnline.settings.mirrors import DeltaMirror, IcebergMirror, Mirrors
+from firnline.settings.notifiers import AlertSettings
 from firnline.settings.sections import (
     ALL_OPERATIONS,
-    AlertSettings,
     AppendSettings,
     CheckpointSettings,
     CleanupSettings,
@@ -173,6 +174,12 @@ class TableSettings(Section):
     ttl: TtlSettings | None = Field(
         default=None, description="Retention of rows. null: rows are kept for ever."
     )
+    imports: ImportSettings | None = Field(
+        default=None,
+        alias="import",
+        description="Folders that others keep writing, whose new files become rows of the table. "
+        "null: only by hand, of a folder that the run names.",
+    )
     orphan_grace: Annotated[Duration, duration_between("24h", "365d")] = Field(
         default=259_200_000,
         description="Minimum age of an orphan, longer than `append.ttl` and `commit_ttl`: a "
@@ -207,7 +214,8 @@ class TableSettings(Section):
         description="Operations that get a DAG for this table alone, such as `merge__TABLE`, with "
         "a pause switch of its own; that of merges runs also whenever the table's asset reports "
         "new rows, and that of `rewrite_partitions` takes backfills: some of "
-        "`merge`, `tombstone_cleanup`, `ttl`, `verify` and `rewrite_partitions`, or `all`. What "
+        "`merge`, `tombstone_cleanup`, `ttl`, `verify`, `rewrite_partitions` and, with an `import` "
+        "section, `import`, or `all`. What "
         "has a schedule of its own has one besides. All others run in one DAG for all tables, "
         "such as `merge`. Each DAG costs Airflow 3 CPU seconds an hour.",
     )
@@ -232,6 +240,7 @@ class TableSettings(Section):
         self.check_together()
         self._check_slots()
         self._check_lazy_mirror()
+        self._check_imports()
         return self
 
     def _check_slots(self) -> None:
@@ -248,6 +257,14 @@ class TableSettings(Section):
             raise ValueError(
                 f"{several}, and without partition_by or partition all merges would do the same "
                 "work and one of them commit it; set merge.slots to 1"
+            )
+
+    def _check_imports(self) -> None:
+        standing = self.imports is not None and self.imports.schedule is not None
+        if standing and self.locking != "fenced":
+            raise ValueError(
+                f"import.schedule and locking: {self.locking} exclude each other: two imports "
+                "could take the same files; write import: {schedule: null}"
             )
 
     def check_together(self) -> None:

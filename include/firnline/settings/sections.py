@@ -9,6 +9,7 @@ from typing import Annotated, Any, Literal
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
+from pydantic.fields import FieldInfo
 
 from firnline.settings.cron import FLEET, check_planned_schedule, check_schedule
 from firnline.settings.fields import Duration, Size, check_column, duration_between, size_between
@@ -21,9 +22,17 @@ Column = Annotated[str, AfterValidator(check_column)]
 
 
 class Section(BaseModel):
-    """Base of the sections: frozen, and unknown keys are refused."""
+    """Base of the sections: frozen, and unknown keys are refused.
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    A key that is a keyword of Python is the alias of its field.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid", serialize_by_alias=True)
+
+
+def fields_by_key(model: type[BaseModel]) -> dict[str, FieldInfo]:
+    """Return the fields of a section by the keys that a settings file has for them."""
+    return {field.alias or name: field for name, field in model.model_fields.items()}
 
 
 class AppenderSettings(Section):
@@ -506,6 +515,7 @@ Operation = Literal[
     "rewrite_partitions",
     "delete_where",
     "replace",
+    "import",
     "restore",
     "erase",
     "orphan_sweep",
@@ -521,6 +531,7 @@ OWN_DAGS: tuple[Operation, ...] = (
     "tombstone_cleanup",
     "ttl",
     "rewrite_partitions",
+    "import",
     "verify",
 )
 """Operations that can have a DAG for one table: those with a schedule or a data interval."""
@@ -575,28 +586,4 @@ class VerifySettings(PlannedSection):
         description="`fleet`: the planner of the fleet starts the verify DAG once a week if the "
         "table has changed since, and every fourth week in any case. A schedule: the DAG runs by "
         "it. null: only by hand.",
-    )
-
-
-class NotifierSettings(Section):
-    """Notification of failed runs and of questions that wait for a person."""
-
-    notifier: str | None = Field(
-        default=None,
-        pattern=r"^[A-Za-z_][\w.]*\.[A-Za-z_]\w*$",
-        description="Dotted path of an Airflow notifier class, or of a callback function, that "
-        "is called when a run failed for good, and when a task waits for a person. null: none.",
-    )
-    arguments: dict[str, str] = Field(
-        default_factory=dict, description="Keyword arguments of the notifier."
-    )
-
-
-class AlertSettings(NotifierSettings):
-    """Notifications of failed runs, waiting questions and missed deadlines."""
-
-    merge_deadline: Annotated[Duration, duration_between("1m", "365d")] | None = Field(
-        default=None,
-        description="Time in which a merge run has to succeed after it was queued; a run that "
-        "misses it raises a deadline alert. null: none.",
     )

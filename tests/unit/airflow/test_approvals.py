@@ -29,7 +29,7 @@ from firnline.airflow.sweep import ApprovedSweep, SweepWork
 from firnline.airflow.tables import OneTable
 from firnline.errors import UsageError
 from firnline.settings.load import TableSettings
-from firnline.settings.sections import AlertSettings
+from firnline.settings.notifiers import AlertSettings
 from tests.support.airflow_context import XComs, run_context
 
 SWEEP = SweepWork()

@@ -51,7 +51,7 @@ def made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Made:
 
 def test_each_operation_has_a_dag_for_all_tables_and_those_that_tables_ask_for(made: Made) -> None:
     names = made()
-    shared, own = names[:11], names[11:]
+    shared, own = names[:12], names[12:]
     assert set(shared) > {"merge", "restore", "rewrite_partitions", "orphan_sweep", "verify"}
     assert "ttl" not in shared, "no table has a time to live"
     assert own == ["merge__a", "orphan_sweep__a", "merge__merge__a"]

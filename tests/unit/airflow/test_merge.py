@@ -41,6 +41,8 @@ def context(run_id: str, *sources: str | None) -> Any:
         ("asset_triggered__x", ["merge__t", None], False),
         ("asset_triggered__x", ["merge__t", "loader"], False),
         ("asset_triggered__x", ["merge__other"], False),
+        ("asset_triggered__x", ["erase__t", "import__t"], False),
+        ("asset_triggered__x", ["import"], False),
         ("asset_triggered__x", [], False),
         ("manual__x", ["merge__t"], False),
         ("scheduled__x", ["merge__t"], False),

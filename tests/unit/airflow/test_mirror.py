@@ -30,8 +30,8 @@ from tools.reference.dags import load_dags
 
 TTL, REBUILD = TtlWork(), RebuildWork()
 PUBLISHING = {
-    "delete_where", "erase", "merge", "rebuild", "remove_partitions", "replace", "restore",
-    "rewrite_partitions", "tombstone_cleanup", "ttl",
+    "delete_where", "erase", "import", "merge", "rebuild", "remove_partitions", "replace",
+    "restore", "rewrite_partitions", "tombstone_cleanup", "ttl",
 }  # fmt: skip
 """DAGs of the operations that commit."""
 

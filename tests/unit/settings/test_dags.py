@@ -22,13 +22,17 @@ def with_table(tmp_path: Path, section: str, fleet: str = "{}") -> Settings:
     [
         ("", ()),
         (", own_dags: [verify, merge]", ("merge", "verify")),
-        (", partition_by: [day(ts)], ttl: {keep: 9d}, own_dags: all", OWN_DAGS),
-        (", own_dags: all", tuple(each for each in OWN_DAGS if each != "ttl")),
+        (", partition_by: [day(ts)], ttl: {keep: 9d}, import: {}, own_dags: all", OWN_DAGS),
+        (", own_dags: all", tuple(each for each in OWN_DAGS if each not in ("ttl", "import"))),
         (", own_dags: all, operations: [verify]", ("verify",)),
         (", cleanup: {schedule: '@daily'}", ("tombstone_cleanup",)),
         (", merge: {schedule: null}", ("merge",)),
         (", cleanup: {schedule: null}", ()),
         (", sweep: {schedule: '@weekly'}", ("orphan_sweep",)),
+        (", import: {source: 's3://b/in', schedule: '@daily'}", ("import",)),
+        (", import: {source: 's3://b/in'}", ()),
+        (", import: {source: 's3://b/in'}, own_dags: [import]", ("import",)),
+        (", own_dags: [import]", ()),
     ],
 )
 def test_a_table_has_the_dags_that_it_asks_for_and_those_that_have_a_schedule(
@@ -80,6 +84,8 @@ def test_a_dag_that_there_is_not_is_refused(tmp_path: Path, value: str, said: st
         (", own_dags: [verify]", ("verify",)),
         (", own_dags: all", ("merge", "tombstone_cleanup", "rewrite_partitions", "verify")),
         (", verify: {schedule: '@daily'}", ("verify",)),
+        (", import: {source: 's3://b/in', schedule: '@daily'}", ("import",)),
+        (", import: {source: 3}, own_dags: [import]", ("import",)),
         (", operations: [restore]", ("restore",)),
         (", own_dags: 3", ("merge",)),
     ],
@@ -91,3 +97,42 @@ def test_a_table_with_mistakes_keeps_the_dags_that_it_asks_for_and_has_one_at_le
     file.write_text(f"tables: {{t: {{root: 's3://b/t', sort_bi: [a]{section}}}}}")
     settings = load_settings(file)
     assert set(settings.broken["t"].own_dags) == set(own)
+
+
+def test_a_table_names_the_folders_whose_new_files_it_takes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("LAKE", "s3://lake")
+    several = "source: ['${LAKE}/a', '${LAKE}/b'], path_types: {day: DATE}, skip_bad: true"
+    settings = with_table(tmp_path, f", import: {{{several}, schedule: '@hourly'}}")
+    found = settings.table("t").imports
+    assert found is not None
+    assert found.source == ("s3://lake/a", "s3://lake/b")
+    assert (found.path_types, found.skip_bad, found.split) == ({"day": "DATE"}, True, False)
+    assert cron_of(settings.table("t"), "import", settings.fleet) == "@hourly"
+    assert settings.table("t").model_dump()["import"]["schedule"] == "@hourly"
+
+
+@pytest.mark.parametrize(
+    ("section", "said"),
+    [
+        ("{schedule: '@daily'}", "tables.t.import: schedule needs a source"),
+        ("{source: in}", "tables.t.import.source[0]: 'in' is not the URL of a folder"),
+        ("{source: '${NOWHERE}/in'}", "import.source: the environment variable NOWHERE"),
+        ("{sources: 's3://b/in'}", "is not a setting; did you mean source?"),
+        ("{source: 's3://b/in', schedule: fleet}", "'fleet' is not a schedule"),
+        (
+            "{source: 's3://b/in', schedule: '@daily'}, locking: pool-only",
+            "import.schedule and locking: pool-only exclude each other",
+        ),
+    ],
+)
+def test_an_import_that_cannot_work_is_refused_with_the_settings(
+    tmp_path: Path, section: str, said: str
+) -> None:
+    assert said in mistakes(tmp_path, f"tables: {{t: {{root: 's3://b/t', import: {section}}}}}")
+
+
+def test_a_mistyped_import_is_named(tmp_path: Path) -> None:
+    text = "tables: {t: {root: 's3://b/t', imports: {source: 's3://b/in'}}}"
+    assert "tables.t.imports: is not a setting; did you mean import?" in mistakes(tmp_path, text)

@@ -6,8 +6,8 @@ import pytest
 from pydantic import BaseModel
 
 from firnline.settings.model import TableSettings
+from firnline.settings.notifiers import AlertSettings
 from firnline.settings.sections import (
-    AlertSettings,
     AppenderSettings,
     AppendSettings,
     BloomFilterSettings,

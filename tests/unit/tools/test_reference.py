@@ -116,12 +116,13 @@ def test_airflow_is_not_imported_for_the_other_pages() -> None:
 
 def leaves(model: type[BaseModel], prefix: str = "") -> Iterator[str]:
     """Dotted names of all fields of the models, apart from how the generator walks them."""
-    for key, field in model.model_fields.items():
-        below = re.findall(r"\b(\w+Settings)\b", str(field.annotation))
+    for name, field in model.model_fields.items():
+        key = field.alias or name
+        below = re.findall(r"\b([\w.]+)\.(\w+Settings)\b", str(field.annotation))
         yield prefix + key
         if below:
-            module = sys.modules["firnline.settings.sections"]
-            yield from leaves(getattr(module, below[0]), f"{prefix}{key}.")
+            module, section = below[0]
+            yield from leaves(getattr(sys.modules[module], section), f"{prefix}{key}.")
 
 
 def all_leaves() -> set[str]:
@@ -132,7 +133,7 @@ def all_leaves() -> set[str]:
 def test_every_setting_is_listed_once() -> None:
     known = all_leaves() - {"name"}
     sections = {name for name in known if any(each.startswith(f"{name}.") for each in known)}
-    optional = {"ttl", "cluster_by", "merge.bloom_filters"}
+    optional = {"ttl", "cluster_by", "merge.bloom_filters", "import"}
     assert set(SETTINGS) == (known - sections) | optional
     text = (DOCS / "settings.md").read_text(encoding="utf-8")
     assert all(text.count(f"\n| `{name}` |") == 1 for name in SETTINGS)
@@ -229,4 +230,5 @@ def test_readme_names_the_dag_of_each_operation() -> None:
     rows = [[c.strip() for c in line.split("|")[1:-1]] for line in text.splitlines() if "|" in line]
     said = {row[1].split("`")[1]: (row[2].strip("`"), row[3]) for row in rows[2:] if "`" in row[1]}
     dags = {command: dag for command, dag in said.items() if dag[0] != "-" and " " not in dag[0]}
-    assert dags == {f"firnline {each.command}": (each.dag, each.lock) for each in OPERATIONS}
+    expected = {f"firnline {each.command}": (each.dag, each.lock or "-") for each in OPERATIONS}
+    assert dags == expected

@@ -159,10 +159,10 @@ def _said(model: BaseModel, above: str = "") -> set[str]:
 
     found: set[str] = set()
     for name in model.model_fields_set:
-        value = getattr(model, name)
+        value, key = getattr(model, name), type(model).model_fields[name].alias or name
         if isinstance(value, BaseModel):
-            found |= _said(value, f"{above}{name}.")
-        found.add(above + name)
+            found |= _said(value, f"{above}{key}.")
+        found.add(above + key)
     return found
 
 

@@ -1,4 +1,4 @@
-"""The options of an import."""
+"""The options of an import: of one folder, and of all folders that a run takes."""
 
 from __future__ import annotations
 
@@ -8,6 +8,50 @@ import msgspec
 
 from firnline.operations.common_options import DryRun
 from firnline.operations.fields import Option
+
+Exclude = Annotated[
+    tuple[str, ...],
+    Option(
+        "Exclude",
+        "Leave files out whose path below the folder matches, such as `*/tmp/*`.",
+        absent="none",
+        in_form="Empty: `import.exclude` of the table's settings.",
+        metavar="GLOB",
+    ),
+]
+PathTypes = Annotated[
+    tuple[str, ...],
+    Option(
+        "Types of path columns",
+        "Type of a column that only the folders state, such as `day=DATE`.",
+        absent="as Spark infers them: INTEGER, BIGINT, DOUBLE, DATE, TIMESTAMP or VARCHAR",
+        in_form="Empty: `import.path_types` of the table's settings.",
+        metavar="NAME=TYPE",
+    ),
+]
+NoPathColumns = Annotated[
+    bool,
+    Option(
+        "No path columns",
+        "Leave out the columns that only the folders state, as `day` in `day=2024-01-01/`: "
+        "files are then copied as they are.",
+    ),
+]
+SkipBad = Annotated[
+    bool,
+    Option(
+        "Skip bad files",
+        "Take the other files if some cannot be taken; the report names those with the reason.",
+    ),
+]
+Split = Annotated[
+    bool,
+    Option(
+        "Split",
+        "Read and write the rows of files that span partitions, or whose footer does not "
+        "say in which one they lie; without it such a file is refused.",
+    ),
+]
 
 
 class ImportOptions(msgspec.Struct, frozen=True, kw_only=True):
@@ -30,39 +74,10 @@ class ImportOptions(msgspec.Struct, frozen=True, kw_only=True):
             "may be run again and again; without it a folder is imported once.",
         ),
     ] = False
-    exclude: Annotated[
-        tuple[str, ...],
-        Option(
-            "Exclude",
-            "Leave files out whose path below the folder matches, such as `*/tmp/*`.",
-            absent="none",
-            metavar="GLOB",
-        ),
-    ] = ()
-    path_types: Annotated[
-        tuple[str, ...],
-        Option(
-            "Types of path columns",
-            "Type of a column that only the folders state, such as `day=DATE`.",
-            absent="as Spark infers them: INTEGER, BIGINT, DOUBLE, DATE, TIMESTAMP or VARCHAR",
-            metavar="NAME=TYPE",
-        ),
-    ] = ()
-    no_path_columns: Annotated[
-        bool,
-        Option(
-            "No path columns",
-            "Leave out the columns that only the folders state, as `day` in `day=2024-01-01/`: "
-            "files are then copied as they are.",
-        ),
-    ] = False
-    skip_bad: Annotated[
-        bool,
-        Option(
-            "Skip bad files",
-            "Take the other files if some cannot be taken; the report names those with the reason.",
-        ),
-    ] = False
+    exclude: Exclude = ()
+    path_types: PathTypes = ()
+    no_path_columns: NoPathColumns = False
+    skip_bad: SkipBad = False
     strict: Annotated[
         bool,
         Option(
@@ -78,12 +93,36 @@ class ImportOptions(msgspec.Struct, frozen=True, kw_only=True):
             "Also import a folder that was imported before: its rows are then in the table twice.",
         ),
     ] = False
-    split: Annotated[
+    split: Split = False
+    dry_run: DryRun = False
+
+
+class ImportFoldersOptions(msgspec.Struct, frozen=True, kw_only=True):
+    """Options of the import of several folders as one run, by default those of the settings.
+
+    What the settings say of a table's imports holds besides.
+    """
+
+    source: Annotated[
+        tuple[str, ...],
+        Option(
+            "Source",
+            "URLs of folders in the table's bucket.",
+            absent="`import.source` of the table's settings",
+            metavar="URL",
+        ),
+    ] = ()
+    new: Annotated[
         bool,
         Option(
-            "Split",
-            "Read and write the rows of files that span partitions, or whose footer does not "
-            "say in which one they lie; without it such a file is refused.",
+            "New files only",
+            "Take the files that no import has taken so far. Without it each folder is imported "
+            "once.",
         ),
-    ] = False
+    ] = True
+    exclude: Exclude = ()
+    path_types: PathTypes = ()
+    no_path_columns: NoPathColumns = False
+    skip_bad: SkipBad = False
+    split: Split = False
     dry_run: DryRun = False
