@@ -80,6 +80,12 @@ tables:
     connection_id: {connection}
     operations: [replace, restore]
     partition_by: [day(ts)]
+  # Their folders are beside them: TABLE-in.
+  fed:
+    root: 'file://{folder}/fed'
+    operations: [merge, import]
+    import: {{source: 'file://{folder}/fed-in'}}
+  poured: {{root: 'file://{folder}/poured', operations: [import], own_dags: []}}
   faded: {{root: 'file://{folder}/faded', operations: [restore]}}
   checked: {{root: 'file://{folder}/checked', operations: [verify, rebuild]}}
   busy:
