@@ -101,6 +101,17 @@ def test_a_root_alone_has_default_settings(firnline: Firnline) -> None:
     assert (data["name"], data["root"]) == ("where", "s3://lake/any/where")
 
 
+def test_show_says_where_a_mapping_comes_from(firnline: Firnline, tmp_path: Path) -> None:
+    path = tmp_path / "tables.yaml"
+    several = "import: {source: 's3://b/in', path_types: {day: DATE}}, columns: {day: DATE}"
+    path.write_text(f"tables: {{t: {{root: 's3://b/t', {several}}}}}")
+    out = firnline("settings", "show", "t", "--settings", path).out
+    rows = [line.split() for line in out.splitlines()]
+    assert ["import.path_types", "day=DATE", "file"] in rows
+    assert ["columns", "day=DATE", "file"] in rows
+    assert ["import.schedule", "-", "-"] in rows
+
+
 def test_pools_are_what_airflow_imports(firnline: Firnline, tmp_path: Path) -> None:
     path = settings_file(tmp_path, TWO_TABLES)
     pools = json.loads(firnline("pools", "--settings", path).out)

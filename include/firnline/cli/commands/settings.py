@@ -144,11 +144,15 @@ def show(
     output.show(data, as_json, render)
 
 
+_MAPPINGS = ("arguments", "columns", "conf", "path_types")
+"""Settings whose value is a mapping, and no section."""
+
+
 def _flat(data: dict[str, Any], above: str = "") -> list[tuple[str, Any]]:
     """Flatten ``{"merge": {"order": "oldest"}}`` to ``[("merge.order", "oldest")]``."""
     rows: list[tuple[str, Any]] = []
     for key, value in data.items():
-        nested = isinstance(value, dict) and value and key != "conf"
+        nested = isinstance(value, dict) and value and key not in _MAPPINGS
         rows += _flat(value, f"{above}{key}.") if nested else [(above + key, value)]
     return rows
 
