@@ -14,7 +14,7 @@ from airflow.sdk.exceptions import AirflowFailException
 from firnline.airflow.alerts import failure_alert
 from firnline.airflow.failures import airflow_failures
 from firnline.airflow.settings import current_settings
-from firnline.operations.dag_ids import dag_id
+from firnline.operations.dag_ids import TAG, dag_id
 from firnline.settings.load import BrokenTable
 from firnline.settings.model import TABLE_NAME
 
@@ -68,7 +68,7 @@ def refusing_dag(table: BrokenTable, operation: Operation) -> None:
         doc_md=f"### The settings of this table have mistakes\n\n{table.error}",
         schedule=None,
         catchup=False,
-        tags={"firnline", operation, table.name, "mistake"},
+        tags={TAG, operation, table.name, "mistake"},
         default_args={"owner": "firnline"},
         on_failure_callback=failure_alert(table),
     ):

@@ -22,6 +22,7 @@ from firnline.airflow.submit import SubmitJob
 from firnline.airflow.tables import DagTable
 from firnline.airflow.tasks import PlanOperation, ReportRun, RunInTask
 from firnline.airflow.work import InTaskWork, SparkWork, Work
+from firnline.operations.dag_ids import TAG
 from firnline.operations.pools import pool_slots
 from firnline.settings.load import TableSettings
 
@@ -67,7 +68,7 @@ def operation_dag(
         # Of all tables together; Airflow's default of 16 is that of one table's DAG.
         **({"max_active_tasks": MOST_RUNS} if known is None else {}),
         "params": {**table.params, **work.all_params(known)},
-        "tags": {"firnline", work.operation, *([known.name] if known else [])},
+        "tags": {TAG, work.operation, *([known.name] if known else [])},
         "default_args": {"owner": "firnline", **RETRIES},
         **({"on_failure_callback": told} if told else {}),
         **({"deadline": [merge_deadline(each, known) for each in late]} if late else {}),

@@ -30,7 +30,7 @@ from firnline.airflow.settings import current_settings
 from firnline.airflow.tables import clock_of
 from firnline.airflow.troubles import KNOWN, compare, troubles_of
 from firnline.errors import EnvironmentFaultError, FirnlineError, UsageError
-from firnline.operations.dag_ids import FLEET, RunOf, run_of
+from firnline.operations.dag_ids import FLEET, TAG, RunOf, run_of
 from firnline.paths import Root
 from firnline.settings.cron import early_in_hour
 from firnline.settings.dags import PLANNED, fleet_tables, planned_by_fleet
@@ -97,7 +97,7 @@ def fleet_dag(settings: FleetSettings, *, doc: str | None) -> Iterator[DAG]:
                 "Only plan: what would be started is in the log of `plan` and its XCom.",
             )
         },
-        tags={"firnline", "merge", "fleet"},
+        tags={TAG, "merge", "fleet"},
         default_args={"owner": "firnline", "retries": 2, "retry_delay": timedelta(minutes=1)},
         on_failure_callback=alert,
     ) as dag:

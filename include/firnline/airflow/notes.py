@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any
 
 from airflow.listeners import hookimpl
 
+from firnline.airflow.ours import is_ours
 from firnline.airflow.said import SAID
-from firnline.operations.dag_ids import is_ours
 
 if TYPE_CHECKING:
     from airflow.models.dagrun import DagRun

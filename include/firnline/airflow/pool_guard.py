@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from airflow.listeners import hookimpl
 
+from firnline.airflow.ours import is_ours
 from firnline.operations.dag_ids import parse_dag_id
 from firnline.operations.pools import (
     NO_TABLE,
@@ -58,7 +59,7 @@ def on_dag_run_running(dag_run: DagRun, msg: str) -> None:  # noqa: ARG001 - the
     """Note the problem on the run; fail a run that would hang or could do harm."""
     dag = parse_dag_id(dag_run.dag_id)
     name = None if dag is None else dag.table_of(dag_run.conf)
-    if dag is None or name is None:
+    if dag is None or name is None or not is_ours(dag_run.dag_id):
         return
     from firnline.airflow.notes import add_note
 

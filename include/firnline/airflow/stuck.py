@@ -15,6 +15,7 @@ from airflow.models.taskinstance import TaskInstance
 from sqlalchemy import and_, or_, select
 
 from firnline.airflow.notes import add_note, has_note
+from firnline.airflow.ours import tagged
 from firnline.operations.dag_ids import parse_dag_id
 from firnline.operations.pools import waits_for_ever
 
@@ -53,6 +54,7 @@ def stuck_runs(session: Session) -> Iterator[Stuck]:
         .outerjoin(Pool, Pool.pool == TaskInstance.pool)
         .where(
             TaskInstance.state == "scheduled",
+            TaskInstance.dag_id.in_(tagged()),
             # A pool with -1 slots has no bound.
             or_(
                 Pool.slots.is_(None),

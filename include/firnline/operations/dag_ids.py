@@ -22,6 +22,9 @@ if TYPE_CHECKING:
 TABLE = "table"
 """Param that names the table of a run, of DAGs for all tables."""
 
+TAG = "firnline"
+"""Tag of all our DAGs. Their ids alone do not tell them from DAGs of others."""
+
 FLEET = "fleet__merge"
 """The DAG that starts the merges of all tables."""
 
@@ -78,13 +81,13 @@ def run_of(operation: DagName, table: TableSettings) -> RunOf:
     return RunOf(dag_id(operation), {TABLE: table.name})
 
 
-def is_ours(text: str) -> bool:
-    """Return True for the id of any DAG of this package."""
+def is_like_ours(text: str) -> bool:
+    """Return True for an id that a DAG of this package may have, and one of others as well."""
     return text == FLEET or parse_dag_id(text) is not None
 
 
 def parse_dag_id(text: str) -> DagId | None:
-    """Return the operation and the table of a DAG of an operation; None for any other DAG."""
+    """Return the operation and the table of a DAG of an operation; None for any other id."""
     operation, separator, table = text.partition("__")
     about = _OPERATIONS.get(operation)
     if about is None or (separator and not table):

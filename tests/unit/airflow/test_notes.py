@@ -42,6 +42,12 @@ def test_a_note_never_becomes_longer_than_the_database_takes() -> None:
     assert (len(long), long[-1]) == (MOST, "…")
 
 
+@pytest.fixture(autouse=True)
+def tagged(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The DAGs of all runs have our tag."""
+    monkeypatch.setattr("firnline.airflow.ours.has_tag", lambda _: True)
+
+
 def said(value: Any, task_id: str = "plan", state: str = "success") -> Said:
     return Said(task_id, state, value)
 
@@ -77,7 +83,10 @@ def test_a_failed_run_names_the_task_and_what_others_did(monkeypatch: pytest.Mon
 
 def test_runs_of_others_are_not_even_asked(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(notes, "read_said", None)
-    notes.on_dag_run_success(SimpleNamespace(dag_id="somebody_elses", run_id="r"), "")  # type: ignore[arg-type] # a part of one
+    monkeypatch.setattr("firnline.airflow.ours.has_tag", lambda _: False)
+    for name in ("somebody_elses", "merge__dims"):
+        run: Any = SimpleNamespace(dag_id=name, run_id="r")
+        notes.on_dag_run_success(run, "")
 
 
 def test_what_tasks_said_is_read_in_one_query_of_airflows_tables(

@@ -32,13 +32,16 @@ def starts(
     dag_id: str,
     slots: dict[str, int],
     conf: dict[str, Any] | None = None,
+    *,
+    tagged: bool = True,
     **takes: int,
 ) -> str:
     """The note of a run that starts while Airflow has these pools, and its tasks take slots.
 
-    ``takes`` has the pools with ``_`` for ``.``.
+    ``takes`` has the pools with ``_`` for ``.``; ``tagged``: the DAG has our tag.
     """
     held = {name.replace("_", ".", 1): count for name, count in takes.items()}
+    monkeypatch.setattr("firnline.airflow.ours.has_tag", lambda _: tagged)
     monkeypatch.setattr(pool_guard, "read_slots", lambda: slots)
     monkeypatch.setattr(pool_guard, "read_pools", lambda *_: {"default_pool": 1, **held})
     run: Any = SimpleNamespace(dag_id=dag_id, run_id="manual__1", note=None, conf=conf)
@@ -70,6 +73,16 @@ def test_a_run_with_its_pool_and_one_that_is_not_ours_are_left_alone(
     assert starts(monkeypatch, "merge__safe", {"safe.merge": 1}) == ""
     assert starts(monkeypatch, "somebody_elses", {}) == ""
     assert ended == []
+
+
+@pytest.mark.parametrize("dag_id", ["verify__orders", "restore__backup", "merge__safe", "merge"])
+def test_a_run_of_somebody_else_s_dag_with_a_name_like_ours_is_left_alone(
+    monkeypatch: pytest.MonkeyPatch, ended: list[str], dag_id: str
+) -> None:
+    conf = {"table": "safe"}
+    assert starts(monkeypatch, dag_id, {}, conf, tagged=False) == ""
+    assert ended == []
+    assert "does not exist" in starts(monkeypatch, dag_id, {}, conf)
 
 
 def test_a_run_on_any_table_is_ended_unless_its_tasks_hold_the_pool_of_its_table(

@@ -15,7 +15,7 @@ import pytest
 from airflow.jobs.job import Job
 from airflow.models import import_all_models
 from airflow.models.base import Base
-from airflow.models.dag import DagModel
+from airflow.models.dag import DagModel, DagTag
 from airflow.models.dagrun import DagRun
 from airflow.models.pool import Pool
 from airflow.models.taskinstance import TaskInstance
@@ -89,8 +89,11 @@ class Airflow:
         values = {"id": job, "job_type": kind, "state": "running"}
         self.do(insert(Job).values(**values, latest_heartbeat=self.time(-ago_ms)))
 
-    def waits(self, dag_id: str, pool: str, takes: int = 1, **conf: Any) -> None:
-        """A run has a task that waits in a pool."""
+    def waits(
+        self, dag_id: str, pool: str, takes: int = 1, tag: str = "firnline", **conf: Any
+    ) -> None:
+        """A run of a DAG with this tag has a task that waits in a pool."""
+        self.do(insert(DagTag).values(dag_id=dag_id, name=tag))
         values = {"run_type": "manual", "state": "running", "run_after": self.time()}
         with self.sessions() as session:
             session.add(DagRun(dag_id, run_id="r", conf=conf or None, **values))  # type: ignore[arg-type]
@@ -199,9 +202,10 @@ def test_runs_of_others_are_not_touched_and_a_table_without_a_notifier_has_its_n
     airflow: Airflow,
 ) -> None:
     airflow.waits("somebody_elses", "none")
+    airflow.waits("restore__backup", "none", tag="backups")
     airflow.waits("merge__quiet", "quiet.merge")
     assert airflow.look() == []
-    assert airflow.note("somebody_elses") == ""
+    assert airflow.note("somebody_elses") == airflow.note("restore__backup") == ""
     assert "quiet.merge does not exist" in airflow.note("merge__quiet")
 
 

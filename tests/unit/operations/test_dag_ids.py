@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from firnline.operations.dag_ids import FLEET, DagId, RunOf, dag_id, is_ours, parse_dag_id, run_of
+from firnline.operations.dag_ids import FLEET, DagId, RunOf, dag_id, is_like_ours, parse_dag_id, run_of
 from firnline.operations.registry import OPERATIONS
 from firnline.settings.load import TableSettings
 
@@ -18,7 +18,7 @@ def test_an_id_is_parsed_as_it_was_made(table: str | None) -> None:
 @pytest.mark.parametrize("text", ["", "__", "flights", "fleet__merge", "restore__", "Restore"])
 def test_the_dags_of_others_are_not_taken_for_ours(text: str) -> None:
     assert parse_dag_id(text) is None
-    assert is_ours(text) is (text == FLEET)
+    assert is_like_ours(text) is (text == FLEET)
 
 
 def test_the_id_names_the_table_or_else_the_configuration_does() -> None:

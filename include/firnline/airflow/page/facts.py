@@ -17,6 +17,7 @@ from airflow.models.taskinstance import TaskInstance
 from sqlalchemy import Select, and_, func, select, union_all
 from sqlalchemy.orm import Session
 
+from firnline.airflow.ours import tagged
 from firnline.operations.dag_ids import TABLE, dag_id, parse_dag_id
 from firnline.operations.operation import Lock
 from firnline.operations.pools import LOCKS, pool_name
@@ -133,7 +134,9 @@ def _newest_for_all() -> Select[Any]:
 
 def _newest_of_own() -> Select[Any]:
     """Select the newest run of each DAG of a table's own; reads no run of those for all tables."""
-    own = select(DagModel.dag_id).where(DagModel.dag_id.contains("__", autoescape=True))
+    own = select(DagModel.dag_id).where(
+        DagModel.dag_id.contains("__", autoescape=True), DagModel.dag_id.in_(tagged())
+    )
     newest = select(func.max(DagRun.id).label("id")).where(DagRun.dag_id.in_(own))
     return newest.group_by(DagRun.dag_id)
 
@@ -146,7 +149,11 @@ def _questions(session: Session) -> Counter[str]:
             DagRun,
             and_(DagRun.dag_id == TaskInstance.dag_id, DagRun.run_id == TaskInstance.run_id),
         )
-        .where(HITLDetail.responded_at.is_(None), TaskInstance.state == "awaiting_input")
+        .where(
+            HITLDetail.responded_at.is_(None),
+            TaskInstance.state == "awaiting_input",
+            TaskInstance.dag_id.in_(tagged()),
+        )
     )
     dags = ((parse_dag_id(asking), conf) for asking, conf in session.execute(query))
     tables = (dag.table_of(conf) for dag, conf in dags if dag is not None)

@@ -11,7 +11,7 @@ from typing import Any
 import airflow.models
 import pytest
 from airflow.models.base import Base
-from airflow.models.dag import DagModel
+from airflow.models.dag import DagModel, DagTag
 from airflow.models.dagrun import DagRun
 from sqlalchemy import create_engine, insert, text
 from sqlalchemy.orm import Session
@@ -58,7 +58,10 @@ def database(tmp_path: Path) -> Iterator[Session]:
     """Airflow's tables, empty."""
     airflow.models.import_all_models()  # type: ignore[no-untyped-call] # Airflow's
     engine = create_engine(f"sqlite:///{tmp_path}/airflow.db")
-    wanted = ("dag", "dag_bundle", "dag_run", "hitl_detail", "log_template", "task_instance")
+    wanted = (
+        *("dag", "dag_bundle", "dag_run", "dag_tag"),
+        *("hitl_detail", "log_template", "task_instance"),
+    )
     Base.metadata.create_all(engine, tables=[Base.metadata.tables[name] for name in wanted])
     with Session(engine) as opened:
         yield opened
@@ -72,13 +75,14 @@ def ran(database: Session, dag: str, run: str, table: str | None = None) -> None
     database.execute(insert(DagRun).values(**known, **more, end_date=moment(7)))
 
 
-def own(database: Session, dag: str) -> None:
-    """Tell Airflow of a DAG."""
+def own(database: Session, dag: str, tag: str = "firnline") -> None:
+    """Tell Airflow of a DAG that has a tag."""
     wanted = ("max_active_tasks", "max_active_runs", "max_consecutive_failed_dag_runs")
     columns = {"dag_id": dag, "bundle_name": "b", **dict.fromkeys(wanted, 1)}
     columns["has_task_concurrency_limits"] = False
     database.execute(text("insert or ignore into dag_bundle (name) values ('b')"))
     database.execute(insert(DagModel).values(**columns))
+    database.execute(insert(DagTag).values(dag_id=dag, name=tag))
 
 
 def last(database: Session, table: str) -> dict[str, str]:
@@ -103,6 +107,15 @@ def test_of_a_table_s_own_dag_and_that_for_all_the_newer_run_counts(database: Se
     assert last(database, "t") == {"merge": "newer"}
     ran(database, "merge", "newest", "t")
     assert last(database, "t") == {"merge": "newest"}
+
+
+def test_somebody_else_s_dag_with_the_name_of_a_table_s_own_is_no_run_of_it(
+    database: Session,
+) -> None:
+    own(database, "verify__t", "orders")
+    ran(database, "verify__t", "theirs")
+    ran(database, "merge", "ours", "t")
+    assert last(database, "t") == {"merge": "ours"}
 
 
 def test_the_runs_that_are_looked_through_are_bounded(
