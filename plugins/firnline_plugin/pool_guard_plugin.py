@@ -1,4 +1,4 @@
-"""Registers firnline with Airflow: pool guard, notes on runs, links to transactions, and the page.
+"""Registers firnline with Airflow: listeners (guards, notes), links to transactions, and the page.
 
 Airflow loads each file of the plugins folder as a module of its own, named after the file.
 """
@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from airflow.plugins_manager import AirflowPlugin
 
+from firnline.airflow import conf_guard, pool_guard
 from firnline.airflow import notes as done_note
-from firnline.airflow import pool_guard
 from firnline.airflow.backfills import BackfillOnly
 from firnline.airflow.links import RunLink
 from firnline.airflow.page.app import PREFIX, Apps
@@ -20,7 +20,7 @@ class FirnlinePlugin(AirflowPlugin):
     """The listeners, links and schedules that firnline adds to Airflow."""
 
     name = "firnline"
-    listeners = [pool_guard, done_note]
+    listeners = [conf_guard, pool_guard, done_note]
     operator_extra_links = [RunLink()]
     timetables = [BackfillOnly]
     fastapi_apps = Apps()

@@ -54,6 +54,8 @@ tables:
   gone: {{root: 'file://{folder}/gone', operations: [merge], merge: {{schedule: null}}}}
   asked: {{root: 'file://{folder}/asked', operations: [remove_partitions]}}
   torn: {{root: 'file://{folder}/torn', operations: [merge]}}
+  # With its mirror the DAG has a last task that runs of the others skip beforehand.
+  shown: {{root: 'file://{folder}/shown', operations: [merge, verify], mirror: [delta]}}
 """
 # How soon Airflow itself does what alerts wait for: as it comes.
 CONFIG: dict[str, dict[str, object]] = {

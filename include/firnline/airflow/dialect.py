@@ -29,6 +29,10 @@ DIALECT = "urn:firnline:param"
 _STANDARD = Draft202012Validator.VALIDATORS.keys() - {"format"}
 _SHOWN = 100
 """Characters of a value in a sentence."""
+_MOST = 2**63
+TOO_LARGE = (
+    "has a whole number beyond 64 bits, which Airflow cannot hand on to tasks: write it as a text"
+)
 _CHOICES = 10
 """Maximum choices in a sentence."""
 
@@ -48,6 +52,9 @@ def _refusals(
     schema: Mapping[str, Any],
 ) -> Iterator[RefusedValueError]:
     """Yield one refusal if the standard keywords refuse the value."""
+    if is_too_large(value):
+        yield RefusedValueError(f"{_shown(value)} {TOO_LARGE}")
+        return
     standard = {name: each for name, each in schema.items() if name in _STANDARD}
     if not Draft202012Validator(standard).is_valid(value):
         yield RefusedValueError(_sentence(value, schema))
@@ -57,9 +64,26 @@ def _sentence(value: object, schema: Mapping[str, Any]) -> str:
     form = schema.get("form") or _one_of(value, schema.get("enum", ()))
     if value is None:
         return f"a value is needed, {form}"
+    return f"{_shown(value)} is not {form}"
+
+
+def _shown(value: object) -> str:
     text = json.dumps(value, ensure_ascii=False)
-    shown = text if len(text) <= _SHOWN else f"{text[:_SHOWN]}…"
-    return f"{shown} is not {form}"
+    return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}…"
+
+
+def is_too_large(value: object) -> bool:
+    """Return True for JSON with a whole number that does not fit 64 bits, at any depth."""
+    waiting = [value]
+    while waiting:
+        each = waiting.pop()
+        if isinstance(each, int) and not -_MOST <= each < _MOST:
+            return True
+        if isinstance(each, Mapping):
+            waiting += each.values()
+        elif isinstance(each, list):
+            waiting += each
+    return False
 
 
 def _one_of(value: object, choices: list[Any]) -> str:

@@ -14,6 +14,7 @@ from airflow.sdk import BaseOperator
 from airflow.sdk.exceptions import AirflowSkipException
 
 from firnline.airflow.access import open_in_task
+from firnline.airflow.ending import then_end
 from firnline.airflow.failures import airflow_failures
 from firnline.airflow.figures import shortened
 from firnline.airflow.runs import run_identity
@@ -88,3 +89,4 @@ def then_mirror(table: DagTable, *committing: BaseOperator) -> None:
             trigger_rule="none_failed_min_one_success",
         )
         list(committing) >> publish
+        then_end(*committing)  # of a table without a mirror that task is skipped beforehand

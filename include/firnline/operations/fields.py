@@ -111,6 +111,8 @@ class OptionField:
         if self.kind == "pairs":
             return given if isinstance(given, Mapping) else self._pairs(self._texts(given))
         value = _UNITS[self.option.unit](given) if self.option.unit else given
+        if self.kind == "number" and isinstance(value, float) and value.is_integer():
+            value = int(value)  # JSON has one kind of number
         if isinstance(value, int):
             self.check_bounds(value, given)
         return value

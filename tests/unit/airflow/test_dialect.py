@@ -40,3 +40,10 @@ def test_a_format_chooses_the_field_and_refuses_nothing() -> None:
     start = asked_param(None, "Start", "From.", type=["string", "number"], format="date-time")
     for value in ("2024-03-05", "2024-03-05T07:00:00.000Z", 7, 1.5):
         assert start.resolve(value) == value
+
+
+def test_a_number_that_airflow_cannot_hand_on_is_refused_at_any_depth() -> None:
+    keys = asked_param(None, "Keys", "Some.", type="array", form="a list of keys")
+    assert keys.resolve([2**63 - 1]) == [2**63 - 1]
+    for value in ([10**40], [["a", 2**63]]):
+        assert "beyond 64 bits, which Airflow cannot hand on to tasks" in said(keys, value)

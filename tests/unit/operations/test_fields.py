@@ -9,7 +9,7 @@ from firnline.errors import UsageError
 from firnline.operations.common_options import Mode
 from firnline.operations.fields import Option, OptionField, option_fields, parse_moment
 from firnline.operations.operation import Operation
-from firnline.operations.options import ReplaceOptions, RewriteOptions, SweepOptions
+from firnline.operations.options import CleanupOptions, ReplaceOptions, RewriteOptions, SweepOptions
 from firnline.operations.registry import OPERATIONS
 
 
@@ -97,3 +97,8 @@ def test_the_mode_is_a_choice_of_two() -> None:
     assert (found.kind, found.choices) == ("choice", kinds)
     values: list[Mode | None] = [None, "lazy"]
     assert [found.value(value) for value in values] == values
+
+
+def test_a_whole_number_of_json_is_one_however_it_is_written() -> None:
+    field = next(each for each in option_fields(CleanupOptions) if each.name == "max_deletes")
+    assert (field.value(5.0), type(field.value(5.0))) == (5, int)

@@ -36,6 +36,7 @@ from firnline.airflow.certificates import (
     PlanCleanup,
 )
 from firnline.airflow.dags import READING, longest, operation_dag, plan_then_run
+from firnline.airflow.ending import then_end
 from firnline.airflow.tables import DagTable
 
 CLEANUP = CleanupRun()
@@ -61,3 +62,5 @@ def make(table: DagTable, _: Path) -> None:
         )
         plan >> certificates
         run >> certificates
+        if not table.mirrored:
+            then_end(run)  # the task of certificates may be skipped beforehand

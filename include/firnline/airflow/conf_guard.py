@@ -1,0 +1,48 @@
+"""Fails a run whose configuration Airflow cannot hand on, in Airflow's scheduler.
+
+Airflow takes any JSON as a configuration, and sends it to tasks and to callbacks in a form whose
+whole numbers have 64 bits: a task ends without a word, and the callback of the failed run ends the
+DAG processor, for all DAGs. Values of known params are refused before (``airflow.dialect``).
+The plugin registers this module as a listener: it imports nothing until a hook needs it.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING
+
+from airflow.listeners import hookimpl
+
+from firnline.operations.dag_ids import parse_dag_id
+
+if TYPE_CHECKING:
+    from airflow.models.dagrun import DagRun
+
+_LOG = logging.getLogger("firnline.runs")
+
+
+@hookimpl
+def on_dag_run_running(dag_run: DagRun, msg: str) -> None:  # noqa: ARG001 - the hook's own names
+    """Fail a run with such a number before any of its tasks starts; its note says why."""
+    dag = parse_dag_id(dag_run.dag_id)
+    if dag is None or not dag_run.conf:
+        return
+    from firnline.airflow.dialect import TOO_LARGE, is_too_large
+    from firnline.airflow.ours import is_ours
+
+    if not is_too_large(dag_run.conf) or not is_ours(dag_run.dag_id):
+        return
+    from airflow.utils.state import DagRunState
+
+    from firnline.airflow.notes import add_note
+    from firnline.airflow.watch import call_soon
+
+    problem = f"the configuration of this run {TOO_LARGE}; start a new one"
+    _LOG.error("%s (run %s of %s)", problem, dag_run.run_id, dag_run.dag_id)
+    add_note(dag_run, problem)
+    # Airflow calls no callback for a state that a listener sets: it could not hand this one on.
+    dag_run.set_state(DagRunState.FAILED)
+    table = dag.table_of(dag_run.conf)
+    if table is not None:
+        run = {"dag_id": dag_run.dag_id, "run_id": dag_run.run_id}
+        call_soon(table, run, "failed", problem)
