@@ -13,9 +13,11 @@ from firnline.types.arrow import conform, parse_type
 
 def value_of(given: GivenColumn, file: str) -> pa.Scalar:
     """Return the value of a column that the folders of a file state. Raises PartSchemaError."""
-    kind = parse_type(given.type)
+    kind, text = parse_type(given.type), given.text
+    if text and (pa.types.is_integer(kind) or pa.types.is_floating(kind)):
+        text = text.removeprefix("+")  # Spark reads it, and Arrow does not
     try:
-        return pa.array([given.text], pa.string()).cast(kind)[0]
+        return pa.array([text], pa.string()).cast(kind)[0]
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
         raise PartSchemaError(
             f"the folder of {file} states {given.text!r} for column {given.name!r}, which is no "

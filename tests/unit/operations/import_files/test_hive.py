@@ -106,6 +106,14 @@ def test_such_a_column_partitions_the_table_that_says_so(do_import: Import) -> N
         (["x=2024-01-01", "x=1"], "VARCHAR"),
         (["x=20240101", "x=__HIVE_DEFAULT_PARTITION__"], "INTEGER"),
         (["x=a%2Fb", "x=2024-01-01T10:00:00Z"], "VARCHAR"),
+        (["x=+5", "x=-0"], "INTEGER"),
+        (["x=+.5", "x=5.", "x=1e5"], "DOUBLE"),
+        (["x=%D9%A3"], "VARCHAR"),  # digits of Arabic, which Arrow does not read
+        (["x=2024-W01-1"], "VARCHAR"),
+        (["x=2024-02-30"], "VARCHAR"),
+        (["x=2024-01-01T10:00:00.123456"], "TIMESTAMP"),
+        (["x=2024-01-01T10:00:00.1234567"], "VARCHAR"),
+        (["x=2024-01-01x10:00:00"], "VARCHAR"),
     ],
 )
 def test_its_type_is_that_which_spark_infers(
