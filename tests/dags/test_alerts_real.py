@@ -170,6 +170,10 @@ class Story:
         return alert
 
 
+def failed(what: str) -> str:
+    return f"{what} failed (task_failure); the note of the run says why"
+
+
 def moment(text: str) -> float:
     return datetime.fromisoformat(text).timestamp()
 
@@ -237,13 +241,13 @@ def task_of_all(story: Story, run: Run) -> None:
     ended = moment(about(run.ended())["end_date"])
     kind = "a run of a DAG for all tables fails"
     alert = story.arrives(kind, ended, run, reason="task_failure")
-    assert (alert["table"], alert["sentence"]) == ("late", "merge failed: task_failure")
+    assert (alert["table"], alert["sentence"]) == ("late", failed("merge of table late"))
 
 
 def task_of_one(story: Story, run: Run) -> None:
     ended = moment(about(run.ended())["end_date"])
     alert = story.arrives("a run of a table's own DAG fails", ended, run, reason="task_failure")
-    assert (alert["table"], alert["sentence"]) == ("single", "verify__single failed: task_failure")
+    assert (alert["table"], alert["sentence"]) == ("single", failed("verify of table single"))
 
 
 def pool_at_start(story: Story, run: Run) -> None:
@@ -285,7 +289,7 @@ def planner(story: Story) -> None:
     failed = failed_planners(story.airflow)[0]
     ended = moment(about(failed)["end_date"])
     alert = story.arrives("the planner fails", ended, failed, reason="task_failure")
-    assert (alert["table"], alert["sentence"]) == ("", f"{FLEET} failed: task_failure")
+    assert (alert["table"], alert["sentence"]) == ("", failed(f"the planner {FLEET}"))
 
 
 def settings_with_a_mistake(story: Story, broken: float) -> None:

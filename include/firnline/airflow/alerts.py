@@ -10,6 +10,7 @@ import logging
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
 from datetime import timedelta
+from functools import partial
 from importlib import import_module
 from typing import Any
 from urllib.parse import quote
@@ -19,7 +20,8 @@ from airflow.sdk.definitions.callback import AsyncCallback
 from airflow.sdk.definitions.deadline import DeadlineAlert, DeadlineReference
 
 from firnline.airflow.settings import current_settings
-from firnline.operations.dag_ids import parse_dag_id, run_of
+from firnline.airflow.within import LIMIT, call_within
+from firnline.operations.dag_ids import FLEET, parse_dag_id, run_of
 from firnline.settings.load import BrokenTable, Settings, TableSettings
 from firnline.settings.notifiers import NotifierSettings
 from firnline.units import format_duration
@@ -51,8 +53,9 @@ class Told:
         run_id = str(context.get("run_id") or "") or _field(run, "run_id")
         # As plain data for a missed deadline a run has the names of Airflow's REST API.
         run_id = run_id or _field(run, "dag_run_id")
-        sentence = sentence or f"{name} failed: {reason}"
-        return cls(name, run_id, table_of(context), reason, sentence, _link(name, run_id))
+        table = table_of(context)
+        sentence = sentence or _failed(name, table, reason)
+        return cls(name, run_id, table, reason, sentence, _link(name, run_id))
 
 
 def table_of(context: Mapping[str, Any]) -> str:
@@ -61,6 +64,14 @@ def table_of(context: Mapping[str, Any]) -> str:
     dag = parse_dag_id(_field(context.get("dag"), "dag_id") or _field(run, "dag_id"))
     given = run.get("conf") if isinstance(run, Mapping) else getattr(run, "conf", None)
     return (None if dag is None else dag.table_of(given)) or ""
+
+
+def _failed(dag_id: str, table: str, reason: str) -> str:
+    dag = parse_dag_id(dag_id)
+    what = f"the planner {FLEET}" if dag_id == FLEET else dag_id
+    if dag is not None and table:
+        what = f"{dag.operation} of table {table}"
+    return f"{what} failed ({reason}); the note of the run says why"
 
 
 def _field(value: object, name: str) -> str:
@@ -199,9 +210,11 @@ async def missed_deadline(
         return
     from asgiref.sync import sync_to_async
 
-    # A slow notifier must not block the triggerer's event loop, which all triggers share.
+    # A slow notifier must not block the triggerer's event loop, which all triggers share, and one
+    # that exits must not end it.
     told = Told.of(context, "deadline_missed", sentence)
-    await sync_to_async(notify, thread_sensitive=False)(notifier, arguments, context, told)
+    call = partial(notify, notifier, arguments, context, told)
+    await sync_to_async(call_within, thread_sensitive=False)(LIMIT, call)
 
 
 def tell_waiting(table: TableSettings, context: Mapping[str, Any], question: str) -> None:
@@ -219,6 +232,8 @@ def tell(
 ) -> None:
     """Call a notifier, if any, for what goes on if it fails, as a task does: the log says so.
 
+    It goes on after ``LIMIT`` at the latest.
+
     Args:
         alerts: which notifier.
         whose: names it in the log: ``table flights``.
@@ -230,7 +245,7 @@ def tell(
         return
     told = Told.of(context, reason, sentence)
     try:
-        notify(alerts.notifier, alerts.arguments, context, told)
+        call_within(LIMIT, partial(notify, alerts.notifier, alerts.arguments, context, told))
     except Exception:  # noqa: BLE001 - notifiers are not ours, and the task must not depend on them
         _LOG.exception("the notifier %s of %s failed", alerts.notifier, whose)
 

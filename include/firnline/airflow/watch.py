@@ -1,7 +1,8 @@
 """The thread of Airflow's scheduler that sees what no run can tell, and calls notifiers.
 
-It looks for runs that wait in a pool that is gone, and for the silence of the planner, and calls
-the notifiers of runs that fail at their start. ``pool_guard`` begins it.
+It looks for runs that wait in a pool that is gone, and for the silence of the planner, and has the
+notifiers of runs that fail at their start called. ``pool_guard`` begins it. Other threads wait for
+notifiers (``telling``).
 
 The scheduler forks. What the thread holds then, nobody in the child would give back: so all that it
 imports is imported before it begins, and it has settings and sessions of its own.
@@ -38,7 +39,7 @@ from firnline.airflow.silence import (
     well_again,
 )
 from firnline.airflow.stuck import Stuck, stuck_runs
-from firnline.airflow.telling import Call, call_all, call_of
+from firnline.airflow.telling import Call, Tellers, call_of, tell_apart
 from firnline.airflow.troubles import Trouble, compare, troubles_of
 from firnline.clock import Clock, SystemClock
 from firnline.errors import FirnlineError, SettingsError
@@ -103,7 +104,7 @@ def begin(job: Any) -> None:  # noqa: ANN401 - airflow.jobs.job.Job
         partial(create_session, scoped=False),
         SettingsFile(clock, read_settings),
         clock,
-        call_all,
+        Tellers(tell_apart).ask,
     )
     threading.Thread(target=watch.run, name="firnline-watch", daemon=True).start()
 
@@ -116,7 +117,7 @@ class Watch:
         sessions: opens a session of Airflow's database, which commits at its end.
         settings: returns the settings as they are now.
         clock: tells the time.
-        call: calls notifiers.
+        call: has notifiers called, without waiting for them.
     """
 
     def __init__(

@@ -2,6 +2,10 @@ from __future__ import annotations
 
 import asyncio
 import json
+import signal
+import sys
+import time
+from contextvars import ContextVar
 from datetime import timedelta
 from pathlib import Path
 from types import SimpleNamespace
@@ -29,6 +33,27 @@ from firnline.airflow.works import TtlWork
 from tests.support.tables import loaded, one
 
 TOLD = "tests.support.notifier.Told"
+OF_TASK: ContextVar[list[str]] = ContextVar("OF_TASK")
+
+
+def exits(_: Any) -> None:
+    sys.exit(3)
+
+
+def interrupts(_: Any) -> None:
+    raise KeyboardInterrupt
+
+
+def fails(_: Any) -> None:
+    raise OSError("no network")
+
+
+def hangs(_: Any) -> None:
+    time.sleep(5)
+
+
+def remembers(context: Any) -> None:
+    OF_TASK.get().append(context["sentence"])
 
 
 def lines(file: Path) -> list[dict[str, Any]]:
@@ -142,8 +167,18 @@ def test_every_reason_is_told_with_the_same_names(
     told = Told.of(context, reason)
     dag_id = told.dag_id
     assert (told.run_id, told.table, told.reason) == ("r 1", "t", reason)
-    assert told.sentence == f"{dag_id} failed: {reason}"
+    operation = dag_id.removesuffix("__t")
+    note = "the note of the run says why"
+    assert told.sentence == f"{operation} of table t failed ({reason}); {note}"
     assert told.link == f"https://flow.example/a/dags/{dag_id}/runs/r%201"
+
+
+def test_a_failure_of_no_table_names_the_dag() -> None:
+    told = Told.of({"dag": DAG("fleet__merge"), "run_id": "r"}, "task_failure")
+    assert told.sentence == (
+        "the planner fleet__merge failed (task_failure); the note of the run says why"
+    )
+    assert Told.of({"dag": DAG("merge")}, "timed_out").sentence.startswith("merge failed (timed_")
 
 
 def test_what_is_about_no_run_leads_to_its_dag(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -163,11 +198,70 @@ def test_one_template_fits_failures_missed_deadlines_and_questions(tmp_path: Pat
     alert({"dag": DAG("merge__t"), "run_id": "r", "reason": "task_failure"})
     asyncio.run(missed_deadline(TOLD, arguments, {"dag_run": run}, deadline))
     tell_waiting(settings, {"dag": DAG("merge__t"), "run_id": "r"}, "Merge?")
+    failed = "merge of table t failed (task_failure); the note of the run says why"
     assert [line["word"].strip() for line in lines(file)] == [
-        "merge__t r t task_failure: merge__t failed: task_failure",
+        f"merge__t r t task_failure: {failed}",
         "merge__t r t deadline_missed: not in time",
         "merge__t r t answer_wanted: Merge?",
     ]
+
+
+@pytest.mark.parametrize(
+    ("notifier", "says"),
+    [
+        ("tests.unit.airflow.test_alerts.exits", "SystemExit(3)"),
+        ("tests.unit.airflow.test_alerts.interrupts", "KeyboardInterrupt()"),
+        ("tests.unit.airflow.test_alerts.fails", "OSError: no network"),
+        ("tests.unit.airflow.test_alerts.hangs", "took more than 0.2 s"),
+    ],
+)
+def test_a_task_goes_on_whatever_its_notifier_does(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+    notifier: str,
+    says: str,
+) -> None:
+    monkeypatch.setattr("firnline.airflow.alerts.LIMIT", 0.2)
+    settings = one(tmp_path, f"alerts: {{notifier: {notifier}}}")
+    tell_waiting(settings, {"dag": DAG("merge__t"), "run_id": "r"}, "Merge?")
+    assert f"the notifier {notifier} of table t failed" in caplog.text
+    assert says in caplog.text
+
+
+def test_a_task_that_is_killed_while_its_notifier_works_is_killed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By Airflow, whose handler of the signal raises in the thread of the task."""
+
+    class Killed(BaseException):
+        pass
+
+    def killed(*_: object) -> None:
+        raise Killed
+
+    before = signal.signal(signal.SIGALRM, killed)
+    signal.setitimer(signal.ITIMER_REAL, 0.2)
+    settings = one(tmp_path, "alerts: {notifier: tests.unit.airflow.test_alerts.hangs}")
+    try:
+        with pytest.raises(Killed):
+            tell_waiting(settings, {"dag": DAG("merge__t"), "run_id": "r"}, "Merge?")
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+
+
+def test_a_notifier_finds_the_context_variables_of_its_task(tmp_path: Path) -> None:
+    settings = one(tmp_path, "alerts: {notifier: tests.unit.airflow.test_alerts.remembers}")
+    OF_TASK.set(["asked by the task"])
+    tell_waiting(settings, {"dag": DAG("merge__t"), "run_id": "r"}, "Merge?")
+    assert OF_TASK.get() == ["asked by the task", "Merge?"]
+
+
+def test_a_notifier_that_ends_its_process_does_not_end_the_triggerer() -> None:
+    context = {"dag_run": {"dag_id": "merge__t"}}
+    with pytest.raises(RuntimeError, match=r"SystemExit\(3\)"):
+        asyncio.run(missed_deadline("tests.unit.airflow.test_alerts.exits", {}, context))
 
 
 def test_the_table_of_a_run_is_found_where_airflow_tells_no_more_than_its_id(

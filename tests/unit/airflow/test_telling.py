@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import threading
+import time
 from pathlib import Path
+from queue import SimpleQueue
 from typing import Any
 
 import pytest
 
-from firnline.airflow.telling import Call, call_all, call_of
+from firnline.airflow.telling import Call, Tellers, call_of, tell_apart
 from tests.support.tables import one
 
 NOTIFIERS = """
@@ -21,12 +24,39 @@ def good(context, file):
         print(line, os.environ["_AIRFLOW_PROCESS_CONTEXT"], file=out)
 
 
+def note(name, file):
+    with open(file, "a") as out:
+        print(name, file=out)
+
+
 def hangs(context, file):
+    note("hangs", file)
     time.sleep(600)
 
 
+def retries(context, file):
+    note("retries", file)
+    while True:
+        try:
+            time.sleep(600)
+        except Exception:
+            pass
+
+
 def ends(context, file):
-    os._exit(3)
+    note("ends", file)
+    os._exit(0)
+
+
+def exits(context, file):
+    note("exits", file)
+    raise SystemExit
+
+
+def second(context, file):
+    note("second", file)
+    if len(open(file).readlines()) == 1:
+        raise OSError
 """
 RUN = {"dag_id": "merge", "run_id": "r 1", "conf": {"table": "t"}}
 
@@ -37,6 +67,7 @@ def told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (tmp_path / "their_notifiers.py").write_text(NOTIFIERS)
     monkeypatch.setenv("AIRFLOW__CORE__DAGS_FOLDER", str(tmp_path))
     monkeypatch.setenv("AIRFLOW__API__BASE_URL", "https://flow.example")
+    (tmp_path / "told").touch()
     return tmp_path / "told"
 
 
@@ -46,25 +77,84 @@ def call(name: str, told: Path, **context: Any) -> Call:
     return Call(f"their_notifiers.{name}", arguments, "table t", given, "pool_wrong", "no pool")
 
 
-def test_one_that_hangs_is_ended_and_the_next_one_is_called(told: Path) -> None:
-    call_all([call("hangs", told), call("missing", told), call("good", told)], limit=1)
-    link = "https://flow.example/dags/merge/runs/r%201"
-    assert told.read_text() == f"t pool_wrong: no pool {link} server\n"
+@pytest.mark.parametrize(
+    ("name", "says"),
+    [
+        ("hangs", "it took more than 1 s"),
+        ("retries", "it took more than 1 s"),
+        ("ends", "its process ended with 0"),
+        ("exits", "its process ended with 1"),
+        ("missing", "its process ended with 1"),
+    ],
+)
+def test_one_that_is_lost_is_an_error_in_the_log_and_is_tried_again_once(
+    told: Path, caplog: pytest.LogCaptureFixture, name: str, says: str
+) -> None:
+    tell_apart(call(name, told), limit=1)
+    first, second = (record for record in caplog.records if record.levelname == "ERROR")
+    subject = f"the notifier their_notifiers.{name} of table t failed: {says}"
+    assert first.getMessage() == f"{subject}; it is called once more"
+    assert second.getMessage() == f"{subject}; pool_wrong: no pool"
+    assert told.read_text() == ("" if name == "missing" else f"{name}\n{name}\n")
 
 
-def test_one_that_ends_its_process_is_an_error_in_the_log(
+def test_a_second_try_that_is_heard_is_the_last(
     told: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    call_all([call("ends", told)])
-    assert "the process that calls notifiers ended with 3" in caplog.text
+    tell_apart(call("second", told))
+    assert told.read_text() == "second\nsecond\n"
+    assert [record.levelname for record in caplog.records] == ["ERROR"]
+
+
+def test_what_is_told_has_its_table_and_link_and_airflow_s_connections(told: Path) -> None:
+    tell_apart(call("good", told))
+    link = "https://flow.example/dags/merge/runs/r%201"
+    assert told.read_text() == f"t pool_wrong: no pool {link} server\n"
 
 
 def test_a_process_that_does_not_start_in_time_is_ended(
     told: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    call_all([call("good", told)], start=0, limit=0)
-    assert "the process that calls notifiers ended with -9" in caplog.text
-    assert not told.exists()
+    tell_apart(call("good", told), start=0, limit=0)
+    assert caplog.text.count("its process was killed after 0 s") == 2
+    assert told.read_text() == ""
+
+
+def test_whoever_asks_does_not_wait_and_one_call_holds_up_no_other(told: Path) -> None:
+    """The thread that looks at pools is one of those who ask."""
+    done, go_on = SimpleQueue[str](), threading.Event()
+
+    def tell(each: Call) -> None:
+        if each.notifier.endswith("hangs"):
+            go_on.wait(30)
+        if each.notifier.endswith("fails"):
+            raise OSError("no process")
+        done.put(each.notifier)
+
+    tellers = Tellers(tell)
+    tellers.ask([call("hangs", told), call("fails", told), call("good", told)])
+    assert done.get(timeout=30) == "their_notifiers.good"
+    tellers.ask([call("good", told)])
+    assert done.get(timeout=30) == "their_notifiers.good"
+    go_on.set()
+    assert done.get(timeout=30) == "their_notifiers.hangs"
+
+
+def test_not_more_than_a_few_are_called_at_a_time(told: Path) -> None:
+    begun, go_on = SimpleQueue[str](), threading.Event()
+
+    def tell(each: Call) -> None:
+        begun.put(each.notifier)
+        go_on.wait(30)
+
+    tellers = Tellers(tell, most=2)
+    for number in range(4):
+        tellers.ask([call(str(number), told)])
+    assert {begun.get(timeout=30) for _ in range(2)} == {"their_notifiers.0", "their_notifiers.1"}
+    time.sleep(0.1)
+    assert begun.empty()
+    go_on.set()
+    assert {begun.get(timeout=30) for _ in range(2)} == {"their_notifiers.2", "their_notifiers.3"}
 
 
 def test_without_a_notifier_there_is_no_call(tmp_path: Path) -> None:
