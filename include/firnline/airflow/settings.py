@@ -11,7 +11,6 @@ import hashlib
 import logging
 import os
 import tempfile
-from collections.abc import Collection
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
@@ -19,7 +18,7 @@ from pathlib import Path
 from firnline.airflow.kept import SettingsFile
 from firnline.clock import SystemClock
 from firnline.errors import SettingsError
-from firnline.settings.files import UnreadFile, files_of
+from firnline.settings.files import Content, UnreadFile, is_shared, listed
 from firnline.settings.load import Settings, load_settings, settings_path
 
 _LOG = logging.getLogger(__name__)
@@ -54,8 +53,8 @@ def read_settings(path: Path | None = None) -> Settings:
     where = settings_path() if path is None else path
     copy = copy_of(where)
 
-    def stand_in(file: Path) -> Path:
-        return copy if file == where else copy / file.name
+    def stand_in(file: Path) -> Path | None:
+        return _kept_of(file, where, copy)
 
     try:
         found = load_settings(path, stand_in=stand_in)
@@ -63,22 +62,22 @@ def read_settings(path: Path | None = None) -> Settings:
         found = _last_good(copy, where, error)
     for each in found.unread:
         _LOG.error("%s", each.sentence)
-    if where.exists():
-        _keep_all(copy, where, {each.path for each in found.unread})
+    _keep_all(copy, where, found)
     return found
 
 
 def copy_of(path: Path) -> Path:
     """Return where the copy of settings is kept, below ``[logging] base_log_folder``.
 
-    It is a file or a folder, as the settings are or were.
+    It is a file or a folder, as the settings are, or were if they cannot be looked at.
     """
     from airflow.configuration import conf
 
     digest = hashlib.sha256(str(path.absolute()).encode()).hexdigest()[:12]
     folder = Path(conf.get("logging", "base_log_folder"), "firnline", f"settings-{digest}")
-    was_folder = not path.exists() and folder.is_dir()
-    return folder if path.is_dir() or was_folder else folder.with_suffix(".yaml")
+    # Those of Path raise where a folder may not be entered, and on a mount that is gone.
+    is_folder = os.path.isdir(path if os.path.exists(path) else folder)  # noqa: PTH110, PTH112
+    return folder if is_folder else folder.with_suffix(".yaml")
 
 
 def environment() -> dict[str, str]:
@@ -92,52 +91,74 @@ def environment() -> dict[str, str]:
 
 
 def _last_good(copy: Path, where: Path, error: SettingsError) -> Settings:
-    """Return the settings of a folder whose shared file has no copy, or that is gone."""
+    """Return the settings of before, where these cannot be read at all; else raise the error."""
     try:
-        if not copy.is_dir():
-            raise error
         found = load_settings(copy)
-        since_ms = max(each.stat().st_mtime_ns // 1_000_000 for each in files_of(copy))
-    except (OSError, SettingsError):
+    except SettingsError:
         raise error from None
-    files = {name: where / file.name for name, file in found.files.items()}
+    if not found.contents:
+        raise error
+    since_ms = max(each.modified_ns for each in found.contents.values()) // 1_000_000
+    files = {
+        name: where if file == copy else where / file.name for name, file in found.files.items()
+    }
     unread = (UnreadFile(where, error, since_ms),)
     return replace(found, path=where, files=files, unread=unread)
 
 
-def _keep_all(copy: Path, where: Path, unread: Collection[Path]) -> None:
-    """Keep copies of the files that have been read, and none of files that are gone.
+def _kept_of(file: Path, where: Path, copy: Path) -> Path | None:
+    """Return the copy of a file of the settings; None without one."""
+    if file == where:
+        found: Path | None = copy
+    elif is_shared(file, where):
+        # The file of before may have had another ending.
+        folder = os.path.isdir(copy)  # noqa: PTH112 - Path.is_dir raises, and DAGs need no copy
+        found = next((e for e in (listed(copy) if folder else ()) if is_shared(e, copy)), None)
+    else:
+        found = copy / file.name
+    there = found is not None and os.path.isfile(found)  # noqa: PTH113 - as above
+    return found if there else None
+
+
+def _keep_all(copy: Path, where: Path, settings: Settings) -> None:
+    """Keep copies of the files as they have been read, and none of files that are gone.
 
     A folder that cannot be written to is only logged.
     """
+    unread = {each.path for each in settings.unread}
     if where in unread:
         return
     try:
-        if not where.is_dir():
-            _keep(copy, where)
+        for file, content in settings.contents.items():
+            _keep(copy if file == where else copy / file.name, content)
+        if where in settings.contents:
             return
-        files = files_of(where)
-        for file in files:
-            if file not in unread:
-                _keep(copy / file.name, file)
-        for old in set(files_of(copy)) - {copy / file.name for file in files}:
+        needed = {copy / file.name for file in settings.contents}
+        needed |= {_kept_of(file, where, copy) or copy / file.name for file in unread}
+        for old in set(listed(copy)) - needed:
             old.unlink(missing_ok=True)
     except (OSError, SettingsError) as error:
         _LOG.warning("no copy of %s is kept, to go by if it gets mistakes: %s", where, error)
 
 
-def _keep(copy: Path, where: Path) -> None:
-    """Copy a file with its time, unless it is as it was: then it is not opened again."""
-    known = where.stat()
-    if copy.is_file() and _version(copy.stat()) == _version(known):
+def _keep(copy: Path, content: Content) -> None:
+    """Write what was read of a file, with its time, unless the copy has it.
+
+    The bytes are compared: a file that was copied from elsewhere may have its old size and time.
+    """
+    same = copy.is_file() and copy.read_bytes() == content.raw
+    if same and copy.stat().st_mtime_ns == content.modified_ns:
         return
+    new = copy if same else _beside(copy, content.raw)
+    os.utime(new, ns=(content.modified_ns, content.modified_ns))
+    if not same:
+        new.replace(copy)
+
+
+def _beside(copy: Path, raw: bytes) -> Path:
+    """Write a new file beside a copy, to be renamed to it."""
     copy.parent.mkdir(parents=True, exist_ok=True)
     # Not the ending of a file of settings, should it be left behind.
     with tempfile.NamedTemporaryFile(dir=copy.parent, prefix=copy.name, delete=False) as new:
-        new.write(where.read_bytes())
-    os.utime(new.name, ns=(known.st_atime_ns, known.st_mtime_ns))
-    Path(new.name).replace(copy)
-
-
-def _version(found: os.stat_result) -> tuple[int, int]:
-    return found.st_size, found.st_mtime_ns
+        new.write(raw)
+    return Path(new.name)

@@ -1,4 +1,4 @@
-"""Read a YAML file within bounds; fill in variables and defaults.
+"""Read YAML within bounds; fill in variables and defaults.
 
 The file may come from anybody: its size, its depth and the values that aliases make of it are
 bounded, and it holds data only.
@@ -16,10 +16,8 @@ import yaml
 
 from firnline.errors import SettingsError
 
-NAME_IT = "give the path of tables.yaml by --settings or FIRNLINE_TABLES"
-
-MAX_BYTES = 8 * 2**20
-"""Bytes of a settings file at most; a thousand tables take about 300 KB."""
+KEYS = ("defaults", "tables", "fleet")
+"""What a settings file may have at its top."""
 
 MAX_DEPTH = 50
 """Nested levels at most; the deepest setting is on the sixth."""
@@ -93,26 +91,12 @@ class _Loader(_BASE):  # type: ignore[misc]  # the base is chosen at run time
         return mapping
 
 
-def read_yaml(path: Path, *, next_step: str = NAME_IT) -> dict[Any, Any]:
-    """Return the mapping in a settings file; ``next_step`` is that of a file that does not open.
+def parse_yaml(path: Path, raw: bytes) -> dict[Any, Any]:
+    """Return the mapping in a settings file, whose content is ``raw``.
 
     Raises:
-        SettingsError: the file is missing, unreadable, too large, not YAML (names the line), or not
-            a mapping.
+        SettingsError: it is not YAML (names the line), or not a mapping.
     """
-    try:
-        with path.open("rb") as file:
-            raw = file.read(MAX_BYTES + 1)
-    except OSError as error:
-        raise SettingsError(
-            f"the settings file {path} cannot be read: {error.strerror}",
-            next_step=next_step,
-        ) from None
-    if len(raw) > MAX_BYTES:
-        raise SettingsError(
-            f"the settings file {path} is larger than 8 MiB",
-            next_step=f"{NAME_IT}, or split it",
-        )
     try:
         value = yaml.load(raw, Loader=_Loader)  # noqa: S506 - _Loader is a safe loader
         _check_size(value, 1, {})

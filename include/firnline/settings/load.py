@@ -14,30 +14,34 @@ import difflib
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any
 
 from pydantic import ValidationError
 
 from firnline.errors import SettingsError, UsageError
 from firnline.meant_url import meant_url
-from firnline.paths import Root
-from firnline.settings.cron import FLEET
-from firnline.settings.dags import SECTIONS, fleet_tables, own_dags
-from firnline.settings.document import NAME_IT, expand, read_yaml, with_defaults
+from firnline.settings.broken import BrokenTable, root_of
+from firnline.settings.dags import fleet_tables, own_dags
+from firnline.settings.document import KEYS, expand, parse_yaml, with_defaults
 from firnline.settings.fields import PartitionField, SortField
-from firnline.settings.files import SHARED, UnreadFile, files_of, is_shared
+from firnline.settings.files import (
+    NAME_IT,
+    SHARED,
+    Content,
+    UnreadFile,
+    files_of,
+    is_shared,
+    may_be,
+    read_file,
+)
 from firnline.settings.fleet import FleetSettings
 from firnline.settings.mistakes import as_error, describe, lines_of, overlaps
 from firnline.settings.model import TABLE_NAME, TABLE_NAME_RULE, TableSettings, name_from
-from firnline.settings.notifiers import AlertSettings
 from firnline.settings.sections import (
-    ALL_OPERATIONS,
-    OWN_DAGS,
     AppendSettings,
     CleanupSettings,
     ClusterSettings,
     MergeSettings,
-    Operation,
     SparkSettings,
     TtlSettings,
 )
@@ -66,58 +70,6 @@ _EXPANDED = ("root", "connection_id")
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class BrokenTable:
-    """A table whose section has mistakes."""
-
-    name: str
-    error: SettingsError
-    """All of its mistakes, with the file and the fields."""
-    given: Mapping[Any, Any]
-    """Its section with the defaults, as they stand in the file; empty if it is no mapping."""
-
-    @property
-    def root(self) -> str:
-        """Its root, if the section names one that can be; empty otherwise."""
-        return _root_of(self.given)
-
-    @property
-    def operations(self) -> tuple[Operation, ...]:
-        """The operations that it has a DAG for, as far as the section names them."""
-        given = self.given.get("operations")
-        named = given if isinstance(given, list) else ALL_OPERATIONS
-        known = tuple(each for each in ALL_OPERATIONS if each in named) or ALL_OPERATIONS
-        return tuple(each for each in known if each != "ttl" or "ttl" in self.given)
-
-    @property
-    def own_dags(self) -> tuple[Operation, ...]:
-        """The operations that it has a DAG of its own for, at least one of them.
-
-        In that DAG Airflow shows the mistakes.
-        """
-        asked, sections = self.given.get("own_dags"), SECTIONS.items()
-        named = OWN_DAGS if asked == "all" else asked if isinstance(asked, list) else ()
-        clocks = [each for each, key in sections if _has_clock(self.given.get(key))]
-        own = tuple(
-            each
-            for each in self.operations
-            if each in clocks or (each in named and (each != "import" or each in self.given))
-        )
-        return own or self.operations[:1]
-
-    @property
-    def alerts(self) -> AlertSettings:
-        """Its alerts, as far as the section states them right."""
-        try:
-            return AlertSettings.model_validate(self.given.get("alerts") or {})
-        except ValidationError:
-            return AlertSettings()
-
-    def open(self) -> NoReturn:
-        """Refuse to open the table. Raises SettingsError."""
-        raise self.error
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
 class Settings:
     """The content of a settings file, or of the files of a folder."""
 
@@ -131,6 +83,10 @@ class Settings:
     """Files that do not read: the content of before stands in, or their tables are missing."""
     files: Mapping[str, Path] = dataclasses.field(default_factory=dict)
     """Name of a table -> the file that has its section."""
+    contents: Mapping[Path, Content] = dataclasses.field(
+        default_factory=dict, compare=False, repr=False
+    )
+    """File -> exactly what was read of it; without those that are ``unread``."""
 
     @property
     def needs_planner(self) -> bool:
@@ -193,7 +149,7 @@ def settings_path() -> Path:
     home, beside = os.environ.get("AIRFLOW_HOME"), Path(__file__).resolve().parents[2]
     folders = [*([Path(home, "include")] if home else []), beside]
     places = [*places_here(), *(folder / "tables.yaml" for folder in folders)]
-    return next((place for place in places if place.is_file()), beside / "tables.yaml")
+    return next((place for place in places if may_be(place.is_file)), beside / "tables.yaml")
 
 
 def places_here() -> tuple[Path, ...]:
@@ -204,7 +160,7 @@ def places_here() -> tuple[Path, ...]:
 
 def no_settings() -> bool:
     """Return True if the environment names no settings file, and the usual places have none."""
-    return not os.environ.get("FIRNLINE_TABLES") and not settings_path().is_file()
+    return not os.environ.get("FIRNLINE_TABLES") and not may_be(settings_path().is_file)
 
 
 def load_settings(
@@ -219,19 +175,22 @@ def load_settings(
         path: of the file or folder; defaults to ``settings_path()``.
         strict: refuse a table that is ``broken`` and a file that is ``unread``.
         stand_in: returns what is read in the place of a file that does not read; None for nothing.
+            What it has of the file that all share is read also if that file is not there.
 
     Raises:
+        UsageError: ``path`` is no path.
         SettingsError: the only file, or that with what all share, does not read; with ``strict``
             anything else. Lists every error with the file and the field's path in it.
     """
-    where = settings_path() if path is None else Path(path)
-    given = path is not None
+    where = _named(path)
+    step = _correct_place(where, given=path is not None)
     read: list[_Document] = []
     unread: list[UnreadFile] = []
-    for file in files_of(where):
+    for file in _expected(where, stand_in):
         shared = is_shared(file, where)
-        below = None if shared else next((d.defaults for d in read if d.path.name == SHARED), {})
-        document, fault = _read_or_stand_in(file, below, given=given, stand_in=stand_in)
+        below = None if shared else next((d.defaults for d in read if d.shared), {})
+        alone = step if file == where else None
+        document, fault = _read_or_stand_in(file, below, next_step=alone, stand_in=stand_in)
         read += [] if document is None else [document]
         unread += [] if fault is None else [fault]
         if document is None and fault is not None and shared:
@@ -239,7 +198,33 @@ def load_settings(
     found = _assembled(where, read)
     if strict and (found.broken or unread):
         raise _all_mistakes(where, [each.error for each in unread], found.broken.values())
-    return dataclasses.replace(found, unread=tuple(unread))
+    other = {each.path for each in unread}
+    contents = {each.path: each.content for each in read if each.path not in other}
+    return dataclasses.replace(found, unread=tuple(unread), contents=contents)
+
+
+def _named(path: object) -> Path:
+    """Return the path of the settings that a caller names. Raises UsageError if it is none."""
+    if path is None:
+        return settings_path()
+    if isinstance(path, str | os.PathLike) and "\0" not in str(path):
+        return Path(path)
+    raise UsageError(
+        f"a value of type {type(path).__name__} names no settings: {path!r:.100}",
+        next_step="give the path of a file or a folder",
+    )
+
+
+def _expected(where: Path, stand_in: Callable[[Path], Path | None]) -> tuple[Path, ...]:
+    """Return the files of the settings, with that of all if it is gone and something stands in.
+
+    Without it each table would have other settings, and nobody would be told.
+    """
+    files = files_of(where)
+    if any(is_shared(each, where) for each in files):
+        return files
+    before = stand_in(where / SHARED)
+    return files if before is None else (where / before.name, *files)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -247,6 +232,8 @@ class _Document:
     """A file whose shared part has no mistakes."""
 
     path: Path
+    shared: bool
+    content: Content
     defaults: dict[Any, Any]
     """Those of all files among them."""
     tables: dict[Any, Any]
@@ -257,26 +244,26 @@ def _read_or_stand_in(
     file: Path,
     below: Mapping[Any, Any] | None,
     *,
-    given: bool,
+    next_step: str | None,
     stand_in: Callable[[Path], Path | None],
 ) -> tuple[_Document | None, UnreadFile | None]:
     """Return a file as it is, or what stands in for it, and why. Arguments as below."""
     try:
-        return _read_document(file, file, below, given=given), None
+        return _read_document(file, file, below, next_step=next_step), None
     except SettingsError as error:
         other = stand_in(file)
         try:
             if other is not None:
-                since_ms = other.stat().st_mtime_ns // 1_000_000
-                document = _read_document(file, other, below, given=True)
+                document = _read_document(file, other, below, next_step=next_step)
+                since_ms = document.content.modified_ns // 1_000_000
                 return document, UnreadFile(file, error, since_ms)
-        except (OSError, SettingsError):
+        except SettingsError:
             pass  # it helps no more than the file itself, whose error is told
         return None, UnreadFile(file, error, None)
 
 
 def _read_document(
-    file: Path, source: Path, below: Mapping[Any, Any] | None, *, given: bool
+    file: Path, source: Path, below: Mapping[Any, Any] | None, *, next_step: str | None
 ) -> _Document:
     """Read a file.
 
@@ -284,19 +271,20 @@ def _read_document(
         file: the file, as errors name it.
         source: what is read.
         below: the defaults of the file that all share; None for that file itself.
-        given: somebody has named it.
+        next_step: as ``read_file``.
 
     Raises:
         SettingsError: with all mistakes in it.
     """
-    content = read_yaml(source, next_step=_correct_place(file, given=given))
+    read = read_file(source, next_step=next_step)
+    content = parse_yaml(source, read.raw)
     problems: list[str] = []
     defaults = _section(content, "defaults", problems)
     tables = _section(content, "tables", problems)
     problems += [
         f"{key}: is not a setting; allowed are defaults, tables and fleet"
         for key in content
-        if key not in ("defaults", "tables", "fleet")
+        if key not in KEYS
     ]
     if below is not None and "fleet" in content:
         problems.append(f"fleet: holds for the tables of all files; move it to {SHARED}")
@@ -307,7 +295,7 @@ def _read_document(
     if problems:
         _, mistakes = _load_tables(tables, {} if found else defaults)
         raise as_error(file, [*problems, *(line for lines in mistakes.values() for line in lines)])
-    return _Document(file, defaults, tables, fleet)
+    return _Document(file, below is None, read, defaults, tables, fleet)
 
 
 def _load_tables(
@@ -329,12 +317,16 @@ def _assembled(where: Path, documents: Sequence[_Document]) -> Settings:
     loaded: dict[str, TableSettings] = {}
     mistakes: dict[str, list[str]] = {}
     files: dict[str, Path] = {}
-    given: dict[str, Mapping[Any, Any]] = {}
+    given: dict[str, list[Mapping[Any, Any]]] = {}
+    roots: list[tuple[str, str]] = []
     for document in documents:
         tables, wrong = _load_tables(document.tables, document.defaults)
         for name, section in document.tables.items():
             key = str(name)
-            given.setdefault(key, _given(section, document.defaults))
+            given.setdefault(key, []).append(_given(section, document.defaults))
+            # That one of two has another mistake does not make the other one safe.
+            table = tables.get(name)
+            roots.append((key, table.root if table else root_of(given[key][-1])))
             if key in files and files[key] != document.path:
                 twice = f"tables.{key}: is in {files[key].name} and in {document.path.name}"
                 wrong.setdefault(key, []).append(f"{twice}; keep one of them")
@@ -342,13 +334,10 @@ def _assembled(where: Path, documents: Sequence[_Document]) -> Settings:
         loaded |= {name: table for name, table in tables.items() if name not in loaded}
         for name, lines in wrong.items():
             mistakes.setdefault(name, []).extend(lines)
-    roots = {name: table.root for name, table in loaded.items()}
-    # That one of the two has another mistake does not make the other one safe.
-    roots |= {name: root for name in mistakes if (root := _root_of(given[name]))}
-    for name, line in overlaps(roots):
+    for name, line in overlaps((name, root) for name, root in roots if root):
         mistakes.setdefault(name, []).append(line)
     broken = {
-        name: BrokenTable(name, as_error(files[name], lines), given[name])
+        name: BrokenTable(name, as_error(files[name], lines), given[name][0], (*given[name][1:],))
         for name, lines in mistakes.items()
     }
     fleet = documents[0].fleet if documents else FleetSettings()
@@ -371,35 +360,21 @@ def _with_dags(table: TableSettings, fleet: FleetSettings) -> TableSettings:
     return table.model_copy(update={"own_dags": own_dags(table, fleet)})
 
 
-def _has_clock(section: object) -> bool:
-    return isinstance(section, dict) and section.get("schedule", FLEET) != FLEET
-
-
-def _root_of(given: Mapping[Any, Any]) -> str:
-    root = given.get("root")
-    try:
-        found = expand(root).rstrip("/") if isinstance(root, str) else ""
-        if found:
-            Root.parse(found)
-    except (ValueError, UsageError):
-        return ""
-    return found
-
-
 def _given(section: object, defaults: dict[Any, Any]) -> Mapping[Any, Any]:
     return with_defaults(section, defaults) if isinstance(section, dict) else {}
 
 
 def _correct_place(where: Path, *, given: bool) -> str:
-    """Return the next step if the settings file cannot be read.
+    """Return the next step if what the settings are read from cannot be read.
 
     Raises SettingsError if no file was named and none was found.
     """
+    named = os.environ.get("FIRNLINE_TABLES")
+    if named and where == Path(named):
+        return "correct FIRNLINE_TABLES, which names it"
     if given:
         return "correct --settings"
-    if os.environ.get("FIRNLINE_TABLES"):
-        return "correct FIRNLINE_TABLES, which names it"
-    if not where.exists():
+    if not may_be(where.exists):
         raise SettingsError(
             "there is no settings file: neither $FIRNLINE_TABLES nor include/tables.yaml here",
             next_step="`firnline init` writes one; or give the root URL of a table",
@@ -540,7 +515,7 @@ def find_with_file(
         loaded = load_settings(path)
         return loaded.table(target), loaded.files[target]
     ad_hoc = settings_for_root(target)
-    if path is None and not settings_path().exists():
+    if path is None and not may_be(settings_path().exists):
         return ad_hoc, None
     loaded = load_settings(path)
     same = (table for table in loaded.tables.values() if table.root == ad_hoc.root)
@@ -549,7 +524,7 @@ def find_with_file(
         return found, loaded.files[found.name]
     for broken in loaded.unusable:
         # A file that does not read may have the table with this root.
-        if broken.root in ("", ad_hoc.root):
+        if not {"", ad_hoc.root}.isdisjoint(broken.roots):
             raise broken.error
     return ad_hoc, None
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -108,18 +108,21 @@ def _suggestion(loc: tuple[int | str, ...], model: Any) -> str:  # noqa: ANN401 
     return f"; there are {', '.join(name for name in known if name != 'name')}" if known else ""
 
 
-def overlaps(roots: Mapping[str, str]) -> Iterator[tuple[str, str]]:
+def overlaps(roots: Iterable[tuple[str, str]]) -> Iterator[tuple[str, str]]:
     """Yield both tables of equal or nested roots with the mistake of each.
 
     One of them would sweep the objects of the other, and nobody knows which root is wrong.
+
+    Args:
+        roots: name and root of each table; one that is in several files may have several.
     """
-    places = sorted((_place(root), name) for name, root in roots.items())
+    places = sorted((_place(root), name) for name, root in roots)
     above: list[tuple[tuple[str, ...], str]] = []
     for place, name in places:
         while above and place[: len(above[-1][0])] != above[-1][0]:
             above.pop()
-        if above:
-            other = above[-1]
+        other = next((each for each in reversed(above) if each[1] != name), None)
+        if other is not None:
             same = other[0] == place
             own = "give each table its own"
             how, turned = ("is the same as",) * 2 if same else ("is inside", "contains")

@@ -9,7 +9,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from firnline.errors import SettingsError
-from firnline.settings.document import MAX_BYTES, expand, read_yaml, with_defaults
+from firnline.settings.document import expand, parse_yaml, with_defaults
+from firnline.settings.files import MAX_BYTES, NAME_IT, read_file
+
+
+def read_yaml(path: Path) -> dict[Any, Any]:
+    return parse_yaml(path, read_file(path, next_step=NAME_IT).raw)
 
 
 def written(tmp_path: Path, text: str | bytes) -> Path:
