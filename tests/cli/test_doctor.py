@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from pathlib import Path
 
@@ -53,3 +54,31 @@ def test_what_is_wrong_ends_with_an_exit_code_and_the_next_step(
     assert found.sentence.startswith("1 check found something wrong")
     mistyped = firnline("doctor", "evnts", "--settings", settings_file(tmp_path, "tables: {}\n"))
     assert (mistyped.code, "no table 'evnts'" in mistyped.out) == (1, True)
+
+
+def test_each_mistake_is_a_row_and_all_other_tables_are_looked_at(
+    firnline: Callable[..., Outcome], table: LogOnlyTable, tmp_path: Path
+) -> None:
+    folder = tmp_path / "settings"
+    folder.mkdir()
+    (folder / "a.yaml").write_text(
+        f"tables:\n  events: {{root: 'file://{table.folder}'}}\n"
+        "  bad: {root: 'file:///x', sort_bye: [a], merge: {slotz: 2}}\n"
+    )
+    (folder / "b.yaml").write_text("tabels: {}\ndefaults: 7\n")
+    home = {"AIRFLOW_HOME": str(tmp_path / "none")}
+    found = firnline("doctor", "--settings", folder, "--json", env=home)
+    assert found.code == 1
+    checks = {each["what"]: each for each in json.loads(found.out)["checks"]}
+    assert checks["settings file"]["found"] == f"{folder}, 1 table, and 1 that has mistakes"
+    assert checks["events, conditional puts"]["state"] == "ok"
+    assert {name: each["state"] for name, each in checks.items() if name in {"bad", "b.yaml"}} == {
+        "bad": "wrong",
+        "b.yaml": "wrong",
+    }
+    said = f"{folder / 'a.yaml'} has 2 mistakes: tables.bad.merge.slotz: is not a setting"
+    assert checks["bad"]["found"].startswith(said)
+    assert "; tables.bad.sort_bye: is not a setting" in checks["bad"]["found"]
+    assert checks["b.yaml"]["found"].startswith(f"{folder / 'b.yaml'} has 2 mistakes: defaults: ")
+    assert not any("\n" in each["found"] for each in checks.values())
+    assert "\\n" not in firnline("doctor", "--settings", folder, env=home).out

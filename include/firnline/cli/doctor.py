@@ -79,24 +79,33 @@ def examine(
     try:
         settings = load()
     except FirnlineError as error:
-        yield Check("settings file", "wrong", error.message, error.next_step)
+        yield _wrong("settings file", error)
         return
     if settings is None:
         step = "`firnline init` writes one; a table that is given by its root needs none"
         yield Check("settings file", "missing", "there is none, so no table was looked at", step)
         return
     known = settings.tables
-    yield Check("settings file", "ok", f"{settings.path}, {counted(len(known), 'table')}")
+    count = counted(len(known), "table")
+    wrong = len(settings.broken)
+    more = f", and {wrong} that {'has' if wrong == 1 else 'have'} mistakes" if wrong else ""
+    yield Check("settings file", "ok", f"{settings.path}, {count}{more}")
     for each in settings.unread:
-        yield Check(each.path.name, "wrong", each.error.message, each.error.next_step)
+        yield _wrong(each.path.name, each.error)
     yield from _airflow(settings)
-    for name in names or known:
+    for name in names or (*known, *settings.broken):
         try:
             table = opened(settings.table(name))
         except FirnlineError as error:
-            yield Check(name, "wrong", error.message, error.next_step)
+            yield _wrong(name, error)
             continue
         yield from examine_store(table, write=write)
+
+
+def _wrong(what: str, error: FirnlineError) -> Check:
+    """Return the check that an error ends; mistakes, which have a line each, follow each other."""
+    head, *lines = (line.strip() for line in error.message.strip().splitlines())
+    return Check(what, "wrong", " ".join([head, "; ".join(lines)]).strip(), error.next_step)
 
 
 def _libraries() -> Check:

@@ -53,7 +53,7 @@ def doctor(
     none = settings is None and not tables and no_settings()
     checks = list(
         examine(
-            lambda: None if none else load_settings(settings, strict=not tables),
+            lambda: None if none else load_settings(settings),
             lambda table: open_table(table, access),
             tables or (),
             write=not read_only,
