@@ -188,8 +188,11 @@ def facts_of(task: FooterTask, footer: pq.FileMetaData, wanted: FooterWanted) ->
 
 
 def _odd(footer: pq.FileMetaData, schema: pa.Schema) -> dict[str, str]:
-    """Return columns in another form than that of parts. Raises PartSchemaError for a VARIANT."""
-    from firnline.parquet.form import odd_columns, variant_columns
+    """Return columns in another form than that of parts.
+
+    Raises PartSchemaError for a VARIANT, and for days that only Spark reads as they were meant.
+    """
+    from firnline.parquet.form import julian_columns, odd_columns, variant_columns
     from firnline.types.arrow import from_arrow, is_untyped
 
     variants = variant_columns(footer, schema)
@@ -198,6 +201,14 @@ def _odd(footer: pq.FileMetaData, schema: pa.Schema) -> dict[str, str]:
             f"column {variants[0]!r} is a VARIANT, which no part can hold",
             next_step="write the file anew with the column cast to a text or a STRUCT, or leave "
             "the file out",
+        )
+    julian = julian_columns(footer)
+    if julian:
+        raise PartSchemaError(
+            f"column {julian[0]!r} has days before 1582-10-15 in the Julian calendar, which all "
+            "readers but Spark take for other days",
+            next_step="write the file anew by Spark, with CORRECTED as "
+            "spark.sql.parquet.datetimeRebaseModeInWrite, or leave the file out",
         )
     untyped = [field.name for field in schema if is_untyped(field.type)]
     # A name stands for its place, also of columns that have no type.

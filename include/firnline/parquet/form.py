@@ -12,7 +12,9 @@ disagrees; every other file is written anew.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator, Mapping
+from datetime import date
 from functools import lru_cache
 from typing import Any
 
@@ -177,6 +179,40 @@ def _may_have_wide_steps(chunk: pq.ColumnChunkMetaData) -> bool:
 def _chunks(footer: pq.FileMetaData, place: int) -> Iterator[pq.ColumnChunkMetaData]:
     for number in range(footer.num_row_groups):
         yield footer.row_group(number).column(place)
+
+
+_OLD_SPARK = re.compile(rb"[12]\.")
+_JULIAN_BEFORE = date(1582, 10, 15).toordinal() - date(1970, 1, 1).toordinal()
+"""Days from 1970 to the first day of the Gregorian calendar."""
+_DAY_MICROS = 86_400 * 10**6
+
+
+def julian_columns(footer: pq.FileMetaData) -> list[str]:
+    """Return columns with days of the Julian calendar: old Spark writes them, and Spark if told so.
+
+    Spark alone reads them as they were meant. Where the footer does not say how old the values are,
+    as of INT96, they count as new.
+    """
+    told = footer.metadata or {}
+    old = _OLD_SPARK.match(told.get(b"org.apache.spark.version", b"")) is not None
+    if not old and b"org.apache.spark.legacyDateTime" not in told:
+        return []
+    found = []
+    for place in range(footer.num_columns):
+        leaf = footer.schema.column(place)
+        units = _units_of_a_day(json.loads(leaf.logical_type.to_json()))
+        chunks = _chunks(footer, place) if units else ()
+        bounds = [c.statistics.min_raw for c in chunks if c.statistics and c.statistics.has_min_max]
+        if bounds and min(bounds) < _JULIAN_BEFORE * units:
+            found.append(leaf.path.partition(".")[0])
+    return found
+
+
+def _units_of_a_day(kind: Mapping[str, Any]) -> int:
+    """Return how many units of a date or time are a day; 0 for other types."""
+    if kind["Type"] == "Timestamp":
+        return _DAY_MICROS // {"milliseconds": 1_000, "microseconds": 1}.get(kind["timeUnit"], 1)
+    return 1 if kind["Type"] == "Date" else 0
 
 
 def variant_columns(footer: pq.FileMetaData, schema: pa.Schema) -> list[str]:

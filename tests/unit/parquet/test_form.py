@@ -144,3 +144,28 @@ def test_a_variant_is_refused_by_name(tmp_path: Path) -> None:
 def test_an_interval_becomes_bytes(tmp_path: Path) -> None:
     found = by_duckdb(tmp_path, "INTERVAL '1 month'")
     assert (found.columns, found.odd) == ({"x": "BLOB"}, {"x": "written as Interval"})
+
+
+@pytest.mark.parametrize(
+    ("values", "told", "refused"),
+    [
+        (pa.array([-141_428, 0], pa.date32()), {"legacyDateTime": ""}, True),
+        (pa.array([-141_428, 0], pa.date32()), {"version": "2.4.8"}, True),
+        (pa.array([-141_428, 0], pa.date32()), {"version": "3.5.0"}, False),
+        (pa.array([-141_427, None], pa.date32()), {"legacyDateTime": ""}, False),
+        (pa.array([None], pa.date32()), {"legacyDateTime": ""}, False),
+        (pa.array([[-141_428]], pa.list_(pa.date32())), {"legacyDateTime": ""}, True),
+        (pa.array([-141_428 * 86_400_000], pa.timestamp("ms")), {"version": "2.4.8"}, True),
+        (pa.array([-141_427 * 86_400_000_000], pa.timestamp("us")), {"version": "2.4.8"}, False),
+        (pa.array([-141_428], pa.int32()), {"legacyDateTime": ""}, False),
+    ],
+)
+def test_days_of_the_julian_calendar_are_refused(
+    tmp_path: Path, values: pa.Array, told: dict[str, str], refused: bool
+) -> None:
+    pairs = {f"org.apache.spark.{name}": text for name, text in told.items()}
+    table = pa.table({"x": values}).replace_schema_metadata(pairs)
+    pq.write_table(table, tmp_path / "a.parquet")
+    said = facts(tmp_path / "a.parquet").error or ""
+    assert ("column 'x' has days before 1582-10-15" in said) == refused
+    assert bool(said) == refused
