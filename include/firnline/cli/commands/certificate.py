@@ -33,7 +33,7 @@ _LIMITS = (
 _STATUS = {
     "planned": "planned: not committed, or its run is still under way",
     "waiting": "waiting: the rows are gone for readers, and objects remain",
-    "complete": "complete: no part, version or orphan of the table holds a row of the keys",
+    "complete": "complete: no part, version or orphan of the table holds a row that was erased",
     "void": "void: it was never committed, and nothing was erased by it",
 }
 
