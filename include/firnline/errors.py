@@ -10,6 +10,19 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
+_LONGEST = 60
+"""Characters of a value in a sentence."""
+
+
+def cut(text: str) -> str:
+    """Return what somebody has given as a sentence repeats it: its beginning if it is long."""
+    return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 1]}…"
+
+
+def quoted(value: object) -> str:
+    """Return a value in quotes, or as it is written, cut as above."""
+    return cut(repr(value))
+
 
 class FirnlineError(Exception):
     """Base class of all errors.

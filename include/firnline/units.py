@@ -9,7 +9,7 @@ import re
 from collections.abc import Mapping
 from decimal import Decimal
 
-from firnline.errors import UsageError
+from firnline.errors import UsageError, quoted
 
 SIZE_UNITS: Mapping[str, int] = {
     "B": 1,
@@ -70,18 +70,20 @@ def _parse(value: object, what: str, units: Mapping[str, int], next_step: str) -
         raise UsageError(f"a number beyond 64 bits is not a {what}", next_step=next_step)
     match = _NUMBER.fullmatch(str(value))
     if match is None:
-        raise UsageError(f"{value!r} is not a {what}", next_step=next_step)
+        raise UsageError(f"{quoted(value)} is not a {what}", next_step=next_step)
     unit = match["unit"] if what == "duration" else match["unit"].lower()
     factor = units.get(unit)
     if factor is None:
-        problem = "has no unit" if not unit else f"has the unknown unit {match['unit']!r}"
-        raise UsageError(f"the {what} {value!r} {problem}", next_step=next_step)
+        problem = "has no unit" if not unit else f"has the unknown unit {quoted(match['unit'])}"
+        raise UsageError(f"the {what} {quoted(value)} {problem}", next_step=next_step)
     exact = Decimal(match["number"]) * factor
     if exact != int(exact):
         least = "byte" if what == "size" else "millisecond"
-        raise UsageError(f"the {what} {value!r} is not a whole {least} count", next_step=next_step)
+        raise UsageError(
+            f"the {what} {quoted(value)} is not a whole {least} count", next_step=next_step
+        )
     if exact > MAX_VALUE:
-        raise UsageError(f"the {what} {value!r} is out of range", next_step=next_step)
+        raise UsageError(f"the {what} {quoted(value)} is out of range", next_step=next_step)
     return int(exact)
 
 

@@ -64,7 +64,7 @@ def rows_of(firnline: Firnline, root: str) -> int:
         (["erase", "--keys", "/nope.csv", "--column", "id"], "there is no file /nope.csv"),
         (["rewrite"], "give --where or --sql"),
         (["evolve"], "name one with --widen, --rename or --drop"),
-        (["delete", "--where", "nope = 1"], "names column 'nope'"),
+        (["delete", "--where", "nope = 1"], "has no column 'nope'"),
         (["schema", "fix", "--column", "nope", "--type", "DATE"], "no log file states a column"),
     ],
 )
@@ -134,7 +134,7 @@ def test_a_lazy_delete_says_that_rows_are_hidden(firnline: Firnline, root: str) 
 def test_a_condition_that_is_none_is_refused_with_its_reason(firnline: Firnline, root: str) -> None:
     shown = firnline("delete", root, "--where", "nobody = 1", "--yes")
     assert shown.code == 2
-    assert "names column 'nobody', and the table has id, user" in shown.sentence
+    assert "the table has no column 'nobody', but id, user" in shown.sentence
 
 
 def broken_part(tmp_path: Path) -> Path:

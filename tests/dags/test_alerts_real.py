@@ -170,7 +170,7 @@ class Story:
         return alert
 
 
-def failed(what: str) -> str:
+def sentence_of(what: str) -> str:
     return f"{what} failed (task_failure); the note of the run says why"
 
 
@@ -241,13 +241,13 @@ def task_of_all(story: Story, run: Run) -> None:
     ended = moment(about(run.ended())["end_date"])
     kind = "a run of a DAG for all tables fails"
     alert = story.arrives(kind, ended, run, reason="task_failure")
-    assert (alert["table"], alert["sentence"]) == ("late", failed("merge of table late"))
+    assert (alert["table"], alert["sentence"]) == ("late", sentence_of("merge of table late"))
 
 
 def task_of_one(story: Story, run: Run) -> None:
     ended = moment(about(run.ended())["end_date"])
     alert = story.arrives("a run of a table's own DAG fails", ended, run, reason="task_failure")
-    assert (alert["table"], alert["sentence"]) == ("single", failed("verify of table single"))
+    assert (alert["table"], alert["sentence"]) == ("single", sentence_of("verify of table single"))
 
 
 def pool_at_start(story: Story, run: Run) -> None:
@@ -289,7 +289,7 @@ def planner(story: Story) -> None:
     failed = failed_planners(story.airflow)[0]
     ended = moment(about(failed)["end_date"])
     alert = story.arrives("the planner fails", ended, failed, reason="task_failure")
-    assert (alert["table"], alert["sentence"]) == ("", failed(f"the planner {FLEET}"))
+    assert (alert["table"], alert["sentence"]) == ("", sentence_of(f"the planner {FLEET}"))
 
 
 def settings_with_a_mistake(story: Story, broken: float) -> None:

@@ -286,7 +286,7 @@ def test_a_frame_filters_limits_and_reads_only_its_columns() -> None:
         ({"columns": ["nope"]}, "no column 'nope'"),
         ({"columns": "id"}, "columns is one text"),
         ({"where": "id + 1 = 2"}, "id \\+ 1"),
-        ({"where": "nope = 2"}, "names column 'nope'"),
+        ({"where": "nope = 2"}, "has no column 'nope'"),
         ({"partitions": "x=*"}, "no partition of the table matches"),
         ({"dedup": True}, "no primary key"),
     ],

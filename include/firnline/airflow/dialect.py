@@ -25,10 +25,10 @@ from jsonschema import (  # type: ignore[import-untyped] # its types are a packa
     validators,
 )
 
+from firnline.errors import cut
+
 DIALECT = "urn:firnline:param"
 _STANDARD = Draft202012Validator.VALIDATORS.keys() - {"format"}
-_SHOWN = 100
-"""Characters of a value in a sentence."""
 _MOST = 2**63
 TOO_LARGE = (
     "has a whole number beyond 64 bits, which Airflow cannot hand on to tasks: write it as a text"
@@ -64,12 +64,13 @@ def _sentence(value: object, schema: Mapping[str, Any]) -> str:
     form = schema.get("form") or _one_of(value, schema.get("enum", ()))
     if value is None:
         return f"a value is needed, {form}"
+    if value in ("", []):
+        return f"the value is empty: write {form}"
     return f"{_shown(value)} is not {form}"
 
 
 def _shown(value: object) -> str:
-    text = json.dumps(value, ensure_ascii=False)
-    return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}…"
+    return cut(json.dumps(value, ensure_ascii=False))
 
 
 def is_too_large(value: object) -> bool:

@@ -29,6 +29,8 @@ if TYPE_CHECKING:
 
 _TYPED = re.compile(r"`firnline ([^`]*)`|`[^`]*`|(?<![\w-])--([a-z][a-z-]*)")
 """Commands as they are typed, and options outside of them."""
+_LISTING = "see `firnline parts`; "
+"""Of a step that goes on with what the command lists; no DAG lists it."""
 _COMMANDS: Mapping[str, Operation[Any]] = {each.command: each for each in OPERATIONS}
 
 
@@ -38,7 +40,7 @@ def in_a_form(sentence: str) -> str:
     Anything else between backticks is for a shell and stays as it is: also a command, or an option
     of one, that no DAG has.
     """
-    return _TYPED.sub(_in_a_form, sentence)
+    return _TYPED.sub(_in_a_form, sentence.replace(_LISTING, ""))
 
 
 def _in_a_form(typed: re.Match[str]) -> str:

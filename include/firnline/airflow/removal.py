@@ -229,8 +229,7 @@ def chosen(table: Table, globs: Sequence[str]) -> tuple[list[PartitionInfo], int
 
     found = survey(table)
     infos = {info.partition: info for info in found.partitions}
-    step = "see `firnline drop` for those that there are"
-    return [infos[name] for name in choose(infos, globs, next_step=step)], found.grace_ms
+    return [infos[name] for name in choose(infos, globs)], found.grace_ms
 
 
 def newest_transaction(table: Table) -> int:

@@ -19,7 +19,7 @@ from airflow.sdk import (
 
 from firnline.airflow.params import asked_param
 from firnline.airflow.settings import current_settings
-from firnline.errors import UsageError
+from firnline.errors import UsageError, quoted
 from firnline.operations.dag_ids import TABLE, dag_id
 from firnline.operations.pools import NO_TABLE, pool_of_operation, slots_of_operation
 from firnline.settings.cron import spread
@@ -241,7 +241,7 @@ class TableOfRun:
         table = settings.tables.get(name) if isinstance(name, str) else None
         if table is None or not has_dag(table, self.operation):
             raise UsageError(
-                f"the settings have no table {name!r} with the operation {self.operation}",
+                f"the settings have no table {quoted(name)} with the operation {self.operation}",
                 next_step=f"start a run with one of the tables {', '.join(self.names)}",
             )
         return table

@@ -295,9 +295,9 @@ class ReplaceWork(SparkWork[ReplaceOptions]):
         """Return the options. Raises UsageError unless one of files and nothing is given."""
         options = super().options(params, dry_run=dry_run)
         if bool(options.files) == options.nothing:
-            given = "both" if options.nothing else "neither"
+            given = "both are" if options.nothing else "neither is"
             raise UsageError(
-                f"a replace takes files or nothing, and {given} is given",
+                f"a replace takes either `files` or `nothing`, and {given} given",
                 next_step='say where the new rows are, as "files": ["s3://bucket/staged/"], or '
                 'that there are none, as "nothing": true',
             )

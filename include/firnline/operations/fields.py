@@ -23,7 +23,7 @@ from typing import Any, Literal, TypeVar, Union, get_args, get_origin
 
 import msgspec
 
-from firnline.errors import UsageError
+from firnline.errors import UsageError, cut, quoted
 from firnline.units import parse_duration, parse_size
 
 OptionsT = TypeVar("OptionsT", bound=msgspec.Struct)
@@ -122,12 +122,13 @@ class OptionField:
         least, most = self.option.least, self.option.most
         if least is not None and value < least:
             raise UsageError(
-                f"{self.name} is {given}, and the least is {least}",
+                f"{self.name} is {cut(str(given))}, and the least is {least}",
                 next_step="write a larger value, or leave it out",
             )
         if most is not None and value > most:
             raise UsageError(
-                f"{self.name} is {given}, and the most is {most}", next_step="write a smaller value"
+                f"{self.name} is {cut(str(given))}, and the most is {most}",
+                next_step="write a smaller value",
             )
 
     def _texts(self, given: object) -> tuple[str, ...]:
@@ -136,7 +137,7 @@ class OptionField:
             example = "ts_month=2013-*" if self.option.metavar == "GLOB" else "first"
             noun = "globs" if self.option.metavar == "GLOB" else "texts"
             raise UsageError(
-                f"{self.name} is not a list of {noun}: {given!r}",
+                f"{self.name} is not a list of {noun}: {quoted(given)}",
                 next_step=f'write it as ["{example}"], or leave it empty',
             )
         return tuple(values)
@@ -147,12 +148,12 @@ class OptionField:
             name, separator, value = text.partition("=")
             if not separator or not name:
                 raise UsageError(
-                    f"{self.flag} {text!r} is not {self.option.metavar}",
+                    f"{self.flag} {quoted(text)} is not {self.option.metavar}",
                     next_step=f"write it as {self.flag} {self.option.metavar}",
                 )
             if name in found:
                 raise UsageError(
-                    f"{self.flag} names the column {name!r} twice",
+                    f"{self.flag} names the column {quoted(name)} twice",
                     next_step="give each column once",
                 )
             found[name] = value
@@ -169,7 +170,7 @@ def parse_moment(value: object) -> int:
         moment = datetime.fromisoformat(str(value).strip())
     except ValueError:
         raise UsageError(
-            f"{value!r} is not a time", next_step="write 2013-02-01 or 2013-02-01T12:00Z"
+            f"{quoted(value)} is not a time", next_step="write 2013-02-01 or 2013-02-01T12:00Z"
         ) from None
     return round((moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp() * 1000)
 

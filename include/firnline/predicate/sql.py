@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from decimal import Decimal, InvalidOperation
 from typing import TYPE_CHECKING, Any
 
-from firnline.errors import UsageError
+from firnline.errors import UsageError, cut
 from firnline.predicate.tree import (
     COMPARISONS,
     And,
@@ -308,13 +308,12 @@ def _time(node: exp.Cast) -> Any:  # noqa: ANN401 - date or datetime until bind 
 def _refused(piece: exp.Expression | str) -> UsageError:
     text = piece if isinstance(piece, str) else piece.sql(dialect="duckdb")
     return UsageError(
-        f"{_short(text)} is not supported in a predicate", next_step=f"{_ALLOWED}; nothing else"
+        f"{_short(text)} is not supported in a condition", next_step=f"{_ALLOWED}; nothing else"
     )
 
 
 def _short(text: str) -> str:
-    text = " ".join(text.split())
-    return f"`{text}`" if len(text) <= 80 else f"`{text[:77]}…`"
+    return f"`{cut(' '.join(text.split()))}`"
 
 
 def _reason(error: Exception) -> str:

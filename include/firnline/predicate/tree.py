@@ -15,7 +15,7 @@ from typing import ClassVar
 
 import msgspec
 
-from firnline.errors import UsageError
+from firnline.errors import UsageError, quoted
 from firnline.types.schema import normalise
 from firnline.types.sql import fold_name, quote_name
 from firnline.types.values import Scalar, canonical, literal_sql
@@ -244,7 +244,7 @@ def _resolve(name: str, columns: Mapping[str, str]) -> str:
         if fold_name(known) == fold_name(name):
             return known
     raise UsageError(
-        f"the predicate names column {name!r}, and the table has {', '.join(columns) or 'none'}",
+        f"the table has no column {quoted(name)}, but {', '.join(columns) or 'none'}",
         next_step="correct the column's name",
     )
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from fnmatch import fnmatchcase
 
-from firnline.errors import UsageError
+from firnline.errors import UsageError, quoted
 
 
 def matches(partition: str, globs: Sequence[str]) -> bool:
@@ -34,7 +34,7 @@ def choose(
         if not any(fnmatchcase(partition, glob) for partition in partitions):
             some = ", ".join(list(partitions)[:5]) or "none"
             raise UsageError(
-                f"no partition of {of} matches {glob!r}",
+                f"no partition of {of} matches {quoted(glob)}",
                 next_step=next_step or f"see `firnline parts`; the first partitions are: {some}",
             )
     return [partition for partition in partitions if matches(partition, globs)]

@@ -26,6 +26,7 @@ from functools import lru_cache
 from typing import Any
 from uuid import UUID
 
+from firnline.errors import cut, quoted
 from firnline.types.calendar import civil_from_days, date_text, days_from_civil, timestamp_text
 from firnline.types.sql import SqlType, parse_sql_type
 
@@ -132,16 +133,16 @@ def _parse(sql_type: str) -> SqlType | None:
 
 
 def _not_a(value: object, what: str) -> ValueError:
-    return ValueError(f"{value!r} is not {what}")
+    return ValueError(f"{quoted(value)} is not {what}")
 
 
 def _whole(kind: SqlType, value: object) -> Scalar:
     number = _number(value)
     if number != number.to_integral_value():
-        raise ValueError(f"{value} is not a whole number, as {kind} needs")
+        raise ValueError(f"{cut(str(value))} is not a whole number, as {kind} needs")
     low, high = _RANGES[kind.name]
     if not low <= number <= high:
-        raise ValueError(f"{value} is out of the range of {kind}")
+        raise ValueError(f"{cut(str(value))} is out of the range of {kind}")
     return int(number)
 
 
@@ -154,7 +155,7 @@ def _number(value: object) -> Decimal:
         raise _not_a(value, "a number") from None
     # The exponent is bounded before anything expands it: 1e999999999 would fill the memory.
     if not number.is_finite() or abs(number.adjusted()) > 400:
-        raise ValueError(f"{value!r} is not a finite number that a column can hold")
+        raise ValueError(f"{quoted(value)} is not a finite number that a column can hold")
     return number
 
 
@@ -175,7 +176,7 @@ def _float(kind: SqlType, value: object) -> Scalar:
         try:
             number = struct.unpack("<f", struct.pack("<f", number))[0]
         except OverflowError:
-            raise ValueError(f"{value} is out of the range of FLOAT") from None
+            raise ValueError(f"{cut(str(value))} is out of the range of FLOAT") from None
     return number
 
 
@@ -250,13 +251,15 @@ def _text_nanoseconds(value: str) -> int:
     days = days_from_civil(year, month, day)
     hour, minute, second = (int(match[name] or 0) for name in ("hour", "minute", "second"))
     if civil_from_days(days) != (year, month, day) or hour > 23 or minute > 59 or second > 59:
-        raise ValueError(f"{value!r} is not in the calendar")
+        raise ValueError(f"{quoted(value)} is not in the calendar")
     seconds = hour * 3600 + minute * 60 + second - _offset_seconds(match["zone"] or "Z")
     return days * _DAY_NS + seconds * 1_000_000_000 + int((match["fraction"] or "").ljust(9, "0"))
 
 
 def _no_time(value: object) -> ValueError:
-    return ValueError(f"{value!r} is not a date or time such as 2013-01-31 or 2013-01-31 12:00")
+    return ValueError(
+        f"{quoted(value)} is not a date or time such as 2013-01-31 or 2013-01-31 12:00"
+    )
 
 
 def _offset_seconds(zone: str) -> int:

@@ -26,6 +26,13 @@ def test_a_refusal_is_one_sentence_with_the_value_and_its_form() -> None:
     assert said(choice("a", "b"), None) == "a value is needed, one of a, b"
 
 
+def test_what_is_empty_is_told_so() -> None:
+    text = asked_param(None, "Where", "Rows.", type="string", minLength=1, form="text")
+    assert said(text, "") == "the value is empty: write text"
+    texts = asked_param(None, "Columns", "Of keys.", type="array", minItems=1, form="a list")
+    assert said(texts, []) == "the value is empty: write a list"
+
+
 def test_of_many_choices_those_that_look_alike_are_named() -> None:
     many = choice("flights", *(f"t{number}" for number in range(1_000)))
     assert said(many, "flihgts") == '"flihgts" is not one of flights and 1000 more'

@@ -25,6 +25,7 @@ from firnline.errors import UsageError
         ),
         ("`firnline rewrite t --discard 7`", "`firnline rewrite t --discard 7`"),
         ("`firnline drop t d=1`", "`firnline drop t d=1`"),
+        ("none; see `firnline parts`; the first are: d=1", "none; the first are: d=1"),
         ("`firnline` and `--scratch`", "`firnline` and `--scratch`"),
         ("2024-01-01--2024-01-02 and a -- b", "2024-01-01--2024-01-02 and a -- b"),
     ],

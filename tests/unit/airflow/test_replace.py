@@ -33,7 +33,7 @@ def test_a_replace_by_hand_only_plans_unless_told_otherwise() -> None:
 
 def test_a_replace_takes_files_or_nothing() -> None:
     for wrong in ({}, {"files": [], "nothing": False}, {"files": ["a"], "nothing": True}):
-        with pytest.raises(UsageError, match="takes files or nothing"):
+        with pytest.raises(UsageError, match="takes either `files` or `nothing`"):
             asked(**wrong)
 
 

@@ -102,3 +102,12 @@ def test_the_mode_is_a_choice_of_two() -> None:
 def test_a_whole_number_of_json_is_one_however_it_is_written() -> None:
     field = next(each for each in option_fields(CleanupOptions) if each.name == "max_deletes")
     assert (field.value(5.0), type(field.value(5.0))) == (5, int)
+
+
+@pytest.mark.parametrize("given", ["9" * 400, "9" * 400 + "GiB", "[" * 5_000])
+def test_a_long_value_is_not_repeated_whole_in_a_sentence(given: str) -> None:
+    """It is the note of a run, which has a limit."""
+    with pytest.raises(UsageError) as refused:
+        field(SweepOptions, "older_than").value(given)
+    assert given[:50] in str(refused.value)
+    assert len(str(refused.value)) < 200

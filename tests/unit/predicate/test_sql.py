@@ -160,3 +160,12 @@ def test_sql_that_is_more_than_a_predicate_is_refused(text: str, piece: str) -> 
 def test_a_literal_that_its_column_cannot_hold_is_refused(text: str, why: str) -> None:
     with pytest.raises(UsageError, match=why):
         parse_sql(text, COLUMNS)
+
+
+@pytest.mark.parametrize(
+    "text", ["(" * 5_000, "k = " + "[" * 5_000, "i = " + "9" * 300, "a" * 5_000 + " = 1"]
+)
+def test_a_long_condition_is_not_repeated_whole_by_its_refusal(text: str) -> None:
+    with pytest.raises(UsageError) as refused:
+        parse_sql(text, {"i": "BIGINT"})
+    assert len(str(refused.value)) < 300

@@ -11,7 +11,7 @@ from typing import Any
 
 import msgspec
 
-from firnline.errors import PlanChangedError, UsageError
+from firnline.errors import PlanChangedError, UsageError, quoted
 from firnline.log.records import Marker
 from firnline.operations.requests import FIXED_REQUESTS
 from firnline.shown import ShownFigures
@@ -215,7 +215,7 @@ def _missing(missing: Sequence[str], known: Sequence[str]) -> UsageError:
     near = difflib.get_close_matches(first, known[at : at + _COMPARED], n=3) or known[:3]
     others = f", nor {len(missing) - 1} more of those named" if len(missing) > 1 else ""
     return UsageError(
-        f"there is no partition {first!r}{others}",
+        f"there is no partition {quoted(first)}{others}",
         next_step=f"give exact names, such as {', '.join(near)}"
         if near
         else "the table has no partition; append to it first",

@@ -25,7 +25,7 @@ from firnline.table import Table
 from firnline.types.arrow import parse_type
 from firnline.types.schema import normalise
 from firnline.types.values import Scalar, canonical
-from firnline.units import about_size
+from firnline.units import about_size, counted
 
 MAX_KEYS = 5_000_000
 """Maximum keys of one erase: the log holds each until its delete record has done its work, and
@@ -172,7 +172,8 @@ def _canonical(
     for number, row in enumerate(rows, 1):
         if len(row) != len(names):
             raise UsageError(
-                f"key {number} of {where} has {len(row)} values for {len(names)} columns",
+                f"key {number} of {where} has {counted(len(row), 'value')} "
+                f"for {counted(len(names), 'column')}",
                 next_step="give one value per column",
             )
         try:
@@ -180,7 +181,8 @@ def _canonical(
         except ValueError:
             # Not the value itself: an error ends up in logs, and keys are personal data.
             raise UsageError(
-                f"key {number} of {where} is missing or nothing that columns {', '.join(names)} "
+                f"key {number} of {where} is missing or nothing that "
+                f"{'column' if len(names) == 1 else 'columns'} {', '.join(names)} "
                 f"({', '.join(types)}) can hold",
                 next_step="correct it; no row was touched",
             ) from None

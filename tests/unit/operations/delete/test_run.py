@@ -252,8 +252,8 @@ def test_a_predicate_as_json_does_the_same(delete: Delete) -> None:
 @pytest.mark.parametrize(
     ("where", "said"),
     [
-        ("id + 1 = 2", "is not supported in a predicate"),
-        ("nobody = 2", "names column 'nobody'"),
+        ("id + 1 = 2", "is not supported in a condition"),
+        ("nobody = 2", "has no column 'nobody'"),
         ("id = 'x'", "'x' is not a number"),
         ("  ", "the condition is empty"),
         ('{"op":"="}', "the predicate cannot be parsed"),

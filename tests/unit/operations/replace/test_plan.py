@@ -57,7 +57,7 @@ def test_values_take_the_form_of_their_column(span: Span, bound: Span) -> None:
         (Span("ok", False, True), "'ok' is BOOLEAN, which has no intervals"),
         (Span("day", "2026-01-05T01:00", "2026-01-06"), "is a time of day"),
         (Span("n", 1.5, 3), "1.5 is not a whole number"),
-        (Span("none", 1, 3), "names column 'none'"),
+        (Span("none", 1, 3), "has no column 'none'"),
     ],
 )
 def test_an_interval_that_is_none_is_refused(span: Span, said: str) -> None:

@@ -340,9 +340,9 @@ def test_a_row_that_breaks_an_equality_is_refused_after_parts_were_written(
         (hours(6, 7), "replaced with nothing that is named"),
         (hours(6, 7, nothing=True, files=("a",)), "rows and with nothing at once"),
         (hours(6, 7, nothing=True, equal={"ts": "2026-01-01"}), "'ts' is named twice"),
-        (hours(6, 7, nothing=True, equal={"nobody": 1}), "names column 'nobody'"),
+        (hours(6, 7, nothing=True, equal={"nobody": 1}), "has no column 'nobody'"),
         (hours(6, 7, nothing=True, equal={"client": "x"}), "'x' is not a number"),
-        (ReplaceOptions(column="no", start=1, end=2, nothing=True), "names column 'no'"),
+        (ReplaceOptions(column="no", start=1, end=2, nothing=True), "has no column 'no'"),
         (
             ReplaceOptions(column="ts", start="soon", end="later", nothing=True),
             "'soon' is not a date",
