@@ -300,3 +300,76 @@ def test_a_table_that_is_there_has_its_own_columns(
     found = firnline("init", "--root", root, "--from-sample", sample, "--yes")
     assert found.code == 2
     assert "states its layout itself, and its columns" in found.sentence
+
+
+@pytest.fixture
+def team(place: Path) -> Path:
+    """The file of a new team, in a folder with those of others."""
+    folder = place / "settings"
+    folder.mkdir()
+    (folder / "defaults.yml").write_text("defaults: {merge: {max_parts_per_group: 30}}\n")
+    (folder / "a.yaml").write_text(f"tables: {{ta: {{root: 'file://{place}/lake/ta'}}}}\n")
+    (folder / "values.yaml").write_text("image: {tag: 3}\n")
+    (folder / "broken.yaml").write_text("tables: {")
+    return folder / "team.yaml"
+
+
+@pytest.mark.parametrize(
+    ("name", "root", "said"),
+    [
+        ("ta", "lake/tb", r"a.yaml has a table 'ta' already; give another name"),
+        ("tb", "lake/ta", "tables.tb.root: is the same as the root of ta"),
+        ("tb", "lake/ta/tb", "tables.tb.root: is inside the root of ta"),
+        ("tb", "lake", "tables.tb.root: contains the root of ta"),
+    ],
+)
+def test_a_table_that_would_take_out_one_of_another_file_is_refused(
+    firnline: Callable[..., Outcome], place: Path, team: Path, name: str, root: str, said: str
+) -> None:
+    given = (name, "--root", f"file://{place}/{root}", "--settings", team, "--yes")
+    found = firnline("init", *given)
+    assert found.code == 2
+    assert said in found.sentence
+    assert "/tmp" not in found.sentence.replace(str(place), "")
+    assert not team.exists()
+
+
+def test_a_table_of_a_new_file_is_checked_with_what_all_share(
+    firnline: Callable[..., Outcome], place: Path, team: Path
+) -> None:
+    given = ("tb", "--root", f"file://{place}/lake/tb", "--settings", team)
+    (team.parent / "defaults.yml").write_text("defaults: {merge: {min_inputs: 3}, approver: [a]}\n")
+    found = firnline("init", *given, "--dry-run")
+    assert (found.code, "defaults.yml: defaults.approver: is not" in found.sentence) == (2, True)
+    (team.parent / "defaults.yml").write_text("defaults: {merge: {min_inputs: 3}}\n")
+    assert firnline("init", *given, "--yes").code == 0
+    assert sorted(load_settings(team.parent).tables) == ["ta", "tb"]
+
+
+def test_a_proposed_name_is_one_that_no_file_has(
+    firnline: Callable[..., Outcome], place: Path, team: Path, answering: Callable[..., None]
+) -> None:
+    answering(f"file://{place}/new/ta", "ta", "tc", "", "", "yes")
+    found = firnline("init", "--settings", team)
+    assert (found.code, "has a table 'ta' already. Once more:" in found.out) == (0, True)
+    assert sorted(load_settings(team.parent).tables) == ["ta", "tc"]
+
+
+@pytest.mark.parametrize("name", ["team.yaml.txt", "team", ".team.yaml"])
+def test_a_file_that_its_folder_would_not_read_is_refused(
+    firnline: Callable[..., Outcome], place: Path, team: Path, name: str
+) -> None:
+    path = team.with_name(name)
+    found = firnline("init", "tb", "--root", f"file://{place}/tb", "--settings", path, "--yes")
+    assert found.code == 2
+    assert f"{team.parent} is a folder of settings, which does not read {name}" in found.sentence
+    alone = firnline("init", "tb", "--root", f"file://{place}/tb", "--settings", name, "--yes")
+    assert alone.code == 0, "where no other file has settings, a file is read by its name"
+
+
+def test_files_that_are_there_for_other_tools_have_no_say(
+    firnline: Callable[..., Outcome], place: Path
+) -> None:
+    (place / "compose.yml").write_text("services: {a: {}}\ntables: {t: {root: 'file:///x'}}\n")
+    given = ("t", "--root", f"file://{place}/t", "--settings", "t.conf")
+    assert firnline("init", *given, "--yes").code == 0

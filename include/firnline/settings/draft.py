@@ -8,10 +8,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
 
 import yaml
 
-from firnline.errors import UsageError
+from firnline.errors import SettingsError, UsageError
+from firnline.settings.document import KEYS, parse_yaml
+from firnline.settings.files import is_folder, listed, read_file
 
 _TABLES = re.compile(r"^tables:[ \t]*(#.*)?$")
 _TOP = re.compile(r"^[^\s#]")
@@ -22,6 +26,39 @@ _NEW = """\
 
 tables:
 """
+
+
+@dataclass(frozen=True, slots=True)
+class Neighbour:
+    """Another file of settings in the folder of a file."""
+
+    path: Path
+    raw: bytes
+    names: frozenset[str]
+    """Of its tables."""
+
+
+def neighbours(path: Path) -> list[Neighbour]:
+    """Return the other files of settings in the folder of a file; with any it is one of settings.
+
+    Raises SettingsError: the folder cannot be read.
+    """
+    if not is_folder(path.parent):
+        return []
+    others = (each for each in listed(path.parent) if each.name != path.name)
+    return [found for each in others if (found := _neighbour(each)) is not None]
+
+
+def _neighbour(path: Path) -> Neighbour | None:
+    try:
+        raw = read_file(path).raw
+        content = parse_yaml(path, raw)
+    except SettingsError:
+        return None  # it may be that of another tool; if not, `firnline settings check` tells of it
+    if not content or not content.keys() <= set(KEYS):
+        return None
+    tables = content.get("tables")
+    return Neighbour(path, raw, frozenset(map(str, tables if isinstance(tables, dict) else ())))
 
 
 def lines_of(name: str, values: Mapping[str, object], indent: str = "  ") -> list[str]:

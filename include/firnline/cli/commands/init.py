@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import shlex
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from importlib.util import find_spec
@@ -26,6 +26,7 @@ from firnline.errors import (
 
 if TYPE_CHECKING:
     from firnline.properties.record import Properties
+    from firnline.settings.draft import Neighbour
     from firnline.settings.load import TableSettings
 
 commands = typer.Typer()
@@ -109,7 +110,7 @@ def init(  # noqa: PLR0913, PLR0917 - one per option
         )
     if not dry_run:
         _refuse_unwritable(path)
-    file = _File.read(path)
+    file = _File.read(path, alone=path == _place())
     root, states = _root(file, root)
     name = name or _named(file, root, asked=asked)
     values: dict[str, object] = {"root": root}
@@ -145,40 +146,59 @@ class _File:
 
     path: Path
     text: str
-    names: frozenset[str]
+    taken: Mapping[str, Path]
+    """Name of a table -> the file that has it."""
+    others: Sequence[Neighbour]
+    """The files that are read together with it."""
 
     @classmethod
-    def read(cls, path: Path) -> _File:
-        """Read the file. Raises SettingsError; UsageError if no table can be added to it."""
-        from firnline.settings.draft import add_table
+    def read(cls, path: Path, *, alone: bool) -> _File:
+        """Read the file. Raises SettingsError; UsageError if no table can be added to it.
+
+        Args:
+            path: of the file.
+            alone: it is the one that commands read which are told no other; else its folder may be
+                one of settings.
+        """
+        from firnline.settings.draft import add_table, neighbours
+        from firnline.settings.files import is_folder, is_read
         from firnline.settings.load import load_settings
 
-        if path.is_dir():
+        if is_folder(path):
             raise UsageError(
                 f"{path} is a folder of settings, and a table is written into one file",
                 next_step=f"name the file, as in --settings {path / 'tables.yaml'}",
             )
+        others = () if alone else neighbours(path)
+        if others and not is_read(path.name):
+            raise UsageError(
+                f"{path.parent} is a folder of settings, which does not read {path.name}",
+                next_step="give a name that ends in .yaml and does not begin with a dot",
+            )
+        taken = {name: each.path for each in others for name in each.names}
         if not path.exists():
-            return cls(path, "", frozenset())
+            return cls(path, "", taken, others)
         loaded = load_settings(path)
-        names = frozenset({*loaded.tables, *loaded.broken})
+        taken |= dict.fromkeys((*loaded.tables, *loaded.broken), path)
         text = path.read_text(encoding="utf-8")
         add_table(text, "any", {})  # before anybody is asked anything
-        return cls(path, text, names)
+        return cls(path, text, taken, others)
 
     def with_table(self, name: str, values: Mapping[str, object]) -> str:
         """Return the text of the file with one more table. Raises UsageError."""
         from firnline.settings.draft import add_table
 
-        if name in self.names:
+        if name in self.taken:
             raise UsageError(
-                f"{self.path} has a table {name!r} already",
+                f"{self.taken[name]} has a table {name!r} already",
                 next_step="give another name, or edit the file",
             )
         return add_table(self.text, name, values)
 
     def table(self, name: str, values: Mapping[str, object]) -> TableSettings:
         """Return the settings of the table as they would be read from the new file.
+
+        Other files of its folder are read with it: the table could take out tables of theirs.
 
         Raises UsageError, SettingsError: what is wrong with them.
         """
@@ -187,26 +207,33 @@ class _File:
         from firnline.settings.load import load_settings
 
         text = self.with_table(name, values)
-        with tempfile.NamedTemporaryFile("w", suffix=".yaml", encoding="utf-8") as draft:
-            draft.write(text)
-            draft.flush()
+        with tempfile.TemporaryDirectory() as folder:
+            for each in self.others:
+                Path(folder, each.path.name).write_bytes(each.raw)
+            draft = Path(folder, self.path.name)
+            draft.write_text(text, encoding="utf-8")
             try:
-                return load_settings(Path(draft.name)).table(name)
+                return load_settings(folder if self.others else draft).table(name)
             except SettingsError as error:
                 # The draft is gone when this is read.
+                said = error.message.replace(str(draft), f"{self.path} with these lines")
+                given = "correct what was given"
+                step = given if said != error.message else error.next_step
                 raise SettingsError(
-                    error.message.replace(draft.name, f"{self.path} with these lines"),
-                    next_step="correct what was given; nothing was written",
+                    said.replace(folder, str(self.path.parent)),
+                    next_step=f"{step}; nothing was written",
                 ) from None
 
 
 def _place() -> Path:
+    from firnline.settings.files import may_be
     from firnline.settings.load import places_here
 
     named = os.environ.get("FIRNLINE_TABLES")
     if named:
         return Path(named)
-    found = next((place for place in places_here() if place.is_file()), places_here()[0])
+    places = places_here()
+    found = next((place for place in places if may_be(place.is_file)), places[0])
     return found.relative_to(Path.cwd())
 
 
@@ -259,7 +286,7 @@ def _free(file: _File, root: str) -> str:
     from firnline.settings.model import name_from
 
     name = name_from(root) or "table"
-    while name in file.names:
+    while name in file.taken:
         name += "-2"
     return name
 
