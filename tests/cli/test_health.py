@@ -5,13 +5,12 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from firnline.settings.document import read_yaml
+from firnline.settings.files import Content, read_file
 from tests.support.cli import Outcome, content_of, settings_file
 
 Firnline = Callable[..., Outcome]
@@ -78,11 +77,11 @@ def test_the_settings_are_read_once_for_all_tables(
 ) -> None:
     read: list[Path] = []
 
-    def counted(path: Path, *, next_step: str) -> dict[Any, Any]:
+    def counted(path: Path, *, next_step: str | None) -> Content:
         read.append(path)
-        return read_yaml(path, next_step=next_step)
+        return read_file(path, next_step=next_step)
 
-    monkeypatch.setattr("firnline.settings.load.read_yaml", counted)
+    monkeypatch.setattr("firnline.settings.load.read_file", counted)
     assert len(firnline("health", "--json", "--settings", settings).data["tables"]) == 3
     assert len(read) == 1
 
