@@ -296,7 +296,7 @@ def test_an_analyze_outlives_a_footer_over_which_arrow_would_end_it_and_names_th
     assert failure.key == key
     assert failure.message == (
         f"part {key} is not readable: the process that parsed its footer ended with signal "
-        f"SIGABRT; inspect it with `firnline verify --deep`; {DAMAGED_PART}"
+        f"SIGABRT; see with `firnline verify --deep --rows` which others are not; {DAMAGED_PART}"
     )
     assert failed.value.report.parts == PARTS - 1, "the others are done"
     assert len(opened) == PARTS - 1
