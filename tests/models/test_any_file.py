@@ -199,7 +199,7 @@ def played(rows: pa.Table, one: Writer, other: Writer, at: Path) -> None:
     taken.can_be_kept(together(found))
 
 
-@examples(8, 2_000)
+@examples(6, 2_000)
 @given(rows=tables(), one=WRITERS, other=WRITERS)
 @pytest.mark.long
 def test_whatever_an_import_takes_can_be_kept(rows: pa.Table, one: Writer, other: Writer) -> None:
@@ -257,7 +257,7 @@ def exact(value: Any) -> Any:
         return value
 
 
-@examples(25, 2_000)
+@examples(12, 2_000)
 @given(each=st.lists(NUMBERS, min_size=2, max_size=3))
 def test_files_with_other_types_keep_every_value_or_are_refused_by_name(
     each: list[tuple[pa.DataType, list[Any]]],
@@ -310,7 +310,7 @@ def of_folder(text: str | None, kind: str) -> Any:
     return repr(float(text)) if kind == "DOUBLE" else int(text)
 
 
-@examples(25, 2_000)
+@examples(12, 2_000)
 @given(texts=st.lists(st.none() | _FOLDER_TEXTS, min_size=1, max_size=3, unique=True))
 def test_what_folders_state_is_kept_whatever_it_is(texts: list[str | None]) -> None:
     with folder() as at:

@@ -42,7 +42,11 @@ _CODECS = frozenset({"UNCOMPRESSED", "SNAPPY", "GZIP", "ZSTD", "BROTLI"})
 """Not LZ4: two forms of it have this name, and readers guess which it is."""
 _WIDE = 2**31
 """From this distance of the largest and the smallest number on, steps up and down, of which the
-smallest one is taken away, have more than 32 bits."""
+smallest one is taken away, have more than 32 bits: DuckDB writes them, and Arrow does not read them
+(nor write them: its own steps overflow)."""
+_MOST_MILLIS = (2**63 - 1) // 1_000
+_TEXTS = frozenset({"VARCHAR", "BLOB", "JSON"})
+"""Types of which DuckDB 2.0 answers IS NULL by the bounds alone, where there is no dictionary."""
 
 _MAP_LEVEL = ".key_value."
 _GEOMETRIES = b"geo"
@@ -71,7 +75,7 @@ def odd_columns(footer: pq.FileMetaData, columns: Mapping[str, str]) -> dict[str
             odd[name] = "written as a map without values"
         elif kind == "BLOB" and _GEOMETRIES in (footer.metadata or {}):
             odd[name] = "maybe a geometry, by the metadata of the file"
-        elif why := _strange_pages(footer, places[name]):
+        elif why := _strange_pages(footer, places[name], kind):
             odd[name] = why
     return odd
 
@@ -146,39 +150,69 @@ def _shown(kind: str, physical: str) -> str:
     return physical if kind == "None" else kind
 
 
-def _strange_pages(footer: pq.FileMetaData, places: list[int]) -> str:
+def _strange_pages(footer: pq.FileMetaData, places: list[int], kind: str) -> str:
     """Return how pages are written that not all readers read; empty for none."""
+    by_duckdb = (footer.created_by or "").startswith("DuckDB")
     for place in places:
-        for chunk in _chunks(footer, place):
-            encodings = set(chunk.encodings)
-            if not encodings <= _ENCODINGS:
-                return f"encoded as {', '.join(sorted(encodings - _ENCODINGS))}"
-            if "BYTE_STREAM_SPLIT" in encodings and chunk.physical_type not in _SPLIT_TYPES:
-                return f"encoded as BYTE_STREAM_SPLIT of {chunk.physical_type}"
-            if "DELTA_BINARY_PACKED" in encodings and _may_have_wide_steps(chunk):
-                return "encoded as DELTA_BINARY_PACKED, maybe with steps of more than 32 bits"
-            if chunk.compression not in _CODECS:
-                return f"compressed as {chunk.compression}"
+        leaf = footer.schema.column(place)
+        unit = json.loads(leaf.logical_type.to_json())
+        coarse = unit["Type"] == "Timestamp" and unit["timeUnit"] == "milliseconds"
+        for group, chunk in _chunks(footer, place):
+            why = _strange_form(chunk) or _strange_values(chunk, kind, coarse=coarse)
+            if by_duckdb and _may_be_array(leaf, chunk, group.num_rows):
+                why = (
+                    "maybe an ARRAY with nulls, which DuckDB writes with more values than there are"
+                )
+            if why:
+                return why
     return ""
 
 
-def _may_have_wide_steps(chunk: pq.ColumnChunkMetaData) -> bool:
-    """Return True if a step from one number of 32 bits to the next may need more.
-
-    DuckDB writes it with 33 bits, and Arrow reads 32 at most (as which it writes it itself).
-    """
-    if chunk.physical_type != "INT32":
+def _may_be_array(leaf: pq.ColumnSchema, chunk: pq.ColumnChunkMetaData, rows: int) -> bool:
+    """Return True for lists with nulls that may all have one length."""
+    levels = leaf.max_repetition_level
+    if not levels or (chunk.statistics is not None and chunk.statistics.null_count == 0):
         return False
+    return levels > 1 or (rows > 0 and chunk.num_values % rows == 0)
+
+
+def _strange_form(chunk: pq.ColumnChunkMetaData) -> str:
+    encodings = set(chunk.encodings)
+    if not encodings <= _ENCODINGS:
+        return f"encoded as {', '.join(sorted(encodings - _ENCODINGS))}"
+    if "BYTE_STREAM_SPLIT" in encodings and chunk.physical_type not in _SPLIT_TYPES:
+        return f"encoded as BYTE_STREAM_SPLIT of {chunk.physical_type}"
+    return "" if chunk.compression in _CODECS else f"compressed as {chunk.compression}"
+
+
+def _strange_values(chunk: pq.ColumnChunkMetaData, kind: str, *, coarse: bool) -> str:
     found = chunk.statistics
-    if found is None or not found.has_min_max:
-        return found is None or found.null_count != chunk.num_values
+    if kind in _TEXTS and not chunk.has_dictionary_page and _is_one_value_or_null(found):
+        return "of one value and nulls without a dictionary, all of which DuckDB takes for nulls"
+    packed = chunk.physical_type == "INT32" and "DELTA_BINARY_PACKED" in chunk.encodings
+    if not (packed or coarse) or (found is not None and found.null_count == chunk.num_values):
+        return ""
+    known = found is not None and found.has_min_max
     # Modulo: numbers without a sign are shown with one.
-    return bool((found.max_raw - found.min_raw) % 2**32 >= _WIDE)
+    if packed and not (known and (found.max_raw - found.min_raw) % 2**32 < _WIDE):
+        return "encoded as DELTA_BINARY_PACKED, maybe with steps of more than 32 bits"
+    if coarse and not (known and -_MOST_MILLIS <= found.min_raw <= found.max_raw <= _MOST_MILLIS):
+        return "in milliseconds, maybe more of them than a number of microseconds holds"
+    return ""
 
 
-def _chunks(footer: pq.FileMetaData, place: int) -> Iterator[pq.ColumnChunkMetaData]:
+def _is_one_value_or_null(found: pq.Statistics | None) -> bool:
+    if found is None or not found.has_min_max or found.null_count == 0:
+        return False
+    return bool(found.min_raw == found.max_raw)
+
+
+def _chunks(
+    footer: pq.FileMetaData, place: int
+) -> Iterator[tuple[pq.RowGroupMetaData, pq.ColumnChunkMetaData]]:
     for number in range(footer.num_row_groups):
-        yield footer.row_group(number).column(place)
+        group = footer.row_group(number)
+        yield group, group.column(place)
 
 
 _OLD_SPARK = re.compile(rb"[12]\.")
@@ -202,7 +236,8 @@ def julian_columns(footer: pq.FileMetaData) -> list[str]:
         leaf = footer.schema.column(place)
         units = _units_of_a_day(json.loads(leaf.logical_type.to_json()))
         chunks = _chunks(footer, place) if units else ()
-        bounds = [c.statistics.min_raw for c in chunks if c.statistics and c.statistics.has_min_max]
+        stated = [c.statistics for _, c in chunks]
+        bounds = [found.min_raw for found in stated if found and found.has_min_max]
         if bounds and min(bounds) < _JULIAN_BEFORE * units:
             found.append(leaf.path.partition(".")[0])
     return found
