@@ -12,7 +12,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from firnline.errors import LARGER_SCRATCH, PartUnreadableError, ScratchFullError, UsageError
+from firnline.errors import (
+    LARGER_SCRATCH,
+    PartSchemaError,
+    PartUnreadableError,
+    ScratchFullError,
+    UsageError,
+)
 from firnline.store.base import Store
 from firnline.types.order import Order, SortColumn, order_of
 
@@ -112,6 +118,7 @@ def write_part(
 
     Raises:
         ScratchFullError: the disk is full.
+        PartSchemaError: values are longer than Parquet can hold; names the column.
         UsageError: see ``sort_rows``.
     """
     rows = sort_rows(table.replace_schema_metadata(None), sort_by)
@@ -132,6 +139,13 @@ def write_part(
             writer.write_table(rows, row_group_size=row_group_rows)
         return PartFile(path.stat().st_size, order)
     except OSError as error:
+        if error.errno is None:  # not of the disk: a page of Parquet has 2 GiB at most
+            name = max(rows.column_names, key=lambda each: rows.column(each).nbytes)
+            raise PartSchemaError(
+                f"column {name!r} has {rows.column(name).nbytes:,} bytes in {rows.num_rows:,} "
+                f"rows, which no part holds: {error}",
+                next_step="leave out the longest values, or split them over several rows",
+            ) from None
         full = error.errno in _DISK_FULL
         raise ScratchFullError(
             f"a part with {rows.num_rows} rows cannot be written to {path.parent}: "

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from firnline.errors import PartUnreadableError, ScratchFullError, UsageError
+from firnline.errors import PartSchemaError, PartUnreadableError, ScratchFullError, UsageError
 from firnline.parquet.io import read_footer, read_local_footer, sort_rows, write_part
 from firnline.paths import Root
 from firnline.settings.load import SortField
@@ -205,3 +205,15 @@ def test_an_encrypted_file_is_called_encrypted(store: Store, tmp_path: Path) -> 
 def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:
     with pytest.raises(PartUnreadableError, match="nosuch"):
         read_local_footer(tmp_path / "nosuch.parquet")
+
+
+def test_values_that_are_too_long_for_parquet_are_named_by_their_column(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fails(*_given: Any, **_options: Any) -> None:
+        raise OSError("Uncompressed data page size overflows INT32_MAX. Size:2411725082")
+
+    monkeypatch.setattr(pq.ParquetWriter, "write_table", fails)
+    with pytest.raises(PartSchemaError, match=r"column 's' has .* bytes in 4 rows") as caught:
+        write(TABLE.set_column(1, "s", pa.array(["a" * 100] * 4)), tmp_path / "a")
+    assert "overflows INT32_MAX" in caught.value.message
