@@ -157,8 +157,10 @@ def _strange_pages(footer: pq.FileMetaData, places: list[int], kind: str) -> str
         leaf = footer.schema.column(place)
         unit = json.loads(leaf.logical_type.to_json())
         coarse = unit["Type"] == "Timestamp" and unit["timeUnit"] == "milliseconds"
+        # DuckDB states bounds of its own files by which it answers rightly.
+        text = kind in _TEXTS and not by_duckdb
         for group, chunk in _chunks(footer, place):
-            why = _strange_form(chunk) or _strange_values(chunk, kind, coarse=coarse)
+            why = _strange_form(chunk) or _strange_values(chunk, text=text, coarse=coarse)
             if by_duckdb and _may_be_array(leaf, chunk, group.num_rows):
                 why = (
                     "maybe an ARRAY with nulls, which DuckDB writes with more values than there are"
@@ -185,9 +187,9 @@ def _strange_form(chunk: pq.ColumnChunkMetaData) -> str:
     return "" if chunk.compression in _CODECS else f"compressed as {chunk.compression}"
 
 
-def _strange_values(chunk: pq.ColumnChunkMetaData, kind: str, *, coarse: bool) -> str:
+def _strange_values(chunk: pq.ColumnChunkMetaData, *, text: bool, coarse: bool) -> str:
     found = chunk.statistics
-    if kind in _TEXTS and not chunk.has_dictionary_page and _is_one_value_or_null(found):
+    if text and not chunk.has_dictionary_page and _is_one_value_or_null(found):
         return "of one value and nulls without a dictionary, all of which DuckDB takes for nulls"
     packed = chunk.physical_type == "INT32" and "DELTA_BINARY_PACKED" in chunk.encodings
     if not (packed or coarse) or (found is not None and found.null_count == chunk.num_values):

@@ -160,6 +160,15 @@ def test_one_text_and_nulls_that_duckdb_takes_for_nulls_are_odd(
 
 
 @pytest.mark.parametrize("version", ["V1", "V2"])
+def test_one_text_and_nulls_of_duckdb_are_read_as_they_are(tmp_path: Path, version: str) -> None:
+    for text in ("'a'", "''", "'a'::BLOB"):
+        found = by_duckdb(tmp_path, f"unnest([NULL, {text}])", f", PARQUET_VERSION {version}")
+        assert found.odd == {}
+        query = f"SELECT count(*) FROM '{tmp_path}/a.parquet' WHERE x IS NULL"
+        assert duckdb.execute(query).fetchall() == [(1,)]
+
+
+@pytest.mark.parametrize("version", ["V1", "V2"])
 @pytest.mark.parametrize(
     ("value", "read"),
     [
