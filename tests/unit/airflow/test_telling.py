@@ -79,6 +79,7 @@ def call(name: str, told: Path, **context: Any) -> Call:
     return Call(f"their_notifiers.{name}", arguments, "table t", given, "pool_wrong", "no pool")
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("name", "limit", "says"),
     [

@@ -4,7 +4,15 @@ from __future__ import annotations
 
 import pytest
 
-from firnline.operations.dag_ids import FLEET, DagId, RunOf, dag_id, is_like_ours, parse_dag_id, run_of
+from firnline.operations.dag_ids import (
+    FLEET,
+    DagId,
+    RunOf,
+    dag_id,
+    is_like_ours,
+    parse_dag_id,
+    run_of,
+)
 from firnline.operations.registry import OPERATIONS
 from firnline.settings.load import TableSettings
 
