@@ -192,7 +192,7 @@ def _odd(footer: pq.FileMetaData, schema: pa.Schema) -> dict[str, str]:
 
     Raises PartSchemaError for a VARIANT, and for days that only Spark reads as they were meant.
     """
-    from firnline.parquet.form import julian_columns, odd_columns, variant_columns
+    from firnline.parquet.form import odd_columns, refuse_julian, variant_columns
     from firnline.types.arrow import from_arrow, is_untyped
 
     variants = variant_columns(footer, schema)
@@ -202,14 +202,7 @@ def _odd(footer: pq.FileMetaData, schema: pa.Schema) -> dict[str, str]:
             next_step="write the file anew with the column cast to a text or a STRUCT, or leave "
             "the file out",
         )
-    julian = julian_columns(footer)
-    if julian:
-        raise PartSchemaError(
-            f"column {julian[0]!r} has days before 1582-10-15 in the Julian calendar, which all "
-            "readers but Spark take for other days",
-            next_step="write the file anew by Spark, with CORRECTED as "
-            "spark.sql.parquet.datetimeRebaseModeInWrite, or leave the file out",
-        )
+    refuse_julian(footer)
     untyped = [field.name for field in schema if is_untyped(field.type)]
     # A name stands for its place, also of columns that have no type.
     known = dict.fromkeys(untyped, "BOOLEAN")

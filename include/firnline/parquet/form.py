@@ -21,6 +21,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from firnline.errors import PartSchemaError
 from firnline.types.arrow import to_arrow
 
 _ENCODINGS = frozenset(
@@ -229,9 +230,7 @@ def julian_columns(footer: pq.FileMetaData) -> list[str]:
     Spark alone reads them as they were meant. Where the footer does not say how old the values are,
     as of INT96, they count as new.
     """
-    told = footer.metadata or {}
-    old = _OLD_SPARK.match(told.get(b"org.apache.spark.version", b"")) is not None
-    if not old and b"org.apache.spark.legacyDateTime" not in told:
+    if not says_old_calendar(footer):
         return []
     found = []
     for place in range(footer.num_columns):
@@ -243,6 +242,25 @@ def julian_columns(footer: pq.FileMetaData) -> list[str]:
         if bounds and min(bounds) < _JULIAN_BEFORE * units:
             found.append(leaf.path.partition(".")[0])
     return found
+
+
+def says_old_calendar(footer: pq.FileMetaData) -> bool:
+    """Return True if days before 1582 are of the Julian calendar; looks at no chunk."""
+    told = footer.metadata or {}
+    old = _OLD_SPARK.match(told.get(b"org.apache.spark.version", b"")) is not None
+    return old or b"org.apache.spark.legacyDateTime" in told
+
+
+def refuse_julian(footer: pq.FileMetaData) -> None:
+    """Raise PartSchemaError for days that only Spark reads as they were meant."""
+    julian = julian_columns(footer)
+    if julian:
+        raise PartSchemaError(
+            f"column {julian[0]!r} has days before 1582-10-15 in the Julian calendar, which all "
+            "readers but Spark take for other days",
+            next_step="write the file anew by Spark, with CORRECTED as "
+            "spark.sql.parquet.datetimeRebaseModeInWrite, or leave the file out",
+        )
 
 
 def _units_of_a_day(kind: Mapping[str, Any]) -> int:

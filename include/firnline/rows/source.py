@@ -17,6 +17,8 @@ import pyarrow.parquet as pq
 from firnline.errors import PartSchemaError, PartUnreadableError, SchemaConflictError, UsageError
 from firnline.meant_url import meant_url
 from firnline.parquet.at_once import spans
+from firnline.parquet.footers import refuse_unsafe_chunks
+from firnline.parquet.form import refuse_julian, says_old_calendar
 from firnline.parquet.io import UNREADABLE, read_local_footer, unreadable
 from firnline.rows.sizes import decoded_bytes
 from firnline.types.arrow import from_arrow
@@ -236,6 +238,9 @@ def _refuse_twice(paths: Sequence[Path]) -> None:
 def _file_schema(path: Path) -> pa.Schema:
     try:
         with _open(path) as file:
+            if says_old_calendar(file.metadata):
+                refuse_unsafe_chunks(path)
+                refuse_julian(file.metadata)
             return file.schema_arrow
     except UNREADABLE as error:
         raise unreadable(str(path), error) from None

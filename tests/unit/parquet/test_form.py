@@ -10,8 +10,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from firnline.errors import PartSchemaError
 from firnline.parquet.footers import FooterFacts, FooterTask, FooterWanted, parse_elsewhere
 from firnline.parquet.io import read_local_tail
+from firnline.rows.source import check_files
+from firnline.types.schema import SchemaUnion
 
 
 def facts(path: Path) -> FooterFacts:
@@ -245,3 +248,6 @@ def test_days_of_the_julian_calendar_are_refused(
     said = facts(tmp_path / "a.parquet").error or ""
     assert ("column 'x' has days before 1582-10-15" in said) == refused
     assert bool(said) == refused
+    if refused:  # by an append of the file, too
+        with pytest.raises(PartSchemaError, match=r"a\.parquet: column 'x' has days before 1582"):
+            check_files([tmp_path / "a.parquet"], SchemaUnion())
