@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 import msgspec
+from msgspec.structs import replace
 
 from firnline.log.record_kind import RecordKind
 
@@ -59,3 +60,12 @@ def without_continued(lines: Iterable[bytes]) -> list[bytes]:
 def _is_continued(line: bytes, last: Mapping[str, int]) -> bool:
     found = _KIND.read(line)
     return found is not None and 0 < found.number < last[found.source]
+
+
+def without_lists(lines: Iterable[bytes]) -> list[bytes]:
+    """Return the records for a table that has no list of the files: a clone."""
+    kept = []
+    for line in lines:
+        found = _KIND.read(line)
+        kept.append(line if found is None else record_line(replace(found, number=0)))
+    return kept

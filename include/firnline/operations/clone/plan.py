@@ -16,6 +16,7 @@ from firnline.errors import LogCorruptError, UsageError
 from firnline.log import chain, codec, txn_file
 from firnline.log.codec import UNREADABLE
 from firnline.log.erases import without_erases
+from firnline.log.imports import last_listed, records_of, without_lists
 from firnline.log.reader import LogRead, time_after
 from firnline.log.records import LogContent, Marker, TxnMark
 from firnline.log.txn_file import Counts, RunIdentity, TxnHeader
@@ -48,7 +49,7 @@ class ClonePlan(msgspec.Struct, frozen=True, kw_only=True):
     logs: list[str] = []
     """With the history: log files; the one that every reader reads first comes first."""
     others: list[str] = []
-    """With the history: transactions and certificates."""
+    """With the history: transactions, certificates and the list of imported files."""
     rows: int | None = None
     """Rows of the live parts; None when a part does not state them."""
     transaction: bytes = b""
@@ -145,7 +146,8 @@ def without_history(
         markers=live,
         deletes=records,
         properties=[PropertiesRecord(seq, t, properties)],
-        other=without_erases(folded.other),  # whose certificates are of the source
+        # Certificates and lists of imported files are objects of the source.
+        other=without_lists(without_erases(folded.other)),
         # The clone has none of the states before it: asking for one is an error.
         x=TxnMark(seq, txn, OP, t - 1, ()),
     )
@@ -234,6 +236,8 @@ def with_history(
     paths = source.paths
     start = len(paths.data_dir.removesuffix("_data/"))
     upto = paths.txn(source.seq)
+    last = last_listed(records_of(source.other))
+    lists = [] if last is None else [paths.imported(last.id)]
     # One that nobody has published is in the state, and no object: its transaction says it.
     published = source.listing.keys() - {source.unpublished}
     logs = sorted(published, key=lambda k: (source.listing[k].name.seq, k), reverse=True)
@@ -244,7 +248,12 @@ def with_history(
         parts=[Sized(p[start:], m.b) for p, m in source.parts.items() if p in objects],
         logs=[key[start:] for key in logs],
         # A transaction committed since then is in no part of the state.
-        others=[k[start:] for k in (*(t for t in transactions if t <= upto), *certificates)],
+        others=[
+            *(k[start:] for k in transactions if k <= upto),
+            *(k[start:] for k in (*certificates, *lists)),
+        ],
+            k[start:] for k in (*(t for t in transactions if t <= upto), *certificates, *lists)
+        ],
         rows=_rows(source.live.values()),
         grace=min((record.values.grace for record in source.properties), default=None),
     )

@@ -291,7 +291,8 @@ def _look(
     if not in_place:
         refuse_inside_of_other(table.store, prefix)
     listing = sort_out(table.store.list(prefix), prefix, options.exclude)
-    if not listing.files and not options.new:
+    # A folder from which everything was moved away is none that somebody has mistyped.
+    if not listing.files and not (options.new and _knows(snapshot, prefix)):
         raise _no_files(listing, options)
     new = [meta for meta in listing.files if meta.key not in snapshot.parts]
     changed: list[str] = []
@@ -312,6 +313,12 @@ def _look(
         changed=changed,
     )
     return _Looked(plan, {meta.key: meta for meta in new}, taken, number)
+
+
+def _knows(snapshot: Snapshot, prefix: str) -> bool:
+    """Return True if files of a folder were imported before."""
+    sources = [record.source for record in records_of(snapshot.other)]
+    return any(each.startswith(prefix) or prefix.startswith(each) for each in sources)
 
 
 def _taken_before(

@@ -21,6 +21,7 @@ from firnline.operations.verify.run import run_verify
 from tests.support import histories
 from tests.support.histories import ids_of, parquet_bytes, state
 from tests.support.world import World, make_world
+from tests.unit.operations.clone.test_run import clone
 
 FOLDER = "memory://bucket/lake/in"
 
@@ -189,3 +190,35 @@ def test_a_list_that_is_gone_stops_and_doubles_nothing() -> None:
     with pytest.raises(UsageError, match="the list of the files that were imported"):
         do_import(world, new=True)
     assert ids_of(world) == Counter([0])
+
+
+def test_a_folder_that_is_mistyped_is_an_error_and_one_that_was_emptied_is_not() -> None:
+    world = make_world()
+    with pytest.raises(UsageError, match="no Parquet file lies under"):
+        do_import(world, "memory://bucket/lake/nosuch", new=True)
+    put(world, "0.parquet", 0)
+    do_import(world, new=True)
+    del world.store.objects["lake/in/0.parquet"]
+    assert do_import(world, new=True).log_file is None
+    with pytest.raises(UsageError, match="no Parquet file lies under"):
+        do_import(world, "memory://bucket/lake/nosuch", new=True)
+
+
+@pytest.mark.parametrize("history", [True, False])
+def test_a_clone_imports_other_folders_and_takes_no_file_of_its_source_twice(history: bool) -> None:
+    world = make_world()
+    put(world, "0.parquet", 0)
+    do_import(world, new=True)
+    copy = clone(world, history=history)
+    with pytest.raises(UsageError, match="was imported into"):
+        do_import(copy)
+    if history:
+        assert do_import(copy, new=True).log_file is None, "it has the list"
+    else:
+        with pytest.raises(UsageError, match="kept no list"):
+            do_import(copy, new=True)
+    key = "lake/other/1.parquet"
+    world.store.objects[key] = (parquet_bytes(pa.table({"id": [1]})), world.clock.now)
+    for _ in range(2):
+        do_import(copy, "memory://bucket/lake/other", new=True)
+    assert ids_of(copy) == Counter([0, 1])
