@@ -252,8 +252,6 @@ def with_history(
             *(k[start:] for k in transactions if k <= upto),
             *(k[start:] for k in (*certificates, *lists)),
         ],
-            k[start:] for k in (*(t for t in transactions if t <= upto), *certificates, *lists)
-        ],
         rows=_rows(source.live.values()),
         grace=min((record.values.grace for record in source.properties), default=None),
     )
