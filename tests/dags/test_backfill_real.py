@@ -131,7 +131,8 @@ def test_the_form_over_all_runs_redoes_nothing_that_is_done(rewritten: Maintaine
     assert begun == sorted(begun, reverse=True), "the newest day first"
     for run in runs:
         assert run.state == "success"
-        assert run.tasks == {"plan": "success", **dict.fromkeys(AFTER_PLAN, "skipped")}
+        skipped = dict.fromkeys(AFTER_PLAN, "skipped")
+        assert run.tasks == {"plan": "success", **skipped, "end": "success"}
         said = run.xcom("plan")["done_before"]
         assert f"run {run.run_id} of {DAG_ID} was done on " in said
         (seq,) = run.xcom("plan")["transactions"]
@@ -174,7 +175,8 @@ def test_a_backfill_is_a_dry_run_unless_told_otherwise(rewritten: Maintained) ->
     before = rows_by_day(rewritten.table("rewritten"))
     backfill(rewritten, DAYS[:1], {"where": "k >= 5"})
     (run,) = ended(rewritten)
-    assert run.tasks == {"plan": "success", **dict.fromkeys(AFTER_PLAN, "skipped")}
+    skipped = dict.fromkeys(AFTER_PLAN, "skipped")
+    assert run.tasks == {"plan": "success", **skipped, "end": "success"}
     plan = run.xcom("plan")
     assert (plan["dry_run"], plan["partitions"][0]["partition"]) == (True, partition(DAYS[0]))
     assert rows_by_day(rewritten.table("rewritten")) == before

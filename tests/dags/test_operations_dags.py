@@ -195,7 +195,9 @@ def test_the_work_of_a_parse_grows_in_proportion_to_the_tables(
     efforts: list[dict[str, list[int]]], file: str
 ) -> None:
     twice, four_times = growth(efforts, file)
-    assert four_times == pytest.approx(2 * twice, rel=0.02), (twice, four_times)
+    # What does not grow at all differs from run to run by this much.
+    noise = 0.2 * efforts[0][file][0]
+    assert four_times == pytest.approx(2 * twice, rel=0.02, abs=noise), (twice, four_times)
 
 
 def test_a_task_that_starts_makes_its_own_dag_only(

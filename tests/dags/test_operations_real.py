@@ -133,6 +133,7 @@ def test_clean_up_by_hand_only_plans_unless_told_otherwise(
     run = maintained.start("tombstone_cleanup", "cleaned").ended()
     assert run.tasks == {
         "plan": "success",
+        "end": "success",
         "tombstone_cleanup": "skipped",
         "certificates": "skipped",
     }
@@ -147,6 +148,7 @@ def test_clean_up_deletes_what_is_due_and_a_second_run_finds_nothing(
     # No key was ever erased from it.
     assert run.tasks == {
         "plan": "success",
+        "end": "success",
         "tombstone_cleanup": "success",
         "certificates": "skipped",
     }

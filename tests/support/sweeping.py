@@ -30,9 +30,10 @@ from tests.support.scenarios import DAY, Call, Ids, Scenario, advance, tidy
 from tests.support.world import INTERRUPTED, INTERRUPTS, Crashed, Fault, FaultyStore
 
 KINDS = ("before", "after", "lost")
-RERUN_MORE = 10
+RERUN_MORE = 14
 """Calls that a second run may need beyond a clean one: to publish what the first committed, to
-read log files that it wrote, to read back a put."""
+read log files that it wrote, to read back a put, to take away the name that a run which died has
+claimed."""
 Seen = dict[str, Ids]
 _rows_of = functools.lru_cache(maxsize=256)(rows_of)
 """By the file's bytes: after each fault of a sweep nearly the same parts are looked at."""
