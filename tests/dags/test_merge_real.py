@@ -181,7 +181,10 @@ def test_a_param_of_the_wrong_form_is_refused_before_there_is_a_run(
     ("conf", "sentence"),
     [
         ({"dryrun": True}, "a merge has no param dryrun; use partitions, max_bytes, full, dry_run"),
-        ({"partitions": ["day=zz"]}, "no partition of the table matches 'day=zz'; the first partitions are: "),
+        (
+            {"partitions": ["day=zz"]},
+            "no partition of the table matches 'day=zz'; the first partitions are: ",
+        ),
     ],
     ids=["unknown param", "unknown partition"],
 )
