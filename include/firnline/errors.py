@@ -54,6 +54,18 @@ def _rebuild(cls: type[FirnlineError], message: str, next_step: str) -> Firnline
     return error
 
 
+def raised_elsewhere(kind: str | None, message: str, next_step: str) -> FirnlineError:
+    """Return an error that another process has raised and told in words.
+
+    Args:
+        kind: name of its class; FirnlineError for one that this module does not have.
+        message: as of FirnlineError.
+        next_step: likewise.
+    """
+    error: FirnlineError = globals().get(kind or "", FirnlineError)(message, next_step=next_step)
+    return error
+
+
 class UsageError(FirnlineError):
     """The call itself is wrong: an unknown table, column, option or value."""
 

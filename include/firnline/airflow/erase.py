@@ -211,9 +211,6 @@ def certificates_of(table: Table, run: RunIdentity) -> list[Certificate]:
     found = []
     for listed in list_certificates(table)[-_LOOKED_AT:]:
         certificate = read(table, table.paths.certificate(listed.id))
-        if certificate is None:
-            continue
-        by = certificate.run
-        if (by.dag_id, by.run_id) == (run.dag_id, run.run_id):
+        if certificate is not None and certificate.run.is_run_of(run):
             found.append(certificate)
     return found

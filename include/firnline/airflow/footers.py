@@ -12,8 +12,7 @@ from airflow.sdk.exceptions import DownstreamTasksSkipped
 from msgspec import structs
 
 from firnline.airflow.dags import longest
-from firnline.airflow.figures import shortened
-from firnline.airflow.submit import SubmitHook, SubmitJob
+from firnline.airflow.submit import SubmitJob
 from firnline.airflow.tables import DagTable
 from firnline.airflow.tasks import RunInTask, conclude
 from firnline.airflow.work import SparkWork
@@ -75,13 +74,7 @@ class SubmitCheck(SubmitJob):
 
     def execute(self, context: Context) -> None:
         """Submit the job, wait for its end, and say what it has read and found."""
-        figures: dict[str, Any] | None = None
-        try:
-            super().execute(context)
-        finally:
-            if isinstance(self._hook, SubmitHook) and self._hook.report is not None:
-                figures = shortened(self._hook.report)
-                context["ti"].xcom_push("return_value", figures)
+        figures = self.execute_and_report(context)
         name = self.table.of_run(context).name
         conclude(context, name, self.work.report_sentence(figures) if figures else _ELSEWHERE)
 

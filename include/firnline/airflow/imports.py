@@ -14,7 +14,7 @@ from firnline.airflow.failures import airflow_failures
 from firnline.airflow.figures import shortened
 from firnline.airflow.runs import first_try, run_identity
 from firnline.airflow.said import say
-from firnline.airflow.submit import SubmitHook, SubmitJob
+from firnline.airflow.submit import SubmitJob
 from firnline.airflow.tasks import conclude, progress_log
 from firnline.airflow.work import SparkWork
 from firnline.errors import FirnlineError
@@ -138,7 +138,7 @@ class ImportFolders(SubmitJob):
         if not self._reads_rows(context):
             figures, complete = self._copy(context)
         if not complete:
-            figures = _added(figures, self._submit(context))
+            figures = _added(figures, self.execute_and_report(context))
         settings = self.table.of_run(context)
         if figures:
             self._tell(context, settings, figures)
@@ -167,17 +167,6 @@ class ImportFolders(SubmitJob):
                     raise
                 _LOG.info("a file that came after the plan has to be read, which Spark does")
         return self._log_figures(context, report), complete
-
-    def _submit(self, context: Context) -> dict[str, Any]:
-        """Import by a Spark job; return figures, none if its driver runs elsewhere."""
-        report: dict[str, Any] = {}
-        try:
-            super().execute(context)
-        finally:
-            if isinstance(self._hook, SubmitHook) and self._hook.report is not None:
-                report = shortened(self._hook.report)
-                context["ti"].xcom_push("return_value", report)
-        return report
 
     def _log_figures(self, context: Context, report: Figures | None) -> dict[str, Any]:
         if report is None:

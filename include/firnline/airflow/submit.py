@@ -22,7 +22,7 @@ from airflow.sdk.exceptions import AirflowException
 
 from firnline.airflow.access import driver_environment, open_in_task, spark_connection, store_access
 from firnline.airflow.failures import JobFailure, airflow_failures, as_airflow, failure_in
-from firnline.airflow.figures import job_lines, report_in
+from firnline.airflow.figures import job_lines, report_in, shortened
 from firnline.airflow.links import RunLink
 from firnline.airflow.runs import run_identity, where_logged, who_goes_on
 from firnline.airflow.said import say_failure
@@ -272,6 +272,20 @@ class SubmitJob(SparkSubmitOperator):
         if before is not None and self.work.completes(options):
             with airflow_failures():
                 before.record(committed(before.table, context))
+
+    def execute_and_report(self, context: Context) -> dict[str, Any]:
+        """Submit the job; return the figures of its report, which are the XCom even if it fails.
+
+        Empty if its driver runs elsewhere, and no report came back.
+        """
+        figures: dict[str, Any] = {}
+        try:
+            SubmitJob.execute(self, context)  # not that of a subclass, which may call this
+        finally:
+            if isinstance(self._hook, SubmitHook) and self._hook.report is not None:
+                figures = shortened(self._hook.report)
+                context["ti"].xcom_push("return_value", figures)
+        return figures
 
     def _begin(self, table: TableSettings, context: Context) -> Once | None:
         return begin(self.work, open_in_task(table), context) if self.work.once else None

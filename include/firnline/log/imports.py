@@ -42,6 +42,11 @@ def records_of(lines: Iterable[bytes]) -> list[ImportedFrom]:
     return [found for found in map(_KIND.read, lines) if found is not None]
 
 
+def overlapping(records: Iterable[ImportedFrom], prefix: str) -> list[ImportedFrom]:
+    """Return the imports of a folder, of one above it or of one below it."""
+    return [e for e in records if e.source.startswith(prefix) or prefix.startswith(e.source)]
+
+
 def last_listed(records: Iterable[ImportedFrom]) -> ImportedFrom | None:
     """Return the import with the newest list; None without one."""
     listed = (each for each in records if each.number)

@@ -31,6 +31,10 @@ class RunIdentity(msgspec.Struct, frozen=True, omit_defaults=True):
     approved_by: str = ""
     """User who approved it, if an approval was required."""
 
+    def is_run_of(self, other: RunIdentity) -> bool:
+        """Return True if both are tries of one run of Airflow, whoever approved and wherever."""
+        return (self.dag_id, self.run_id) == (other.dag_id, other.run_id)
+
 
 class Counts(msgspec.Struct, frozen=True, omit_defaults=True):
     """Counts of a transaction; rows in + added = rows out + deleted + de-duplicated + removed."""

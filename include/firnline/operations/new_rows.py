@@ -10,9 +10,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from firnline import errors
 from firnline.commit.outputs import Outputs
-from firnline.errors import FirnlineError
+from firnline.errors import raised_elsewhere
 from firnline.kernel.engine import Engine, running
 from firnline.kernel.task import Intake, KernelInput, KernelResult, KernelTask, Limits
 from firnline.operations.kernel_tasks import levels
@@ -124,7 +123,8 @@ class NewRowTasks:
                     continue
                 self.table.store.counters.add(result.requests)
                 if result.error is not None:
-                    raise _error_of(result)
+                    step = result.error_next_step or "run it again"
+                    raise raised_elsewhere(result.error_type, result.error, step)
                 new.add(*(part.key for part in result.parts))
                 done[result.group] = result
                 tell(len(done), len(tasks))
@@ -237,11 +237,3 @@ def runs_of(table: Table, file: RowFile, groups: Sequence[tuple[int, int]]) -> I
             groups_of = tuple(range(first, end))
             yield replace(file, row_groups=groups_of, rows=rows, weight=int(weight))
         first = end
-
-
-def _error_of(result: KernelResult) -> FirnlineError:
-    """Return the error that ended a task, as it was raised there."""
-    kind = getattr(errors, result.error_type or "", FirnlineError)
-    message = result.error or "a task with new rows failed"
-    error: FirnlineError = kind(message, next_step=result.error_next_step or "run it again")
-    return error

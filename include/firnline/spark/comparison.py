@@ -14,9 +14,8 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from firnline import errors
 from firnline.clock import SystemClock
-from firnline.errors import FirnlineError, KernelError
+from firnline.errors import FirnlineError, KernelError, raised_elsewhere
 from firnline.operations.prepared.comparing import compare_pieces
 from firnline.operations.prepared.evidence import Evidence, added
 from firnline.operations.prepared.pieces import Compare, Compared, Piece, Wanted
@@ -117,7 +116,7 @@ def _run(session: SparkSession, function: CompareFunction) -> Iterator[Compared]
     decode = msgspec.json.Decoder(Answer).decode
     for answer in sorted(map(decode, found), key=attrgetter("number")):
         if answer.compared is None:
-            raise _error_of(answer)
+            raise raised_elsewhere(answer.error_type, answer.error, answer.error_next_step)
         yield answer.compared
 
 
@@ -131,12 +130,6 @@ def _fault(error: Exception, tasks: int) -> FirnlineError:
         f"{reason(str(error) or type(error).__name__)}",
         next_step=TASK_MEMORY,
     )
-
-
-def _error_of(answer: Answer) -> FirnlineError:
-    kind = getattr(errors, answer.error_type, FirnlineError)
-    error: FirnlineError = kind(answer.error, next_step=answer.error_next_step)
-    return error
 
 
 @dataclass(frozen=True)

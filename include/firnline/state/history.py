@@ -251,7 +251,7 @@ def _of_run(table: Table, run: RunIdentity, since_seq: int) -> list[tuple[TxnHea
     return [
         (header, digest)
         for header, digest in _effective(table, heads(table, keys))
-        if (header.run.dag_id, header.run.run_id) == (run.dag_id, run.run_id)
+        if header.run.is_run_of(run)
     ]
 
 

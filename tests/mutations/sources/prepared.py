@@ -100,7 +100,10 @@ PREPARED = (
     Mutation(
         name="partitions that an executor could not compare are left out",
         file="include/firnline/spark/comparison.py",
-        old="            raise _error_of(answer)\n",
+        old=(
+            "            raise raised_elsewhere("
+            "answer.error_type, answer.error, answer.error_next_step)\n"
+        ),
         new="            continue\n",
         breaks="A person approves rows that nobody has compared.",
         caught_by=("tests/unit/spark/test_comparison.py",),

@@ -176,8 +176,9 @@ SPARK = (
     Mutation(
         name="a file in the table's own folder is split",
         file="include/firnline/operations/import_files/plan.py",
-        old="        if in_place:\n            raise UsageError(",
-        new="        if in_place and not folder.split:\n            raise UsageError(",
+        old="        if folder.in_place(facts.key):\n            raise UsageError(",
+        new="        if folder.in_place(facts.key) and not folder.split:\n"
+        "            raise UsageError(",
         breaks="The next import of that folder finds the file again, and has its rows twice.",
         caught_by=("tests/unit/operations/import_files/test_split.py",),
     ),

@@ -10,8 +10,7 @@ from firnline.log import keyed
 from firnline.objects import kind_of
 from firnline.properties.in_force import waits
 from firnline.store.base import ObjectMeta
-
-KIND = "claim of a key"
+from firnline.table import Table
 
 
 def expired_claims(base: Base, now_ms: int) -> list[ObjectMeta]:
@@ -49,8 +48,14 @@ def _passed_ms(base: Base) -> int:
 
 
 def _newest(base: Base) -> Iterator[ObjectMeta]:
-    paths = base.table.paths
-    found = base.table.store.list(paths.claims_dir())
-    ours = (m for m in found if (kind := kind_of(paths, m.key)) and kind.name == KIND)
+    ours = listed_as(base.table, base.table.paths.claims_dir(), "claim of a key")
     for _, claims in groupby(ours, key=lambda meta: meta.key.rpartition("/")[0]):
         yield max(claims, key=lambda meta: meta.key)
+
+
+def listed_as(table: Table, prefix: str, kind: str) -> Iterator[ObjectMeta]:
+    """Yield the objects of a kind (``objects.KINDS``) below a prefix, and nothing of others."""
+    for meta in table.store.list(prefix):
+        found = kind_of(table.paths, meta.key)
+        if found is not None and found.name == kind:
+            yield meta

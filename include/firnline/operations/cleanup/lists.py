@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from firnline.commit.base import Base
 from firnline.log.imports import last_listed, records_of
-from firnline.objects import kind_of
+from firnline.operations.cleanup.claims import listed_as
 from firnline.properties.in_force import waits
 from firnline.store.base import ObjectMeta
-
-KIND = "list of imported files"
 
 
 def continued_lists(base: Base, now_ms: int) -> list[ObjectMeta]:
@@ -30,7 +28,6 @@ def continued_lists(base: Base, now_ms: int) -> list[ObjectMeta]:
     newest = table.paths.imported(last.id)
     return [
         meta
-        for meta in table.store.list(table.paths.imports_dir)
-        if (kind := kind_of(table.paths, meta.key)) is not None and kind.name == KIND
+        for meta in listed_as(table, table.paths.imports_dir, "list of imported files")
         if meta.key != newest and meta.modified_ms < cutoff
     ]

@@ -222,8 +222,7 @@ def _earlier_try(table: Table, options: DropOptions, run: RunIdentity) -> TxnHea
         return None
     wanted = tuple(sorted(set(options.partitions)))[:_NAMED]
     for header in history(table, _HISTORY):
-        same_run = (header.run.dag_id, header.run.run_id) == (run.dag_id, run.run_id)
-        if same_run and header.op == _OP and header.partitions == wanted:
+        if header.run.is_run_of(run) and header.op == _OP and header.partitions == wanted:
             return header
     return None
 

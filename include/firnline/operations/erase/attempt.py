@@ -92,9 +92,9 @@ def _attempt(found: Certificate, run: RunIdentity) -> Attempt:
     return Attempt(
         id=found.id,
         status=found.status,
-        t=found.planned_ms if found.replaced is None else found.replaced.t,
+        t=found.erased_ms,
         keys=found.keys,
         completed_ms=found.completed_ms,
-        by_this_run=by is not None and (by.dag_id, by.run_id) == (run.dag_id, run.run_id),
+        by_this_run=by is not None and by.is_run_of(run),
         in_the_way=tuple(Hindrance.of(entry) for entry in found.remaining if entry.blocks),
     )

@@ -130,6 +130,11 @@ class Certificate(msgspec.Struct, frozen=True, kw_only=True):
     """SHA-256 of the stored certificate without this field (``digests.whole_digest``); empty before
     the commit, and of versions without."""
 
+    @property
+    def erased_ms(self) -> int:
+        """Time of the commit, unix ms; before it that of the plan."""
+        return self.planned_ms if self.replaced is None else self.replaced.t
+
     def to_json(self) -> dict[str, object]:
         """Plain data."""
         plain: dict[str, object] = msgspec.to_builtins(self)

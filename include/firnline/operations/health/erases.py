@@ -109,16 +109,15 @@ def _key(table: Table, listed: Listed) -> str:
 
 
 def _erased(found: Certificate, status: Status, wait: int) -> Erased:
-    t = found.planned_ms if found.replaced is None else found.replaced.t
     return Erased(
         id=found.id,
         version=found.version,
         status=status,
-        t=t,
+        t=found.erased_ms,
         keys=found.keys,
         columns=found.columns,
         by=found.run.user,
         approved_by=found.run.approved_by,
-        after_ms=t + wait,
+        after_ms=found.erased_ms + wait,
         completed_ms=found.completed_ms,
     )

@@ -33,8 +33,6 @@ class Listing:
     """Parquet files by their names, and what has a name without an ending, as Hive writes them."""
     left_out: tuple[str, ...]
     """Keys of what is no data: by its name, or because it is excluded or has no byte."""
-    markers: int
-    """Objects without a byte that stand for a folder, or say that a job has ended."""
 
 
 def sort_out(objects: Iterable[ObjectMeta], source: str, exclude: Sequence[str] = ()) -> Listing:
@@ -53,17 +51,16 @@ def sort_out(objects: Iterable[ObjectMeta], source: str, exclude: Sequence[str] 
     """
     files: list[ObjectMeta] = []
     left_out: list[str] = []
-    markers = 0
     for meta in objects:
         path = meta.key.removeprefix(source)
         _refuse_other(path, source)
         if not meta.size and (path.endswith("/") or _is_hidden(path) or "$folder$" in path):
-            markers += 1
-        elif _is_data(path, meta.size) and not any(fnmatchcase(path, g) for g in exclude):
+            continue  # it stands for a folder, or says that a job has ended
+        if _is_data(path, meta.size) and not any(fnmatchcase(path, g) for g in exclude):
             files.append(meta)
         else:
             left_out.append(meta.key)
-    return Listing(tuple(files), tuple(left_out), markers)
+    return Listing(tuple(files), tuple(left_out))
 
 
 def refuse_inside_of_other(store: Store, source: str) -> None:

@@ -332,11 +332,10 @@ def _place(folder: Folder, facts: FooterFacts, why: str) -> tuple[str | None, st
     """Return the partition of a file, None if only its rows tell it; and why they are read."""
     if why and folder.settings.partition_by:
         return None, why
-    in_place = folder.in_place(facts.key)
     try:
-        return partition_of(folder, facts, in_place), why
+        return partition_of(folder, facts), why
     except NotOnePartitionError as error:
-        if in_place:
+        if folder.in_place(facts.key):
             raise UsageError(
                 error.message,
                 next_step=f"move it out of {folder.paths.data_dir} and import that folder with "
@@ -387,17 +386,16 @@ _SPLIT = (
 )
 
 
-def partition_of(into: Folder, facts: FooterFacts, in_place: bool) -> str:
+def partition_of(into: Folder, facts: FooterFacts) -> str:
     """Return the partition path of a file.
 
     Args:
         into: folder and table. With ``partition_by`` the statistics have to prove it.
         facts: the file's footer.
-        in_place: it lies under the table's ``_data/``.
 
     Raises UsageError that names the file; NotOnePartitionError if it may span partitions.
     """
-    settings, paths = into.settings, into.paths
+    settings, paths, in_place = into.settings, into.paths, into.in_place(facts.key)
     base = paths.data_dir if in_place else into.source
     folder = own_folder(facts.key.removeprefix(base).rpartition("/")[0])
     if settings.partition_by:

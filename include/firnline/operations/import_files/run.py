@@ -20,7 +20,13 @@ from firnline.commit.base import take_base
 from firnline.commit.outputs import Outputs
 from firnline.errors import CommitConflictError, UsageError
 from firnline.kernel.engine import Engine
-from firnline.log.imports import ImportedFrom, last_listed, record_line, records_of
+from firnline.log.imports import (
+    ImportedFrom,
+    last_listed,
+    overlapping,
+    record_line,
+    records_of,
+)
 from firnline.log.records import LogContent, Marker, marker_of, sort_json, stats_json
 from firnline.operations.import_files.listing import (
     Listing,
@@ -292,7 +298,7 @@ def _look(
         refuse_inside_of_other(table.store, prefix)
     listing = sort_out(table.store.list(prefix), prefix, options.exclude)
     # A folder from which everything was moved away is none that somebody has mistyped.
-    if not listing.files and not (options.new and _knows(snapshot, prefix)):
+    if not listing.files and not (options.new and overlapping(records_of(snapshot.other), prefix)):
         raise _no_files(listing, options)
     new = [meta for meta in listing.files if meta.key not in snapshot.parts]
     changed: list[str] = []
@@ -313,12 +319,6 @@ def _look(
         changed=changed,
     )
     return _Looked(plan, {meta.key: meta for meta in new}, taken, number)
-
-
-def _knows(snapshot: Snapshot, prefix: str) -> bool:
-    """Return True if files of a folder were imported before."""
-    sources = [record.source for record in records_of(snapshot.other)]
-    return any(each.startswith(prefix) or prefix.startswith(each) for each in sources)
 
 
 def _taken_before(
@@ -392,14 +392,13 @@ def _footers(
 
 
 def _refuse_imported(records: Sequence[ImportedFrom], prefix: str) -> None:
-    for record in records:
-        if record.source.startswith(prefix) or prefix.startswith(record.source):
-            raise UsageError(
-                f"{record.source} was imported into this table before "
-                f"({counted(record.files, 'file')})",
-                next_step="add --new to take the files that were not, or --again to have all rows "
-                "twice",
-            )
+    for record in overlapping(records, prefix):
+        raise UsageError(
+            f"{record.source} was imported into this table before "
+            f"({counted(record.files, 'file')})",
+            next_step="add --new to take the files that were not, or --again to have all rows "
+            "twice",
+        )
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,7 +15,7 @@ import msgspec
 
 from firnline.errors import LogCorruptError, ObjectNotFoundError, UsageError
 from firnline.log.codec import UNREADABLE
-from firnline.log.imports import ImportedFrom
+from firnline.log.imports import ImportedFrom, overlapping
 from firnline.store.base import ObjectMeta
 from firnline.store.create import create
 from firnline.table import Table
@@ -98,9 +98,8 @@ def write_taken(table: Table, id_: str, taken: Taken) -> str:
 
 def refuse_unlisted(records: Sequence[ImportedFrom], prefix: str, table: str) -> None:
     """Raise UsageError if files below a folder were taken by an import without a list."""
-    for record in records:
-        overlaps = record.source.startswith(prefix) or prefix.startswith(record.source)
-        if not record.number and overlaps:
+    for record in overlapping(records, prefix):
+        if not record.number:
             raise UsageError(
                 f"{record.source} was imported into table {table} by a version that kept no list "
                 "of its files, so nobody knows which are new",

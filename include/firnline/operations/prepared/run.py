@@ -450,8 +450,4 @@ def _waits(change: Prepared, *, begun: bool) -> WaitingChange:
 
 def of_run(table: Table, run: RunIdentity) -> list[WaitingChange]:
     """Return the waiting changes of a run, by DAG id and run id. Requests: those of ``waiting``."""
-    return [
-        change
-        for change in waiting(table).prepared
-        if (change.run.dag_id, change.run.run_id) == (run.dag_id, run.run_id)
-    ]
+    return [change for change in waiting(table).prepared if change.run.is_run_of(run)]

@@ -153,9 +153,7 @@ class _Run:
         done = {
             partition
             for header in history(self.table, _TRANSACTIONS)
-            if header.op == OP
-            and (header.run.dag_id, header.run.run_id) == (run.dag_id, run.run_id)
-            and header.run.try_number >= first
+            if header.op == OP and header.run.is_run_of(run) and header.run.try_number >= first
             for partition in header.partitions
         }
         self.partitions_earlier = len(done - self.mine)

@@ -8,7 +8,6 @@ from pathlib import Path
 
 from msgspec.structs import replace
 
-from firnline import errors
 from firnline.errors import (
     FirnlineError,
     KernelError,
@@ -16,6 +15,7 @@ from firnline.errors import (
     PartSchemaError,
     PartUnreadableError,
     RowsDifferError,
+    raised_elsewhere,
 )
 from firnline.kernel.task import KernelResult, KernelTask
 from firnline.log.records import Marker
@@ -97,7 +97,5 @@ def _error_of(result: KernelResult, name: str) -> FirnlineError | None:
     """Return the error that ended the task, without the task's name: it is about one part."""
     if result.error is None:
         return None
-    kind = getattr(errors, result.error_type or "", FirnlineError)
     step = result.error_next_step or "run it again"
-    error: FirnlineError = kind(result.error.removeprefix(f"{name} "), next_step=step)
-    return error
+    return raised_elsewhere(result.error_type, result.error.removeprefix(f"{name} "), step)
