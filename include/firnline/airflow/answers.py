@@ -1,4 +1,4 @@
-"""What each answer to a question does, in the words of its form: for all operations that ask."""
+"""The text that an approval form shows about each answer, for every operation that asks."""
 
 from __future__ import annotations
 
@@ -48,14 +48,14 @@ def _late_text(until_ms: int, means: str) -> str:
     )
 
 
-def _removed(table: TableSettings, figures: Mapping[str, Any]) -> str:  # noqa: ARG001 - as others
+def _removed(table: TableSettings, figures: Mapping[str, Any]) -> str:  # noqa: ARG001 - one signature for all
     rows = figures["rows"]
     what, parts = counted(len(rows), "partition"), parts_text(sum(row["parts"] for row in rows))
     grace = format_duration(figures["grace_ms"])
     return f"drops {what} in one transaction; clean-up deletes the {parts} {grace} later"
 
 
-def _swept(table: TableSettings, figures: Mapping[str, Any]) -> str:  # noqa: ARG001 - as others
+def _swept(table: TableSettings, figures: Mapping[str, Any]) -> str:  # noqa: ARG001 - one signature for all
     ends = len(figures.get("endings", ()))
     changes = f", and ends {counted(ends, 'prepared change')}" if ends else ""
     what = counted(figures["orphans_asked"], "object")
@@ -70,7 +70,7 @@ def _erased(table: TableSettings, figures: Mapping[str, Any]) -> str:
     )
 
 
-def _committed(table: TableSettings, figures: Mapping[str, Any]) -> str:  # noqa: ARG001 - as others
+def _committed(table: TableSettings, figures: Mapping[str, Any]) -> str:  # noqa: ARG001 - one signature for all
     new, size = counted(figures["parts"], "new part"), about_size(figures["bytes"])
     return (
         f"commits exactly what was written ({new}, {size}) in one transaction, unless these "

@@ -1,6 +1,6 @@
-"""Which DAGs are ours: those with our tag.
+"""Tells the DAGs of this package from others by their tag.
 
-An id alone does not tell it: others may call theirs ``merge__dims``. Tasks' processes load this
+An id is not enough: other teams may call theirs ``merge__dims``. Tasks' processes load this
 module with the listeners, so it imports nothing until it is asked.
 """
 

@@ -28,15 +28,15 @@ if TYPE_CHECKING:
 LIMIT_MS = DAY_MS // 12
 """Two hours beyond the time by the schedule: a run of the planner may take 50 minutes."""
 CONFIRM_MS = 5 * 60_000
-"""How long the planner has to be silent in all looks: a scheduler that has just started, or a
-planner that was paused, has its next run within a minute."""
+"""Time for which every look has to find the planner silent, before it is reported: a scheduler that
+has just started, or a planner that was paused, has its next run within a minute."""
 _UNDER_WAY = ("queued", "running")
 SILENT = Trouble(PLANNER, "silent")
 
 
 @dataclass(frozen=True, slots=True)
 class Planner:
-    """What Airflow's database says of the planner's DAG; times in unix ms."""
+    """State of the planner's DAG in Airflow's database; times in unix ms."""
 
     paused: bool
     stale: bool

@@ -57,7 +57,7 @@ class SubmitHook(SparkSubmitHook):
         self._driver_env = dict(driver_env)
         self._told: JobFailure | None = None
         self.report: dict[str, Any] | None = None
-        """What the job has reported; None if its driver runs elsewhere, or has not come so far."""
+        """Figures of the job's report; None before it, and always if its driver runs elsewhere."""
 
     @property
     def is_client_mode(self) -> bool:

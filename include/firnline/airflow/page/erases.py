@@ -1,4 +1,4 @@
-"""What clean-ups said of certificates of erases, from Airflow's database, in the API server."""
+"""Reads from Airflow's database what runs of clean-ups reported of certificates of erases."""
 
 from __future__ import annotations
 

@@ -111,7 +111,7 @@ def _ages(known: Known, now_ms: int) -> dict[str, int | None]:
 
 @dataclass(frozen=True, slots=True)
 class _Kept:
-    """What is never changed once it is there, and not read again for the details of a table."""
+    """Objects of a table that do not change any more, so that they are read only once."""
 
     headers: Mapping[int, TxnHeader] = field(default_factory=dict)
     """Of its newest transactions, by number."""
