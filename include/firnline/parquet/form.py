@@ -67,12 +67,11 @@ def odd_columns(footer: pq.FileMetaData, columns: Mapping[str, str]) -> dict[str
     places = _places(footer.schema, footer.num_columns, tuple(columns))
     odd = {}
     for name, kind in columns.items():
-        found = [_form(footer.schema.column(place)) for place in places[name]]
-        wanted = _forms_of(kind)
-        paths = [footer.schema.column(place).path for place in places[name]]
+        leaves = [footer.schema.column(place) for place in places[name]]
+        found, wanted = [_form(leaf) for leaf in leaves], _forms_of(kind)
         if found != wanted:
             odd[name] = _difference(found, wanted)
-        elif "MAP(" not in kind and any(_MAP_LEVEL in path for path in paths):
+        elif "MAP(" not in kind and any(_MAP_LEVEL in leaf.path for leaf in leaves):
             odd[name] = "written as a map without values"
         elif kind == "BLOB" and _GEOMETRIES in (footer.metadata or {}):
             odd[name] = "maybe a geometry, by the metadata of the file"
