@@ -277,6 +277,10 @@ def test_a_sample_gives_the_table_its_columns(
         ("a.parquet", "no", "cannot be read: "),
         ("a.jsonl", '{"x": null}', "shows no column with a type"),
         ("gone.csv", None, "is no file"),
+        ("gone.parquet", None, "cannot be read: "),
+        ("a.csv", "", "shows no column with a type"),
+        ("a.jsonl", "[1, 2]", "cannot be read: "),
+        ("a.jsonl", '{"a": 1}\n{"A": 2}', "two of its keys are one name in SQL"),
     ],
 )
 def test_a_sample_that_shows_nothing_is_refused(
@@ -289,6 +293,17 @@ def test_a_sample_that_shows_nothing_is_refused(
     assert found.code == 2
     assert says in found.sentence
     assert not (place / "include").exists()
+
+
+def test_a_sample_of_numbers_beyond_64_bits_makes_a_column_that_rows_fit(
+    firnline: Callable[..., Outcome], place: Path
+) -> None:
+    (place / "a.jsonl").write_text('{"n": 12345678901234567890}\n')
+    root = f"file://{place}/events"
+    assert firnline("init", "--root", root, "--from-sample", place / "a.jsonl", "--yes").code == 0
+    table = open_table(load_settings().table("events"))
+    assert table.settings.columns == {"n": "DECIMAL(38,0)"}
+    assert Appender(table).append([{"n": 12345678901234567890}]).rows == 1
 
 
 def test_a_table_that_is_there_has_its_own_columns(

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from firnline.table import Table
+from firnline.types.sql import is_unicode
 
 VERSION = 1
 ATTEMPTS = 20
@@ -171,7 +172,12 @@ class Claims:
 
 
 def check_key(key: str) -> None:
-    """Raise UsageError for a key that names nothing, or is longer than anybody would write."""
+    """Raise UsageError for a key that is no text, names nothing or is longer than anybody's."""
+    if not isinstance(key, str) or not is_unicode(key):
+        raise UsageError(
+            f"the key of the append is {key!r}, which is no text",
+            next_step='name the batch by a text, as "batch-17"; nothing was written',
+        )
     if not key.strip() or len(key) > _LONGEST:
         raise UsageError(
             f"a key has between 1 and {_LONGEST:,} characters, and this one {len(key):,}"

@@ -8,13 +8,15 @@ from pathlib import Path
 from firnline.errors import UsageError
 
 _READERS = {
-    ".json": "read_json",
-    ".jsonl": "read_json",
-    ".ndjson": "read_json",
-    ".csv": "read_csv",
-    ".tsv": "read_csv",
+    ".json": "read_json(?, records = true)",
+    ".jsonl": "read_json(?, records = true)",
+    ".ndjson": "read_json(?, records = true)",
+    ".csv": "read_csv(?)",
+    ".tsv": "read_csv(?)",
 }
-"""Function of DuckDB by suffix; a ``.gz`` behind it does not count."""
+"""Reader of DuckDB by suffix; a ``.gz`` behind it does not count."""
+_KEYS = "SELECT DISTINCT unnest(json_keys(json)) FROM read_json_objects(?)"
+"""DuckDB gives names that SQL cannot tell apart new ones, which no row has."""
 _UNTYPED = r'(?:"NULL"|JSON)(?:\[\])*'
 """Type of what is null, empty, or now one type and now another, in all rows of a sample."""
 _FIELD = r'(?:"(?:[^"]|"")*"|\w+)'
@@ -33,6 +35,8 @@ def columns_of(path: Path) -> tuple[dict[str, str], list[str]]:
     suffix = suffixes[-1] if suffixes else ""
     if suffix == ".parquet":
         return _of_parquet(path), []
+    if not path.is_file():
+        raise UsageError(f"{path} is no file", next_step="give a file of this machine")
     if suffix not in _READERS:
         raise UsageError(
             f"{path} ends in none of .parquet, {', '.join(_READERS)}",
@@ -59,31 +63,34 @@ def _of_parquet(path: Path) -> dict[str, str]:
 def _described(path: Path, reader: str) -> dict[str, str]:
     import duckdb
 
-    if not path.is_file():
-        raise UsageError(f"{path} is no file", next_step="give a file of this machine")
-    connection = duckdb.connect()
-    try:
-        rows = connection.execute(
-            f"DESCRIBE SELECT * FROM {reader}(?)",  # noqa: S608 - one of two names
-            [str(path)],
-        ).fetchall()
-    except duckdb.Error as error:
-        raise _unreadable(path, error) from None
-    finally:
-        connection.close()
-    return {name: kind for name, kind, *_ in rows}
+    if not path.stat().st_size:
+        return {}
+    with duckdb.connect() as connection:
+        try:
+            rows = connection.execute(f"DESCRIBE SELECT * FROM {reader}", [str(path)]).fetchall()
+            keys = connection.execute(_KEYS, [str(path)]).fetchall() if "json" in reader else None
+        except duckdb.Error as error:
+            raise _unreadable(path, error) from None
+    found = {name: kind for name, kind, *_ in rows}
+    for name in sorted(found.keys() - {key for (key,) in keys}) if keys is not None else ():
+        raise UsageError(
+            f"{path} has no key {name!r}: two of its keys are one name in SQL",
+            next_step="give one of them another name",
+        )
+    return found
 
 
 def _with_types(kind: str) -> str | None:
-    """Return a type without fields that have none; None if nothing is left."""
+    """Return the type that a part has for it, without fields that have none; None: there is none."""
+    from firnline.types.held import held
     from firnline.types.sql import parse_sql_type
 
     before = ""
     while before != kind:
         before, kind = kind, _FIRST_FIELD.sub("(", _LATER_FIELD.sub("", kind))
-    if re.search(_UNTYPED, kind) or parse_sql_type(kind) is None:
-        return None
-    return kind
+    parsed = None if re.search(_UNTYPED, kind) else parse_sql_type(kind)
+    kept = None if parsed is None else held(parsed)
+    return None if kept is None else str(kept)
 
 
 def _unreadable(path: Path, error: Exception) -> UsageError:

@@ -10,9 +10,10 @@ from typing import Any, TypeAlias, TypeGuard
 import pyarrow as pa
 
 from firnline.errors import PartSchemaError, UsageError
-from firnline.rows.fitting import UnfitError, fitted, with_more_fields
-from firnline.types.arrow import conform, to_arrow
+from firnline.rows.fitting import UnfitError, common_array, fitted, with_more_fields
+from firnline.types.arrow import conform, plain_type, to_arrow
 from firnline.types.schema import fields_of, repair_command
+from firnline.types.sql import is_unicode
 
 Row: TypeAlias = Mapping[str, Any]
 
@@ -57,7 +58,7 @@ def all_rows(given: Sequence[Any]) -> Sequence[Row]:
 
 
 def _column(name: object, values: list[Any], kind: str | None) -> pa.ChunkedArray:
-    if not isinstance(name, str):
+    if not isinstance(name, str) or not is_unicode(name):
         raise PartSchemaError(
             f"{name!r} is not a column name", next_step="use text for the keys of a row"
         )
@@ -65,7 +66,7 @@ def _column(name: object, values: list[Any], kind: str | None) -> pa.ChunkedArra
         if kind is None:
             return _new_column(name, values)
         wanted = with_more_fields(to_arrow({name: kind}).field(0).type, values, name)
-        plain = wanted.storage_type if isinstance(wanted, pa.BaseExtensionType) else wanted
+        plain = plain_type(wanted)
         array = pa.array(fitted(wanted, values, name), plain)
         return conform(pa.chunked_array([array], plain), wanted)
     except UnfitError as error:
@@ -80,7 +81,7 @@ def _column(name: object, values: list[Any], kind: str | None) -> pa.ChunkedArra
 
 def _new_column(name: str, values: list[Any]) -> pa.ChunkedArray:
     """Return values in the type that they have in common; raises as ``pyarrow.array``."""
-    array = pa.array(values)
+    array = common_array(values, name)
     given = fitted(array.type, values, name)
     return pa.chunked_array([array if given is values else pa.array(given, array.type)])
 

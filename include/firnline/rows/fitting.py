@@ -9,6 +9,7 @@ cut off fractions and zones, and take a number for a time.
 from __future__ import annotations
 
 import datetime
+import math
 import numbers
 import re
 import uuid
@@ -18,7 +19,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from firnline.types.sql import fold_name
+from firnline.types.sql import MAX_LEVELS, fold_name
 
 _DATE = re.compile(r"\d{4}-\d\d-\d\d")
 _CLOCK = r"\d\d:\d\d(?::\d\d(?:\.(?P<fraction>\d{1,9}))?)?"
@@ -90,7 +91,7 @@ def _more_of_struct(
         known = spelled.setdefault(fold_name(name), name)
         if known != name:
             raise UnfitError(path, f"{known!r} and {name!r} are one name in SQL")
-        fields[name] = common_type([v[name] for v in values if name in v], f"{path}.{name}")
+        fields[name] = common_array([v[name] for v in values if name in v], f"{path}.{name}").type
     same = list(fields.items()) == [(field.name, field.type) for field in kind]
     return kind if same else pa.struct(list(fields.items()))
 
@@ -108,12 +109,37 @@ def _lists(values: Sequence[Any]) -> Sequence[Collection[Any]]:
     return [value for value in values if _is_listed(value)]
 
 
-def common_type(values: Sequence[Any], path: str) -> pa.DataType:
-    """Return the type of values that have none yet. Raises UnfitError: they have none in common."""
+def common_array(values: Sequence[Any], path: str) -> pa.Array:
+    """Return values that have no type yet in the one that they have in common.
+
+    Raises UnfitError: they have none, or are nested deeper than any column.
+    """
+    _refuse_deep(values, path)
     try:
-        return pa.array(values).type
+        return pa.array(values)
     except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
         raise UnfitError(path, str(error).split("\n", 1)[0]) from None
+
+
+def _refuse_deep(values: Sequence[Any], path: str) -> None:
+    """Raise UnfitError for values deeper than a column: pyarrow would follow them without end.
+
+    Level by level, and each object once in a level: a list may hold itself.
+    """
+    level: Iterable[Any] = values
+    for _ in range(MAX_LEVELS + 1):
+        inner = (_inside(value) for value in level if isinstance(value, _CONTAINERS))
+        level = {id(each): each for each in chain.from_iterable(inner)}.values()
+        if not level:
+            return
+    raise UnfitError(path, f"nested deeper than {MAX_LEVELS} levels, which no reader takes")
+
+
+_CONTAINERS = (Mapping, list, tuple, set, frozenset)
+
+
+def _inside(value: Any) -> Iterable[Any]:  # noqa: ANN401 - any value of a row
+    return value.values() if isinstance(value, Mapping) else value
 
 
 def fitted(kind: pa.DataType, values: Sequence[Any], path: str) -> Sequence[Any]:
@@ -157,7 +183,7 @@ def _is_plain(kind: pa.DataType, values: Sequence[Any]) -> bool:
 
 _PLAIN: tuple[tuple[Callable[[pa.DataType], bool], frozenset[type]], ...] = (
     (pa.types.is_integer, frozenset({int})),
-    (pa.types.is_floating, frozenset({float, int})),
+    (pa.types.is_float64, frozenset({float, int})),
     (pa.types.is_string, frozenset({str})),
     (pa.types.is_boolean, frozenset({bool})),
     (pa.types.is_date, frozenset({datetime.date})),
@@ -214,6 +240,8 @@ def _of_map(kind: pa.DataType, path: str) -> Fit:
     return fit
 
 
+_LARGEST_FLOAT = float.fromhex("0x1.fffffep+127")
+"""Largest number of 32 bits."""
 _OTHER = (bool, str, bytes, Mapping, list, tuple)
 """Values that are no number."""
 
@@ -232,10 +260,14 @@ def _of_integer(_kind: pa.DataType, path: str) -> Fit:
     return fit
 
 
-def _of_float(_kind: pa.DataType, path: str) -> Fit:
+def _of_float(kind: pa.DataType, path: str) -> Fit:
+    most = _LARGEST_FLOAT if pa.types.is_float32(kind) else math.inf
+
     def fit(value: Any) -> Any:  # noqa: ANN401 - any value of a row
         if isinstance(value, _OTHER):
             raise UnfitError(path, f"{_shown(value)} is no number")
+        if isinstance(value, numbers.Real) and most < abs(value) < math.inf:
+            raise UnfitError(path, f"{_shown(value)} is too large and would become infinite")
         return value
 
     return fit
@@ -270,6 +302,11 @@ def _of_time(kind: pa.DataType, path: str) -> Fit:
             return _parsed(_TIME, datetime.time.fromisoformat, value, path, "a time (HH:MM:SS)")
         if isinstance(value, numbers.Number):
             raise UnfitError(path, f"{_shown(value)} is a number, and no time")
+        if isinstance(value, datetime.time):
+            if value.tzinfo is not None:
+                raise UnfitError(path, f"{value} has a zone, which would be lost")
+            if digits < _MICROS and value.microsecond % 10 ** (_MICROS - digits):
+                raise UnfitError(path, f"{value} is finer than the column")
         return value
 
     return fit
@@ -365,7 +402,10 @@ def _pairs(value: Any) -> Iterable[tuple[Any, Any]]:  # noqa: ANN401 - any value
 
 
 def _shown(value: object) -> str:
-    said = repr(value)
+    try:
+        said = repr(value)
+    except RecursionError:
+        said = f"a {type(value).__name__} of very many levels"
     return said if len(said) <= _SHOWN else f"{said[: _SHOWN - 3]}..."
 
 

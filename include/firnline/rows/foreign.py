@@ -4,6 +4,8 @@
 
 from __future__ import annotations
 
+from decimal import Decimal
+
 import pyarrow as pa
 
 from firnline.errors import PartSchemaError
@@ -17,14 +19,24 @@ def value_of(given: GivenColumn, file: str) -> pa.Scalar:
     if text and (pa.types.is_integer(kind) or pa.types.is_floating(kind)):
         text = text.removeprefix("+")  # Spark reads it, and Arrow does not
     try:
-        return pa.array([text], pa.string()).cast(kind)[0]
+        value = pa.array([text], pa.string()).cast(kind)[0]
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
+        value = None
+    if value is None or not _is_same(value, text):
         raise PartSchemaError(
             f"the folder of {file} states {given.text!r} for column {given.name!r}, which is no "
             f"{given.type}",
             next_step=f"state another type, such as --path-types {given.name}=VARCHAR, or rename "
             "the folder",
-        ) from None
+        )
+    return value
+
+
+def _is_same(value: pa.Scalar, text: str | None) -> bool:
+    """Return False for a number that has lost digits of its text."""
+    if text is None or not pa.types.is_floating(value.type):
+        return True
+    return float(text) != float(text) or Decimal(text) == Decimal(value.cast(pa.string()).as_py())
 
 
 def fitted(rows: pa.Table, fitting: Fitting, file: str) -> pa.Table:

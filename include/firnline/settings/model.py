@@ -34,6 +34,7 @@ from firnline.settings.sections import (
     VerifySettings,
     compile_pattern,
 )
+from firnline.types.held import held
 from firnline.types.sql import parse_sql_type
 
 TABLE_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,199}")
@@ -60,13 +61,17 @@ UserName = Annotated[str, Field(min_length=1, max_length=512)]
 
 
 def _check_type(text: str) -> str:
-    """Return a SQL type in its canonical form. Raises ValueError for what is none."""
+    """Return a SQL type in its canonical form. Raises ValueError for what no part holds as it is."""
     kind = parse_sql_type(text)
     if kind is None:
         raise ValueError(
             f"{text!r} is not a SQL type; write one as BIGINT, VARCHAR, TIMESTAMP, DECIMAL(18,2), "
             "VARCHAR[] or STRUCT(a BIGINT, b VARCHAR)"
         )
+    kept = held(kind)
+    if kept != kind:
+        step = "no type of it fits" if kept is None else f"write {kept}"
+        raise ValueError(f"no part holds {text!r} as it is; {step}")
     return str(kind)
 
 

@@ -15,7 +15,14 @@ import pyarrow.compute as pc
 
 from firnline.errors import PartSchemaError
 from firnline.types.schema import normalise
-from firnline.types.sql import SqlType, fold_name, parse_sql_type
+from firnline.types.sql import (
+    MAX_LEVELS,
+    MAX_REPEATED,
+    SqlType,
+    fold_name,
+    is_too_deep,
+    parse_sql_type,
+)
 
 _MAX_DECIMAL_DIGITS = 38
 """Digits of DuckDB's widest DECIMAL."""
@@ -95,13 +102,16 @@ def from_arrow(schema: pa.Schema, known: Mapping[str, str] | None = None) -> dic
 
     Raises:
         PartSchemaError: a name that occurs twice (in any letter case), an empty name, a type that
-            DuckDB does not have or Parquet cannot hold.
+            DuckDB does not have or Parquet cannot hold, or that is too deep for a reader.
     """
     columns: dict[str, str] = {}
     spelling: dict[str, str] = {}
     for field in schema:
         _check_name(field.name, spelling)
-        columns[field.name] = _column_type(field, normalise((known or {}).get(field.name, "")))
+        try:
+            columns[field.name] = _column_type(field, normalise((known or {}).get(field.name, "")))
+        except RecursionError:
+            raise _too_deep(field.name) from None
     return columns
 
 
@@ -133,6 +143,24 @@ def parse_type(type_text: str) -> pa.DataType:
             next_step="cast the column to a type that Parquet holds before it is appended",
         )
     return arrow
+
+
+def plain_type(kind: pa.DataType) -> pa.DataType:
+    """Return a type with that of their storage for UUID and JSON, at any depth.
+
+    pyarrow makes no array of Python values of the others inside of lists, structs and maps.
+    """
+    if isinstance(kind, pa.BaseExtensionType):
+        return plain_type(kind.storage_type)
+    if pa.types.is_struct(kind):
+        return pa.struct([each.with_type(plain_type(each.type)) for each in kind])
+    if pa.types.is_map(kind):
+        return pa.map_(plain_type(kind.key_type), plain_type(kind.item_type))
+    if pa.types.is_fixed_size_list(kind):
+        return pa.list_(kind.value_field.with_type(plain_type(kind.value_type)), kind.list_size)
+    if pa.types.is_list(kind):
+        return pa.list_(kind.value_field.with_type(plain_type(kind.value_type)))
+    return kind
 
 
 def conform(column: pa.ChunkedArray, kind: pa.DataType) -> pa.ChunkedArray:
@@ -220,7 +248,17 @@ def _column_type(field: pa.Field, known: str) -> str:
             f"column {field.name!r} has type {field.type}, unknown to Parquet or DuckDB",
             next_step=_instead(field.type),
         )
+    if is_too_deep(kind):
+        raise _too_deep(field.name)
     return str(kind)
+
+
+def _too_deep(column: str) -> PartSchemaError:
+    return PartSchemaError(
+        f"column {column!r} is nested deeper than readers take it: at most {MAX_LEVELS} levels, "
+        f"{MAX_REPEATED} of them lists or maps",
+        next_step="store what lies deeper as a text, such as JSON",
+    )
 
 
 def _instead(kind: pa.DataType) -> str:

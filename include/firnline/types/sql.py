@@ -100,6 +100,29 @@ class SqlType:
         return self.name
 
 
+MAX_LEVELS = 32
+"""Lists, maps and structs inside of one another that a column may have. Arrow hands no type to
+another library that is deeper than 64, of which a map takes two, and readers of Parquet stop at
+100, of which lists and maps take two."""
+MAX_REPEATED = 16
+"""How many of them may be lists or maps: the time that DuckDB takes to read a file doubles with
+each, whatever it holds (0.3 s at 20, 5 s at 24)."""
+
+
+def is_too_deep(kind: SqlType) -> bool:
+    """Return True for a type that is nested deeper than every reader takes it."""
+    levels, repeated = _depth(kind)
+    return levels > MAX_LEVELS or repeated > MAX_REPEATED
+
+
+def _depth(kind: SqlType) -> tuple[int, int]:
+    """Return the levels of a type, and how many of them are lists or maps, at its deepest."""
+    inner = [_depth(each) for _, each in kind.fields]
+    levels, repeated = (max(each) for each in zip(*inner, strict=True)) if inner else (0, 0)
+    nested = kind.name in ("LIST", "ARRAY", "MAP", "STRUCT", "UNION")
+    return levels + nested, repeated + (nested and kind.name not in ("STRUCT", "UNION"))
+
+
 def quote_field(name: str) -> str:
     """Return a field name as DuckDB writes it inside a type: quoted only where necessary."""
     if _PLAIN_NAME.fullmatch(name) and name.lower() not in KEYWORDS:
@@ -115,6 +138,15 @@ def quote_name(name: str) -> str:
 def fold_name(name: str) -> str:
     """Return the key that DuckDB compares names by: only the case of ASCII letters is ignored."""
     return name.translate(_ASCII_LOWER)
+
+
+def is_unicode(text: str) -> bool:
+    """Return False for half a character (a lone surrogate), which no file and no log holds."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def free_name(wish: str, taken: Iterable[str]) -> str:

@@ -296,9 +296,16 @@ def test_a_fold_forgets_names_that_were_taken_away() -> None:
 
 
 @pytest.mark.parametrize(
-    ("key", "says"), [("", "is empty"), (" ", "is empty"), ("k" * 1001, "between 1 and 1,000")]
+    ("key", "says"),
+    [
+        ("", "is empty"),
+        (" ", "is empty"),
+        ("k" * 1001, "between 1 and 1,000"),
+        (5, "is 5, which is no text"),
+        ("\ud800", "which is no text"),
+    ],
 )
-def test_a_key_that_names_nothing_is_refused(key: str, says: str) -> None:
+def test_a_key_that_names_nothing_is_refused(key: Any, says: str) -> None:
     world = make_world()
     with pytest.raises(UsageError, match=says):
         attempt(world, key)

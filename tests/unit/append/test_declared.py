@@ -124,6 +124,10 @@ def test_a_key_makes_the_table_once() -> None:
         ({"id": "NUMBER"}, "'NUMBER' is not a SQL type"),
         ({"id": "BIGINT", "ID": "BIGINT"}, "columns names 'ID' twice"),
         ({"": "BIGINT"}, "columns"),
+        ({"id": "HUGEINT"}, r"no part holds 'HUGEINT' as it is; write DECIMAL\(38,0\)"),
+        ({"id": "ENUM('a')[]"}, r"as it is; write VARCHAR\[\]"),
+        ({"id": "INTERVAL"}, "as it is; no type of it fits"),
+        ({"id": "UNION(a BIGINT)"}, "as it is; no type of it fits"),
     ],
 )
 def test_settings_say_what_is_no_column(columns: dict[str, str], says: str) -> None:

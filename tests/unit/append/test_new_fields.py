@@ -223,6 +223,42 @@ def test_what_cannot_be_a_field_is_refused_by_name(
     assert firnline.scan(root).to_arrow().num_rows == 1
 
 
+def endless() -> list[Any]:
+    found: list[Any] = []
+    found.append(found)
+    return found
+
+
+def levels(count: int, end: Any = 1) -> Any:
+    for _ in range(count):
+        end = {"a": end}
+    return end
+
+
+@pytest.mark.parametrize("first", [None, {"p": 1}, {"p": [1]}, {"p": {"a": {"b": 1}}}])
+@pytest.mark.parametrize(
+    "value",
+    [endless(), {"z": endless()}, levels(33), levels(50_000)],
+    ids=["self", "in", "33", "50k"],
+)
+def test_values_deeper_than_any_reader_takes_are_refused(
+    value: Any, first: dict[str, Any] | None, root: str
+) -> None:
+    if first is not None:
+        firnline.append(root, [first])
+    with pytest.raises(PartSchemaError, match=r"'p(\..*|\[])?' (is nested|holds a value)"):
+        firnline.append(root, [{"id": 1}, {"id": 2, "p": value}])
+    assert first is None or firnline.scan(root).to_arrow().num_rows == 1
+
+
+def test_half_a_character_is_no_name_of_a_column(root: str) -> None:
+    with firnline.Appender(root) as appender:
+        with pytest.raises(PartSchemaError, match="is not a column name"):
+            appender.append([{"id": 1, "\ud800": 1}])
+        appender.append([{"id": 1}])
+    assert firnline.scan(root).to_arrow().to_pylist() == [{"id": 1}]
+
+
 def test_rows_of_one_appender_bring_them_one_after_the_other(root: str) -> None:
     with firnline.Appender(root) as appender:
         for value in (

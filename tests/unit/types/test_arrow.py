@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from collections.abc import Callable
 from decimal import Decimal
 from pathlib import Path
 
@@ -12,6 +13,7 @@ from hypothesis import strategies as st
 
 from firnline.errors import PartSchemaError
 from firnline.types.arrow import conform, from_arrow, parse_type, to_arrow
+from firnline.types.sql import MAX_LEVELS, MAX_REPEATED
 from tests.support.effort import examples
 
 PRIMITIVE = [
@@ -101,6 +103,49 @@ def test_what_parquet_cannot_write_as_it_is_gets_decoded(kind: pa.DataType, tmp_
 )
 def test_a_type_that_a_part_cannot_hold_is_refused_by_name(kind: pa.DataType) -> None:
     with pytest.raises(PartSchemaError, match="'x'"):
+        from_arrow(pa.schema([("x", kind)]))
+
+
+def deep(kind: pa.DataType, make: Callable[[pa.DataType], pa.DataType], times: int) -> pa.DataType:
+    for _ in range(times):
+        kind = make(kind)
+    return kind
+
+
+def in_struct(kind: pa.DataType) -> pa.DataType:
+    return pa.struct([("a", kind)])
+
+
+def in_map(kind: pa.DataType) -> pa.DataType:
+    return pa.map_(pa.string(), kind)
+
+
+@pytest.mark.parametrize("repeat", [pa.list_, in_map])
+def test_a_column_as_deep_as_may_be_is_read_by_duckdb_and_arrow(
+    repeat: Callable[[pa.DataType], pa.DataType], tmp_path: Path
+) -> None:
+    kind = deep(deep(pa.int8(), repeat, MAX_REPEATED), in_struct, MAX_LEVELS - MAX_REPEATED)
+    (name,) = from_arrow(pa.schema([("x", kind)])).values()
+    file = str(tmp_path / "x.parquet")
+    pq.write_table(pa.table({"x": pa.nulls(1, to_arrow({"x": name}).field("x").type)}), file)
+    assert pq.read_table(file).num_rows == 1
+    with duckdb.connect() as connection:
+        assert connection.read_parquet(file).to_arrow_table().num_rows == 1
+
+
+@pytest.mark.parametrize(
+    "kind",
+    [
+        deep(pa.int8(), in_struct, MAX_LEVELS + 1),
+        deep(pa.int8(), pa.list_, MAX_REPEATED + 1),
+        deep(pa.int8(), in_map, MAX_REPEATED + 1),
+        deep(deep(pa.int8(), in_map, MAX_REPEATED), in_struct, MAX_LEVELS - MAX_REPEATED + 1),
+        deep(pa.int8(), in_struct, 2000),
+    ],
+    ids=["structs", "lists", "maps", "both", "very many"],
+)
+def test_a_column_that_is_deeper_is_refused(kind: pa.DataType) -> None:
+    with pytest.raises(PartSchemaError, match="column 'x' is nested deeper than readers take it"):
         from_arrow(pa.schema([("x", kind)]))
 
 

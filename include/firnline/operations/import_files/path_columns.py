@@ -8,11 +8,13 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import date, datetime
+from decimal import Decimal
 from urllib.parse import unquote
 
-from firnline.errors import UsageError
+from firnline.errors import PartSchemaError, UsageError
 from firnline.paths import NULL_VALUE
 from firnline.types.schema import normalise
+from firnline.types.held import held
 from firnline.types.sql import fold_name, parse_sql_type
 
 Values = Mapping[str, str | None]
@@ -38,6 +40,8 @@ def path_values(source: str, key: str) -> dict[str, str | None]:
     Args:
         source: key prefix of the imported folder, ending in ``/``.
         key: of the file.
+
+    Raises PartSchemaError: an escape of theirs is no UTF-8, so that nobody knows what it stood for.
     """
     above: list[str] = []
     for segment in reversed(source.rstrip("/").split("/")):
@@ -49,8 +53,18 @@ def path_values(source: str, key: str) -> dict[str, str | None]:
     for segment in segments:
         name, _, text = segment.partition("=")
         if _column(segment):
-            found[unquote(name)] = None if text in _NULLS else unquote(text)
+            found[_unescaped(name, key)] = None if text in _NULLS else _unescaped(text, key)
     return found
+
+
+def _unescaped(text: str, key: str) -> str:
+    try:
+        return unquote(text, errors="strict")
+    except UnicodeDecodeError:
+        raise PartSchemaError(
+            f"the folder of {key} states {text!r}, whose escapes are no UTF-8",
+            next_step="rename the folder, or import without its columns (--no-path-columns)",
+        ) from None
 
 
 def own_folder(folder: str) -> str:
@@ -66,11 +80,12 @@ def types_of(values: Sequence[Values], stated: Mapping[str, str]) -> dict[str, s
     """Return the type of each column: the stated one, or what fits all of its values.
 
     Whole numbers are INTEGER or BIGINT, others DOUBLE, ISO dates DATE, ISO times TIMESTAMP, and
-    everything else VARCHAR, as Spark infers them.
+    everything else VARCHAR, as Spark infers them; but numbers with more digits than a DOUBLE has
+    stay texts.
     """
     names = dict.fromkeys(name for each in values for name in each)
     return {
-        name: stated[name] if name in stated else _fitting(each.get(name) for each in values)
+        name: stated[name] if name in stated else _fitting([each.get(name) for each in values])
         for name in names
     }
 
@@ -81,7 +96,7 @@ def parse_types(given: Iterable[str]) -> dict[str, str]:
     for text in given:
         name, mark, kind = text.partition("=")
         parsed = parse_sql_type(kind)
-        if not name or not mark or parsed is None or parsed.fields:
+        if not name or not mark or parsed is None or parsed.fields or held(parsed) != parsed:
             raise UsageError(
                 f"{text!r} states no type of a path column",
                 next_step="write NAME=TYPE, such as --path-types day=DATE",
@@ -106,12 +121,19 @@ def _column(segment: str) -> bool:
     return bool(name and mark)
 
 
-def _fitting(texts: Iterable[str | None]) -> str:
-    kinds = {_kind_of(text) for text in texts if text is not None}
+def _fitting(texts: Sequence[str | None]) -> str:
+    stated = {text for text in texts if text is not None}
+    kinds = {_kind_of(text) for text in stated}
     for wider in _WIDER:
         if kinds and kinds <= set(wider):
-            return max(kinds, key=wider.index)
+            found = max(kinds, key=wider.index)
+            return found if found != "DOUBLE" or all(map(_is_double, stated)) else "VARCHAR"
     return "VARCHAR"
+
+
+def _is_double(text: str) -> bool:
+    """Return True if the nearest DOUBLE is written with the same digits."""
+    return Decimal(text) == Decimal(repr(float(text)))
 
 
 def _kind_of(text: str) -> str:

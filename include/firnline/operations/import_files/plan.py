@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -213,7 +213,8 @@ def plan_import(
     faults: list[Fault] = []
     fine = [facts for facts in footers if not _told(facts, faults)]
     full = [facts for facts in fine if facts.rows]
-    states = {facts.key: folder.states(facts) for facts in full}
+    states = _states(folder, full, faults)
+    full = [facts for facts in full if facts.key in states]
     types = Agreement(table, folder.path_types)
     agreed = [facts for facts in full if _agrees(types, facts, faults)]
     of_paths = _settle_paths(folder, types, [states[facts.key] for facts in agreed])
@@ -251,6 +252,19 @@ def _told(facts: FooterFacts, faults: list[Fault]) -> bool:
     where = f"{facts.key}: " if bad_columns else ""
     faults.append(Fault(facts.key, kind(where + facts.error, next_step=facts.next_step)))
     return True
+
+
+def _states(
+    folder: Folder, files: Iterable[FooterFacts], faults: list[Fault]
+) -> dict[str, dict[str, str | None]]:
+    """Return what the folders of each file state; of one that states nonsense, add the fault."""
+    found = {}
+    for facts in files:
+        try:
+            found[facts.key] = folder.states(facts)
+        except PartSchemaError as error:
+            faults.append(Fault(facts.key, error))
+    return found
 
 
 def _agrees(types: Agreement, facts: FooterFacts, faults: list[Fault]) -> bool:

@@ -14,6 +14,7 @@ from firnline.paths import TablePaths
 from firnline.settings.load import TableSettings
 from firnline.state.snapshot import Snapshot, standing
 from firnline.types.schema import normalise, variants
+from firnline.types.held import held
 from firnline.types.sql import fold_name, parse_sql_type
 
 
@@ -191,16 +192,17 @@ def known_type(text: str) -> str:
 
 def storable(column: str, kind: str) -> str:
     """Return the type, if Parquet keeps it when a part is read again. Raises UsageError."""
-    from firnline.types.arrow import from_arrow, to_arrow
-
-    try:
-        read = from_arrow(to_arrow({column: kind}), {column: kind})[column]
-    except PartSchemaError as error:
-        raise UsageError(error.message, next_step=error.next_step) from None
-    if read != kind:
+    parsed = parse_sql_type(kind)
+    kept = None if parsed is None else held(parsed)
+    if kept is None:
         raise UsageError(
-            f"Parquet has no {kind}: column {column!r} would be read as {read}",
-            next_step=f"choose {read}",
+            f"column {column!r}: no part holds {kind}",
+            next_step="choose a type that Parquet holds, or VARCHAR",
+        )
+    if str(kept) != kind:
+        raise UsageError(
+            f"Parquet has no {kind}: column {column!r} would be read as {kept}",
+            next_step=f"choose {kept}",
         )
     return kind
 

@@ -114,6 +114,10 @@ def test_such_a_column_partitions_the_table_that_says_so(do_import: Import) -> N
         (["x=2024-01-01T10:00:00.123456"], "TIMESTAMP"),
         (["x=2024-01-01T10:00:00.1234567"], "VARCHAR"),
         (["x=2024-01-01x10:00:00"], "VARCHAR"),
+        (["x=0.5", "x=9007199254740992"], "DOUBLE"),
+        (["x=0.5", "x=9007199254740993"], "VARCHAR"),  # a DOUBLE is the one before
+        (["x=0.12345678901234567891"], "VARCHAR"),
+        (["x=1e400", "x=1"], "VARCHAR"),
     ],
 )
 def test_its_type_is_that_which_spark_infers(
@@ -143,6 +147,7 @@ def test_a_type_that_does_not_fit_or_fits_nothing_is_refused(do_import: Import) 
         ("hour=DATE", UsageError, "no folder states a column 'hour'"),
         ("day", UsageError, "states no type of a path column"),
         ("day=NOTHING", UsageError, "states no type of a path column"),
+        ("day=HUGEINT", UsageError, "states no type of a path column"),
     ):
         with pytest.raises(FirnlineError, match=words) as caught:
             do_import(world, path_types=(stated,))
@@ -187,3 +192,31 @@ def test_who_does_not_want_them_has_the_files_copied_as_they_are(do_import: Impo
     put(world, "day=1/a.parquet", v=[1])
     report = do_import(world, no_path_columns=True)
     assert (rows(world), report.plan["copies"]) == ([{"v": 1}], 1)
+
+
+@pytest.mark.parametrize(("kind", "number"), [("DOUBLE", 2**53 + 1), ("FLOAT", 2**24 + 1)])
+def test_a_number_that_its_stated_type_would_change_is_refused(
+    do_import: Import, kind: str, number: int
+) -> None:
+    world = make_world()
+    put(world, f"n={number}/a.parquet", v=[1])
+    with pytest.raises(PartSchemaError, match=f"states '{number}' for column 'n', which is no"):
+        do_import(world, path_types=(f"n={kind}",))
+    put(world, f"n={number}/a.parquet", v=[1])
+    world.store.objects[f"lake/in/n={number - 1}/a.parquet"] = world.store.objects.pop(
+        f"lake/in/n={number}/a.parquet"
+    )
+    do_import(world, path_types=(f"n={kind}",))
+    assert rows(world) == [{"v": 1, "n": float(number - 1)}]
+
+
+def test_escapes_that_are_no_utf_8_are_a_fault_of_their_files(do_import: Import) -> None:
+    world = make_world()
+    put(world, "x=%ff/a.parquet", v=[1])
+    put(world, "x=%C3%BF/a.parquet", v=[2])
+    with pytest.raises(PartSchemaError, match=r"x=%ff/a.parquet states '%ff', whose escapes"):
+        do_import(world)
+    assert [bad["file"] for bad in do_import(world, skip_bad=True).plan["bad"]] == [
+        "lake/in/x=%ff/a.parquet"
+    ]
+    assert rows(world) == [{"v": 2, "x": "ÿ"}]

@@ -1,0 +1,48 @@
+"""Types that a part holds as they are: those that a column can be declared with.
+
+DuckDB has more. A part has others for their values (``types.arrow.to_arrow``), so that no row would
+ever fit a column that was declared with one of them.
+"""
+
+from __future__ import annotations
+
+from firnline.types.sql import SqlType, is_too_deep
+
+_LEAVES = frozenset(
+    """
+    BIGINT BLOB BOOLEAN DATE DOUBLE FLOAT INTEGER JSON SMALLINT TIME TIME_NS TIMESTAMP TIMESTAMP_MS
+    TIMESTAMP_NS TIMESTAMP_S TIMESTAMPTZ_NS TINYINT UBIGINT UINTEGER USMALLINT UTINYINT UUID VARCHAR
+    """.split()  # noqa: SIM905 - a table of words is easier to read
+) | {"TIMESTAMP WITH TIME ZONE"}
+_NESTED = frozenset({"ARRAY", "LIST", "MAP", "STRUCT"})
+_WHOLE = SqlType("DECIMAL", numbers=(38, 0))
+_TEXT = SqlType("VARCHAR")
+_INSTEAD = {
+    "BIGNUM": _TEXT,
+    "BIT": _TEXT,
+    "ENUM": _TEXT,
+    "GEOMETRY": SqlType("BLOB"),
+    "HUGEINT": _WHOLE,
+    "TIME WITH TIME ZONE": SqlType("TIME"),
+    "UHUGEINT": _WHOLE,
+}
+"""Types that parts have for the values of others."""
+_DIGITS = 38
+"""Of the widest DECIMAL."""
+
+
+def held(kind: SqlType) -> SqlType | None:
+    """Return the type that a part has for values of a type; None: no part holds them."""
+    return None if is_too_deep(kind) else _held(kind)
+
+
+def _held(kind: SqlType) -> SqlType | None:
+    if kind.name in _NESTED:
+        fields = tuple((name, _held(each)) for name, each in kind.fields)
+        whole = tuple((name, each) for name, each in fields if each is not None)
+        complete = bool(whole) and len(whole) == len(fields)
+        return SqlType(kind.name, whole, kind.numbers) if complete else None
+    if kind.name == "DECIMAL":
+        precision, scale = kind.numbers
+        return kind if 0 <= scale <= precision <= _DIGITS and precision else None
+    return kind if kind.name in _LEAVES else _INSTEAD.get(kind.name)
