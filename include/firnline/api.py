@@ -55,7 +55,8 @@ if TYPE_CHECKING:
     from firnline.operations.drop.run import DropReport
     from firnline.operations.erase.run import EraseReport
     from firnline.operations.import_files.plan import ImportPlan
-    from firnline.operations.import_files.run import ImportProgress, ImportReport
+    from firnline.operations.import_files.progress import ImportProgress
+    from firnline.operations.import_files.run import ImportReport
     from firnline.operations.merge.groups import MergePlan
     from firnline.operations.merge.run import MergeReport
     from firnline.operations.mirror.run import MirrorReport

@@ -22,7 +22,7 @@ from firnline.cli.progress import importing, merging, mirroring, sharing, workin
 from firnline.cli.shown import Mode, chosen
 from firnline.errors import StoppedError
 from firnline.mirror.progress import MirrorProgress
-from firnline.operations.import_files.run import ImportProgress
+from firnline.operations.import_files.progress import ImportProgress
 from firnline.operations.runner import Progress
 from tests.support.cli import Outcome
 from tests.support.programs import HUNG_SECONDS

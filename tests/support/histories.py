@@ -60,10 +60,10 @@ def append_to(table: Table, store: FaultyStore, first: int) -> None:
     Appender(replace(table, store=store)).append(rows_from(first))
 
 
-def parquet_bytes(rows: pa.Table) -> bytes:
-    """A Parquet file that says nothing of who wrote it."""
+def parquet_bytes(rows: pa.Table, **how: Any) -> bytes:
+    """A Parquet file that says nothing of who wrote it, written as ``pq.write_table`` is told."""
     sink = io.BytesIO()
-    pq.write_table(rows, sink)
+    pq.write_table(rows, sink, **how)
     return sink.getvalue()
 
 

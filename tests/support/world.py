@@ -9,6 +9,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, BinaryIO
+from zlib import crc32
 
 from firnline.errors import (
     ObjectExistsError,
@@ -131,14 +132,14 @@ class MemoryStore:
         for key in sorted(self.objects):
             if key.startswith(prefix) and (start_after is None or key > start_after):
                 data, modified = self.objects[key]
-                yield ObjectMeta(key, len(data), modified)
+                yield ObjectMeta(key, len(data), modified, f"{crc32(data):x}")
 
     def head(self, key: str) -> ObjectMeta:
         self._counters.head += 1
         if key not in self.objects:
             raise ObjectNotFoundError(f"{key} is not there", next_step="look for it")
         data, modified = self.objects[key]
-        return ObjectMeta(key, len(data), modified)
+        return ObjectMeta(key, len(data), modified, f"{crc32(data):x}")
 
     def delete_many(self, keys: Iterable[str]) -> Iterator[Deleted]:
         keys = list(keys)

@@ -173,7 +173,8 @@ class Claims:
 
 def check_key(key: str) -> None:
     """Raise UsageError for a key that is no text, names nothing or is longer than anybody's."""
-    if not isinstance(key, str) or not is_unicode(key):
+    given: object = key
+    if not isinstance(given, str) or not is_unicode(given):
         raise UsageError(
             f"the key of the append is {key!r}, which is no text",
             next_step='name the batch by a text, as "batch-17"; nothing was written',

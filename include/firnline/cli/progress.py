@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from firnline.append.append import AppendProgress
     from firnline.mirror.progress import MirrorProgress
     from firnline.operations.deletion import DeleteProgress
-    from firnline.operations.import_files.run import ImportProgress
+    from firnline.operations.import_files.progress import ImportProgress
     from firnline.operations.rebuild.inventory import RebuildProgress
     from firnline.operations.restore.run import RestoreProgress
     from firnline.operations.runner import Progress

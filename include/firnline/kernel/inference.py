@@ -67,7 +67,8 @@ def _described(path: Path, reader: str) -> dict[str, str]:
         return {}
     with duckdb.connect() as connection:
         try:
-            rows = connection.execute(f"DESCRIBE SELECT * FROM {reader}", [str(path)]).fetchall()
+            query = f"DESCRIBE SELECT * FROM {reader}"  # noqa: S608 - one of two readers
+            rows = connection.execute(query, [str(path)]).fetchall()
             keys = connection.execute(_KEYS, [str(path)]).fetchall() if "json" in reader else None
         except duckdb.Error as error:
             raise _unreadable(path, error) from None
@@ -81,7 +82,7 @@ def _described(path: Path, reader: str) -> dict[str, str]:
 
 
 def _with_types(kind: str) -> str | None:
-    """Return the type that a part has for it, without fields that have none; None: there is none."""
+    """Return the type of a part for it, without fields that have none; None: there is none."""
     from firnline.types.held import held
     from firnline.types.sql import parse_sql_type
 

@@ -15,23 +15,34 @@ from pathlib import Path
 import pyarrow as pa
 
 from firnline.clock import Clock
-from firnline.errors import KernelError, UsageError
+from firnline.errors import KernelError, PartSchemaError, SchemaConflictError, UsageError
 from firnline.ids import Ids
 from firnline.kernel.convert import RowCheck, row_check
-from firnline.kernel.task import Intake, KernelInput, KernelResult, KernelTask, Limits
+from firnline.kernel.staging import InputError
+from firnline.kernel.task import (
+    InputFault,
+    Intake,
+    KernelInput,
+    KernelResult,
+    KernelTask,
+    Limits,
+)
 from firnline.parquet.excerpt import Excerpt
 from firnline.parquet.part import read_pairs
 from firnline.paths import TablePaths
+from firnline.rows.conform import conform_rows
 from firnline.rows.foreign import fitted
 from firnline.rows.given import Fitting
 from firnline.rows.parts import Layout, PartWriter, Place
 from firnline.rows.source import gather
-from firnline.rows.staged import staged_batches
+from firnline.rows.staged import ABOUT_A_FILE, staged_batches
 from firnline.store.base import Store
 from firnline.types.schema import SchemaUnion
+from firnline.types.untyped import Waiting
 
 _LOG = logging.getLogger(__name__)
 _AS_IT_IS = Fitting()
+_LEAVE_OUT = "leave the file out, or write it anew with values that fit"
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,21 +70,31 @@ class TakeIn:
         """Write the parts.
 
         Requests: a GET per input, of which some row groups are read those of ``fetch_excerpt``, and
-        a PUT per part (more for large ones).
+        a PUT per part (more for large ones). With ``every_fault`` a GET more of each input that
+        comes after the first one that does not fit.
 
         Raises:
             UsageError: a row outside of the limits, columns that do not go with the settings, a
                 file that is gone.
-            PartUnreadableError, PartSchemaError, SchemaConflictError: a file that does not fit.
+            InputError: a file that does not fit, with a PartUnreadableError, PartSchemaError or
+                SchemaConflictError; with ``every_fault`` the result names it.
             StoreError, ScratchFullError: the store or the disk failed.
             KernelError: it was stopped.
         """
-        task = self.task
-        assert task.intake is not None
+        intake = self.task.intake
+        assert intake is not None
         try:
-            writer = self._writer(task.intake)
-            with self._checked(writer, task.intake.limits):
-                for rows in gather(self._tables(task.intake), writer.buffer.chunk_bytes):
+            return self._written(intake)
+        except InputError as first:
+            if not intake.every_fault:
+                raise
+            return KernelResult(group=self.task.group, faults=tuple(self._faults(intake, first)))
+
+    def _written(self, intake: Intake) -> KernelResult:
+        try:
+            writer = self._writer(intake)
+            with self._checked(writer, intake.limits):
+                for rows in gather(self._tables(intake), writer.buffer.chunk_bytes):
                     writer.add(rows)
                 writer.flush()
         except BaseException:
@@ -81,7 +102,10 @@ class TakeIn:
             raise
         rows_in = sum(part.rows for part in writer.parts)
         return KernelResult(
-            group=task.group, parts=tuple(writer.parts), rows_in=rows_in, columns=writer.columns
+            group=self.task.group,
+            parts=tuple(writer.parts),
+            rows_in=rows_in,
+            columns=writer.columns,
         )
 
     @contextmanager
@@ -96,14 +120,40 @@ class TakeIn:
 
     def _tables(self, intake: Intake) -> Iterator[pa.Table]:
         for source in self.task.inputs:
-            name, fitting = intake.place + source.key, source.fitting
-            known, excerpt = self._known(fitting), _excerpt(source)
+            yield from self._rows(source, intake)
+
+    def _rows(self, source: KernelInput, intake: Intake) -> Iterator[pa.Table]:
+        """Yield the rows of one input as its table has them. Raises InputError: they do not fit."""
+        name, fitting = intake.place + source.key, source.fitting
+        known, excerpt = self._known(fitting), _excerpt(source)
+        try:
             for batch in staged_batches(self.store, source.key, name, known, self.folder, excerpt):
                 if self.stopped():
                     raise KernelError(
                         "the reading of new rows was stopped", next_step="run it again"
                     )
-                yield fitted(pa.Table.from_batches([batch]), fitting, name)
+                yield self._conformed(fitted(pa.Table.from_batches([batch]), fitting, name), name)
+        except ABOUT_A_FILE as error:
+            raise InputError(source.key, error) from None
+
+    def _conformed(self, rows: pa.Table, name: str) -> pa.Table:
+        """Return the rows in the types of the table: while it is known which file has them."""
+        try:
+            return conform_rows(rows, self._known(), Waiting(tells=False)).rows
+        except (PartSchemaError, SchemaConflictError) as error:
+            said = error.message.replace("the rows to append", "the file")
+            raise type(error)(f"{name}: {said}", next_step=_LEAVE_OUT) from None
+
+    def _faults(self, intake: Intake, first: InputError) -> Iterator[InputFault]:
+        """Yield the first input that does not fit, and all after it."""
+        yield _fault(first)
+        keys = [source.key for source in self.task.inputs]
+        for source in self.task.inputs[keys.index(first.key) + 1 :]:
+            try:
+                for _ in self._rows(source, intake):
+                    pass
+            except InputError as error:
+                yield _fault(error)
 
     def _writer(self, intake: Intake) -> PartWriter:
         task = self.task
@@ -145,6 +195,15 @@ class TakeIn:
             _LOG.warning(
                 "%d new objects are left to the orphan sweep: %r", len(self.uploaded), error
             )
+
+
+def _fault(found: InputError) -> InputFault:
+    return InputFault(
+        key=found.key,
+        error=found.error.message,
+        error_type=type(found.error).__name__,
+        error_next_step=found.error.next_step,
+    )
 
 
 def _excerpt(source: KernelInput) -> Excerpt | None:

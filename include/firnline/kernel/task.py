@@ -180,6 +180,19 @@ class Intake(msgspec.Struct, frozen=True, kw_only=True):
     """Size of a Parquet file at which a part is closed."""
     buffer_bytes: int
     """Bytes of rows kept in memory, in Arrow's size."""
+    every_fault: bool = False
+    """After a file that does not fit look at the others, too: the result names all such files."""
+
+
+class InputFault(msgspec.Struct, frozen=True, kw_only=True):
+    """An input that does not read or fit."""
+
+    key: str
+    error: str
+    """Message of a FirnlineError, without its next step."""
+    error_type: str
+    """Name of its class in firnline.errors."""
+    error_next_step: str
 
 
 class Layout(msgspec.Struct, frozen=True, kw_only=True):
@@ -317,3 +330,5 @@ class KernelResult(msgspec.Struct, frozen=True, kw_only=True):
     error_next_step: str | None = None
     error_key: str | None = None
     """Key of the input that caused it, if one did."""
+    faults: tuple[InputFault, ...] = ()
+    """With ``intake.every_fault``: all inputs that do not read or fit. Then there are no parts."""

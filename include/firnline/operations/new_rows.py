@@ -13,7 +13,14 @@ from dataclasses import dataclass, field, replace
 from firnline.commit.outputs import Outputs
 from firnline.errors import raised_elsewhere
 from firnline.kernel.engine import Engine, running
-from firnline.kernel.task import Intake, KernelInput, KernelResult, KernelTask, Limits
+from firnline.kernel.task import (
+    InputFault,
+    Intake,
+    KernelInput,
+    KernelResult,
+    KernelTask,
+    Limits,
+)
 from firnline.operations.kernel_tasks import levels
 from firnline.parquet.footers import FooterTask, FooterWanted, many_facts
 from firnline.parquet.part import PartMetadata, WrittenPart
@@ -66,6 +73,14 @@ class WrittenRows:
     columns: Mapping[str, str] = field(default_factory=dict)
     """Columns of all rows, column -> SQL type."""
     tasks: int = 0
+    faults: tuple[InputFault, ...] = ()
+    """Files that do not read or fit. If they were not to be left out, there are no parts."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Done:
+    files: list[RowFile]
+    result: KernelResult
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,6 +94,7 @@ class NewRowTasks:
         partition: of all rows, when the table has no partition fields.
         metadata: of every part, but for its partition and rows.
         limits: where all rows have to lie; None: anywhere.
+        every_fault: name all files that do not read or fit, and do not raise the first one's error.
     """
 
     table: Table
@@ -87,6 +103,7 @@ class NewRowTasks:
     partition: str
     metadata: PartMetadata
     limits: Limits | None = None
+    every_fault: bool = False
 
     def write(
         self,
@@ -94,11 +111,14 @@ class NewRowTasks:
         files: Sequence[RowFile],
         new: Outputs,
         tell: Callable[[int, int], None] = lambda _done, _total: None,
+        *,
+        skip_bad: bool = False,
     ) -> WrittenRows:
         """Check and write all rows.
 
         Requests: one GET per file and one PUT per part (more for large ones); for a file of which
         several tasks read row groups, per task those of ``parquet.excerpt.fetch_excerpt`` instead.
+        The tasks of files that do not fit are run once more without them.
 
         Args:
             engine: runs the tasks.
@@ -106,6 +126,7 @@ class NewRowTasks:
             new: gets the keys of the parts of each task that is done. A task that fails or is
                 stopped deletes its own; those of one that dies are left to the orphan sweep.
             tell: called with the number of tasks that are done, and of all tasks.
+            skip_bad: with ``every_fault``, leave out the files that do not fit.
 
         Raises:
             UsageError: a row outside of the limits; columns that do not go with the settings; a
@@ -114,7 +135,39 @@ class NewRowTasks:
             StoreError, ScratchFullError: as an append.
             KernelError: a task died.
         """
-        batches = list(self._batches(files))
+        faults: dict[str, InputFault] = {}
+        finished: list[_Done] = []
+        todo, ended = list(self._batches(files)), 0
+        while todo:
+            done = self._run(engine, todo, new, _after(ended, tell))
+            ended += len(done)
+            faults |= {fault.key: fault for each in done for fault in each.result.faults}
+            if faults and not skip_bad:
+                return WrittenRows(tasks=ended, faults=tuple(faults.values()))
+            every, finished, todo = [*finished, *done], [], []
+            for each in every:
+                if each.result.faults or any(file.key in faults for file in each.files):
+                    # Another task may have found that a file is bad of which this one had a share.
+                    new.delete(part.key for part in each.result.parts)
+                    rest = [file for file in each.files if file.key not in faults]
+                    todo += [rest] if rest else []
+                else:
+                    finished.append(each)
+        columns = SchemaUnion()
+        for each in finished:
+            where = f"the rows from {self.place}{each.files[0].key} on"
+            columns.add(where, each.result.columns, next_step=CAST)
+        parts = tuple(part for each in finished for part in each.result.parts)
+        return WrittenRows(parts, columns.columns, ended, tuple(faults.values()))
+
+    def _run(
+        self,
+        engine: Engine,
+        batches: Sequence[list[RowFile]],
+        new: Outputs,
+        tell: Callable[[int, int], None],
+    ) -> list[_Done]:
+        """Run a task for each batch of files; return them in order."""
         tasks = [self._task(number, batch) for number, batch in enumerate(batches)]
         done: dict[int, KernelResult] = {}
         with running(engine, tasks) as found:
@@ -128,12 +181,7 @@ class NewRowTasks:
                 new.add(*(part.key for part in result.parts))
                 done[result.group] = result
                 tell(len(done), len(tasks))
-        columns = SchemaUnion()
-        for number, batch in enumerate(batches):
-            where = f"the rows from {self.place}{batch[0].key} on"
-            columns.add(where, done[number].columns, next_step=CAST)
-        parts = tuple(part for number in sorted(done) for part in done[number].parts)
-        return WrittenRows(parts, columns.columns, len(tasks))
+        return [_Done(batch, done[number]) for number, batch in enumerate(batches)]
 
     def _batches(self, files: Sequence[RowFile]) -> Iterator[list[RowFile]]:
         """Yield the files of each task, which lie in one partition as far as that is known.
@@ -189,8 +237,14 @@ class NewRowTasks:
                 limits=self.limits,
                 part_bytes=settings.append.part_bytes,
                 buffer_bytes=min(settings.append.buffer, buffer_of(policy.kernel_memory)),
+                every_fault=self.every_fault,
             ),
         )
+
+
+def _after(ended: int, tell: Callable[[int, int], None]) -> Callable[[int, int], None]:
+    """Return a function to be told of more tasks, after some have ended."""
+    return lambda done, total: tell(ended + done, ended + total)
 
 
 def cut_large(table: Table, files: Iterable[RowFile]) -> Iterator[RowFile]:

@@ -266,7 +266,7 @@ def _of_float(kind: pa.DataType, path: str) -> Fit:
     def fit(value: Any) -> Any:  # noqa: ANN401 - any value of a row
         if isinstance(value, _OTHER):
             raise UnfitError(path, f"{_shown(value)} is no number")
-        if isinstance(value, numbers.Real) and most < abs(value) < math.inf:
+        if isinstance(value, numbers.Real) and most < abs(float(value)) < math.inf:
             raise UnfitError(path, f"{_shown(value)} is too large and would become infinite")
         return value
 

@@ -24,7 +24,7 @@ from firnline.rows.source import check_files, read_files
 from firnline.store.base import Store
 from firnline.types.schema import SchemaUnion
 
-_ABOUT_A_FILE = (PartUnreadableError, PartSchemaError, SchemaConflictError)
+ABOUT_A_FILE = (PartUnreadableError, PartSchemaError, SchemaConflictError)
 
 
 def staged_batches(
@@ -62,7 +62,7 @@ def staged_batches(
         raise UsageError(
             f"{name} was deleted while it was wanted", next_step="stage the rows again"
         ) from None
-    except _ABOUT_A_FILE as error:
+    except ABOUT_A_FILE as error:
         raise _renamed(error, copy, name) from None
     finally:
         copy.unlink(missing_ok=True)

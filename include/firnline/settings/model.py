@@ -61,7 +61,7 @@ UserName = Annotated[str, Field(min_length=1, max_length=512)]
 
 
 def _check_type(text: str) -> str:
-    """Return a SQL type in its canonical form. Raises ValueError for what no part holds as it is."""
+    """Return a SQL type in its canonical form. Raises ValueError for what no part holds."""
     kind = parse_sql_type(text)
     if kind is None:
         raise ValueError(

@@ -24,6 +24,8 @@ class ObjectMeta:
     """Bytes."""
     modified_ms: int
     """Last modified by the store's clock, unix milliseconds."""
+    tag: str = ""
+    """The store's own mark of this content (ETag); empty where it states none."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -340,7 +340,8 @@ UNSORTED = {"file", "memory"}
 
 def to_meta(row: Row) -> ObjectMeta:
     """Convert an obstore row."""
-    return ObjectMeta(row["path"], row["size"], round(row["last_modified"].timestamp() * 1000))
+    modified = round(row["last_modified"].timestamp() * 1000)
+    return ObjectMeta(row["path"], row["size"], modified, row["e_tag"] or "")
 
 
 def in_order(requests: Requests, prefix: str, start_after: str | None) -> Iterator[ObjectMeta]:

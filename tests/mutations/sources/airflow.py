@@ -382,7 +382,7 @@ AIRFLOW = (
     ),
     Mutation(
         name="the type of a column fails a run that brings no such folder",
-        file="include/firnline/operations/import_files/run.py",
+        file="include/firnline/operations/import_files/look.py",
         old="        again_and_again=options.new,\n",
         new="",
         breaks="An import by the clock fails whenever there is nothing new.",

@@ -15,7 +15,8 @@ from firnline.kernel.engine import Engine
 from firnline.log.txn_file import RunIdentity
 from firnline.operations.import_files.options import ImportFoldersOptions, ImportOptions
 from firnline.operations.import_files.plan import ImportPlan
-from firnline.operations.import_files.run import ImportProgress, ImportReport, run_import
+from firnline.operations.import_files.progress import ImportProgress
+from firnline.operations.import_files.run import ImportReport, run_import
 from firnline.operations.import_files.run import preview as preview_folder
 from firnline.operations.runner import Report, RunMetrics
 from firnline.settings.imports import ImportSettings

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 
-from firnline.errors import UsageError
+from firnline.errors import CommitConflictError, UsageError
 from firnline.store.base import ObjectMeta, Store
 
 _PARQUET = re.compile(r".+\.(parquet|parq|pq)", re.IGNORECASE)
@@ -75,6 +75,36 @@ def refuse_inside_of_other(store: Store, source: str) -> None:
             first = next(iter(store.list(f"{folder}{name}")), None)
             if first is not None:
                 _refuse_other(first.key.removeprefix(folder), folder)
+
+
+def refuse_rewritten(store: Store, source: str, taken: Collection[ObjectMeta]) -> None:
+    """Raise CommitConflictError if a file is no longer what it was when the folder was listed.
+
+    What was read of it since, its footer first, and what was copied may be of two contents. No
+    store copies on condition everywhere, so they are listed again.
+
+    Requests: a LIST per 1,000 objects between the first and the last of them.
+
+    Args:
+        store: of the folder.
+        source: its key prefix, ending in ``/``.
+        taken: the files, as they were listed.
+    """
+    missing = {meta.key: meta for meta in taken}
+    if not missing:
+        return
+    first, last = min(missing), max(missing)
+    for meta in store.list(source, start_after=first[:-1]):
+        if meta.key > last:
+            break
+        if missing.get(meta.key) == meta:
+            del missing[meta.key]
+    for key in sorted(missing):
+        more = f", and {len(missing) - 1:,} others," if len(missing) > 1 else ""
+        raise CommitConflictError(
+            f"{key}{more} was written again or deleted while it was imported",
+            next_step="import again; nothing was taken",
+        )
 
 
 def is_named_parquet(key: str) -> bool:

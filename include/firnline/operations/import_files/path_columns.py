@@ -13,8 +13,8 @@ from urllib.parse import unquote
 
 from firnline.errors import PartSchemaError, UsageError
 from firnline.paths import NULL_VALUE
-from firnline.types.schema import normalise
 from firnline.types.held import held
+from firnline.types.schema import normalise
 from firnline.types.sql import fold_name, parse_sql_type
 
 Values = Mapping[str, str | None]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from firnline.errors import (
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 COPY_LIMIT = 5 * 2**30
 """Bytes that S3 copies in one request."""
-_FIXED_REQUESTS = 6
+_FIXED_REQUESTS = 8
 """Two listings, the heads of the log, the history, the log file; rounded up."""
 _SHOWN = 20
 """Files that an error names at most."""
@@ -97,6 +97,12 @@ class ImportPlan:
     changed: tuple[str, ...]
     """Files that earlier imports took, and that somebody has written again since."""
     footers: int
+
+    def without(self, faults: Sequence[Fault]) -> ImportPlan:
+        """Return the plan without files of which it turned out that they cannot be taken."""
+        bad = {each.file for each in faults}
+        anew = tuple(file for file in self.anew if file.source not in bad)
+        return replace(self, anew=anew, bad=(*self.bad, *faults))
 
     @property
     def nothing_to_do(self) -> bool:
@@ -225,7 +231,7 @@ def plan_import(
         except FirnlineError as error:
             faults.append(Fault(facts.key, error))
     if faults and not folder.skip_bad:
-        raise _refusal(faults, len(footers))
+        raise refusal(faults, len(footers))
     _check_columns(folder.settings, types.columns)
     own = dict.fromkeys(name for facts in agreed for name in (*facts.columns, *states[facts.key]))
     return ImportPlan(
@@ -289,7 +295,7 @@ def _settle_paths(
     return {name: types.columns[name] for name in found}
 
 
-def _refusal(faults: Sequence[Fault], files: int) -> FirnlineError:
+def refusal(faults: Sequence[Fault], files: int) -> FirnlineError:
     """Return one error of all files that cannot be taken."""
     first = faults[0].error
     if len(faults) == 1:

@@ -16,9 +16,11 @@ import msgspec
 from firnline.errors import LogCorruptError, ObjectNotFoundError, UsageError
 from firnline.log.codec import UNREADABLE
 from firnline.log.imports import ImportedFrom, overlapping
+from firnline.state.snapshot import Snapshot
 from firnline.store.base import ObjectMeta
 from firnline.store.create import create
 from firnline.table import Table
+from firnline.units import counted
 
 VERSION = 1
 _KEY, _STATE = 16, 4
@@ -55,18 +57,16 @@ class Taken:
         return Taken({**self.files, **{_key(meta): _state(meta) for meta in more}})
 
 
-def read_taken(table: Table, last: ImportedFrom | None) -> Taken:
-    """Return the list of an import; an empty one if there was none. Requests: 1 GET with one.
+def read_taken(table: Table, last: ImportedFrom) -> Taken:
+    """Return the list of an import. Requests: 1 GET.
 
     Raises:
         UsageError: the list is gone.
         LogCorruptError: it does not read.
     """
-    if last is None:
-        return Taken({})
     key = table.paths.imported(last.id)
     try:
-        data = table.store.get(key)
+        return _read(table, key)
     except ObjectNotFoundError:
         raise UsageError(
             f"the list of the files that were imported into table {table.settings.name} is gone "
@@ -74,6 +74,47 @@ def read_taken(table: Table, last: ImportedFrom | None) -> Taken:
             next_step="restore it from a backup; or import a folder that was not imported before "
             "into another table, and append that",
         ) from None
+
+
+def read_forgotten(table: Table, snapshot: Snapshot) -> Taken:
+    """Return the files of imports that the log no longer knows, as far as lists name them.
+
+    A downgrade, a rebuild and merges of clients of version 1 make a log without the record of an
+    import. The list of one that died stands there as well: it is none as long as its log file, had
+    there been one, would be there.
+
+    Requests: 1 LIST; 1 GET of each list that there is.
+
+    Args:
+        table: with the settings in force.
+        snapshot: its log names no list.
+    """
+    since = table.clock.now_ms() - table.settings.cleanup.grace
+    found: dict[bytes, bytes] = {}
+    for meta in table.store.list(table.paths.imports_dir):
+        name = meta.key.removeprefix(table.paths.imports_dir).removesuffix(".json")
+        if meta.modified_ms <= since or any(name in log for log in snapshot.listing):
+            found |= _read(table, meta.key).files
+    return Taken(found)
+
+
+def refuse_forgotten(taken: Taken, files: Sequence[ObjectMeta], table: str) -> None:
+    """Raise UsageError if one of the files was taken by an import that the log does not know."""
+    again = [file.key for file in files if _key(file) in taken.files]
+    if again:
+        raise UsageError(
+            f"{counted(len(again), 'file')} of the folder, {again[0]} first, "
+            f"{'was' if len(again) == 1 else 'were'} imported into table {table}, says a list "
+            "beside it, and the log has no record of that: a downgrade, a rebuild or a client of "
+            "version 1 has made it anew",
+            next_step="look whether their rows are there. Leave such files out once, with "
+            "--again and --exclude: from then on --new knows them",
+        )
+
+
+def _read(table: Table, key: str) -> Taken:
+    """Return a list. Raises ObjectNotFoundError, and LogCorruptError: it does not read."""
+    data = table.store.get(key)
     try:
         found = msgspec.json.decode(data, type=_List)
         if found.v != VERSION or len(found.files) % (_KEY + _STATE):

@@ -7,14 +7,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from firnline.errors import PartSchemaError, UsageError
+from firnline.errors import UsageError
 from firnline.log.records import Marker
 from firnline.operations.options import ColumnFix
 from firnline.paths import TablePaths
 from firnline.settings.load import TableSettings
 from firnline.state.snapshot import Snapshot, standing
-from firnline.types.schema import normalise, variants
 from firnline.types.held import held
+from firnline.types.schema import normalise, variants
 from firnline.types.sql import fold_name, parse_sql_type
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -10,20 +11,30 @@ import pyarrow as pa
 import pytest
 from msgspec.structs import replace
 
-from firnline.errors import CommitConflictError, UsageError
+from firnline.errors import CommitConflictError, ObjectNotFoundError, UsageError
 from firnline.log.imports import last_listed, record_line, records_of
+from firnline.operations.import_files import look, taken
 from firnline.operations.import_files import run as module
-from firnline.operations.import_files import taken
 from firnline.operations.import_files.options import ImportOptions
 from firnline.operations.import_files.run import ImportReport, run_import
-from firnline.operations.options import VerifyOptions
+from firnline.operations.options import RebuildOptions, VerifyOptions
+from firnline.operations.rebuild.run import run_rebuild
 from firnline.operations.verify.run import run_verify
 from tests.support import histories
+from tests.support.downgrades import downgraded
 from tests.support.histories import ids_of, parquet_bytes, state
 from tests.support.world import World, make_world
 from tests.unit.operations.clone.test_run import clone
 
 FOLDER = "memory://bucket/lake/in"
+
+
+def rebuilt(world: World) -> None:
+    """The log is lost, and made of the parts again."""
+    for key in [key for key in world.store.objects if "/_log/" in key]:
+        del world.store.objects[key]
+    world.clock.advance(30 * 86_400_000)
+    run_rebuild(world.table, RebuildOptions(include=("*",)), histories.RUN)
 
 
 def put(world: World, name: str, *ids: int) -> None:
@@ -85,8 +96,43 @@ def test_what_it_costs_is_the_list_and_not_the_files_that_are_known() -> None:
     put(world, "new.parquet", 50)
     report = do_import(world, new=True)
     spent = {k: v for k, v in report.requests.items() if v and not k.startswith("bytes")}
-    # GET: the log file of before, the list, the footer. PUT: claim, copy, list, log file.
-    assert spent == {"get": 3, "put": 4, "list": 7}
+    # GET: the log file of before, the list, the footer. PUT: claim, copy, list, log file. The
+    # folder is listed twice, the second time from the new file on.
+    assert spent == {"get": 3, "put": 4, "list": 8}
+
+
+@pytest.mark.parametrize(
+    "rewrite",
+    [
+        lambda world: put(world, "1.parquet", 7),
+        lambda world: world.store.objects.pop("lake/in/1.parquet"),
+    ],
+    ids=["written", "deleted"],
+)
+@pytest.mark.parametrize("moment", ["_footers", "write_taken"])
+def test_a_file_that_is_written_while_it_is_imported_is_not_taken(
+    monkeypatch: pytest.MonkeyPatch, rewrite: Callable[[World], Any], moment: str
+) -> None:
+    world = make_world()
+    for number in range(3):
+        put(world, f"{number}.parquet", number)
+    place = look if moment == "_footers" else module
+    original = getattr(place, moment)
+
+    def and_then(*args: Any) -> Any:
+        found = original(*args)
+        monkeypatch.undo()
+        rewrite(world)
+        return found
+
+    monkeypatch.setattr(place, moment, and_then)
+    if moment == "write_taken":  # what was copied is what was listed
+        do_import(world, new=True)
+        assert ids_of(world) == Counter(range(3))
+        return
+    with pytest.raises((CommitConflictError, ObjectNotFoundError), match=r"1.parquet"):
+        do_import(world, new=True)
+    assert not any(key.startswith("t/") for key in world.store.objects)
 
 
 def test_a_file_that_was_written_again_is_named_and_left_out() -> None:
@@ -190,6 +236,39 @@ def test_a_list_that_is_gone_stops_and_doubles_nothing() -> None:
     with pytest.raises(UsageError, match="the list of the files that were imported"):
         do_import(world, new=True)
     assert ids_of(world) == Counter([0])
+
+
+@pytest.mark.parametrize("made_anew_by", [downgraded, rebuilt])
+def test_a_log_that_was_made_anew_does_not_take_files_twice(
+    made_anew_by: Callable[[World], Any],
+) -> None:
+    world = make_world()
+    put(world, "0.parquet", 0)
+    put(world, "1.parquet", 1)
+    do_import(world, new=True)
+    made_anew_by(world)
+    assert not records_of(state(world).other), "nothing in it tells of the import"
+    put(world, "2.parquet", 2)
+    for new in (True, False):
+        with pytest.raises(UsageError, match=r"2 files .* lake/in/0.parquet first, were imported"):
+            do_import(world, new=new)
+    do_import(world, again=True, exclude=("[01]*",))
+    put(world, "3.parquet", 3)
+    do_import(world, new=True)
+    assert ids_of(world) == Counter(range(4))
+    assert do_import(world, new=True).log_file is None
+
+
+def test_a_log_that_was_made_anew_takes_other_folders() -> None:
+    world = make_world()
+    put(world, "0.parquet", 0)
+    do_import(world)
+    downgraded(world)
+    world.store.objects["lake/b/1.parquet"] = (parquet_bytes(pa.table({"id": [1]})), 0)
+    do_import(world, "memory://bucket/lake/b", new=True)
+    assert ids_of(world) == Counter([0, 1])
+    do_import(world, new=True)
+    assert ids_of(world) == Counter([0, 1]), "the list has the files of before"
 
 
 def test_a_folder_that_is_mistyped_is_an_error_and_one_that_was_emptied_is_not() -> None:

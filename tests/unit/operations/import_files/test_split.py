@@ -17,8 +17,8 @@ from firnline.errors import KernelError, PartUnreadableError, UsageError
 from firnline.kernel.local import LocalEngine
 from firnline.kernel.task import KernelResult, KernelTask
 from firnline.operations.import_files.options import ImportOptions
+from firnline.operations.import_files.progress import ImportProgress
 from firnline.operations.import_files.run import (
-    ImportProgress,
     ImportReport,
     preview,
     run_import,
