@@ -218,7 +218,7 @@ PROTOCOL = (
         file="include/firnline/operations/import_files/run.py",
         old="            refuse_rewritten(self.table.store, self.prefix, kept.looked.files)\n",
         new="",
-        breaks="Marker and footer say other things than the copy: readers skip rows that are there.",
+        breaks="The log says other things of it than the copy: readers skip rows that are there.",
         caught_by=("tests/unit/operations/import_files/test_new.py",),
     ),
     Mutation(
