@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from datetime import UTC, datetime
 from decimal import Decimal
 
 from firnline.errors import UsageError, quoted
@@ -148,3 +149,14 @@ def about_duration(milliseconds: int) -> str:
             head = f"{sign}{seconds // per_large}{large}"
             return f"{head} {rest}{small}" if rest else head
     raise AssertionError("seconds is at least 60 here")  # pragma: no cover
+
+
+def parse_utc(text: str) -> int:
+    """Return the unix milliseconds of a time in ISO 8601, in UTC where it states no zone.
+
+    At every door alike: times of tables are in UTC, and their days begin at midnight in UTC.
+
+    Raises ValueError: it is no time.
+    """
+    moment = datetime.fromisoformat(text.strip())
+    return round((moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp() * 1000)

@@ -62,6 +62,7 @@ from firnline.cli.failures import (
     tell,
     usage,
 )
+from firnline.cli.words import instead
 from firnline.errors import FirnlineError, UsageError
 from firnline.extras import explained
 
@@ -209,6 +210,7 @@ def _invoke(arguments: Sequence[str]) -> int:
             _in_a_known_shell(arguments),
             command.make_context("firnline", list(arguments)) as context,
         ):
+            _refuse_contradiction(command, arguments)
             command.invoke(context)
     except typer.Exit as done:
         return done.exit_code
@@ -218,8 +220,22 @@ def _invoke(arguments: Sequence[str]) -> int:
             sys.stdout.write(where.get_help() + "\n")
             return 0
         called = where.command_path if where else _called(command, arguments)
-        raise usage(error.format_message(), called) from error
+        message = error.format_message()
+        raise usage(message, called, instead(message)) from error
     return 0
+
+
+def _refuse_contradiction(command: Any, arguments: Sequence[str]) -> None:  # noqa: ANN401
+    """Raise UsageError for both sides of one choice, of which typer would take the last."""
+    for word in arguments:
+        command = getattr(command, "commands", {}).get(word, command)
+    for parameter in getattr(command, "params", []):
+        sides = [*parameter.opts, *getattr(parameter, "secondary_opts", [])]
+        given = [side for side in sides if side in arguments]
+        if getattr(parameter, "secondary_opts", []) and len(given) > 1:
+            raise UsageError(
+                f"{' and '.join(given)} exclude each other", next_step="give one of them"
+            )
 
 
 def _called(command: Any, arguments: Sequence[str]) -> str:  # noqa: ANN401 - typer's own

@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import shlex
 import signal
@@ -96,9 +97,26 @@ def nothing_begun(manner: Manner | None = None) -> None:
 
 
 def settings_read(path: Path | None) -> None:
-    """Let ``--debug`` say which settings file the command reads; None: none has the table."""
-    if _Begun.manner.debug and not _Begun.manner.as_json:
+    """Tell which settings file a command reads, if nobody would expect it; with ``--debug`` always.
+
+    Args:
+        path: of the file; None: none has the table.
+    """
+    from firnline.settings.load import BESIDE, places_here
+
+    if _Begun.manner.as_json:
+        return
+    if _Begun.manner.debug:
         sys.stderr.write(f"settings: {path or 'none'}\n")
+    elif path == BESIDE and path not in places_here() and not _named():
+        sys.stderr.write(
+            f"firnline: settings of {path}, since this folder has none; --settings or "
+            "FIRNLINE_TABLES name others\n"
+        )
+
+
+def _named() -> bool:
+    return _Begun.settings is not None or bool(os.environ.get("FIRNLINE_TABLES"))
 
 
 def reached(detail: str) -> None:
@@ -131,13 +149,22 @@ def stopped(interrupt: KeyboardInterrupt) -> StoppedError:
     return kind(message, next_step=step)
 
 
-def usage(message: str, command: str) -> FirnlineError:
-    """Return the error for a command line that does not parse."""
+def usage(message: str, command: str, instead: str | None = None) -> FirnlineError:
+    """Return the error for a command line that does not parse.
+
+    Args:
+        message: typer's.
+        command: as far as it is known, for its help.
+        instead: what to do; None: look at the help.
+    """
     message = message.strip().rstrip(".").replace("Input should be", "must be")
     message = message.replace("Value error, ", "").replace(
         "must be a valid integer, unable to parse string as an integer", "must be a whole number"
     )
-    return UsageError(message[:1].lower() + message[1:], next_step=f"see `{command} --help`")
+    if instead is not None:
+        message = message.partition(". Did you mean")[0]
+    step = instead or f"see `{command} --help`"
+    return UsageError(message[:1].lower() + message[1:], next_step=step)
 
 
 def tell(error: BaseException, manner: Manner) -> int:

@@ -83,8 +83,9 @@ AtOption = Annotated[
     typer.Option(
         "--at",
         metavar="TIME|SEQ",
-        help="As of a time, 2026-01-31T12:00:00Z (ISO 8601 with a zone) or unix milliseconds; or "
-        "right after a transaction, by its number (up to 9 digits; 0: before the first).",
+        help="As of a time, 2026-01-31T12:00:00Z (ISO 8601, in UTC without a zone) or unix "
+        "milliseconds; or right after a transaction, by its number (up to 9 digits; 0: before the "
+        "first).",
     ),
 ]
 

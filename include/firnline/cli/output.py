@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from firnline import shown
 from firnline.cli.failures import printable, runnable, when_stopped
 from firnline.errors import FirnlineError, NothingToDoError
+from firnline.units import counted
 
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType
@@ -155,9 +156,22 @@ def to_run(command: str) -> None:
 
 
 def table(
-    columns: Sequence[Column], rows: Iterable[Sequence[str]], footer: Sequence[str] | None = None
+    columns: Sequence[Column],
+    rows: Iterable[Sequence[str]],
+    footer: Sequence[str] | None = None,
+    *,
+    others: str = "a wider terminal and --json have them",
 ) -> None:
-    """Print a table with a rule under its header, and one above its footer."""
+    """Print a table with a rule under its header, and one above its footer.
+
+    Columns that do not fit into a narrow terminal are named below it.
+
+    Args:
+        columns: the columns.
+        rows: cells, in the order of the columns.
+        footer: a last row.
+        others: where the columns are seen that do not fit.
+    """
     from rich import box
     from rich.table import Table
     from rich.text import Text
@@ -185,6 +199,23 @@ def table(
             grid.add_section()
         grid.add_row(*(Text(row[place]) for place in kept), style="bold" if last else None)
     _print(grid)
+    left = [column.title for at, column in enumerate(columns) if at not in kept]
+    if left:
+        line(f"{counted(len(left), 'more column')}: {', '.join(left)}; {others}.", style="dim")
+
+
+def reasons(title: str, found: Mapping[str, int]) -> None:
+    """Print how many were left as they are, by reason; nothing without any.
+
+    Args:
+        title: what is counted, such as ``parts``.
+        found: reason -> how many.
+    """
+    if not found:
+        return
+    columns = [Column(f"{title} left alone", number=True), Column("reason", wrap=True)]
+    table(columns, ([number(count), reason] for reason, count in found.items()))
+    line()
 
 
 def _prose_width(columns: Sequence[Column], needed: Sequence[int]) -> int | None:
@@ -234,7 +265,7 @@ def pairs(rows: Iterable[tuple[str, str]]) -> None:
     grid.add_column(style="bold", no_wrap=True)
     grid.add_column(overflow="fold")
     for name, value in rows:
-        grid.add_row(name, Text(printable(value)))
+        grid.add_row(Text(printable(name)), Text(printable(value)))
     _print(grid)
 
 

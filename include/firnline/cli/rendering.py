@@ -99,10 +99,4 @@ def groups_table(data: dict[str, Any]) -> None:
             ),
         )
         output.line()
-    if data["left_alone"]:
-        columns = [
-            output.Column("left alone", number=True),
-            output.Column("because each", wrap=True),
-        ]
-        output.table(columns, ([number(n), why] for why, n in data["left_alone"].items()))
-        output.line()
+    output.reasons("parts", data["left_alone"])

@@ -18,13 +18,12 @@ import functools
 import types
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from typing import Any, Literal, TypeVar, Union, get_args, get_origin
 
 import msgspec
 
 from firnline.errors import UsageError, cut, quoted
-from firnline.units import parse_duration, parse_size
+from firnline.units import parse_duration, parse_size, parse_utc
 
 OptionsT = TypeVar("OptionsT", bound=msgspec.Struct)
 Kind = Literal["flag", "number", "text", "texts", "choice", "scalar", "pairs"]
@@ -167,12 +166,11 @@ def parse_moment(value: object) -> int:
         UsageError: not a time.
     """
     try:
-        moment = datetime.fromisoformat(str(value).strip())
+        return parse_utc(str(value))
     except ValueError:
         raise UsageError(
             f"{quoted(value)} is not a time", next_step="write 2013-02-01 or 2013-02-01T12:00Z"
         ) from None
-    return round((moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp() * 1000)
 
 
 _UNITS: Mapping[str, Callable[[object], int]] = {

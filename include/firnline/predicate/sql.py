@@ -12,6 +12,7 @@ from firnline.errors import UsageError, cut
 from firnline.predicate.tree import (
     COMPARISONS,
     And,
+    Equal,
     GreaterEqual,
     In,
     IsNull,
@@ -23,7 +24,7 @@ from firnline.predicate.tree import (
     parse_json,
     to_json,
 )
-from firnline.types.sql import fold_name
+from firnline.types.sql import fold_name, quote_name
 from firnline.types.values import canonical
 
 if TYPE_CHECKING:
@@ -31,6 +32,10 @@ if TYPE_CHECKING:
 
 _ALLOWED = (
     "use and, or, not, =, !=, <, <=, >, >=, IN, BETWEEN and IS NULL between a column and literals"
+)
+_OTHERWISE = (
+    "any other condition: `firnline rewrite TABLE --sql` changes rows, firnline.scan(…).duckdb() "
+    "reads them"
 )
 _MAX_LENGTH = 1_000_000
 _MAX_DIGITS = 1_000
@@ -113,15 +118,26 @@ def _tree(node: exp.Expression) -> Predicate:
         return _chain(node)
     if isinstance(node, exp.Not):
         return Not(_tree(node.this))
+    if isinstance(node, exp.Column):
+        return Equal(_column(node), True)  # a BOOLEAN, which bind makes sure of
     if isinstance(node, exp.Is):
-        if isinstance(node.expression, exp.Null):
-            return IsNull(_column(node.this))
-        raise _refused(node)
+        return _is(node)
     if isinstance(node, exp.In):
         return _in(node)
     if isinstance(node, exp.Between):
         return _between(node)
     return _comparison(node)
+
+
+def _is(node: exp.Is) -> Predicate:
+    from sqlglot import exp
+
+    if isinstance(node.expression, exp.Null):
+        return IsNull(_column(node.this))
+    if isinstance(node.expression, exp.Boolean):
+        column = _column(node.this)
+        return And((Not(IsNull(column)), Equal(column, bool(node.expression.this))))
+    raise _refused(node)
 
 
 def _chain(node: exp.Expression) -> Predicate:
@@ -191,6 +207,14 @@ def _habit(node: exp.Expression, known: frozenset[str]) -> UsageError | None:
             f"`{_dated(date).strip(chr(39))}` without quotes is a subtraction",
             next_step=f"a date stands in single quotes: {shown}",
         )
+    if isinstance(node, exp.Column) and node.table:
+        name = ".".join(str(part.this) for part in node.parts)
+        if fold_name(name) in known:
+            return UsageError(
+                f"`{name}` without quotes is the field {node.name} of {node.table}",
+                next_step=f"a column with a point in its name stands in double quotes: "
+                f"{quote_name(name)}",
+            )
     wrong = next((c for c in _for_literals(node) if fold_name(str(c.this.this)) not in known), None)
     if wrong is None:
         return None
@@ -308,7 +332,7 @@ def _time(node: exp.Cast) -> Any:  # noqa: ANN401 - date or datetime until bind 
 def _refused(piece: exp.Expression | str) -> UsageError:
     text = piece if isinstance(piece, str) else piece.sql(dialect="duckdb")
     return UsageError(
-        f"{_short(text)} is not supported in a condition", next_step=f"{_ALLOWED}; nothing else"
+        f"{_short(text)} is not supported in a condition", next_step=f"{_ALLOWED}; {_OTHERWISE}"
     )
 
 

@@ -57,8 +57,8 @@ def scan(
         columns: names, in the order wanted; None for all.
         where: a condition in SQL: and, or, not, ``= != < <= > >=``, IN, BETWEEN, IS NULL between
             columns and literals. Parts whose statistics rule it out are not read.
-        at: the past: an aware datetime, ISO 8601 text with its zone, unix milliseconds, or the
-            number of a transaction; None for now.
+        at: the past: an aware datetime, ISO 8601 text (in UTC without a zone), unix milliseconds,
+            or the number of a transaction; None for now.
         dedup: one row per primary key; None: if the table has a primary key.
         partitions: globs over partition paths, such as ``day=2013-01-*``; empty for all.
         settings: the settings file; None: $FIRNLINE_TABLES, else include/tables.yaml.

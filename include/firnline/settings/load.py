@@ -146,10 +146,14 @@ def settings_path() -> Path:
     named = os.environ.get("FIRNLINE_TABLES")
     if named:
         return Path(named)
-    home, beside = os.environ.get("AIRFLOW_HOME"), Path(__file__).resolve().parents[2]
-    folders = [*([Path(home, "include")] if home else []), beside]
-    places = [*places_here(), *(folder / "tables.yaml" for folder in folders)]
-    return next((place for place in places if may_be(place.is_file)), beside / "tables.yaml")
+    home = os.environ.get("AIRFLOW_HOME")
+    airflows = [Path(home, "include", "tables.yaml")] if home else []
+    places = [*places_here(), *airflows, BESIDE]
+    return next((place for place in places if may_be(place.is_file)), BESIDE)
+
+
+BESIDE = Path(__file__).resolve().parents[2] / "tables.yaml"
+"""The settings file beside the package, as in a clone of the repository."""
 
 
 def places_here() -> tuple[Path, ...]:

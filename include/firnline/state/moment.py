@@ -12,9 +12,11 @@ from firnline.state.health import no_table
 from firnline.state.history import time_of
 from firnline.state.snapshot import Snapshot, read_snapshot
 from firnline.table import Table
+from firnline.units import parse_utc
 
 At = datetime.datetime | str | int
-"""An aware datetime, ISO 8601 text with its zone, unix milliseconds, or a transaction's number."""
+"""An aware datetime, ISO 8601 text (in UTC without a zone), unix milliseconds, or the number of a
+transaction."""
 _FIRST_MS = 10**9
 """A smaller number is a transaction; a larger one is milliseconds since 1970."""
 _NUMBER = re.compile(r"[0-9]{1,15}")
@@ -36,9 +38,9 @@ def parse_moment(at: At, now_ms: int) -> Moment:
     if isinstance(at, str):
         text = at.strip()
         number = int(text) if _NUMBER.fullmatch(text) else None
-        found = _number(number) if number is not None else Moment(ms=_of_text(text, at))
+        found = _number(number) if number is not None else Moment(ms=_of_text(text))
     elif isinstance(at, datetime.datetime):
-        found = Moment(ms=_of_datetime(at, at))
+        found = Moment(ms=_of_datetime(at))
     elif isinstance(at, bool) or not isinstance(at, Integral) or at < 0:
         raise UsageError(f"{at!r} is not a time", next_step=_STEP)
     else:
@@ -88,14 +90,16 @@ def _number(number: int) -> Moment:
     return Moment(seq=number) if number < _FIRST_MS else Moment(ms=number)
 
 
-def _of_text(text: str, at: str) -> int:
+def _of_text(text: str) -> int:
     try:
-        return _of_datetime(datetime.datetime.fromisoformat(text), at)
+        return parse_utc(text)
     except ValueError:
-        raise UsageError(f"{at!r} is not a time", next_step=_STEP) from None
+        raise UsageError(f"{text!r} is not a time", next_step=_STEP) from None
 
 
-def _of_datetime(moment: datetime.datetime, at: At) -> int:
-    if moment.tzinfo is None:
-        raise UsageError(f"the time {str(at)!r} has no zone", next_step=_STEP)
+def _of_datetime(moment: datetime.datetime) -> int:
+    if moment.tzinfo is None:  # Python takes it for the time of this machine
+        raise UsageError(
+            f"the time {str(moment)!r} has no zone", next_step="pass one with tzinfo=datetime.UTC"
+        )
     return round(moment.timestamp() * 1000)

@@ -59,6 +59,10 @@ def test_sql_that_duckdb_accepts_is_read_with_the_same_meaning(
         ("tz < TIMESTAMP '2013-02-01 12:00'", Less("tz", "2013-02-01T12:00:00.000000Z")),
         ('"s ""q""" = \'it\'\'s \\\'', Equal('s "q"', "it's \\")),
         ("b = true", Equal("b", True)),
+        ("b", Equal("b", True)),
+        ("not (b) and i = 1", And((Not(Equal("b", True)), Equal("i", 1)))),
+        ("b is false", And((Not(IsNull("b")), Equal("b", False)))),
+        ("b is not true", Not(And((Not(IsNull("b")), Equal("b", True))))),
         ("blob is not null", Not(IsNull("blob"))),
         ("i not in (1, 2) -- why", Not(In("i", (1, 2)))),
         (
@@ -107,7 +111,8 @@ def test_sql_text_is_read_into_a_tree(text: str, tree: Predicate) -> None:
         ("i = 1 order by i", "order by"),
         ("i = 1 limit 1", "limit"),
         ("i = 1 union select 1", "union"),
-        ("i is true", "IS TRUE"),
+        ("i is true", "True is not a number"),
+        ("i is not distinct from 1", "DISTINCT"),
         ("i is distinct from 1", "DISTINCT"),
         ("1 < i < 3", "1 < i"),
         ("i = ?", "?"),
@@ -169,3 +174,16 @@ def test_a_long_condition_is_not_repeated_whole_by_its_refusal(text: str) -> Non
     with pytest.raises(UsageError) as refused:
         parse_sql(text, {"i": "BIGINT"})
     assert len(str(refused.value)) < 300
+
+
+def test_a_column_with_a_point_in_its_name_is_to_be_quoted() -> None:
+    columns = {"user.agent": "VARCHAR"}
+    with pytest.raises(UsageError, match="`User.agent` without quotes is the field agent of User"):
+        parse_sql("User.agent = 'x'", columns)
+    assert parse_sql("\"user.agent\" = 'x'", columns) == Equal("user.agent", "x")
+
+
+def test_what_no_condition_can_say_names_what_can() -> None:
+    with pytest.raises(UsageError) as caught:
+        parse_sql("lower(i) = 'x'", COLUMNS)
+    assert "`firnline rewrite TABLE --sql` changes rows" in caught.value.next_step

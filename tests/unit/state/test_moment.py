@@ -24,6 +24,8 @@ NOON_MS = 1_769_860_800_000
         ("1000000000", Moment(ms=10**9)),
         (NOON_MS, Moment(ms=NOON_MS)),
         ("2026-01-31T13:00:00+01:00", Moment(ms=NOON_MS)),
+        ("2026-01-31T12:00:00", Moment(ms=NOON_MS)),
+        ("2026-01-31", Moment(ms=NOON_MS - 12 * 3_600_000)),
         (NOON, Moment(ms=NOON_MS)),
     ],
 )
@@ -40,7 +42,6 @@ def test_a_moment_is_a_time_or_a_transaction(at: At, means: Moment) -> None:
         (1.5, "is not a time"),
         (b"1", "is not a time"),
         (object(), "is not a time"),
-        ("2026-01-31T12:00:00", "has no zone"),
         (NOON.replace(tzinfo=None), "has no zone"),
         (NOON_MS + 1, "lies in the future"),
     ],

@@ -153,7 +153,7 @@ def _render(data: dict[str, Any]) -> None:
 def _record(data: dict[str, Any]) -> str:
     if data["delete"] is None:
         return "none: the rows that readers saw are gone, and appends under way come after it"
-    return f"{data['delete']}: hides such rows of appends that began before"
+    return f"{data['delete']}: also hides such rows of appends under way"
 
 
 def _deleted(data: dict[str, Any], counts: dict[str, int]) -> str:

@@ -154,7 +154,7 @@ def _render_plan(data: dict[str, Any]) -> None:
         whole = [number(data["parts_in"]), number(data["parts_out"]), about_size(data["bytes_in"])]
         output.table(columns, rows, [f"{len(rows)} in all", *whole] if len(rows) > 1 else None)
         output.line()
-    _render_reasons(data["left_alone"])
+    output.reasons("parts", data["left_alone"])
     output.line(_summary(data))
 
 
@@ -166,15 +166,6 @@ def _by_partition(groups: Sequence[dict[str, Any]]) -> dict[str, tuple[int, int,
         added = (parts + planned["parts"], count + planned["outputs"], size + planned["bytes"])
         found[planned["partition"]] = added
     return found
-
-
-def _render_reasons(left_alone: dict[str, int]) -> None:
-    if not left_alone:
-        return
-    columns = [output.Column("left alone", number=True), output.Column("because each", wrap=True)]
-    rows = [[output.number(count), reason] for reason, count in left_alone.items()]
-    output.table(columns, rows)
-    output.line()
 
 
 def _summary(data: dict[str, Any]) -> str:

@@ -40,6 +40,7 @@ commands = typer.Typer()
     "read",
     [
         "firnline read flights --where \"carrier = 'UA' and dep_delay > 60\" --limit 5",
+        "firnline read flights --limit 2 --vertical",
         "firnline read flights --columns carrier,dep_delay --output flights.parquet",
         "firnline read flights --at 2026-01-31T12:00:00Z --output - > then.csv",
     ],
@@ -93,6 +94,10 @@ def read(  # noqa: PLR0913, PLR0917 - a command's options are its parameters
             "--output", metavar="FILE", help="New .parquet or .csv file for the rows; - prints CSV."
         ),
     ] = None,
+    vertical: Annotated[
+        bool,
+        typer.Option("--vertical", help="One line for each value: for tables of many columns."),
+    ] = False,
     as_json: JsonOption = False,
     settings: SettingsOption = None,
 ) -> None:
@@ -116,7 +121,7 @@ def read(  # noqa: PLR0913, PLR0917 - a command's options are its parameters
             partitions=() if partition is None else partition,
         )
     if target is None:
-        _show(found, SHOWN if limit is None else limit, as_json)
+        _show(found, SHOWN if limit is None else limit, as_json, vertical=vertical)
     elif target == "-":
         _print_csv(found, limit)
     else:
@@ -159,17 +164,25 @@ def _print_csv(found: Scan, limit: int | None) -> None:
     sys.stdout.flush()
 
 
-def _show(found: Scan, limit: int, as_json: bool) -> None:
+def _show(found: Scan, limit: int, as_json: bool, *, vertical: bool) -> None:
     with looking(found.table, silent=as_json):
         rows = _rows(found, limit + 1)
     more, shown = len(rows) > limit, list(islice(rows, limit))
     data: dict[str, Any] = {**found.plan.to_json(), "more": more, "rows": shown}
 
     def render(_: dict[str, Any]) -> None:
-        output.table(
-            [output.Column(name, wrap=True) for name in found.columns],
-            [["" if value is None else value for value in row] for row in shown],
-        )
+        cells = [["" if value is None else value for value in row] for row in shown]
+        if vertical:
+            for number, row in enumerate(cells, start=1):
+                output.line(f"row {number}", style="bold")
+                output.pairs(zip(found.columns, row, strict=True))
+        else:
+            # The first ones stay; a wide table shows as many as fit.
+            columns = [
+                output.Column(name, wrap=True, dispensable=at)
+                for at, name in enumerate(found.columns)
+            ]
+            output.table(columns, cells, others="--columns chooses, --vertical shows all")
         output.line()
         output.line(_summary(found, len(shown), more))
 

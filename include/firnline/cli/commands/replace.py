@@ -178,7 +178,7 @@ def _render(data: dict[str, Any]) -> None:
             ),
         ),
         ("transaction", number(data["transaction"])),
-        ("record", f"{data['delete']}: hides such rows of appends that began before"),
+        ("record", f"{data['delete']}: also hides such rows of appends under way"),
         ("requests", requests_text(data["requests"])),
         ("time", about_duration(round(data["seconds"] * 1000))),
     ]

@@ -234,13 +234,7 @@ def _render_plan(data: dict[str, Any]) -> None:
         ]
         output.table(columns, rows)
         output.line()
-    if data["left_alone"]:
-        columns = [
-            output.Column("left alone", number=True),
-            output.Column("because each", wrap=True),
-        ]
-        output.table(columns, ([number(n), why] for why, n in data["left_alone"].items()))
-        output.line()
+    output.reasons("parts", data["left_alone"])
     if not data["partitions"]:
         output.line(f"Nothing to rewrite in {name}.")
         return

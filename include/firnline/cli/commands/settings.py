@@ -135,10 +135,10 @@ def show(
     said = _said(found)
 
     def render(data: dict[str, Any]) -> None:
-        columns = [output.Column("setting"), output.Column("value", wrap=True)]
+        columns = [output.Column("setting"), output.Column("from")]
         output.table(
-            [*columns, output.Column("from")],
-            ([name, _text(value), "file" if name in said else "-"] for name, value in _flat(data)),
+            [*columns, output.Column("value", wrap=True)],
+            ([name, "file" if name in said else "-", _text(value)] for name, value in _flat(data)),
         )
 
     output.show(data, as_json, render)

@@ -158,7 +158,7 @@ def _tell_records(records: Sequence[Record]) -> None:
         output.Column("seq", number=True),
         output.Column("op"),
         output.Column("when", dispensable=1),
-        output.Column("hides in all that began before", wrap=True),
+        output.Column("hides, in earlier appends", wrap=True),
     ]
     rows = [
         [str(record.seq), record.op, output.when(record.t), _where(record.where)]

@@ -129,7 +129,4 @@ def _render_kept(data: dict[str, Any]) -> None:
         if left_out > 0:
             output.line(f"… and {output.number(left_out)} more: --json lists them")
         output.line()
-    if data["kept"]:
-        columns = [output.Column("stays", number=True), output.Column("because each", wrap=True)]
-        output.table(columns, ([output.number(n), reason] for reason, n in data["kept"].items()))
-        output.line()
+    output.reasons("partitions", data["kept"])

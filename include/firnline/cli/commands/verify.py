@@ -168,6 +168,8 @@ def _rows(data: dict[str, Any]) -> list[tuple[str, str]]:
         for level in ("error", "warning", "note")
         if severities.get(level)
     )
+    seen = checked["v1_parts"]
+    others = "" if seen == checked["live_parts"] else f"; clients of version 1 see {number(seen)}"
     rows = [
         ("table", data["table"]),
         ("found", found or "nothing"),
@@ -175,10 +177,7 @@ def _rows(data: dict[str, Any]) -> list[tuple[str, str]]:
         ("transactions", number(checked["transactions"])),
         (
             "parts",
-            (
-                f"{number(checked['live_parts'])} live, {number(checked['dead_parts'])} dead; "
-                f"{number(checked['v1_parts'])} live for v1 clients"
-            ),
+            f"{number(checked['live_parts'])} live, {number(checked['dead_parts'])} dead{others}",
         ),
         ("rows", number(checked["rows"])),
         ("objects", f"{number(checked['objects'])}, {about_size(checked['bytes'])}"),

@@ -1,0 +1,106 @@
+"""What somebody types who does not know the commands yet, and what the answer says."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+import firnline as library
+from firnline.cli import output
+from firnline.cli.failures import TAKE_A_TABLE, TAKE_SETTINGS
+from firnline.cli.words import _WORDS
+from tests.support.cli import Outcome
+
+Firnline = Callable[..., Outcome]
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> str:
+    root = f"file://{tmp_path}/events"
+    rows = {"id": [1, 2], "ok": [True, False], "user.agent": ["x", "y"]}
+    library.append(root, pa.table({**rows, **{f"c{n:02}": [n, n] for n in range(20)}}))
+    return root
+
+
+@pytest.mark.parametrize("word", sorted(_WORDS))
+def test_what_others_call_a_command_names_the_one_that_does_it(
+    firnline: Firnline, word: str
+) -> None:
+    done = firnline(word, "events")
+    assert done.code == 2
+    assert done.sentence.startswith(f"no such command '{word}'; ")
+    named = re.findall(r"`firnline (?:--help|([a-z]+(?: check)?))", _WORDS[word])
+    assert named
+    assert {*named, ""} <= {*TAKE_A_TABLE, *TAKE_SETTINGS, "COMMAND", ""}
+
+
+def test_another_word_is_told_to_look_at_the_help(firnline: Firnline) -> None:
+    assert firnline("frobnicate").sentence.endswith("see `firnline --help`")
+    assert "Did you mean 'merge'" in firnline("merg").sentence
+
+
+@pytest.mark.parametrize(
+    ("arguments", "both"),
+    [
+        (("delete", "t", "--where", "id = 1", "--eager", "--lazy"), "--eager and --lazy"),
+        (("read", "t", "--all-rows", "--dedup"), "--dedup and --all-rows"),
+    ],
+)
+def test_both_sides_of_a_choice_are_refused(
+    firnline: Firnline, arguments: tuple[str, ...], both: str
+) -> None:
+    done = firnline(*arguments)
+    assert (done.code, done.sentence) == (
+        2,
+        f"{both} exclude each other; give one of them",
+    )
+
+
+def test_a_wide_table_names_the_columns_that_do_not_fit(
+    root: str, firnline: Firnline, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole = firnline("read", root).out
+    assert "c19" in whole
+    assert "more column" not in whole, "nothing is left out in a pipe"
+    monkeypatch.setattr(output, "_PIPE_WIDTH", 60)
+    told = " ".join(firnline("read", root).out.split())
+    assert "13 more columns: c07, c08, " in told
+    assert "c19; --columns chooses, --vertical shows all." in told
+
+
+def test_a_wide_row_has_a_line_for_each_value(root: str, firnline: Firnline) -> None:
+    lines = firnline("read", root, "--limit", "1", "--vertical").out.splitlines()
+    assert lines[0] == "row 1"
+    assert lines[3].split() == ["user.agent", "x"]
+    assert len(lines) == 1 + 23 + 2
+
+
+def test_figures_that_do_not_fit_are_named(
+    root: str, firnline: Firnline, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert firnline("delete", root, "--where", "id = 1", "--yes").code == 0
+    monkeypatch.setattr(output, "_PIPE_WIDTH", 50)
+    told = " ".join(firnline("history", root).out.split())
+    assert "2 more columns: rows, bytes; a wider terminal and --json have them." in told
+
+
+def test_the_settings_of_a_clone_are_named_where_nobody_expects_them(
+    firnline: Firnline, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sample = tmp_path / "clone" / "tables.yaml"
+    sample.parent.mkdir()
+    sample.write_text("tables: {t: {root: 'memory://b/t'}}\n")
+    monkeypatch.setattr("firnline.settings.load.BESIDE", sample)
+    monkeypatch.delenv("FIRNLINE_TABLES", raising=False)
+    monkeypatch.delenv("AIRFLOW_HOME", raising=False)
+    monkeypatch.chdir(tmp_path)
+    said = f"settings of {sample}, since this folder has none; --settings or"
+    assert said in firnline("settings", "check").err + firnline("settings", "show", "t").err
+    assert "settings of" not in firnline("settings", "show", "t", "--json").err
+    assert "settings of" not in firnline("settings", "show", "t", "--settings", sample).err
+    monkeypatch.chdir(sample.parent)
+    assert "settings of" not in firnline("settings", "show", "t").err
