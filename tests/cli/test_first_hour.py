@@ -104,3 +104,20 @@ def test_the_settings_of_a_clone_are_named_where_nobody_expects_them(
     assert "settings of" not in firnline("settings", "show", "t", "--settings", sample).err
     monkeypatch.chdir(sample.parent)
     assert "settings of" not in firnline("settings", "show", "t").err
+
+
+CHANGING = (
+    *("analyze", "append", "cleanup", "clone", "delete", "downgrade", "drop", "erase", "evolve"),
+    *("import", "init", "merge", "mirror", "properties apply", "rebuild", "relocate"),
+    *("repartition", "replace", "restore", "rewrite", "schema fix", "sweep", "ttl"),
+)
+
+
+@pytest.mark.parametrize("command", CHANGING)
+def test_every_command_that_changes_something_takes_a_yes(firnline: Firnline, command: str) -> None:
+    assert "--yes" in firnline(*command.split(), "--help").out
+
+
+@pytest.mark.parametrize("command", ["parts", "read", "plan merge", "history", "verify", "health"])
+def test_a_command_that_changes_nothing_takes_none(firnline: Firnline, command: str) -> None:
+    assert "--yes" not in firnline(*command.split(), "--help").out

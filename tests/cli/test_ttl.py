@@ -47,23 +47,35 @@ def test_a_dry_run_says_what_goes_and_why_the_rest_stays(
 def test_ttl_drops_what_is_past_and_a_second_run_finds_nothing(
     firnline: Firnline, table: LogOnlyTable, settings: Path
 ) -> None:
-    shown = firnline("ttl", "events", "--settings", settings)
+    shown = firnline("ttl", "events", "--yes", "--settings", settings)
     assert shown.code == 0
     assert "dropped      3 parts" in shown.out
     assert "partitions   d=2013-01-01, d=2013-01-02\n" in shown.out
     parts = firnline("parts", table.root, "--json").data["partitions"]
     assert [p["partition"] for p in parts] == ["d=2999-01-01", "d=soon"]
-    again = firnline("ttl", "events", "--settings", settings)
+    again = firnline("ttl", "events", "--yes", "--settings", settings)
     dry = f"firnline ttl events --settings {settings} --dry-run"
     assert again.out.splitlines()[-1] == f"Nothing to drop in events: `{dry}` says why."
     nothing = firnline("ttl", "events", "--dry-run", "--settings", settings).out
     assert "Nothing in events is wholly before " in nothing
-    data = firnline("ttl", "events", "--json", "--settings", settings).data
+    data = firnline("ttl", "events", "--json", "--yes", "--settings", settings).data
     assert (data["transaction"], data["parts"]) == (None, 0)
 
 
+def test_nothing_goes_without_a_yes(
+    firnline: Firnline, table: LogOnlyTable, settings: Path
+) -> None:
+    before = content_of(table.folder)
+    shown = firnline("ttl", "events", "--settings", settings)
+    assert shown.code == 2
+    assert "nobody can be asked whether rows of events may go" in shown.sentence
+    assert content_of(table.folder) == before
+
+
 def test_globs_bound_a_run(firnline: Firnline, table: LogOnlyTable, settings: Path) -> None:
-    data = firnline("ttl", "events", "--partitions", "*-02", "--json", "--settings", settings).data
+    data = firnline(
+        "ttl", "events", "--partitions", "*-02", "--json", "--yes", "--settings", settings
+    ).data
     assert data["partitions"] == ["d=2013-01-02"]
 
 
@@ -85,6 +97,6 @@ def test_ctrl_c_says_what_is_safe(
         raise KeyboardInterrupt
 
     monkeypatch.setattr("firnline.operations.ttl.run.run_ttl", stopped)
-    shown = firnline("ttl", "events", "--settings", settings)
+    shown = firnline("ttl", "events", "--yes", "--settings", settings)
     assert shown.code == 130
     assert "went in one transaction or not at all" in shown.sentence

@@ -61,6 +61,11 @@ TableArgument = Annotated[
 ]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON; errors too, on stderr.")]
 _DebugOption = Annotated[bool, typer.Option("--debug", help="Add the traceback to an error.")]
+_UNASKED = "unasked"
+_UnaskedOption = Annotated[
+    bool, typer.Option("--yes", help="Taken for scripts that always give it; nothing is asked.")
+]
+"""Of commands that change something and ask nothing: ``--yes`` is an option of each that does."""
 _ProgressOption = Annotated[
     Mode,
     typer.Option(
@@ -101,13 +106,19 @@ class Without:
 
 
 def command(
-    group: typer.Typer, name: str, examples: Sequence[str]
+    group: typer.Typer, name: str, examples: Sequence[str], *, writes: bool = False
 ) -> Callable[[Callable[..., None]], Callable[..., None]]:
     """Make a function the command ``name``: with ``--debug`` and ``--progress``, and examples.
 
     A parameter whose type is the options of an operation becomes the command line options of its
     fields (``operations.options``). ``--debug`` is read before the command line is parsed
     (``failures.Manner``), so that it also applies to mistakes there; here it is only declared.
+
+    Args:
+        group: where the command goes.
+        name: of the command.
+        examples: command lines.
+        writes: it changes something, though it has no dry run: it takes ``--yes``.
     """
 
     def register(function: Callable[..., None]) -> Callable[..., None]:
@@ -117,6 +128,7 @@ def command(
         @functools.wraps(function)
         def call(**given: Any) -> None:
             given.pop("debug")
+            given.pop(_UNASKED, None)
             mode = given.pop("progress")
             settings_given(given.get("settings"))
             for parameter, (options, fields) in structs.items():
@@ -138,7 +150,13 @@ def command(
             for p in known.parameters.values()
             for one in (map(_parameter, structs[p.name][1]) if p.name in structs else [p])
         ]
-        order = sorted([*expanded, progress, debug], key=lambda p: p.name in _LAST)
+        names = {p.name for p in expanded}
+        unasked = (
+            [inspect.Parameter(_UNASKED, keyword, default=False, annotation=_UnaskedOption)]
+            if (writes or "dry_run" in names) and "yes" not in names
+            else []
+        )
+        order = sorted([*expanded, *unasked, progress, debug], key=lambda p: p.name in _LAST)
         call.__signature__ = known.replace(  # type: ignore[attr-defined] # functions have it
             parameters=[p.replace(kind=inspect.Parameter.KEYWORD_ONLY) for p in order]
         )

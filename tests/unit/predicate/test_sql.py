@@ -178,7 +178,9 @@ def test_a_long_condition_is_not_repeated_whole_by_its_refusal(text: str) -> Non
 
 def test_a_column_with_a_point_in_its_name_is_to_be_quoted() -> None:
     columns = {"user.agent": "VARCHAR"}
-    with pytest.raises(UsageError, match="`User.agent` without quotes is the field agent of User"):
+    with pytest.raises(
+        UsageError, match=r"`User\.agent` without quotes is the field agent of User"
+    ):
         parse_sql("User.agent = 'x'", columns)
     assert parse_sql("\"user.agent\" = 'x'", columns) == Equal("user.agent", "x")
 

@@ -41,6 +41,7 @@ commands = typer.Typer()
         "firnline append events day.parquet --once",
         "firnline append events day.parquet --key 2026-01-31",
     ],
+    writes=True,
 )
 def append(  # noqa: PLR0913, PLR0917 - one per option
     table: TableArgument,

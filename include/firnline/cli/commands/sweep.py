@@ -39,6 +39,7 @@ _SHOWN = 50
         "firnline sweep flights --older-than 7d --delete",
         "firnline sweep flights --delete --key flights/_data/d=1/old.parquet",
     ],
+    writes=True,
 )
 def sweep(
     table: TableArgument,

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import typer
 
 from firnline.cli import output
+from firnline.cli.confirm import YesOption, look_first
 from firnline.cli.failures import when_stopped
 from firnline.cli.options import (
     JsonOption,
@@ -14,7 +16,6 @@ from firnline.cli.options import (
     TableArgument,
     command,
     identity,
-    looking,
     open_target,
     require_table,
 )
@@ -32,11 +33,12 @@ commands = typer.Typer()
 @command(
     commands,
     "ttl",
-    ["firnline ttl flights --dry-run", "firnline ttl flights --partitions 'region=eu/*'"],
+    ["firnline ttl flights --dry-run", "firnline ttl flights --partitions 'region=eu/*' --yes"],
 )
 def ttl(
     table: TableArgument,
     options: TtlOptions,
+    yes: YesOption = False,
     as_json: JsonOption = False,
     settings: SettingsOption = None,
 ) -> None:
@@ -46,15 +48,18 @@ def ttl(
     prove every row older. What cannot be dated is listed and stays. The objects stay until
     clean-up deletes them, after the grace. Under Airflow the DAG ttl__TABLE does the same.
     """
+    from firnline.operations.ttl.run import preview
+
     opened = open_target(table, settings)
     require_table(opened)
-    if options.dry_run:
-        from firnline.operations.ttl.run import preview
-
-        with looking(opened, silent=as_json):
-            plan = preview(opened, options)
-        output.show({"table": opened.settings.name, **plan.to_json()}, as_json, _render_plan)
-    else:
+    if look_first(
+        opened,
+        partial(preview, opened, options),
+        _render_plan,
+        dry_run=options.dry_run,
+        yes=yes,
+        as_json=as_json,
+    ):
         _run(opened, options, as_json)
 
 
