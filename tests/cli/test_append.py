@@ -106,6 +106,12 @@ def test_a_file_that_does_not_fit_is_a_wrong_call_since_nothing_was_begun(
         2,
         f"{text} is not a Parquet file; write the keys as Parquet or CSV",
     )
+    for ending, kind, step in (("csv", "CSV", "read_csv"), ("jsonl", "JSON", "json.loads")):
+        sheet = text.rename(tmp_path / f"text.{ending}")
+        told = firnline("append", root, sheet).sentence
+        assert told.startswith(f"{sheet} is {kind} and not Parquet; append ")
+        assert step in told
+        text = sheet
     other = firnline("append", root, write("other", id=["x"]), "--json")
     assert (other.code, other.error["exit_code"]) == (2, 2)
     assert content_of(tmp_path / "t") == before

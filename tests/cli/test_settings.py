@@ -81,10 +81,10 @@ def test_settings_of_a_table_say_where_each_value_is_from(
         line.split()
         for line in firnline("settings", "show", "events", "--settings", path).out.splitlines()
     ]
-    assert ["merge.target_size", "1GiB", "file"] in lines
-    assert ["merge.min_inputs", "8", "file"] in lines
-    assert ["merge.kernel_memory", "2GiB", "-"] in lines
-    assert ["sort_by", "ts", "desc", "file"] in lines
+    assert ["merge.target_size", "file", "1GiB"] in lines
+    assert ["merge.min_inputs", "file", "8"] in lines
+    assert ["merge.kernel_memory", "-", "2GiB"] in lines
+    assert ["sort_by", "file", "ts", "desc"] in lines
     assert ["ttl", "-", "-"] in lines
 
 
@@ -107,8 +107,8 @@ def test_show_says_where_a_mapping_comes_from(firnline: Firnline, tmp_path: Path
     path.write_text(f"tables: {{t: {{root: 's3://b/t', {several}}}}}")
     out = firnline("settings", "show", "t", "--settings", path).out
     rows = [line.split() for line in out.splitlines()]
-    assert ["import.path_types", "day=DATE", "file"] in rows
-    assert ["columns", "day=DATE", "file"] in rows
+    assert ["import.path_types", "file", "day=DATE"] in rows
+    assert ["columns", "file", "day=DATE"] in rows
     assert ["import.schedule", "-", "-"] in rows
 
 
@@ -253,3 +253,31 @@ def test_a_mistake_in_one_file_of_a_folder_stops_what_it_may_have_and_nothing_el
     assert "the pools of tables of b.yaml are left out" in firnline("pools", *asked).err
     refused = firnline("init", "bad", "--root", f"file://{tmp_path}/bad", "--yes", *asked)
     assert (refused.code, "is a folder of settings" in refused.sentence) == (2, True)
+
+
+@pytest.mark.parametrize(
+    ("notifier", "says"),
+    [
+        ("no.module.Here", "No module named 'no'"),
+        ("firnline.clock.NoClass", "firnline.clock has no NoClass"),
+    ],
+)
+def test_a_notifier_that_does_not_exist_is_a_mistake(
+    firnline: Firnline, tmp_path: Path, notifier: str, says: str
+) -> None:
+    alerts = f"alerts: {{notifier: {notifier}}}"
+    file = settings_file(tmp_path, f"tables: {{t: {{root: 'memory://b/t', {alerts}}}}}")
+    shown = firnline("settings", "check", "--settings", file)
+    assert shown.code == 2
+    assert f"the notifier {notifier} of t cannot be imported" in shown.sentence
+    assert says in shown.sentence
+
+
+def test_without_airflow_a_notifier_is_told_to_be_tried_where_it_is(
+    firnline: Firnline, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("firnline.cli.notifiers.find_spec", lambda _: None)
+    text = "tables: {t: {root: 'memory://b/t', alerts: {notifier: no.module.Here}}}"
+    shown = firnline("settings", "check", "--settings", settings_file(tmp_path, text))
+    assert shown.code == 0
+    assert "`firnline alerts test t" in " ".join(shown.out.split())

@@ -260,6 +260,28 @@ def unreadable(name: str, error: Exception) -> PartUnreadableError:
     return _bad(name, f"cannot be read: {text}")
 
 
+_ROWS = "append its rows: firnline.append(TABLE, [json.loads(line) for line in file])"
+_OTHERS = {
+    ".csv": ("CSV", "append what pyarrow.csv.read_csv or polars.read_csv returns for it"),
+    ".tsv": ("CSV", "append what pyarrow.csv.read_csv or polars.read_csv returns for it"),
+    ".json": ("JSON", _ROWS),
+    ".jsonl": ("JSON", _ROWS),
+    ".ndjson": ("JSON", _ROWS),
+    ".orc": ("ORC", "append what pyarrow.orc.read_table returns for it"),
+    ".avro": ("Avro", "write it as Parquet with an engine that reads Avro"),
+    ".xlsx": ("Excel", "append what polars.read_excel returns for it"),
+}
+"""Ending -> what such a file is, and what to do with it."""
+
+
+def _not_parquet(name: str) -> PartUnreadableError:
+    ending = name[name.rfind(".") :].lower()
+    kind, step = _OTHERS.get(ending, ("", ""))
+    if not kind:
+        return _bad(name, "is not a Parquet file")
+    return PartUnreadableError(f"{name} is {kind} and not Parquet", next_step=step)
+
+
 def _bad(name: str, why: str) -> PartUnreadableError:
     step = "write it without encryption" if "encrypted" in why else "get the file again"
     return PartUnreadableError(f"{name} {why}", next_step=f"{step} and try again, or leave it out")
@@ -275,9 +297,9 @@ def _footer_bytes(name: str, tail: bytes, size: int, start: bytes | None) -> int
         head = tail[: len(_MAGIC)] if start is None and len(tail) == size else start
         if head == _MAGIC:
             raise _bad(name, f"is truncated: it ends after {size} bytes without a Parquet footer")
-        raise _bad(
-            name, "is truncated or not a Parquet file" if head is None else "is not a Parquet file"
-        )
+        if head is None:
+            raise _bad(name, "is truncated or not a Parquet file")
+        raise _not_parquet(name)
     needed = int.from_bytes(tail[-_FOOTER_END:-4], "little") + _FOOTER_END
     if needed + len(_MAGIC) > size:
         raise _bad(name, f"is truncated: its footer states {needed} bytes and the file has {size}")

@@ -102,7 +102,7 @@ def parse_yaml(path: Path, raw: bytes) -> dict[Any, Any]:
         _check_size(value, 1, {})
     except (yaml.YAMLError, ValueError) as error:
         raise SettingsError(
-            f"{path}{_mark_place(error, raw)}: {_reason(error)}", next_step="correct that line"
+            f"{path}{_mark_place(error, raw)}: {_reason(error, raw)}", next_step="correct that line"
         ) from None
     if not isinstance(value, dict):
         raise SettingsError(
@@ -154,7 +154,11 @@ def _mark_place(error: Exception, raw: bytes) -> str:
     return "" if place is None else f", line {raw[:place].count(10) + 1}"
 
 
-def _reason(error: Exception) -> str:
+def _reason(error: Exception, raw: bytes) -> str:
+    mark = getattr(error, "problem_mark", None)
+    line = b"" if mark is None else dict(enumerate(raw.splitlines())).get(mark.line, b"")
+    if mark is not None and line[: mark.column + 1].endswith(b"\t"):
+        return "a tab stands there, and YAML takes spaces to indent a line"
     text = getattr(error, "problem", None) or getattr(error, "reason", None) or str(error)
     return str(text).splitlines()[0]
 

@@ -117,7 +117,9 @@ def parse_partition_field(text: str) -> dict[str, object]:
         )
     match = _CALL.fullmatch(text.strip())
     if match is None:
-        raise ValueError(f"{text!r} is not a partition field; write column, month(ts) or {BUCKET}")
+        raise ValueError(
+            f"{text!r} is not a partition field; write column, day(ts), month(ts) or {BUCKET}"
+        )
     name, number = match["name"].lower(), match["n"]
     allowed = ("identity", *NAMED_TRANSFORMS)
     if name not in allowed:

@@ -82,7 +82,21 @@ def describe(
         return f"{path}: YAML reads this as {value!r}; put it in quotes"
     shown = f", not {value!r}" if isinstance(value, str | int | float | None) else ""
     must = f"must be {shape}" if shape else message.replace("Input should", "must")
-    return f"{path}: {must}{shown}"
+    return f"{path}: {must}{shown}{_example(str(mistake['loc'][-1]), shape, value)}"
+
+
+_KEYS = {"ttl": "keep", "cluster_by": "columns", "alerts": "notifier", "spark": "master"}
+"""Section -> the setting that a single value is meant for."""
+
+
+def _example(field: str, shape: str | None, value: object) -> str:
+    """Return how a single value is written where a list or a section has to stand."""
+    if not isinstance(value, str):
+        return ""
+    if shape == "a list":
+        return f"; write {field}: [{value}]"
+    key = _KEYS.get(field)
+    return f"; write {field}: {{{key}: {value}}}" if shape == "a mapping" and key else ""
 
 
 _SHAPES = {

@@ -27,7 +27,8 @@ def written(tmp_path: Path, text: str | bytes) -> Path:
     ("text", "line", "reason"),
     [
         ("tables:\n  a: [1\n  b: 2\n", 3, ""),
-        ("tables:\n\ta: 1\n", 2, "tab"),
+        ("tables:\n\ta: 1\n", 2, "a tab stands there, and YAML takes spaces"),
+        ("tables:\n  a: @b\n", 2, "found character that cannot start any token"),
         ("a: 1\nb: 2\na: 3\n", 3, "'a' is written twice"),
         ("t:\n  x: {root: 1, root: 2}\n", 2, "'root' is written twice"),
         ("? [a]\n: 1\n", 1, "a key must be a name"),

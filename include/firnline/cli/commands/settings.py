@@ -12,6 +12,7 @@ import typer
 from firnline.cli import output
 from firnline.cli.failures import warn
 from firnline.cli.mirrored import check_columns
+from firnline.cli.notifiers import notes_on_notifiers
 from firnline.cli.options import (
     JsonOption,
     SettingsOption,
@@ -67,6 +68,7 @@ def check(
         for table in loaded.tables.values()
     ]
     notes = [note for table in loaded.tables.values() if (note := _note(table))]
+    notes += notes_on_notifiers(loaded)
     data = {"path": str(loaded.path), "tables": tables, "notes": notes}
     output.show(data, as_json, _render_check)
 

@@ -231,9 +231,9 @@ def plan_import(
         except FirnlineError as error:
             faults.append(Fault(facts.key, error))
     if faults and not folder.skip_bad:
-        error = refusal(faults, len(footers))
-        error.exit_code = 2  # a wrong call, as of an append: nothing was begun
-        raise error
+        refused = refusal(faults, len(footers))
+        refused.exit_code = 2  # a wrong call, as of an append: nothing was begun
+        raise refused
     _check_columns(folder.settings, types.columns)
     own = dict.fromkeys(name for facts in agreed for name in (*facts.columns, *states[facts.key]))
     return ImportPlan(

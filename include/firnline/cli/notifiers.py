@@ -1,0 +1,61 @@
+"""Whether the notifiers of a settings file are there, for ``settings check``."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from importlib import import_module
+from importlib.util import find_spec
+from typing import TYPE_CHECKING
+
+from firnline.errors import SettingsError
+
+if TYPE_CHECKING:
+    from firnline.settings.load import Settings
+
+
+def notes_on_notifiers(settings: Settings) -> list[str]:
+    """Look for the notifiers of all tables; return a sentence for each that only Airflow has.
+
+    Raises SettingsError: Airflow is installed here, and has no such notifier.
+    """
+    notes = []
+    for path, tables in _named(settings).items():
+        why = _missing(path)
+        if why is None:
+            continue
+        where = f"the notifier {path} of {', '.join(tables)}"
+        if find_spec("airflow") is not None:
+            raise SettingsError(
+                f"{settings.path}: {where} cannot be imported: {why}",
+                next_step="correct alerts.notifier, or install its package",
+            )
+        notes.append(
+            f"{where} was not looked for: Airflow is not installed here. "
+            f"`firnline alerts test {tables[0]}` calls it where it is"
+        )
+    return notes
+
+
+def _named(settings: Settings) -> dict[str, list[str]]:
+    """Return the notifiers, and who names each."""
+    found: dict[str, list[str]] = {}
+    for name, path in _all(settings):
+        if path is not None:
+            found.setdefault(path, []).append(name)
+    return found
+
+
+def _all(settings: Settings) -> Iterator[tuple[str, str | None]]:
+    for table in settings.tables.values():
+        yield table.name, table.alerts.notifier
+    yield "fleet", settings.fleet.alerts.notifier
+
+
+def _missing(path: str) -> str | None:
+    """Return why a dotted path cannot be imported; None if it can."""
+    module, _, name = path.rpartition(".")
+    try:
+        found = import_module(module)
+    except Exception as error:  # noqa: BLE001 - whatever the module of somebody else raises
+        return f"{type(error).__name__}: {error}"
+    return None if hasattr(found, name) else f"{module} has no {name}"
