@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -13,7 +15,7 @@ import firnline as library
 from firnline.cli import output
 from firnline.cli.failures import TAKE_A_TABLE, TAKE_SETTINGS
 from firnline.cli.words import _WORDS
-from tests.support.cli import Outcome
+from tests.support.cli import Outcome, settings_file
 
 Firnline = Callable[..., Outcome]
 
@@ -121,3 +123,40 @@ def test_every_command_that_changes_something_takes_a_yes(firnline: Firnline, co
 @pytest.mark.parametrize("command", ["parts", "read", "plan merge", "history", "verify", "health"])
 def test_a_command_that_changes_nothing_takes_none(firnline: Firnline, command: str) -> None:
     assert "--yes" not in firnline(*command.split(), "--help").out
+
+
+def test_an_interval_says_which_end_is_missing_or_reversed(firnline: Firnline, root: str) -> None:
+    asked = ("rewrite", root, "--where", "id > 1", "--dry-run")
+    assert "has --from and no --until" in firnline(*asked, "--from", "2026-11-01").sentence
+    assert "has --until and no --from" in firnline(*asked, "--until", "2026-11-01").sentence
+    reversed_ = firnline(*asked, "--from", "2026-11-02", "--until", "2026-11-01").sentence
+    assert "ends (2026-11-01 00:00:00Z) where it begins (2026-11-02 00:00:00Z)" in reversed_
+
+
+def test_a_column_in_other_letters_is_told_the_name_it_has(root: str) -> None:
+    with pytest.raises(library.FirnlineError, match="rename it to 'id': in SQL both are one"):
+        library.append(root, [{"ID": 3}])
+
+
+def test_a_full_disk_behind_the_output_is_no_bug(root: str) -> None:
+    with Path("/dev/full").open("w", encoding="utf-8") as full:
+        done = subprocess.run(
+            [sys.executable, "-m", "firnline.cli.app", "read", root],
+            stdout=full,
+            stderr=subprocess.PIPE,
+            text=True,
+            check=False,
+        )
+    assert done.returncode == 1
+    assert done.stderr.startswith("firnline: the output cannot be written: no space is left")
+
+
+def test_a_timeline_goes_by_the_order_of_the_rows(firnline: Firnline, tmp_path: Path) -> None:
+    root = f"file://{tmp_path}/t"
+    text = f"tables: {{t: {{root: '{root}', cluster_by: [id, x], statistics: [id]}}}}"
+    settings = settings_file(tmp_path, text)
+    library.append(
+        library.open_table("t", settings=settings), [{"id": 1, "x": 1}, {"id": 5, "x": 2}]
+    )
+    done = firnline("timeline", "t", "--settings", settings)
+    assert (done.code, done.err) == (0, "")

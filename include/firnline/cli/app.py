@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import io
 import os
 import sys
@@ -172,6 +173,11 @@ def run(arguments: Sequence[str]) -> int:
         return tell(error, manner)
     except BrokenPipeError:
         return _leave_pipe()
+    except OSError as error:
+        if error.errno != errno.ENOSPC:
+            return tell(explained(error), manner)
+        _forget_output()
+        return tell(_FULL, manner)
     except KeyboardInterrupt as interrupt:
         return tell(stopped(interrupt), manner)
     except Exception as error:  # noqa: BLE001 - the last place to report a bug as a sentence
@@ -249,10 +255,20 @@ def _called(command: Any, arguments: Sequence[str]) -> str:  # noqa: ANN401 - ty
     return " ".join(names)
 
 
+_FULL = FirnlineError(
+    "the output cannot be written: no space is left on its disk",
+    next_step="write it elsewhere, or free some space and run the command again",
+)
+
+
 def _leave_pipe() -> int:
+    _forget_output()
+    return PIPE_CLOSED
+
+
+def _forget_output() -> None:
     # Buffered output must not raise again while the interpreter exits.
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-    return PIPE_CLOSED
 
 
 def main() -> None:

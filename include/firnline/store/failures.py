@@ -6,6 +6,7 @@ text. That text also holds the access key's id and the signed string; it is not 
 
 from __future__ import annotations
 
+import os
 import re
 from dataclasses import dataclass
 from typing import Literal
@@ -129,6 +130,8 @@ def _broken_connection(kind: str, text: str) -> Failure:
     return Failure("transient", reason)
 
 
+_PROXIES = ("HTTPS_PROXY", "https_proxy", "HTTP_PROXY", "http_proxy", "ALL_PROXY", "all_proxy")
+_CREDENTIALS = re.compile(r"://[^@/]*@")
 _NEXT_STEPS = {
     "NoSuchBucket": "create the bucket, or correct the table's root",
     "ContainerNotFound": "create the container, or correct the table's root",
@@ -164,8 +167,12 @@ def to_error(failure: Failure, request: str, where: str) -> StoreError:
         step = "check the credentials and their permissions on the bucket"
         return StoreAccessError(sentence, next_step=_NEXT_STEPS.get(failure.code or "", step))
     if failure.kind == "transient":
+        proxies = [f"{name}={os.environ[name]}" for name in _PROXIES if os.environ.get(name)]
+        # Credentials of a proxy stand before an @, and must not end up in a log.
+        shown = ", ".join(_CREDENTIALS.sub("://", each) for each in proxies)
+        proxy = f", and the proxy of the environment ({shown})" if failure.unsent and shown else ""
         return StoreUnavailableError(
-            sentence, next_step="try again when the store answers, and check the endpoint"
+            sentence, next_step=f"try again when the store answers, and check the endpoint{proxy}"
         )
     if failure.kind == "not-found":
         return ObjectNotFoundError(sentence, next_step="check the key, or whether it was deleted")

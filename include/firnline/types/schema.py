@@ -98,7 +98,9 @@ class SchemaUnion:
             raise SchemaConflictError(
                 f"column {name!r} of {source} differs only in the case of its letters "
                 f"from {other!r} of {self._source[other]}",
-                next_step=next_step or _repair([(other, self._columns[other])]),
+                next_step=f"rename it to {other!r}: in SQL both are one column"
+                if next_step
+                else _repair([(other, self._columns[other])]),
             )
         self._columns[name] = kind
         self._source[name] = source

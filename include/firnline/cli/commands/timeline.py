@@ -53,7 +53,7 @@ def timeline(
             "--column",
             metavar="NAME",
             help="Column of times, dates or numbers; without it the time of partition_by, of "
-            "ttl.column, or the first of sort_by.",
+            "ttl.column, or the first of sort_by or cluster_by.",
         ),
     ] = None,
     start: Annotated[

@@ -267,16 +267,18 @@ def span_of(options: ReplaceOptions, settings: TableSettings) -> Span:
 
 
 def time_column(settings: TableSettings) -> str | None:
-    """Return the time column of the settings: of the partitions, the TTL, or the first sort column.
+    """Return the time column of the settings: of the partitions, the TTL, or the order of the rows.
 
-    None where they name none of these.
+    That is the first of ``sort_by`` or ``cluster_by``. None where they name none of these.
     """
     for field in settings.partition_by:
         if field.transform in TIME_TRANSFORMS:
             return field.column
     if settings.ttl is not None and settings.ttl.column is not None:
         return settings.ttl.column
-    return settings.sort_by[0].column if settings.sort_by else None
+    if settings.sort_by:
+        return settings.sort_by[0].column
+    return settings.cluster_by.columns[0] if settings.cluster_by is not None else None
 
 
 def _column(name: str, columns: Mapping[str, str]) -> tuple[str, str]:

@@ -25,7 +25,7 @@ from firnline.predicate.sql import parse_sql
 from firnline.predicate.tree import Predicate, columns_of, to_sql
 from firnline.settings.fields import TIME_TRANSFORMS
 from firnline.settings.load import TableSettings
-from firnline.shown import ShownFigures
+from firnline.shown import ShownFigures, when
 from firnline.state.partitions import choose
 from firnline.state.snapshot import Snapshot
 from firnline.table import Table
@@ -292,10 +292,15 @@ def _interval(options: RewriteOptions) -> tuple[int, int] | None:
     start, end = options.start_ms, options.end_ms
     if start is None and end is None:
         return None
-    if start is None or end is None or start >= end:
+    if start is None or end is None:
+        lacks, has = ("--from", "--until") if start is None else ("--until", "--from")
         raise UsageError(
-            "the interval has no start or no end, or ends before it starts",
-            next_step="give both, the end exclusive",
+            f"the interval has {has} and no {lacks}", next_step="give both; --until is exclusive"
+        )
+    if start >= end:
+        raise UsageError(
+            f"the interval ends ({when(end)}) where it begins ({when(start)}) or before",
+            next_step="exchange --from and --until, or set --until to the day after the last one",
         )
     return start, end
 
