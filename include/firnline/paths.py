@@ -332,6 +332,10 @@ class TablePaths:
         """Key of the list of all files that were imported up to an import."""
         return f"{self.imports_dir}{import_id}.json"
 
+    def imported_visible(self, import_id: str) -> str:
+        """Key of the object that says that an import with a list has become visible."""
+        return f"{self.imports_dir}{import_id}.visible"
+
     @property
     def prepared_dir(self) -> str:
         """Key prefix of the objects of prepared changes, ending in ``/``."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import json
 import os
 import sys
 from collections.abc import Callable
@@ -293,6 +294,33 @@ def test_a_sample_that_shows_nothing_is_refused(
     assert found.code == 2
     assert says in found.sentence
     assert not (place / "include").exists()
+
+
+@pytest.mark.parametrize(
+    ("values", "kind"),
+    [
+        (['"2026-01-02 03:04:05+02"'], "VARCHAR"),
+        (['"01-02-2026"'], "VARCHAR"),
+        (['"2026-01-02"'], "DATE"),
+        (['"2026-01-02"', '"2026-1-2"'], "VARCHAR"),
+        (['"3:4:5"'], "VARCHAR"),
+        (['"2026-01-02T03:04:05Z"'], "TIMESTAMP WITH TIME ZONE"),
+        (["1"] * 30_000 + ["1.5"], "DOUBLE"),
+        (['"2026-01-02"'] * 30_000 + ['"x"'], "VARCHAR"),
+        (["18446744073709551616"], "DECIMAL(38,0)"),
+    ],
+)
+def test_the_rows_of_a_sample_fit_the_columns_that_it_makes(
+    firnline: Callable[..., Outcome], place: Path, values: list[str], kind: str
+) -> None:
+    sample = place / "a.jsonl"
+    sample.write_text("".join(f'{{"x": {value}}}\n' for value in values))
+    root = f"file://{place}/events"
+    assert firnline("init", "--root", root, "--from-sample", sample, "--yes").code == 0
+    table = open_table(load_settings().table("events"))
+    assert table.settings.columns == {"x": kind}
+    rows = [json.loads(line) for line in sample.read_text().splitlines()]
+    assert Appender(table).append(rows).rows == len(rows)
 
 
 def test_a_sample_of_numbers_beyond_64_bits_makes_a_column_that_rows_fit(

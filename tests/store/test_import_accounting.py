@@ -99,8 +99,8 @@ def test_copies_files_anew_and_columns_of_paths_in_one_import(
     # Narrow ones in one part of one folder, and a part for each day.
     assert report.parts_written == 1 + 3
     # The footers, and the files that are read; the birth record, the list of files, its claim, the
-    # log file. The folder is listed twice, and once where lists of imports are.
-    assert spent(report) == {"get": 14 + 7, "put": 7 + 4 + 4, "list": 6 + folder.above}
+    # log file, and that it is visible. The folder is listed twice, and once where the lists are.
+    assert spent(report) == {"get": 14 + 7, "put": 7 + 4 + 5, "list": 6 + folder.above}
     folder.holds_every_row_once()
 
 
@@ -119,7 +119,7 @@ def test_new_files_cost_what_they_are_however_often_they_are_taken(
         # what an import writes.
         known = 0 if day == 0 else 1 + LOG_FILES
         assert report.requests["get"] <= 5 + 1 + known
-        assert report.requests["put"] == 4 + 1 + 3 + (day == 0)
+        assert report.requests["put"] == 4 + 1 + 4 + (day == 0)
         # Log and history, the folder twice; once more where lists are, and for the birth record.
         assert report.requests["list"] == 4 + folder.above + 2 * (day == 0)
         nothing = folder.take(new=True)

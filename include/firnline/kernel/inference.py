@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import json
 import re
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
-from firnline.errors import UsageError
+from firnline.errors import PartSchemaError, UsageError
 
 _READERS = {
-    ".json": "read_json(?, records = true)",
-    ".jsonl": "read_json(?, records = true)",
-    ".ndjson": "read_json(?, records = true)",
-    ".csv": "read_csv(?)",
-    ".tsv": "read_csv(?)",
+    ".json": "read_json(?, records = true, sample_size = -1)",
+    ".jsonl": "read_json(?, records = true, sample_size = -1)",
+    ".ndjson": "read_json(?, records = true, sample_size = -1)",
+    ".csv": "read_csv(?, sample_size = -1)",
+    ".tsv": "read_csv(?, sample_size = -1)",
 }
 """Reader of DuckDB by suffix; a ``.gz`` behind it does not count."""
 _KEYS = "SELECT DISTINCT unnest(json_keys(json)) FROM read_json_objects(?)"
@@ -45,7 +48,42 @@ def columns_of(path: Path) -> tuple[dict[str, str], list[str]]:
     found = _described(path, _READERS[suffix])
     shown = {name: _with_types(kind) for name, kind in found.items()}
     columns = {name: kind for name, kind in shown.items() if kind is not None}
+    if "json" in _READERS[suffix]:
+        columns = _that_rows_fit(path, columns)
     return columns, [name for name in shown if name not in columns]
+
+
+_INSTEAD = ("DOUBLE", "DECIMAL(38,0)", "VARCHAR")
+"""Types for values that do not fit the one that DuckDB has found, in the order of preference."""
+
+
+def _that_rows_fit(path: Path, columns: Mapping[str, str]) -> dict[str, str]:
+    """Return the columns with types that an append reads the values of the sample by.
+
+    DuckDB takes more forms of dates and times than an append does, and numbers of any size.
+    """
+    import duckdb
+
+    with duckdb.connect() as connection:
+        texts = connection.execute("SELECT json FROM read_json_objects(?)", [str(path)]).fetchall()
+    rows = [json.loads(text) for (text,) in texts]
+    found = {}
+    for name, kind in columns.items():
+        values = [{name: row.get(name)} for row in rows]
+        kinds = (kind, *_INSTEAD)
+        fitting = next((each for each in kinds if _fits(values, name, each)), None)
+        found |= {} if fitting is None else {name: fitting}
+    return found
+
+
+def _fits(rows: Sequence[dict[str, Any]], name: str, kind: str) -> bool:
+    from firnline.rows.dictionaries import as_table
+
+    try:
+        as_table(rows, {name: kind})
+    except PartSchemaError:
+        return False
+    return True
 
 
 def _of_parquet(path: Path) -> dict[str, str]:

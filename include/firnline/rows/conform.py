@@ -11,6 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from firnline.errors import PartSchemaError, UsageError
+from firnline.rows.json_texts import malformed
 from firnline.rows.source import CAST
 from firnline.types.arrow import conform, from_arrow, to_arrow
 from firnline.types.schema import SchemaUnion, added, as_known
@@ -134,12 +135,19 @@ def _checked(
     try:
         conformed = conform(column, kind)
         conformed.validate(full=True)
-        return conformed
     except (pa.ArrowException, NotImplementedError) as error:
         raise PartSchemaError(
             f"column {name!r} holds a value that does not fit {sql_type}: {_first_line(error)}",
             next_step="correct the rows; nothing was appended",
         ) from None
+    wrong = malformed(conformed)
+    if wrong is not None:
+        raise PartSchemaError(
+            f"column {name!r} is {sql_type}, and {wrong}",
+            next_step="correct the rows, or make it a column of texts (VARCHAR); nothing was "
+            "appended",
+        )
+    return conformed
 
 
 def _first_line(error: Exception) -> str:

@@ -13,6 +13,7 @@ import math
 import numbers
 import re
 import uuid
+from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from itertools import chain
 from typing import Any
@@ -114,28 +115,40 @@ def common_array(values: Sequence[Any], path: str) -> pa.Array:
 
     Raises UnfitError: they have none, or are nested deeper than any column.
     """
-    _refuse_deep(values, path)
+    refuse_deep(values, path)
     try:
         return pa.array(values)
     except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
         raise UnfitError(path, str(error).split("\n", 1)[0]) from None
 
 
-def _refuse_deep(values: Sequence[Any], path: str) -> None:
+def refuse_deep(values: Sequence[Any], path: str) -> None:
     """Raise UnfitError for values deeper than a column: pyarrow would follow them without end.
 
-    Level by level, and each object once in a level: a list may hold itself.
+    Level by level, and each object once in a level, with how often it stands there: a list may hold
+    itself, or one object many times.
     """
-    level: Iterable[Any] = values
+    level = Counter(map(id, held := [v for v in values if isinstance(v, CONTAINERS)]))
+    known = {id(value): value for value in held}
     for _ in range(MAX_LEVELS + 1):
-        inner = (_inside(value) for value in level if isinstance(value, _CONTAINERS))
-        level = {id(each): each for each in chain.from_iterable(inner)}.values()
         if not level:
             return
+        below, inside = Counter[int](), dict[int, Any]()
+        for key, times in level.items():
+            for value in _inside(known[key]):
+                if isinstance(value, CONTAINERS):
+                    below[id(value)] += times
+                    inside[id(value)] = value
+        if below.total() > _MOST_INSIDE:
+            raise UnfitError(path, "one object stands in it too often, inside of others")
+        level, known = below, inside
     raise UnfitError(path, f"nested deeper than {MAX_LEVELS} levels, which no reader takes")
 
 
-_CONTAINERS = (Mapping, list, tuple, set, frozenset)
+CONTAINERS = (Mapping, list, tuple, set, frozenset)
+"""Classes of values that hold others."""
+_MOST_INSIDE = 10**8
+"""Lists and dictionaries at one level of one call."""
 
 
 def _inside(value: Any) -> Iterable[Any]:  # noqa: ANN401 - any value of a row
@@ -294,12 +307,11 @@ def _of_date(_kind: pa.DataType, path: str) -> Fit:
 
 
 def _of_time(kind: pa.DataType, path: str) -> Fit:
-    digits = min(_DIGITS[kind.unit], _MICROS)
+    digits = _DIGITS[kind.unit]
 
     def fit(value: Any) -> Any:  # noqa: ANN401 - any value of a row
         if isinstance(value, str):
-            _refuse_digits(_TIME.fullmatch(value), digits, value, path)
-            return _parsed(_TIME, datetime.time.fromisoformat, value, path, "a time (HH:MM:SS)")
+            return _time_of(value, digits, path)
         if isinstance(value, numbers.Number):
             raise UnfitError(path, f"{_shown(value)} is a number, and no time")
         if isinstance(value, datetime.time):
@@ -330,6 +342,18 @@ def _of_timestamp(kind: pa.DataType, path: str) -> Fit:
         return value
 
     return fit
+
+
+def _time_of(text: str, digits: int, path: str) -> Any:  # noqa: ANN401
+    """Return the time that a text states; whole nanoseconds where Python's times are too coarse."""
+    found = _TIME.fullmatch(text)
+    _refuse_digits(found, digits, text, path)
+    time = _parsed(_TIME, datetime.time.fromisoformat, text, path, "a time (HH:MM:SS)")
+    fraction = "" if found is None else found["fraction"] or ""
+    if digits <= _MICROS or len(fraction) <= _MICROS:
+        return time
+    seconds = (time.hour * 60 + time.minute) * 60 + time.second
+    return seconds * 10**9 + int(fraction.ljust(9, "0"))
 
 
 def _timestamp_of(text: str, digits: int, path: str, *, zoned: bool) -> Any:  # noqa: ANN401

@@ -4,6 +4,8 @@
 
 from __future__ import annotations
 
+import math
+import re
 from decimal import Decimal
 
 import pyarrow as pa
@@ -12,16 +14,23 @@ from firnline.errors import PartSchemaError
 from firnline.rows.given import Fitting, GivenColumn
 from firnline.types.arrow import conform, parse_type
 
+_WHOLE = re.compile(r"[+-]?[0-9]+")
+_NUMBER = re.compile(
+    r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?|[+-]?(nan|inf|infinity)", re.IGNORECASE
+)
+
 
 def value_of(given: GivenColumn, file: str) -> pa.Scalar:
     """Return the value of a column that the folders of a file state. Raises PartSchemaError."""
     kind, text = parse_type(given.type), given.text
     if text and (pa.types.is_integer(kind) or pa.types.is_floating(kind)):
-        text = text.removeprefix("+")  # Spark reads it, and Arrow does not
-    try:
-        value = pa.array([text], pa.string()).cast(kind)[0]
-    except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
-        value = None
+        text = text.removeprefix("+") if _NUMBER.fullmatch(text) else text  # as Spark reads it
+    value = None
+    if text is None or _may_be(text, kind):
+        try:
+            value = pa.array([text], pa.string()).cast(kind)[0]
+        except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
+            value = None
     if value is None or not _is_same(value, text):
         raise PartSchemaError(
             f"the folder of {file} states {given.text!r} for column {given.name!r}, which is no "
@@ -32,11 +41,23 @@ def value_of(given: GivenColumn, file: str) -> pa.Scalar:
     return value
 
 
+def _may_be(text: str, kind: pa.DataType) -> bool:
+    """Return False for what Arrow reads as a number, and nobody writes: ``0x10``, ``nan(1)``."""
+    if pa.types.is_integer(kind):
+        return _WHOLE.fullmatch(text) is not None
+    return not pa.types.is_floating(kind) or _NUMBER.fullmatch(text) is not None
+
+
 def _is_same(value: pa.Scalar, text: str | None) -> bool:
     """Return False for a number that has lost digits of its text."""
     if text is None or not pa.types.is_floating(value.type):
         return True
-    return float(text) != float(text) or Decimal(text) == Decimal(value.cast(pa.string()).as_py())
+    if math.isnan(value.as_py()):
+        return True
+    try:
+        return Decimal(text) == Decimal(value.cast(pa.string()).as_py())
+    except ArithmeticError:  # an exponent that no number has
+        return False
 
 
 def fitted(rows: pa.Table, fitting: Fitting, file: str) -> pa.Table:

@@ -20,6 +20,7 @@ from firnline.parquet.at_once import spans
 from firnline.parquet.footers import refuse_unsafe_chunks
 from firnline.parquet.form import refuse_julian, says_old_calendar
 from firnline.parquet.io import UNREADABLE, read_local_footer, unreadable
+from firnline.rows.fitting import CONTAINERS, UnfitError, refuse_deep
 from firnline.rows.sizes import decoded_bytes
 from firnline.types.arrow import from_arrow
 from firnline.types.schema import SchemaUnion, added, as_known
@@ -63,15 +64,42 @@ def _stream_of(data: Rows) -> pa.RecordBatchReader:
     """Return the rows of a frame. Raises PartSchemaError: a column of objects without one type."""
     if type(data).__name__ in _INSTEAD:
         raise not_rows(data)
+    _refuse_objects(data)
     try:
         return pa.RecordBatchReader.from_stream(data)
-    except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError) as error:
+    except (pa.ArrowException, ValueError, TypeError) as error:
         # pandas gives the reason and the column as two arguments.
-        said = "; ".join(str(each).split("\n", 1)[0] for each in error.args)
+        plain = isinstance(error, UnicodeEncodeError)
+        given = [error] if plain else error.args
+        said = "; ".join(str(each).split("\n", 1)[0] for each in given)
         raise PartSchemaError(
             f"the {type(data).__name__} does not become Arrow: {said}",
             next_step="give each of its columns values of one type; nothing was appended",
         ) from None
+
+
+def _refuse_objects(data: Rows) -> None:
+    """Raise PartSchemaError for objects of Python that a frame does not turn into values.
+
+    Of those of Polars it hands on where they are in memory; pandas follows a list that holds itself
+    until the process ends.
+    """
+    library = type(data).__module__.partition(".")[0]
+    for name, kind in data.schema.items() if library == "polars" else ():
+        if "Object" in str(kind):
+            raise PartSchemaError(
+                f"column {name!r} is {kind}: objects of Python, and no values",
+                next_step="cast it to a type of values; nothing was appended",
+            )
+    for at, (name, kind) in enumerate(data.dtypes.items()) if library == "pandas" else ():
+        try:
+            if str(kind) == "object":
+                values = [v for v in data.iloc[:, at] if isinstance(v, CONTAINERS)]
+                refuse_deep(values, str(name))
+        except UnfitError as error:
+            raise PartSchemaError(
+                f"column {name!r} is {error}", next_step="correct the rows; nothing was appended"
+            ) from None
 
 
 _INSTEAD = {

@@ -25,9 +25,9 @@ def continued_lists(base: Base, now_ms: int) -> list[ObjectMeta]:
     if last is None:
         return []
     cutoff = now_ms - waits(snapshot.properties, table.settings, now_ms).late_append
-    newest = table.paths.imported(last.id)
+    newest = {table.paths.imported(last.id), table.paths.imported_visible(last.id)}
     return [
         meta
         for meta in listed_as(table, table.paths.imports_dir, "list of imported files")
-        if meta.key != newest and meta.modified_ms < cutoff
+        if meta.key not in newest and meta.modified_ms < cutoff
     ]

@@ -19,9 +19,11 @@ from firnline.errors import (
 )
 from firnline.kernel.engine import Engine
 from firnline.log import chain
+from firnline.log.imports import last_listed, records_of
 from firnline.log.reader import time_after
 from firnline.log.txn_file import Counts, RunIdentity, TxnHeader
 from firnline.operations.downgrade.plan import DowngradePlan, plan_downgrade, v1_log
+from firnline.operations.import_files.taken import write_visible
 from firnline.operations.in_time import InTime
 from firnline.operations.kernel_tasks import Work, change_of, kernel_task
 from firnline.operations.options import DowngradeOptions
@@ -188,6 +190,9 @@ class _Run:
             ),
             properties=base.properties,
         )
+        last = last_listed(records_of(snapshot.other))
+        if last is not None:
+            write_visible(table, last.id)  # no log of version 1 has its record
         made = chain.link(header, log_file, None, digest_of(table, base), table.paths)
         commit_whole(table, made.header, log_file, base.began_ms)
         self.transactions.append(seq)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from firnline.errors import UsageError
@@ -94,6 +94,8 @@ class Looked:
     """What imports have taken so far; None: no list is kept, of files in place for example."""
     number: int
     """Of the list that this import writes; 0: none."""
+    plan_without: Callable[[Collection[str]], ImportPlan]
+    """Plans without some of the files: a file that is left out gives no column its type."""
 
     @property
     def files(self) -> list[ObjectMeta]:
@@ -156,21 +158,24 @@ def look(
         new, changed = taken.new_of(new)
     # A table without columns begins with those that its settings declare.
     columns = dict(snapshot.schema) or dict(table.settings.columns)
-    if taken is not None and number == 1 and not options.again:
+    if taken is not None and not (options.new or options.again):
         refuse_forgotten(taken, listing.files, table.settings.name)
     footers, strangers = _without_strangers(_footers(table, new, columns, tell))
     left_out = (*listing.left_out, *strangers)
     if options.strict and (left_out or changed):
         raise _left_out([*left_out, *changed], options)
-    plan = plan_import(
-        folder,
-        footers,
-        columns,
-        ignored=left_out,
-        already=len(listing.files) - len(new) - len(changed),
-        changed=changed,
-    )
-    return Looked(plan, {meta.key: meta for meta in new}, taken, number)
+
+    def plan(out: Collection[str] = ()) -> ImportPlan:
+        return plan_import(
+            folder,
+            [facts for facts in footers if facts.key not in out],
+            columns,
+            ignored=left_out,
+            already=len(listing.files) - len(new) - len(changed),
+            changed=changed,
+        )
+
+    return Looked(plan(), {meta.key: meta for meta in new}, taken, number, plan)
 
 
 def _taken_before(

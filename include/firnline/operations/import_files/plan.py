@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 COPY_LIMIT = 5 * 2**30
 """Bytes that S3 copies in one request."""
-_FIXED_REQUESTS = 8
+_FIXED_REQUESTS = 9
 """Two listings, the heads of the log, the history, the log file; rounded up."""
 _SHOWN = 20
 """Files that an error names at most."""
@@ -103,6 +103,11 @@ class ImportPlan:
         bad = {each.file for each in faults}
         anew = tuple(file for file in self.anew if file.source not in bad)
         return replace(self, anew=anew, bad=(*self.bad, *faults))
+
+    @property
+    def makes(self) -> tuple[object, ...]:
+        """What it makes of the files, to be compared with another plan."""
+        return self.files, self.anew, self.columns, self.own, self.path_columns
 
     @property
     def nothing_to_do(self) -> bool:
@@ -326,7 +331,7 @@ def _planned(
     for each in given:
         value_of(each, facts.key)
     casts = types.casts(facts.columns)
-    why = _why(facts, casts, given)
+    why = _why(facts, casts, given, in_place=in_place)
     if why and in_place:
         # Taken in as it is it would be a part that stays there, and be found again.
         raise UsageError(
@@ -368,7 +373,16 @@ def _place(folder: Folder, facts: FooterFacts, why: str) -> tuple[str | None, st
         return None, _SEVERAL
 
 
-def _why(facts: FooterFacts, casts: Mapping[str, str], given: Sequence[GivenColumn]) -> str:
+_JSON = re.compile(r"\bJSON\b")
+
+
+def _why(
+    facts: FooterFacts,
+    casts: Mapping[str, str],
+    given: Sequence[GivenColumn],
+    *,
+    in_place: bool,
+) -> str:
     """Return why the rows of a file are to be read and written; empty if it can be a part."""
     if given:
         return f"the folders alone state {', '.join(each.name for each in given)}"
@@ -376,6 +390,9 @@ def _why(facts: FooterFacts, casts: Mapping[str, str], given: Sequence[GivenColu
         return f"column {name!r} is {how}"
     for name, kind in casts.items():
         return f"column {name!r} is {facts.columns[name]} and becomes {kind}"
+    for name, kind in facts.columns.items():
+        if not in_place and _JSON.search(kind):
+            return f"column {name!r} has JSON, whose texts are checked"
     return ""
 
 

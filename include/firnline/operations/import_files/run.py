@@ -16,9 +16,13 @@ from firnline.commit import append_log as birth
 from firnline.commit.append_log import publish_append
 from firnline.commit.base import take_base
 from firnline.commit.outputs import Outputs
-from firnline.errors import CommitConflictError, UsageError, raised_elsewhere
+from firnline.errors import (
+    CommitConflictError,
+    PartUnreadableError,
+    UsageError,
+    raised_elsewhere,
+)
 from firnline.kernel.engine import Engine
-from firnline.kernel.task import InputFault
 from firnline.log.imports import (
     ImportedFrom,
     record_line,
@@ -38,6 +42,7 @@ from firnline.operations.import_files.plan import (
 from firnline.operations.import_files.progress import ImportProgress
 from firnline.operations.import_files.taken import (
     write_taken,
+    write_visible,
 )
 from firnline.operations.new_rows import NewRowTasks, RowFile, WrittenRows, runs_of
 from firnline.operations.runner import Report, RunMetrics
@@ -123,9 +128,10 @@ def run_import(
 
     Requests: those of ``take_base``, a LIST per 1,000 objects of the folder, a ranged GET per
     file, a copy per file that does not lie in place, 1 PUT; where it begins the table 1 LIST and
-    1 PUT more. The files are listed once more. Unless they lie in place, 2 PUT for the claim and
-    the list of files, 1 GET of the list so far (without one 1 LIST), and 4 LIST for each of four
-    folders above. Of files that are read no copy, and those of ``NewRowTasks.write``.
+    1 PUT more. The files are listed once more. Unless they lie in place, 3 PUT for the claim, the
+    list of files and that it is visible, 1 GET of the list so far (without one 1 LIST), and 4 LIST
+    for each of four folders above. Of files that are read no copy, and those of
+    ``NewRowTasks.write``.
 
     Args:
         table: the table; it need not exist.
@@ -208,39 +214,62 @@ class _Work:
 
     def execute(self, engine: Callable[[], Engine] | None) -> _Done:
         """Write, copy and publish."""
-        copies: dict[str, str] = {
-            file.source: self.table.paths.data_part(file.partition or "", self._name())
-            for file in self.plan.files
-            if not file.in_place
-        }
         with Outputs(self.table) as new:
-            rows = self._write(engine, new, len(copies)) if self.plan.anew else WrittenRows()
-            kept = self._without(rows.faults)
-            if kept.plan.nothing_to_do:
-                return _Done(kept.plan, rows, None)
+            work, rows = self._written(engine, new)
+            if work.plan.nothing_to_do:
+                return _Done(work.plan, rows, None)
+            copies = {
+                file.source: self.table.paths.data_part(file.partition or "", self._name())
+                for file in work.plan.files
+                if not file.in_place
+            }
             new.add(*copies.values())
             self._copy(copies, rows.tasks)
-            refuse_rewritten(self.table.store, self.prefix, kept.looked.files)
+            refuse_rewritten(self.table.store, self.prefix, work.looked.files)
             if self.looked.taken is not None:
                 new.add(self.table.paths.imported(self.began.id))
-                write_taken(self.table, self.began.id, kept.looked.taken_now())
+                write_taken(self.table, self.began.id, work.looked.taken_now())
             # Late: a claim stays, also that of an import that fails.
             claims = self._claims()
-            outcome = _Outcome(kept, copies, rows, new.attempt)
-            return _Done(kept.plan, rows, outcome.land(claims))
+            log_file = _Outcome(work, copies, rows, new.attempt).land(claims)
+        if self.looked.taken is not None:
+            write_visible(self.table, self.began.id)
+        return _Done(work.plan, rows, log_file)
 
-    def _without(self, found: Sequence[InputFault]) -> _Work:
-        """Return what is to be done without files that turned out not to fit.
+    def _written(
+        self, engine: Callable[[], Engine] | None, new: Outputs
+    ) -> tuple[_Work, WrittenRows]:
+        """Write rows; return what is to be done without files that turned out not to fit.
 
-        Raises the error of all of them, unless they are to be left out.
+        Without them columns may have other types: then the rows of the others are written again.
+
+        Raises the error of all such files, unless they are to be left out.
         """
-        faults = [
-            Fault(each.key, raised_elsewhere(each.error_type, each.error, each.error_next_step))
-            for each in found
-        ]
-        if faults and not self.skip_bad:
-            raise refusal(faults, self.plan.footers)
-        return replace(self, looked=replace(self.looked, plan=self.plan.without(faults)))
+        work = self
+        while work.plan.anew:
+            rows = work._write(engine, new)
+            faults = [
+                Fault(each.key, raised_elsewhere(each.error_type, each.error, each.error_next_step))
+                for each in rows.faults
+            ]
+            if not faults:
+                return work, rows
+            if not self.skip_bad:
+                raise refusal(faults, self.plan.footers)
+            # A value may fit its column once a file that widens it is left out.
+            cast = {file.source for file in work.plan.anew if file.fitting.casts}
+            own = [each for each in faults if _is_unreadable(each) or each.file not in cast]
+            written, work = work.plan.without(faults), work._without(own or faults)
+            if written.makes == work.plan.makes:
+                return work, rows
+            new.delete(part.key for part in rows.parts)
+        return work, WrittenRows()
+
+    def _without(self, faults: Sequence[Fault]) -> _Work:
+        bad = (*(fault for fault in self.plan.bad if fault.file in self.looked.found), *faults)
+        plan = self.looked.plan_without({fault.file for fault in bad})
+        plan = replace(plan, bad=(*plan.bad, *bad), footers=self.plan.footers)
+        return replace(self, looked=replace(self.looked, plan=plan))
 
     def _claims(self) -> Claims | None:
         """Return the claim to continue the list of files, which one of several imports gets.
@@ -266,7 +295,7 @@ class _Work:
     def _name(self) -> str:
         return self.table.ids.uuid7(self.table.clock.now_ms())
 
-    def _write(self, engine: Callable[[], Engine] | None, new: Outputs, copies: int) -> WrittenRows:
+    def _write(self, engine: Callable[[], Engine] | None, new: Outputs) -> WrittenRows:
         """Read the files that cannot be parts as they are, and write their rows."""
         if engine is None:
             first = self.plan.anew[0]
@@ -296,6 +325,8 @@ class _Work:
             for file in sorted(self.plan.anew, key=lambda each: each.partition or "")
             for run in runs_of(table, _row_file(file), file.row_groups)
         ]
+
+        copies = sum(not file.in_place for file in self.plan.files)
 
         def tell(done: int, total: int) -> None:
             self.tell(ImportProgress(files=copies, files_done=0, tasks=total, tasks_done=done))
@@ -368,6 +399,10 @@ class _Outcome:
             markers=[*markers, *(marker_of(part, t=t, q=began.q) for part in self.rows.parts)],
             other=[record_line(record), *self.records],
         )
+
+
+def _is_unreadable(fault: Fault) -> bool:
+    return isinstance(fault.error, PartUnreadableError)
 
 
 def _row_file(file: PlannedFile) -> RowFile:

@@ -7,13 +7,14 @@ has continued it. It has digests only, so that no name of a folder stays after i
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
 
 import msgspec
 
-from firnline.errors import LogCorruptError, ObjectNotFoundError, UsageError
+from firnline.errors import FirnlineError, LogCorruptError, ObjectNotFoundError, UsageError
 from firnline.log.codec import UNREADABLE
 from firnline.log.imports import ImportedFrom, overlapping
 from firnline.state.snapshot import Snapshot
@@ -22,6 +23,7 @@ from firnline.store.create import create
 from firnline.table import Table
 from firnline.units import counted
 
+_LOG = logging.getLogger(__name__)
 VERSION = 1
 _KEY, _STATE = 16, 4
 """Bytes of the digests of a file's key, and of its size and time."""
@@ -77,24 +79,36 @@ def read_taken(table: Table, last: ImportedFrom) -> Taken:
 
 
 def read_forgotten(table: Table, snapshot: Snapshot) -> Taken:
-    """Return the files of imports that the log no longer knows, as far as lists name them.
+    """Return the files of imports that were visible and of which the log has no record any more.
 
-    A downgrade, a rebuild and merges of clients of version 1 make a log without the record of an
-    import. The list of one that died stands there as well: it is none as long as its log file, had
-    there been one, would be there.
+    A downgrade, a rebuild and merges of clients of version 1 make such a log. The list of an import
+    that died before it was visible stands there as well, and nothing says that it was.
 
-    Requests: 1 LIST; 1 GET of each list that there is.
+    Requests: 1 LIST; 1 GET of each list of an import that was visible.
 
     Args:
         table: with the settings in force.
         snapshot: its log names no list.
+
+    Raises UsageError: there is no log at all, and lists of a table that is gone.
     """
-    since = table.clock.now_ms() - table.settings.cleanup.grace
+    paths = table.paths
+    keys = {meta.key for meta in table.store.list(paths.imports_dir)}
+    ids = [
+        key.removeprefix(paths.imports_dir).removesuffix(".json")
+        for key in sorted(keys)
+        if key.endswith(".json")
+    ]
     found: dict[bytes, bytes] = {}
-    for meta in table.store.list(table.paths.imports_dir):
-        name = meta.key.removeprefix(table.paths.imports_dir).removesuffix(".json")
-        if meta.modified_ms <= since or any(name in log for log in snapshot.listing):
-            found |= _read(table, meta.key).files
+    for id_ in ids:
+        published = any(id_ in log for log in snapshot.listing)
+        if published or paths.imported_visible(id_) in keys:
+            found |= _read(table, paths.imported(id_)).files
+    if found and not snapshot.listing:
+        raise UsageError(
+            f"{paths.imports_dir} has lists of files that were imported into a table that is gone",
+            next_step="delete what lies there, and import again",
+        )
     return Taken(found)
 
 
@@ -104,12 +118,21 @@ def refuse_forgotten(taken: Taken, files: Sequence[ObjectMeta], table: str) -> N
     if again:
         raise UsageError(
             f"{counted(len(again), 'file')} of the folder, {again[0]} first, "
-            f"{'was' if len(again) == 1 else 'were'} imported into table {table}, says a list "
-            "beside it, and the log has no record of that: a downgrade, a rebuild or a client of "
-            "version 1 has made it anew",
-            next_step="look whether their rows are there. Leave such files out once, with "
-            "--again and --exclude: from then on --new knows them",
+            f"{'was' if len(again) == 1 else 'were'} imported into table {table} before",
+            next_step="add --new to take the files that were not, or --again to have all rows "
+            "twice",
         )
+
+
+def write_visible(table: Table, id_: str) -> None:
+    """Say beside its list that an import is visible, for a log that is made anew later.
+
+    A failure does not fail the import: its record in the log says the same. Requests: 1 PUT.
+    """
+    try:
+        create(table.store, table.paths.imported_visible(id_), b'{"v":1}\n')
+    except FirnlineError as error:
+        _LOG.warning("import %s is visible, and its list does not say so: %s", id_, error)
 
 
 def _read(table: Table, key: str) -> Taken:

@@ -118,6 +118,8 @@ def test_such_a_column_partitions_the_table_that_says_so(do_import: Import) -> N
         (["x=0.5", "x=9007199254740993"], "VARCHAR"),  # a DOUBLE is the one before
         (["x=0.12345678901234567891"], "VARCHAR"),
         (["x=1e400", "x=1"], "VARCHAR"),
+        (["x=1e99999999999999999999"], "VARCHAR"),
+        (["x=+-1"], "VARCHAR"),
     ],
 )
 def test_its_type_is_that_which_spark_infers(
@@ -147,7 +149,14 @@ def test_a_type_that_does_not_fit_or_fits_nothing_is_refused(do_import: Import) 
         ("hour=DATE", UsageError, "no folder states a column 'hour'"),
         ("day", UsageError, "states no type of a path column"),
         ("day=NOTHING", UsageError, "states no type of a path column"),
-        ("day=HUGEINT", UsageError, "states no type of a path column"),
+        *(
+            (f"day={kind}", UsageError, "states no type of a path column")
+            for kind in ("HUGEINT", "UUID", "JSON", "TIMESTAMP_S", "BIGINT[]")
+        ),
+        *(
+            (f"day={kind}", PartSchemaError, "which is no")
+            for kind in ("DOUBLE", "FLOAT", "TINYINT", "DECIMAL(3,1)", "BOOLEAN")
+        ),
     ):
         with pytest.raises(FirnlineError, match=words) as caught:
             do_import(world, path_types=(stated,))
@@ -219,3 +228,26 @@ def test_escapes_that_are_no_utf_8_are_a_fault_of_their_files(do_import: Import)
     plan: Any = do_import(world, skip_bad=True).plan
     assert [bad["file"] for bad in plan["bad"]] == ["lake/in/x=%ff/a.parquet"]
     assert rows(world) == [{"v": 2, "x": "ÿ"}]
+
+
+@pytest.mark.parametrize("text", ["+-1", "++1", "nan(1)", "1e99999999999999999999", "0x10", "1_0"])
+@pytest.mark.parametrize("kind", ["TINYINT", "DOUBLE", "FLOAT"])
+def test_what_is_no_number_of_its_stated_type_is_refused_by_its_folder(
+    do_import: Import, text: str, kind: str
+) -> None:
+    world = make_world()
+    put(world, f"n={text}/a.parquet", v=[1])
+    with pytest.raises(PartSchemaError, match=r"for column 'n', which is no"):
+        do_import(world, path_types=(f"n={kind}",))
+
+
+def test_texts_of_json_are_looked_at_before_they_are_a_part(do_import: Import) -> None:
+    world = make_world()
+    for name, text in (("good", '{"a": 1}'), ("bad", "{")):
+        texts = pa.ExtensionArray.from_storage(pa.json_(), pa.array([text]))
+        data = parquet_bytes(pa.table({"v": [1], "j": texts}))
+        world.store.objects[f"lake/in/{name}.parquet"] = (data, world.clock.now)
+    with pytest.raises(PartSchemaError, match=r"in/bad\.parquet: column 'j' is JSON, and '{' is"):
+        do_import(world)
+    do_import(world, skip_bad=True)
+    assert rows(world) == [{"v": 1, "j": '{"a": 1}'}]

@@ -29,11 +29,18 @@ from tests.unit.operations.clone.test_run import clone
 FOLDER = "memory://bucket/lake/in"
 
 
+class Killed(BaseException):
+    pass
+
+
+def die(*_args: Any, **_more: Any) -> bool:
+    raise Killed
+
+
 def rebuilt(world: World) -> None:
     """The log is lost, and made of the parts again."""
     for key in [key for key in world.store.objects if "/_log/" in key]:
         del world.store.objects[key]
-    world.clock.advance(30 * 86_400_000)
     run_rebuild(world.table, RebuildOptions(include=("*",)), histories.RUN)
 
 
@@ -96,9 +103,9 @@ def test_what_it_costs_is_the_list_and_not_the_files_that_are_known() -> None:
     put(world, "new.parquet", 50)
     report = do_import(world, new=True)
     spent = {k: v for k, v in report.requests.items() if v and not k.startswith("bytes")}
-    # GET: the log file of before, the list, the footer. PUT: claim, copy, list, log file. The
-    # folder is listed twice, the second time from the new file on.
-    assert spent == {"get": 3, "put": 4, "list": 8}
+    # GET: the log file of before, the list, the footer. PUT: claim, copy, list, log file, and that
+    # it is visible. The folder is listed twice, the second time from the new file on.
+    assert spent == {"get": 3, "put": 5, "list": 8}
 
 
 @pytest.mark.parametrize(
@@ -180,12 +187,6 @@ def test_an_import_that_died_before_it_was_visible_is_done_by_the_next(
     world = make_world()
     put(world, "0.parquet", 0)
 
-    class Killed(BaseException):
-        pass
-
-    def die(*_args: Any, **_more: Any) -> bool:
-        raise Killed
-
     with monkeypatch.context() as patch:
         patch.setattr(module, "publish_append", die)
         with pytest.raises(Killed):
@@ -206,7 +207,8 @@ def test_lists_that_are_continued_go_with_the_clean_up(tmp_path: Path) -> None:
     last = last_listed(records_of(state(world).other))
     assert last is not None
     lists = [key for key in world.store.objects if "/_imports/" in key]
-    assert lists == [world.table.paths.imported(last.id)]
+    paths = world.table.paths
+    assert sorted(lists) == [paths.imported(last.id), paths.imported_visible(last.id)]
     assert len(records_of(state(world).other)) == 1, "one record of a folder stays"
     put(world, "8.parquet", 8)
     do_import(world, new=True)
@@ -249,14 +251,49 @@ def test_a_log_that_was_made_anew_does_not_take_files_twice(
     made_anew_by(world)
     assert not records_of(state(world).other), "nothing in it tells of the import"
     put(world, "2.parquet", 2)
-    for new in (True, False):
-        with pytest.raises(UsageError, match=r"2 files .* lake/in/0.parquet first, were imported"):
-            do_import(world, new=new)
-    do_import(world, again=True, exclude=("[01]*",))
+    with pytest.raises(UsageError, match=r"2 files .* lake/in/0.parquet first, were imported"):
+        do_import(world)
+    assert do_import(world, new=True).plan["known"] == 2
     put(world, "3.parquet", 3)
     do_import(world, new=True)
     assert ids_of(world) == Counter(range(4))
     assert do_import(world, new=True).log_file is None
+
+
+@pytest.mark.parametrize("days", [0, 30])
+@pytest.mark.parametrize("made_anew_by", [lambda _: None, downgraded, rebuilt])
+@pytest.mark.parametrize("moment", ["_claims", "publish_append"])
+def test_files_of_an_import_that_died_are_taken_however_old_its_list_is(
+    monkeypatch: pytest.MonkeyPatch,
+    made_anew_by: Callable[[World], Any],
+    days: int,
+    moment: str,
+) -> None:
+    world = make_world()
+    world.store.objects["lake/b/1.parquet"] = (parquet_bytes(pa.table({"id": [1]})), 0)
+    histories.append(world, 9)
+    made_anew_by(world)
+    put(world, "0.parquet", 0)
+    before = ids_of(world)
+    with monkeypatch.context() as patch:
+        place = module._Work if moment == "_claims" else module
+        patch.setattr(place, moment, die)
+        with pytest.raises(Killed):
+            do_import(world, new=True)
+    world.clock.advance(days * 86_400_000)
+    do_import(world, "memory://bucket/lake/b", new=True)
+    do_import(world, new=True)
+    assert ids_of(world) == before + Counter([0, 1])
+
+
+def test_lists_of_a_table_that_is_gone_stop_an_import() -> None:
+    world = make_world()
+    put(world, "0.parquet", 0)
+    do_import(world, new=True)
+    for key in [k for k in world.store.objects if k.startswith("t/") and "/_imports/" not in k]:
+        del world.store.objects[key]
+    with pytest.raises(UsageError, match="imported into a table that is gone"):
+        do_import(world, new=True)
 
 
 def test_a_log_that_was_made_anew_takes_other_folders() -> None:

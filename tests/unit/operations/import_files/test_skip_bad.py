@@ -152,3 +152,19 @@ def test_a_folder_of_nothing_else_changes_nothing(do_import: Import) -> None:
     report = do_import(world, skip_bad=True)
     assert (report.log_file, report.parts_written) == (None, 0)
     assert not any(key.startswith("t/") for key in world.store.objects)
+
+
+def test_a_file_that_is_left_out_gives_no_column_its_type(do_import: Import) -> None:
+    world = make_world()
+    put(world, "k=1/a.parquet", rows(2**53 + 1))
+    wide = pa.table({"id": [0.5] * 1000, "s": ["x"] * 1000})
+    bad = bytearray(parquet_bytes(wide, use_dictionary=False))
+    bad[20:120] = bytes(100)
+    put(world, "k=zz/b.parquet", bytes(bad))
+    plan: Any = do_import(world, skip_bad=True, new=True).plan
+    assert [each["file"] for each in plan["bad"]] == ["lake/in/k=zz/b.parquet"]
+    assert plan["path_columns"] == {"k": "INTEGER"}
+    assert state(world).schema == {"id": "BIGINT", "k": "INTEGER"}
+    assert ids_of(world) == Counter([2**53 + 1])
+    parts = [key for key in world.store.objects if key.startswith("t/_data/")]
+    assert sorted(parts) == sorted(state(world).live)
