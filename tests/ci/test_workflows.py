@@ -21,8 +21,8 @@ def lint(program: Path, *files: Path) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, check=False, capture_output=True, text=True)
 
 
-def test_there_is_one_workflow_for_each_depth_of_testing() -> None:
-    assert [path.stem for path in WORKFLOWS] == ["check", "nightly", "test"]
+def test_there_is_one_workflow_for_each_depth_of_testing_and_one_for_releases() -> None:
+    assert [path.stem for path in WORKFLOWS] == ["check", "nightly", "release", "test"]
 
 
 def test_actionlint_finds_nothing() -> None:
@@ -52,5 +52,17 @@ def test_what_a_workflow_runs_is_there(path: Path) -> None:
     commands = re.findall(r"^ +run: (.+)$", path.read_text(), re.MULTILINE)
     assert commands
     for command in commands:
-        program, argument = command.split()
-        assert argument in targets if program == "make" else (REPO / argument).exists()
+        program, argument, *more = command.split()
+        if (program, argument) == ("python", "-m"):
+            assert (REPO / f"{more[0].replace('.', '/')}.py").exists()
+        else:
+            assert argument in targets if program == "make" else (REPO / argument).exists()
+
+
+def test_only_what_publishes_may_prove_who_it_is_and_it_waits_for_all_and_for_a_person() -> None:
+    jobs = re.split(r"^  (?=[a-z]+:$)", WORKFLOWS[2].read_text(), flags=re.MULTILINE)
+    (publish,) = [job for job in jobs if "id-token" in job]
+    assert publish.startswith("publish:")
+    assert "needs: [test, build]" in publish
+    assert "environment: pypi" in publish
+    assert "if: github.ref_type == 'tag'" in publish
