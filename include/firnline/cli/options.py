@@ -140,23 +140,12 @@ def command(
                 with however_it_ends(partial(mirrored.publish_written, silent=silent)):
                     function(**given)
 
-        keyword = inspect.Parameter.KEYWORD_ONLY
-        debug = inspect.Parameter("debug", keyword, default=False, annotation=_DebugOption)
-        progress = inspect.Parameter(
-            "progress", keyword, default=Mode.AUTO, annotation=_ProgressOption
-        )
         expanded = [
             one
             for p in known.parameters.values()
             for one in (map(_parameter, structs[p.name][1]) if p.name in structs else [p])
         ]
-        names = {p.name for p in expanded}
-        unasked = (
-            [inspect.Parameter(_UNASKED, keyword, default=False, annotation=_UnaskedOption)]
-            if (writes or "dry_run" in names) and "yes" not in names
-            else []
-        )
-        order = sorted([*expanded, *unasked, progress, debug], key=lambda p: p.name in _LAST)
+        order = _with_common(expanded, writes=writes)
         call.__signature__ = known.replace(  # type: ignore[attr-defined] # functions have it
             parameters=[p.replace(kind=inspect.Parameter.KEYWORD_ONLY) for p in order]
         )
@@ -170,6 +159,22 @@ def command(
 
 
 _LAST = ("as_json", "progress", "debug", "settings")
+
+
+def _with_common(own: Sequence[inspect.Parameter], *, writes: bool) -> list[inspect.Parameter]:
+    """Return the parameters of a command with those that all have, in the order of its help."""
+    names = {p.name for p in own}
+    common: list[tuple[str, object, object]] = [
+        ("progress", Mode.AUTO, _ProgressOption),
+        ("debug", False, _DebugOption),
+    ]
+    if (writes or "dry_run" in names) and "yes" not in names:
+        common.insert(0, (_UNASKED, False, _UnaskedOption))
+    made = [
+        inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=kind)
+        for name, default, kind in common
+    ]
+    return sorted([*own, *made], key=lambda p: p.name in _LAST)
 
 
 def _struct(

@@ -10,7 +10,7 @@ _CLEANUP = (
     "names"
 )
 _RESTORE = (
-    "`firnline restore TABLE --to SEQ` undoes transactions; `firnline history TABLE` has them"
+    "`firnline restore --help` says how to undo; `firnline history TABLE` has the transactions"
 )
 _HEALTH = "`firnline health` says how all tables are, and `firnline parts TABLE` how one is"
 _TABLES = (
@@ -45,11 +45,12 @@ _WORDS = {
         "settings",
     ),
     **dict.fromkeys(
-        ["forget", "gdpr"], "`firnline erase TABLE` removes rows for good and proves it"
+        ["forget", "gdpr"],
+        "`firnline erase --help` says how rows are removed for good, with a proof",
     ),
     **dict.fromkeys(
         ["update", "upsert"],
-        "`firnline rewrite TABLE --sql` changes rows; of a table with a primary_key an append "
+        "`firnline rewrite --help` says how rows are changed; of a table with a primary_key an append "
         "replaces them",
     ),
     **dict.fromkeys(

@@ -67,7 +67,7 @@ def _that_rows_fit(path: Path, columns: Mapping[str, str]) -> dict[str, str]:
     with duckdb.connect() as connection:
         texts = connection.execute("SELECT json FROM read_json_objects(?)", [str(path)]).fetchall()
     rows = [json.loads(text) for (text,) in texts]
-    found = {}
+    found: dict[str, str] = {}
     for name, kind in columns.items():
         values = [{name: row.get(name)} for row in rows]
         kinds = (kind, *_INSTEAD)

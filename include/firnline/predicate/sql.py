@@ -34,7 +34,7 @@ _ALLOWED = (
     "use and, or, not, =, !=, <, <=, >, >=, IN, BETWEEN and IS NULL between a column and literals"
 )
 _OTHERWISE = (
-    "any other condition: `firnline rewrite TABLE --sql` changes rows, firnline.scan(…).duckdb() "
+    "any other condition: --sql of `firnline rewrite --help` changes rows, firnline.scan(…).duckdb() "
     "reads them"
 )
 _MAX_LENGTH = 1_000_000

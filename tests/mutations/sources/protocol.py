@@ -216,7 +216,7 @@ PROTOCOL = (
     Mutation(
         name="a file that is written while it is imported is taken",
         file="include/firnline/operations/import_files/run.py",
-        old="            refuse_rewritten(self.table.store, self.prefix, kept.looked.files)\n",
+        old="            refuse_rewritten(self.table.store, self.prefix, work.looked.files)\n",
         new="",
         breaks="The log says other things of it than the copy: readers skip rows that are there.",
         caught_by=("tests/unit/operations/import_files/test_new.py",),

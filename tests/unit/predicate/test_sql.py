@@ -188,4 +188,4 @@ def test_a_column_with_a_point_in_its_name_is_to_be_quoted() -> None:
 def test_what_no_condition_can_say_names_what_can() -> None:
     with pytest.raises(UsageError) as caught:
         parse_sql("lower(i) = 'x'", COLUMNS)
-    assert "`firnline rewrite TABLE --sql` changes rows" in caught.value.next_step
+    assert "--sql of `firnline rewrite --help` changes rows" in caught.value.next_step

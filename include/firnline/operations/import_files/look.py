@@ -134,16 +134,7 @@ def look(
         PartUnreadableError, PartSchemaError, SchemaConflictError: as ``plan_import``.
         LogCorruptError: the list of imported files does not read.
     """
-    folder = Folder(
-        settings=table.settings,
-        paths=table.paths,
-        source=prefix,
-        split=options.split,
-        skip_bad=options.skip_bad,
-        path_columns=not options.no_path_columns,
-        path_types=parse_types(options.path_types),
-        again_and_again=options.new,
-    )
+    folder = _folder(table, options, prefix)
     in_place = prefix.startswith(snapshot.paths.data_dir)  # such files are known by their keys
     taken, number = (None, 0) if in_place else _taken_before(table, snapshot, options, prefix)
     if not in_place:
@@ -176,6 +167,19 @@ def look(
         )
 
     return Looked(plan(), {meta.key: meta for meta in new}, taken, number, plan)
+
+
+def _folder(table: Table, options: ImportOptions, prefix: str) -> Folder:
+    return Folder(
+        settings=table.settings,
+        paths=table.paths,
+        source=prefix,
+        split=options.split,
+        skip_bad=options.skip_bad,
+        path_columns=not options.no_path_columns,
+        path_types=parse_types(options.path_types),
+        again_and_again=options.new,
+    )
 
 
 def _taken_before(
