@@ -46,12 +46,12 @@ _WORDS = {
     ),
     **dict.fromkeys(
         ["forget", "gdpr"],
-        "`firnline erase --help` says how rows are removed for good, with a proof",
+        "`firnline erase --help` says how rows go for good, with a proof",
     ),
     **dict.fromkeys(
         ["update", "upsert"],
-        "`firnline rewrite --help` says how rows are changed; of a table with a primary_key an append "
-        "replaces them",
+        "`firnline rewrite --help` says how rows are changed; of a table with a primary_key an "
+        "append replaces them",
     ),
     **dict.fromkeys(
         ["alter", "rename", "add-column", "drop-column"],

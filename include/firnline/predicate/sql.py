@@ -34,8 +34,8 @@ _ALLOWED = (
     "use and, or, not, =, !=, <, <=, >, >=, IN, BETWEEN and IS NULL between a column and literals"
 )
 _OTHERWISE = (
-    "any other condition: --sql of `firnline rewrite --help` changes rows, firnline.scan(…).duckdb() "
-    "reads them"
+    "any other condition: --sql of `firnline rewrite --help` changes rows, "
+    "firnline.scan(…).duckdb() reads them"
 )
 _MAX_LENGTH = 1_000_000
 _MAX_DIGITS = 1_000
