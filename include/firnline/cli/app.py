@@ -174,10 +174,10 @@ def run(arguments: Sequence[str]) -> int:
     except BrokenPipeError:
         return _leave_pipe()
     except OSError as error:
-        if error.errno != errno.ENOSPC:
-            return tell(explained(error), manner)
-        _forget_output()
-        return tell(_FULL, manner)
+        if error.errno == errno.ENOSPC and error.filename is None:
+            _forget_output()
+            return tell(_FULL, manner)
+        return tell(_of_a_file(error), manner)
     except KeyboardInterrupt as interrupt:
         return tell(stopped(interrupt), manner)
     except Exception as error:  # noqa: BLE001 - the last place to report a bug as a sentence
@@ -259,6 +259,16 @@ _FULL = FirnlineError(
     "the output cannot be written: no space is left on its disk",
     next_step="write it elsewhere, or free some space and run the command again",
 )
+
+
+def _of_a_file(error: OSError) -> BaseException:
+    """Return the error about a file that cannot be read or written; others as they are."""
+    if error.filename is None or not error.strerror:
+        return explained(error)
+    return FirnlineError(
+        f"{error.filename}: {error.strerror[:1].lower()}{error.strerror[1:]}",
+        next_step="see whether this user may read and write there, or name another place",
+    )
 
 
 def _leave_pipe() -> int:

@@ -33,7 +33,7 @@ def merging(
     def of(state: Progress) -> Done:
         parts = f"{state.parts_merged:,} of {counted(state.parts_in, 'part')}"
         groups = f"{state.groups_done:,} of {counted(state.groups, 'group')} committed"
-        if state.tasks > state.groups:
+        if state.tasks_done > state.groups_done:  # a partition is committed as a whole
             groups += f", {state.tasks_done:,} of {counted(state.tasks, 'task')} done"
         return Done(state.parts_merged, state.parts_in, "part", f"{parts}, {groups}")
 

@@ -33,7 +33,7 @@ _DELETE_CODE = re.compile(
     r"DeleteObjects request failed for key .*\(code: ([A-Za-z0-9_.-]{1,64})\)"
 )
 _HTTP_KIND = re.compile(r"HttpError \{\s*kind: (\w+)")
-_OS_ERROR = re.compile(r"([A-Z][A-Za-z ]+) \(os error (\d+)\)")
+_OS_ERROR = re.compile(r"([A-Z][A-Za-z -]+) \(os error (\d+)\)")
 
 _TRANSIENT_STATUS = {429, 500, 502, 503, 504}
 _TRANSIENT_CODES = {"InternalError", "SlowDown", "ServiceUnavailable", "RequestTimeout"}
@@ -160,6 +160,10 @@ def to_error(failure: Failure, request: str, where: str) -> StoreError:
     """
     sentence = f"{request} in {where} failed: {failure.reason}"
     if failure.kind == "access":
+        if "read-only" in failure.reason:
+            return StoreAccessError(
+                sentence, next_step="choose a root on another disk, or mount that one for writing"
+            )
         if where.startswith("file://"):
             return StoreAccessError(
                 sentence, next_step="let this user read and write that folder and what is in it"
