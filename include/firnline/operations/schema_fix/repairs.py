@@ -64,7 +64,16 @@ def line_of(
             f"{error.message}",
             next_step="give that column as well: --column and --type may be repeated",
         ) from None
-    return union.columns
+    return _in_order(union.columns, snapshot.schema, targets)
+
+
+def _in_order(
+    line: Mapping[str, str], schema: Mapping[str, str], targets: Sequence[Target]
+) -> dict[str, str]:
+    """Return a schema line in the order of the table: a new name stands where the old one did."""
+    names = {t.folded: t.rename for t in targets if t.rename is not None}
+    wished = [names.get(fold_name(name), name) for name in schema]
+    return {name: line[name] for name in dict.fromkeys([*wished, *line]) if name in line}
 
 
 def _without(line: Mapping[str, str], folded: set[str]) -> dict[str, str]:

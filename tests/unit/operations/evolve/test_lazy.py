@@ -301,3 +301,13 @@ def test_a_version_that_does_not_know_the_record_refuses_the_table() -> None:
     assert isinstance(change, Delete)
     with pytest.raises(UsageError, match="'schema'"):
         parse_json(change.where)  # as it does for every delete that may hide rows of a part
+
+
+@pytest.mark.parametrize("change", [lazily, at_once], ids=["lazily", "at once"])
+def test_a_column_that_is_renamed_stays_where_it_is(change: Any, tmp_path: Path) -> None:
+    world = make_world()
+    put(world, {"a": [1], "b": [2], "c": [3]})
+    given = (world,) if change is lazily else (world, tmp_path)
+    change(*given, rename={"a": "x", "b": "y"})
+    assert list(schema_of(world)) == ["x", "y", "c"]
+    assert firnline.scan(world.table).to_arrow().column_names == ["x", "y", "c"]
