@@ -143,9 +143,10 @@ def test_a_folder_is_imported_by_copies_of_the_store(store_root: StoreRoot, tmp_
         table.store.put_file(f"{folder}/{number}=ü.parquet", path)
     table = opened(store_root, **SETTINGS)
     report = run_import(table, ImportOptions(source=f"{store_root.url}/in put"))
-    # Two PUT for the list of files and its claim; LIST for each folder above, of other formats.
+    # Three PUT for the list of files, its claim, and that it is visible; LIST for each folder above,
+    # of other formats, one for lists of before, and the folder once more.
     above = 4 * folder.count("/")
-    assert spent(report.requests) == {"get": files, "put": files + 4, "list": 4 + above}
+    assert spent(report.requests) == {"get": files, "put": files + 5, "list": 6 + above}
     # Footers: at most the last 64 KiB of each file, and of the rows nothing but those.
     assert size > 400_000
     assert report.requests["bytes_in"] <= files * 65_536
@@ -187,8 +188,8 @@ def test_files_to_split_cost_a_get_each_and_large_ones_those_of_their_row_groups
     # for each of four tasks.
     assert spent(report.requests) == {
         "get": 4 + 2 + 4 * 2,
-        "put": 1 + report.parts_written + 4,
-        "list": 4 + 4 * folder.count("/"),
+        "put": 1 + report.parts_written + 5,
+        "list": 6 + 4 * folder.count("/"),
     }
     assert report.parts_written == 2 * 4
     assert ids(table, tmp_path) == Counter(range(200_030))
