@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
+from firnline.settings.cron import runs_a_day
 from firnline.settings.fleet import FleetSettings
 from firnline.settings.imports import ImportSettings
 from firnline.settings.model import TableSettings
@@ -69,6 +70,25 @@ def cron_of(table: TableSettings, operation: Operation, fleet: FleetSettings) ->
         nobody = section.by_fleet and fleet.schedule is None
         return _WITHOUT_PLANNER.get(operation) if nobody else section.cron
     return None if section is None else section.schedule
+
+
+def runs_of(table: TableSettings, operation: Operation, fleet: FleetSettings) -> tuple[float, str]:
+    """Return how many runs a day a clock starts at most, and the setting that says so.
+
+    0 for what only people, events or other tables' settings start.
+    """
+    if not has_dag(table, operation):
+        return 0.0, f"no {operation} in the settings"
+    section = SECTIONS[operation]
+    cron = cron_of(table, operation, fleet)
+    if cron is not None:
+        return runs_a_day(cron), f"{section}.schedule {cron}"
+    if operation not in planned_by_fleet(table) or fleet.schedule is None:
+        return 0.0, f"{section}.schedule null"
+    most = runs_a_day(fleet.schedule)
+    by_itself = _WITHOUT_PLANNER.get(operation)
+    a_day = most if by_itself is None else min(most, runs_a_day(by_itself))
+    return a_day, f"{section}.schedule fleet, fleet.schedule {fleet.schedule}"
 
 
 def _section(
