@@ -72,23 +72,29 @@ def cron_of(table: TableSettings, operation: Operation, fleet: FleetSettings) ->
     return None if section is None else section.schedule
 
 
-def runs_of(table: TableSettings, operation: Operation, fleet: FleetSettings) -> tuple[float, str]:
-    """Return how many runs a day a clock starts at most, and the setting that says so.
+def started_by_planner(table: TableSettings, operation: Operation, fleet: FleetSettings) -> bool:
+    """Return True if the planner starts an operation of a table, where there is something to do."""
+    return fleet.schedule is not None and operation in planned_by_fleet(table)
 
-    0 for what only people, events or other tables' settings start.
+
+def runs_of(table: TableSettings, operation: Operation, fleet: FleetSettings) -> tuple[float, str]:
+    """Return how many runs a day a clock starts at most, and the settings that say so.
+
+    0 for what only people and events start.
     """
     if not has_dag(table, operation):
         return 0.0, f"no {operation} in the settings"
-    section = SECTIONS[operation]
+    named, section = f"{SECTIONS[operation]}.schedule", _section(table, operation)
+    if fleet.schedule is not None and started_by_planner(table, operation, fleet):
+        most = runs_a_day(fleet.schedule)
+        least = _WITHOUT_PLANNER.get(operation)
+        a_day = most if least is None else min(most, runs_a_day(least))
+        return a_day, f"{named} fleet, fleet.schedule {fleet.schedule}"
     cron = cron_of(table, operation, fleet)
-    if cron is not None:
-        return runs_a_day(cron), f"{section}.schedule {cron}"
-    if operation not in planned_by_fleet(table) or fleet.schedule is None:
-        return 0.0, f"{section}.schedule null"
-    most = runs_a_day(fleet.schedule)
-    by_itself = _WITHOUT_PLANNER.get(operation)
-    a_day = most if by_itself is None else min(most, runs_a_day(by_itself))
-    return a_day, f"{section}.schedule fleet, fleet.schedule {fleet.schedule}"
+    if isinstance(section, PlannedSection) and section.by_fleet:
+        named = f"{named} fleet, fleet.schedule null"
+        return (0.0, named) if cron is None else (runs_a_day(cron), f"{named}, so {cron}")
+    return (0.0, f"{named} null") if cron is None else (runs_a_day(cron), f"{named} {cron}")
 
 
 def _section(
