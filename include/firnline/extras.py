@@ -22,10 +22,12 @@ EXTRAS = {
 def to_install(package: str) -> str:
     """Return the command that installs what the extra of a package asks for.
 
-    The requirements themselves, because the extra can be asked for only where firnline is found in
+    A package that no extra brings, such as pandas, is installed by its name. Else the requirements
+    themselves, because the extra can be asked for only where firnline is found in
     an index: ``pip install 'polars>=1.35'``.
     """
-    return shlex.join(["pip", "install", *_required(EXTRAS[package])])
+    extra = EXTRAS.get(package)
+    return shlex.join(["pip", "install", *([package] if extra is None else _required(extra))])
 
 
 def _required(extra: str) -> list[str]:
@@ -45,7 +47,7 @@ def _required(extra: str) -> list[str]:
 
 
 def require(package: str) -> None:
-    """Raise EnvironmentFaultError if a package of an extra is not installed; imports nothing."""
+    """Raise EnvironmentFaultError if a package is not installed; imports nothing."""
     if find_spec(package) is None:
         raise missing(package)
 

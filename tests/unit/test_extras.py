@@ -32,6 +32,11 @@ def test_what_is_printed_installs_what_the_extra_asks_for(package: str) -> None:
     assert {*map(Requirement, requirements)} == {*map(Requirement, wanted[EXTRAS[package]])}
 
 
+def test_a_package_that_no_extra_brings_is_installed_by_its_name() -> None:
+    assert "pandas" not in EXTRAS
+    assert to_install("pandas") == "pip install pandas"
+
+
 def test_without_metadata_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     def none(_: str) -> None:
         raise PackageNotFoundError

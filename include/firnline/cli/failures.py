@@ -240,11 +240,12 @@ def warn(text: str) -> None:
 
 
 TAKE_A_TABLE = (
-    *("alerts test", "analyze", "append", "certificate", "changes", "cleanup", "delete", "diff"),
-    *("downgrade", "drop", "erase", "evolve", "history", "import", "merge", "mirror", "parts"),
-    *("plan merge", "properties", "properties apply", "properties show", "read", "rebuild"),
-    *("relocate", "repartition", "replace", "restore", "rewrite", "schema", "schema fix"),
-    *("schema show", "settings show", "snapshot", "sweep", "timeline", "ttl", "verify", "witness"),
+    *("alerts test", "analyze", "append", "certificate", "changes", "cleanup", "cost", "delete"),
+    *("diff", "downgrade", "drop", "erase", "evolve", "history", "import", "merge", "mirror"),
+    *("parts", "plan merge", "properties", "properties apply", "properties show", "read"),
+    *("rebuild", "relocate", "repartition", "replace", "restore", "rewrite", "schema"),
+    *("schema fix", "schema show", "settings show", "snapshot", "sweep", "timeline", "ttl"),
+    *("verify", "witness"),
 )
 """Commands whose first argument is a table; not ``clone``, which takes two."""
 TAKE_SETTINGS = ("doctor", "fleet", "health", "init", "pools", "settings check")

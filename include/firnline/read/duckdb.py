@@ -165,6 +165,19 @@ def close_unfinished() -> None:
             rows.close()
 
 
+def count(task: ReadTask, store: Store, limits: Limits) -> int:
+    """Return the number of the rows; only the columns that decide it are read.
+
+    Errors as ``stream``.
+    """
+    connection = open_connection(limits)
+    try:
+        with faults(connection, limits, (task, store)):
+            return int(_rows(task, store, connection).count("*").fetchall()[0][0])
+    finally:
+        connection.close()
+
+
 def texts(
     task: ReadTask, store: Store, limits: Limits, limit: int | None
 ) -> Iterator[tuple[str | None, ...]]:

@@ -1,4 +1,4 @@
-"""Give a read to Polars as a LazyFrame; Polars is an extra, and is imported only here."""
+"""Give a read to Polars as a frame; Polars is an extra, and is imported only here."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 import msgspec
 import polars as pl
+import pyarrow as pa
 from polars.io.plugins import register_io_source
 
 from firnline.read.batches import stream
@@ -36,6 +37,11 @@ def lazy_frame(task: ReadTask, store: Store, limits: Limits) -> pl.LazyFrame:
     nothing = stream(msgspec.structs.replace(task, parts=()), store, limits).read_all()
     schema = pl.DataFrame(nothing).schema
     return register_io_source(rows, schema=schema, explain_name="firnline")
+
+
+def frame_of(rows: pa.Table) -> pl.DataFrame:
+    """Return rows as a frame, with the types of ``lazy_frame``."""
+    return pl.DataFrame(rows)
 
 
 def _only(task: ReadTask, names: list[str] | None) -> ReadTask:

@@ -241,6 +241,7 @@ def _parts(
                 place=place,
                 partition=numbers[partition],
                 hidden=hidden,
+                rows=-1 if marker.n is None else marker.n,
             )
         )
     return tuple(parts), tuple(trees)
@@ -302,18 +303,18 @@ def split_task(task: ReadTask, max_bytes: int) -> Iterator[ReadTask]:
     """Yield a read in pieces, as ``ReadPlan.tasks``."""
     held: list[ReadPart] = []
     size = 0
-    for unit in _units(task):
+    for unit in units(task):
         more = sum(part.bytes for part in unit)
         if held and size + more > max_bytes:
-            yield _piece(task, held)
+            yield piece_of(task, held)
             held, size = [], 0
         held += unit
         size += more
     if held:
-        yield _piece(task, held)
+        yield piece_of(task, held)
 
 
-def _units(task: ReadTask) -> Iterator[list[ReadPart]]:
+def units(task: ReadTask) -> Iterator[list[ReadPart]]:
     """Yield the parts that one worker must read together."""
     if not task.primary_key:
         yield from ([part] for part in task.parts)
@@ -324,8 +325,8 @@ def _units(task: ReadTask) -> Iterator[list[ReadPart]]:
     yield from same.values()
 
 
-def _piece(task: ReadTask, parts: Sequence[ReadPart]) -> ReadTask:
-    """Return a read of some parts, with only the conditions that they need."""
+def piece_of(task: ReadTask, parts: Sequence[ReadPart]) -> ReadTask:
+    """Return the read of some parts, with only the conditions that they need."""
     used = sorted({part.hidden for part in parts if part.hidden >= 0})
     number = {-1: -1, **{old: new for new, old in enumerate(used)}}
     return msgspec.structs.replace(

@@ -28,8 +28,10 @@ from firnline.table import Table, open_table
 from firnline.units import about_size, counted
 
 if TYPE_CHECKING:
+    import pandas as pd  # type: ignore[import-untyped]
     import polars
     import pyarrow as pa
+    from polars import DataFrame
     from pyarrow import dataset
 
     from firnline.read.duckdb import Connection, Limits, Relation
@@ -165,6 +167,63 @@ class Scan(Shown):
         from firnline.read.lazy import lazy_frame
 
         return lazy_frame(self.plan.task, self.table.store, self.limits(memory, threads))
+
+    def to_polars(self, memory: int = MEMORY, threads: int | None = None) -> DataFrame:
+        """Return all rows as a DataFrame of Polars, with the types of ``polars()``.
+
+        Requests and errors as ``to_arrow``. Memory: all rows once, and that of ``arrow_reader``
+        while they are read.
+
+        Raises EnvironmentFaultError if Polars is not installed.
+        """
+        require("polars")
+        from firnline.read.lazy import frame_of
+
+        return frame_of(self.to_arrow(memory, threads))
+
+    def to_pandas(self, memory: int = MEMORY, threads: int | None = None) -> pd.DataFrame:
+        """Return all rows as a DataFrame of pandas, with the types that Arrow gives it.
+
+        Integers with nulls become floats, and dates Python objects;
+        ``to_arrow().to_pandas(types_mapper=pandas.ArrowDtype)`` keeps both. Requests and errors as
+        ``to_arrow``. Memory: all rows once as Arrow and once as pandas, less what is converted
+        already; texts become a Python object each where pandas has no text type of its own.
+
+        Raises EnvironmentFaultError if pandas is not installed.
+        """
+        require("pandas")
+        rows = self.to_arrow(memory, threads)
+        return rows.to_pandas(split_blocks=True, self_destruct=True)
+
+    def head(self, n: int = 5, memory: int = MEMORY, threads: int | None = None) -> pa.Table:
+        """Return up to ``n`` rows, which ones is undefined; fewer only if there are no more.
+
+        Requests: those of as many parts as hold so many rows by the log; parts of which it does
+        not tell (with a ``where``, rows that deletes hide, a key, a writer that states no rows)
+        are read 1, 2, 4, … at a time until there are enough, with one row per key by whole
+        partitions. Memory: the rows returned, and that of ``arrow_reader`` while they are read.
+
+        Raises:
+            UsageError: ``n`` is below 0.
+            others: as ``arrow_reader``.
+        """
+        from firnline.read.few import head
+
+        return head(self.plan.task, self.table.store, self.limits(memory, threads), n)
+
+    def count(self, memory: int = MEMORY, threads: int | None = None) -> int:
+        """Return the number of rows.
+
+        Requests: none for parts of which the log states the rows, unless there is a ``where`` or a
+        key, or a delete may hide some of them; such an answer does not look whether the parts are
+        there. Of the other parts the columns that decide are read, and only the footer where a
+        writer has not stated the rows. Memory: that of ``arrow_reader``, however many rows.
+
+        Raises as ``arrow_reader``.
+        """
+        from firnline.read.few import count
+
+        return count(self.plan.task, self.table.store, self.limits(memory, threads))
 
     def limits(self, memory: int = MEMORY, threads: int | None = None) -> Limits:
         """Return the resource limits of a read of this scan."""

@@ -22,6 +22,8 @@ class ReadPart(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """Index into ``ReadTask.hidden`` of the deletes that hide its rows; -1: none."""
     sources: int = -1
     """Index into ``ReadTask.sources`` of its column names; -1: all as in the table."""
+    rows: int = -1
+    """Rows in it, hidden ones included, as the log states; -1: it does not."""
 
     @property
     def as_stored(self) -> bool:

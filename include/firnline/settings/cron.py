@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import re
 import zlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from datetime import date, timedelta
 
 PRESETS = ("@hourly", "@daily", "@weekly", "@monthly", "@quarterly", "@yearly")
 
@@ -22,6 +23,18 @@ _SPREAD = {
     "@quarterly": "{minute} {hour} 1 1,4,7,10 *",
     "@yearly": "{minute} {hour} 1 1 *",
 }
+
+_YEAR_DAYS = 365.2425
+_A_DAY = {
+    "@hourly": 24.0,
+    "@daily": 1.0,
+    "@weekly": 1 / 7,
+    "@monthly": 12 / _YEAR_DAYS,
+    "@quarterly": 4 / _YEAR_DAYS,
+    "@yearly": 1 / _YEAR_DAYS,
+}
+_CYCLE_DAYS = 28 * 365 + 7
+"""Days after which dates and days of the week repeat (within a century)."""
 
 FLEET = "fleet"
 """Schedule of an operation that the planner of the fleet starts."""
@@ -72,17 +85,47 @@ def early_in_hour(text: str, minute: int) -> bool:
     return len(minutes) <= _FEW or minute - min(minutes) in range(_FIRST_MINUTES)
 
 
+def runs_a_day(text: str) -> float:
+    """Return the runs a day of a valid schedule, on average."""
+    if text in PRESETS:
+        return _A_DAY[text]
+    given = text.split()
+    minutes, hours, days, months, weekdays = (
+        _values(part, low, high, words)
+        for part, (_, low, high, words) in zip(given, _FIELDS, strict=True)
+    )
+    first = date(2001, 1, 1)
+    found = 0
+    # As cron does: where both are restricted, one of them is enough.
+    either = given[2] != "*" and given[4] != "*"
+    of_week = {day % 7 for day in weekdays}
+    for day in (first + timedelta(days=n) for n in range(_CYCLE_DAYS)):
+        by_date, by_week = day.day in days, day.isoweekday() % 7 in of_week
+        found += day.month in months and (by_date or by_week if either else by_date and by_week)
+    return len(minutes) * len(hours) * found / _CYCLE_DAYS
+
+
 def _minutes(field: str) -> set[int]:
     """Return the minutes of a valid field."""
+    return _values(field, 0, 59, {})
+
+
+def _values(field: str, least: int, most: int, words: Mapping[str, int]) -> set[int]:
+    """Return the values of a valid field, which go from ``least`` to ``most``."""
     found: set[int] = set()
-    for text in field.split(","):
+    for text in field.lower().split(","):
         item = _ITEM.fullmatch(text)
         assert item is not None
-        low = 0 if item["low"] == "*" else int(item["low"])
-        ends_at_low = item["low"] != "*" and item["high"] is None and item["step"] is None
-        high = low if ends_at_low else int(item["high"] or 59)
-        found.update(range(low, high + 1, int(item["step"] or 1)))
+        low, high, step = item["low"], item["high"], item["step"]
+        first = least if low == "*" else _value(low, words)
+        ends_at_first = low != "*" and high is None and step is None
+        last = first if ends_at_first else most if high is None else _value(high, words)
+        found.update(range(first, last + 1, int(step or 1)))
     return found
+
+
+def _value(text: str, words: Mapping[str, int]) -> int:
+    return words[text] if text in words else int(text)
 
 
 def spread(text: str, of: str) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
+from firnline.settings.cron import runs_a_day
 from firnline.settings.fleet import FleetSettings
 from firnline.settings.imports import ImportSettings
 from firnline.settings.model import TableSettings
@@ -69,6 +70,31 @@ def cron_of(table: TableSettings, operation: Operation, fleet: FleetSettings) ->
         nobody = section.by_fleet and fleet.schedule is None
         return _WITHOUT_PLANNER.get(operation) if nobody else section.cron
     return None if section is None else section.schedule
+
+
+def started_by_planner(table: TableSettings, operation: Operation, fleet: FleetSettings) -> bool:
+    """Return True if the planner starts an operation of a table, where there is something to do."""
+    return fleet.schedule is not None and operation in planned_by_fleet(table)
+
+
+def runs_of(table: TableSettings, operation: Operation, fleet: FleetSettings) -> tuple[float, str]:
+    """Return how many runs a day a clock starts at most, and the settings that say so.
+
+    0 for what only people and events start.
+    """
+    if not has_dag(table, operation):
+        return 0.0, f"no {operation} in the settings"
+    named, section = f"{SECTIONS[operation]}.schedule", _section(table, operation)
+    if fleet.schedule is not None and started_by_planner(table, operation, fleet):
+        most = runs_a_day(fleet.schedule)
+        least = _WITHOUT_PLANNER.get(operation)
+        a_day = most if least is None else min(most, runs_a_day(least))
+        return a_day, f"{named} fleet, fleet.schedule {fleet.schedule}"
+    cron = cron_of(table, operation, fleet)
+    if isinstance(section, PlannedSection) and section.by_fleet:
+        named = f"{named} fleet, fleet.schedule null"
+        return (0.0, named) if cron is None else (runs_a_day(cron), f"{named}, so {cron}")
+    return (0.0, f"{named} null") if cron is None else (runs_a_day(cron), f"{named} {cron}")
 
 
 def _section(

@@ -4,7 +4,7 @@ from collections import Counter
 
 import pytest
 
-from firnline.settings.cron import PRESETS, check_schedule, early_in_hour, spread
+from firnline.settings.cron import PRESETS, check_schedule, early_in_hour, runs_a_day, spread
 
 
 @pytest.mark.parametrize(
@@ -88,3 +88,31 @@ def test_the_early_runs_of_an_hour_are_all_of_few_and_those_of_five_minutes_of_m
 ) -> None:
     check_schedule(schedule)
     assert [minute for minute in range(60) if early_in_hour(schedule, minute)] == list(early)
+
+
+@pytest.mark.parametrize(
+    ("text", "a_day"),
+    [
+        ("@hourly", 24),
+        ("@daily", 1),
+        ("@weekly", 1 / 7),
+        ("*/15 * * * *", 96),
+        ("5,35 8-18 * * *", 22),
+        ("0 3 * * mon-fri", 5 / 7),
+        ("0 3 * * 0", 1 / 7),
+        ("0 3 * * 7", 1 / 7),
+        ("0 3 * * SUN", 1 / 7),
+        ("0 3 1 * *", 12 / 365.25),
+        ("10/20 * * * *", 72),
+        ("0 0 29 2 *", 1 / (4 * 365.25)),
+        # Where day and weekday are both restricted, one of them is enough.
+        ("0 3 1 * mon", (12 * 6 / 7 + 365.25 / 7) / 365.25),
+    ],
+)
+def test_a_schedule_has_so_many_runs_a_day(text: str, a_day: float) -> None:
+    assert runs_a_day(text) == pytest.approx(a_day, rel=2e-3)
+
+
+@pytest.mark.parametrize("preset", PRESETS)
+def test_a_preset_has_as_many_runs_as_the_fields_that_stand_for_it(preset: str) -> None:
+    assert runs_a_day(preset) == pytest.approx(runs_a_day(spread(preset, "t")), rel=2e-3)

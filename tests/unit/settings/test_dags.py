@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from firnline.settings.dags import cron_of, own_dags
-from firnline.settings.load import Settings, load_settings
+from firnline.settings.dags import cron_of, own_dags, runs_of
+from firnline.settings.fleet import FleetSettings
+from firnline.settings.load import Settings, TableSettings, load_settings
 from firnline.settings.sections import OWN_DAGS, Operation
 from tests.support.tables import loaded, mistakes
 
@@ -136,3 +138,38 @@ def test_an_import_that_cannot_work_is_refused_with_the_settings(
 def test_a_mistyped_import_is_named(tmp_path: Path) -> None:
     text = "tables: {t: {root: 's3://b/t', imports: {source: 's3://b/in'}}}"
     assert "tables.t.imports: is not a setting; did you mean import?" in mistakes(tmp_path, text)
+
+
+@pytest.mark.parametrize(
+    ("declared", "planner", "operation", "expected"),
+    [
+        ({}, "@hourly", "merge", (24, "merge.schedule fleet, fleet.schedule @hourly")),
+        ({}, "@weekly", "merge", (1 / 7, "merge.schedule fleet, fleet.schedule @weekly")),
+        ({}, None, "merge", (0, "merge.schedule fleet, fleet.schedule null")),
+        ({"merge": {"schedule": None}}, "@hourly", "merge", (0, "merge.schedule null")),
+        (
+            {"merge": {"schedule": "*/30 * * * *"}},
+            "@hourly",
+            "merge",
+            (48, "merge.schedule */30 * * * *"),
+        ),
+        (
+            {},
+            "@hourly",
+            "tombstone_cleanup",
+            (1, "cleanup.schedule fleet, fleet.schedule @hourly"),
+        ),
+        ({}, None, "tombstone_cleanup", (1, "cleanup.schedule fleet, fleet.schedule null, so @")),
+        ({}, "@hourly", "verify", (1 / 7, "verify.schedule fleet, fleet.schedule @hourly")),
+        ({}, "@hourly", "ttl", (0, "no ttl in the settings")),
+        ({}, "@hourly", "orphan_sweep", (0, "sweep.schedule null")),
+        ({"sweep": {"schedule": "@monthly"}}, None, "orphan_sweep", (0.0329, "sweep.schedule @")),
+    ],
+)
+def test_how_often_a_clock_starts_an_operation(
+    declared: dict[str, Any], planner: str | None, operation: Operation, expected: tuple[float, str]
+) -> None:
+    table = TableSettings.model_validate({"name": "t", "root": "s3://b/t", **declared})
+    a_day, source = runs_of(table, operation, FleetSettings(schedule=planner))
+    assert a_day == pytest.approx(expected[0], rel=0.01)
+    assert source.startswith(expected[1])

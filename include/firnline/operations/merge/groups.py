@@ -15,6 +15,11 @@ from firnline.shown import ShownFigures
 _PUT_BYTES = 16 * 1024 * 1024
 
 
+def upload_requests(size: int, parts: int = 1) -> int:
+    """Return the requests that write ``size`` bytes as so many parts, at most."""
+    return parts if size <= _PUT_BYTES else 2 * parts + size // _PUT_BYTES
+
+
 class LeftAlone(msgspec.Struct, frozen=True, gc=False):
     """A live part that the plan leaves unchanged, and why; there may be a million of them."""
 
@@ -105,10 +110,7 @@ class MergePlan(ShownFigures):
 
         Of sliced groups more than it will be: most slices need some of the parts only.
         """
-        uploads = sum(
-            g.outputs if g.bytes <= _PUT_BYTES else 2 * g.outputs + g.bytes // _PUT_BYTES
-            for g in self.groups
-        )
+        uploads = sum(upload_requests(g.bytes, g.outputs) for g in self.groups)
         # Of a sliced group the footers, and in each slice a footer and row groups.
         sliced = sum(2 * g.slices * len(g.parts) for g in self.groups if g.slices > 1)
         return self.parts_in + sliced + uploads + (0 if self.nothing_to_do else FIXED_REQUESTS)
