@@ -143,8 +143,8 @@ def test_a_folder_is_imported_by_copies_of_the_store(store_root: StoreRoot, tmp_
         table.store.put_file(f"{folder}/{number}=ü.parquet", path)
     table = opened(store_root, **SETTINGS)
     report = run_import(table, ImportOptions(source=f"{store_root.url}/in put"))
-    # Three PUT for the list of files, its claim, and that it is visible; LIST for each folder above,
-    # of other formats, one for lists of before, and the folder once more.
+    # Three PUT for the list of files, its claim, and that it is visible; LIST for each folder
+    # above, of other formats, one for lists of before, and the folder once more.
     above = 4 * folder.count("/")
     assert spent(report.requests) == {"get": files, "put": files + 5, "list": 6 + above}
     # Footers: at most the last 64 KiB of each file, and of the rows nothing but those.
