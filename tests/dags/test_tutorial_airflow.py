@@ -39,6 +39,8 @@ def reader(
     monkeypatch.setenv("PWD", str(here))
     monkeypatch.setattr("getpass.getuser", lambda: "ana")
     monkeypatch.setattr("socket.gethostname", lambda: "laptop")
+    # boto3 would keep the keys of another test in this process.
+    monkeypatch.setattr("boto3.DEFAULT_SESSION", None)
     with laptop(tmp_path / "firnline") as at:
         yield Reader(
             programs={

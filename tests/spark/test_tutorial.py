@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -57,6 +58,8 @@ def reader(
     monkeypatch.setenv("PWD", str(here))
     monkeypatch.setattr("getpass.getuser", lambda: "ana")
     monkeypatch.setattr("socket.gethostname", lambda: "laptop")
+    # boto3 would keep the keys of another test in this process.
+    monkeypatch.setattr("boto3.DEFAULT_SESSION", None)
     with laptop(tmp_path / "firnline") as at:
         yield WithSpark(
             programs={"firnline": lambda given: inside(capsys)(*given), "make": at.make},
@@ -73,16 +76,21 @@ def test_the_tutorial_prints_what_it_says(reader: Reader) -> None:
         reader.write(PAGE)
 
 
-@fetched_or_full(sparks3.is_there(), sparks3.WHY_FULL)
-def test_sparks_block_reads_the_table_on_s3_as_it_is_written(
-    reader: Reader, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Only where Spark gets its connector from is not what it is for a reader of the page."""
-    conf = tmp_path / "conf"
+@pytest.fixture
+def connector(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """A Spark that finds its S3 connector on this machine; Spark copies it, so all is removed."""
+    conf, ivy = tmp_path / "conf", tmp_path / "ivy"
     conf.mkdir()
-    ivy = sparks3.repository(tmp_path / "ivy")
+    sparks3.repository(ivy)
     (conf / "spark-defaults.conf").write_text(f"spark.jars.ivy {ivy}\n", encoding="utf-8")
     monkeypatch.setenv("SPARK_CONF_DIR", str(conf))
+    yield
+    shutil.rmtree(ivy)
+
+
+@fetched_or_full(sparks3.is_there(), sparks3.WHY_FULL)
+@pytest.mark.usefixtures("connector")
+def test_sparks_block_reads_the_table_on_s3_as_it_is_written(reader: Reader) -> None:
     reader.follow(BLOCKS[:READ])
     reader.follow(BLOCKS[SPARK : SPARK + 2])
     if WRITING:

@@ -22,6 +22,7 @@ FULL = os.environ.get("FIRNLINE_TESTS") == "full"
 """True in `make test-full`: everything is tried."""
 _REPO = Path(__file__).resolve().parents[2]
 T = TypeVar("T")
+Test = TypeVar("Test", bound=Callable[..., object])
 
 
 @functools.cache
@@ -68,14 +69,18 @@ def in_turn(groups: Mapping[str, str]) -> set[str]:
     return {test for group, tests in members.items() for test in sample(tests, 1, "in turn", group)}
 
 
-def fetched_or_full(there: bool, reason: str) -> Callable[[T], T]:
+def fetched_or_full(there: bool, reason: str) -> Callable[[Test], Test]:
     """Return a decorator of tests that need something large: run where it is already.
 
     Args:
         there: it need not be fetched.
         reason: why `make test` does not fetch it; `make test-full` does.
     """
-    return (lambda test: test) if there else pytest.mark.full(reason)
+
+    def marked(test: Test) -> Test:
+        return test if there else pytest.mark.full(reason)(test)
+
+    return marked
 
 
 def examples(test: int, full: int, **settings: Any) -> hypothesis.settings:

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from tests.support.cli import Outcome
 from tools import local_s3
+from tools.bootstrap import REPO
 
 
 @dataclass(frozen=True)
@@ -39,6 +40,6 @@ class Laptop:
 @contextmanager
 def laptop(clone: Path) -> Iterator[Laptop]:
     """Run the S3 of a clone. Raises EnvironmentFaultError where it cannot be built."""
-    folder = clone / local_s3.FOLDER.relative_to(local_s3.REPO)
+    folder = clone / local_s3.FOLDER.relative_to(REPO)
     with local_s3.prepared(folder, port=0) as server:
         yield Laptop(clone, server.endpoint, local_s3.let_in(server, folder))
