@@ -41,12 +41,12 @@ export FIRNLINE_CACHE = $(CURDIR)/.cache/firnline
 # Airflow and Spark start many processes that import the same thousand modules.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help setup check lint unit test test-full mutations servers simulate database demo up bench lock format reference \
-	docs image clean clean-demo
+.PHONY: help setup check lint unit test test-full mutations servers simulate database demo up s3 bench lock format \
+	reference docs image clean clean-demo
 
 help: ## Print this
 	@printf 'firnline: maintenance of log-structured Parquet tables\n\n'
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' Makefile
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' Makefile
 
 setup: ## Make .venv from the lock, find or install Java 17 (done by the others by itself)
 	@$(PYTHON) tools/bootstrap.py
@@ -120,6 +120,10 @@ demo: database ## The flights of 2013 merged by a DAG of a real Airflow, before 
 
 up: database ## The demo's Airflow and its table, to look around in, until Ctrl-C [SPARK=cluster]
 	@SPARK=$(SPARK) $(BIN)/python -m demo up
+
+s3: ## An S3 on this machine until Ctrl-C, for those without a bucket: it says how to get in [PORT=9000]
+	@# No set-up: it would replace the environment of somebody who has installed the package from here.
+	@PYTHONPATH=include $(PYTHON) -m tools.local_s3 $(if $(PORT),--port $(PORT))
 
 bench: setup ## The measured figures of docs/benchmarks.md [SECTIONS="lazy read": only these]
 	@$(BIN)/python -m tools.gotools versitygw

@@ -28,16 +28,15 @@ from typing import Any
 
 from benchmarks.measure import load_average
 from tests.support.cli import Outcome
+from tests.support.laptop import Laptop, laptop
 from tests.support.pages import Reader, blocks
 from tools.bootstrap import REPO
-from tools.s3server import S3Server
 
 PAGE = REPO / "docs" / "tutorial.md"
 SECTIONS = ("A bucket", "A table", "Import", "Append", "Merge")
 """Of the page, up to the merged table."""
 _EXTRAS = re.compile(r"^uv pip install .*'\.(\[[a-z,]+\])'$", re.MULTILINE)
 _PLACE = re.compile(r"(?<=<!-- firsthour -->\n).*?(?=<!-- /firsthour -->)", re.DOTALL)
-_BUCKET = "lake"
 
 
 @dataclass
@@ -108,9 +107,8 @@ def measured(work: Path, cache: Path, page: str, extras: str) -> Steps:
     (wheel,) = work.glob("*.whl")
     with steps.timed(f"`pip install 'firnline{extras}'`"):
         _run(*pip, "install", "-q", f"{wheel}{extras}")
-    with S3Server(work / "objects") as server:
-        server.make_bucket(_BUCKET)
-        _follow(page, home, work / "here", server, steps)
+    with laptop(work / "firnline") as at:
+        _follow(page, home, work / "here", at, steps)
     shutil.rmtree(home)
     return steps
 
@@ -120,18 +118,20 @@ def _run(*command: str | Path) -> None:
     subprocess.run([str(word) for word in command], check=True, env=env)
 
 
-def _follow(page: str, home: Path, here: Path, server: S3Server, steps: Steps) -> None:
+def _follow(page: str, home: Path, here: Path, at: Laptop, steps: Steps) -> None:
     here.mkdir()
-    real, before = server.env(), dict(os.environ)
+    before = dict(os.environ)
     os.environ.pop("PYTHONPATH", None)
     os.environ |= {"PWD": str(here), "USER": "ana", "LOGNAME": "ana"}
     os.chdir(here)
     reader = Fresh(
-        programs={"firnline": lambda arguments: in_environment(home, "firnline", arguments)},
+        programs={
+            "firnline": lambda arguments: in_environment(home, "firnline", arguments),
+            "make": at.make,
+        },
         printed=str,
-        # The page's variables and no others, with what they hold here.
-        env=lambda name, value: os.environ.__setitem__(name, real.get(name, value)),
-        instead={"/home/ana": str(here)},
+        env=os.environ.__setitem__,
+        instead={"/home/ana": str(here), **at.instead()},
         home=home,
     )
     try:

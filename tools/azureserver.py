@@ -26,8 +26,8 @@ from urllib.parse import urlencode
 
 from firnline.errors import EnvironmentFaultError
 from tools.gotools import caches, writable_cache
-from tools.processes import end
 from tools.s3server import free_port
+from tools.services import end
 from tools.system_packages import run_install
 
 VERSION = "3.35.0"

@@ -22,8 +22,9 @@ from pathlib import Path
 from typing import Any, Self
 
 from firnline.errors import EnvironmentFaultError
-from tools.processes import MARK, Service, end
+from tools.processes import MARK
 from tools.s3server import free_port
+from tools.services import Service, end
 from tools.system_packages import install as install_package
 from tools.system_packages import run_install
 

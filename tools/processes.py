@@ -13,11 +13,8 @@ import os
 import signal
 import subprocess
 import time
-from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from types import TracebackType
-from typing import Self
 
 import psutil
 
@@ -26,33 +23,6 @@ MARK = "FIRNLINE_DEV_STACK"
 _GONE_SECONDS = 60.0
 """Until a killed process counts as one that cannot be killed."""
 _LOOK_SECONDS = 0.1
-
-
-class Service(ABC):
-    """Something that runs between ``start`` and ``stop``; a context manager."""
-
-    @abstractmethod
-    def start(self) -> Self:
-        """Start it, and wait until it answers."""
-
-    @abstractmethod
-    def stop(self) -> None:
-        """End it, also when it was not started or only in part."""
-
-    def __enter__(self) -> Self:
-        try:
-            return self.start()
-        except BaseException:
-            self.stop()
-            raise
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.stop()
 
 
 class Programs:
@@ -147,18 +117,6 @@ class Programs:
             for pid in left:
                 _signal(pid, signal.SIGKILL)
             time.sleep(_LOOK_SECONDS)
-
-
-def end(
-    process: subprocess.Popen[bytes], seconds: float, number: signal.Signals = signal.SIGTERM
-) -> None:
-    """Send one program a signal and wait until it is gone; SIGKILL follows after ``seconds``."""
-    process.send_signal(number)
-    try:
-        process.wait(seconds)
-    except subprocess.TimeoutExpired:
-        process.kill()
-        process.wait()
 
 
 def _belongs(process: psutil.Process, sessions: Iterable[int], mark: str) -> bool:

@@ -19,7 +19,7 @@ from py4j.protocol import Py4JError
 from firnline.errors import EnvironmentFaultError
 from tools.gotools import cached
 from tools.maven import ensure_jars, java, read_list, spark_jars
-from tools.processes import Service, end
+from tools.services import Service, end
 from tools.system_packages import run_install
 
 VERSION = "1.11.0"

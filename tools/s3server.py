@@ -16,7 +16,7 @@ from typing import Self
 
 from firnline.errors import EnvironmentFaultError
 from tools.gotools import TOOLS
-from tools.processes import Service, end
+from tools.services import Service, end
 
 REGION = "us-east-1"
 _PORTS = range(10_000, 32_768)
@@ -50,24 +50,48 @@ def free_port() -> int:
             return port
 
 
+def new_keys() -> tuple[str, str]:
+    """An access key and its secret."""
+    # No sign in front: the commands of Airflow would take it for an option.
+    return "AK" + secrets.token_hex(9).upper(), secrets.token_hex(20)
+
+
+def is_taken(port: int) -> bool:
+    """True if somebody listens on this TCP port of the loopback interface, or nobody may."""
+    with socket.socket() as probe:
+        # What a server that has ended leaves of its connections is in nobody's way.
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind(("127.0.0.1", port))
+        except OSError:
+            return True
+        return False
+
+
 class S3Server(Service):
-    """One running server on a free port with keys of its own; a context manager.
+    """One running server with keys of its own, on a free port by default; a context manager.
 
     Args:
         data_dir: where the objects lie, as files; a bucket is a folder in it. Survives ``stop``,
             so a later server on the same folder has the same objects.
         bucket: made when it is not there.
+        port: of the loopback interface; 0: a free one.
+        keys: access key and secret; None: new ones.
     """
 
     region = REGION
 
-    def __init__(self, data_dir: Path, bucket: str = "firnline") -> None:
+    def __init__(
+        self,
+        data_dir: Path,
+        bucket: str = "firnline",
+        port: int = 0,
+        keys: tuple[str, str] | None = None,
+    ) -> None:
         self.data_dir = data_dir
         self.bucket = bucket
-        self.access_key = "AK" + secrets.token_hex(9).upper()
-        # No sign in front: the commands of Airflow would take it for an option.
-        self.secret_key = secrets.token_hex(20)
-        self.port = 0
+        self.access_key, self.secret_key = keys or new_keys()
+        self.port = self._wanted = port
         self._process: subprocess.Popen[bytes] | None = None
 
     @property
@@ -81,6 +105,11 @@ class S3Server(Service):
         if self._process is None:
             raise RuntimeError("the S3 server is not running")
         return self._process.pid
+
+    @property
+    def runs(self) -> bool:
+        """True from ``start`` to ``stop``, unless it has ended by itself."""
+        return self._process is not None and self._process.poll() is None
 
     def url(self, prefix: str = "") -> str:
         """``s3://bucket/prefix``."""
@@ -111,20 +140,25 @@ class S3Server(Service):
         """Start and wait until it answers.
 
         Raises:
-            EnvironmentFaultError: it cannot be built, or does not come up.
+            EnvironmentFaultError: it cannot be built, its port is taken, or it does not come up.
         """
+        if self._wanted and is_taken(self._wanted):
+            raise EnvironmentFaultError(
+                f"the port {self._wanted} of this machine is taken",
+                next_step="end what listens on it, or take another: `make s3 PORT=9001`",
+            )
         program = TOOLS["versitygw"].build()
         self.make_bucket(self.bucket)
         # Somebody else may take the port between the probe and the start.
         for _ in range(3):
-            self.port = free_port()
+            self.port = self._wanted or free_port()
             self._process = self._spawn(program)
             if self._wait_ready():
                 return self
             self.stop()
         raise EnvironmentFaultError(
             f"the S3 server on {self.data_dir} did not come up",
-            next_step=f"read {self._log} and start it again",
+            next_step=f"read {self.log} and start it again",
         )
 
     def stop(self) -> None:
@@ -135,13 +169,14 @@ class S3Server(Service):
         self._process = None
 
     @property
-    def _log(self) -> Path:
+    def log(self) -> Path:
+        """What the server says of itself, beside its objects."""
         return self.data_dir.with_name(self.data_dir.name + ".log")
 
     def _spawn(self, program: Path) -> subprocess.Popen[bytes]:
         address = f"127.0.0.1:{self.port}"
         options = ["--port", address, "--keep-alive", "--quiet", "--health", "/health"]
-        with self._log.open("ab") as log:
+        with self.log.open("ab") as log:
             return subprocess.Popen(
                 [str(program), *options, "posix", str(self.data_dir)],
                 # In the environment, not in the argument list, which every user can read.

@@ -29,8 +29,9 @@ from firnline.spark.executors import ALWAYS, READING, SOURCE, SPLITTING
 from firnline.spark.session import check_java
 from tools.airflow_api import HUNG_SECONDS, NEARBY_SECONDS, wait_until
 from tools.bootstrap import JAVA_HOME_FILE
-from tools.processes import Programs, Service
+from tools.processes import Programs
 from tools.s3server import free_port
+from tools.services import Service
 
 HOSTS = ("127.0.0.2", "127.0.0.3")
 """Addresses of the workers."""

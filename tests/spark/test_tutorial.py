@@ -1,71 +1,97 @@
-"""docs/tutorial.md: everything in it up to Airflow, in order, on a real S3 server."""
+"""docs/tutorial.md: everything up to Airflow, in order and as written, on a real S3 server."""
 
 from __future__ import annotations
 
-import os
+import shutil
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import Any
 
 import pytest
 
 from tests.support.cli import inside
-from tests.support.pages import WRITING, Block, Reader, blocks
+from tests.support.effort import fetched_or_full
+from tests.support.laptop import laptop
+from tests.support.pages import WRITING, Reader, blocks
+from tests.support.programs import run_program
+from tools import sparks3
 from tools.bootstrap import REPO
-from tools.s3server import S3Server
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
 
 PAGE = REPO / "docs" / "tutorial.md"
-BLOCKS = list(blocks(PAGE.read_text(encoding="utf-8")))
-BUCKET = "lake"
-WITH_SPARK = "SparkSession"
+BLOCKS = [
+    block
+    for block in blocks(PAGE.read_text(encoding="utf-8"))
+    if block.section not in ("Install", "Airflow")
+]
+SPARK = next(n for n, block in enumerate(BLOCKS) if "SparkSession" in block.body)
+"""Number of the block with which Spark reads; the next one is what it prints."""
+READ = next(n for n, block in enumerate(BLOCKS) if block.section == "Read")
+"""Number of the first block that reads the table."""
+
+
+@dataclass
+class WithSpark(Reader):
+    """Runs a block of Spark in a process of its own, as Spark's settings are read at its start."""
+
+    def run_python(self, code: str, names: dict[str, Any] | None = None) -> str:
+        """Run a block; return what it prints."""
+        if "SparkSession" not in code:
+            return super().run_python(code, names)
+        done = run_program([sys.executable, "-c", self._here(code)])
+        assert done.returncode == 0, done.stderr[-3_000:]
+        return done.stdout
 
 
 @pytest.fixture
 def reader(
-    s3_server: S3Server,
+    s3_server: object,  # skips, with its reason, where there can be none
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
-) -> Reader:
-    """Somebody with a bucket, its keys, and an empty folder."""
-    s3_server.make_bucket(BUCKET)
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("PWD", str(tmp_path))
+) -> Iterator[Reader]:
+    """Somebody with a clone, no bucket, and an empty folder."""
+    here = tmp_path / "ana"
+    here.mkdir()
+    monkeypatch.chdir(here)
+    monkeypatch.setenv("PWD", str(here))
     monkeypatch.setattr("getpass.getuser", lambda: "ana")
     monkeypatch.setattr("socket.gethostname", lambda: "laptop")
-    real = s3_server.env()
-    return Reader(
-        programs={"firnline": lambda arguments: inside(capsys)(*arguments)},
-        printed=lambda: capsys.readouterr().out,
-        # The page's variables and no others, with what they hold here.
-        env=lambda name, value: monkeypatch.setenv(name, real.get(name, value)),
-        instead={"/home/ana": str(tmp_path)},
-    )
+    # boto3 would keep the keys of another test in this process.
+    monkeypatch.setattr("boto3.DEFAULT_SESSION", None)
+    with laptop(tmp_path / "firnline") as at:
+        yield WithSpark(
+            programs={"firnline": lambda given: inside(capsys)(*given), "make": at.make},
+            printed=lambda: capsys.readouterr().out,
+            env=monkeypatch.setenv,
+            instead={"/home/ana": str(here), **at.instead()},
+        )
 
 
-def test_the_tutorial_prints_what_it_says(
-    reader: Reader, spark: SparkSession, s3_server: S3Server, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    before_airflow = [block for block in BLOCKS if block.section != "Airflow"]
-    cut = next(n for n, block in enumerate(before_airflow) if WITH_SPARK in block.body)
-    reader.follow(before_airflow[:cut])
-    follow_spark(reader, before_airflow[cut : cut + 2], s3_server, monkeypatch)
-    reader.follow(before_airflow[cut + 2 :])
+def test_the_tutorial_prints_what_it_says(reader: Reader) -> None:
+    reader.follow(BLOCKS[:SPARK])
+    reader.follow(BLOCKS[SPARK + 2 :])
     if WRITING:
         reader.write(PAGE)
 
 
-def follow_spark(
-    reader: Reader, found: list[Block], server: S3Server, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Spark's S3 connector is not installed here: it reads the folder in which the server keeps
-    the bucket's objects."""
-    settings = Path(os.environ["FIRNLINE_TABLES"])
-    folder = settings.with_name("folder.yaml")
-    place = f"file://{server.data_dir}/{BUCKET}"
-    folder.write_text(settings.read_text().replace(f"s3://{BUCKET}", place))
-    with monkeypatch.context() as patch:
-        patch.setenv("FIRNLINE_TABLES", str(folder))
-        reader.follow(found)
+@pytest.fixture
+def connector(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """A Spark that finds its S3 connector on this machine; Spark copies it, so all is removed."""
+    conf, ivy = tmp_path / "conf", tmp_path / "ivy"
+    conf.mkdir()
+    sparks3.repository(ivy)
+    (conf / "spark-defaults.conf").write_text(f"spark.jars.ivy {ivy}\n", encoding="utf-8")
+    monkeypatch.setenv("SPARK_CONF_DIR", str(conf))
+    yield
+    shutil.rmtree(ivy)
+
+
+@fetched_or_full(sparks3.is_there(), sparks3.WHY_FULL)
+@pytest.mark.usefixtures("connector")
+def test_sparks_block_reads_the_table_on_s3_as_it_is_written(reader: Reader) -> None:
+    reader.follow(BLOCKS[:READ])
+    reader.follow(BLOCKS[SPARK : SPARK + 2])
+    if WRITING:
+        reader.write(PAGE)

@@ -10,17 +10,19 @@ import functools
 import os
 import random
 import subprocess
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
 import hypothesis
+import pytest
 from hypothesis import HealthCheck
 
 FULL = os.environ.get("FIRNLINE_TESTS") == "full"
 """True in `make test-full`: everything is tried."""
 _REPO = Path(__file__).resolve().parents[2]
 T = TypeVar("T")
+Test = TypeVar("Test", bound=Callable[..., object])
 
 
 @functools.cache
@@ -65,6 +67,20 @@ def in_turn(groups: Mapping[str, str]) -> set[str]:
     for test, group in sorted(groups.items()):
         members.setdefault(group, []).append(test)
     return {test for group, tests in members.items() for test in sample(tests, 1, "in turn", group)}
+
+
+def fetched_or_full(there: bool, reason: str) -> Callable[[Test], Test]:
+    """Return a decorator of tests that need something large: run where it is already.
+
+    Args:
+        there: it need not be fetched.
+        reason: why `make test` does not fetch it; `make test-full` does.
+    """
+
+    def marked(test: Test) -> Test:
+        return test if there else pytest.mark.full(reason)(test)
+
+    return marked
 
 
 def examples(test: int, full: int, **settings: Any) -> hypothesis.settings:

@@ -3,6 +3,7 @@
 A page is Markdown with fenced blocks:
 
 * ``console``: lines that begin with ``$`` are commands; what follows each is what it prints.
+  Known without a program are ``export``, ``python FILE`` and ``. FILE`` with lines of ``export``.
 * ``python``: is run, all blocks of a page in one namespace; a ``text`` block right after it is what
   it prints.
 * any block with ``title="NAME"``: is written to the file of that name.
@@ -116,7 +117,7 @@ class Reader:
     """
 
     programs: Mapping[str, Program]
-    """By the name of the program; ``python FILE`` need not be named."""
+    """By the name of the program."""
     printed: Callable[[], str]
     """Returns what was printed to standard output since the last call."""
     env: Callable[[str, str], None]
@@ -166,6 +167,9 @@ class Reader:
             for each in arguments:
                 self.env(*each.split("=", 1))
             return ""
+        if program == ".":
+            (sourced,) = arguments
+            return "".join(map(self.shell, Path(sourced).read_text(encoding="utf-8").splitlines()))
         if program == "python":
             (script,) = arguments
             return self.run_python(Path(script).read_text(encoding="utf-8"), {})

@@ -3,7 +3,7 @@
 ``firnline.spark.frame`` may be called, too: it is this module as soon as somebody has imported it.
 
 The driver plans from the log, and Spark reads the parts of the plan by their paths, with its own
-file systems and credentials.
+file systems and credentials. Its S3 connector is told the endpoint that firnline reads from.
 """
 
 from __future__ import annotations
@@ -22,12 +22,13 @@ from firnline.predicate.tree import Predicate
 from firnline.read.plan import ReadPlan
 from firnline.read.scan import scan
 from firnline.spark.format.parts import PartRows
+from firnline.spark.format.s3a import s3a_options
+from firnline.store.access import StoreAccess
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
     from firnline.state.moment import At
-    from firnline.store.access import StoreAccess
     from firnline.table import Table
 
 
@@ -46,8 +47,9 @@ def frame(  # noqa: PLR0913 -- those of ``scan``
     """Return the visible rows of a table as a data frame of Spark; the arguments are ``scan``'s.
 
     The log is read now, by this process and with ``access``. The parts are read by each action, by
-    Spark and with Spark's own credentials. A data frame is one snapshot: its parts exist for
-    ``cleanup.grace`` at least.
+    Spark and with Spark's own credentials; endpoint and region of an S3 that is not Amazon's are
+    those of ``access`` or of the environment, unless the session states its own. A data frame is
+    one snapshot: its parts exist for ``cleanup.grace`` at least.
 
     Raises:
         UsageError: as ``scan``; a column of a type that Spark's reader does not know; a session
@@ -58,8 +60,13 @@ def frame(  # noqa: PLR0913 -- those of ``scan``
     """
     found = scan(table, columns, where, at, dedup, partitions, settings=settings, access=access)
     _check(spark, found.plan)
-    base = _base(Root.parse(found.table.settings.root), found.table.access)
-    return PartRows.of(spark, found.plan, base).frame()
+    root, given = Root.parse(found.table.settings.root), found.table.access
+    options = (
+        s3a_options(spark, root.bucket, given or StoreAccess.from_env())
+        if root.scheme == "s3"
+        else {}
+    )
+    return PartRows.of(spark, found.plan, _base(root, given), options).frame()
 
 
 class _Called(ModuleType):

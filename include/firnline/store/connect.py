@@ -36,7 +36,7 @@ REQUEST_TIMEOUT = timedelta(minutes=15)
 """Longest duration of a request with its body: 5 GB at 6 MB/s."""
 
 _BUCKET = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{1,254}")
-_DEFAULT_REGION = "us-east-1"
+DEFAULT_REGION = "us-east-1"
 _memory: dict[str, obstore.store.MemoryStore] = {}
 _memory_lock = threading.Lock()
 
@@ -164,7 +164,7 @@ def _s3(
     def make(retry: RetryConfig) -> obstore.store.ObjectStore:
         return obstore.store.S3Store(
             bucket,
-            region=access.region or region or _DEFAULT_REGION,
+            region=access.region or region or DEFAULT_REGION,
             virtual_hosted_style_request=not access.path_style,
             conditional_put="etag",
             skip_signature=False,

@@ -1,4 +1,4 @@
-"""``firnline demo``: a table of real flights in a folder, before and after its merge."""
+"""``firnline demo``: a table of real flights in a folder or on S3, before and after its merge."""
 
 from __future__ import annotations
 
@@ -18,16 +18,37 @@ if TYPE_CHECKING:
 commands = typer.Typer()
 
 
-@command(commands, "demo", ["firnline demo", "firnline demo --folder /tmp/flights --months 3"])
+@command(
+    commands,
+    "demo",
+    [
+        "firnline demo",
+        "firnline demo --folder /tmp/flights --months 3",
+        "firnline demo --s3 s3://lake/demo",
+    ],
+)
 def demo(
     folder: Annotated[
         Path,
-        typer.Option("--folder", metavar="FOLDER", help="New folder for settings and table."),
+        typer.Option(
+            "--folder",
+            metavar="FOLDER",
+            help="New folder for settings and table; with --s3 for the settings alone.",
+        ),
     ] = Path("firnline-demo"),
     months: Annotated[
         int,
         typer.Option("--months", min=1, max=12, help="Months of 2013: 27,000 flights each."),
     ] = 1,
+    s3: Annotated[
+        str | None,
+        typer.Option(
+            "--s3",
+            metavar="URL",
+            help="Make the table below s3://bucket/prefix instead, in the S3 that the environment "
+            "names (AWS_ENDPOINT_URL, keys); `make s3` in a clone starts one.",
+        ),
+    ] = None,
     as_json: JsonOption = False,
 ) -> None:
     """Make a table of real flights, hour by hour, and merge it; without Airflow and Spark.
@@ -39,7 +60,7 @@ def demo(
 
     hours = _hours(months)
     with counting("filling", "flights", SystemClock(), silent=as_json, unit="append") as tell:
-        sample = make(folder, hours, lambda done: tell(done, len(hours)))
+        sample = make(folder, hours, lambda done: tell(done, len(hours)), s3)
     data = {
         "settings": str(sample.settings),
         "rows": sample.rows,

@@ -54,15 +54,19 @@ class PartRows:
     plan: ReadPlan
     base: str
     """Prefix that makes a path of the key of a part."""
+    options: Mapping[str, str]
+    """Of the file system of ``base``."""
     forms: Mapping[str, Stored]
     """The columns that are read, in the table's order."""
     place: Place
 
     @classmethod
-    def of(cls, spark: SparkSession, plan: ReadPlan, base: str) -> PartRows:
+    def of(
+        cls, spark: SparkSession, plan: ReadPlan, base: str, options: Mapping[str, str]
+    ) -> PartRows:
         """Return the read of a plan. Raises UsageError if Spark cannot read a column."""
         forms = {name: stored(name, kind) for name, kind in plan.task.needed}
-        return cls(spark, plan, base, forms, Place.beside(forms))
+        return cls(spark, plan, base, options, forms, Place.beside(forms))
 
     def frame(self) -> DataFrame:
         """Return the columns of the plan.
@@ -166,7 +170,7 @@ class PartRows:
                     "leave it out",
                     next_step=_INSTEAD,
                 )
-        reader = self.spark.read.options(**_OPTIONS).schema(_schema(columns))
+        reader = self.spark.read.options(**self.options, **_OPTIONS).schema(_schema(columns))
         try:
             rows = reader.parquet(*(self.base + part.key for part in parts))
             if is_connect(self.spark):
