@@ -6,10 +6,12 @@ import json
 import os
 import subprocess
 import sys
+import time
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
+from firnline.airflow.kept import _YOUNG_NS
 from tools.bootstrap import REPO
 
 HEAVY = ("pyarrow", "duckdb", "pyspark", "obstore", "pandas", "numpy", "polars", "sqlglot")
@@ -167,6 +169,8 @@ class Parser:
         """
         file, answer = folder / "tables.yaml", folder / "parsed.json"
         file.write_text(tables)
+        if measured:  # a file that was written just now is read anew each time
+            time.sleep(_YOUNG_NS / 10**9 + 0.1)
         starting = {"_AIRFLOW_PARSING_CONTEXT_DAG_ID": task_of} if task_of else {}
         asked = {
             "dags": str(dags),
