@@ -19,7 +19,9 @@ def reader(
 ) -> Reader:
     """Somebody in an empty folder, without a store."""
     monkeypatch.chdir(tmp_path)
-    monkeypatch.delenv("FIRNLINE_TABLES", raising=False)
+    # Set first: what a block of Python sets is undone only then.
+    monkeypatch.setenv("FIRNLINE_TABLES", "")
+    monkeypatch.delenv("FIRNLINE_TABLES")
     monkeypatch.setattr("getpass.getuser", lambda: "ana")
     monkeypatch.setattr("socket.gethostname", lambda: "laptop")
 

@@ -16,7 +16,6 @@ from firnline.operations.options import DeleteOptions
 from firnline.settings.load import TableSettings
 from firnline.store.access import StoreAccess
 from firnline.table import Table, open_table
-from tests.support.effort import fetched_or_full
 from tests.support.evolving import RUN
 from tests.support.programs import run_program
 from tools import sparks3
@@ -65,7 +64,7 @@ def test_the_connector_is_of_the_hadoop_that_pyspark_brings() -> None:
     ]
 
 
-@fetched_or_full(sparks3.is_there(), sparks3.WHY_FULL)
+@pytest.mark.full(sparks3.WHY_FULL)
 def test_a_table_on_s3_is_read_by_sparks_own_connector(s3_root: StoreRoot) -> None:
     table = opened(s3_root)
     for number in range(4):
