@@ -24,8 +24,8 @@ SOURCES = sorted(
 DOCS = sorted([*(REPO / "docs").rglob("*.md"), REPO / "README.md"])
 _QUOTED = re.compile(r"`+(firnline [^`]+)`+")
 _EXAMPLE = re.compile(r"^(?: {2,}|\$ | +\$ )(firnline [a-z][^#\n]*)", re.MULTILINE)
-_FLAG = re.compile(r"(?<![\w-])(--[a-z][a-z-]*)")
-_WITH = re.compile(r"`(firnline [^`]+)` with (?:the |its |or without )?(--[a-z][a-z-]*)")
+_FLAG = re.compile(r"(?<![\w-])(--[a-z][a-z0-9-]*)")
+_WITH = re.compile(r"`(firnline [^`]+)` with (?:the |its |or without )?(--[a-z][a-z0-9-]*)")
 _PROSE = {"needs", "reads", "wrote", "before", "itself", "metadata", "table", "hide", "knows"}
 """Words after the product's name that begin a sentence and no command."""
 _OTHERS = {
