@@ -206,6 +206,8 @@ class _Work:
     began: _Began
     tell: Callable[[ImportProgress], None]
     skip_bad: bool
+    out: tuple[Fault, ...] = ()
+    """Files of which the rows turned out not to fit."""
 
     @property
     def plan(self) -> ImportPlan:
@@ -266,10 +268,10 @@ class _Work:
         return work, WrittenRows()
 
     def _without(self, faults: Sequence[Fault]) -> _Work:
-        bad = (*(fault for fault in self.plan.bad if fault.file in self.looked.found), *faults)
-        plan = self.looked.plan_without({fault.file for fault in bad})
-        plan = replace(plan, bad=(*plan.bad, *bad), footers=self.plan.footers)
-        return replace(self, looked=replace(self.looked, plan=plan))
+        out = (*self.out, *faults)
+        plan = self.looked.plan_without({fault.file for fault in out})
+        plan = replace(plan, bad=(*plan.bad, *out), footers=self.plan.footers)
+        return replace(self, looked=replace(self.looked, plan=plan), out=out)
 
     def _claims(self) -> Claims | None:
         """Return the claim to continue the list of files, which one of several imports gets.

@@ -168,3 +168,15 @@ def test_a_file_that_is_left_out_gives_no_column_its_type(do_import: Import) -> 
     assert ids_of(world) == Counter([2**53 + 1])
     parts = [key for key in world.store.objects if key.startswith("t/_data/")]
     assert sorted(parts) == sorted(state(world).live)
+
+
+def test_a_file_that_only_contradicts_one_that_is_left_out_is_taken(do_import: Import) -> None:
+    world = make_world()
+    bad = bytearray(parquet_bytes(pa.table({"id": ["x"] * 1000}), use_dictionary=False))
+    bad[20:120] = bytes(100)
+    put(world, "day=1/a.parquet", bytes(bad))
+    put(world, "day=1/b.parquet", rows(7))
+    plan: Any = do_import(world, skip_bad=True, new=True).plan
+    assert [each["file"] for each in plan["bad"]] == ["lake/in/day=1/a.parquet"]
+    assert ids_of(world) == Counter([7])
+    assert state(world).schema == {"id": "BIGINT", "day": "INTEGER"}
