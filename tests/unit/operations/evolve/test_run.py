@@ -110,7 +110,7 @@ def test_a_column_gets_another_name(tmp_path: Path) -> None:
     world = world_of()
     before = rows(world, "id", "note")
     evolve(world, tmp_path, rename={"note": "remark"})
-    assert list(schema(world)) == ["id", "day", "price", "late", "remark"]
+    assert list(schema(world)) == ["id", "day", "price", "remark", "late"], "it stays in its place"
     assert rows(world, "id", "remark") == before
     assert not any("note" in row for row in visible_rows(world.table))
 
