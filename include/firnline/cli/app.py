@@ -233,11 +233,13 @@ def _invoke(arguments: Sequence[str]) -> int:
     return 0
 
 
-def _refuse_contradiction(command: Any, arguments: Sequence[str]) -> None:  # noqa: ANN401
+def _refuse_contradiction(
+    command: Any,  # noqa: ANN401 - typer's own
+    arguments: Sequence[str],
+) -> None:
     """Raise UsageError for both sides of one choice, of which typer would take the last."""
-    for word in arguments:
-        command = getattr(command, "commands", {}).get(word, command)
-    for parameter in getattr(command, "params", []):
+    *_, (_, called) = _path(command, arguments)
+    for parameter in called.params:
         sides = [*parameter.opts, *getattr(parameter, "secondary_opts", [])]
         given = [side for side in sides if side in arguments]
         if getattr(parameter, "secondary_opts", []) and len(given) > 1:
@@ -248,13 +250,20 @@ def _refuse_contradiction(command: Any, arguments: Sequence[str]) -> None:  # no
 
 def _called(command: Any, arguments: Sequence[str]) -> str:  # noqa: ANN401 - typer's own
     """Return the name of the command that a command line calls: ``firnline schema fix``."""
-    names = ["firnline"]
+    return " ".join(name for name, _ in _path(command, arguments))
+
+
+def _path(
+    command: Any,  # noqa: ANN401 - typer's own
+    arguments: Sequence[str],
+) -> Iterator[tuple[str, Any]]:
+    """Yield the program and the commands that a command line names, one inside of another."""
+    yield "firnline", command
     for word in arguments:
         command = getattr(command, "commands", {}).get(word)
         if command is None:
-            break
-        names.append(word)
-    return " ".join(names)
+            return
+        yield word, command
 
 
 _FULL = FirnlineError(

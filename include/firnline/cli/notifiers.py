@@ -1,4 +1,4 @@
-"""Whether the notifiers of a settings file are there, for ``settings check``."""
+"""Looks for the notifiers that a settings file names, for ``firnline settings check``."""
 
 from __future__ import annotations
 

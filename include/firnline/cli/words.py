@@ -1,4 +1,4 @@
-"""What others call the commands: a word that is no command here names the one that does it."""
+"""Finds the command for a word by which other systems call it: ``vacuum`` is ``cleanup``."""
 
 from __future__ import annotations
 

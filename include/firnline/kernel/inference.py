@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -18,8 +18,6 @@ _READERS = {
     ".tsv": "read_csv(?, sample_size = -1)",
 }
 """Reader of DuckDB by suffix; a ``.gz`` behind it does not count."""
-_KEYS = "SELECT DISTINCT unnest(json_keys(json)) FROM read_json_objects(?)"
-"""DuckDB gives names that SQL cannot tell apart new ones, which no row has."""
 _UNTYPED = r'(?:"NULL"|JSON)(?:\[\])*'
 """Type of what is null, empty, or now one type and now another, in all rows of a sample."""
 _FIELD = r'(?:"(?:[^"]|"")*"|\w+)'
@@ -46,10 +44,13 @@ def columns_of(path: Path) -> tuple[dict[str, str], list[str]]:
             next_step="give a sample in one of these formats",
         )
     found = _described(path, _READERS[suffix])
+    rows = _rows(path) if found and _READERS[suffix].startswith("read_json") else None
+    if rows is not None:
+        _refuse_renamed(path, found, rows)
     shown = {name: _with_types(kind) for name, kind in found.items()}
     columns = {name: kind for name, kind in shown.items() if kind is not None}
-    if "json" in _READERS[suffix]:
-        columns = _that_rows_fit(path, columns)
+    if rows is not None:
+        columns = _that_rows_fit(rows, columns)
     return columns, [name for name in shown if name not in columns]
 
 
@@ -57,16 +58,29 @@ _INSTEAD = ("DOUBLE", "DECIMAL(38,0)", "VARCHAR")
 """Types for values that do not fit the one that DuckDB has found, in the order of preference."""
 
 
-def _that_rows_fit(path: Path, columns: Mapping[str, str]) -> dict[str, str]:
-    """Return the columns with types that an append reads the values of the sample by.
-
-    DuckDB takes more forms of dates and times than an append does, and numbers of any size.
-    """
+def _rows(path: Path) -> list[dict[str, Any]]:
+    """Return the rows of a sample of JSON, as an append gets them."""
     import duckdb
 
     with duckdb.connect() as connection:
         texts = connection.execute("SELECT json FROM read_json_objects(?)", [str(path)]).fetchall()
-    rows = [json.loads(text) for (text,) in texts]
+    return [json.loads(text) for (text,) in texts]
+
+
+def _refuse_renamed(path: Path, columns: Iterable[str], rows: Iterable[dict[str, Any]]) -> None:
+    """Raise UsageError for a column that no row has: DuckDB has renamed one of two."""
+    for name in sorted(set(columns) - {key for row in rows for key in row}):
+        raise UsageError(
+            f"{path} has no key {name!r}: two of its keys are one name in SQL",
+            next_step="give one of them another name",
+        )
+
+
+def _that_rows_fit(rows: Sequence[dict[str, Any]], columns: Mapping[str, str]) -> dict[str, str]:
+    """Return the columns with types that an append reads the values of the sample by.
+
+    DuckDB takes more forms of dates and times than an append does, and numbers of any size.
+    """
     found: dict[str, str] = {}
     for name, kind in columns.items():
         values = [{name: row.get(name)} for row in rows]
@@ -107,16 +121,9 @@ def _described(path: Path, reader: str) -> dict[str, str]:
         try:
             query = f"DESCRIBE SELECT * FROM {reader}"  # noqa: S608 - one of two readers
             rows = connection.execute(query, [str(path)]).fetchall()
-            keys = connection.execute(_KEYS, [str(path)]).fetchall() if "json" in reader else None
         except duckdb.Error as error:
             raise _unreadable(path, error) from None
-    found = {name: kind for name, kind, *_ in rows}
-    for name in sorted(found.keys() - {key for (key,) in keys}) if keys is not None else ():
-        raise UsageError(
-            f"{path} has no key {name!r}: two of its keys are one name in SQL",
-            next_step="give one of them another name",
-        )
-    return found
+    return {name: kind for name, kind, *_ in rows}
 
 
 def _with_types(kind: str) -> str | None:

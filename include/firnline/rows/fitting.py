@@ -122,21 +122,24 @@ def common_array(values: Sequence[Any], path: str) -> pa.Array:
         raise UnfitError(path, str(error).split("\n", 1)[0]) from None
 
 
-def refuse_deep(values: Sequence[Any], path: str) -> None:
+def refuse_deep(values: Collection[Any], path: str) -> None:
     """Raise UnfitError for values deeper than a column: pyarrow would follow them without end.
 
     Level by level, and each object once in a level, with how often it stands there: a list may hold
     itself, or one object many times.
     """
-    level = Counter(map(id, held := [v for v in values if isinstance(v, CONTAINERS)]))
-    known = {id(value): value for value in held}
+    # A look at the classes first: most columns hold nothing that holds others.
+    if not any(issubclass(each, _CONTAINERS) for each in set(map(type, values))):
+        return
+    held = [value for value in values if isinstance(value, _CONTAINERS)]
+    level, known = Counter(map(id, held)), {id(value): value for value in held}
     for _ in range(MAX_LEVELS + 1):
         if not level:
             return
         below, inside = Counter[int](), dict[int, Any]()
         for key, times in level.items():
             for value in _inside(known[key]):
-                if isinstance(value, CONTAINERS):
+                if isinstance(value, _CONTAINERS):
                     below[id(value)] += times
                     inside[id(value)] = value
         if below.total() > _MOST_INSIDE:
@@ -145,8 +148,7 @@ def refuse_deep(values: Sequence[Any], path: str) -> None:
     raise UnfitError(path, f"nested deeper than {MAX_LEVELS} levels, which no reader takes")
 
 
-CONTAINERS = (Mapping, list, tuple, set, frozenset)
-"""Classes of values that hold others."""
+_CONTAINERS = (Mapping, list, tuple, set, frozenset)
 _MOST_INSIDE = 10**8
 """Lists and dictionaries at one level of one call."""
 
@@ -344,7 +346,7 @@ def _of_timestamp(kind: pa.DataType, path: str) -> Fit:
     return fit
 
 
-def _time_of(text: str, digits: int, path: str) -> Any:  # noqa: ANN401
+def _time_of(text: str, digits: int, path: str) -> Any:  # noqa: ANN401 - a time or a number
     """Return the time that a text states; whole nanoseconds where Python's times are too coarse."""
     found = _TIME.fullmatch(text)
     _refuse_digits(found, digits, text, path)

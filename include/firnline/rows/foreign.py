@@ -25,13 +25,8 @@ def value_of(given: GivenColumn, file: str) -> pa.Scalar:
     kind, text = parse_type(given.type), given.text
     if text and (pa.types.is_integer(kind) or pa.types.is_floating(kind)):
         text = text.removeprefix("+") if _NUMBER.fullmatch(text) else text  # as Spark reads it
-    value = None
-    if text is None or _may_be(text, kind):
-        try:
-            value = pa.array([text], pa.string()).cast(kind)[0]
-        except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
-            value = None
-    if value is None or not _is_same(value, text):
+    value = _cast_text(text, kind)
+    if value is None:
         raise PartSchemaError(
             f"the folder of {file} states {given.text!r} for column {given.name!r}, which is no "
             f"{given.type}",
@@ -39,6 +34,17 @@ def value_of(given: GivenColumn, file: str) -> pa.Scalar:
             "the folder",
         )
     return value
+
+
+def _cast_text(text: str | None, kind: pa.DataType) -> pa.Scalar | None:
+    """Return the value of a text; None if it is none of the type, or would be another number."""
+    if text is not None and not _may_be(text, kind):
+        return None
+    try:
+        value = pa.array([text], pa.string()).cast(kind)[0]
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
+        return None
+    return value if _is_same(value, text) else None
 
 
 def _may_be(text: str, kind: pa.DataType) -> bool:

@@ -9,6 +9,8 @@ from collections.abc import Iterator
 import msgspec
 import pyarrow as pa
 
+from firnline.types.arrow import holds
+
 # Numbers stay texts: JSON has no largest one.
 _DECODE = msgspec.json.Decoder(float_hook=str).decode
 
@@ -22,7 +24,7 @@ def malformed(column: pa.ChunkedArray) -> str | None:
     Args:
         column: of any type; texts of JSON may stand at any depth.
     """
-    if not _has_json(column.type):
+    if not holds(column.type, _is_json):
         return None
     for chunk in column.chunks:
         for texts in _texts(chunk):
@@ -36,17 +38,13 @@ def malformed(column: pa.ChunkedArray) -> str | None:
     return None
 
 
-def _has_json(kind: pa.DataType) -> bool:
-    if isinstance(kind, pa.JsonType):
-        return True
-    return pa.types.is_nested(kind) and any(
-        _has_json(kind.field(at).type) for at in range(kind.num_fields)
-    )
+def _is_json(kind: pa.DataType) -> bool:
+    return isinstance(kind, pa.JsonType)
 
 
 def _texts(array: pa.Array) -> Iterator[pa.Array]:
     kind = array.type
-    if isinstance(kind, pa.JsonType):
+    if _is_json(kind):
         yield array.storage
     elif pa.types.is_struct(kind):
         for inner in array.flatten():

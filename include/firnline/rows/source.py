@@ -20,7 +20,7 @@ from firnline.parquet.at_once import spans
 from firnline.parquet.footers import refuse_unsafe_chunks
 from firnline.parquet.form import refuse_julian, says_old_calendar
 from firnline.parquet.io import UNREADABLE, read_local_footer, unreadable
-from firnline.rows.fitting import CONTAINERS, UnfitError, refuse_deep
+from firnline.rows.fitting import UnfitError, refuse_deep
 from firnline.rows.sizes import decoded_bytes
 from firnline.types.arrow import from_arrow
 from firnline.types.schema import SchemaUnion, added, as_known
@@ -85,17 +85,26 @@ def _refuse_objects(data: Rows) -> None:
     until the process ends.
     """
     library = type(data).__module__.partition(".")[0]
-    for name, kind in data.schema.items() if library == "polars" else ():
+    if library == "polars":
+        _refuse_addresses(data)
+    elif library == "pandas":
+        _refuse_deep_columns(data)
+
+
+def _refuse_addresses(data: Rows) -> None:
+    for name, kind in data.schema.items():
         if "Object" in str(kind):
             raise PartSchemaError(
                 f"column {name!r} is {kind}: objects of Python, and no values",
                 next_step="cast it to a type of values; nothing was appended",
             )
-    for at, (name, kind) in enumerate(data.dtypes.items()) if library == "pandas" else ():
+
+
+def _refuse_deep_columns(data: Rows) -> None:
+    for at, (name, kind) in enumerate(data.dtypes.items()):
         try:
             if str(kind) == "object":
-                values = [v for v in data.iloc[:, at] if isinstance(v, CONTAINERS)]
-                refuse_deep(values, str(name))
+                refuse_deep(data.iloc[:, at], str(name))
         except UnfitError as error:
             raise PartSchemaError(
                 f"column {name!r} is {error}", next_step="correct the rows; nothing was appended"

@@ -156,9 +156,10 @@ def _mark_place(error: Exception, raw: bytes) -> str:
 
 def _reason(error: Exception, raw: bytes) -> str:
     mark = getattr(error, "problem_mark", None)
-    line = b"" if mark is None else dict(enumerate(raw.splitlines())).get(mark.line, b"")
-    if mark is not None and line[: mark.column + 1].endswith(b"\t"):
-        return "a tab stands there, and YAML takes spaces to indent a line"
+    if mark is not None:
+        line = b"".join(raw.splitlines()[mark.line : mark.line + 1])  # none at the end of the file
+        if line[: mark.column + 1].endswith(b"\t"):
+            return "a tab stands there, and YAML takes spaces to indent a line"
     text = getattr(error, "problem", None) or getattr(error, "reason", None) or str(error)
     return str(text).splitlines()[0]
 

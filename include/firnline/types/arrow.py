@@ -16,6 +16,7 @@ import pyarrow.compute as pc
 from firnline.errors import PartSchemaError
 from firnline.types.schema import normalise
 from firnline.types.sql import (
+    MAX_DIGITS,
     MAX_LEVELS,
     MAX_REPEATED,
     SqlType,
@@ -23,9 +24,6 @@ from firnline.types.sql import (
     is_too_deep,
     parse_sql_type,
 )
-
-_MAX_DECIMAL_DIGITS = 38
-"""Digits of DuckDB's widest DECIMAL."""
 
 _BY_NAME: dict[str, pa.DataType] = {
     '"NULL"': pa.null(),
@@ -152,15 +150,7 @@ def plain_type(kind: pa.DataType) -> pa.DataType:
     """
     if isinstance(kind, pa.BaseExtensionType):
         return plain_type(kind.storage_type)
-    if pa.types.is_struct(kind):
-        return pa.struct([each.with_type(plain_type(each.type)) for each in kind])
-    if pa.types.is_map(kind):
-        return pa.map_(plain_type(kind.key_type), plain_type(kind.item_type))
-    if pa.types.is_fixed_size_list(kind):
-        return pa.list_(kind.value_field.with_type(plain_type(kind.value_type)), kind.list_size)
-    if pa.types.is_list(kind):
-        return pa.list_(kind.value_field.with_type(plain_type(kind.value_type)))
-    return kind
+    return _inside(kind, plain_type)
 
 
 def conform(column: pa.ChunkedArray, kind: pa.DataType) -> pa.ChunkedArray:
@@ -191,18 +181,22 @@ _SMALL_BYTES = 2**31 - 1
 
 def _by_itself(column: pa.ChunkedArray) -> pa.ChunkedArray:
     """Return a column without what its slices leave out: a cast of large texts minds all of it."""
-    if not _has_large(column.type) or column.get_total_buffer_size() <= _SMALL_BYTES:
+    if not holds(column.type, _is_large) or column.get_total_buffer_size() <= _SMALL_BYTES:
         return column
     # A copy, since it joins two arrays; one alone would be returned as it is.
     chunks = [pa.concat_arrays([chunk, chunk.slice(0, 0)]) for chunk in column.chunks]
     return pa.chunked_array(chunks, column.type)
 
 
-def _has_large(kind: pa.DataType) -> bool:
+def holds(kind: pa.DataType, matches: Callable[[pa.DataType], bool]) -> bool:
+    """Return True if a type, or one at any depth of it, matches."""
+    inner = (kind.field(at).type for at in range(kind.num_fields))
+    return matches(kind) or any(holds(each, matches) for each in inner)
+
+
+def _is_large(kind: pa.DataType) -> bool:
     larges = (pa.types.is_large_string, pa.types.is_large_binary, pa.types.is_large_list)
-    if any(matches(kind) for matches in larges):
-        return True
-    return any(_has_large(kind.field(at).type) for at in range(kind.num_fields))
+    return any(matches(kind) for matches in larges)
 
 
 def _without_views(kind: pa.DataType) -> pa.DataType:
@@ -210,11 +204,20 @@ def _without_views(kind: pa.DataType) -> pa.DataType:
     if pa.types.is_dictionary(kind):
         views = {pa.string_view(): pa.string(), pa.binary_view(): pa.binary()}
         return pa.dictionary(kind.index_type, views.get(kind.value_type, kind.value_type))
+    return _inside(kind, _without_views)
+
+
+def _inside(kind: pa.DataType, change: Callable[[pa.DataType], pa.DataType]) -> pa.DataType:
+    """Return a list, struct or map with the types inside of it changed; any other type as it is."""
     if pa.types.is_struct(kind):
-        return pa.struct([each.with_type(_without_views(each.type)) for each in kind])
+        return pa.struct([each.with_type(change(each.type)) for each in kind])
+    if pa.types.is_map(kind):
+        return pa.map_(change(kind.key_type), change(kind.item_type))
+    if pa.types.is_fixed_size_list(kind):
+        return pa.list_(kind.value_field.with_type(change(kind.value_type)), kind.list_size)
     if pa.types.is_list(kind) or pa.types.is_large_list(kind):
         make = pa.list_ if pa.types.is_list(kind) else pa.large_list
-        return make(kind.value_field.with_type(_without_views(kind.value_type)))
+        return make(kind.value_field.with_type(change(kind.value_type)))
     return kind
 
 
@@ -307,7 +310,7 @@ def _timestamp(kind: pa.DataType, in_parquet: bool) -> SqlType:
 
 
 def _decimal(kind: pa.DataType, _in_parquet: bool) -> SqlType | None:
-    if kind.precision > _MAX_DECIMAL_DIGITS or not 0 <= kind.scale <= kind.precision:
+    if kind.precision > MAX_DIGITS or not 0 <= kind.scale <= kind.precision:
         return None
     return SqlType("DECIMAL", numbers=(kind.precision, kind.scale))
 

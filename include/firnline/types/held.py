@@ -6,7 +6,7 @@ ever fit a column that was declared with one of them.
 
 from __future__ import annotations
 
-from firnline.types.sql import SqlType, fold_name, is_too_deep
+from firnline.types.sql import MAX_DIGITS, SqlType, fold_name, is_too_deep
 
 _LEAVES = frozenset(
     """
@@ -27,8 +27,6 @@ _INSTEAD = {
     "UHUGEINT": _WHOLE,
 }
 """Types that parts have for the values of others."""
-_DIGITS = 38
-"""Of the widest DECIMAL."""
 
 
 def held(kind: SqlType) -> SqlType | None:
@@ -41,7 +39,7 @@ def _held(kind: SqlType) -> SqlType | None:
         return _nested(kind)
     if kind.name == "DECIMAL":
         precision, scale = kind.numbers
-        return kind if 0 <= scale <= precision <= _DIGITS and precision else None
+        return kind if 0 <= scale <= precision <= MAX_DIGITS and precision else None
     return kind if kind.name in _LEAVES else _INSTEAD.get(kind.name)
 
 

@@ -100,6 +100,8 @@ class SqlType:
         return self.name
 
 
+MAX_DIGITS = 38
+"""Of the widest DECIMAL of DuckDB."""
 MAX_LEVELS = 32
 """Lists, maps and structs inside of one another that a column may have. Arrow hands no type to
 another library that is deeper than 64, of which a map takes two, and readers of Parquet stop at

@@ -16,11 +16,12 @@ from firnline.cli.options import (
     read_state,
 )
 from firnline.errors import UsageError
+from firnline.operations.inspect.prices import GET, PUT, Prices
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from firnline.operations.inspect.cost import Cost, Prices
+    from firnline.operations.inspect.cost import Cost
     from firnline.settings.fleet import FleetSettings
     from firnline.state.snapshot import Snapshot
     from firnline.table import Table
@@ -48,7 +49,7 @@ def cost(
             max=1_000,
             help="Price of 1,000 PUT or LIST requests.",
         ),
-    ] = 0.005,
+    ] = PUT,
     get_price: Annotated[
         float,
         typer.Option(
@@ -58,7 +59,7 @@ def cost(
             max=1_000,
             help="Price of 1,000 GET requests.",
         ),
-    ] = 0.0004,
+    ] = GET,
     appends_per_day: Annotated[
         float | None,
         typer.Option(
@@ -78,8 +79,6 @@ def cost(
     says what it is from. Reads the log and writes nothing. The prices are those of S3 Standard in
     us-east-1; look up those of your store.
     """
-    from firnline.operations.inspect.cost import Prices
-
     opened = open_target(table, settings)
     state = read_state(opened, silent=as_json)
     prices = Prices(put_price, get_price)

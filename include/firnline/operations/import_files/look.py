@@ -85,13 +85,13 @@ def prefix_of(table: Table, source: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Looked:
-    """What a look at the folder has shown."""
+    """The files of a folder, the plan for them, and the list of those that were taken before."""
 
     plan: ImportPlan
     found: Mapping[str, ObjectMeta]
     """Files of the folder that are to be taken, by key."""
     taken: Taken | None
-    """What imports have taken so far; None: no list is kept, of files in place for example."""
+    """Files that imports have taken so far; None where no list is kept, as of files in place."""
     number: int
     """Of the list that this import writes; 0: none."""
     plan_without: Callable[[Collection[str]], ImportPlan]

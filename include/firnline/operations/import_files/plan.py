@@ -106,7 +106,7 @@ class ImportPlan:
 
     @property
     def makes(self) -> tuple[object, ...]:
-        """What it makes of the files, to be compared with another plan."""
+        """Files and columns of the table that it makes; equal plans write the same parts."""
         return self.files, self.anew, self.columns, self.own, self.path_columns
 
     @property

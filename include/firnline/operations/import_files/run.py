@@ -188,7 +188,7 @@ def _begin(table: Table) -> _Began:
 
 @dataclass(frozen=True, slots=True)
 class _Done:
-    """What was done."""
+    """The result of an import: plan, parts, and the log file that shows them."""
 
     plan: ImportPlan
     """Without the files of which the rows turned out not to fit."""

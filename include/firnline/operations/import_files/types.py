@@ -7,11 +7,10 @@ from dataclasses import dataclass, field
 
 from firnline.errors import SchemaConflictError
 from firnline.types.schema import SchemaUnion, held_as, normalise, widens
-from firnline.types.sql import fold_name, parse_sql_type
+from firnline.types.sql import MAX_DIGITS, fold_name, parse_sql_type
 
 _DIGITS = {"TINYINT": 3, "SMALLINT": 5, "INTEGER": 10, "BIGINT": 19}
 _DIGITS |= {"UTINYINT": 3, "USMALLINT": 5, "UINTEGER": 10, "UBIGINT": 20}
-_MOST_DIGITS = 38
 _CAST = "write the file anew with the table's type, or import it into another table"
 
 
@@ -51,7 +50,7 @@ def _decimal(kind: str) -> tuple[int, int] | None:
 
 def _widest_decimal(each: Iterable[tuple[int, int]]) -> str | None:
     before, behind = (max(digits) for digits in zip(*each, strict=True))
-    if before + behind > _MOST_DIGITS:
+    if before + behind > MAX_DIGITS:
         return None
     return f"DECIMAL({before + behind},{behind})"
 

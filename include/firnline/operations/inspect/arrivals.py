@@ -1,4 +1,4 @@
-"""What the log's newest days say of a table's appends. Pure.
+"""Counts the appends that the newest days of a table's log show. Pure.
 
 The log file of an append, and the markers of its parts, are there for ``cleanup.grace`` at least,
 whatever merges and clean-ups have done since: within that time nothing is missing.
@@ -13,9 +13,9 @@ from firnline.log.records import Marker
 from firnline.state.snapshot import Snapshot
 from firnline.units import DAY_MS
 
-LONGEST_MS = 7 * DAY_MS
+LONGEST_WINDOW_MS = 7 * DAY_MS
 """Time that is looked at, at most: what is older says less of the days to come."""
-SHORTEST_MS = DAY_MS // 24
+SHORTEST_WINDOW_MS = DAY_MS // 24
 """Time that is looked at, at least."""
 
 
@@ -85,10 +85,10 @@ def arrivals_of(snapshot: Snapshot, grace_ms: int, now_ms: int) -> Arrivals:
         now_ms: unix ms.
     """
     appended = [item.name.t for item in snapshot.listing.values() if item.name.kind == "append"]
-    window = min(grace_ms, LONGEST_MS)
+    window = min(grace_ms, LONGEST_WINDOW_MS)
     if appended and not snapshot.purged:
         window = min(window, now_ms - min(appended))
-    window = max(window, SHORTEST_MS)
+    window = max(window, SHORTEST_WINDOW_MS)
     newest = [t for t in appended if t >= now_ms - window]
     times, start = frozenset(newest), len(snapshot.paths.data_dir)
     found = [m for m in snapshot.parts.values() if m.t in times and _is_appended(m)]

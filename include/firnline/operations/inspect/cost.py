@@ -1,4 +1,4 @@
-"""What the maintenance of a table costs in 30 days: requests and money. Pure.
+"""Estimates the requests and the money that 30 days of a table's maintenance take. Pure.
 
 Of a table nothing is assumed but what its log and its settings say: appends are those of the newest
 days of the log (``arrivals``), runs those of the schedules, merges those that the rules of merges
@@ -14,18 +14,17 @@ from dataclasses import astuple, dataclass
 from typing import Any
 
 from firnline.log.parts_view import dead
+from firnline.operations.cleanup.plan import TXN_KEPT
 from firnline.operations.inspect.arrivals import Arrivals
 from firnline.operations.inspect.merging import DAYS, Merging, play
+from firnline.operations.inspect.prices import Prices
 from firnline.settings.dags import SECTIONS, runs_of, started_by_planner
 from firnline.settings.fleet import FleetSettings
 from firnline.settings.load import TableSettings
 from firnline.settings.sections import Operation
 from firnline.state.snapshot import Snapshot
+from firnline.store.client import BATCH, PAGE
 
-PAGE = 1_000
-"""Names of a LIST, and keys of a DELETE, at most."""
-TXN_KEPT = 100
-"""Newest transactions that clean-up keeps whatever their age."""
 _WEEK = 7
 
 
@@ -52,19 +51,6 @@ class Requests:
             "put": round(self.put),
             "delete": round(self.delete),
         }
-
-
-@dataclass(frozen=True, slots=True)
-class Prices:
-    """US dollars for 1,000 requests; the defaults are those of S3 Standard in us-east-1."""
-
-    put: float = 0.005
-    """For PUT, COPY, POST and LIST."""
-    get: float = 0.0004
-
-    def of(self, requests: Requests) -> float:
-        """Return dollars; a DELETE costs nothing."""
-        return (self.put * (requests.put + requests.list) + self.get * requests.get) / 1_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,15 +172,13 @@ def estimate(
     month = _Month(arrivals, state, settings, fleet, prices, play(arrivals, settings, looks))
     pages = _pages(state.log_files)
     now = Requests(list=pages + 1, get=state.log_files_read + state.live)
-    after = Requests(list=pages + 1, get=1 + state.live - state.saved)
+    after = Requests(list=pages + 1, get=1 + state.live - state.saved) if state.saved else now
     return Cost(
         arrivals=arrivals,
         prices=prices,
         lines=tuple(month.lines()),
         now=Read(now, 1_000 * prices.of(now)),
-        merged=Read(
-            after if state.saved else now, 1_000 * prices.of(after if state.saved else now)
-        ),
+        merged=Read(after, 1_000 * prices.of(after)),
         left_out=tuple(_left_out(settings)),
     )
 
@@ -257,7 +241,7 @@ class _Month:
         if not gone and started_by_planner(self.settings, "tombstone_cleanup", self.fleet):
             a_day = 0
         each = self._base(self._unfolded) * 2 + _COMMIT + Requests(list=1)
-        requests = each * (a_day * DAYS) + Requests(delete=DAYS * math.ceil(gone / PAGE))
+        requests = each * (a_day * DAYS) + Requests(delete=DAYS * math.ceil(gone / BATCH))
         return self._line("cleanup", a_day, requests, source)
 
     def _ttl(self) -> Requests:

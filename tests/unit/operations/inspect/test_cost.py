@@ -13,8 +13,9 @@ from hypothesis import strategies as st
 
 from firnline.append.append import Appender
 from firnline.operations.inspect.arrivals import Arrivals, arrivals_of
-from firnline.operations.inspect.cost import Cost, Line, Prices, Requests, State, estimate, state_of
+from firnline.operations.inspect.cost import Cost, Line, Requests, State, estimate, state_of
 from firnline.operations.inspect.merging import DAYS, play
+from firnline.operations.inspect.prices import Prices
 from firnline.settings.fleet import FleetSettings
 from firnline.settings.load import TableSettings
 from firnline.state.snapshot import read_snapshot
