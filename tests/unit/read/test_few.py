@@ -212,8 +212,9 @@ def test_rare_rows_are_looked_for_in_twice_as_many_parts_each_time() -> None:
     world = table_of(*(numbers(n, n + 100) for n in range(16)), sort_by=["a"])
     scan = firnline.scan(world.table, where="a between 4 and 90")
     before = gets(world)
-    assert scan.head(1)["a"].to_pylist() == [4]
-    assert gets(world) - before == 1 + 2 + 4  # the fifth part has it
+    (found,) = scan.head(1)["a"].to_pylist()
+    assert found in range(4, 7)  # one of the third piece, whose parts are read at once
+    assert gets(world) - before == 1 + 2 + 4  # the fifth part is the first that has one
     before = gets(world)
     assert scan.head(4).num_rows == 4
     assert gets(world) - before == 1 + 2 + 4 + 8
