@@ -28,6 +28,7 @@ from firnline.log import codec
 from firnline.log.records import LogContent, Marker
 from firnline.log.txn_file import Counts, RunIdentity
 from firnline.operations.cleanup.run import run_cleanup
+from firnline.operations.operation import Work
 from firnline.operations.options import CleanupOptions
 from firnline.settings.load import TableSettings
 from firnline.store.access import StoreAccess
@@ -108,7 +109,7 @@ def lay_out_delta(_root: str, _env: dict[str, str], folder: Path, parts: int) ->
 def run_firnline(root: str) -> dict[str, object]:
     table = opened(root, dict(os.environ), later=True)
     began = time.perf_counter()
-    report = run_cleanup(table, CleanupOptions(), RunIdentity(run_id="bench"))
+    report = run_cleanup(Work(table, RunIdentity(run_id="bench")), CleanupOptions())
     seconds = time.perf_counter() - began
     deletes = -(-(report.parts + report.log_files) // 1000)
     sent = {kind: report.requests[kind] for kind in _KINDS}

@@ -28,6 +28,7 @@ from firnline.ids import SystemIds
 from firnline.kernel.local import LocalEngine
 from firnline.log.txn_file import RunIdentity
 from firnline.operations.merge.run import run_merge
+from firnline.operations.operation import Work
 from firnline.operations.options import MergeOptions
 from firnline.parquet.stats import from_footer
 from firnline.predicate.pruning import Pruner
@@ -120,7 +121,7 @@ def merge(table: Table, scratch: Path) -> None:
         SystemIds(),
         SystemClock(),
     )
-    run_merge(table, lambda: engine, MergeOptions(full=True), RunIdentity(run_id="bench"))
+    run_merge(Work(table, RunIdentity(run_id="bench"), lambda: engine), MergeOptions(full=True))
 
 
 def _reads(table: Table) -> Mapping[str, str]:

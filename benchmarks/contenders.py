@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from benchmarks.data import SORT
+from firnline.operations.operation import Work
 from firnline.store.access import StoreAccess
 from firnline.store.client import ObjectClient, open_store
 
@@ -191,10 +192,12 @@ class Firnline:
         from firnline.operations.options import MergeOptions
 
         report = run_merge(
-            self._open(self._settings, self._access),
-            lambda: self.engine,
+            Work(
+                self._open(self._settings, self._access),
+                RunIdentity(run_id="bench"),
+                lambda: self.engine,
+            ),
             MergeOptions(),
-            RunIdentity(run_id="bench"),
         )
         assert report.counts.rows_in == report.counts.rows_out, report
         kinds = ("get", "put", "list", "head")

@@ -39,6 +39,7 @@ from firnline.kernel.task import KernelResult, KernelTask
 from firnline.log.txn_file import RunIdentity
 from firnline.operations.cleanup.run import run_cleanup
 from firnline.operations.merge.run import run_merge
+from firnline.operations.operation import Work
 from firnline.operations.options import CleanupOptions, MergeOptions
 from firnline.parquet.part import WrittenPart
 from firnline.settings.load import settings_for_root
@@ -104,12 +105,12 @@ def measure_hour(appends: int, folder: Path) -> Hour:
             appender.append(rows)
     clock = SystemClock()
     with _counted(hour, "merge", table):
-        run_merge(table, lambda: NamingEngine(SystemIds(), clock), MergeOptions(), _IDENTITY)
+        run_merge(Work(table, _IDENTITY, lambda: NamingEngine(SystemIds(), clock)), MergeOptions())
     with _counted(hour, "read", table):
         read_snapshot(table.store, table.paths)
     time.sleep(_GRACE_S)
     with _counted(hour, "clean-up", table):
-        run_cleanup(table, CleanupOptions(), _IDENTITY)
+        run_cleanup(Work(table, _IDENTITY), CleanupOptions())
     return hour
 
 

@@ -27,6 +27,7 @@ from firnline.log import codec
 from firnline.log.records import LogContent, Marker, TxnMark, stats_json
 from firnline.log.txn_file import RunIdentity
 from firnline.operations.drop.run import run_drop
+from firnline.operations.operation import Work
 from firnline.operations.options import DropOptions
 from firnline.paths import TablePaths
 from firnline.settings.load import settings_for_root
@@ -98,7 +99,7 @@ def drop_here(root: str) -> dict[str, Any]:
     """One drop in this process."""
     opened = open_table(settings_for_root(root), StoreAccess.from_env())
     began = time.perf_counter()
-    report = run_drop(opened, DropOptions(partitions=(CHOSEN,)), RunIdentity(run_id="bench"))
+    report = run_drop(Work(opened, RunIdentity(run_id="bench")), DropOptions(partitions=(CHOSEN,)))
     return {
         "seconds": time.perf_counter() - began,
         "parts": report.parts,

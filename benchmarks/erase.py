@@ -27,6 +27,7 @@ import pyarrow.parquet as pq
 from benchmarks import data
 from benchmarks.measure import Figures, load_average, run_process
 from benchmarks.merge import lay_out
+from firnline.operations.operation import Work
 
 CACHE = Path(__file__).parents[1] / ".cache" / "bench"
 GROUPS = 4
@@ -68,7 +69,7 @@ def erase(root: str, keys: Path, column: str, work: Path) -> None:
         lambda: open_store(root), work / "scratch", SystemIds(), SystemClock(), parallel=2
     )
     options = EraseOptions(columns=(column,), keys_file=str(keys))
-    report = run_erase(table, lambda: engine, options, RunIdentity(run_id="bench"))
+    report = run_erase(Work(table, RunIdentity(run_id="bench"), lambda: engine), options)
     (work / "report.json").write_text(json.dumps(report.to_json()))
 
 

@@ -25,6 +25,7 @@ from firnline.errors import InvariantError
 from firnline.kernel.engine import Engine
 from firnline.log.txn_file import RunIdentity
 from firnline.operations.delete.run import run_delete
+from firnline.operations.operation import Work
 from firnline.operations.options import DeleteOptions
 from firnline.settings.load import settings_for_root
 from firnline.store.access import StoreAccess
@@ -45,7 +46,7 @@ def delete_here(root: str, user: str) -> dict[str, Any]:
     table = open_table(settings_for_root(root), StoreAccess.from_env())
     options = DeleteOptions(where=f"event = '{user}'", mode="lazy")
     began, cpu = time.perf_counter(), time.process_time()
-    report = run_delete(table, _no_engine, options, RunIdentity(run_id="bench"))
+    report = run_delete(Work(table, RunIdentity(run_id="bench"), _no_engine), options)
     return {
         "seconds": time.perf_counter() - began,
         "cpu": time.process_time() - cpu,

@@ -31,6 +31,7 @@ from firnline.commit.transaction import commit
 from firnline.log.records import Marker, stats_json
 from firnline.log.txn_file import Counts, RunIdentity
 from firnline.operations.mirror.run import run_mirror
+from firnline.operations.operation import Work
 from firnline.operations.options import DeleteOptions, MirrorOptions
 from firnline.properties.in_force import from_settings
 from firnline.settings.load import TableSettings
@@ -117,7 +118,7 @@ def publish(root: str, form: str) -> dict[str, Any]:
     load(table, form)
     with log_apart(form) as log:
         began, cpu = time.perf_counter(), time.process_time()
-        report = run_mirror(table, MirrorOptions(), RUN)
+        report = run_mirror(Work(table, RUN), MirrorOptions())
         seconds, cpu = time.perf_counter() - began, time.process_time() - cpu
     requests = sum(report.requests[kind] for kind in _KINDS)
     done = report.delta or report.iceberg
@@ -216,7 +217,7 @@ def hide(parts: int, root: str, form: str) -> dict[str, Any]:
 
     # Not by firnline.delete, which publishes: that is what is to be measured.
     table, wanted = declared(root, form), DeleteOptions(where=f"p < {parts} and v = 7")
-    run_delete(table, lambda: local_engine(table), wanted, RUN)
+    run_delete(Work(table, RUN, lambda: local_engine(table)), wanted)
     return {}
 
 

@@ -26,6 +26,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from benchmarks.measure import Figures, load_average, run_process
+from firnline.operations.operation import Work
 
 CACHE = Path(__file__).parents[1] / ".cache" / "bench"
 ROWS, PART_ROWS = 100_000_000, 1_000_000
@@ -117,7 +118,7 @@ def replace(mode: str, root: str, new: Path, work: Path) -> None:
     lazily: Mode = "lazy" if mode == "lazy" else "eager"
     asked = ReplaceOptions(column="ts", start=start, end=end, files=(str(new),), mode=lazily)
     table, engine = _opened(root, work)
-    report = run_replace(table, engine, asked, RunIdentity(run_id="bench"))
+    report = run_replace(Work(table, RunIdentity(run_id="bench"), engine), asked)
     (work / "report.json").write_text(json.dumps(report.to_json()))
 
 
@@ -132,7 +133,7 @@ def rewrite(root: str, new: Path, work: Path) -> None:
     query = f"select * from _rows where not (ts >= '{start}' and ts < '{end}')"
     table, engine = _opened(root, work)
     options = RewriteOptions(sql=query, partitions=("*",), force=True)
-    report = run_rewrite(table, engine, options, RunIdentity(run_id="bench"))
+    report = run_rewrite(Work(table, RunIdentity(run_id="bench"), engine), options)
     Appender(table).append_files([new])
     (work / "report.json").write_text(json.dumps(report.to_json()))
 

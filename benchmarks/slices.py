@@ -26,6 +26,7 @@ from firnline.kernel.task import KernelResult, KernelTask
 from firnline.log.txn_file import RunIdentity
 from firnline.operations.merge.cutting import PartGroups, cut_into_slices, halvings_of
 from firnline.operations.merge.run import run_merge
+from firnline.operations.operation import Work
 from firnline.operations.options import MergeOptions
 from firnline.parquet.footers import RowGroupFacts
 from firnline.settings.load import TableSettings
@@ -107,7 +108,9 @@ def _measure_one(
         engine = Recorded(session, table.settings.root, None, str(root / "scratch"))
         engine.prepare()
         with watched(os.getpid()) as usage:
-            report = run_merge(table, lambda: engine, MergeOptions(), RunIdentity(run_id="bench"))
+            report = run_merge(
+                Work(table, RunIdentity(run_id="bench"), lambda: engine), MergeOptions()
+            )
         read = ", ".join(f"{each.requests['bytes_in'] / MIB:.0f}" for each in costs)
         each = ", ".join(f"{one.seconds:.1f}" for one in costs)
         print(

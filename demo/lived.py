@@ -25,6 +25,7 @@ from firnline.operations.cleanup.run import run_cleanup
 from firnline.operations.drop.run import run_drop
 from firnline.operations.evolve.run import run_lazily
 from firnline.operations.merge.run import run_merge
+from firnline.operations.operation import Work
 from firnline.operations.options import (
     CleanupOptions,
     DropOptions,
@@ -114,30 +115,30 @@ class Past:
             partial(open_store, self.settings.root), scratch, SystemIds(), self.clock
         )
         run = self._run("merge", "scheduled")
-        self._did(lambda: run_merge(self.table, lambda: engine, MergeOptions(), run))
+        self._did(lambda: run_merge(Work(self.table, run, lambda: engine), MergeOptions()))
 
     def clean_up(self) -> None:
         """Delete what was replaced longer ago than the grace."""
         run = self._run("tombstone_cleanup", "scheduled")
-        self._did(lambda: run_cleanup(self.table, CleanupOptions(), run))
+        self._did(lambda: run_cleanup(Work(self.table, run), CleanupOptions()))
 
     def drop(self, partition: str) -> None:
         """Remove a partition, by a person."""
         run = self._run("remove_partitions", "manual", user="bo", approved_by="carol")
         options = DropOptions(partitions=(partition,))
-        self._did(lambda: run_drop(self.table, options, run))
+        self._did(lambda: run_drop(Work(self.table, run), options))
 
     def restore(self, to: int) -> None:
         """Bring back what was there after a transaction."""
         run = self._run("restore", "manual", user="ana")
-        self._did(lambda: run_restore(self.table, RestoreOptions(to=to), run))
+        self._did(lambda: run_restore(Work(self.table, run), RestoreOptions(to=to)))
 
     def rename_delay(self, new: str) -> None:
         """Rename a column, to be applied by merges."""
         person = RunIdentity(run_id="by hand", user="ana", host="laptop")
         options = LazyOptions(evolution=Evolution(rename={self._delay: new}))
         self._delay = new
-        self._did(lambda: run_lazily(self.table, options, person))
+        self._did(lambda: run_lazily(Work(self.table, person), options))
 
     def days(self, count: int, *, merged: bool = True, cleaned: bool = True) -> None:
         """Let days pass with their appends, a merge at noon and midnight, and a clean-up."""

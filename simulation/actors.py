@@ -19,6 +19,7 @@ from firnline.operations.drop import run as drop
 from firnline.operations.erase import run as erase
 from firnline.operations.evolve.run import run_lazily
 from firnline.operations.merge import run as merge
+from firnline.operations.operation import Work
 from firnline.operations.options import (
     CleanupOptions,
     DeleteOptions,
@@ -91,14 +92,14 @@ def merge_parts(stage: Stage) -> None:
     partitions = () if stage.r.random() < 0.5 else (f"p={stage.r.choice(PARTITIONS)}",)
     stage.actor.tell(f"begins: {partitions or 'all partitions'}")
     options = MergeOptions(partitions=partitions)
-    merge.run_merge(stage.table, stage.engine, options, stage.run)
+    merge.run_merge(Work(stage.table, stage.run, stage.engine), options)
 
 
 def drop_partition(stage: Stage) -> None:
     """Drop one partition."""
     options = DropOptions(partitions=(f"p={stage.r.choice(PARTITIONS)}",))
     stage.actor.tell(f"begins: {options.partitions[0]}")
-    drop.run_drop(stage.table, options, stage.run)
+    drop.run_drop(Work(stage.table, stage.run), options)
 
 
 def delete_rows(stage: Stage) -> None:
@@ -106,7 +107,7 @@ def delete_rows(stage: Stage) -> None:
     hides, sql = condition(stage)
     stage.oracle.ledger.intents[stage.run.run_id] = hides
     stage.actor.tell(f"begins: {sql}")
-    delete.run_delete(stage.table, stage.engine, DeleteOptions(where=sql), stage.run)
+    delete.run_delete(Work(stage.table, stage.run, stage.engine), DeleteOptions(where=sql))
 
 
 def erase_users(stage: Stage) -> None:
@@ -115,7 +116,7 @@ def erase_users(stage: Stage) -> None:
     stage.actor.tell(f"begins: users {users}")
     stage.oracle.ledger.intents[stage.run.run_id] = Hides(frozenset(PARTITIONS), frozenset(users))
     options = EraseOptions(columns=("u",), keys=tuple((user,) for user in users))
-    erase.run_erase(stage.table, stage.engine, options, stage.run)
+    erase.run_erase(Work(stage.table, stage.run, stage.engine), options)
 
 
 def rewrite_rows(stage: Stage) -> None:
@@ -124,7 +125,7 @@ def rewrite_rows(stage: Stage) -> None:
     stage.oracle.ledger.intents[stage.run.run_id] = hides
     stage.actor.tell(f"begins: without {sql}")
     options = RewriteOptions(where=f"NOT ({sql})", force=True)
-    rewrite.run_rewrite(stage.table, stage.engine, options, stage.run)
+    rewrite.run_rewrite(Work(stage.table, stage.run, stage.engine), options)
 
 
 def prepare_rewrite(stage: Stage) -> None:
@@ -158,7 +159,7 @@ def replace_interval(stage: Stage) -> None:
         nothing=not rows,
     )
     data = stage.table_of(rows) if rows else None
-    replace.run_replace(stage.table, stage.engine, options, stage.run, data=data)
+    replace.run_replace(Work(stage.table, stage.run, stage.engine), options, data=data)
 
 
 def restore_partitions(stage: Stage) -> None:
@@ -173,7 +174,7 @@ def restore_partitions(stage: Stage) -> None:
     options = RestoreOptions(
         to=to, partitions=tuple(f"p={p}" for p in sorted(partitions)), exact=wanted.exact
     )
-    restore.run_restore(stage.table, options, stage.run)
+    restore.run_restore(Work(stage.table, stage.run), options)
 
 
 def evolve_columns(stage: Stage) -> None:
@@ -188,19 +189,19 @@ def evolve_columns(stage: Stage) -> None:
         "widen": Evolution(widen={name: "BIGINT"}),
     }[what]
     stage.actor.tell(f"begins: {what} {name}")
-    run_lazily(stage.table, LazyOptions(evolution=asked), stage.run)
+    run_lazily(Work(stage.table, stage.run), LazyOptions(evolution=asked))
 
 
 def clean_up(stage: Stage) -> None:
     """Run a tombstone clean-up, sometimes with a limit."""
     limit = stage.r.choice([None, None, 1, 4])
     stage.actor.tell(f"begins: at most {limit} deletes" if limit else "begins")
-    cleanup.run_cleanup(stage.table, CleanupOptions(max_deletes=limit), stage.run)
+    cleanup.run_cleanup(Work(stage.table, stage.run), CleanupOptions(max_deletes=limit))
 
 
 def sweep_orphans(stage: Stage) -> None:
     """Run an orphan sweep."""
-    sweep.run_sweep(stage.table, SweepOptions(), stage.run)
+    sweep.run_sweep(Work(stage.table, stage.run), SweepOptions())
 
 
 def read(stage: Stage) -> None:
@@ -243,7 +244,7 @@ def find_nothing(stage: Stage) -> None:
     """Run `verify` on an idle table; it may report notes on left-overs, and nothing else."""
     if not stage.oracle.landed:
         return  # there is no table
-    report = verify.run_verify(stage.table, VerifyOptions())
+    report = verify.run_verify(Work(stage.table), VerifyOptions())
     # Some writers' clocks are wrong; a change of columns may hold the mirror until a merge.
     expected = {"log-from-the-future", "txn-from-the-future", "mirror-behind"}
     if stage.world.mix.lost_history:
@@ -262,10 +263,10 @@ def wait_for_nothing(stage: Stage) -> None:
     if not stage.oracle.landed:
         return  # there is no table
     world, table = stage.world, stage.table
-    cleanup.run_cleanup(table, CleanupOptions(), stage.run)  # publishes what is committed
+    cleanup.run_cleanup(Work(table, stage.run), CleanupOptions())  # publishes what is committed
     # Processes that began with other properties may use them for a while.
     world.now += 2 * GRACE if world.mix.weights["properties"] == 0 else 8 * (GRACE + TTL)
-    report = cleanup.run_cleanup(table, CleanupOptions(), stage.run)
+    report = cleanup.run_cleanup(Work(table, stage.run), CleanupOptions())
     # A change of columns that no merge has reached holds the mirror, and that what it shows.
     waiting = [w for w in report.waiting if w.what == "parts" and "mirror" not in w.reason]
     if waiting:

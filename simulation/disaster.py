@@ -10,6 +10,7 @@ from firnline.append.append import Appender
 from firnline.commit.base import take_base
 from firnline.errors import FindingsError, FirnlineError, LogLostError, UsageError
 from firnline.log.txn_file import folded_by
+from firnline.operations.operation import Work
 from firnline.operations.options import RebuildOptions, VerifyOptions
 from firnline.operations.rebuild import run as rebuild
 from firnline.operations.verify import run as verify
@@ -174,7 +175,7 @@ def is_refused(stage: Stage) -> bool:
         else:
             if refused:
                 raise Violation("a log is lost, and somebody goes on all the same")
-    if refused and "log-lost" not in verify.run_verify(table, VerifyOptions()).kinds:
+    if refused and "log-lost" not in verify.run_verify(Work(table), VerifyOptions()).kinds:
         raise Violation("a log is lost, and verify does not say so")
     return refused
 
@@ -207,7 +208,7 @@ def _answer(stage: Stage, live: frozenset[str]) -> None:
         include += tuple(j.key for j in asked if j.key in live)
         exclude += tuple(j.key for j in asked if j.key not in live)
     options = RebuildOptions(include=include, exclude=exclude, revive=revive)
-    rebuild.run_rebuild(stage.table, options, stage.run)
+    rebuild.run_rebuild(Work(stage.table, stage.run), options)
 
 
 def try_to_rebuild(stage: Stage, live: frozenset[str], done: list[bool]) -> None:

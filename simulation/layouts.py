@@ -13,6 +13,7 @@ import pyarrow as pa
 
 from firnline.errors import FirnlineError
 from firnline.operations.analyze.run import run_analyze
+from firnline.operations.operation import Work
 from firnline.operations.options import AnalyzeOptions, RepartitionOptions
 from firnline.operations.properties.run import run_apply
 from firnline.operations.repartition.run import run_repartition
@@ -47,13 +48,13 @@ def move_rows(stage: Stage) -> None:
     stage.actor.tell(f"begins: to {layout}")
     wants = settings_of(stage.world.mix, partition_by=layout)
     own = stage.with_settings(wants)
-    run_repartition(own.table, stage.engine, RepartitionOptions(), stage.run)
+    run_repartition(Work(own.table, stage.run, stage.engine), RepartitionOptions())
 
 
 def fill_statistics(stage: Stage) -> None:
     """State bounds that only the footers have."""
     stage.actor.tell("begins")
-    run_analyze(stage.table, AnalyzeOptions(), stage.run)
+    run_analyze(Work(stage.table, stage.run), AnalyzeOptions())
 
 
 def check_bounds(parts: Mapping[str, Sequence[Row]], snapshot: Snapshot) -> None:

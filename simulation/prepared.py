@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from firnline.operations.operation import Work
 from firnline.operations.options import RewriteOptions, SweepOptions
 from firnline.operations.prepared.evidence import Evidence
 from firnline.operations.prepared.expiry import NOTHING_HELD, Held
@@ -48,7 +49,7 @@ def prepare_rewrite(stage: Stage, sql: str) -> None:
     options = RewriteOptions(
         where=f"NOT ({sql})", force=True, prepare=True, keep=stage.r.choice(_KEPT)
     )
-    prepare.run_prepare(stage.table, stage.engine, options, stage.run)
+    prepare.run_prepare(Work(stage.table, stage.run, stage.engine), options)
     if stage.r.random() < 0.5:
         return  # for others
     stage.actor.stand_still(stage.r.choice([1, 20, 200]))
@@ -79,7 +80,7 @@ def leave_nothing(stage: Stage) -> None:
     world = stage.world
     for _ in range(6):
         world.now += 4_000 * TICK + 8 * (GRACE + TTL)
-        run_sweep(stage.table, SweepOptions(), stage.run)
+        run_sweep(Work(stage.table, stage.run), SweepOptions())
     left = [key for key in world.objects if key.startswith(world.paths.prepared_dir)]
     if left:
         raise Violation(f"{left[0]} of a prepared change is there for ever")

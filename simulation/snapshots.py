@@ -23,6 +23,7 @@ from firnline.mirror.position import Position
 from firnline.mirror.retention import LONGEST_WAIT_MS
 from firnline.operations.mirror.check import check_iceberg
 from firnline.operations.mirror.run import run_mirror
+from firnline.operations.operation import Work
 from firnline.operations.options import MirrorOptions
 from firnline.properties.in_force import waits
 from simulation.catalog import Lake
@@ -99,7 +100,7 @@ class CatalogPublishers(Publishers):
             stage.actor.skew = 0
             self._clear(stage, stage.r.choice(erases).log)
             return
-        done = run_mirror(stage.table, MirrorOptions(), stage.run)
+        done = run_mirror(Work(stage.table, stage.run), MirrorOptions())
         self.oracle.stats["mirror metadata expired"] += done.expired
         if done.iceberg is not None:
             self._published(stage, done.iceberg, check_iceberg)

@@ -12,15 +12,16 @@ All errors are ``FirnlineError``; a root without a table is a ``NoTableError``.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
-
-import msgspec
+from typing import TYPE_CHECKING, Any
 
 from firnline.errors import UsageError
+from firnline.operations import registry
 from firnline.operations.fields import checked
 from firnline.operations.local import identity_here, local_engine
 from firnline.operations.mirror.ended import however_it_ends
+from firnline.operations.operation import About, OptionsT, PlanT, ReportT, Work, untold
 from firnline.operations.options import (
     CleanupOptions,
     DeleteOptions,
@@ -68,8 +69,6 @@ if TYPE_CHECKING:
     from firnline.operations.verify.run import VerifyReport
 
 OnProgress = Callable[[Progress], None]
-OptionsT = TypeVar("OptionsT", bound=msgspec.Struct)
-ReportT = TypeVar("ReportT")
 
 
 def open_table(
@@ -223,23 +222,12 @@ def merge(
     on_progress: OnProgress | None = None,
 ) -> MergeReport:
     """Merge small parts into large sorted ones; no row changes."""
-    from firnline.operations.merge.run import run_merge
-
-    opened, given = (
-        _existing(table),
-        _to_run(options or MergeOptions(), MergeOptions, "plan_merge"),
-    )
-    return _then_publish(
-        opened,
-        lambda run: run_merge(opened, lambda: local_engine(opened), given, run, on_progress),
-    )
+    return _run(registry.MERGE, table, options or MergeOptions(), on_progress)
 
 
 def plan_merge(table: Table | str, options: MergeOptions | None = None) -> MergePlan:
     """Plan a merge: its groups, and why the other parts are left alone."""
-    from firnline.operations.merge.run import preview
-
-    return preview(_existing(table), checked(options or MergeOptions(), MergeOptions))
+    return _plan(registry.MERGE, table, options or MergeOptions())
 
 
 def delete(
@@ -249,42 +237,26 @@ def delete(
     on_progress: OnProgress | None = None,
 ) -> DeleteReport:
     """Delete the rows for which a condition is true; ``options`` may be that condition in SQL."""
-    from firnline.operations.delete.run import run_delete
-
     given = DeleteOptions(where=options) if isinstance(options, str) else options
-    opened, given = _existing(table), _to_run(given, DeleteOptions, "plan_delete")
-    return _then_publish(
-        opened,
-        lambda run: run_delete(opened, lambda: local_engine(opened), given, run, on_progress),
-    )
+    return _run(registry.DELETE, table, given, on_progress)
 
 
 def plan_delete(table: Table | str, options: DeleteOptions | str) -> DeletePlan:
     """Plan a delete; ``options`` may be the condition in SQL."""
-    from firnline.operations.delete.run import preview
-
     given = DeleteOptions(where=options) if isinstance(options, str) else options
-    return preview(_existing(table), checked(given, DeleteOptions))
+    return _plan(registry.DELETE, table, given)
 
 
 def erase(
     table: Table | str, options: EraseOptions, *, on_progress: OnProgress | None = None
 ) -> EraseReport:
     """Erase keys from every part. It cannot be undone; nobody is asked."""
-    from firnline.operations.erase.run import run_erase
-
-    opened, given = _existing(table), _to_run(options, EraseOptions, "plan_erase")
-    return _then_publish(
-        opened,
-        lambda run: run_erase(opened, lambda: local_engine(opened), given, run, on_progress),
-    )
+    return _run(registry.ERASE, table, options, on_progress)
 
 
 def plan_erase(table: Table | str, options: EraseOptions) -> ErasePlan:
     """Plan an erase: the parts that may hold the keys."""
-    from firnline.operations.erase.run import preview
-
-    return preview(_existing(table), checked(options, EraseOptions))
+    return _plan(registry.ERASE, table, options)
 
 
 def rewrite(
@@ -294,65 +266,42 @@ def rewrite(
 
     What is prepared waits for ``firnline rewrite TABLE --commit ID`` or ``--discard ID``.
     """
-    from firnline.operations.rewrite.prepare import run_either
-
-    opened, given = _existing(table), _to_run(options, RewriteOptions, "plan_rewrite")
-    return _then_publish(
-        opened,
-        lambda run: run_either(opened, lambda: local_engine(opened), given, run, on_progress),
-    )
+    return _run(registry.REWRITE, table, options, on_progress)
 
 
 def plan_rewrite(table: Table | str, options: RewriteOptions) -> RewritePlan:
     """Plan a rewrite."""
-    from firnline.operations.rewrite.run import preview
-
-    return preview(_existing(table), checked(options, RewriteOptions))
+    return _plan(registry.REWRITE, table, options)
 
 
 def drop(table: Table | str, options: DropOptions) -> DropReport:
     """Drop partitions, without reading them."""
-    from firnline.operations.drop.run import run_drop
-
-    opened, given = _existing(table), _to_run(options, DropOptions, "plan_drop")
-    return _then_publish(opened, lambda run: run_drop(opened, given, run))
+    return _run(registry.DROP, table, options)
 
 
 def plan_drop(table: Table | str, options: DropOptions) -> DropPlan:
     """Plan a drop of partitions."""
-    from firnline.operations.drop.run import preview
-
-    return preview(_existing(table), checked(options, DropOptions))
+    return _plan(registry.DROP, table, options)
 
 
 def ttl(table: Table | str, options: TtlOptions | None = None) -> DropReport:
     """Drop what is older than the table's ``ttl.keep``."""
-    from firnline.operations.ttl.run import run_ttl
-
-    opened, given = _existing(table), _to_run(options or TtlOptions(), TtlOptions, "plan_ttl")
-    return _then_publish(opened, lambda run: run_ttl(opened, given, run))
+    return _run(registry.TTL, table, options or TtlOptions())
 
 
 def plan_ttl(table: Table | str, options: TtlOptions | None = None) -> TtlPlan:
     """Plan what a TTL would drop."""
-    from firnline.operations.ttl.run import preview
-
-    return preview(_existing(table), checked(options or TtlOptions(), TtlOptions))
+    return _plan(registry.TTL, table, options or TtlOptions())
 
 
 def restore(table: Table | str, options: RestoreOptions) -> TransactionReport:
     """Undo the transactions after a given one."""
-    from firnline.operations.restore.run import run_restore
-
-    opened, given = _existing(table), _to_run(options, RestoreOptions, "plan_restore")
-    return _then_publish(opened, lambda run: run_restore(opened, given, run))
+    return _run(registry.RESTORE, table, options)
 
 
 def plan_restore(table: Table | str, options: RestoreOptions) -> RestorePlan:
     """Plan a restore."""
-    from firnline.operations.restore.run import preview
-
-    return preview(_existing(table), checked(options, RestoreOptions))
+    return _plan(registry.RESTORE, table, options)
 
 
 def import_files(
@@ -372,7 +321,9 @@ def import_files(
     opened, given = open_table(table), _to_run(given, ImportOptions, "plan_import_files")
     return _then_publish(
         opened,
-        lambda _: run_import(opened, given, on_progress, engine=lambda: local_engine(opened)),
+        lambda _: run_import(
+            Work(opened, engine=lambda: local_engine(opened), tell=on_progress or untold), given
+        ),
     )
 
 
@@ -386,20 +337,12 @@ def plan_import_files(table: Table | str, options: ImportOptions | str) -> Impor
 
 def cleanup(table: Table | str, options: CleanupOptions | None = None) -> CleanupReport:
     """Delete what was replaced longer ago than the grace."""
-    from firnline.operations.cleanup.run import run_cleanup
-
-    opened, given = (
-        _existing(table),
-        _to_run(options or CleanupOptions(), CleanupOptions, "plan_cleanup"),
-    )
-    return _then_publish(opened, lambda run: run_cleanup(opened, given, run))
+    return _run(registry.CLEANUP, table, options or CleanupOptions())
 
 
 def plan_cleanup(table: Table | str, options: CleanupOptions | None = None) -> CleanupPlan:
     """Plan a clean-up."""
-    from firnline.operations.cleanup.run import preview
-
-    return preview(_existing(table), checked(options or CleanupOptions(), CleanupOptions))
+    return _plan(registry.CLEANUP, table, options or CleanupOptions())
 
 
 def publish_mirrors(
@@ -411,7 +354,7 @@ def publish_mirrors(
 
     opened = open_table(table)
     run = identity_here(opened, _BY)
-    return run_mirror(opened, MirrorOptions(), run, on_progress or silent)
+    return run_mirror(Work(opened, run, tell=on_progress or silent), MirrorOptions())
 
 
 def verify(table: Table | str, options: VerifyOptions | None = None) -> VerifyReport:
@@ -421,7 +364,7 @@ def verify(table: Table | str, options: VerifyOptions | None = None) -> VerifyRe
     """
     from firnline.operations.verify.run import run_verify
 
-    return run_verify(open_table(table), checked(options or VerifyOptions(), VerifyOptions))
+    return run_verify(Work(open_table(table)), checked(options or VerifyOptions(), VerifyOptions))
 
 
 def history(table: Table | str, limit: int = 20) -> list[TxnHeader]:
@@ -484,6 +427,27 @@ def _then_mirror(table: Table, result: AppendResult, *, mirror: bool) -> AppendR
     from firnline.operations.mirror.after import after_append
 
     return after_append(table, result, identity_here(table, _BY))
+
+
+def _run(
+    about: About[OptionsT, PlanT, ReportT],
+    table: Table | str,
+    options: OptionsT,
+    on_progress: Callable[[Any], None] | None = None,
+) -> ReportT:
+    """Carry out an operation on a table that is there, and publish what it has committed."""
+    opened = _existing(table)
+    given = _to_run(options, about.options, f"plan_{about.name}")
+    engine, tell = partial(local_engine, opened), on_progress or untold
+    operation = about.load()
+    return _then_publish(opened, lambda run: operation.run(Work(opened, run, engine, tell), given))
+
+
+def _plan(about: About[OptionsT, PlanT, ReportT], table: Table | str, options: OptionsT) -> PlanT:
+    """Plan an operation on a table that is there."""
+    preview = about.load().preview
+    assert preview is not None, about.name
+    return preview(_existing(table), checked(options, about.options))
 
 
 def _to_run(options: object, kind: type[OptionsT], planner: str) -> OptionsT:

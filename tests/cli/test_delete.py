@@ -15,6 +15,7 @@ from firnline.errors import UsageError
 from firnline.kernel.local import LocalEngine
 from firnline.log.txn_file import RunIdentity
 from firnline.operations.erase.run import run_erase
+from firnline.operations.operation import Work
 from firnline.operations.options import EraseOptions
 from firnline.settings.load import settings_for_root
 from firnline.table import open_table
@@ -227,7 +228,7 @@ def test_a_certificate_shows_who_started_and_who_approved(
         return LocalEngine(lambda: table.store, scratch, table.ids, table.clock)
 
     options = EraseOptions(columns=("user",), keys=(("u1",),))
-    erased = run_erase(table, engine, options, run).certificate
+    erased = run_erase(Work(table, run, engine), options).certificate
     out = firnline("certificate", root, str(erased)).out
     assert re.search(r"asked by +ana, ", out)
     assert re.search(r"approved by +bo\n", out)

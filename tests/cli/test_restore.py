@@ -11,6 +11,7 @@ import pytest
 from firnline.append.append import Appender
 from firnline.log.txn_file import RunIdentity
 from firnline.operations.drop.run import run_drop
+from firnline.operations.operation import Work
 from firnline.operations.options import DropOptions
 from firnline.settings.load import settings_for_root
 from firnline.table import Table, open_table
@@ -28,7 +29,7 @@ def dropped(tmp_path: Path) -> Table:
     for day in ("d=1", "d=2"):
         appender.append(pa.table({"id": [1, 2, 3]}), day)
     run = RunIdentity(dag_id="remove_partitions__events", run_id="manual__1", try_number=1)
-    run_drop(table, DropOptions(partitions=("d=1",)), run)
+    run_drop(Work(table, run), DropOptions(partitions=("d=1",)))
     for day in ("d=1", "d=2"):
         appender.append(pa.table({"id": [4]}), day)
     return table
@@ -47,7 +48,7 @@ def test_a_state_is_named_by_the_transaction_before_it(firnline: Firnline, dropp
 
 
 def test_a_transaction_past_its_retention_is_told_of(firnline: Firnline, dropped: Table) -> None:
-    run_drop(dropped, DropOptions(partitions=("d=2",)), RunIdentity())
+    run_drop(Work(dropped, RunIdentity()), DropOptions(partitions=("d=2",)))
     list(dropped.store.delete_many([dropped.paths.txn(1)]))
     shown = firnline("snapshot", dropped.settings.root, "--at", "1")
     assert "past its retention, the oldest that is kept is 2" in shown.sentence

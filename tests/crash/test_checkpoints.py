@@ -13,6 +13,7 @@ from firnline.commit.transaction import commit
 from firnline.errors import FirnlineError
 from firnline.log.txn_file import RunIdentity
 from firnline.operations.cleanup.run import run_cleanup
+from firnline.operations.operation import Work
 from firnline.operations.options import CleanupOptions
 from firnline.table import Table
 from tests.support.checkpoints import assert_same, checkpoints
@@ -43,7 +44,7 @@ def merge(world: World, table: Table) -> None:
 
 
 def clean_up(world: World, table: Table) -> None:
-    run_cleanup(table, CleanupOptions(), RUN)
+    run_cleanup(Work(table, RUN), CleanupOptions())
 
 
 @pytest.mark.parametrize("act", [merge, clean_up])

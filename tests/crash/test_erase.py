@@ -29,6 +29,7 @@ from firnline.operations.erase.completion import complete_certificate
 from firnline.operations.erase.run import EraseReport, run_erase
 from firnline.operations.merge.run import run_merge
 from firnline.operations.mirror.run import run_mirror
+from firnline.operations.operation import Work
 from firnline.operations.options import (
     CleanupOptions,
     DeleteOptions,
@@ -141,27 +142,30 @@ class Life(RuleBasedStateMachine):
 
     @rule(death=deaths)
     def merge(self, death: tuple[int, str] | None) -> None:
-        self.do(lambda call: run_merge(call.table, call.engine, MergeOptions(), call.run), death)
+        self.do(
+            lambda call: run_merge(Work(call.table, call.run, call.engine), MergeOptions()), death
+        )
 
     @rule(death=deaths, by_key=st.booleans(), mode=st.sampled_from(["eager", "lazy"]))
     def delete(self, death: tuple[int, str] | None, by_key: bool, mode: Any) -> None:
         where = f"c = '{KEY}'" if by_key and not self.erased else f"k = {10 * self.count}"
         asked = DeleteOptions(where=where, mode=mode)
-        self.do(lambda call: run_delete(call.table, call.engine, asked, call.run), death)
+        self.do(lambda call: run_delete(Work(call.table, call.run, call.engine), asked), death)
 
     @rule(death=deaths)
     def replace(self, death: tuple[int, str] | None) -> None:
         asked = ReplaceOptions(column="k", start=str(10 * self.count), end=str(10 * self.count + 2))
         rows = pa.table({"c": ["new"], "day": [0], "k": [10 * self.count + 1]})
         self.do(
-            lambda call: run_replace(call.table, call.engine, asked, call.run, data=rows), death
+            lambda call: run_replace(Work(call.table, call.run, call.engine), asked, data=rows),
+            death,
         )
 
     @rule(death=deaths, nothing_left=st.booleans())
     def prepare(self, death: tuple[int, str] | None, nothing_left: bool) -> None:
         where = "k < 0" if nothing_left else "k >= 12"
         asked = RewriteOptions(where=where, force=True, prepare=True, samples=20)
-        self.do(lambda call: run_prepare(call.table, call.engine, asked, call.run), death)
+        self.do(lambda call: run_prepare(Work(call.table, call.run, call.engine), asked), death)
 
     @rule(death=deaths, how=st.sampled_from(["commit", "discard", "decide"]))
     def decide(self, death: tuple[int, str] | None, how: str) -> None:
@@ -180,17 +184,17 @@ class Life(RuleBasedStateMachine):
     def restore(self, death: tuple[int, str] | None, back: int) -> None:
         newest = len([k for k in self.world.store.objects if "/_txn/" in k]) - 1
         asked = RestoreOptions(to=max(0, newest - back))
-        self.do(lambda call: run_restore(call.table, asked, call.run), death)
+        self.do(lambda call: run_restore(Work(call.table, call.run), asked), death)
 
     @rule(death=deaths)
     def tidy(self, death: tuple[int, str] | None) -> None:
-        self.do(lambda call: run_cleanup(call.table, CleanupOptions(), call.run), death)
-        self.do(lambda call: run_sweep(call.table, SweepOptions(), call.run), death)
+        self.do(lambda call: run_cleanup(Work(call.table, call.run), CleanupOptions()), death)
+        self.do(lambda call: run_sweep(Work(call.table, call.run), SweepOptions()), death)
 
     @rule(death=deaths)
     def publish(self, death: tuple[int, str] | None) -> None:
         if self.table.settings.mirror:
-            self.do(lambda call: run_mirror(call.table, MirrorOptions(), call.run), death)
+            self.do(lambda call: run_mirror(Work(call.table, call.run), MirrorOptions()), death)
 
     @rule(ms=st.sampled_from([HOUR, 7 * HOUR, 2 * DAY]))
     def wait(self, ms: int) -> None:
@@ -204,7 +208,7 @@ class Life(RuleBasedStateMachine):
 
     def _erase(self, call: Call) -> None:
         asked = EraseOptions(columns=("c",), keys=((KEY,),))
-        report = run_erase(call.table, call.engine, asked, call.run)
+        report = run_erase(Work(call.table, call.run, call.engine), asked)
         self.reports.append(report)
         assert KEY not in json.dumps(report.to_json())
 

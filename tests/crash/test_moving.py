@@ -23,6 +23,7 @@ from firnline.log.txn_file import RunIdentity
 from firnline.operations.cleanup.run import run_cleanup
 from firnline.operations.clone.run import run_clone
 from firnline.operations.delete.run import run_delete
+from firnline.operations.operation import Work
 from firnline.operations.options import (
     CleanupOptions,
     CloneOptions,
@@ -60,7 +61,7 @@ def lived(place: MemoryPlace, scratch: Path) -> Table:
     erase(call)
     merge(call)
     fill(table, 1, first=30)
-    run_delete(table, call.engine, DeleteOptions(where="id < 2", mode="lazy"), call.run)
+    run_delete(Work(table, call.run, call.engine), DeleteOptions(where="id < 2", mode="lazy"))
     fill(table, 1, first=36)
     advance(table, 1000)
     return table
@@ -82,8 +83,8 @@ def is_foreign(table: Table) -> bool:
         lambda: read_snapshot(table.store, table.paths, everything=True),
         lambda: read_snapshot(table.store, table.paths, checkpoint_above=0),
         lambda: take_base(table),
-        lambda: run_cleanup(table, CleanupOptions(), run),
-        lambda: run_sweep(table, SweepOptions(), run),
+        lambda: run_cleanup(Work(table, run), CleanupOptions()),
+        lambda: run_sweep(Work(table, run), SweepOptions()),
     ]
     before = MemoryPlace().save(table)
     refused = 0
@@ -96,8 +97,8 @@ def is_foreign(table: Table) -> bool:
         return False
     assert refused == len(everybody), "some take it for a table"
     with pytest.raises(LogCorruptError, match="firnline relocate"):
-        run_rebuild(table, RebuildOptions(force=True), run)
-    assert not run_verify(table, VerifyOptions()).healthy
+        run_rebuild(Work(table, run), RebuildOptions(force=True))
+    assert not run_verify(Work(table), VerifyOptions()).healthy
     assert MemoryPlace().save(table).objects == before.objects
     return True
 
@@ -105,12 +106,12 @@ def is_foreign(table: Table) -> bool:
 def is_whole(table: Table) -> None:
     assert visible_ids(table) == Counter([2, *range(4, 42)]) - Counter({5: 1})
     assert len(read_snapshot(table.store, table.paths, everything=True).listing) > 3
-    found = run_verify(table, VerifyOptions(deep=True))
+    found = run_verify(Work(table), VerifyOptions(deep=True))
     assert found.healthy, found.findings
 
 
 def relocate(table: Table) -> None:
-    run_relocate(table, RelocateOptions())
+    run_relocate(Work(table), RelocateOptions())
 
 
 def test_a_relocation_that_dies_at_any_store_call_comes_right_when_it_is_run_again(
@@ -171,7 +172,7 @@ def test_whatever_is_written_before_the_last_object_nobody_reads_it(
 
 
 def clone(table: Table, target: Table, *, with_log: bool) -> None:
-    run_clone(table, target, CloneOptions(history=with_log), RunIdentity(run_id="r"))
+    run_clone(Work(table, RunIdentity(run_id="r")), CloneOptions(history=with_log), target=target)
 
 
 def is_no_table(target: Table) -> bool:
@@ -187,8 +188,8 @@ def is_no_table(target: Table) -> bool:
     assert not list(target.store.list(target.paths.log_dir))
     run = RunIdentity(run_id="r")
     for act in (
-        lambda: run_sweep(target, SweepOptions(), run),
-        lambda: run_cleanup(target, CleanupOptions(), run),
+        lambda: run_sweep(Work(target, run), SweepOptions()),
+        lambda: run_cleanup(Work(target, run), CleanupOptions()),
     ):
         before = dict(target.store.objects)  # type: ignore[attr-defined] # it lies in memory
         with suppress(FirnlineError):
@@ -249,5 +250,5 @@ def clone_is_whole(target: Table, *, with_log: bool) -> None:
     assert visible_ids(target) == Counter([2, *range(4, 42)]) - Counter({5: 1})
     logs = len(read_snapshot(target.store, target.paths, everything=True).listing)
     assert logs > 3 if with_log else logs == 1
-    found = run_verify(target, VerifyOptions())
+    found = run_verify(Work(target), VerifyOptions())
     assert found.healthy, found.findings

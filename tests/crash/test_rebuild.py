@@ -8,6 +8,7 @@ import pytest
 
 from firnline.errors import LogCorruptError
 from firnline.operations.cleanup.run import run_cleanup
+from firnline.operations.operation import Work
 from firnline.operations.options import CleanupOptions
 from firnline.state.snapshot import read_snapshot
 from tests.support.operations import ALL, lost, rebuild
@@ -38,7 +39,7 @@ def test_a_rebuild_that_died_after_its_commit_stops_other_runs_until_it_is_run_a
 def test_a_clean_up_after_a_rebuild_deletes_the_dead_parts_and_no_other(call: Call) -> None:
     rebuild(call)
     advance(call.table, call.table.settings.cleanup.grace + 1000)
-    run_cleanup(call.table, CleanupOptions(), call.run)
+    run_cleanup(Work(call.table, call.run), CleanupOptions())
     assert every(observe(call.table)) == ALL
     parts = read_snapshot(call.table.store, call.table.paths, everything=True).parts
     left = keys_in(call.table, "_data")

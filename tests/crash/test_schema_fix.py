@@ -16,6 +16,7 @@ import pytest
 from firnline.errors import FirnlineError, SchemaConflictError
 from firnline.log.txn_file import RunIdentity
 from firnline.operations.merge.run import run_merge
+from firnline.operations.operation import Work
 from firnline.operations.options import ColumnFix, MergeOptions, SchemaFixOptions, VerifyOptions
 from firnline.operations.schema_fix.run import run_schema_fix
 from firnline.operations.verify.run import run_verify
@@ -55,7 +56,7 @@ def to_two_names(call: Call) -> None:
 
 
 def _repair(call: Call, fix: ColumnFix) -> None:
-    run_schema_fix(call.table, call.engine, SchemaFixOptions(fixes=(fix,)), call.run)
+    run_schema_fix(Work(call.table, call.run, call.engine), SchemaFixOptions(fixes=(fix,)))
 
 
 def contested(place: Place) -> Saved:
@@ -127,7 +128,7 @@ def _one(call: Call, fix: Fix, fault: Fault, parts: set[str]) -> None:
     advance(table, 1000)
     if history(table):
         # Committed: whoever comes next publishes it, also one that never tolerates a conflict.
-        run_merge(table, call.engine, MergeOptions(partitions=("day=1",)), call.run)
+        run_merge(Work(table, call.run, call.engine), MergeOptions(partitions=("day=1",)))
         assert check(table, fix, parts)
     fix(call)
     assert check(table, fix, parts)
@@ -141,7 +142,7 @@ def _one(call: Call, fix: Fix, fault: Fault, parts: set[str]) -> None:
         tidy(call)
         assert check(table, fix, parts)
     assert keys_in(table, "_data") == read_snapshot(table.store, table.paths).live.keys()
-    assert run_verify(table, VerifyOptions(deep=True)).healthy
+    assert run_verify(Work(table), VerifyOptions(deep=True)).healthy
     assert list(call.scratch.iterdir()) == [], "scratch is cleaned"
 
 

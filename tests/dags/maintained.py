@@ -12,6 +12,7 @@ from typing import Any
 from firnline.log.txn_file import RunIdentity
 from firnline.operations.cleanup.run import run_cleanup
 from firnline.operations.dag_ids import FLEET, RunOf, run_of
+from firnline.operations.operation import Work
 from firnline.operations.options import CleanupOptions
 from firnline.settings.load import load_settings
 from firnline.store.access import StoreAccess
@@ -183,7 +184,7 @@ def wait_due(table: Table, parts: int) -> None:
 
     def due() -> bool:
         run = RunIdentity(dag_id="by hand")
-        return run_cleanup(table, CleanupOptions(dry_run=True), run).parts == parts
+        return run_cleanup(Work(table, run), CleanupOptions(dry_run=True)).parts == parts
 
     assert wait_until(due, every=NEARBY_SECONDS), f"{parts} parts are never due"
 

@@ -13,6 +13,7 @@ import pytest
 from firnline.errors import UsageError
 from firnline.log.txn_file import RunIdentity
 from firnline.operations.drop.run import run_drop
+from firnline.operations.operation import Work
 from firnline.operations.options import DropOptions
 from firnline.state.history import history
 from firnline.table import Table
@@ -33,7 +34,7 @@ def objects(table: Table) -> set[str]:
 
 
 def drop(table: Table, *partitions: str) -> None:
-    run_drop(table, DropOptions(partitions=partitions), RunIdentity(dag_id="by hand"))
+    run_drop(Work(table, RunIdentity(dag_id="by hand")), DropOptions(partitions=partitions))
 
 
 def span(task: dict[str, Any]) -> tuple[datetime, datetime]:

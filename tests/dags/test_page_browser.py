@@ -22,6 +22,7 @@ from firnline.log.txn_file import RunIdentity
 from firnline.operations.drop.run import run_drop
 from firnline.operations.erase.run import run_erase
 from firnline.operations.merge.run import run_merge
+from firnline.operations.operation import Work
 from firnline.operations.options import (
     DropOptions,
     EraseOptions,
@@ -99,9 +100,9 @@ def lived_table(home: Path) -> str:
     run = RunIdentity(dag_id="merge__lived", run_id="manual__1", user="carol")
     store = partial(open_store, root)
     engine = LocalEngine(store, home / "scratch", SystemIds(), SystemClock())
-    run_merge(table, lambda: engine, MergeOptions(), run)
-    run_drop(table, DropOptions(partitions=("day=a",)), run)
-    run_restore(table, RestoreOptions(to=1), run)
+    run_merge(Work(table, run, lambda: engine), MergeOptions())
+    run_drop(Work(table, run), DropOptions(partitions=("day=a",)))
+    run_restore(Work(table, run), RestoreOptions(to=1))
     return root
 
 
@@ -113,7 +114,7 @@ def erased_table(home: Path) -> str:
     fill(table, 2)
     engine = LocalEngine(partial(open_store, root), home / "scratch", SystemIds(), SystemClock())
     run = RunIdentity(dag_id="erase", run_id="manual__1", user="carol", approved_by="bo")
-    run_erase(table, lambda: engine, EraseOptions(columns=("k",), keys=((7,), (9,))), run)
+    run_erase(Work(table, run, lambda: engine), EraseOptions(columns=("k",), keys=((7,), (9,))))
     for file in (home / "erased").rglob("*"):
         os.utime(file, (past.now / 1000, past.now / 1000))
     return root
@@ -351,7 +352,7 @@ def prepare(home: Path, root: str, run: RunIdentity) -> None:
     table = open_table(settings_for_root(root))
     engine = LocalEngine(partial(open_store, root), home / "scratch", SystemIds(), SystemClock())
     options = RewriteOptions(prepare=True, sql=QUERY, samples=2, assertions=(HOLDS,))
-    run_prepare(table, lambda: engine, options, run)
+    run_prepare(Work(table, run, lambda: engine), options)
 
 
 QUERY = "select * replace (if(k < 10, k, -k) as k) from _rows where k > 1"

@@ -10,6 +10,7 @@ import pytest
 from firnline.errors import UsageError
 from firnline.log.txn_file import RunIdentity
 from firnline.operations.drop.run import run_drop
+from firnline.operations.operation import Work
 from firnline.operations.options import DropOptions
 from tests.dags.filled import fill, live_keys, live_rows
 from tests.dags.maintained import Maintained
@@ -58,7 +59,7 @@ def test_two_merges_of_a_table_run_at_once_and_what_runs_alone_waits_for_both(
     table = maintained.table("shared")
     fill(table, 5, partitions=("day=a", "day=b", "day=gone"))
     rows = live_rows(table)
-    run_drop(table, DropOptions(partitions=("day=gone",)), RunIdentity(dag_id="by hand"))
+    run_drop(Work(table, RunIdentity(dag_id="by hand")), DropOptions(partitions=("day=gone",)))
     with maintained.held("shared"):
         merges = [maintained.merge("shared", {"partitions": [f"day={day}"]}) for day in "ab"]
         assert wait_until(lambda: all(run.tasks["merge"] == "running" for run in merges))

@@ -20,6 +20,7 @@ from firnline.errors import UsageError
 from firnline.log.txn_file import RunIdentity
 from firnline.operations.cleanup.run import run_cleanup
 from firnline.operations.drop.run import run_drop
+from firnline.operations.operation import Work
 from firnline.operations.options import CleanupOptions, DropOptions
 from firnline.state.history import history
 from firnline.table import Table
@@ -266,9 +267,9 @@ def faded(maintained: Maintained) -> Table:
     """A table from which a partition was dropped and cleaned up: nothing brings it back."""
     table = maintained.table("faded")
     fill(table, 2)
-    run_drop(table, DropOptions(partitions=("day=a",)), BY_HAND)
+    run_drop(Work(table, BY_HAND), DropOptions(partitions=("day=a",)))
     wait_due(table, 2)
-    report = run_cleanup(table, CleanupOptions(), BY_HAND)
+    report = run_cleanup(Work(table, BY_HAND), CleanupOptions())
     assert report.parts == 2
     return table
 

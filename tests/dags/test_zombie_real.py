@@ -19,6 +19,7 @@ import pytest
 
 from firnline.log.txn_file import RunIdentity
 from firnline.operations.cleanup.run import run_cleanup
+from firnline.operations.operation import Work
 from firnline.operations.options import CleanupOptions
 from firnline.state.history import history
 from firnline.state.snapshot import read_snapshot
@@ -228,7 +229,7 @@ def test_a_driver_whose_inputs_are_gone_when_it_wakes_says_so(
 
 def cleaned_up(table: Table) -> bool:
     """Delete what the grace is over of; True when no dead part is left."""
-    run_cleanup(table, CleanupOptions(), RunIdentity(user="test"))
+    run_cleanup(Work(table, RunIdentity(user="test")), CleanupOptions())
     return outputs(table) == set(read_snapshot(table.store, table.paths).live)
 
 

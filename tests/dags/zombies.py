@@ -18,6 +18,7 @@ import psutil
 import pytest
 
 from firnline.log.txn_file import RunIdentity
+from firnline.operations.operation import Work
 from firnline.operations.options import SweepOptions, VerifyOptions
 from firnline.operations.pools import pools_json
 from firnline.operations.sweep.run import run_sweep
@@ -296,7 +297,7 @@ def check_nothing_is_left(table: Table, orphans: int = 0) -> None:
         table: which.
         orphans: objects that dead runs have left.
     """
-    report = run_verify(table, VerifyOptions(deep=True))
+    report = run_verify(Work(table), VerifyOptions(deep=True))
     assert report.healthy, report.findings
     snapshot = read_snapshot(table.store, table.paths, everything=True)
     assert len(outputs(table) - set(snapshot.parts)) == orphans
@@ -304,7 +305,7 @@ def check_nothing_is_left(table: Table, orphans: int = 0) -> None:
     later, deleted = replace(table, clock=clock), 0
     for _ in range(2):  # what came after the last transaction is only marked by the first one
         time.sleep(1.1)  # S3 states whole seconds
-        swept = run_sweep(later, SweepOptions(), RunIdentity(user="test"))
+        swept = run_sweep(Work(later, RunIdentity(user="test")), SweepOptions())
         assert swept.failed == 0
         deleted += swept.deleted
         clock.advance(_LATER_MS)

@@ -25,6 +25,7 @@ from firnline.log.txn_file import RunIdentity
 from firnline.operations.cleanup.run import run_cleanup
 from firnline.operations.drop.run import list_partitions, run_drop
 from firnline.operations.merge.run import run_merge
+from firnline.operations.operation import Work
 from firnline.operations.options import (
     CleanupOptions,
     DropOptions,
@@ -201,25 +202,25 @@ def lived_through(place: Place, dropped: tuple[str, ...], gone: Callable[[Any], 
     """Merge, rewrite, drop and clean up; every step leaves exactly the rows it should."""
     table = place.table
     before = place.rows()
-    run_merge(table, place.engine, MergeOptions(), RUN)
+    run_merge(Work(table, RUN, place.engine), MergeOptions())
     assert place.rows() == before
     assert all(
         len(parts) == 1 for parts in read_snapshot(table.store, table.paths).partitions.values()
     )
-    run_rewrite(table, place.engine, RewriteOptions(where="n != 7"), RUN)
+    run_rewrite(Work(table, RUN, place.engine), RewriteOptions(where="n != 7"))
     left = Counter({key: count for key, count in before.items() if key[1] != 7})
     assert place.rows() == left
-    run_drop(table, DropOptions(partitions=dropped), RUN)
+    run_drop(Work(table, RUN), DropOptions(partitions=dropped))
     left = Counter({key: count for key, count in left.items() if not gone(key[0])})
     assert place.rows() == left
     assert isinstance(table.clock, SetClock)
     table.clock.advance(table.settings.cleanup.grace + 60_000)
-    report = run_cleanup(table, CleanupOptions(), RUN)
+    report = run_cleanup(Work(table, RUN), CleanupOptions())
     assert report.parts > 0
     assert place.rows() == left
     objects = {meta.key for meta in table.store.list(table.paths.data_dir)}
     assert objects == {m.p for m in read_snapshot(table.store, table.paths).live.values()}
-    assert run_verify(table, VerifyOptions(deep=True)).healthy
+    assert run_verify(Work(table), VerifyOptions(deep=True)).healthy
 
 
 @pytest.mark.turn
@@ -285,7 +286,7 @@ def test_a_path_too_long_for_the_store_is_one_error_and_leaves_nothing(place: Pl
             assert not list(place.table.store.list(place.table.paths.prefix))
         else:
             assert place.rows()[("x", 1)] == 1
-            run_drop(place.table, DropOptions(partitions=(path,)), RUN)
+            run_drop(Work(place.table, RUN), DropOptions(partitions=(path,)))
 
 
 @pytest.mark.parametrize(
@@ -301,7 +302,7 @@ def test_any_name_of_a_column_may_partition_or_is_refused(tmp_path: Path, column
         if reading("", Appender(table).append, rows) is None:
             assert not [key for key in world.store.objects if "/_log/" in key]
             return
-    run_merge(table, place.engine, MergeOptions(), RUN)
+    run_merge(Work(table, RUN, place.engine), MergeOptions())
     assert Counter(row[column] for row in visible_rows(table)) == {"1": 2, "2": 2}
 
 

@@ -27,6 +27,7 @@ from firnline.operations.delete.run import run_delete
 from firnline.operations.import_files.options import ImportOptions
 from firnline.operations.import_files.run import run_import
 from firnline.operations.merge.run import run_merge
+from firnline.operations.operation import Work
 from firnline.operations.options import DeleteOptions, MergeOptions, RewriteOptions, VerifyOptions
 from firnline.operations.rewrite.run import run_rewrite
 from firnline.operations.verify.run import run_verify
@@ -129,10 +130,10 @@ def operations(world: World, folder: Path) -> dict[str, Callable[[], object]]:
     rewrite = RewriteOptions(where="id != 1 and id != 12", force=True)
     delete = DeleteOptions(where="id = 1 or id = 12", mode="eager")
     return {
-        "merge": lambda: run_merge(table, make, MergeOptions(), RUN),
-        "rewrite": lambda: run_rewrite(table, make, rewrite, RUN),
-        "query": lambda: run_rewrite(table, make, RewriteOptions(sql="from _rows"), RUN),
-        "delete": lambda: run_delete(table, make, delete, RUN),
+        "merge": lambda: run_merge(Work(table, RUN, make), MergeOptions()),
+        "rewrite": lambda: run_rewrite(Work(table, RUN, make), rewrite),
+        "query": lambda: run_rewrite(Work(table, RUN, make), RewriteOptions(sql="from _rows")),
+        "delete": lambda: run_delete(Work(table, RUN, make), delete),
     }
 
 
@@ -172,7 +173,7 @@ def test_a_merge_names_such_a_part_leaves_its_group_and_merges_the_others(
     assert keys_of(world, "d=1") == before
     assert [m.n for m in state.partitions["d=2"]] == [6]
     assert not {k for k in world.store.objects if "/_data/" in k} - set(state.parts), "no orphan"
-    kinds = run_verify(world.table, VerifyOptions(deep=True)).kinds
+    kinds = run_verify(Work(world.table), VerifyOptions(deep=True)).kinds
     assert {k for k in kinds if k.startswith("footer")}, kinds
 
 
@@ -192,7 +193,7 @@ def test_no_other_operation_loses_a_row_of_such_a_partition(
 def test_a_part_without_rows_is_merged_away(tmp_path: Path) -> None:
     world = filled()
     adopt(world, parquet(ROWS.slice(0, 0)))
-    run_merge(world.table, engine(world, tmp_path), MergeOptions(), RUN)
+    run_merge(Work(world.table, RUN, engine(world, tmp_path)), MergeOptions())
     assert [m.n for m in snapshot(world).partitions["d=1"]] == [6]
 
 

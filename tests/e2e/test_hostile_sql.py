@@ -24,6 +24,7 @@ from firnline.kernel.query import process as query_process
 from firnline.log.txn_file import RunIdentity
 from firnline.operations.delete import run as delete
 from firnline.operations.merge.run import run_merge
+from firnline.operations.operation import Work
 from firnline.operations.options import DeleteOptions, MergeOptions, RewriteOptions
 from firnline.operations.rewrite import run as rewrite
 from tests.support.effort import sample
@@ -239,7 +240,7 @@ def test_every_attack_has_a_harmless_sister(attacked: Attacked) -> None:
     """Else the test above might pass because every query is refused."""
     harmless = Attacked(filled({}), attacked.folder)
     options = RewriteOptions(sql="select k, n, s || 'x' as s from _rows", force=True)
-    report = rewrite.run_rewrite(harmless.world.table, harmless.engine, options, RUN)
+    report = rewrite.run_rewrite(Work(harmless.world.table, RUN, harmless.engine), options)
     assert report.counts.rows_out == 6
 
 

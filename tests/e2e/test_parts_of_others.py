@@ -22,6 +22,7 @@ from firnline.operations.delete.run import run_delete
 from firnline.operations.drop.run import run_drop
 from firnline.operations.evolve.run import run_lazily
 from firnline.operations.merge.run import run_merge
+from firnline.operations.operation import Work
 from firnline.operations.options import (
     ColumnFix,
     DeleteOptions,
@@ -77,17 +78,17 @@ def engine(world: World, folder: Path) -> Callable[[], LocalEngine]:
 
 
 def merge(world: World, folder: Path) -> Any:
-    return run_merge(world.table, engine(world, folder), MergeOptions(full=True), RUN)
+    return run_merge(Work(world.table, RUN, engine(world, folder)), MergeOptions(full=True))
 
 
 def repair(world: World, folder: Path, kind: str) -> Any:
     """What the check names: the column with the type that the table has for it."""
     options = SchemaFixOptions(fixes=(ColumnFix(column="x", type=kind),), all_parts=True)
-    return run_schema_fix(world.table, engine(world, folder), options, RUN)
+    return run_schema_fix(Work(world.table, RUN, engine(world, folder)), options)
 
 
 def check(world: World, options: VerifyOptions = ALL) -> VerifyReport:
-    return run_verify(world.table, options)
+    return run_verify(Work(world.table), options)
 
 
 def values(world: World) -> list[Any]:
@@ -164,11 +165,11 @@ def test_of_a_table_with_a_key_the_same_rows_win_after_a_repair(tmp_path: Path) 
 def test_a_column_that_has_another_name_by_now_is_repaired_by_that_name(tmp_path: Path) -> None:
     kind, make = MERGED["split bytes"]
     world, _ = table_of(kind, make(tmp_path))
-    run_lazily(world.table, LazyOptions(evolution=Evolution(rename={"x": "y"})), RUN)
+    run_lazily(Work(world.table, RUN), LazyOptions(evolution=Evolution(rename={"x": "y"})))
     (finding,) = check(world, VerifyOptions(deep=True)).findings
     assert "column 'y'" in finding.sentence
     options = SchemaFixOptions(fixes=(ColumnFix(column="y", type=kind),), all_parts=True)
-    run_schema_fix(world.table, engine(world, tmp_path), options, RUN)
+    run_schema_fix(Work(world.table, RUN, engine(world, tmp_path)), options)
     assert check(world).findings == ()
     found = firnline.scan(world.table, partitions="d=1").to_arrow()
     assert sorted(found["y"].to_pylist()) == [b"abcd", b"efgh"]
@@ -193,7 +194,7 @@ def test_a_part_that_nobody_reads_is_named_by_the_check_and_by_every_reader(
 @pytest.mark.parametrize("name", LOST)
 def test_without_its_partition_the_rest_of_the_table_is_whole(tmp_path: Path, name: str) -> None:
     world, _ = table_of("VARCHAR", LOST[name](), in_groups(2))
-    run_drop(world.table, DropOptions(partitions=("d=1",)), RUN)
+    run_drop(Work(world.table, RUN), DropOptions(partitions=("d=1",)))
     assert check(world).healthy
     for read in READERS.values():
         assert sorted(read(world)["id"].to_pylist()) == [0, 1, 2, 3]

@@ -17,6 +17,7 @@ from firnline.operations.cleanup.run import preview, run_cleanup
 from firnline.operations.delete.run import run_delete
 from firnline.operations.drop.run import run_drop
 from firnline.operations.merge.run import run_merge
+from firnline.operations.operation import Work
 from firnline.operations.options import (
     CleanupOptions,
     DeleteOptions,
@@ -44,7 +45,7 @@ from tests.support.world import Crashed, Fault, FaultyStore, SetClock, World, ma
 def merge(world: World, store: Any = None) -> None:
     table = world.table if store is None else replace(world.table, store=store)
     engine = CountingEngine(replace(world, table=table))
-    run_merge(table, lambda: engine, MergeOptions(), RUN)
+    run_merge(Work(table, RUN, lambda: engine), MergeOptions())
 
 
 def rows(world: World) -> int:
@@ -61,7 +62,7 @@ def test_hazard_03_clean_up_never_deletes_an_object_that_a_log_file_lists_alive(
     dropped = set(put_append(world, "d=1")) | set(put_append(world, "d=1"))
     put_append(world, "d=2"), put_append(world, "d=2")
     goes_on = sleeper(world, "d=2")
-    run_drop(world.table, DropOptions(partitions=("d=1",)), RUN)
+    run_drop(Work(world.table, RUN), DropOptions(partitions=("d=1",)))
     world.clock.advance(10)
     goes_on(world.clock.now)
     world.clock.advance(2 * GRACE)
@@ -187,11 +188,11 @@ def _mergeable() -> tuple[World, int]:
 
 
 OPERATIONS: dict[str, Callable[[Table], object]] = {
-    "cleanup": lambda table: run_cleanup(table, CleanupOptions(), RUN),
-    "sweep": lambda table: run_sweep(table, SweepOptions(), RUN),
-    "merge": lambda table: run_merge(table, _no_engine, MergeOptions(), RUN),
-    "drop": lambda table: run_drop(table, DropOptions(partitions=("d=1",)), RUN),
-    "delete": lambda table: run_delete(table, _no_engine, DeleteOptions(where="v = 1"), RUN),
+    "cleanup": lambda table: run_cleanup(Work(table, RUN), CleanupOptions()),
+    "sweep": lambda table: run_sweep(Work(table, RUN), SweepOptions()),
+    "merge": lambda table: run_merge(Work(table, RUN, _no_engine), MergeOptions()),
+    "drop": lambda table: run_drop(Work(table, RUN), DropOptions(partitions=("d=1",))),
+    "delete": lambda table: run_delete(Work(table, RUN, _no_engine), DeleteOptions(where="v = 1")),
     "append": lambda table: Appender(table).append(appends.TABLE),
 }
 
@@ -221,7 +222,7 @@ def test_hazard_12_cleaning_a_copied_table_never_touches_the_original(operation:
         OPERATIONS[operation](copied)
     assert "copy/_log/" in str(raised.value)
     assert world.store.objects == before
-    assert not run_verify(copied, VerifyOptions(), None).healthy
+    assert not run_verify(Work(copied), VerifyOptions()).healthy
     assert world.store.objects == before
 
 
@@ -241,14 +242,14 @@ def test_hazard_12_a_copied_folder_is_a_table_of_its_own(tmp_path: Path) -> None
     appender = Appender(opened("original"))
     for _ in range(2):
         appender.append(appends.TABLE)
-    run_drop(opened("original"), DropOptions(partitions=("",)), RUN)
+    run_drop(Work(opened("original"), RUN), DropOptions(partitions=("",)))
     shutil.copytree(tmp_path / "original", tmp_path / "copy")
     shutil.copytree(tmp_path / "copy" / "t", tmp_path / "original" / "renamed")
     before = content("original")
     table = opened("copy")
     later = SetClock(now=4_000_000_000_000)
-    assert run_cleanup(replace(table, clock=later), CleanupOptions(), RUN).parts == 2
+    assert run_cleanup(Work(replace(table, clock=later), RUN), CleanupOptions()).parts == 2
     renamed = replace(opened("original", "renamed"), clock=later)
     with pytest.raises(ForeignPathError, match="copied"):
-        run_cleanup(renamed, CleanupOptions(), RUN)
+        run_cleanup(Work(renamed, RUN), CleanupOptions())
     assert content("original") == before

@@ -16,6 +16,7 @@ from firnline.errors import SnapshotExpiredError
 from firnline.kernel.local import LocalEngine
 from firnline.operations.cleanup.run import run_cleanup
 from firnline.operations.merge.run import run_merge
+from firnline.operations.operation import Work
 from firnline.operations.options import (
     CleanupOptions,
     Evolution,
@@ -55,7 +56,7 @@ def empty_interval(world: World, scratch: Path) -> None:
     """Ids 3 to 102 go, and nothing takes their place."""
     world.clock.advance(10)
     options = ReplaceOptions(column="id", start=3, end=103, nothing=True)
-    run_replace(world.table, lambda: kernels(world, scratch), options, RUN)
+    run_replace(Work(world.table, RUN, lambda: kernels(world, scratch)), options)
 
 
 def test_hazard_21_an_append_that_lands_late_is_replaced_with_the_interval_and_a_later_one_is_not(
@@ -78,11 +79,11 @@ def test_hazard_22_a_restore_beside_a_clean_up_brings_back_everything_or_nothing
         old, new = visible_ids(world.table), Counter(range(12))
 
         def clean(world: World = world) -> None:
-            run_cleanup(world.table, CleanupOptions(max_deletes=3), RUN)
+            run_cleanup(Work(world.table, RUN), CleanupOptions(max_deletes=3))
 
         store = Beside(world.store, when=call, act=clean)
         try:
-            run_restore(replace(world.table, store=store), RestoreOptions(to=0), RUN)
+            run_restore(Work(replace(world.table, store=store), RUN), RestoreOptions(to=0))
         except SnapshotExpiredError:
             ends["refused"] += 1
             assert visible_ids(world.table) == old
@@ -100,7 +101,7 @@ def test_hazard_22_a_restore_beside_a_clean_up_brings_back_everything_or_nothing
 def evolve(world: World, scratch: Path) -> None:
     world.clock.advance(10)
     options = SchemaFixOptions(evolution=Evolution(rename={"name": "title"}))
-    run_schema_fix(world.table, lambda: kernels(world, scratch), options, RUN)
+    run_schema_fix(Work(world.table, RUN, lambda: kernels(world, scratch)), options)
 
 
 def test_hazard_23_an_append_beside_a_change_of_the_schema_loses_no_value(tmp_path: Path) -> None:
@@ -138,18 +139,18 @@ def test_hazard_24_a_row_that_comes_after_its_newer_key_tombstone_stays_hidden(
     def delete_and_merge() -> None:
         appender.append(version(1, 3, dead=True))
         world.clock.advance(1000)
-        run_merge(world.table, lambda: kernels(world, tmp_path), MergeOptions(), RUN)
+        run_merge(Work(world.table, RUN, lambda: kernels(world, tmp_path)), MergeOptions())
         assert len(read_snapshot(world.store, world.table.paths).live) == 1
 
     append_beside(world, version(1, 2), delete_and_merge)
     assert list(visible(world)) == [("", 2)]
-    run_merge(world.table, lambda: kernels(world, tmp_path), MergeOptions(), RUN)
+    run_merge(Work(world.table, RUN, lambda: kernels(world, tmp_path)), MergeOptions())
     assert list(visible(world)) == [("", 2)]
 
 
 def clean(world: World) -> None:
     world.clock.advance(world.settings.cleanup.grace + 1000)
-    run_cleanup(world.table, CleanupOptions(), RUN)
+    run_cleanup(Work(world.table, RUN), CleanupOptions())
 
 
 def test_hazard_25_a_checkpoint_brings_no_part_back_that_clean_up_has_deleted() -> None:

@@ -13,6 +13,7 @@ from firnline.errors import CommitConflictError
 from firnline.kernel.local import LocalEngine
 from firnline.operations.drop.run import list_partitions, run_drop
 from firnline.operations.merge.run import run_merge
+from firnline.operations.operation import Work
 from firnline.operations.options import DropOptions, MergeOptions, RewriteOptions
 from firnline.operations.rewrite.run import run_rewrite
 from firnline.state.history import history
@@ -29,7 +30,7 @@ from tests.support.world import World, make_world
 
 
 def drop(world: World, *partitions: str) -> None:
-    run_drop(world.table, DropOptions(partitions=partitions), RUN)
+    run_drop(Work(world.table, RUN), DropOptions(partitions=partitions))
 
 
 def test_hazard_01_dropping_a_partition_keeps_the_markers_of_the_others() -> None:
@@ -80,7 +81,9 @@ def test_hazard_02_an_older_alive_copy_of_a_marker_never_overrides_a_drop(place:
     assert [p.partition for p in list_partitions(world.table)] == ["d=2"]
     # The next transaction writes the drop down again, for whoever goes by the order of names.
     put_append(world, "d=2")
-    assert run_merge(world.table, lambda: CountingEngine(world), MergeOptions(), RUN).transactions
+    assert run_merge(
+        Work(world.table, RUN, lambda: CountingEngine(world)), MergeOptions()
+    ).transactions
     for _ in range(3):
         check(world, snapshot(world).live)
         assert dropped.isdisjoint(snapshot(world).live)
@@ -119,7 +122,7 @@ def test_hazard_04_a_rewrite_leaves_no_dangling_alive_marker(how: str, tmp_path:
     world = filled()
     store = Watched(world.store, look=lambda: nothing_dangles(world))
     engine = LocalEngine(lambda: store, tmp_path, world.ids, SystemClock())
-    run_rewrite(replace(world.table, store=store), lambda: engine, options, RUN)
+    run_rewrite(Work(replace(world.table, store=store), RUN, lambda: engine), options)
     assert sorted(ids_of(world).elements()) == list(range(5, 24))
     inputs = {p for p, m in snapshot(world).parts.items() if m.tmb is not None}
     assert inputs
@@ -137,10 +140,8 @@ def test_hazard_04_a_rewrite_that_lost_to_a_rival_is_named_by_nobody(tmp_path: P
     engine = LocalEngine(lambda: world.store, tmp_path, world.ids, SystemClock())
     with pytest.raises(CommitConflictError):
         run_rewrite(
-            replace(world.table, store=store),
-            lambda: engine,
+            Work(replace(world.table, store=store), RUN, lambda: engine),
             RewriteOptions(where="id <> 8", partitions=("day=0",)),
-            RUN,
         )
     assert store.met
     assert [header.op for header in history(world.table, 9)] == ["drop"]
@@ -155,7 +156,7 @@ def test_hazard_14_an_empty_table_and_an_all_dropped_partition_read_as_empty() -
     state = snapshot(empty)
     assert (dict(state.live), dict(state.schema), state.seq) == ({}, {}, 0)
     assert list_partitions(empty.table) == []
-    assert run_merge(empty.table, _no_engine, MergeOptions(), RUN).groups == 0
+    assert run_merge(Work(empty.table, RUN, _no_engine), MergeOptions()).groups == 0
     assert clean_up(empty).parts == 0
     assert empty.store.objects == {}
 
@@ -170,7 +171,7 @@ def test_hazard_14_an_empty_table_and_an_all_dropped_partition_read_as_empty() -
         state = read_snapshot(world.store, world.table.paths)
         assert (dict(state.live), dict(state.partitions), dict(state.schema)) == ({}, {}, schema)
         assert V1Client(world).live() == set()
-        assert run_merge(world.table, _no_engine, MergeOptions(), RUN).groups == 0
+        assert run_merge(Work(world.table, RUN, _no_engine), MergeOptions()).groups == 0
         assert list_partitions(world.table) == []
         world.clock.advance(5 * GRACE)
         clean_up(world)

@@ -13,6 +13,7 @@ from firnline.append.append import Appender
 from firnline.clock import SystemClock
 from firnline.kernel.local import LocalEngine
 from firnline.operations.merge.run import run_merge
+from firnline.operations.operation import Work
 from firnline.operations.options import MergeOptions
 from firnline.state.history import history
 from tests.support.cleanups import RUN, check
@@ -30,7 +31,7 @@ ALL = {"id": None, "day": None, "a": None, "b": None, "c": None}
 def merged(world: World, scratch: Path) -> list[dict[str, Any]]:
     """Rows of the one part that a partition is merged into."""
     engine = LocalEngine(lambda: world.store, scratch, world.ids, SystemClock())
-    run_merge(world.table, lambda: engine, MergeOptions(), RUN)
+    run_merge(Work(world.table, RUN, lambda: engine), MergeOptions())
     (key,) = snapshot(world).live
     return part_rows(world.table, key)
 
@@ -95,7 +96,7 @@ def test_hazard_17_a_full_size_part_is_not_rewritten_for_each_tiny_one(
     tiny = 0
     for _ in range(100):
         tiny += len(put_append(world, size=10_000))
-        run_merge(world.table, lambda: CountingEngine(world), MergeOptions(), RUN)
+        run_merge(Work(world.table, RUN, lambda: CountingEngine(world)), MergeOptions())
         assert full in snapshot(world).live
     assert sum(m.n or 0 for m in snapshot(world).live.values()) == 10 * (tiny + 1)
     check(world, snapshot(world).live)
@@ -117,7 +118,7 @@ def test_hazard_17_bytes_are_rewritten_as_often_as_they_double_and_no_more(
     for _ in range(200):
         put_append(world, size=size)
         total += size
-        run_merge(world.table, lambda: CountingEngine(world), MergeOptions(), RUN)
+        run_merge(Work(world.table, RUN, lambda: CountingEngine(world)), MergeOptions())
     rewritten = sum(header.counts.bytes_in for header in history(world.table, 1_000))
     floor = 8 * MIB
     # Doublings from the floor to the target, and what is rewritten below the floor.

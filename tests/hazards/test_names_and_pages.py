@@ -14,6 +14,7 @@ from firnline.errors import UsageError
 from firnline.operations.cleanup.run import run_cleanup
 from firnline.operations.delete.run import run_delete
 from firnline.operations.drop.run import run_drop
+from firnline.operations.operation import Work
 from firnline.operations.options import (
     CleanupOptions,
     DeleteOptions,
@@ -57,17 +58,17 @@ def test_hazard_20_any_host_name_and_any_prefix_will_do(
             table.store.put_new(table.paths.log_dir + name, log.encode())
     expected = Counter([*range(12), *range(100, 100 + 4 * len(NAMES))])
     assert visible_ids(table) == expected
-    run_delete(table, partial(engine, table, tmp_path), DeleteOptions(where="id = 3"), RUN)
+    run_delete(Work(table, RUN, partial(engine, table, tmp_path)), DeleteOptions(where="id = 3"))
     del expected[3]
     assert merge(table, tmp_path).counts.parts_in > len(NAMES)
     assert visible_ids(table) == stored_ids(table) == expected
-    run_rewrite(table, partial(engine, table, tmp_path), RewriteOptions(where="id <> 5"), RUN)
+    run_rewrite(Work(table, RUN, partial(engine, table, tmp_path)), RewriteOptions(where="id <> 5"))
     del expected[5]
-    run_drop(table, DropOptions(partitions=("day=mo",)), RUN)
+    run_drop(Work(table, RUN), DropOptions(partitions=("day=mo",)))
     expected = Counter(i for i in expected if i % 2)
-    assert run_verify(table, VerifyOptions(), None).healthy
-    assert run_cleanup(later(table, 2), CleanupOptions(), RUN).parts
-    assert run_sweep(later(table, 5), SweepOptions(), RUN).orphans == 0
+    assert run_verify(Work(table), VerifyOptions()).healthy
+    assert run_cleanup(Work(later(table, 2), RUN), CleanupOptions()).parts
+    assert run_sweep(Work(later(table, 5), RUN), SweepOptions()).orphans == 0
     assert visible_ids(table) == expected
     assert all(meta.key in read_snapshot(table.store, table.paths).live for meta in parts(table))
 
@@ -82,9 +83,9 @@ def test_hazard_20_a_table_without_objects_is_an_empty_page_and_no_error(
     table = opened(store_root)
     assert dict(read_snapshot(table.store, table.paths).live) == {}
     assert merge(table, tmp_path).groups == 0
-    assert run_cleanup(table, CleanupOptions(), RUN).parts == 0
+    assert run_cleanup(Work(table, RUN), CleanupOptions()).parts == 0
     with pytest.raises(UsageError, match="no log file"):
-        run_sweep(table, SweepOptions(), RUN)
+        run_sweep(Work(table, RUN), SweepOptions())
     assert content(table) == {}
 
 
@@ -114,8 +115,8 @@ def test_hazard_20_an_empty_page_with_more_behind_it_is_not_the_end(
         table = opened(StoreRoot("s3", s3_root.url, s3_root.env | _endpoint(proxy.endpoint)))
         assert visible_ids(table) == Counter(range(12))
         merge(table, tmp_path)
-        assert run_cleanup(later(table, 2), CleanupOptions(), RUN).parts == 6
-        assert run_sweep(later(table, 5), SweepOptions(), RUN).orphans == 0
+        assert run_cleanup(Work(later(table, 2), RUN), CleanupOptions()).parts == 6
+        assert run_sweep(Work(later(table, 5), RUN), SweepOptions()).orphans == 0
         assert visible_ids(table) == Counter(range(12))
         assert sum("continuation-token=" in r.path for r in proxy.seen) > 5
         assert not held

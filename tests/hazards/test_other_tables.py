@@ -11,6 +11,7 @@ from firnline.errors import FindingsError
 from firnline.operations.cleanup.run import run_cleanup
 from firnline.operations.delete.run import run_delete
 from firnline.operations.drop.run import list_partitions, run_drop
+from firnline.operations.operation import Work
 from firnline.operations.options import (
     CleanupOptions,
     DeleteOptions,
@@ -41,12 +42,12 @@ def test_hazard_15_data_kept_under_or_beside_another_tables_prefix_is_not_mixed_
     assert visible_ids(table) == Counter(range(16))
     assert {p.partition for p in list_partitions(table)} == {"day=mo", "day=tu"}
     assert merge(table, tmp_path).counts.rows_in == 16
-    run_drop(table, DropOptions(partitions=("day=mo",)), RUN)
+    run_drop(Work(table, RUN), DropOptions(partitions=("day=mo",)))
     options = DeleteOptions(where="id < 9", mode="eager")
-    run_delete(table, lambda: engine(table, tmp_path), options, RUN)
+    run_delete(Work(table, RUN, lambda: engine(table, tmp_path)), options)
     assert visible_ids(table) == Counter([9, 11, 13, 15])
-    assert run_cleanup(later(table, 2), CleanupOptions(), RUN).parts
-    report = run_sweep(later(table, 5), SweepOptions(), RUN)
+    assert run_cleanup(Work(later(table, 2), RUN), CleanupOptions()).parts
+    report = run_sweep(Work(later(table, 5), RUN), SweepOptions())
     assert report.deleted == 0
     under_data = sum(len(before[name]) for name in BESIDE if name.startswith("t/_data"))
     assert sum(report.left.values()) == under_data, "somebody has to approve each of their keys"
@@ -65,8 +66,8 @@ def test_hazard_15_a_rebuild_asks_before_it_takes_other_tables_parts_in(
     lost = [meta.key for meta in table.store.list(table.paths.log_dir)]
     assert all(answer.error is None for answer in table.store.delete_many(lost))
     with pytest.raises(FindingsError, match=r"_data/inner/_data/.*another table"):
-        run_rebuild(table, RebuildOptions(), RUN)
+        run_rebuild(Work(table, RUN), RebuildOptions())
     assert not list(table.store.list(table.paths.log_dir))
-    run_rebuild(table, RebuildOptions(exclude=("*/inner/*",)), RUN)
+    run_rebuild(Work(table, RUN), RebuildOptions(exclude=("*/inner/*",)))
     assert visible_ids(table) == Counter(range(8))
     assert visible_ids(inner) == Counter(range(4))

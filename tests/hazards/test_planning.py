@@ -11,6 +11,7 @@ from firnline.operations.cleanup import run as cleanup
 from firnline.operations.delete import run as delete
 from firnline.operations.drop import run as drop
 from firnline.operations.merge import run as merging
+from firnline.operations.operation import Work
 from firnline.operations.options import (
     CleanupOptions,
     DeleteOptions,
@@ -38,17 +39,17 @@ def appended(count: int) -> World:
 
 
 def merge(world: World) -> None:
-    merging.run_merge(world.table, lambda: CountingEngine(world), MergeOptions(), RUN)
+    merging.run_merge(Work(world.table, RUN, lambda: CountingEngine(world)), MergeOptions())
 
 
 def drop_half(world: World) -> None:
     found = [p.partition for p in drop.list_partitions(world.table)]
-    drop.run_drop(world.table, DropOptions(partitions=tuple(found[::2])), RUN)
+    drop.run_drop(Work(world.table, RUN), DropOptions(partitions=tuple(found[::2])))
 
 
 def clean(world: World) -> None:
     world.clock.advance(2 * GRACE)
-    cleanup.run_cleanup(world.table, CleanupOptions(), RUN)
+    cleanup.run_cleanup(Work(world.table, RUN), CleanupOptions())
 
 
 STEPS: dict[str, Step] = {

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from firnline.operations.cleanup.run import run_cleanup
+from firnline.operations.operation import Work
 from firnline.operations.options import CleanupOptions, RewriteOptions, SweepOptions
 from firnline.operations.rewrite.run import run_rewrite
 from firnline.operations.sweep.run import run_sweep
@@ -37,7 +38,7 @@ def test_hazard_18_a_reader_with_a_listing_from_just_before_clean_up_gets_all_it
 
             def pass_by(table: Table = table, reports: list[Any] = reports) -> None:
                 merge(table, tmp_path)
-                reports.append(run_cleanup(later(table, 2), CleanupOptions(), RUN))
+                reports.append(run_cleanup(Work(later(table, 2), RUN), CleanupOptions()))
 
             store = Beside(table.store, when=when, act=pass_by)
             state = read_snapshot(store, table.paths, everything=everything)
@@ -56,11 +57,11 @@ def test_hazard_18_a_reader_from_before_the_replacement_keeps_its_files_for_the_
     table = filled(opened(store_root), 3)
     state = read_snapshot(table.store, table.paths)
     merge(table, tmp_path)
-    run_rewrite(table, lambda: engine(table, tmp_path), RewriteOptions(where="id > 1"), RUN)
-    assert run_cleanup(table, CleanupOptions(), RUN).parts == 0
+    run_rewrite(Work(table, RUN, lambda: engine(table, tmp_path)), RewriteOptions(where="id > 1"))
+    assert run_cleanup(Work(table, RUN), CleanupOptions()).parts == 0
     found = Counter(row["id"] for key in state.live for row in part_rows(table, key))
     assert found == Counter(range(12))
-    assert run_cleanup(later(table, 2), CleanupOptions(), RUN).parts > len(state.live)
+    assert run_cleanup(Work(later(table, 2), RUN), CleanupOptions()).parts > len(state.live)
 
 
 def spent(table: Table) -> int:
@@ -88,7 +89,7 @@ def test_hazard_19_requests_stay_linear_and_no_file_is_read_twice(
         assert len(read) == 3 * appends, "the log files, and two parts of each"
         merging.append(requests)
         requests, read = reading(
-            later(table, 2), lambda table: run_cleanup(table, CleanupOptions(), RUN)
+            later(table, 2), lambda table: run_cleanup(Work(table, RUN), CleanupOptions())
         )
         assert not any("/_data/" in key for key in read)
         # One base before the deletion and one after it: what is deleted is read once.
@@ -106,15 +107,15 @@ def test_hazard_19_a_run_with_nothing_to_do_writes_nothing(
     table = filled(opened(store_root), 3)
     merge(table, tmp_path)
     for days in (2, 4, 6):
-        run_cleanup(later(table, days), CleanupOptions(), RUN)
+        run_cleanup(Work(later(table, days), RUN), CleanupOptions())
     before = content(table)
     counted = table.store.counters.as_dict()
     for days in (6, 8, 400):
         at = later(table, days)
-        report = run_cleanup(at, CleanupOptions(), RUN)
+        report = run_cleanup(Work(at, RUN), CleanupOptions())
         assert (report.parts, report.log_files, report.transactions) == (0, 0, ())
         assert merge(at, tmp_path).groups == 0
-        assert run_sweep(at, SweepOptions(), RUN).orphans == 0
+        assert run_sweep(Work(at, RUN), SweepOptions()).orphans == 0
     after = table.store.counters.as_dict()
     assert content(table) == before
     assert [after[kind] - counted[kind] for kind in ("put", "delete")] == [0, 0]

@@ -17,6 +17,7 @@ from firnline.kernel.local import LocalEngine
 from firnline.operations.delete.run import run_delete
 from firnline.operations.drop.run import run_drop
 from firnline.operations.merge.run import run_merge
+from firnline.operations.operation import Work
 from firnline.operations.options import DeleteOptions, DropOptions, MergeOptions, RewriteOptions
 from firnline.operations.rewrite.run import run_rewrite
 from firnline.state.history import history
@@ -34,21 +35,21 @@ HOURS = 3_600_000
 
 
 def _merge(world: World, table: Table) -> None:
-    run_merge(table, lambda: CountingEngine(world), MergeOptions(), RUN)
+    run_merge(Work(table, RUN, lambda: CountingEngine(world)), MergeOptions())
 
 
 def _rewrite(world: World, table: Table) -> None:
     options = RewriteOptions(partitions=("d=1",), where="v > 0", force=True)
-    run_rewrite(table, lambda: CountingEngine(world), options, RUN)
+    run_rewrite(Work(table, RUN, lambda: CountingEngine(world)), options)
 
 
 def _drop(world: World, table: Table) -> None:
-    run_drop(table, DropOptions(partitions=("d=1",)), RUN)
+    run_drop(Work(table, RUN), DropOptions(partitions=("d=1",)))
 
 
 def _delete(world: World, table: Table) -> None:
     options = DeleteOptions(where="v = 1", partitions=("d=1",), mode="eager")
-    run_delete(table, lambda: CountingEngine(world), options, RUN)
+    run_delete(Work(table, RUN, lambda: CountingEngine(world)), options)
 
 
 OPERATIONS: dict[str, Callable[[World, Table], None]] = {
@@ -104,7 +105,7 @@ def test_hazard_08_with_clocks_two_hours_apart_nothing_is_missed_or_merged_twice
     def merge() -> None:
         # One more append lands between the merger's listing and its commit.
         store = Beside(world.store, what="/_txn/0", act=lambda: append(skew))
-        run_merge(replace(world.table, store=store), lambda: engine, MergeOptions(), RUN)
+        run_merge(Work(replace(world.table, store=store), RUN, lambda: engine), MergeOptions())
         assert store.met
 
     for _ in range(3):
@@ -114,7 +115,7 @@ def test_hazard_08_with_clocks_two_hours_apart_nothing_is_missed_or_merged_twice
         merge()
         assert sorted(ids_of(world).elements()) == expected
         assert v1_live(world) == set(snapshot(world).live)
-    run_merge(world.table, lambda: engine, MergeOptions(), RUN)
+    run_merge(Work(world.table, RUN, lambda: engine), MergeOptions())
     assert {len(parts) for parts in snapshot(world).partitions.values()} == {1}, "nothing is missed"
     clean_up_later(world)
     assert sorted(ids_of(world).elements()) == expected
@@ -126,7 +127,7 @@ def test_hazard_08_what_a_delete_hides_is_no_matter_of_clocks(skew: int) -> None
     """It hides what was there before, and nothing that was appended after."""
     world = table_world(deletes="lazy")
     Appender(skewed(world, skew)).append(rows_from(0))
-    run_delete(world.table, _no_engine, DeleteOptions(where="id < 100"), RUN)
+    run_delete(Work(world.table, RUN, _no_engine), DeleteOptions(where="id < 100"))
     Appender(skewed(world, skew)).append(rows_from(6))
     assert sorted(visible_ids(world.table)) == list(range(6, 12))
 

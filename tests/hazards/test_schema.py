@@ -12,6 +12,7 @@ import pytest
 from firnline.append.append import Appender
 from firnline.errors import SchemaConflictError
 from firnline.operations.merge.run import run_merge
+from firnline.operations.operation import Work
 from firnline.operations.options import MergeOptions
 from firnline.state.snapshot import read_snapshot
 from tests.support.cleanups import RUN, check, clean_up, keys_under
@@ -61,7 +62,7 @@ def test_hazard_13_two_first_writers_of_different_types_are_named_to_every_reade
     runs: list[Callable[[], Any]] = [
         lambda: snapshot(world),
         lambda: read_snapshot(world.store, world.table.paths),
-        lambda: run_merge(world.table, _no_engine, MergeOptions(), RUN),
+        lambda: run_merge(Work(world.table, RUN, _no_engine), MergeOptions()),
         lambda: clean_up(world),
         lambda: Appender(world.table).append(rows_from(0)),
     ]
@@ -95,7 +96,7 @@ def test_hazard_13_foreign_objects_beside_the_log_do_not_block_readers() -> None
     foreign = {f"t/{name}": (b"{not a log file", 1) for name in FOREIGN}
     world.store.objects.update(foreign)
     Appender(world.table).append(rows_from(6))
-    run_merge(world.table, lambda: CountingEngine(world), MergeOptions(), RUN)
+    run_merge(Work(world.table, RUN, lambda: CountingEngine(world)), MergeOptions())
     live = set(snapshot(world).live)
     assert len(live) == 2
     clean_up_later(world)

@@ -9,6 +9,7 @@ import pytest
 from firnline.errors import SnapshotExpiredError
 from firnline.operations.cleanup.run import CleanupFailedError, preview
 from firnline.operations.drop.run import run_drop
+from firnline.operations.operation import Work
 from firnline.operations.options import CleanupOptions, DropOptions, RewriteOptions
 from firnline.operations.rewrite.run import run_rewrite
 from firnline.state.snapshot import read_snapshot
@@ -39,7 +40,7 @@ def lived() -> tuple[World, dict[int, set[str]]]:
         happens(lambda: put_append(world, "d=1", "d=2"))
         happens(lambda: merge("d=1"))
     happens(lambda: merge("d=2"))
-    happens(lambda: run_drop(world.table, DropOptions(partitions=("d=1",)), RUN))
+    happens(lambda: run_drop(Work(world.table, RUN), DropOptions(partitions=("d=1",))))
     happens(lambda: put_append(world, "d=1", "d=2"))
     return world, past
 
@@ -113,7 +114,7 @@ def test_hazard_11_a_rewrite_longer_than_the_grace_keeps_its_inputs_for_the_whol
     engine = CountingEngine(world, between=reading)
     options = RewriteOptions(where="v > 0", force=True)
     began = world.clock.now
-    assert run_rewrite(world.table, lambda: engine, options, RUN).partitions_changed == 1
+    assert run_rewrite(Work(world.table, RUN, lambda: engine), options).partitions_changed == 1
     assert kept == [keys]
     state = snapshot(world)
     assert keys.isdisjoint(state.live)

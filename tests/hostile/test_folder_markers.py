@@ -10,6 +10,7 @@ from typing import Any
 import boto3
 import pytest
 
+from firnline.operations.operation import Work
 from firnline.operations.options import SweepOptions, VerifyOptions
 from firnline.operations.sweep.run import preview
 from firnline.operations.verify.run import run_verify
@@ -91,7 +92,7 @@ def test_a_check_tells_of_folder_markers_once_and_a_sweep_keeps_none_as_an_orpha
     table = place.new(dict(PARTITIONED))
     fill(table)
     mark(table)
-    report = run_verify(table, VerifyOptions(deep=True, rows=True))
+    report = run_verify(Work(table), VerifyOptions(deep=True, rows=True))
     assert dict(report.kinds) == {"folder-marker": 1}
     (finding,) = report.findings
     assert (finding.severity, finding.object) == ("note", f"{table.paths.prefix}/_ckpt/")

@@ -25,6 +25,7 @@ from firnline.operations.drop.run import run_drop
 from firnline.operations.erase.completion import complete_certificate
 from firnline.operations.erase.run import run_erase
 from firnline.operations.merge.run import run_merge
+from firnline.operations.operation import Work
 from firnline.operations.options import (
     CleanupOptions,
     DeleteOptions,
@@ -137,16 +138,18 @@ def operations(world: World) -> dict[str, Callable[[], object]]:
     """Everything that can be asked of a table."""
     table, engine = world.table, partial(CountingEngine, world)
     return {
-        "merge": lambda: run_merge(table, engine, MergeOptions(), RUN),
-        "cleanup": lambda: run_cleanup(table, CleanupOptions(), RUN),
-        "sweep": lambda: run_sweep(table, SweepOptions(), RUN),
-        "drop": lambda: run_drop(table, DropOptions(partitions=("d=1", "d=2")), RUN),
-        "ttl": lambda: run_ttl(table, TtlOptions(), RUN),
-        "delete": lambda: run_delete(table, engine, DeleteOptions(where="v < 3"), RUN),
-        "rewrite": lambda: run_rewrite(table, engine, RewriteOptions(where="v < 3"), RUN),
-        "erase": lambda: run_erase(table, engine, EraseOptions(columns=("v",), keys=((1,),)), RUN),
-        "downgrade": lambda: run_downgrade(table, engine, DowngradeOptions(), RUN),
-        "rebuild": lambda: run_rebuild(table, RebuildOptions(force=True), RUN),
+        "merge": lambda: run_merge(Work(table, RUN, engine), MergeOptions()),
+        "cleanup": lambda: run_cleanup(Work(table, RUN), CleanupOptions()),
+        "sweep": lambda: run_sweep(Work(table, RUN), SweepOptions()),
+        "drop": lambda: run_drop(Work(table, RUN), DropOptions(partitions=("d=1", "d=2"))),
+        "ttl": lambda: run_ttl(Work(table, RUN), TtlOptions()),
+        "delete": lambda: run_delete(Work(table, RUN, engine), DeleteOptions(where="v < 3")),
+        "rewrite": lambda: run_rewrite(Work(table, RUN, engine), RewriteOptions(where="v < 3")),
+        "erase": lambda: run_erase(
+            Work(table, RUN, engine), EraseOptions(columns=("v",), keys=((1,),))
+        ),
+        "downgrade": lambda: run_downgrade(Work(table, RUN, engine), DowngradeOptions()),
+        "rebuild": lambda: run_rebuild(Work(table, RUN), RebuildOptions(force=True)),
         "snapshot": lambda: snapshot(world),
     }
 
@@ -172,7 +175,7 @@ def test_a_marker_that_points_elsewhere_stops_every_operation_before_it_reads_or
         error = refusal(log, run)
         assert "\0" not in repr(str(error)), name
         unchanged(world, before)
-    report = run_verify(world.table, VerifyOptions())
+    report = run_verify(Work(world.table), VerifyOptions())
     assert any(log in str(finding) for finding in report.findings)
     unchanged(world, before)
 
@@ -293,7 +296,7 @@ def test_a_sweep_deletes_no_approved_key_that_is_not_an_orphan_of_the_table() ->
     world.clock.advance(YEAR)
     approved = (*ELSEWHERE, *LOGS_ELSEWHERE, live, orphan)
     before = set(world.store.objects)
-    report = run_sweep(world.table, SweepOptions(approved=approved), RUN)
+    report = run_sweep(Work(world.table, RUN), SweepOptions(approved=approved))
     mine = {key for key in approved if key in before and key.startswith(("t/_data/", "t/_probe/"))}
     deleted = set(recorded(world).deleted)
     assert deleted & before == mine - {live}

@@ -17,6 +17,7 @@ from firnline.log.txn_file import RunIdentity
 from firnline.operations.common_options import Mode
 from firnline.operations.delete.run import run_delete
 from firnline.operations.merge.run import run_merge
+from firnline.operations.operation import Work
 from firnline.operations.options import DeleteOptions, MergeOptions, RebuildOptions
 from firnline.operations.rebuild.run import run_rebuild
 from firnline.state.snapshot import read_snapshot
@@ -40,7 +41,7 @@ def agree(world: World, client: V1Client) -> None:
 
 
 def merge(world: World) -> None:
-    run_merge(world.table, lambda: CountingEngine(world), MergeOptions(), RUN)
+    run_merge(Work(world.table, RUN, lambda: CountingEngine(world)), MergeOptions())
 
 
 def test_a_foreign_table_is_read() -> None:
@@ -151,7 +152,7 @@ def delete_one(world: World, scratch: Path, mode: Mode) -> None:
     def engine() -> LocalEngine:
         return LocalEngine(lambda: world.store, scratch, world.ids, SystemClock())
 
-    run_delete(world.table, engine, DeleteOptions(where="id = 1", mode=mode), RUN)
+    run_delete(Work(world.table, RUN, engine), DeleteOptions(where="id = 1", mode=mode))
     world.clock.advance(10)
 
 
@@ -205,6 +206,6 @@ def test_a_foreign_clean_up_makes_the_log_lost_and_a_plain_rebuild_mends_it() ->
     with pytest.raises(FirnlineError, match="lost") as refused:
         read_snapshot(world.store, world.table.paths)
     assert "firnline rebuild" in refused.value.next_step
-    run_rebuild(world.table, RebuildOptions(), RUN)
+    run_rebuild(Work(world.table, RUN), RebuildOptions())
     assert set(read_snapshot(world.store, world.table.paths).live) == live
     agree(world, client)

@@ -17,6 +17,7 @@ from firnline.kernel.local import LocalEngine
 from firnline.log.txn_file import RunIdentity
 from firnline.operations.delete.run import run_delete
 from firnline.operations.merge.run import run_merge
+from firnline.operations.operation import Work
 from firnline.operations.options import (
     DeleteOptions,
     MergeOptions,
@@ -69,7 +70,7 @@ def test_a_merge_leaves_columns_of_the_path_out_and_says_so(
 ) -> None:
     world, client, part = merged_by_them()
     client.append_rows(PATH, rows(7), SCHEMA)
-    report = run_merge(world.table, engine_of(world, tmp_path), MergeOptions(), RUN)
+    report = run_merge(Work(world.table, RUN, engine_of(world, tmp_path)), MergeOptions())
     assert report.failures == ()
     assert [columns_of(world, p) for p in live(world)] == [["id", "v"]]
     assert part not in live(world)
@@ -80,9 +81,9 @@ def test_a_merge_leaves_columns_of_the_path_out_and_says_so(
 def test_an_eager_delete_and_a_rewrite_leave_them_out_too(tmp_path: Path) -> None:
     world, _, _ = merged_by_them()
     engine = engine_of(world, tmp_path)
-    run_delete(world.table, engine, DeleteOptions(where="id = 1", mode="eager"), RUN)
+    run_delete(Work(world.table, RUN, engine), DeleteOptions(where="id = 1", mode="eager"))
     assert sorted(visible_ids(world.table)) == [0, 2]
-    run_rewrite(world.table, engine, RewriteOptions(where="id <> 2", force=True), RUN)
+    run_rewrite(Work(world.table, RUN, engine), RewriteOptions(where="id <> 2", force=True))
     assert sorted(visible_ids(world.table)) == [0]
     assert [columns_of(world, p) for p in live(world)] == [["id", "v"]]
 
@@ -92,7 +93,7 @@ def test_a_column_of_the_path_that_the_table_has_is_data(tmp_path: Path) -> None
     client = V1Client(world)
     for number in range(2):
         client.append_rows("v=a", rows(number), SCHEMA)
-    run_merge(world.table, engine_of(world, tmp_path), MergeOptions(), RUN)
+    run_merge(Work(world.table, RUN, engine_of(world, tmp_path)), MergeOptions())
     (part,) = live(world)
     assert pq.read_table(io.BytesIO(world.store.objects[part][0]))["v"].to_pylist() == ["v0", "v1"]
 
@@ -103,7 +104,7 @@ def test_a_column_that_neither_table_nor_path_have_is_still_an_error(tmp_path: P
     for number in range(2):
         client.append_rows("d=1", rows(number).append_column("w", pa.array([1])), SCHEMA)
     with pytest.raises(Exception, match="that the table's schema does not have"):
-        run_merge(world.table, engine_of(world, tmp_path), MergeOptions(), RUN)
+        run_merge(Work(world.table, RUN, engine_of(world, tmp_path)), MergeOptions())
 
 
 def test_readers_do_not_show_columns_of_the_path() -> None:
@@ -117,7 +118,7 @@ def test_readers_do_not_show_columns_of_the_path() -> None:
 
 def test_a_deep_verify_takes_no_offence_at_columns_of_the_path() -> None:
     world, _, _ = merged_by_them()
-    report = run_verify(world.table, VerifyOptions(deep=True))
+    report = run_verify(Work(world.table), VerifyOptions(deep=True))
     assert [f.kind for f in report.findings if f.kind == "footer-schema"] == []
 
 
@@ -126,5 +127,5 @@ def test_a_rebuild_does_not_make_columns_of_the_path_columns_of_the_table(tmp_pa
     Appender(world.table).append(rows(5), partition="d=2")
     for key in client.log_files():
         del world.store.objects[key]
-    run_rebuild(world.table, RebuildOptions(include=("*",)), RUN)
+    run_rebuild(Work(world.table, RUN), RebuildOptions(include=("*",)))
     assert dict(read_snapshot(world.store, world.table.paths).schema) == SCHEMA

@@ -10,6 +10,7 @@ import pytest
 from firnline.append.append import Appender
 from firnline.errors import FindingsError
 from firnline.log.txn_file import RunIdentity
+from firnline.operations.operation import Work
 from firnline.operations.options import RebuildOptions, VerifyOptions
 from firnline.operations.rebuild.run import run_rebuild
 from firnline.operations.verify.run import VerifyReport, run_verify
@@ -35,7 +36,7 @@ def merged(*tables: pa.Table) -> tuple[World, str]:
 
 
 def verify(world: World, **options: Any) -> VerifyReport:
-    return run_verify(world.table, VerifyOptions(**options))
+    return run_verify(Work(world.table), VerifyOptions(**options))
 
 
 def found(report: VerifyReport, kind: str) -> list[tuple[str, str, str]]:
@@ -92,9 +93,9 @@ def test_a_log_that_is_lost_after_their_merge_is_not_rebuilt_by_guessing() -> No
     inputs = [key for key in world.store.objects if key.endswith(".parquet") and key != part]
     lose_log(world)
     with pytest.raises(FindingsError, match="may be a merge of some of the 2 older parts") as asked:
-        run_rebuild(world.table, RebuildOptions(), RUN)
+        run_rebuild(Work(world.table, RUN), RebuildOptions())
     assert part in asked.value.message
-    run_rebuild(world.table, RebuildOptions(include=(part,), exclude=tuple(inputs)), RUN)
+    run_rebuild(Work(world.table, RUN), RebuildOptions(include=(part,), exclude=tuple(inputs)))
     assert sorted(visible_ids(world.table).elements()) == [1, 2]
 
 
@@ -104,5 +105,5 @@ def test_a_part_of_theirs_that_can_be_no_merge_needs_no_decision() -> None:
     world.clock.advance(10)
     V1Client(world).append_rows("d=1", WIDE, {"id": "BIGINT", "note": "VARCHAR"})
     lose_log(world)
-    run_rebuild(world.table, RebuildOptions(), RUN)
+    run_rebuild(Work(world.table, RUN), RebuildOptions())
     assert sorted(visible_ids(world.table).elements()) == [1, 2]

@@ -22,6 +22,7 @@ from firnline.operations.drop.run import run_drop
 from firnline.operations.erase.completion import complete_certificate
 from firnline.operations.erase.run import run_erase
 from firnline.operations.merge.run import run_merge
+from firnline.operations.operation import Work
 from firnline.operations.options import (
     CleanupOptions,
     DeleteOptions,
@@ -65,21 +66,21 @@ def engine_of(world: World, scratch: Path) -> Callable[[], LocalEngine]:
 
 
 def merge(world: World, scratch: Path) -> None:
-    run_merge(world.table, engine_of(world, scratch), MergeOptions(), RUN)
+    run_merge(Work(world.table, RUN, engine_of(world, scratch)), MergeOptions())
 
 
 def delete(world: World, scratch: Path) -> None:
     options = DeleteOptions(where="id < 5", mode="eager")
-    run_delete(world.table, engine_of(world, scratch), options, RUN)
+    run_delete(Work(world.table, RUN, engine_of(world, scratch)), options)
 
 
 def drop(world: World, _: Path) -> None:
-    run_drop(world.table, DropOptions(partitions=("d=1",)), RUN)
+    run_drop(Work(world.table, RUN), DropOptions(partitions=("d=1",)))
 
 
 def erase(world: World, scratch: Path) -> object:
     options = EraseOptions(columns=("id",), keys=(("7",),))
-    return run_erase(world.table, engine_of(world, scratch), options, RUN).certificate
+    return run_erase(Work(world.table, RUN, engine_of(world, scratch)), options).certificate
 
 
 def ids_of(world: World) -> list[int]:
@@ -88,7 +89,7 @@ def ids_of(world: World) -> list[int]:
 
 def rebuild(world: World, **options: object) -> None:
     world.clock.advance(10)
-    run_rebuild(world.table, RebuildOptions(**options), RUN)  # type: ignore[arg-type] # by name
+    run_rebuild(Work(world.table, RUN), RebuildOptions(**options))  # type: ignore[arg-type] # by name
 
 
 def raced(
@@ -133,10 +134,10 @@ def test_rows_that_their_merge_would_double_or_bring_back_are_refused_and_taken_
         v1_live(world) == client.live() == set(read_snapshot(world.store, world.table.paths).live)
     )
     world.clock.advance(GRACE + DAY)
-    run_cleanup(world.table, CleanupOptions(), RUN)
+    run_cleanup(Work(world.table, RUN), CleanupOptions())
     assert part not in world.store.objects
     assert ids_of(world) == list(right)
-    assert run_verify(world.table, VerifyOptions(deep=True)).severities.get("error", 0) == 0
+    assert run_verify(Work(world.table), VerifyOptions(deep=True)).severities.get("error", 0) == 0
 
 
 def test_what_only_their_merge_replaced_is_there_again_with_its_deletes(tmp_path: Path) -> None:
@@ -144,11 +145,11 @@ def test_what_only_their_merge_replaced_is_there_again_with_its_deletes(tmp_path
 
     def lazily(where: str) -> None:
         options = DeleteOptions(where=where, mode="lazy")
-        run_delete(world.table, engine_of(world, tmp_path), options, RUN)
+        run_delete(Work(world.table, RUN, engine_of(world, tmp_path)), options)
 
     def one_part(world: World, scratch: Path) -> None:
         options = DeleteOptions(where="id < 5", mode="eager")
-        run_delete(world.table, engine_of(world, scratch), options, RUN)
+        run_delete(Work(world.table, RUN, engine_of(world, scratch)), options)
 
     lazily("id = 40")
     world.clock.advance(10)
@@ -173,7 +174,7 @@ def test_a_transaction_that_commits_without_having_seen_their_merge_finds_it_nex
         return Late(lambda: world.store, tmp_path, world.ids, SystemClock())
 
     world.clock.advance(10)
-    run_merge(world.table, late, MergeOptions(), RUN)
+    run_merge(Work(world.table, RUN, late), MergeOptions())
     with pytest.raises(DoubledRowsError):
         ids_of(world)
     rebuild(world)
@@ -225,7 +226,11 @@ def test_two_merges_of_theirs_of_the_same_parts_are_found_too() -> None:
 def test_nothing_commits_before_it_is_taken_back_and_appends_go_on(tmp_path: Path) -> None:
     world, client = table_of()
     raced(world, client, drop, tmp_path)
-    for act in (merge, delete, lambda world, _: run_cleanup(world.table, CleanupOptions(), RUN)):
+    for act in (
+        merge,
+        delete,
+        lambda world, _: run_cleanup(Work(world.table, RUN), CleanupOptions()),
+    ):
         with pytest.raises(DoubledRowsError):
             act(world, tmp_path)
     appended(world, range(90, 95))
@@ -236,12 +241,12 @@ def test_nothing_commits_before_it_is_taken_back_and_appends_go_on(tmp_path: Pat
 def test_verify_reports_it_until_it_is_taken_back(tmp_path: Path) -> None:
     world, client = table_of()
     part = raced(world, client, drop, tmp_path)
-    report = run_verify(world.table, VerifyOptions())
+    report = run_verify(Work(world.table), VerifyOptions())
     (found,) = [f for f in report.findings if f.kind == "v1-merged-dead-part"]
     assert (found.severity, found.object) == ("error", part)
     assert "firnline rebuild" in found.next_step
     rebuild(world)
-    assert "v1-merged-dead-part" not in run_verify(world.table, VerifyOptions()).kinds
+    assert "v1-merged-dead-part" not in run_verify(Work(world.table), VerifyOptions()).kinds
 
 
 def test_a_certificate_does_not_complete_before_it_is_taken_back(tmp_path: Path) -> None:
@@ -256,7 +261,7 @@ def test_a_certificate_does_not_complete_before_it_is_taken_back(tmp_path: Path)
     rebuild(world)
     assert complete_certificate(world.table, certificate, RUN).status == "waiting"  # type: ignore[arg-type]
     world.clock.advance(3 * DAY)
-    run_cleanup(world.table, CleanupOptions(), RUN)
+    run_cleanup(Work(world.table, RUN), CleanupOptions())
     assert complete_certificate(world.table, certificate, RUN).status == "complete"  # type: ignore[arg-type]
     assert part not in world.store.objects
     assert 7 not in ids_of(world)

@@ -15,6 +15,7 @@ from firnline.kernel.local import LocalEngine
 from firnline.log.txn_file import RunIdentity
 from firnline.operations.cleanup.run import preview
 from firnline.operations.merge.run import run_merge
+from firnline.operations.operation import Work
 from firnline.operations.options import (
     CleanupOptions,
     ColumnFix,
@@ -54,7 +55,7 @@ def theirs(client: V1Client, *ids: int) -> None:
 def fix(world: World, scratch: Path) -> None:
     world.clock.advance(10)
     wide = SchemaFixOptions(fixes=(ColumnFix(column="id", type="BIGINT"),))
-    run_schema_fix(world.table, engine_of(world, scratch), wide, RUN)
+    run_schema_fix(Work(world.table, RUN, engine_of(world, scratch)), wide)
 
 
 def test_python_ints_contradict_an_integer_column_and_schema_fix_is_the_cure(
@@ -88,7 +89,7 @@ def test_a_wider_type_stops_version_1_until_clean_up_unless_old_types_go_at_once
         ours(world, 3)
         world.clock.advance(GRACE)
         wide = SchemaFixOptions(evolution=Evolution(widen={"id": "BIGINT"}))
-        run_schema_fix(world.table, engine_of(world, tmp_path), wide, RUN)
+        run_schema_fix(Work(world.table, RUN, engine_of(world, tmp_path)), wide)
     with pytest.raises(ValueError, match="id: INTEGER and BIGINT"):
         client.schema()
     parts = {k for k in world.store.objects if "/_data/" in k}
@@ -144,7 +145,7 @@ def test_what_version_1_appends_and_merges_is_the_table_of_both(tmp_path: Path) 
         theirs(client, number)
     client.merge_rows("d=1")
     theirs(client, 7)
-    run_merge(world.table, engine_of(world, tmp_path), MergeOptions(), RUN)
+    run_merge(Work(world.table, RUN, engine_of(world, tmp_path)), MergeOptions())
     theirs(client, 8)
     client.merge_rows("d=1")
     assert sorted(visible_ids(world.table)) == [0, 1, 2, 7, 8]

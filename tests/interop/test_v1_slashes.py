@@ -19,6 +19,7 @@ from firnline.operations.clone.run import run_clone
 from firnline.operations.delete.run import run_delete
 from firnline.operations.downgrade.run import run_downgrade
 from firnline.operations.merge.run import run_merge
+from firnline.operations.operation import Work
 from firnline.operations.options import (
     CleanupOptions,
     CloneOptions,
@@ -74,7 +75,7 @@ def live(world: World) -> set[str]:
 
 
 def kinds(world: World) -> dict[str, int]:
-    return run_verify(world.table, VerifyOptions(deep=True)).kinds
+    return run_verify(Work(world.table), VerifyOptions(deep=True)).kinds
 
 
 def engine_of(world: World, scratch: Path) -> LocalEngine:
@@ -88,7 +89,7 @@ def test_a_merge_of_theirs_leaves_a_table_without_partitions_usable(tmp_path: Pa
     assert ids_of(world) == [1, 2, 3]
     appended(world, 4)
     assert not kinds(world).keys() & {"part-missing", "orphans", "v1-differs"}
-    run_merge(world.table, lambda: engine_of(world, tmp_path), MergeOptions(), RUN)
+    run_merge(Work(world.table, RUN, lambda: engine_of(world, tmp_path)), MergeOptions())
     assert ids_of(world) == [1, 2, 3, 4]
     assert len(live(world)) == 1
 
@@ -96,7 +97,7 @@ def test_a_merge_of_theirs_leaves_a_table_without_partitions_usable(tmp_path: Pa
 def test_their_client_sees_its_part_as_dead_once_ours_has_replaced_it(tmp_path: Path) -> None:
     world, client, part = merged_by_them(merge={"min_inputs": 2})
     appended(world, 4)
-    run_merge(world.table, lambda: engine_of(world, tmp_path), MergeOptions(), RUN)
+    run_merge(Work(world.table, RUN, lambda: engine_of(world, tmp_path)), MergeOptions())
     assert part not in client.live()
     assert v1_live(world) == client.live() == live(world)
 
@@ -104,12 +105,12 @@ def test_their_client_sees_its_part_as_dead_once_ours_has_replaced_it(tmp_path: 
 def test_its_object_is_swept_only_once_it_is_dead_and_past_the_grace(tmp_path: Path) -> None:
     world, client, part = merged_by_them(merge={"min_inputs": 2})
     world.clock.advance(3 * DAY)
-    run_sweep(world.table, SweepOptions(), RUN)
+    run_sweep(Work(world.table, RUN), SweepOptions())
     assert ids_of(world) == [1, 2, 3]
     appended(world, 4)
-    run_merge(world.table, lambda: engine_of(world, tmp_path), MergeOptions(), RUN)
+    run_merge(Work(world.table, RUN, lambda: engine_of(world, tmp_path)), MergeOptions())
     world.clock.advance(GRACE + DAY)
-    run_cleanup(world.table, CleanupOptions(), RUN)
+    run_cleanup(Work(world.table, RUN), CleanupOptions())
     assert client.place(part) not in world.store.objects
     assert ids_of(world) == [1, 2, 3, 4]
 
@@ -118,7 +119,7 @@ def test_rows_are_deleted_from_it(tmp_path: Path) -> None:
     world, _, part = merged_by_them()
     world.clock.advance(10)
     options = DeleteOptions(where="id = 2", mode="eager")
-    run_delete(world.table, lambda: engine_of(world, tmp_path), options, RUN)
+    run_delete(Work(world.table, RUN, lambda: engine_of(world, tmp_path)), options)
     assert ids_of(world) == [1, 3]
     assert part not in v1_live(world)
 
@@ -128,7 +129,7 @@ def test_a_lost_log_is_rebuilt_with_it() -> None:
     for key in [*world.store.objects]:
         if "/_log/" in key and "v1-host" not in key:
             del world.store.objects[key]
-    run_rebuild(world.table, RebuildOptions(force=True), RUN)
+    run_rebuild(Work(world.table, RUN), RebuildOptions(force=True))
     assert live(world) == {client.place(part)}
     assert part in v1_live(world)
 
@@ -137,7 +138,7 @@ def test_a_downgrade_leaves_it_under_the_name_that_their_client_gave_it(tmp_path
     world, client, part = merged_by_them()
     appended(world, 4)
     world.clock.advance(2 * DAY)
-    run_downgrade(world.table, lambda: engine_of(world, tmp_path), DowngradeOptions(), RUN)
+    run_downgrade(Work(world.table, RUN, lambda: engine_of(world, tmp_path)), DowngradeOptions())
     assert part in client.live()
     assert ids_of(world) == [1, 2, 3, 4]
 
@@ -145,7 +146,7 @@ def test_a_downgrade_leaves_it_under_the_name_that_their_client_gave_it(tmp_path
 def test_a_copy_of_the_table_is_relocated_and_cloned_with_it() -> None:
     world, _, _ = merged_by_them()
     other = copied(world)
-    run_relocate(other.table, RelocateOptions(old=world.table.paths.prefix))
+    run_relocate(Work(other.table), RelocateOptions(old=world.table.paths.prefix))
     assert ids_of(other) == [1, 2, 3]
 
 
@@ -153,11 +154,11 @@ def test_a_copy_of_the_table_is_relocated_and_cloned_with_it() -> None:
 def test_a_clone_has_it_under_the_one_name_that_every_store_keeps(history: bool) -> None:
     world, _, part = merged_by_them()
     target = beside(world.table, "clone")
-    run_clone(world.table, target, CloneOptions(history=history), RUN)
+    run_clone(Work(world.table, RUN), CloneOptions(history=history), target=target)
     assert sorted(visible_ids(target).elements()) == [1, 2, 3]
     place = part.replace("//", "/").removeprefix(world.table.paths.prefix)
     assert f"{target.paths.prefix}{place}" in world.store.objects
-    assert run_verify(target, VerifyOptions()).severities.get("error", 0) == 0
+    assert run_verify(Work(target), VerifyOptions()).severities.get("error", 0) == 0
 
 
 @pytest.mark.parametrize(
@@ -204,16 +205,16 @@ def test_a_store_that_keeps_both_slashes_is_put_right_by_a_relocation(tmp_path: 
     assert part in world.store.objects
     with pytest.raises(firnline.FirnlineError):
         ids_of(world)
-    asked = run_relocate(world.table, RelocateOptions(dry_run=True))
+    asked = run_relocate(Work(world.table), RelocateOptions(dry_run=True))
     assert (asked.moved, part in world.store.objects) == (1, True)
-    assert run_relocate(world.table, RelocateOptions()).moved == 1
+    assert run_relocate(Work(world.table), RelocateOptions()).moved == 1
     assert part not in world.store.objects
     assert place in world.store.objects
     assert ids_of(world) == [1, 2, 3]
     with pytest.raises(NothingToDoError):
-        run_relocate(world.table, RelocateOptions())
+        run_relocate(Work(world.table), RelocateOptions())
     appended(world, 4)
-    run_merge(world.table, lambda: engine_of(world, tmp_path), MergeOptions(), RUN)
+    run_merge(Work(world.table, RUN, lambda: engine_of(world, tmp_path)), MergeOptions())
     assert ids_of(world) == [1, 2, 3, 4]
     assert part not in client.live()
 
@@ -226,5 +227,5 @@ def test_a_copy_of_such_a_table_is_put_right_on_the_way() -> None:
     world.clock.advance(10)
     client.merge_rows("")
     other = copied(world)
-    assert run_relocate(other.table, RelocateOptions(old=world.table.paths.prefix)).moved == 1
+    assert run_relocate(Work(other.table), RelocateOptions(old=world.table.paths.prefix)).moved == 1
     assert ids_of(other) == [1, 2, 3]

@@ -23,6 +23,7 @@ from firnline.operations import kernel_tasks
 from firnline.operations.delete.run import run_delete
 from firnline.operations.merge import clusters, cutting, splits
 from firnline.operations.merge.run import MergeFailedError, MergeReport, preview, run_merge
+from firnline.operations.operation import Work
 from firnline.operations.options import DeleteOptions, MergeOptions, RebuildOptions, VerifyOptions
 from firnline.operations.rebuild.run import run_rebuild
 from firnline.operations.verify.run import run_verify
@@ -90,7 +91,7 @@ class Recorded:
 
 def merge(world: World, scratch: Path) -> tuple[MergeReport, list[KernelTask]]:
     engine = Recorded(world, scratch)
-    return run_merge(world.table, lambda: engine, MergeOptions(), RUN), engine.tasks
+    return run_merge(Work(world.table, RUN, lambda: engine), MergeOptions()), engine.tasks
 
 
 def live(world: World) -> list[Marker]:
@@ -119,7 +120,7 @@ def test_the_outputs_of_a_group_hold_its_rows_in_ranges_that_do_not_overlap(
     assert visible_ids(world.table) == before
     assert len({m.c for m in live(world)} - {None}) == 1
     assert preview(world.table, MergeOptions()).nothing_to_do
-    assert not run_verify(world.table, VerifyOptions()).findings
+    assert not run_verify(Work(world.table), VerifyOptions()).findings
 
 
 def test_the_slices_of_a_clustered_group_are_one_run(tmp_path: Path) -> None:
@@ -158,7 +159,7 @@ def test_the_slices_of_a_z_order_are_one_run(
     assert len({m.c for m in live(world)}) == 1
     assert visible_ids(world.table) == before
     assert preview(world.table, MergeOptions()).nothing_to_do
-    assert not run_verify(world.table, VerifyOptions()).findings
+    assert not run_verify(Work(world.table), VerifyOptions()).findings
 
 
 def test_a_z_order_is_sliced_by_the_columns_that_have_bounds(tmp_path: Path) -> None:
@@ -201,7 +202,7 @@ def test_pending_deletes_are_applied_in_every_slice(tmp_path: Path, order: dict[
     world = world_of(**order)
     before = visible_ids(world.table)
     options = DeleteOptions(where="id < 20000 AND id >= 10000", mode="lazy")
-    run_delete(world.table, lambda: Recorded(world, tmp_path), options, RUN)
+    run_delete(Work(world.table, RUN, lambda: Recorded(world, tmp_path)), options)
     report, tasks = merge(world, tmp_path)
     assert len(tasks) == 3
     assert report.counts.rows_deleted == 10_000
@@ -215,7 +216,7 @@ def test_a_slice_of_which_every_row_is_deleted_proves_that_they_went(
     world = world_of(2, merge={"row_group_rows": 2_048, "proof": proof})
     before = visible_ids(world.table)
     options = DeleteOptions(where="id < 15000", mode="lazy")
-    run_delete(world.table, lambda: Recorded(world, tmp_path), options, RUN)
+    run_delete(Work(world.table, RUN, lambda: Recorded(world, tmp_path)), options)
     report, tasks = merge(world, tmp_path)
     assert len(tasks) == 3
     assert (report.counts.rows_deleted, report.counts.parts_out) == (15_000, 2)
@@ -274,7 +275,7 @@ def test_where_one_slice_fails_nothing_of_its_group_stays(
     world = world_of(**order)
     before, there = visible_ids(world.table), objects(world)
     with pytest.raises(MergeFailedError) as failed:
-        run_merge(world.table, lambda: Failing(world, tmp_path), MergeOptions(), RUN)
+        run_merge(Work(world.table, RUN, lambda: Failing(world, tmp_path)), MergeOptions())
     assert [failure.error for failure in failed.value.report.failures] == ["PartGoneError"]
     assert objects(world) == there
     assert visible_ids(world.table) == before
@@ -296,7 +297,7 @@ def test_outputs_of_a_run_that_ends_before_its_last_slice_are_deleted(tmp_path: 
     world = world_of()
     there = objects(world)
     with pytest.raises(KernelError, match="killed"):
-        run_merge(world.table, lambda: Killed(world, tmp_path), MergeOptions(), RUN)
+        run_merge(Work(world.table, RUN, lambda: Killed(world, tmp_path)), MergeOptions())
     # The third output is of a task that nobody has heard of: the orphan sweep deletes it.
     assert len(objects(world) - there) == 1
 
@@ -309,16 +310,16 @@ def test_a_rebuild_takes_no_slices_whose_run_never_committed_for_parts(
 
     world = world_of()
     options = DeleteOptions(where="id = 7", mode="lazy")
-    run_delete(world.table, lambda: Recorded(world, tmp_path), options, RUN)
+    run_delete(Work(world.table, RUN, lambda: Recorded(world, tmp_path)), options)
     before, there = visible_ids(world.table), objects(world)
     with monkeypatch.context() as patch:
         patch.setattr(Outputs, "delete", lambda *_: None)
         with pytest.raises(KernelError, match="killed"):
-            run_merge(world.table, lambda: Killed(world, tmp_path), MergeOptions(), RUN)
+            run_merge(Work(world.table, RUN, lambda: Killed(world, tmp_path)), MergeOptions())
     assert len(objects(world) - there) >= 2
     for key in keys_under(world, "_log"):
         del world.store.objects[key]
-    run_rebuild(world.table, RebuildOptions(), RUN)
+    run_rebuild(Work(world.table, RUN), RebuildOptions())
     assert visible_ids(world.table) == before
 
 
@@ -330,7 +331,7 @@ def test_a_rebuild_knows_all_slices_of_a_run_that_committed(
     merge(world, tmp_path)
     for key in keys_under(world, "_log"):
         del world.store.objects[key]
-    run_rebuild(world.table, RebuildOptions(), RUN)
+    run_rebuild(Work(world.table, RUN), RebuildOptions())
     assert visible_ids(world.table) == before
     assert len(live(world)) == (6 if order else 3)
 
@@ -354,7 +355,7 @@ def test_slices_that_do_not_add_up_to_their_parts_are_not_committed(
     before, there = visible_ids(world.table), objects(world)
     engine = _Tampered(world, tmp_path)
     with pytest.raises(MergeFailedError, match="3 slices of a group of 4 parts failed their proof"):
-        run_merge(world.table, lambda: engine, MergeOptions(), RUN)
+        run_merge(Work(world.table, RUN, lambda: engine), MergeOptions())
     assert visible_ids(world.table) == before
     assert objects(world) == there
 

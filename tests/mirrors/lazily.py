@@ -14,6 +14,7 @@ from firnline.log.txn_file import RunIdentity
 from firnline.operations.delete.run import run_delete
 from firnline.operations.merge.run import run_merge
 from firnline.operations.mirror.check import run_check
+from firnline.operations.operation import Work
 from firnline.operations.options import DeleteOptions, MergeOptions, ReplaceOptions
 from firnline.operations.replace.run import run_replace
 from tests.mirrors.conftest import Mirrored, Rows, in_order
@@ -35,16 +36,16 @@ class Lazily(Mirrored):
         return super().table(**{**LAZY, **settings})
 
     def delete(self, where: str) -> None:
-        run_delete(self.table(), self.engine, DeleteOptions(where=where), RUN)
+        run_delete(Work(self.table(), RUN, self.engine), DeleteOptions(where=where))
 
     def replace(self, start: int, end: int, *ids: int) -> None:
         """Only these of the interval's rows are there afterwards, as new ones."""
         rows = pa.concat_tables([self.made(each, 1) for each in ids], promote_options="default")
         interval = ReplaceOptions(column="k", start=start, end=end)
-        run_replace(self.table(), self.engine, interval, RUN, data=rows)
+        run_replace(Work(self.table(), RUN, self.engine), interval, data=rows)
 
     def merge(self) -> None:
-        run_merge(self.table(), self.engine, MergeOptions(full=True), RUN)
+        run_merge(Work(self.table(), RUN, self.engine), MergeOptions(full=True))
 
     def shown(self) -> list[int]:
         """The keys that every reader of vectors sees, after one publication."""

@@ -28,6 +28,7 @@ from firnline.operations.import_files.run import run_import
 from firnline.operations.merge.run import run_merge
 from firnline.operations.mirror.check import run_checks
 from firnline.operations.mirror.run import run_mirror
+from firnline.operations.operation import Work
 from firnline.operations.options import (
     CleanupOptions,
     CloneOptions,
@@ -101,30 +102,34 @@ def append(mirrored: Mirrored) -> None:
 
 
 def merge(mirrored: Mirrored) -> None:
-    run_merge(mirrored.table(), mirrored.engine, MergeOptions(full=True), RUN)
+    run_merge(Work(mirrored.table(), RUN, mirrored.engine), MergeOptions(full=True))
 
 
 def delete(mirrored: Mirrored) -> None:
-    run_delete(mirrored.table(), mirrored.engine, DeleteOptions(where="k in (1, 7)"), RUN)
+    run_delete(Work(mirrored.table(), RUN, mirrored.engine), DeleteOptions(where="k in (1, 7)"))
 
 
 def rewrite(mirrored: Mirrored) -> None:
-    run_rewrite(mirrored.table(), mirrored.engine, RewriteOptions(where="k <> 8", force=True), RUN)
+    run_rewrite(
+        Work(mirrored.table(), RUN, mirrored.engine), RewriteOptions(where="k <> 8", force=True)
+    )
 
 
 def replace_(mirrored: Mirrored) -> None:
     interval = ReplaceOptions(column="k", start=2, end=4)
-    run_replace(mirrored.table(), mirrored.engine, interval, RUN, data=mirrored.made(2, 1))
+    run_replace(Work(mirrored.table(), RUN, mirrored.engine), interval, data=mirrored.made(2, 1))
 
 
 def drop(mirrored: Mirrored) -> None:
     found = read_snapshot(mirrored.table().store, mirrored.table().paths).partitions
     mine = next(name for name in found if name.startswith("ts_day=2024-03-05/p=a%20b"))
-    run_drop(mirrored.table(), DropOptions(partitions=(mine,)), RUN)
+    run_drop(Work(mirrored.table(), RUN), DropOptions(partitions=(mine,)))
 
 
 def erase(mirrored: Mirrored) -> None:
-    run_erase(mirrored.table(), mirrored.engine, EraseOptions(columns=("k",), keys=((5,),)), RUN)
+    run_erase(
+        Work(mirrored.table(), RUN, mirrored.engine), EraseOptions(columns=("k",), keys=((5,),))
+    )
 
 
 def new_column(mirrored: Mirrored) -> None:
@@ -132,27 +137,29 @@ def new_column(mirrored: Mirrored) -> None:
 
 
 def widen(mirrored: Mirrored) -> None:
-    run_lazily(mirrored.table(), LazyOptions(evolution=Evolution(widen={"k": "BIGINT"})), RUN)
+    run_lazily(Work(mirrored.table(), RUN), LazyOptions(evolution=Evolution(widen={"k": "BIGINT"})))
 
 
 def rename(mirrored: Mirrored) -> None:
     evolution = Evolution(rename={"raw": "bytes"}, drop=("flag",))
-    run_schema_fix(mirrored.table(), mirrored.engine, SchemaFixOptions(evolution=evolution), RUN)
+    run_schema_fix(
+        Work(mirrored.table(), RUN, mirrored.engine), SchemaFixOptions(evolution=evolution)
+    )
 
 
 def restore(mirrored: Mirrored) -> None:
     """What readers saw go comes back."""
     table = mirrored.table()
     before = read_snapshot(table.store, table.paths).seq
-    run_delete(mirrored.table(), mirrored.engine, DeleteOptions(where="k > 9"), RUN)
-    run_mirror(mirrored.table(), MirrorOptions(), RUN)
-    run_restore(mirrored.table(), RestoreOptions(to=before), RUN)
+    run_delete(Work(mirrored.table(), RUN, mirrored.engine), DeleteOptions(where="k > 9"))
+    run_mirror(Work(mirrored.table(), RUN), MirrorOptions())
+    run_restore(Work(mirrored.table(), RUN), RestoreOptions(to=before))
 
 
 def prepared_rewrite(mirrored: Mirrored) -> None:
     table = mirrored.table()
     options = RewriteOptions(where="k <> 9", force=True, prepare=True)
-    change = run_prepare(table, mirrored.engine, options, RUN).id
+    change = run_prepare(Work(table, RUN, mirrored.engine), options).id
     assert change is not None
     commit_prepared(table, change, RUN)
 
@@ -160,7 +167,7 @@ def prepared_rewrite(mirrored: Mirrored) -> None:
 def lazy_replace(mirrored: Mirrored) -> None:
     """The mirror waits for the merge: the old rows lie in parts that live on."""
     interval = ReplaceOptions(column="k", start=10, end=13, mode="lazy")
-    run_replace(mirrored.table(), mirrored.engine, interval, RUN, data=mirrored.made(11, 1))
+    run_replace(Work(mirrored.table(), RUN, mirrored.engine), interval, data=mirrored.made(11, 1))
     assert mirrored.publish().hold is not None
     merge(mirrored)
 
@@ -170,12 +177,12 @@ def merge_with_a_query(mirrored: Mirrored) -> None:
     Appender(mirrored.table()).append(mirrored.made(21, 6))
     query = "select * replace (concat(s, '!') as s) from source_files"
     table = mirrored.table(merge={"sql": query})
-    run_merge(table, mirrored.engine, MergeOptions(full=True), RUN)
+    run_merge(Work(table, RUN, mirrored.engine), MergeOptions(full=True))
     assert any(row["s"].endswith("!") for row in mirrored.ours())
 
 
 def ttl(mirrored: Mirrored) -> None:
-    run_ttl(mirrored.table(ttl={"keep": "30d"}), TtlOptions(), RUN)
+    run_ttl(Work(mirrored.table(ttl={"keep": "30d"}), RUN), TtlOptions())
 
 
 def import_(mirrored: Mirrored) -> None:
@@ -185,13 +192,13 @@ def import_(mirrored: Mirrored) -> None:
     for name, rows in (("one", mirrored.made(30, 1)), ("span", mirrored.made(31, 5))):
         table.store.put_new(f"{parent}/in/{name}.parquet".lstrip("/"), parquet_bytes(rows))
     folder = ImportOptions(source=f"{mirrored.root.url}/in", split=True)
-    run_import(table, folder, engine=mirrored.engine)
+    run_import(Work(table, engine=mirrored.engine), folder)
 
 
 def repartition(mirrored: Mirrored) -> Mirrored:
     by_day = mirrored.with_settings(partition_by=["day(ts)"])
     run_apply(by_day.table(), RUN)
-    run_repartition(by_day.table(), by_day.engine, RepartitionOptions(), RUN)
+    run_repartition(Work(by_day.table(), RUN, by_day.engine), RepartitionOptions())
     return by_day
 
 
@@ -203,20 +210,20 @@ def fix_of_a_type(mirrored: Mirrored) -> None:
     fix = SchemaFixOptions(fixes=(ColumnFix(column="ratio", type="DOUBLE"),))
     with pytest.raises(SchemaConflictError):
         mirrored.publish()
-    run_schema_fix(mirrored.table(), mirrored.engine, fix, RUN)
+    run_schema_fix(Work(mirrored.table(), RUN, mirrored.engine), fix)
 
 
 def rebuild(mirrored: Mirrored) -> None:
-    run_delete(mirrored.table(), mirrored.engine, DeleteOptions(where="k = 31"), RUN)
+    run_delete(Work(mirrored.table(), RUN, mirrored.engine), DeleteOptions(where="k = 31"))
     table = mirrored.table()
     logs = [meta.key for meta in table.store.list(table.paths.log_dir)]
     assert all(gone.error is None for gone in table.store.delete_many(logs))
-    run_rebuild(mirrored.table(), RebuildOptions(), RUN)
+    run_rebuild(Work(mirrored.table(), RUN), RebuildOptions())
 
 
 def clone(mirrored: Mirrored) -> Mirrored:
     cloned = mirrored.at("cloned")
-    run_clone(mirrored.table(), cloned.table(), CloneOptions(), RUN)
+    run_clone(Work(mirrored.table(), RUN), CloneOptions(), target=cloned.table())
     return cloned
 
 
@@ -227,7 +234,7 @@ def relocation(mirrored: Mirrored) -> Mirrored:
     old, new = mirrored.table(), copy.table()
     for meta in old.store.list(f"{old.paths.prefix}/"):
         old.store.copy(meta.key, new.paths.prefix + meta.key.removeprefix(old.paths.prefix))
-    run_relocate(new, RelocateOptions())
+    run_relocate(Work(new), RelocateOptions())
     return copy
 
 
@@ -240,9 +247,9 @@ class Later(SystemClock):
 
 def clean_up(mirrored: Mirrored) -> None:
     """The parts that only former versions show are gone."""
-    run_delete(mirrored.table(), mirrored.engine, DeleteOptions(where="k = 34"), RUN)
+    run_delete(Work(mirrored.table(), RUN, mirrored.engine), DeleteOptions(where="k = 34"))
     assert mirrored.publish().written
-    done = run_cleanup(replace(mirrored.table(), clock=Later()), CleanupOptions(), RUN)
+    done = run_cleanup(Work(replace(mirrored.table(), clock=Later()), RUN), CleanupOptions())
     assert done.parts
 
 

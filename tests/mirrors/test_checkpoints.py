@@ -13,6 +13,7 @@ from firnline.mirror.delta.head import list_versions, read_head
 from firnline.mirror.delta.replay import replay
 from firnline.operations.mirror.check import run_check
 from firnline.operations.mirror.run import MirrorReport, run_mirror
+from firnline.operations.operation import Work
 from firnline.operations.options import MirrorOptions
 from tests.mirrors.conftest import Mirrored
 from tests.support.log_tables import do_merge, put_append
@@ -31,7 +32,7 @@ def test_engines_read_through_checkpoints(mirrored: Mirrored, often: None) -> No
     made = []
     for number in range(8):
         mirrored.append(6 * number, 2)
-        report = run_mirror(mirrored.table(), MirrorOptions(), RUN)
+        report = run_mirror(Work(mirrored.table(), RUN), MirrorOptions())
         assert report.warnings == ()
         made.append(report.checkpoint)
     assert made == [None, None, None, 3, None, None, 6, None]
@@ -49,7 +50,7 @@ def test_engines_read_through_checkpoints(mirrored: Mirrored, often: None) -> No
 
 
 def mirror(world: World) -> MirrorReport:
-    return run_mirror(world.table, MirrorOptions(), RUN)
+    return run_mirror(Work(world.table, RUN), MirrorOptions())
 
 
 def numbers(world: World) -> tuple[list[int], list[int]]:
@@ -144,6 +145,6 @@ def test_who_publishes_with_a_clock_that_is_ahead_lets_nothing_expire(often: Non
         mirror(world)
     put_append(world)
     ahead = SetClock(world.clock.now + 30 * 86_400_000, world.clock.elapsed)
-    report = run_mirror(replace(world.table, clock=ahead), MirrorOptions(), RUN)
+    report = run_mirror(Work(replace(world.table, clock=ahead), RUN), MirrorOptions())
     assert (report.checkpoint, report.expired) == (6, 0)
     assert numbers(world) == ([0, 1, 2, 3, 4, 5, 6], [3, 6])

@@ -12,6 +12,7 @@ from firnline.log.txn_file import RunIdentity
 from firnline.operations.evolve.run import run_lazily
 from firnline.operations.merge.run import run_merge
 from firnline.operations.mirror.check import check_iceberg
+from firnline.operations.operation import Work
 from firnline.operations.options import (
     Evolution,
     LazyOptions,
@@ -57,7 +58,7 @@ def test_engines_see_the_rows_of_the_table_after_every_operation(
 def test_files_name_the_order_in_which_their_rows_are(mirrored: InCatalog) -> None:
     mirrored.append(6)
     mirrored.append(0)
-    run_merge(mirrored.table(), mirrored.engine, MergeOptions(full=True), RUN)
+    run_merge(Work(mirrored.table(), RUN, mirrored.engine), MergeOptions(full=True))
     assert shown(mirrored) == list(range(12))
     table = mirrored.shown()
     (field,) = table.sort_order().fields
@@ -70,7 +71,7 @@ def test_files_name_the_order_in_which_their_rows_are(mirrored: InCatalog) -> No
 def test_engines_see_that_a_ttl_has_taken_every_row(mirrored: InCatalog) -> None:
     mirrored.append(0)
     shown(mirrored)
-    run_ttl(mirrored.table(ttl={"keep": "30d"}), TtlOptions(), RUN)
+    run_ttl(Work(mirrored.table(ttl={"keep": "30d"}), RUN), TtlOptions())
     assert shown(mirrored) == []
     mirrored.append(6)
     assert shown(mirrored) == list(range(6, 12))
@@ -82,15 +83,17 @@ def test_engines_see_columns_that_come_widen_go_and_get_other_names(mirrored: In
     shown(mirrored)
     mirrored.append(3, 3, later=2.5)
     assert shown(mirrored) == list(range(6))
-    run_lazily(mirrored.table(), LazyOptions(evolution=Evolution(widen={"k": "BIGINT"})), RUN)
+    run_lazily(Work(mirrored.table(), RUN), LazyOptions(evolution=Evolution(widen={"k": "BIGINT"})))
     assert shown(mirrored) == list(range(6))
     at_once = Evolution(widen={"price": "DECIMAL(20,2)"}, rename={"raw": "bytes"}, drop=("flag",))
-    run_schema_fix(mirrored.table(), mirrored.engine, SchemaFixOptions(evolution=at_once), RUN)
+    run_schema_fix(
+        Work(mirrored.table(), RUN, mirrored.engine), SchemaFixOptions(evolution=at_once)
+    )
     assert shown(mirrored) == list(range(6))
     for change in (Evolution(rename={"bytes": "raw"}), Evolution(widen={"price": "DECIMAL(22,2)"})):
         lazily = LazyOptions(evolution=change)
         with pytest.raises(UsageError, match="would stand still"):
-            run_lazily(mirrored.table(), lazily, RUN)
+            run_lazily(Work(mirrored.table(), RUN), lazily)
 
 
 @pytest.mark.turn
@@ -106,7 +109,7 @@ def test_engines_see_fields_that_come_inside_a_column(mirrored: InCatalog) -> No
     assert in_order(then) == before
     mirrored.append(6, 3, who=None, items=[], deep={"in": None})
     assert shown(mirrored) == list(range(9))
-    run_merge(mirrored.table(), mirrored.engine, MergeOptions(full=True), RUN)
+    run_merge(Work(mirrored.table(), RUN, mirrored.engine), MergeOptions(full=True))
     assert shown(mirrored) == list(range(9))
     assert [row["who"] for row in mirrored.ours()[::3]] == [
         {"id": 1, "c": None},
@@ -123,7 +126,7 @@ def test_older_snapshots_can_be_read_as_long_as_their_parts_are_there(mirrored: 
         mirrored.publish()
         expected.append(mirrored.same())
     drop = Evolution(drop=("flag",))
-    run_schema_fix(mirrored.table(), mirrored.engine, SchemaFixOptions(evolution=drop), RUN)
+    run_schema_fix(Work(mirrored.table(), RUN, mirrored.engine), SchemaFixOptions(evolution=drop))
     mirrored.publish()
     expected.append(mirrored.same())
     table = mirrored.shown()

@@ -10,6 +10,7 @@ from firnline.log.txn_file import RunIdentity
 from firnline.operations.clone.run import run_clone
 from firnline.operations.merge.run import run_merge
 from firnline.operations.mirror.check import run_check
+from firnline.operations.operation import Work
 from firnline.operations.options import CloneOptions, MergeOptions, RelocateOptions
 from firnline.operations.relocate.run import run_relocate
 from tests.mirrors.conftest import Mirrored
@@ -44,7 +45,7 @@ def history(mirrored: Mirrored) -> None:
     mirrored.append(0)
     mirrored.publish()
     mirrored.append(6)
-    run_merge(mirrored.table(), mirrored.engine, MergeOptions(full=True), RUN)
+    run_merge(Work(mirrored.table(), RUN, mirrored.engine), MergeOptions(full=True))
     mirrored.publish()
 
 
@@ -63,7 +64,7 @@ def test_engines_read_the_mirror_of_a_table_that_was_moved(
 ) -> None:
     history(mirrored)
     there = copy(mirrored, rename=rename)
-    run_relocate(there.table(), RelocateOptions())
+    run_relocate(Work(there.table()), RelocateOptions())
     goes_on(there)
 
 
@@ -71,7 +72,7 @@ def test_engines_read_the_mirror_of_a_table_that_was_moved(
 def test_engines_read_the_mirror_of_a_clone(mirrored: Mirrored, whole: bool) -> None:
     history(mirrored)
     there = Elsewhere(mirrored.root, mirrored.scratch)
-    run_clone(mirrored.table(), there.table(), CloneOptions(history=whole), RUN)
+    run_clone(Work(mirrored.table(), RUN), CloneOptions(history=whole), target=there.table())
     assert there.publish().version == 0
     goes_on(there)
     assert [row["k"] for row in mirrored.same()] == list(range(12))

@@ -15,6 +15,7 @@ from firnline.mirror.delta.replay import replay
 from firnline.operations.delete.run import run_delete
 from firnline.operations.evolve.run import run_lazily
 from firnline.operations.merge.run import run_merge
+from firnline.operations.operation import Work
 from firnline.operations.options import (
     DeleteOptions,
     Evolution,
@@ -77,7 +78,7 @@ def test_engines_see_the_rows_of_the_table_after_every_operation(
 def test_engines_see_that_a_ttl_has_taken_every_row(mirrored: Mirrored) -> None:
     mirrored.append(0)
     shown(mirrored)
-    run_ttl(mirrored.table(ttl={"keep": "30d"}), TtlOptions(), RUN)
+    run_ttl(Work(mirrored.table(ttl={"keep": "30d"}), RUN), TtlOptions())
     assert shown(mirrored) == []
     mirrored.append(6)
     assert shown(mirrored) == list(range(6, 12))
@@ -90,10 +91,10 @@ def test_engines_see_columns_that_come_widen_go_and_get_other_names(mirrored: Mi
     mirrored.append(3, 3, later=2.5)
     assert shown(mirrored) == list(range(6))
     widen = LazyOptions(evolution=Evolution(widen={"k": "BIGINT"}))
-    run_lazily(mirrored.table(), widen, RUN)
+    run_lazily(Work(mirrored.table(), RUN), widen)
     assert shown(mirrored) == list(range(6))
     rename = Evolution(rename={"raw": "bytes"}, drop=("flag",))
-    run_schema_fix(mirrored.table(), mirrored.engine, SchemaFixOptions(evolution=rename), RUN)
+    run_schema_fix(Work(mirrored.table(), RUN, mirrored.engine), SchemaFixOptions(evolution=rename))
     assert shown(mirrored) == list(range(6))
     for held in (
         Evolution(rename={"bytes": "raw"}),
@@ -101,7 +102,7 @@ def test_engines_see_columns_that_come_widen_go_and_get_other_names(mirrored: Mi
         Evolution(widen={"price": "DECIMAL(18,2)"}),
     ):
         with pytest.raises(UsageError, match=r"has a mirror \(delta\), which would stand still"):
-            run_lazily(mirrored.table(), LazyOptions(evolution=held), RUN)
+            run_lazily(Work(mirrored.table(), RUN), LazyOptions(evolution=held))
     assert not mirrored.publish().written
 
 
@@ -114,7 +115,7 @@ def test_engines_see_fields_that_come_inside_a_column(mirrored: Mirrored) -> Non
     assert shown(mirrored) == list(range(6))
     mirrored.append(6, 3, who=None, items=[], deep={"in": None})
     assert shown(mirrored) == list(range(9))
-    run_merge(mirrored.table(), mirrored.engine, MergeOptions(full=True), RUN)
+    run_merge(Work(mirrored.table(), RUN, mirrored.engine), MergeOptions(full=True))
     assert shown(mirrored) == list(range(9))
     assert [row["who"] for row in mirrored.ours()[::3]] == [
         {"id": 1, "c": None},
@@ -130,7 +131,7 @@ def test_every_older_version_can_be_read_as_long_as_its_parts_are_there(
 
     mirrored.append(0)
     mirrored.publish()
-    run_delete(mirrored.table(), mirrored.engine, DeleteOptions(where="k > 1"), RUN)
+    run_delete(Work(mirrored.table(), RUN, mirrored.engine), DeleteOptions(where="k > 1"))
     mirrored.publish()
     old = DeltaTable(mirrored.url, version=0, storage_options=mirrored.options)
     assert sorted(row["k"] for row in old.to_pyarrow_table().to_pylist()) == list(range(6))
@@ -189,7 +190,7 @@ def test_a_vacuum_of_another_engine_deletes_nothing(mirrored: Mirrored, full: bo
 
     mirrored.append(0)
     mirrored.publish()
-    run_delete(mirrored.table(), mirrored.engine, DeleteOptions(where="k > 1"), RUN)
+    run_delete(Work(mirrored.table(), RUN, mirrored.engine), DeleteOptions(where="k > 1"))
     mirrored.publish()
     store, paths = mirrored.table().store, mirrored.table().paths
     before = [meta.key for meta in store.list(paths.data_dir)]
@@ -204,7 +205,7 @@ def test_conditions_read_only_the_files_that_may_hold_such_rows(mirrored: Mirror
 
     for first in range(0, 24, 6):
         mirrored.append(first)
-    run_merge(mirrored.table(), mirrored.engine, MergeOptions(full=True), RUN)
+    run_merge(Work(mirrored.table(), RUN, mirrored.engine), MergeOptions(full=True))
     mirrored.publish()
     actions = DeltaTable(mirrored.url, storage_options=mirrored.options).get_add_actions(
         flatten=True

@@ -8,6 +8,7 @@ import firnline
 from firnline.log.txn_file import RunIdentity
 from firnline.operations.mirror.check import run_check
 from firnline.operations.mirror.run import run_mirror
+from firnline.operations.operation import Work
 from firnline.operations.options import MirrorOptions
 from tests.mirrors.conftest import Mirrored, by_datafusion, by_polars, in_order
 from tests.mirrors.lazily import Lazily
@@ -33,7 +34,7 @@ def test_engines_read_a_mirror_that_was_repaired(mirrored: Mirrored, word: bytes
     lines = table.store.get(key).splitlines(keepends=True)
     overwrite(mirrored, key, b"".join(line for line in lines if word not in line))
     assert not run_check(mirrored.table()).same
-    run_mirror(mirrored.table(), REPAIR, RUN)
+    run_mirror(Work(mirrored.table(), RUN), REPAIR)
     assert len(mirrored.same()) == 12
     assert run_check(mirrored.table()).same
     mirrored.append(12)
@@ -54,7 +55,7 @@ def test_engines_read_vectors_that_were_deleted_and_made_again(
     index = {key for key in keys if key.endswith(".json")}
     chosen = {"vectors": set(keys) - index, "index": index, "both": set(keys)}[gone]
     assert [answer.error for answer in table.store.delete_many(sorted(chosen))]
-    run_mirror(lazily.table(), REPAIR, RUN)
+    run_mirror(Work(lazily.table(), RUN), REPAIR)
     ours = in_order(firnline.scan(lazily.table()).to_arrow().to_pylist())
     for read in (by_datafusion, by_polars):
         assert in_order(read(lazily.url, lazily.options)) == ours

@@ -26,6 +26,7 @@ from firnline.mirror.iceberg.shown import list_records
 from firnline.operations.delete.run import run_delete
 from firnline.operations.merge.run import run_merge
 from firnline.operations.mirror.check import check_iceberg
+from firnline.operations.operation import Work
 from firnline.operations.options import DeleteOptions, MergeOptions, RestoreOptions
 from firnline.operations.properties.run import run_apply
 from firnline.operations.restore.run import run_restore
@@ -58,11 +59,11 @@ def test_engines_see_every_operation(mirrored: InCatalog) -> None:
     mirrored.append(0)
     assert shown(mirrored) == list(range(6))
     mirrored.append(6)
-    run_merge(mirrored.table(), mirrored.engine, MergeOptions(full=True), RUN)
+    run_merge(Work(mirrored.table(), RUN, mirrored.engine), MergeOptions(full=True))
     assert shown(mirrored) == list(range(12))
-    run_delete(mirrored.table(), mirrored.engine, DeleteOptions(where="k > 2"), RUN)
+    run_delete(Work(mirrored.table(), RUN, mirrored.engine), DeleteOptions(where="k > 2"))
     assert shown(mirrored) == [0, 1, 2]
-    run_restore(mirrored.table(), RestoreOptions(to=0), RUN)
+    run_restore(Work(mirrored.table(), RUN), RestoreOptions(to=0))
     assert shown(mirrored) == list(range(12))
     mirrored.append(12, 2, later=2.5)
     assert shown(mirrored) == list(range(14))
@@ -76,7 +77,7 @@ def test_the_server_numbers_sort_orders_as_files_name_them(mirrored: InCatalog) 
         now = replace(mirrored, settings={**mirrored.settings, "sort_by": sort_by})
         run_apply(now.table(), RUN)
         now.append(0)
-        run_merge(now.table(), now.engine, MergeOptions(full=True), RUN)
+        run_merge(Work(now.table(), RUN, now.engine), MergeOptions(full=True))
         shown(now)
         table = now.shown()
         columns = [table.schema().find_column_name(f.source_id) for f in table.sort_order().fields]
@@ -183,7 +184,7 @@ def test_after_the_lost_answer_of_a_commit_the_next_run_goes_on(
     mirrored: InCatalog, rest_proxy: FaultProxy, lost: Lost
 ) -> None:
     def merge() -> None:
-        run_merge(mirrored.table(), mirrored.engine, MergeOptions(full=True), RUN)
+        run_merge(Work(mirrored.table(), RUN, mirrored.engine), MergeOptions(full=True))
 
     mirrored.append(0)
     mirrored.append(6)

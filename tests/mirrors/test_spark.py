@@ -21,6 +21,7 @@ from firnline.operations.evolve.run import run_lazily
 from firnline.operations.merge.run import run_merge
 from firnline.operations.mirror.check import run_checks
 from firnline.operations.mirror.run import run_mirror
+from firnline.operations.operation import Work
 from firnline.operations.options import (
     DeleteOptions,
     Evolution,
@@ -126,13 +127,13 @@ def history(mirrored: Mirrored) -> None:
     """Appends, a merge, a delete, a new column and wider ones."""
     mirrored.append(0)
     mirrored.append(6)
-    run_mirror(mirrored.table(), MirrorOptions(), RUN)
-    run_merge(mirrored.table(), mirrored.engine, MergeOptions(full=True), RUN)
-    run_delete(mirrored.table(), mirrored.engine, DeleteOptions(where="k in (1, 7)"), RUN)
-    run_mirror(mirrored.table(), MirrorOptions(), RUN)
+    run_mirror(Work(mirrored.table(), RUN), MirrorOptions())
+    run_merge(Work(mirrored.table(), RUN, mirrored.engine), MergeOptions(full=True))
+    run_delete(Work(mirrored.table(), RUN, mirrored.engine), DeleteOptions(where="k in (1, 7)"))
+    run_mirror(Work(mirrored.table(), RUN), MirrorOptions())
     mirrored.append(12, 3, later=2.5)
-    run_lazily(mirrored.table(), LazyOptions(evolution=Evolution(widen={"k": "BIGINT"})), RUN)
-    run_mirror(mirrored.table(), MirrorOptions(), RUN)
+    run_lazily(Work(mirrored.table(), RUN), LazyOptions(evolution=Evolution(widen={"k": "BIGINT"})))
+    run_mirror(Work(mirrored.table(), RUN), MirrorOptions())
 
 
 def ours(mirrored: Mirrored) -> Rows:
@@ -213,7 +214,7 @@ def test_spark_sees_no_row_that_a_deletion_vector_hides(tmp_path: Path) -> None:
     few.append(6)
     few.delete("k = 2 or k = 7")
     few.append(12, 3, later=2.5)
-    run_lazily(few.table(), LazyOptions(evolution=Evolution(widen={"k": "BIGINT"})), RUN)
+    run_lazily(Work(few.table(), RUN), LazyOptions(evolution=Evolution(widen={"k": "BIGINT"})))
     few.delete("later is null and k = 9")
     few.replace(10, 12, 11)
     assert few.publish().vectors

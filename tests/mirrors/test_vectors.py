@@ -13,6 +13,7 @@ from firnline.mirror.delta.publish import publish
 from firnline.mirror.delta.replay import replay
 from firnline.operations.evolve.run import run_lazily
 from firnline.operations.mirror.run import run_mirror
+from firnline.operations.operation import Work
 from firnline.operations.options import (
     Evolution,
     LazyOptions,
@@ -107,7 +108,7 @@ def test_vectors_of_large_parts_hide_the_rows_that_reads_hide(lazily: Lazily) ->
 
 def test_deletes_by_columns_that_parts_hold_otherwise_or_not_at_all(lazily: Lazily) -> None:
     lazily.append(0, 3)
-    run_lazily(lazily.table(), LazyOptions(evolution=Evolution(widen={"k": "BIGINT"})), RUN)
+    run_lazily(Work(lazily.table(), RUN), LazyOptions(evolution=Evolution(widen={"k": "BIGINT"})))
     lazily.delete("k = 1")
     lazily.append(3, 3, later=2.5)
     lazily.delete("later is null and k = 0")
@@ -119,7 +120,7 @@ def test_checkpoints_keep_vectors(lazily: Lazily, monkeypatch: pytest.MonkeyPatc
     lazily.append(0)
     seen = []
     for number in range(7):
-        report = run_mirror(lazily.table(), MirrorOptions(), RUN)
+        report = run_mirror(Work(lazily.table(), RUN), MirrorOptions())
         assert report.warnings == ()
         seen.append(report.checkpoint)
         if number < 6:

@@ -34,6 +34,7 @@ from firnline.operations.delete.run import run_delete
 from firnline.operations.import_files.options import ImportOptions
 from firnline.operations.import_files.run import ImportReport, run_import
 from firnline.operations.merge.run import run_merge
+from firnline.operations.operation import Work
 from firnline.operations.options import DeleteOptions, MergeOptions, VerifyOptions
 from firnline.operations.verify.run import run_verify
 from firnline.read.scan import scan
@@ -104,7 +105,7 @@ class Taken:
             self.world.store.objects[f"lake/in/{name}"] = path.read_bytes(), self.world.clock.now
         self.world.clock.advance(10)
         given = ImportOptions(source="memory://bucket/lake/in", **options)
-        return run_import(self.world.table, given, engine=self.engine)
+        return run_import(Work(self.world.table, engine=self.engine), given)
 
     def engine(self) -> LocalEngine:
         world = self.world
@@ -117,7 +118,7 @@ class Taken:
         if not expected[KEY]:
             return
         self.world.clock.advance(10)
-        run_merge(self.world.table, self.engine, MergeOptions(full=True), RUN)
+        run_merge(Work(self.world.table, RUN, self.engine), MergeOptions(full=True))
         live = snapshot(self.world)
         assert len(live.live) == len(live.partitions), "each is one part now"
         self.reads(expected)
@@ -125,7 +126,7 @@ class Taken:
             self.world.clock.advance(10)
             mode: Literal["lazy", "eager"] = "lazy" if below == 1 else "eager"
             given = DeleteOptions(where=f"{KEY} < {below}", mode=mode)
-            run_delete(self.world.table, self.engine, given, RUN)
+            run_delete(Work(self.world.table, RUN, self.engine), given)
             expected = chosen(expected, below.__le__)
             self.reads(expected)
 
@@ -143,7 +144,7 @@ class Taken:
             nulls = scan(table, where=f"{quoted} IS NULL").to_arrow()[KEY].to_pylist()
             pairs = zip(found[KEY], found[name], strict=True)
             assert sorted(nulls) == [key for key, value in pairs if value is None]
-        report = run_verify(table, VerifyOptions(deep=True, rows=True))
+        report = run_verify(Work(table), VerifyOptions(deep=True, rows=True))
         # A note tells of rows that wait for a merge.
         wrong = [f for f in report.findings if "mirror" not in f.kind and f.severity != "note"]
         assert not wrong, wrong

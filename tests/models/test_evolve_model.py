@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 import firnline
 from firnline.commit.fold import delete_is_over
 from firnline.operations.delete.run import run_delete
+from firnline.operations.operation import Work
 from firnline.operations.options import DeleteOptions
 from firnline.state.snapshot import read_snapshot
 from tests.support.cleanups import clean_up
@@ -111,7 +112,7 @@ class Model:
         value = self.rows[pick // 8 % len(self.rows)]["id"] if self.rows else 0
         options = DeleteOptions(where=f"{column} = {value}", mode="lazy" if lazy else "eager")
         self.world.clock.advance(10)
-        made = run_delete(self.world.table, engine(self.world, self.scratch), options, RUN)
+        made = run_delete(Work(self.world.table, RUN, engine(self.world, self.scratch)), options)
         if made.transaction is not None:
             self.named.add(column)
         self.rows = [r for r in self.rows if r.get(column) != value]

@@ -25,6 +25,7 @@ from firnline.log import codec
 from firnline.log.records import NO_STATS
 from firnline.operations.cleanup.run import run_cleanup
 from firnline.operations.delete.run import run_delete
+from firnline.operations.operation import Work
 from firnline.operations.options import CleanupOptions, DeleteOptions
 from firnline.state.snapshot import read_snapshot
 from tests.support.effort import examples
@@ -166,7 +167,7 @@ def test_a_past_whose_parts_are_deleted_is_refused() -> None:
     then = world.clock.now
     Played(world, Path(tempfile.mkdtemp())).merge()
     world.clock.advance(30 * 86_400_000)
-    assert run_cleanup(world.table, CleanupOptions(), RUN).parts
+    assert run_cleanup(Work(world.table, RUN), CleanupOptions()).parts
     with pytest.raises(SnapshotExpiredError):
         firnline.scan(world.table, at=then)
 
@@ -256,7 +257,7 @@ def test_a_row_with_nan_is_found_though_its_writer_states_no_bound_for_it() -> N
     relation = firnline.scan(world.table).duckdb()
     assert relation.filter("x > 1.7").fetchall()[0][0] == 1
     played = Played(world, Path(tempfile.mkdtemp()))
-    run_delete(world.table, played.engine, DeleteOptions(where="x > 1.7", mode="eager"), RUN)
+    run_delete(Work(world.table, RUN, played.engine), DeleteOptions(where="x > 1.7", mode="eager"))
     assert sorted(firnline.scan(world.table).to_arrow()["id"].to_pylist()) == [0, 2]
 
 

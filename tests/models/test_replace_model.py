@@ -16,6 +16,7 @@ from firnline.append.append import Appender
 from firnline.log.txn_file import RunIdentity
 from firnline.operations.delete.run import run_delete
 from firnline.operations.merge.run import run_merge
+from firnline.operations.operation import Work
 from firnline.operations.options import DeleteOptions, MergeOptions, ReplaceOptions
 from firnline.operations.replace.run import run_replace
 from firnline.state.history import history
@@ -117,7 +118,7 @@ class Replace:
             mode=self.mode,  # type: ignore[arg-type] # eager or lazy
         )
         data = batches() if mine else None
-        run_replace(model.world.table, model.engine, options, RUN, data=data)
+        run_replace(Work(model.world.table, RUN, model.engine), options, data=data)
         model.rows = [row for row in model.rows if not self.hides(row)] + mine
 
 
@@ -130,14 +131,14 @@ class Delete:
 
     def __call__(self, model: Model) -> None:
         options = DeleteOptions(where=f"n < {self.below}", mode="lazy")
-        run_delete(model.world.table, model.engine, options, RUN)
+        run_delete(Work(model.world.table, RUN, model.engine), options)
         model.rows = [row for row in model.rows if not self.hides(row)]
 
 
 @dataclass(frozen=True)
 class Merge:
     def __call__(self, model: Model) -> None:
-        run_merge(model.world.table, model.engine, MergeOptions(), RUN)
+        run_merge(Work(model.world.table, RUN, model.engine), MergeOptions())
 
 
 TIMES = st.none() | st.integers(0, SPAN - 1)

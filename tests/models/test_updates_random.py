@@ -21,6 +21,7 @@ from firnline.operations.committer import Committer
 from firnline.operations.delete.run import run_delete
 from firnline.operations.kernel_tasks import kernel_task
 from firnline.operations.merge.run import run_merge
+from firnline.operations.operation import Work
 from firnline.operations.options import DeleteOptions, MergeOptions, RewriteOptions
 from firnline.operations.rewrite.run import run_rewrite
 from firnline.operations.selection import group_of
@@ -74,7 +75,7 @@ class Life:
             self.done.append(step.__name__)
             step()
             self.look()
-        run_merge(self.fine(min_inputs=2), self.engine, MergeOptions(), RUN)
+        run_merge(Work(self.fine(min_inputs=2), RUN, self.engine), MergeOptions())
         self.look()
 
     def look(self) -> None:
@@ -152,7 +153,7 @@ class Life:
             target_size=self.chance.choice([3_000, 6_000, 2**29]),
             max_parts_per_group=self.chance.choice([2, 3, 100]),
         )
-        run_merge(table, self.engine, MergeOptions(), RUN)
+        run_merge(Work(table, RUN, self.engine), MergeOptions())
 
     def delete_by_key(self) -> None:
         which = self.chance.randrange(5)
@@ -165,12 +166,14 @@ class Life:
         )
         mode = self.chance.choice(["eager", "lazy"])
         options = DeleteOptions(where=where, mode=mode)  # type: ignore[arg-type] # of a list
-        run_delete(self.world.table, self.engine, options, RUN)
+        run_delete(Work(self.world.table, RUN, self.engine), options)
         self.forget(goes)
 
     def delete_by_name(self) -> None:
         name = self.chance.choice(NAMES)
-        run_delete(self.world.table, self.engine, DeleteOptions(where=f"name = '{name}'"), RUN)
+        run_delete(
+            Work(self.world.table, RUN, self.engine), DeleteOptions(where=f"name = '{name}'")
+        )
         self.forget(lambda row: row["name"] == name and not self.is_tombstone(row))
 
     def rewrite(self) -> None:
@@ -182,7 +185,7 @@ class Life:
             ]
         )
         options = RewriteOptions(where=where, force=True)
-        run_rewrite(self.world.table, self.engine, options, RUN)
+        run_rewrite(Work(self.world.table, RUN, self.engine), options)
         self.forget(goes)
 
     def wait(self) -> None:

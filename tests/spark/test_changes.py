@@ -11,6 +11,7 @@ import pytest
 import firnline
 from firnline.errors import UsageError
 from firnline.operations.delete.run import run_delete
+from firnline.operations.operation import Work
 from firnline.operations.options import DeleteOptions
 from firnline.spark.format.changes import change_schema, wanted
 from firnline.spark.source import register
@@ -48,7 +49,7 @@ def test_a_stream_of_changes_goes_on_where_it_was_and_a_batch_reads_the_same(
     first = {("insert", n, None, "state"): 1 for n in range(8)}
     assert delivered() == first
     options = DeleteOptions(where="id in (1, 2)", mode="eager")
-    run_delete(table, lambda: engine(table, tmp_path / "s"), options, RUN)
+    run_delete(Work(table, RUN, lambda: engine(table, tmp_path / "s")), options)
     merge(table, tmp_path / "s")
     filled(table, 1, first=20)
     poll()

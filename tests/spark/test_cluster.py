@@ -123,6 +123,7 @@ session = open_session("local", {"spark.log.level": "OFF"}, "local[2]")
 
 _OPERATIONS = """
 from firnline.operations.merge.run import run_merge
+from firnline.operations.operation import Work
 from firnline.operations.options import MergeOptions, RewriteOptions, VerifyOptions
 from firnline.operations.rewrite.prepare import run_prepare
 from firnline.operations.rewrite.run import run_rewrite
@@ -136,11 +137,11 @@ conf = {"spark.executor.memory": "512m", "spark.log.level": "OFF"}
 session = open_session("operations", conf, more[0])
 table = opened(StoreRoot("s3" if parts.access else "file", root, os.environ))
 engine = lambda: SparkEngine(session, table.settings.root, table.access)
-merged = run_merge(table, engine, MergeOptions(), RUN)
-rewritten = run_rewrite(table, engine, RewriteOptions(where="id < 20"), RUN)
-verified = run_verify(table, VerifyOptions(deep=True), footers_by(engine))
+merged = run_merge(Work(table, RUN, engine), MergeOptions())
+rewritten = run_rewrite(Work(table, RUN, engine), RewriteOptions(where="id < 20"))
+verified = run_verify(Work(table, footers=footers_by(engine)), VerifyOptions(deep=True))
 wanted = RewriteOptions(sql="select * replace (-id as id) from _rows", prepare=True)
-prepared = run_prepare(table, engine, wanted, RUN)
+prepared = run_prepare(Work(table, RUN, engine), wanted)
 
 def about(batches):
     import pyarrow, sys

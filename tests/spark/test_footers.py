@@ -9,6 +9,7 @@ import pyarrow as pa
 import pytest
 
 from firnline.append.append import Appender
+from firnline.operations.operation import Work
 from firnline.operations.options import VerifyOptions
 from firnline.operations.verify.run import run_verify
 from firnline.parquet.footers import FooterWanted
@@ -45,8 +46,8 @@ def test_spark_reads_the_footers_that_this_process_would(
     list(table.store.delete_many([broken.key]))
     table.store.put_new(broken.key, b"\0" * broken.size)
     engine = SparkEngine(spark, table.settings.root, StoreAccess.from_env(store_root.env))
-    here = run_verify(table, VerifyOptions(deep=True))
-    there = run_verify(table, VerifyOptions(deep=True), footers_by(lambda: engine))
+    here = run_verify(Work(table), VerifyOptions(deep=True))
+    there = run_verify(Work(table, footers=footers_by(lambda: engine)), VerifyOptions(deep=True))
     assert here.kinds == {"footer-unreadable": 1}
     assert (there.findings, there.checked) == (here.findings, here.checked)
     assert there.checked.footer_rows == 18

@@ -30,6 +30,7 @@ from firnline.errors import (
 )
 from firnline.log import codec
 from firnline.operations.delete.run import run_delete
+from firnline.operations.operation import Work
 from firnline.operations.options import DeleteOptions
 from firnline.read.scan import Scan
 from firnline.settings.load import TableSettings
@@ -195,7 +196,7 @@ def test_rows_of_every_type_are_those_of_a_scan(
         put(world, dict(zip(TYPES, some_rows(rng, 30).columns, strict=True)))
         if number:
             asked = DeleteOptions(where=rng.choice(deletes), mode="lazy")
-            run_delete(world.table, played.engine, asked, RUN)
+            run_delete(Work(world.table, RUN, played.engine), asked)
         if number == 1:
             played.merge()
         states.append(world.clock.now)
@@ -228,7 +229,7 @@ def test_parts_of_before_a_schema_change_are_read_under_the_names_and_types_of_t
     def hide(where: str) -> None:
         world.clock.advance(10)
         options = DeleteOptions(where=where, mode="lazy")
-        run_delete(world.table, engine(world, tmp_path / "scratch"), options, RUN)
+        run_delete(Work(world.table, RUN, engine(world, tmp_path / "scratch")), options)
 
     more(**kinds)
     lazily(world, widen={"a": "BIGINT", "b": "DOUBLE", "c": "INTEGER", "d": "TIMESTAMP"})

@@ -13,6 +13,7 @@ import pyarrow.parquet as pq
 
 from firnline.operations.import_files.options import ImportOptions
 from firnline.operations.import_files.run import run_import
+from firnline.operations.operation import Work
 from firnline.settings.load import TableSettings, load_settings, settings_for_root
 from firnline.spark.engine import SparkEngine
 from firnline.state.snapshot import read_snapshot
@@ -48,7 +49,7 @@ def test_executors_split_files_that_span_partitions(
     engine = SparkEngine(spark, settings.root, access)
     options = ImportOptions(source=f"{s3_environ.url}/in", split=True)
     driver = replace(table, store=without_rows(settings.root, access))
-    report = run_import(driver, options, engine=lambda: engine)
+    report = run_import(Work(driver, engine=lambda: engine), options)
     assert report.parts_written == 2 * 4
     assert list(read_snapshot(table.store, table.paths).partitions) == ["day=0", "day=1"]
     assert Counter(stored_ids(table)) == Counter(range(ROWS))

@@ -20,6 +20,7 @@ from firnline.kernel.engine import Engine
 from firnline.kernel.local import LocalEngine
 from firnline.kernel.task import KernelResult, KernelTask
 from firnline.log.txn_file import RunIdentity
+from firnline.operations.operation import Work
 from firnline.operations.options import RewriteOptions
 from firnline.operations.prepared import compare, objects
 from firnline.operations.prepared.pieces import Compare, Piece, Wanted
@@ -83,7 +84,7 @@ def local(table: Table, scratch: Path) -> LocalEngine:
 
 
 def prepare(table: Table, engine: Engine, options: dict[str, Any]) -> PrepareReport:
-    return run_prepare(table, lambda: engine, RewriteOptions(prepare=True, **options), RUN)
+    return run_prepare(Work(table, RUN, lambda: engine), RewriteOptions(prepare=True, **options))
 
 
 @pytest.mark.parametrize("case", ["no key", "named key", "primary key"])

@@ -12,6 +12,7 @@ import pytest
 import firnline
 from firnline.append.append import Appender
 from firnline.operations.delete.run import run_delete
+from firnline.operations.operation import Work
 from firnline.operations.options import DeleteOptions
 from firnline.settings.load import TableSettings
 from firnline.store.access import StoreAccess
@@ -71,7 +72,7 @@ def test_a_table_on_s3_is_read_by_sparks_own_connector(s3_root: StoreRoot) -> No
         rows = {"id": range(number * 4, number * 4 + 4), "day": ["a b", "c"] * 2}
         Appender(table).append(pa.table(rows))
     hide = DeleteOptions(where="id = 7", mode="lazy")
-    run_delete(table, lambda: pytest.fail("no part is read"), hide, RUN)
+    run_delete(Work(table, RUN, lambda: pytest.fail("no part is read")), hide)
     expected = rows_of(firnline.scan(table, where="id >= 5"))
     assert len(expected) == 10
     command = [sys.executable, "-c", PROGRAM, table.settings.root, sparks3.ensure()]

@@ -17,6 +17,7 @@ from firnline.append.append import Appender
 from firnline.kernel.task import KernelResult, KernelTask
 from firnline.log.txn_file import RunIdentity
 from firnline.operations.merge.run import run_merge
+from firnline.operations.operation import Work
 from firnline.operations.options import MergeOptions
 from firnline.settings.load import TableSettings
 from firnline.spark.batches import batches
@@ -66,7 +67,7 @@ def test_the_slices_of_a_group_are_jobs_of_their_own_and_one_transaction(
         numbers = pa.array([chance.randrange(1_000) for _ in range(ROWS)], pa.int64())
         appender.append(pa.table({"id": ids, "noise": noise, "number": numbers}))
     engine = Recorded(spark, settings.root, None, str(tmp_path / "scratch"))
-    report = run_merge(table, lambda: engine, MergeOptions(), RunIdentity(run_id="r"))
+    report = run_merge(Work(table, RunIdentity(run_id="r"), lambda: engine), MergeOptions())
     assert (report.groups, report.tasks, len(report.transactions)) == (1, 3, 1)
     assert len(batches(tasks_of[id(engine)], slots=2)) == 3
     live = read_snapshot(table.store, table.paths).live.values()

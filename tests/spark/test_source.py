@@ -14,6 +14,7 @@ import pytest
 import firnline
 from firnline.append.append import Appender
 from firnline.operations.delete.run import run_delete
+from firnline.operations.operation import Work
 from firnline.operations.options import DeleteOptions
 from firnline.spark.source import register
 from firnline.state.snapshot import read_snapshot
@@ -50,7 +51,7 @@ def test_visible_rows_are_read_filtered_and_written_on_every_store(
     source(spark, store_root)
     table = filled(opened(store_root), 3)
     options = DeleteOptions(where="id < 3", mode="lazy")
-    run_delete(table, lambda: engine(table, tmp_path), options, RUN)
+    run_delete(Work(table, RUN, lambda: engine(table, tmp_path)), options)
     rows = load(spark, table, bytesPerTask="1")
     assert rows.rdd.getNumPartitions() == 6
     assert ids(rows) == list(range(3, 12))

@@ -12,6 +12,7 @@ from firnline.append.append import Appender
 from firnline.log.txn_file import RunIdentity
 from firnline.operations.analyze import run as analyze
 from firnline.operations.analyze.run import run_analyze
+from firnline.operations.operation import Work
 from firnline.operations.options import AnalyzeOptions
 from firnline.operations.properties.run import run_apply
 from firnline.settings.load import TableSettings
@@ -53,7 +54,7 @@ def test_an_analyze_is_a_get_for_each_part_and_two_puts_and_a_list_for_each_tran
     filled(store_root)
     monkeypatch.setattr(analyze, "BATCH", PARTS // transactions)
     forget()
-    report = run_analyze(opened(store_root), AnalyzeOptions(), RUN)
+    report = run_analyze(Work(opened(store_root), RUN), AnalyzeOptions())
     assert report.parts == PARTS
     assert len(report.transactions) == transactions
     assert spent(report.requests) == {
@@ -62,7 +63,7 @@ def test_an_analyze_is_a_get_for_each_part_and_two_puts_and_a_list_for_each_tran
         "list": 2 + CHECK * transactions,
         "delete": PROBE["delete"],
     }
-    again = run_analyze(opened(store_root), AnalyzeOptions(), RUN)
+    again = run_analyze(Work(opened(store_root), RUN), AnalyzeOptions())
     assert (again.transactions, spent(again.requests)["list"]) == ((), 2)
     assert "put" not in spent(again.requests)
 
@@ -70,7 +71,7 @@ def test_an_analyze_is_a_get_for_each_part_and_two_puts_and_a_list_for_each_tran
 def test_a_footer_of_a_very_wide_table_is_two_gets(store_root: StoreRoot) -> None:
     filled(store_root, columns=1_000)
     forget()
-    report = run_analyze(opened(store_root), AnalyzeOptions(), RUN)
+    report = run_analyze(Work(opened(store_root), RUN), AnalyzeOptions())
     assert report.parts == PARTS
     assert spent(report.requests)["get"] == 1 + 2 * PARTS + PROBE["get"]
 
@@ -81,9 +82,9 @@ def test_hash_ranges_are_a_get_for_each_small_part(s3_root: StoreRoot) -> None:
         appender.append(pa.table({"id": [number, number + 100], "x": ["a", "b"]}))
     clustered = {"cluster_by": {"columns": ["id"], "method": "hash"}}
     run_apply(opened(s3_root, **clustered), RUN)
-    run_analyze(opened(s3_root), AnalyzeOptions(), RUN)  # the bounds
+    run_analyze(Work(opened(s3_root), RUN), AnalyzeOptions())  # the bounds
     forget()
-    report = run_analyze(opened(s3_root), AnalyzeOptions(hashes=True), RUN)
+    report = run_analyze(Work(opened(s3_root), RUN), AnalyzeOptions(hashes=True))
     assert (report.parts, report.plan["requests"]) == (PARTS, PARTS)
     assert spent(report.requests) == {
         "get": 1 + PARTS + PROBE["get"],
@@ -91,7 +92,7 @@ def test_hash_ranges_are_a_get_for_each_small_part(s3_root: StoreRoot) -> None:
         "list": 2 + CHECK,
         "delete": PROBE["delete"],
     }
-    again = run_analyze(opened(s3_root), AnalyzeOptions(hashes=True), RUN)
+    again = run_analyze(Work(opened(s3_root), RUN), AnalyzeOptions(hashes=True))
     assert (again.transactions, again.plan["parts"]) == ((), 0)
     assert "put" not in spent(again.requests)
 
@@ -104,9 +105,9 @@ def test_of_a_large_part_the_hashed_columns_are_a_get_for_each_row_group(
     rows = {"id": np.arange(40_000), **{f"c{n}": noise.random(40_000) for n in range(8)}}
     Appender(table).append(pa.table(rows))
     run_apply(opened(s3_root, cluster_by={"columns": ["id"], "method": "hash"}), RUN)
-    run_analyze(opened(s3_root), AnalyzeOptions(), RUN)
+    run_analyze(Work(opened(s3_root), RUN), AnalyzeOptions())
     forget()
-    report = run_analyze(opened(s3_root), AnalyzeOptions(hashes=True), RUN)
+    report = run_analyze(Work(opened(s3_root), RUN), AnalyzeOptions(hashes=True))
     assert report.parts == 1
     assert spent(report.requests)["get"] == 1 + 2 + 4 + PROBE["get"], "its footer is two"
     assert report.requests["bytes_in"] < 40_000 * 8 * 3

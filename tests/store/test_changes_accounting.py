@@ -6,6 +6,7 @@ from pathlib import Path
 
 import firnline
 from firnline.operations.delete.run import run_delete
+from firnline.operations.operation import Work
 from firnline.operations.options import DeleteOptions
 from firnline.read.changes import Changes
 from firnline.table import Table
@@ -35,7 +36,7 @@ def test_a_feed_reads_appended_parts_both_sides_of_a_delete_and_nothing_of_a_mer
     position = found.position
     assert spent(table, position)[1:] == ((2, 3), 0), "a look at a log that has not changed"
     options = DeleteOptions(where="id in (1, 2)", mode="eager")
-    run_delete(table, lambda: engine(table, tmp_path), options, RUN)
+    run_delete(Work(table, RUN, lambda: engine(table, tmp_path)), options)
     _, log, parts = spent(table, position)
     # The record may hide rows of every part that stays: which ones there were, the appends say.
     assert (log, parts) == ((2, 1 + 3), 4), "two parts, before and after"
@@ -46,7 +47,7 @@ def test_a_feed_reads_appended_parts_both_sides_of_a_delete_and_nothing_of_a_mer
     # And the header of the position's own transaction, which the merge has folded.
     assert (log, parts) == ((2, 1 + 1 + 1), 2), "the merge, the append, and its two parts"
     assert {row["_reason"] for row in found} == {"append"}
-    run_delete(table, lambda: engine(table, tmp_path), options, RUN)
+    run_delete(Work(table, RUN, lambda: engine(table, tmp_path)), options)
     merge(table, tmp_path)
     position = found.position
     found, log, parts = spent(table, position)

@@ -9,6 +9,7 @@ from typing import Any
 from firnline.log.txn_file import RunIdentity
 from firnline.operations.cleanup.run import run_cleanup
 from firnline.operations.drop.run import run_drop
+from firnline.operations.operation import Work
 from firnline.operations.options import CleanupOptions, DropOptions, RestoreOptions
 from firnline.operations.restore.run import run_restore
 from firnline.state.snapshot import Snapshot, read_snapshot
@@ -45,7 +46,7 @@ def test_a_reader_pays_one_list_and_one_get_for_a_checkpoint(store_root: StoreRo
     first = next(iter(read(table)[0].partitions))
     before = table.store.counters.as_dict()
     forget()
-    run_drop(table, DropOptions(partitions=(first,)), RUN)
+    run_drop(Work(table, RUN), DropOptions(partitions=(first,)))
     # Base: 2 LIST and the log; the probe; a commit of 2 PUT; for the checkpoint 1 LIST, 1 PUT.
     cost = spent(table, before)
     assert (cost["list"], cost["put"]) == (2 + FIRST_CHECK + 1, 2 + 2 + 1)
@@ -62,9 +63,9 @@ def test_a_clean_up_renews_it_with_a_list_and_a_put(store_root: StoreRoot) -> No
     costs = []
     for table in (plain, large):
         first = next(iter(read(table)[0].partitions))
-        run_drop(table, DropOptions(partitions=(first,)), RUN)
+        run_drop(Work(table, RUN), DropOptions(partitions=(first,)))
         forget()
-        report = run_cleanup(later(table, 2), CleanupOptions(), RUN)
+        report = run_cleanup(Work(later(table, 2), RUN), CleanupOptions())
         assert report.log_files == APPENDS
         costs.append(Counter(report.requests))
         assert_same(table)
@@ -81,10 +82,10 @@ def test_a_restore_moves_no_byte_of_a_part(store_root: StoreRoot) -> None:
     before = visible_ids(table)
     state = read_snapshot(table.store, table.paths)
     first, parts = next(iter(state.partitions.items()))
-    run_drop(table, DropOptions(partitions=(first,)), RUN)
+    run_drop(Work(table, RUN), DropOptions(partitions=(first,)))
     forget()
     fresh = opened(store_root)
-    report = run_restore(fresh, RestoreOptions(to=0), RUN)
+    report = run_restore(Work(fresh, RUN), RestoreOptions(to=0))
     assert visible_ids(table) == before
     counted = report.requests
     # Base: 2 LIST, the drop's log file; transactions 1 (its head, for the time) and 1 (all of it);

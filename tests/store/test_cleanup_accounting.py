@@ -25,6 +25,7 @@ from firnline.log.records import LogContent, Marker
 from firnline.log.txn_file import Counts, RunIdentity
 from firnline.operations.cleanup.run import CleanupReport, run_cleanup
 from firnline.operations.merge.run import run_merge
+from firnline.operations.operation import Work
 from firnline.operations.options import CleanupOptions, MergeOptions, SweepOptions
 from firnline.operations.sweep.run import WAITING, preview, run_sweep
 from firnline.state.snapshot import read_snapshot
@@ -58,7 +59,7 @@ def merged(root: StoreRoot, scratch: Path, appends: int, **settings: Any) -> Tab
     for number in range(appends):
         appender.append(pa.table({"id": [number, number + 1], "day": ["mo", "tu"]}))
     engine = LocalEngine(lambda: opened(root).store, scratch, SystemIds(), SystemClock())
-    run_merge(table, lambda: engine, MergeOptions(), RUN)
+    run_merge(Work(table, RUN, lambda: engine), MergeOptions())
     return table
 
 
@@ -83,7 +84,7 @@ def test_a_clean_up_is_its_deletes_and_few_requests_more(
     before = ids(store_root, tmp_path)
     dead = [p for p, m in read_snapshot(table.store, table.paths).parts.items() if m.tmb]
     forget()  # the probe is part of what a run costs
-    report = run_cleanup(later(table, 2 * DAY), CleanupOptions(), RUN)
+    report = run_cleanup(Work(later(table, 2 * DAY), RUN), CleanupOptions())
     assert (report.parts, report.log_files, len(dead)) == (80, 40, 80)
     deletes = 1 if store_root.kind == "s3" else 120
     assert report.requests["delete"] == deletes + 1  # the probe deletes its object
@@ -94,7 +95,7 @@ def test_a_clean_up_is_its_deletes_and_few_requests_more(
     assert [meta.key for meta in table.store.list(table.paths.data_dir)] == sorted(
         read_snapshot(table.store, table.paths).live
     )
-    again = run_cleanup(later(table, 2 * DAY), CleanupOptions(), RUN)
+    again = run_cleanup(Work(later(table, 2 * DAY), RUN), CleanupOptions())
     assert {k: v for k, v in again.requests.items() if v and not k.startswith("bytes")} == {
         "list": 2,
         "get": 2,
@@ -106,7 +107,7 @@ def test_n_objects_are_a_thousandth_of_n_requests_on_s3(s3_root: StoreRoot) -> N
     table = opened(s3_root, cleanup={"deletes_per_second": 1_000_000})
     many_parts(table, 2_500)
     forget()
-    report = run_cleanup(later(table, 2 * DAY), CleanupOptions(), RUN)
+    report = run_cleanup(Work(later(table, 2 * DAY), RUN), CleanupOptions())
     assert report.parts == 2_500
     assert report.requests["delete"] == 3 + 1
     assert spent(report) - 3 <= 20
@@ -134,20 +135,20 @@ def test_a_sweep_finds_what_a_dead_run_left(store_root: StoreRoot, tmp_path: Pat
     assert preview(table, SweepOptions()).young == 3
     sleep(1.1)  # S3 states whole seconds
     forget()
-    marked = run_sweep(later(table, 4 * DAY), SweepOptions(), RUN)
+    marked = run_sweep(Work(later(table, 4 * DAY), RUN), SweepOptions())
     assert (marked.deleted, marked.left) == (0, {WAITING: 3}), "nothing was committed since"
     # The base, `_data/`, `_probe/`, `_erase/`, `_txn/` and `_prepared/`, and uploads; the mark, and
     # the state after it.
     listings = 9 if store_root.kind == "s3" else 7
     assert marked.requests["list"] == listings + CHECK + 2
     assert marked.requests["put"] == 2 + 2
-    report = run_sweep(later(table, 8 * DAY), SweepOptions(), RUN)
+    report = run_sweep(Work(later(table, 8 * DAY), RUN), SweepOptions())
     assert (report.orphans, report.deleted, report.bytes) == (3, 3, 33)
     assert report.requests["delete"] == (1 if store_root.kind == "s3" else 3)
     assert report.requests["list"] == listings + CHECK + 2
     assert report.requests["put"] == 2, "the fence"
     assert ids(store_root, tmp_path) == before
-    again = run_sweep(later(table, 8 * DAY), SweepOptions(), RUN)
+    again = run_sweep(Work(later(table, 8 * DAY), RUN), SweepOptions())
     assert (again.orphans, again.requests["list"], again.requests["put"]) == (0, listings, 0)
 
 
@@ -178,12 +179,12 @@ def test_uploads_that_were_never_completed_are_aborted(
     made = preview(later(table, 4 * DAY), SweepOptions())
     assert sorted(o.key.partition("?")[0] for o in made.orphans) == sorted(abandoned)
     assert {o.kind for o in made.orphans} == {"upload"}
-    one = run_sweep(later(table, 4 * DAY), SweepOptions(approved=(made.orphans[0].key,)), RUN)
+    one = run_sweep(Work(later(table, 4 * DAY), RUN), SweepOptions(approved=(made.orphans[0].key,)))
     assert (one.uploads_aborted, one.left) == (1, {"was not approved": 1})
-    report = run_sweep(later(table, 4 * DAY), SweepOptions(), RUN)
+    report = run_sweep(Work(later(table, 4 * DAY), RUN), SweepOptions())
     assert (report.uploads_aborted, report.deleted) == (1, 1)
     assert ids(s3_root, tmp_path) == before
-    assert run_sweep(later(table, 4 * DAY), SweepOptions(), RUN).orphans == 0
+    assert run_sweep(Work(later(table, 4 * DAY), RUN), SweepOptions()).orphans == 0
 
 
 def test_an_upload_that_is_gone_already_counts_as_aborted(s3_root: StoreRoot) -> None:
@@ -247,8 +248,8 @@ def test_a_sweep_takes_what_a_killed_process_had_staged_in_a_folder(tmp_path: Pa
     for path in staged:
         path.parent.mkdir(exist_ok=True, parents=True)
         path.write_bytes(b"half")
-    assert run_sweep(table, SweepOptions(), RUN).young == len(staged)
+    assert run_sweep(Work(table, RUN), SweepOptions()).young == len(staged)
     assert all(path.exists() for path in staged)
-    swept = run_sweep(later(table, 4 * DAY), SweepOptions(), RUN)
+    swept = run_sweep(Work(later(table, 4 * DAY), RUN), SweepOptions())
     assert swept.uploads_aborted == len(staged)
     assert not any(path.exists() for path in staged)

@@ -20,6 +20,7 @@ from firnline.operations.erase.certificate import list_certificates
 from firnline.operations.erase.completion import complete_certificate
 from firnline.operations.erase.run import EraseReport, run_erase
 from firnline.operations.merge.run import run_merge
+from firnline.operations.operation import Work
 from firnline.operations.options import DeleteOptions, EraseOptions, MergeOptions
 from firnline.store.probe import forget
 from tests.store.test_merge_accounting import opened
@@ -62,7 +63,7 @@ def test_an_eager_delete_reads_what_statistics_leave_and_sends_two_puts_besides_
     forget()
     table = opened(store_root, **SETTINGS)
     options = DeleteOptions(where="id in (0, 5) or id >= 76")
-    report = run_delete(table, lambda: engine(store_root, tmp_path), options, RUN)
+    report = run_delete(Work(table, RUN, lambda: engine(store_root, tmp_path)), options)
     # The bounds 4 to 6 enclose 5 too; the parts of the last append match as a whole.
     assert (report.parts_read, report.parts_rewritten, report.parts_dropped) == (3, 2, 2)
     log_reads = PARTS // 2
@@ -81,16 +82,14 @@ def test_a_lazy_delete_costs_no_part_and_the_next_merge_removes_the_rows(
     forget()
     table = opened(store_root, **SETTINGS)
     options = DeleteOptions(where="user = 'u3'", mode="lazy")
-    report = run_delete(table, lambda: engine(store_root, tmp_path), options, RUN)
+    report = run_delete(Work(table, RUN, lambda: engine(store_root, tmp_path)), options)
     assert spent(report.requests) - PARTS // 2 == 2 + 4 + 2 + FIRST_CHECK  # listings, probe, commit
     less = Counter(i for i in range(80) if i % 16 != 3)
     assert visible_ids(opened(store_root)) == less
     assert stored_ids(opened(store_root)) == Counter(range(80))
     merged = run_merge(
-        opened(store_root, **SETTINGS),
-        lambda: engine(store_root, tmp_path),
+        Work(opened(store_root, **SETTINGS), RUN, lambda: engine(store_root, tmp_path)),
         MergeOptions(),
-        RUN,
     )
     assert merged.counts.rows_deleted == 5
     assert stored_ids(opened(store_root)) == less
@@ -101,7 +100,7 @@ def erased(root: StoreRoot, tmp_path: Path) -> EraseReport:
     pq.write_table(pa.table({"user": ["u3", "u4", "nobody"]}), keys)
     options = EraseOptions(columns=("user",), keys_file=str(keys))
     table = opened(root, **SETTINGS)
-    return run_erase(table, lambda: engine(root, tmp_path / "scratch"), options, RUN)
+    return run_erase(Work(table, RUN, lambda: engine(root, tmp_path / "scratch")), options)
 
 
 def test_an_erase_joins_its_keys_in_the_kernel_and_leaves_no_file_of_them(
@@ -159,5 +158,5 @@ def test_keys_of_a_url_are_read_from_the_tables_bucket(
     table.store.put_file(beside, path)
     url = f"{store_root.url.rstrip('/')}/t-keys/keys.csv"
     options = EraseOptions(columns=("user",), keys_file=url)
-    report = run_erase(table, lambda: engine(store_root, tmp_path), options, RUN)
+    report = run_erase(Work(table, RUN, lambda: engine(store_root, tmp_path)), options)
     assert report.counts.rows_deleted == 5

@@ -10,6 +10,7 @@ import pytest
 from firnline.append.append import Appender
 from firnline.log.txn_file import RunIdentity
 from firnline.operations.drop.run import list_partitions, preview, run_drop
+from firnline.operations.operation import Work
 from firnline.operations.options import DropOptions, TtlOptions
 from firnline.operations.ttl.run import run_ttl
 from firnline.settings.load import TableSettings
@@ -57,7 +58,7 @@ def test_a_drop_is_the_log_reads_four_listings_two_puts_and_once_the_probe(
     filled(store_root)
     chosen = tuple(f"day={day}" for day in DAYS[:partitions])
     forget()
-    report = run_drop(opened(store_root), DropOptions(partitions=chosen), RUN)
+    report = run_drop(Work(opened(store_root), RUN), DropOptions(partitions=chosen))
     assert (report.parts, report.rows) == (APPENDS * partitions, 2 * APPENDS * partitions)
     assert spent(report.requests) == DROP
     table = opened(store_root)
@@ -82,10 +83,10 @@ def test_a_ttl_costs_what_a_drop_costs_and_a_second_one_only_reads(store_root: S
     filled(store_root)
     ttl = {"ttl": {"keep": "90d", "partition": r"day=(?P<day>\d{4}-\d{2}-\d{2})"}}
     forget()
-    report = run_ttl(opened(store_root, **ttl), TtlOptions(), RUN)
+    report = run_ttl(Work(opened(store_root, **ttl), RUN), TtlOptions())
     assert (report.parts, report.partition_count) == (APPENDS * len(DAYS), len(DAYS))
     assert [u.partition for u in report.undecided] == ["day=unknown"]
     assert spent(report.requests) == DROP
-    again = run_ttl(opened(store_root, **ttl), TtlOptions(), RUN)
+    again = run_ttl(Work(opened(store_root, **ttl), RUN), TtlOptions())
     assert spent(again.requests) == {"get": 1, "list": 2}
     assert again.transaction is None

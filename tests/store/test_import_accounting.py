@@ -19,6 +19,7 @@ from firnline.operations.cleanup.run import run_cleanup
 from firnline.operations.import_files.options import ImportOptions
 from firnline.operations.import_files.run import ImportReport, run_import
 from firnline.operations.merge.run import run_merge
+from firnline.operations.operation import Work
 from firnline.operations.options import CleanupOptions, MergeOptions, VerifyOptions
 from firnline.operations.verify.run import run_verify
 from firnline.store.probe import forget
@@ -69,13 +70,13 @@ class Folder:
 
     def take(self, **options: Any) -> ImportReport:
         given = ImportOptions(source=f"{self.root.url}/in", **options)
-        return run_import(self.table(), given, engine=self.engine)
+        return run_import(Work(self.table(), engine=self.engine), given)
 
     def holds_every_row_once(self) -> None:
         rows = firnline.scan(self.table()).to_arrow()
         assert Counter(rows["id"].to_pylist()) == Counter(range(self.rows))
         assert rows["day"].null_count == 0
-        found = run_verify(self.table(), VerifyOptions(deep=True, rows=True)).findings
+        found = run_verify(Work(self.table()), VerifyOptions(deep=True, rows=True)).findings
         assert [each for each in found if each.severity != "note"] == []
 
 
@@ -128,9 +129,9 @@ def test_new_files_cost_what_they_are_however_often_they_are_taken(
         assert nothing.requests["put"] == 0
         assert nothing.requests["list"] == 3 + folder.above
         if day % 3 == 2:
-            run_merge(folder.table(), folder.engine, MergeOptions(full=True), RUN)
+            run_merge(Work(folder.table(), RUN, folder.engine), MergeOptions(full=True))
             folder.clock.advance(2 * DAY)
             forget()
-            assert run_cleanup(folder.table(), CleanupOptions(), RUN).parts
+            assert run_cleanup(Work(folder.table(), RUN), CleanupOptions()).parts
             folder.holds_every_row_once()
     folder.holds_every_row_once()

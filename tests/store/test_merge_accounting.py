@@ -17,6 +17,7 @@ from firnline.ids import SystemIds
 from firnline.kernel.local import LocalEngine
 from firnline.log.txn_file import RunIdentity
 from firnline.operations.merge.run import MergeReport, run_merge
+from firnline.operations.operation import Work
 from firnline.operations.options import MergeOptions
 from firnline.settings.load import TableSettings
 from firnline.state.snapshot import read_snapshot
@@ -41,7 +42,7 @@ def merge(root: StoreRoot, scratch: Path, **settings: Any) -> MergeReport:
     engine = LocalEngine(
         lambda: opened(root, **settings).store, scratch, SystemIds(), SystemClock(), parallel=2
     )
-    return run_merge(table, lambda: engine, MergeOptions(), RUN)
+    return run_merge(Work(table, RUN, lambda: engine), MergeOptions())
 
 
 def read(root: StoreRoot, tmp_path: Path) -> list[pa.Table]:

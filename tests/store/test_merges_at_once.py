@@ -19,6 +19,7 @@ from firnline.kernel.local import LocalEngine
 from firnline.kernel.task import KernelResult, KernelTask
 from firnline.log.txn_file import RunIdentity
 from firnline.operations.merge.run import MergeReport, run_merge
+from firnline.operations.operation import Work
 from firnline.operations.options import MergeOptions
 from firnline.state.history import history
 from firnline.state.snapshot import read_snapshot
@@ -73,7 +74,7 @@ def _both(
         engine: Engine = Meeting(local, met)
         run = RunIdentity(dag_id="merge__t", run_id=name, try_number=1)
         return run_merge(
-            _opened(root), lambda: engine, MergeOptions(partitions=tuple(partitions)), run
+            Work(_opened(root), run, lambda: engine), MergeOptions(partitions=tuple(partitions))
         )
 
     with ThreadPoolExecutor(2) as threads:

@@ -16,6 +16,7 @@ from firnline.kernel.local import LocalEngine
 from firnline.kernel.outputs import Producer
 from firnline.log.txn_file import RunIdentity
 from firnline.operations.merge.run import MergeFailedError, MergeReport, run_merge
+from firnline.operations.operation import Work
 from firnline.operations.options import MergeOptions, VerifyOptions
 from firnline.operations.verify.run import run_verify
 from firnline.settings.load import TableSettings
@@ -49,7 +50,7 @@ def merged(store_root: StoreRoot, scratch: Path, name: str) -> MergeReport:
     engine = LocalEngine(
         lambda: opened(store_root, name).store, scratch, SystemIds(), SystemClock()
     )
-    return run_merge(opened(store_root, name), lambda: engine, MergeOptions(), RUN)
+    return run_merge(Work(opened(store_root, name), RUN, lambda: engine), MergeOptions())
 
 
 def keys(table: Table) -> list[str]:
@@ -95,7 +96,7 @@ def test_reading_back_and_digests_cost_no_request(store_root: StoreRoot, tmp_pat
         report = merged(store_root, tmp_path / "scratch", proof)
         spent.append({k: v for k, v in report.requests.items() if not k.startswith("bytes")})
         before = table.store.counters.as_dict()["get"]
-        audit = run_verify(table, VerifyOptions(rows=True))
+        audit = run_verify(Work(table), VerifyOptions(rows=True))
         assert audit.healthy, audit.findings
         assert audit.checked.read_parts == 1
         assert table.store.counters.as_dict()["get"] > before

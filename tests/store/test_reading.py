@@ -12,6 +12,7 @@ import firnline
 from firnline.append.append import Appender
 from firnline.errors import PartGoneError
 from firnline.operations.delete.run import run_delete
+from firnline.operations.operation import Work
 from firnline.operations.options import DeleteOptions
 from tests.support.on_store import RUN, engine, filled, merge, opened
 from tests.support.visible import by_every_path
@@ -69,7 +70,7 @@ def test_lazy_deletes_are_applied_before_and_after_their_merge(
 ) -> None:
     table = filled(opened(store_root), 4)
     options = DeleteOptions(where="id < 6", mode="lazy")
-    run_delete(table, lambda: engine(table, tmp_path), options, RUN)
+    run_delete(Work(table, RUN, lambda: engine(table, tmp_path)), options)
     before = sorted(firnline.scan(table).to_arrow()["id"].to_pylist())
     merge(table, tmp_path)
     assert before == sorted(firnline.scan(table).to_arrow()["id"].to_pylist())

@@ -16,6 +16,7 @@ from firnline.ids import SystemIds
 from firnline.kernel.local import LocalEngine
 from firnline.log.txn_file import RunIdentity
 from firnline.operations.merge.run import run_merge
+from firnline.operations.operation import Work
 from firnline.operations.options import MergeOptions, ReplaceOptions
 from firnline.operations.replace.run import ReplaceReport, run_replace
 from firnline.store.probe import forget
@@ -51,7 +52,7 @@ def replace(
 ) -> ReplaceReport:
     options = ReplaceOptions(column="id", start=start, end=end, **more)
     table = opened(root, **SETTINGS)
-    return run_replace(table, lambda: engine(root, scratch), options, RUN, data=data)
+    return run_replace(Work(table, RUN, lambda: engine(root, scratch)), options, data=data)
 
 
 def spent(requests: dict[str, int]) -> int:
@@ -84,7 +85,8 @@ def test_a_lazy_replace_costs_the_new_parts_and_a_commit_and_the_next_merge_does
     expected = Counter([*range(10), 30, *range(70, 80)])
     assert visible_ids(opened(store_root)) == expected
     merged = run_merge(
-        opened(store_root, **SETTINGS), lambda: engine(store_root, tmp_path), MergeOptions(), RUN
+        Work(opened(store_root, **SETTINGS), RUN, lambda: engine(store_root, tmp_path)),
+        MergeOptions(),
     )
     assert merged.counts.rows_deleted == 4
     assert stored_ids(opened(store_root)) == expected
@@ -121,7 +123,9 @@ def test_files_that_make_several_tasks_cost_the_same_requests(
         table.store.put_new(f"{table.paths.prefix}-staged/{number}.parquet", sink.getvalue())
     small = {**SETTINGS, "append": {"part_bytes": "1MiB"}}
     options = ReplaceOptions(column="id", start=20, end=24, files=(f"{s3_root.url}/t-staged",))
-    report = run_replace(opened(s3_root, **small), lambda: engine(s3_root, tmp_path), options, RUN)
+    report = run_replace(
+        Work(opened(s3_root, **small), RUN, lambda: engine(s3_root, tmp_path)), options
+    )
     assert report.requests["retries"] == 0
     assert 2 <= report.parts_new <= 5
     assert report.requests["get"] == APPENDS + 1 + 5

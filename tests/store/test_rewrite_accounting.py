@@ -14,6 +14,7 @@ from firnline.clock import SystemClock
 from firnline.ids import SystemIds
 from firnline.kernel.local import LocalEngine
 from firnline.log.txn_file import RunIdentity
+from firnline.operations.operation import Work
 from firnline.operations.options import RewriteOptions
 from firnline.operations.prepared.run import commit_prepared, discard_prepared
 from firnline.operations.rewrite.prepare import PrepareReport, run_prepare
@@ -53,7 +54,7 @@ def rewrite(root: StoreRoot, scratch: Path, **options: Any) -> RewriteReport:
     engine = LocalEngine(
         lambda: opened(root).store, scratch, SystemIds(), SystemClock(), parallel=2
     )
-    return run_rewrite(table, lambda: engine, RewriteOptions(**options), RUN)
+    return run_rewrite(Work(table, RUN, lambda: engine), RewriteOptions(**options))
 
 
 def ids(root: StoreRoot, tmp_path: Path) -> Counter[int]:
@@ -123,7 +124,7 @@ def prepare(root: StoreRoot, scratch: Path) -> PrepareReport:
         lambda: opened(root).store, scratch, SystemIds(), SystemClock(), parallel=2
     )
     options = RewriteOptions(where="odd = true", prepare=True)
-    return run_prepare(table, lambda: engine, options, RUN)
+    return run_prepare(Work(table, RUN, lambda: engine), options)
 
 
 def spent(requests: dict[str, int]) -> dict[str, int]:

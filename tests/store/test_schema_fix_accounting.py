@@ -17,6 +17,7 @@ from firnline.ids import SystemIds
 from firnline.kernel.local import LocalEngine
 from firnline.log.txn_file import RunIdentity
 from firnline.operations.merge.run import run_merge
+from firnline.operations.operation import Work
 from firnline.operations.options import ColumnFix, MergeOptions, SchemaFixOptions
 from firnline.operations.schema_fix.run import (
     SchemaFixFailedError,
@@ -78,7 +79,7 @@ def repair(root: StoreRoot, scratch: Path, fix: ColumnFix = TO_NUMBERS) -> Schem
     engine = LocalEngine(
         lambda: opened(root).store, scratch, SystemIds(), SystemClock(), parallel=2
     )
-    return run_schema_fix(table, lambda: engine, SchemaFixOptions(fixes=(fix,)), RUN)
+    return run_schema_fix(Work(table, RUN, lambda: engine), SchemaFixOptions(fixes=(fix,)))
 
 
 def test_it_is_a_ranged_get_per_suspect_a_get_and_a_put_per_wrong_part_and_one_commit(
@@ -136,7 +137,7 @@ def test_after_two_names_a_merge_of_both_columns_keeps_every_value(
     engine = LocalEngine(
         lambda: opened(store_root).store, tmp_path / "scratch", SystemIds(), SystemClock()
     )
-    run_merge(opened(store_root), lambda: engine, MergeOptions(), RUN)
+    run_merge(Work(opened(store_root), RUN, lambda: engine), MergeOptions())
     table = opened(store_root)
     assert len(read_snapshot(table.store, table.paths).live) == 1
     assert values(table) == [*range(OURS), None, None, OURS + 4]

@@ -17,6 +17,7 @@ from firnline.ids import SystemIds
 from firnline.kernel.local import LocalEngine
 from firnline.kernel.task import KernelInput, KernelResult, KernelTask
 from firnline.operations.merge.run import run_merge
+from firnline.operations.operation import Work
 from firnline.operations.options import MergeOptions
 from firnline.store.probe import forget
 from tests.store.test_merge_accounting import RUN, opened, read
@@ -76,7 +77,7 @@ def test_a_slice_is_a_get_for_each_footer_and_each_stretch_of_row_groups_that_it
     forget()  # the probe is part of what a run costs
     table = opened(store_root, **settings)
     engine = Recorded(store_root, tmp_path / "scratch", settings)
-    report = run_merge(table, lambda: engine, MergeOptions(), RUN)
+    report = run_merge(Work(table, RUN, lambda: engine), MergeOptions())
     assert report.tasks == len(engine.tasks) == 4
     assert report.counts.rows_in == report.counts.rows_out == PARTS * ROWS
     of_tasks = [sum(map(gets, task.inputs)) for task in engine.tasks]

@@ -22,6 +22,7 @@ from firnline.operations.downgrade.run import run_downgrade
 from firnline.operations.import_files.options import ImportOptions
 from firnline.operations.import_files.run import run_import
 from firnline.operations.merge.run import run_merge
+from firnline.operations.operation import Work
 from firnline.operations.options import (
     DowngradeOptions,
     MergeOptions,
@@ -51,7 +52,7 @@ def filled(root: StoreRoot, scratch: Path) -> Table:
     engine = LocalEngine(
         lambda: opened(root, **SETTINGS).store, scratch, SystemIds(), SystemClock()
     )
-    run_merge(table, lambda: engine, MergeOptions(), RUN)
+    run_merge(Work(table, RUN, lambda: engine), MergeOptions())
     appender.append(rows(APPENDS))
     return opened(root, **SETTINGS)
 
@@ -74,7 +75,7 @@ def spent(requests: dict[str, int]) -> dict[str, int]:
 
 
 def verify(table: Table, *, deep: bool = True) -> VerifyReport:
-    return run_verify(table, VerifyOptions(deep=deep))
+    return run_verify(Work(table), VerifyOptions(deep=deep))
 
 
 def test_a_check_costs_the_log_six_listings_and_deep_a_get_for_each_part(
@@ -118,7 +119,7 @@ def test_a_lost_log_is_rebuilt(store_root: StoreRoot, tmp_path: Path) -> None:
     before = read_snapshot(table.store, table.paths)
     lose_log(table)
     forget()  # the probe is part of what a run costs
-    report = run_rebuild(opened(store_root, **SETTINGS), RebuildOptions(), RUN)
+    report = run_rebuild(Work(opened(store_root, **SETTINGS), RUN), RebuildOptions())
     after = read_snapshot(table.store, table.paths)
     assert after.live.keys() == before.live.keys()
     assert {m.p: (m.b, m.n, m.q, m.stats()) for m in after.live.values()} == {
@@ -129,7 +130,7 @@ def test_a_lost_log_is_rebuilt(store_root: StoreRoot, tmp_path: Path) -> None:
     assert spent(report.requests) == {"get": 5, "put": 4, "list": 10, "delete": 1}
     assert verify(table).healthy
     with pytest.raises(UsageError, match="is whole: it is readable"):
-        run_rebuild(table, RebuildOptions(), RUN)
+        run_rebuild(Work(table, RUN), RebuildOptions())
 
 
 def test_a_folder_is_imported_by_copies_of_the_store(store_root: StoreRoot, tmp_path: Path) -> None:
@@ -142,7 +143,7 @@ def test_a_folder_is_imported_by_copies_of_the_store(store_root: StoreRoot, tmp_
     for number in range(files):
         table.store.put_file(f"{folder}/{number}=ü.parquet", path)
     table = opened(store_root, **SETTINGS)
-    report = run_import(table, ImportOptions(source=f"{store_root.url}/in put"))
+    report = run_import(Work(table), ImportOptions(source=f"{store_root.url}/in put"))
     # Three PUT for the list of files, its claim, and that it is visible; LIST for each folder
     # above, of other formats, one for lists of before, and the folder once more.
     above = 4 * folder.count("/")
@@ -183,7 +184,7 @@ def test_files_to_split_cost_a_get_each_and_large_ones_those_of_their_row_groups
         lambda: opened(store_root, **settings).store, tmp_path, SystemIds(), SystemClock(), 2
     )
     options = ImportOptions(source=f"{store_root.url}/in", split=True)
-    report = run_import(table, options, engine=lambda: kernels)
+    report = run_import(Work(table, engine=lambda: kernels), options)
     # The footers; the two small files, in the task of the first row group; a footer and a row group
     # for each of four tasks.
     assert spent(report.requests) == {
@@ -201,7 +202,9 @@ def test_a_table_is_downgraded_and_still_reads(store_root: StoreRoot, tmp_path: 
     table = filled(store_root, tmp_path)
     before = read_snapshot(table.store, table.paths).live.keys()
     engine = LocalEngine(lambda: table.store, tmp_path, SystemIds(), SystemClock())
-    report = run_downgrade(opened(store_root, **SETTINGS), lambda: engine, DowngradeOptions(), RUN)
+    report = run_downgrade(
+        Work(opened(store_root, **SETTINGS), RUN, lambda: engine), DowngradeOptions()
+    )
     assert report.transactions == (2,)
     assert read_snapshot(table.store, table.paths).live.keys() == before
     assert ids(table, tmp_path) == Counter(range(2 * (APPENDS + 1)))

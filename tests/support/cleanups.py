@@ -9,6 +9,7 @@ from typing import Any
 from firnline.errors import StoreError
 from firnline.log.txn_file import RunIdentity
 from firnline.operations.cleanup.run import CleanupReport, run_cleanup
+from firnline.operations.operation import Work
 from firnline.operations.options import CleanupOptions, SweepOptions
 from firnline.operations.sweep.run import SweepReport, run_sweep
 from firnline.state.snapshot import read_snapshot
@@ -24,13 +25,13 @@ DAY = 86_400_000
 def clean_up(world: World, store: Any = None, **options: Any) -> CleanupReport:
     """One clean-up; ``store`` stands in for the world's."""
     table = world.table if store is None else replace(world.table, store=store)
-    return run_cleanup(table, CleanupOptions(**options), RUN)
+    return run_cleanup(Work(table, RUN), CleanupOptions(**options))
 
 
 def sweep(world: World, store: Any = None, **options: Any) -> SweepReport:
     """One orphan sweep; ``store`` stands in for the world's."""
     table = world.table if store is None else replace(world.table, store=store)
-    return run_sweep(table, SweepOptions(**options), RUN)
+    return run_sweep(Work(table, RUN), SweepOptions(**options))
 
 
 def check(world: World, live: Iterable[str]) -> None:

@@ -12,6 +12,7 @@ from firnline.append.append import Appender
 from firnline.clock import SystemClock
 from firnline.kernel.local import LocalEngine
 from firnline.log.txn_file import RunIdentity
+from firnline.operations.operation import Work
 from firnline.operations.options import ColumnFix, SchemaFixOptions
 from firnline.operations.schema_fix.run import SchemaFixReport, run_schema_fix
 from firnline.state.snapshot import read_snapshot
@@ -100,7 +101,7 @@ def fix(world: World, scratch: Path, **given: Any) -> SchemaFixReport:
     column = {name: given.pop(name) for name in ("column", "type", "rename") if name in given}
     fixes = given.pop("fixes", None) or (ColumnFix(**{"column": "v", **column}),)
     options = SchemaFixOptions(fixes=fixes, **given)
-    return run_schema_fix(world.table, lambda: engine(world, scratch), options, RUN)
+    return run_schema_fix(Work(world.table, RUN, lambda: engine(world, scratch)), options)
 
 
 def values(place: World | Table, column: str = "v") -> list[Any]:

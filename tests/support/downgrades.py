@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 from firnline.kernel.engine import Engine
 from firnline.operations.downgrade.run import run_downgrade
+from firnline.operations.operation import Work
 from firnline.operations.options import DowngradeOptions
 from tests.support.cleanups import RUN
 from tests.support.log_tables import snapshot
@@ -20,10 +21,10 @@ def no_engine() -> Engine:
 
 def downgraded(world: World, engine: Callable[[], Engine] = no_engine) -> None:
     """Downgrade until nothing is left over but the birth record and the newest transaction."""
-    due = run_downgrade(world.table, engine, DowngradeOptions(), RUN).waits_until
+    due = run_downgrade(Work(world.table, RUN, engine), DowngradeOptions()).waits_until
     assert due is not None
     world.clock.advance(due - world.clock.now)
-    run_downgrade(world.table, engine, DowngradeOptions(), RUN)
+    run_downgrade(Work(world.table, RUN, engine), DowngradeOptions())
     assert len([k for k in world.store.objects if "/_txn/" in k]) == 2
 
 

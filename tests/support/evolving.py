@@ -16,6 +16,7 @@ from firnline.append.append import Appender
 from firnline.log.txn_file import RunIdentity
 from firnline.operations.evolve.run import run_lazily
 from firnline.operations.merge.run import MergeReport, run_merge
+from firnline.operations.operation import Work
 from firnline.operations.options import Evolution, LazyOptions, MergeOptions, SchemaFixOptions
 from firnline.operations.runner import TransactionReport
 from firnline.operations.schema_fix.run import SchemaFixReport, run_schema_fix
@@ -74,18 +75,18 @@ def engine(world: World, scratch: Path) -> Callable[[], Sequential]:
 
 def lazily(world: World, **asked: Any) -> TransactionReport:
     world.clock.advance(10)
-    return run_lazily(world.table, LazyOptions(evolution=Evolution(**asked)), RUN)
+    return run_lazily(Work(world.table, RUN), LazyOptions(evolution=Evolution(**asked)))
 
 
 def at_once(world: World, scratch: Path, **asked: Any) -> SchemaFixReport:
     world.clock.advance(10)
     options = SchemaFixOptions(evolution=Evolution(**asked))
-    return run_schema_fix(world.table, engine(world, scratch), options, RUN)
+    return run_schema_fix(Work(world.table, RUN, engine(world, scratch)), options)
 
 
 def merged(world: World, scratch: Path) -> MergeReport:
     world.clock.advance(10)
-    return run_merge(world.table, engine(world, scratch), MergeOptions(), RUN)
+    return run_merge(Work(world.table, RUN, engine(world, scratch)), MergeOptions())
 
 
 def rows_are(world: World, expected: list[Rows], **asked: Any) -> None:

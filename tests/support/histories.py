@@ -22,6 +22,7 @@ from firnline.log.records import Delete
 from firnline.log.txn_file import Counts, RunIdentity
 from firnline.operations.cleanup.run import run_cleanup
 from firnline.operations.merge.run import run_merge
+from firnline.operations.operation import Work
 from firnline.operations.options import CleanupOptions, MergeOptions
 from firnline.state.snapshot import Snapshot, read_snapshot
 from firnline.table import Table
@@ -81,7 +82,7 @@ def merge(world: World, scratch: Path, store: FaultyStore | None = None) -> None
     used = store or FaultyStore(world.store)
     table = replace(world.table, store=used)
     engine = LocalEngine(lambda: used, scratch, world.ids, SystemClock())
-    run_merge(table, lambda: engine, MergeOptions(), RUN)
+    run_merge(Work(table, RUN, lambda: engine), MergeOptions())
 
 
 def dies_at(world: World, call: str, kind: str, run: Callable[[FaultyStore], None]) -> bool:
@@ -123,7 +124,7 @@ def delete_lazily(world: World, below: int, op: str = "delete") -> None:
 def clean_up(world: World) -> None:
     """A clean-up once the grace is over."""
     world.clock.advance(world.settings.cleanup.grace + 1000)
-    run_cleanup(world.table, CleanupOptions(), RUN)
+    run_cleanup(Work(world.table, RUN), CleanupOptions())
 
 
 def state(world: World) -> Snapshot:

@@ -20,6 +20,7 @@ from firnline.operations.delete.run import run_delete
 from firnline.operations.erase.completion import complete_certificate
 from firnline.operations.erase.run import run_erase
 from firnline.operations.merge.run import run_merge
+from firnline.operations.operation import Work
 from firnline.operations.options import (
     CleanupOptions,
     DeleteOptions,
@@ -84,7 +85,7 @@ def live_through(place: MemoryPlace, scratch: Path) -> Lived:
     call = Call(place.new(SETTINGS), scratch)
     table = call.table
     fill(table, 4)
-    run_merge(table, call.engine, MergeOptions(), call.run)
+    run_merge(Work(table, call.run, call.engine), MergeOptions())
     advance(table, 5 * DAY)
     tidy(call)
     fill(table, 1, first=24)
@@ -94,8 +95,8 @@ def live_through(place: MemoryPlace, scratch: Path) -> Lived:
     complete_certificate(table, first, call.run)
     _erase(call, 10)
     fill(table, 2, first=30)
-    run_merge(table, call.engine, MergeOptions(), call.run)
-    run_delete(table, call.engine, DeleteOptions(where="id < 2", mode="lazy"), call.run)
+    run_merge(Work(table, call.run, call.engine), MergeOptions())
+    run_delete(Work(table, call.run, call.engine), DeleteOptions(where="id < 2", mode="lazy"))
     _prepare(call, 30)
     begun = _prepare(call, 31)
     record_completed(table, call.run, "", (1,), 0)
@@ -117,7 +118,7 @@ def live_through(place: MemoryPlace, scratch: Path) -> Lived:
 def _erase(call: Call, *ids: int) -> str:
     advance(call.table, 10)
     options = EraseOptions(columns=("id",), keys=tuple((n,) for n in ids))
-    found = run_erase(call.table, call.engine, options, call.run).certificate
+    found = run_erase(Work(call.table, call.run, call.engine), options).certificate
     assert found is not None
     return found
 
@@ -129,7 +130,7 @@ def _prepare(call: Call, gone: int) -> str:
         where=f"id <> {gone}", partitions=(f"day={gone % 2}",), force=True, prepare=True
     )
     run = replace_struct(call.run, run_id=f"prepare-{gone}")
-    found = run_prepare(call.table, call.engine, options, run)
+    found = run_prepare(Work(call.table, run, call.engine), options)
     assert found.id is not None
     return found.id
 
@@ -258,31 +259,31 @@ def _append_more(_: Call, writer: Any) -> None:
 
 
 def _merge(call: Call, _: object) -> None:
-    run_merge(call.table, call.engine, MergeOptions(), call.run)
+    run_merge(Work(call.table, call.run, call.engine), MergeOptions())
 
 
 def _delete(call: Call, _: object) -> None:
     options = DeleteOptions(where=f"id < {GONE}", mode="eager")
-    run_delete(call.table, call.engine, options, call.run)
+    run_delete(Work(call.table, call.run, call.engine), options)
 
 
 def _clean_up(call: Call, _: object) -> None:
     advance(call.table, 5 * DAY)
-    run_cleanup(call.table, CleanupOptions(), call.run)
+    run_cleanup(Work(call.table, call.run), CleanupOptions())
 
 
 def _sweep(call: Call, _: object) -> None:
     advance(call.table, 5 * DAY)
-    run_sweep(call.table, SweepOptions(), call.run)
+    run_sweep(Work(call.table, call.run), SweepOptions())
 
 
 def _verify(call: Call, _: object) -> frozenset[str]:
-    report = run_verify(call.table, VerifyOptions(deep=True))
+    report = run_verify(Work(call.table), VerifyOptions(deep=True))
     return frozenset(f.kind for f in report.findings if f.severity != "note")
 
 
 def _rebuild(call: Call, _: object) -> frozenset[str]:
-    report = run_rebuild(call.table, RebuildOptions(), call.run)
+    report = run_rebuild(Work(call.table, call.run), RebuildOptions())
     return frozenset({"part-missing"} if report.plan["missing"] else ())
 
 
@@ -375,7 +376,7 @@ def mended(
                 include=(*options.include, *(j.key for j in asked if j.key in lived.live)),
                 exclude=(*options.exclude, *(j.key for j in asked if j.key not in lived.live)),
             )
-        run_rebuild(call.table, options, call.run)
+        run_rebuild(Work(call.table, call.run), options)
         seen = rows_of(call.table)
     except FirnlineError as error:
         return str(error)

@@ -11,6 +11,7 @@ from firnline.mirror.delta.replay import Shown, replay
 from firnline.operations.delete.run import run_delete
 from firnline.operations.mirror.check import run_check
 from firnline.operations.mirror.run import run_mirror
+from firnline.operations.operation import Work
 from firnline.operations.options import DeleteOptions, MirrorOptions
 from firnline.state.snapshot import read_snapshot
 from firnline.table import Table
@@ -30,7 +31,7 @@ SETTINGS = {
 def publish(call: Call) -> None:
     """Each version gets a checkpoint, and versions behind an old one expire."""
     with patch.object(checkpoint, "EVERY", 1):
-        run_mirror(call.table, MirrorOptions(), call.run)
+        run_mirror(Work(call.table, call.run), MirrorOptions())
 
 
 def shown(table: Table) -> State:
@@ -57,7 +58,7 @@ def published_and_changed(call: Call) -> object:
     publish(call)
     appended(call, 6)
     before = shown(call.table)
-    run_delete(call.table, call.engine, DeleteOptions(where="id < 6", mode="lazy"), call.run)
+    run_delete(Work(call.table, call.run, call.engine), DeleteOptions(where="id < 6", mode="lazy"))
     live = read_snapshot(call.table.store, call.table.paths).live
     return before, {key: 6 * is_hidden(call.table, key) for key in live}
 
@@ -78,7 +79,7 @@ def shows_the_newest(call: Call) -> None:
 def tidy_and_publish(call: Call) -> None:
     """A clean-up is a transaction, which the mirror shows."""
     tidy(call)
-    run_mirror(call.table, MirrorOptions(), call.run)
+    run_mirror(Work(call.table, call.run), MirrorOptions())
 
 
 MIRRORS = [

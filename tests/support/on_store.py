@@ -15,6 +15,7 @@ from firnline.ids import SystemIds
 from firnline.kernel.local import LocalEngine
 from firnline.log.txn_file import RunIdentity
 from firnline.operations.merge.run import MergeReport, run_merge
+from firnline.operations.operation import Work
 from firnline.operations.options import MergeOptions
 from firnline.settings.load import TableSettings
 from firnline.store.access import StoreAccess
@@ -77,7 +78,7 @@ def engine(table: Table, scratch: Path) -> LocalEngine:
 
 
 def merge(table: Table, scratch: Path) -> MergeReport:
-    return run_merge(table, lambda: engine(table, scratch), MergeOptions(), RUN)
+    return run_merge(Work(table, RUN, lambda: engine(table, scratch)), MergeOptions())
 
 
 def later(table: Table, days: int) -> Table:

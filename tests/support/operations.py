@@ -20,6 +20,7 @@ from firnline.operations.erase.completion import complete_certificate
 from firnline.operations.erase.run import run_erase
 from firnline.operations.import_files.options import ImportOptions
 from firnline.operations.import_files.run import run_import
+from firnline.operations.operation import Work
 from firnline.operations.options import (
     AnalyzeOptions,
     CleanupOptions,
@@ -108,13 +109,13 @@ def listed(call: Call) -> object:
 
 
 def drop(call: Call) -> None:
-    report = run_drop(call.table, DropOptions(partitions=("day=0",)), call.run)
+    report = run_drop(Work(call.table, call.run), DropOptions(partitions=("day=0",)))
     assert report.parts == 2, "a second try reports the run's own work"
 
 
 def drop_approved(call: Call) -> None:
     expected = {"day=0": call.known["day=0"]}
-    run_drop(call.table, DropOptions(partitions=("day=0",), expected=expected), call.run)
+    run_drop(Work(call.table, call.run), DropOptions(partitions=("day=0",), expected=expected))
 
 
 def aged(call: Call) -> None:
@@ -126,7 +127,7 @@ def aged(call: Call) -> None:
 
 
 def ttl(call: Call) -> None:
-    run_ttl(call.table, TtlOptions(), call.run)
+    run_ttl(Work(call.table, call.run), TtlOptions())
 
 
 # --- what makes rows anew -------------------------------------------------------------------------
@@ -139,7 +140,7 @@ def with_a_third_partition(call: Call) -> None:
 
 def rewrite(call: Call) -> None:
     options = RewriteOptions(where=FILTER, force=True)
-    run_rewrite(call.table, call.engine, options, call.run)
+    run_rewrite(Work(call.table, call.run, call.engine), options)
 
 
 def prepare_then_commit(call: Call) -> None:
@@ -155,7 +156,7 @@ def prepared(call: Call) -> str | None:
     if found:
         return found[-1].id
     options = RewriteOptions(where=FILTER, force=True, prepare=True)
-    return run_prepare(call.table, call.engine, options, call.run).id
+    return run_prepare(Work(call.table, call.run, call.engine), options).id
 
 
 def with_a_prepared_rewrite(call: Call) -> object:
@@ -179,7 +180,7 @@ def sweep_thrice(call: Call) -> None:
 
 def query(call: Call) -> None:
     options = RewriteOptions(partitions=("day=[12]",), sql=QUERY, force=True, first_try=1)
-    run_rewrite(call.table, call.engine, options, call.run)
+    run_rewrite(Work(call.table, call.run, call.engine), options)
 
 
 def of_another_layout(call: Call) -> None:
@@ -193,7 +194,7 @@ def of_another_layout(call: Call) -> None:
 
 
 def repartition(call: Call) -> None:
-    report = run_repartition(call.table, call.engine, RepartitionOptions(), call.run)
+    report = run_repartition(Work(call.table, call.run, call.engine), RepartitionOptions())
     assert report.parts_left == 0
 
 
@@ -204,12 +205,12 @@ def by_day(call: Call) -> None:
 
 def delete_eagerly(call: Call) -> None:
     """One part holds a row, two go whole, unread."""
-    run_delete(call.table, call.engine, DeleteOptions(where="id > 10"), call.run)
+    run_delete(Work(call.table, call.run, call.engine), DeleteOptions(where="id > 10"))
 
 
 def delete_lazily(call: Call) -> None:
     options = DeleteOptions(where="id > 10", mode="lazy")
-    run_delete(call.table, call.engine, options, call.run)
+    run_delete(Work(call.table, call.run, call.engine), options)
 
 
 def staged(call: Call) -> object:
@@ -228,14 +229,14 @@ def replace_eagerly(call: Call) -> None:
     options = ReplaceOptions(
         column="id", start=3, end=14, files=(call.known,), partition="p", mode="eager"
     )
-    run_replace(call.table, call.engine, options, call.run, scratch=call.scratch)
+    run_replace(Work(call.table, call.run, call.engine), options, scratch=call.scratch)
 
 
 def replace_lazily(call: Call) -> None:
     options = ReplaceOptions(
         column="id", start=3, end=14, files=(call.known,), partition="p", mode="lazy"
     )
-    run_replace(call.table, call.engine, options, call.run, scratch=call.scratch)
+    run_replace(Work(call.table, call.run, call.engine), options, scratch=call.scratch)
 
 
 def empty_lazily(call: Call) -> None:
@@ -243,13 +244,13 @@ def empty_lazily(call: Call) -> None:
     options = ReplaceOptions(
         column="id", start=3, end=14, equal={"day": 1}, nothing=True, mode="lazy"
     )
-    run_replace(call.table, call.engine, options, call.run)
+    run_replace(Work(call.table, call.run, call.engine), options)
 
 
 def erase(call: Call) -> None:
     """One part holds a key, the other is read in vain."""
     options = EraseOptions(columns=("name",), keys=(("n3",), ("n5",)))
-    run_erase(call.table, call.engine, options, call.run)
+    run_erase(Work(call.table, call.run, call.engine), options)
 
 
 def certified(call: Call) -> None:
@@ -314,11 +315,11 @@ def worn(call: Call) -> None:
 
 
 def cleanup(call: Call) -> None:
-    run_cleanup(call.table, CleanupOptions(), call.run)
+    run_cleanup(Work(call.table, call.run), CleanupOptions())
 
 
 def sweep(call: Call) -> None:
-    run_sweep(call.table, SweepOptions(), call.run)
+    run_sweep(Work(call.table, call.run), SweepOptions())
 
 
 # --- what writes logs -----------------------------------------------------------------------------
@@ -335,7 +336,7 @@ def lost(call: Call) -> None:
 
 
 def rebuild(call: Call) -> None:
-    run_rebuild(call.table, RebuildOptions(), call.run)
+    run_rebuild(Work(call.table, call.run), RebuildOptions())
 
 
 def folder(call: Call) -> object:
@@ -350,7 +351,7 @@ def folder(call: Call) -> object:
 
 
 def import_(call: Call) -> None:
-    run_import(call.table, ImportOptions(source=call.known))
+    run_import(Work(call.table), ImportOptions(source=call.known))
 
 
 def spanning_files(call: Call) -> object:
@@ -367,18 +368,18 @@ def spanning_files(call: Call) -> object:
 
 
 def import_and_split(call: Call) -> None:
-    run_import(call.table, ImportOptions(source=call.known, split=True), engine=call.engine)
+    run_import(Work(call.table, engine=call.engine), ImportOptions(source=call.known, split=True))
 
 
 def with_deletes(call: Call) -> None:
     """Row 0 is hidden by a delete that is old enough."""
     fill(call.table)
-    run_delete(call.table, call.engine, DeleteOptions(where="id < 1", mode="lazy"), call.run)
+    run_delete(Work(call.table, call.run, call.engine), DeleteOptions(where="id < 1", mode="lazy"))
     advance(call.table, call.table.settings.append.ttl + DAY)
 
 
 def downgrade(call: Call) -> None:
-    run_downgrade(call.table, call.engine, DowngradeOptions(), call.run)
+    run_downgrade(Work(call.table, call.run, call.engine), DowngradeOptions())
 
 
 def is_v1(call: Call) -> None:
@@ -405,7 +406,7 @@ def downgraded(call: Call) -> None:
 
 
 def verify(call: Call) -> None:
-    assert run_verify(call.table, VerifyOptions(deep=True)).healthy
+    assert run_verify(Work(call.table), VerifyOptions(deep=True)).healthy
 
 
 # --- what restates markers ------------------------------------------------------------------------
@@ -420,7 +421,7 @@ def without_bounds(call: Call) -> None:
 
 
 def analyze(call: Call) -> None:
-    run_analyze(call.table, AnalyzeOptions(), call.run)
+    run_analyze(Work(call.table, call.run), AnalyzeOptions())
 
 
 def has_bounds(call: Call) -> None:
@@ -446,7 +447,7 @@ def upserts(call: Call) -> None:
 def delete_winners(call: Call) -> None:
     """By a column outside of the key: older rows of keys whose newest row goes stay hidden."""
     options = DeleteOptions(where="id > 7 and id < 10", mode="eager")
-    run_delete(call.table, call.engine, options, call.run)
+    run_delete(Work(call.table, call.run, call.engine), options)
 
 
 def interleaved(call: Call) -> None:
@@ -479,17 +480,17 @@ def dropped(call: Call) -> None:
     """A lazy delete, and then a partition goes."""
     fill(call.table, 3)
     options = DeleteOptions(where="id > 10", mode="lazy")
-    run_delete(call.table, call.engine, options, call.run)
-    run_drop(call.table, DropOptions(partitions=("day=0",)), call.run)
+    run_delete(Work(call.table, call.run, call.engine), options)
+    run_drop(Work(call.table, call.run), DropOptions(partitions=("day=0",)))
 
 
 def restore(call: Call) -> None:
-    run_restore(call.table, RestoreOptions(to=0), call.run)
+    run_restore(Work(call.table, call.run), RestoreOptions(to=0))
 
 
 def evolve(call: Call) -> None:
     evolution = Evolution(rename={"name": "title"}, widen={"small": "BIGINT"}, drop=("rest",))
-    run_schema_fix(call.table, call.engine, SchemaFixOptions(evolution=evolution), call.run)
+    run_schema_fix(Work(call.table, call.run, call.engine), SchemaFixOptions(evolution=evolution))
 
 
 def of_many_columns(call: Call) -> None:

@@ -19,6 +19,7 @@ from firnline.kernel.task import KernelResult, KernelTask
 from firnline.log.txn_file import RunIdentity
 from firnline.operations.cleanup.run import run_cleanup
 from firnline.operations.merge.run import run_merge
+from firnline.operations.operation import Work
 from firnline.operations.options import CleanupOptions, MergeOptions, SweepOptions
 from firnline.operations.sweep.run import run_sweep
 from firnline.table import Table
@@ -131,12 +132,12 @@ def fill(table: Table, appends: int = 2, first: int = 0) -> None:
 
 def tidy(call: Call) -> None:
     """What runs every day."""
-    run_cleanup(call.table, CleanupOptions(), call.run)
-    run_sweep(call.table, SweepOptions(), call.run)
+    run_cleanup(Work(call.table, call.run), CleanupOptions())
+    run_sweep(Work(call.table, call.run), SweepOptions())
 
 
 def merge(call: Call) -> None:
-    run_merge(call.table, call.engine, MergeOptions(), call.run)
+    run_merge(Work(call.table, call.run, call.engine), MergeOptions())
 
 
 def dies_before(call: Call, what: str, operation: Callable[[Call], object]) -> None:

@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 
 from firnline.errors import FirnlineError, LogLostError
+from firnline.operations.operation import Work
 from firnline.operations.options import VerifyOptions
 from firnline.operations.verify.run import run_verify
 from firnline.paths import Root, TablePaths
@@ -247,7 +248,7 @@ def nothing_dangles(start: Start, table: Table) -> None:
     assert observe(table) == start.after
     assert keys_in(table, "_data") == read_snapshot(table.store, table.paths).live.keys()
     assert keys_in(table, "_probe") == set()
-    report = run_verify(table, VerifyOptions())
+    report = run_verify(Work(table), VerifyOptions())
     assert report.healthy, report.findings
     assert list(start.scratch.iterdir()) == [], "scratch is cleaned"
 

@@ -23,6 +23,7 @@ from firnline.log.records import Delete, Marker, stats_json
 from firnline.log.txn_file import Counts, RunIdentity
 from firnline.operations.delete.run import run_delete
 from firnline.operations.merge.run import run_merge
+from firnline.operations.operation import Work
 from firnline.operations.options import DeleteOptions, MergeOptions
 from firnline.parquet.stats import from_table
 from firnline.predicate.sql import parse_sql
@@ -70,7 +71,7 @@ class Played:
             return
         self.world.clock.advance(10)
         options = DeleteOptions(where=f"id between {low} and {low + span}", mode="lazy")
-        run_delete(self.world.table, self.engine, options, RUN)
+        run_delete(Work(self.world.table, RUN, self.engine), options)
         self.raw = [row for row in self.raw if not low <= row["id"] <= low + span]
 
     def replace(self, low: int, high: int, ids: Sequence[int], salt: int) -> None:
@@ -93,7 +94,7 @@ class Played:
 
     def merge(self) -> None:
         self.world.clock.advance(10)
-        run_merge(self.world.table, self.engine, MergeOptions(), RUN)
+        run_merge(Work(self.world.table, RUN, self.engine), MergeOptions())
 
     def engine(self) -> LocalEngine:
         return LocalEngine(lambda: self.world.store, self.scratch, self.world.ids, SystemClock())

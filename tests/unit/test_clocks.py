@@ -25,6 +25,7 @@ from firnline.operations.downgrade.run import run_downgrade
 from firnline.operations.erase.completion import complete_certificate
 from firnline.operations.erase.run import run_erase
 from firnline.operations.merge.run import run_merge
+from firnline.operations.operation import Work
 from firnline.operations.options import (
     DowngradeOptions,
     EraseOptions,
@@ -157,7 +158,7 @@ def test_an_erase_is_complete_although_an_append_is_dated_years_ahead(tmp_path: 
     )
     world.clock.advance(1000)
     options = EraseOptions(columns=("user",), keys=(("a",),))
-    erased = run_erase(world.table, engine_of(world, tmp_path), options, RUN)
+    erased = run_erase(Work(world.table, RUN, engine_of(world, tmp_path)), options)
     assert erased.certificate is not None
     world.clock.advance(2 * GRACE)
     clean_up(world)
@@ -173,7 +174,7 @@ def test_a_merge_settles_what_is_dated_years_ahead(tmp_path: Path) -> None:
     for clock in (world.clock, ahead) * 6:
         Appender(dataclasses.replace(world.table, clock=clock)).append(pa.table({"id": [1]}))
     world.clock.advance(2 * HOUR)
-    report = run_merge(world.table, engine_of(world, tmp_path), MergeOptions(), RUN)
+    report = run_merge(Work(world.table, RUN, engine_of(world, tmp_path)), MergeOptions())
     assert report.transactions
     assert len(snapshot(world).live) == 1
 
@@ -185,13 +186,13 @@ def test_a_sweep_waits_for_no_name_from_the_future() -> None:
     key = world.table.paths.data_part("d=1", world.ids.uuid7(world.clock.now + YEARS))
     world.store.objects[key] = (b"rows", world.clock.now)
     world.clock.advance(DAY)
-    run_sweep(world.table, SweepOptions(), RUN)
+    run_sweep(Work(world.table, RUN), SweepOptions())
     assert key in world.store.objects, "not older than a day yet"
     world.clock.advance(HOUR)
-    run_sweep(world.table, SweepOptions(), RUN)
+    run_sweep(Work(world.table, RUN), SweepOptions())
     assert key in world.store.objects, "this sweep was the first transaction since"
     world.clock.advance(waits((), world.settings, 0).ended + 1)
-    run_sweep(world.table, SweepOptions(), RUN)
+    run_sweep(Work(world.table, RUN), SweepOptions())
     assert key not in world.store.objects
 
 
@@ -200,7 +201,7 @@ def test_verify_tells_what_is_due_although_it_is_dated_years_ahead() -> None:
     do_merge(world, keys)
     orphan = part_key(world)
     world.clock.advance(2 * DAY)
-    kinds = {f.kind for f in run_verify(world.table, VerifyOptions()).findings}
+    kinds = {f.kind for f in run_verify(Work(world.table), VerifyOptions()).findings}
     assert {"log-clean-up-due", "log-from-the-future"} <= kinds
     assert orphan in world.store.objects
 
@@ -247,9 +248,9 @@ def test_the_past_is_read_from_a_checkpoint_as_from_the_log() -> None:
 def test_a_downgrade_deletes_what_is_left_over_after_the_grace(tmp_path: Path) -> None:
     world, keys = beside(make_world())
     do_merge(world, keys)
-    run_downgrade(world.table, engine_of(world, tmp_path), DowngradeOptions(), RUN)
+    run_downgrade(Work(world.table, RUN, engine_of(world, tmp_path)), DowngradeOptions())
     world.clock.advance(2 * GRACE)
-    report = run_downgrade(world.table, engine_of(world, tmp_path), DowngradeOptions(), RUN)
+    report = run_downgrade(Work(world.table, RUN, engine_of(world, tmp_path)), DowngradeOptions())
     assert report.objects_deleted >= len(keys)
     assert keys_under(world, "_data") == set(snapshot(world).live)
 
@@ -277,7 +278,7 @@ def test_a_rebuild_asks_about_no_part_for_a_transaction_that_is_dated_years_ahea
     before = set(snapshot(world).live)
     for key in keys_under(world, "_log"):
         del world.store.objects[key]
-    run_rebuild(world.table, RebuildOptions(), RUN)
+    run_rebuild(Work(world.table, RUN), RebuildOptions())
     assert set(snapshot(world).live) == before == at_now(world)
 
 
@@ -305,7 +306,7 @@ def test_a_rebuild_writes_down_that_what_is_dated_years_ahead_is_there() -> None
     do_merge(world, list(snapshot(world).live))
     for key in keys_under(world, "_log"):
         del world.store.objects[key]
-    run_rebuild(world.table, RebuildOptions(), RUN)
+    run_rebuild(Work(world.table, RUN), RebuildOptions())
     do_merge(world, list(snapshot(world).live))
     after = snapshot(world)
     dates = {t for m in after.parts.values() for t in (m.t, m.tmb) if t is not None}

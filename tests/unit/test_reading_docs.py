@@ -15,6 +15,7 @@ from firnline.ids import SystemIds
 from firnline.kernel.local import LocalEngine
 from firnline.log.txn_file import RunIdentity
 from firnline.operations.merge.run import run_merge
+from firnline.operations.operation import Work
 from firnline.operations.options import MergeOptions
 from firnline.settings.load import find_table
 from firnline.table import Table, open_table
@@ -26,7 +27,7 @@ EXAMPLES = re.findall(r"(?:^ {4}\S.*\n(?:^ {4}.*\n|^\n(?= {4}))*)", TEXT, re.MUL
 
 def merge(table: Table, scratch: Path) -> None:
     engine = LocalEngine(lambda: table.store, scratch, SystemIds(), SystemClock())
-    run_merge(table, lambda: engine, MergeOptions(), RunIdentity(run_id="r"))
+    run_merge(Work(table, RunIdentity(run_id="r"), lambda: engine), MergeOptions())
 
 
 @pytest.fixture

@@ -12,6 +12,7 @@ from firnline.ids import SystemIds
 from firnline.kernel.local import LocalEngine
 from firnline.log.txn_file import RunIdentity
 from firnline.operations.merge.run import run_merge
+from firnline.operations.operation import Work
 from firnline.operations.options import MergeOptions
 from firnline.read.scan import scan
 from firnline.settings.load import find_table
@@ -39,6 +40,6 @@ def test_the_example_prints_what_the_page_says_before_and_after_a_merge(
     policy = table.settings.merge.model_copy(update={"min_inputs": 2})
     eager = table.settings.model_copy(update={"merge": policy})
     merged = open_table(eager)
-    assert run_merge(merged, lambda: engine, MergeOptions(), RunIdentity()).groups_done == 1
+    assert run_merge(Work(merged, RunIdentity(), lambda: engine), MergeOptions()).groups_done == 1
     assert str(scan("users", ["id", "name"]).to_arrow().to_pylist()) == printed
     assert scan("users", dedup=False).to_arrow().num_rows == 2  # with the key tombstone

@@ -19,6 +19,7 @@ from firnline.airflow.tasks import conclude, progress_log
 from firnline.airflow.work import SparkWork
 from firnline.errors import FirnlineError
 from firnline.operations.import_files.options import ImportFoldersOptions
+from firnline.operations.operation import Work
 from firnline.operations.registry import IMPORT
 from firnline.units import about_size, counted
 
@@ -159,7 +160,7 @@ class ImportFolders(SubmitJob):
             table, run = open_in_task(settings), run_identity(context)
             try:
                 work, progress = self.work.about.load().run, progress_log(table.clock)
-                report = work(table, _needs_spark, options, run, progress)
+                report = work(Work(table, run, _needs_spark, progress), options)
             except FirnlineError as error:
                 report, complete = getattr(error, "report", None), False
                 if not isinstance(error, _SparkNeededError):

@@ -20,6 +20,7 @@ from firnline.airflow.figures import shortened
 from firnline.airflow.runs import run_identity
 from firnline.airflow.said import say
 from firnline.airflow.tables import MIRROR, DagTable
+from firnline.operations.operation import Work
 from firnline.settings.load import TableSettings
 
 if TYPE_CHECKING:
@@ -69,7 +70,7 @@ def publish(settings: TableSettings, context: Context) -> dict[str, Any]:
     from firnline.operations.mirror.words import sentence
     from firnline.operations.options import MirrorOptions
 
-    report = run_mirror(open_in_task(settings), MirrorOptions(), run_identity(context))
+    report = run_mirror(Work(open_in_task(settings), run_identity(context)), MirrorOptions())
     plain = report.to_json()
     return {**plain, "said": sentence(plain).removesuffix(".")}
 

@@ -29,6 +29,7 @@ from firnline.airflow.tasks import PlanOperation
 from firnline.airflow.work import InTaskWork
 from firnline.operations.common_options import GLOB
 from firnline.operations.fields import Option
+from firnline.operations.operation import Work
 from firnline.operations.registry import DROP
 from firnline.settings.load import TableSettings
 from firnline.units import about_size, counted, format_duration
@@ -122,7 +123,7 @@ class RemoveWork(InTaskWork["Confirmed"]):
         from firnline.operations.drop.run import run_drop
 
         by = msgspec.structs.replace(run, approved_by=options.by)
-        return run_drop(table, options.options, by)
+        return run_drop(Work(table, by), options.options)
 
     def report_lines(self, figures: Mapping[str, Any]) -> list[str]:
         """Return totals."""

@@ -26,6 +26,7 @@ from firnline.airflow.params import form_params, form_values
 from firnline.airflow.runs import run_identity
 from firnline.airflow.tasks import PlanOperation
 from firnline.airflow.work import InTaskWork
+from firnline.operations.operation import Work
 from firnline.operations.options import SweepOptions
 from firnline.operations.registry import SWEEP
 from firnline.settings.load import TableSettings
@@ -100,7 +101,7 @@ class SweepWork(InTaskWork["Approved"]):
         from firnline.operations.sweep.run import run_sweep
 
         by = msgspec.structs.replace(run, approved_by=options.by)
-        return run_sweep(table, options.options, by, on_progress)
+        return run_sweep(Work(table, by, tell=on_progress), options.options)
 
     def plan_figures(self, plan: SweepPlan) -> dict[str, Any]:  # type: ignore[override] # its own
         """Return totals, orphans by kind, and a row for each."""

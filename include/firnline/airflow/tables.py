@@ -31,7 +31,8 @@ from firnline.settings.sections import Operation
 if TYPE_CHECKING:
     from airflow.sdk import Context
 
-    from firnline.operations.operation import Operation as About
+    from firnline.operations.operation import AnyDag
+
 
 _RESERVED = ("self", "context")
 """Names that Airflow does not allow for assets."""
@@ -72,7 +73,7 @@ class DagTable(Protocol):
         """Return the clock of its DAG; None if the planner starts its runs, or people do."""
         ...
 
-    def outlets(self, about: About[Any]) -> tuple[Asset | AssetAlias, ...]:
+    def outlets(self, about: AnyDag) -> tuple[Asset | AssetAlias, ...]:
         """Return the outlets of a task of an operation that changes the table."""
         ...
 
@@ -102,7 +103,7 @@ class DagTable(Protocol):
         """Return the table of this run. Raises UsageError if there is no such table."""
         ...
 
-    def report(self, context: Context, about: About[Any], figures: dict[str, Any]) -> None:
+    def report(self, context: Context, about: AnyDag, figures: dict[str, Any]) -> None:
         """Hand figures on in the event on an asset of the table; once, by a task with outlets."""
         ...
 
@@ -134,7 +135,7 @@ class OneTable:
         """Return ``commit_ttl`` of the table."""
         return self.known.commit_ttl
 
-    def outlets(self, about: About[Any]) -> tuple[Asset, ...]:
+    def outlets(self, about: AnyDag) -> tuple[Asset, ...]:
         """Return the asset on which the operation has its events."""
         return (asset_for(self.known, about),)
 
@@ -165,7 +166,7 @@ class OneTable:
         """Return the table."""
         return self.known
 
-    def report(self, context: Context, about: About[Any], figures: dict[str, Any]) -> None:
+    def report(self, context: Context, about: AnyDag, figures: dict[str, Any]) -> None:
         """Set the extra of the asset's event."""
         context["outlet_events"][asset_for(self.known, about)].extra = figures
 
@@ -216,7 +217,7 @@ class TableOfRun:
         """Return None."""
         return None
 
-    def outlets(self, about: About[Any]) -> tuple[AssetAlias, ...]:  # noqa: ARG002 - as the protocol
+    def outlets(self, about: AnyDag) -> tuple[AssetAlias, ...]:  # noqa: ARG002 - as the protocol
         """Return an alias, which stands for the assets of the run's table."""
         return (_ANY_TABLE,)
 
@@ -246,7 +247,7 @@ class TableOfRun:
             )
         return table
 
-    def report(self, context: Context, about: About[Any], figures: dict[str, Any]) -> None:
+    def report(self, context: Context, about: AnyDag, figures: dict[str, Any]) -> None:
         """Add an event on an asset of the table."""
         asset = asset_for(self.of_run(context), about)
         context["outlet_events"][_ANY_TABLE].add(asset, extra=figures)
@@ -296,7 +297,7 @@ def assets_of(table: TableSettings) -> tuple[Asset, Asset]:
     return asset_of(table), upkeep
 
 
-def asset_for(table: TableSettings, about: About[Any]) -> Asset:
+def asset_for(table: TableSettings, about: AnyDag) -> Asset:
     """Return the asset of a table on which an operation has its events."""
     rows, upkeep = assets_of(table)
     return upkeep if about.keeps_rows else rows

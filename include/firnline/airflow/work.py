@@ -14,6 +14,7 @@ from firnline.airflow.once import AGAIN, again_param
 from firnline.airflow.params import flag_param, form_params, form_values
 from firnline.airflow.said import changed_sentence, first_sentence
 from firnline.errors import UsageError
+from firnline.operations import operation as operations
 from firnline.operations.dag_ids import TABLE, parse_dag_id
 from firnline.operations.operation import Figures, Plan
 from firnline.settings.load import TableSettings
@@ -21,9 +22,8 @@ from firnline.settings.load import TableSettings
 if TYPE_CHECKING:
     from airflow.sdk import Context, Param
 
-    from firnline.kernel.engine import Engine
     from firnline.log.txn_file import RunIdentity
-    from firnline.operations.operation import Operation
+    from firnline.operations.operation import AnyDag
     from firnline.settings.sections import Operation as DagName
     from firnline.table import Table
 
@@ -38,7 +38,7 @@ _BY_ITSELF = frozenset({"scheduled", "asset_triggered"})
 class Work(Generic[OptionsT]):
     """One kind of work on a table. Stateless: all DAGs of an operation share one."""
 
-    about: ClassVar[Operation[Any]]
+    about: ClassVar[AnyDag]
     """The operation, as ``firnline.operations.registry`` describes it."""
     dry_run_text: ClassVar[str] = (
         "Only plan: what would be done is in the log of `plan` and its XCom."
@@ -184,10 +184,15 @@ class InTaskWork(Work[OptionsT]):
         on_progress: Callable[[Any], None],
     ) -> Figures:
         """Do the work. Raises FirnlineError; if it has a ``report``, the report is still logged."""
-        return self.about.load().run(table, _no_engine, options, run, on_progress)
+        work = operations.Work(table, run, tell=on_progress)
+        report: Figures = self.about.load().run(work, options)
+        return report
 
     def verdict(self, report: Any) -> None:  # noqa: ANN401 - each operation has its own
         """Raise FirnlineError if the findings fail the run; called after they were reported."""
+        refuse = self.about.load().verdict
+        if refuse is not None:
+            refuse(report)
 
     def changed(self, figures: Mapping[str, Any]) -> bool:
         """Return True if something changed; if not, the task skips itself without asset event."""
@@ -226,7 +231,3 @@ class SparkWork(Work[OptionsT]):
 
 def _is_total(value: object) -> bool:
     return isinstance(value, int | str) and not isinstance(value, bool)
-
-
-def _no_engine() -> Engine:
-    raise AssertionError("work of a task opens no part")

@@ -13,6 +13,7 @@ from firnline.cli.engine import EngineKind, engine_for
 from firnline.cli.options import identity
 from firnline.cli.progress import reading
 from firnline.errors import RunFailedError
+from firnline.operations.operation import Work
 from firnline.operations.options import SchemaFixOptions
 
 if TYPE_CHECKING:
@@ -51,7 +52,7 @@ def repair(
         ):
             return
         output.show_run(
-            lambda tell: run_schema_fix(table, factory, options, identity(table), tell),
+            lambda tell: run_schema_fix(Work(table, identity(table), factory, tell), options),
             reading("changing" if evolves else "repairing", name, table.clock, silent=as_json),
             as_json,
             partial(schema_output.report, evolves=evolves),

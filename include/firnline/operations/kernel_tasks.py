@@ -43,7 +43,7 @@ MERGE_SOURCE = "source_files"
 
 
 @dataclass(frozen=True, slots=True)
-class Work:
+class RowWork:
     """The work of an operation on the rows of a group, beyond putting its parts together."""
 
     op: str = "merge"
@@ -62,16 +62,16 @@ class Work:
     """The rest as in ``KernelTask``."""
 
 
-def merge_work(settings: TableSettings) -> Work:
+def merge_work(settings: TableSettings) -> RowWork:
     """Return the work of a merge: ``merge.sql``, when the table has one."""
     if settings.merge.sql is None:
-        return Work()
+        return RowWork()
     limit = settings.rewrite.time_limit
-    return Work(query=settings.merge.sql, source=MERGE_SOURCE, time_limit_ms=limit)
+    return RowWork(query=settings.merge.sql, source=MERGE_SOURCE, time_limit_ms=limit)
 
 
 def kernel_task(
-    table: Table, snapshot: Snapshot, number: int, group: PlannedGroup, work: Work | None = None
+    table: Table, snapshot: Snapshot, number: int, group: PlannedGroup, work: RowWork | None = None
 ) -> KernelTask:
     """Return the kernel task of one group.
 
@@ -119,7 +119,7 @@ def kernel_task(
 
 
 def _forgettable(
-    table: Table, snapshot: Snapshot, group: PlannedGroup, work: Work
+    table: Table, snapshot: Snapshot, group: PlannedGroup, work: RowWork
 ) -> frozenset[str]:
     if work.only_touched and not work.keep_winners:
         return frozenset()
@@ -150,7 +150,9 @@ def buckets(settings: TableSettings, columns: Collection[str]) -> tuple[Bucket, 
     )
 
 
-def _metadata(table: Table, snapshot: Snapshot, group: PlannedGroup, work: Work) -> dict[str, str]:
+def _metadata(
+    table: Table, snapshot: Snapshot, group: PlannedGroup, work: RowWork
+) -> dict[str, str]:
     return PartMetadata(
         table=table.paths.prefix,
         partition=group.partition,
@@ -161,7 +163,7 @@ def _metadata(table: Table, snapshot: Snapshot, group: PlannedGroup, work: Work)
     ).to_pairs()
 
 
-def _input_name(table: Table, marker: Marker, work: Work) -> str:
+def _input_name(table: Table, marker: Marker, work: RowWork) -> str:
     """Return the name of an input for the footer; with its folder where the output has another."""
     if work.layout is None:
         return table.paths.parse_part(marker.p).name
@@ -184,7 +186,7 @@ def _cluster(settings: TableSettings, group: PlannedGroup) -> Cluster | None:
 
 
 def _input(
-    snapshot: Snapshot, group: PlannedGroup, marker: Marker, work: Work, forget: frozenset[str]
+    snapshot: Snapshot, group: PlannedGroup, marker: Marker, work: RowWork, forget: frozenset[str]
 ) -> KernelInput:
     pending = snapshot.pending_deletes(marker, group.partition) if group.deletes else []
     return KernelInput(
@@ -256,7 +258,7 @@ def change_of(
         done: groups and their results, none of them failed.
         op: the operation.
         deletes: records that the transaction adds, and that the new parts name as applied
-            (``Work.hides``).
+            (``RowWork.hides``).
     """
     applied = tuple(sorted(d.id for d in deletes)) or None
     for group, result in done:

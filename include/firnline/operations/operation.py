@@ -1,13 +1,14 @@
-"""The description of an operation as plain data: names, lock, what it destroys, how it is loaded.
+"""An operation as every door takes it: what there is to know of it, and what it is given.
 
-``operations.registry`` has one of each. DAGs, Spark jobs and pools take from it what they need to
-know; its planning, work and reports stay in its own package.
+``operations.registry`` has an ``About`` of each. DAGs, pools and commands take from it what they
+need to know without importing the operation; ``load`` imports what plans and acts.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from importlib import import_module
 from typing import TYPE_CHECKING, Any, Generic, Literal, Protocol, TypeVar
 
 import msgspec
@@ -16,18 +17,18 @@ if TYPE_CHECKING:
     # Airflow parses what imports this again and again.
     from firnline.kernel.engine import Engine
     from firnline.log.txn_file import RunIdentity
+    from firnline.parquet.footers import FooterFacts, FooterTask, FooterWanted
     from firnline.settings.sections import Operation as DagName
     from firnline.table import Table
 
 OptionsT = TypeVar("OptionsT", bound=msgspec.Struct)
 """An operation's options."""
+PlanT = TypeVar("PlanT", bound="Figures")
+ReportT = TypeVar("ReportT", bound="Figures")
 
 Lock = Literal["merge", "cleanup"]
 """The Airflow pool of the table that its runs hold: of operations that replace parts, or of those
 that delete objects (``operations.pools``)."""
-
-Progress = Callable[[Any], None]
-"""Callback for the progress of a run, in whatever units the operation counts."""
 
 
 class Figures(Protocol):
@@ -47,80 +48,83 @@ class Plan(Figures, Protocol):
         ...
 
 
-Run = Callable[
-    ["Table", Callable[[], "Engine"], OptionsT, "RunIdentity", Progress],
-    Figures,
-]
-"""Plans and acts. Takes a table, what starts an engine, options, who runs it, and a callback."""
+def _no_engine() -> Engine:
+    raise AssertionError("this work opens no part")
 
 
-def without_engine(
-    run: Callable[[Table, OptionsT, RunIdentity, Progress], Figures],
-) -> Run[OptionsT]:
-    """Adapt an operation that opens no part."""
-
-    def call(
-        table: Table,
-        _engine: Callable[[], Engine],
-        options: OptionsT,
-        identity: RunIdentity,
-        progress: Progress,
-    ) -> Figures:
-        return run(table, options, identity, progress)
-
-    return call
+def untold(*_progress: object) -> None:
+    """Take progress that nobody wants to know."""
 
 
-def without_progress(
-    run: Callable[[Table, OptionsT, RunIdentity], Figures],
-) -> Run[OptionsT]:
-    """Adapt an operation that is one transaction, with no progress between plan and commit."""
+def _nobody() -> RunIdentity:
+    from firnline.log.txn_file import RunIdentity
 
-    def call(
-        table: Table,
-        _engine: Callable[[], Engine],
-        options: OptionsT,
-        identity: RunIdentity,
-        _progress: Progress,
-    ) -> Figures:
-        return run(table, options, identity)
-
-    return call
+    return RunIdentity()
 
 
 @dataclass(frozen=True, slots=True)
-class Loaded(Generic[OptionsT]):
-    """The code of an operation, imported on demand because the import takes time."""
+class Work:
+    """What every operation is given besides its options."""
 
-    preview: Callable[[Table, OptionsT], Figures] | None
+    table: Table
+    identity: RunIdentity = field(default_factory=_nobody)
+    """Who runs it, for the history and certificates."""
+    engine: Callable[[], Engine] = _no_engine
+    """Called once there is a part to read, so that no JVM starts for nothing."""
+    tell: Callable[..., None] = untold
+    """Called with the run's progress, in whatever units the operation counts."""
+    footers: Callable[[Sequence[FooterTask], FooterWanted], Iterator[FooterFacts]] | None = None
+    """Reads the footers of many parts elsewhere; None: in threads of this process."""
+
+
+@dataclass(frozen=True, slots=True)
+class Operation(Generic[OptionsT, PlanT, ReportT]):
+    """What an operation does."""
+
+    preview: Callable[[Table, OptionsT], PlanT] | None
     """Plans, and does nothing; None for an operation that only reads."""
-    run: Run[OptionsT]
-    """Runs the operation. An error with a ``report`` has the report logged before the error."""
+    run: Callable[[Work, OptionsT], ReportT]
+    """Plans and acts. An error with a ``report`` has the report logged before the error."""
+    verdict: Callable[[ReportT], None] | None = None
+    """Raises FirnlineError if what a run that changes nothing has found is to fail it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Operation(Generic[OptionsT]):
-    """One operation."""
+class About(Generic[OptionsT, PlanT, ReportT]):
+    """What there is to know of an operation before it is imported."""
 
     name: str
     """Name of its package in ``firnline.operations``, and of its job in ``spark_jobs/``."""
     command: str
     """Subcommand of ``firnline``."""
-    dag: DagName
-    """Id of its DAG, or prefix of the ids of its DAGs, before ``__`` (``operations.dag_ids``)."""
     noun: str
     """Noun for sentences: ``a merge``."""
     title: str
     """Its effect on one table, as a sentence without its full stop."""
-    lock: Lock | None
-    """None: its runs wait for nobody, as appends do."""
     options: type[OptionsT]
     """Its options (``operations.options``). With ``dry_run`` where there is a plan."""
-    load: Callable[[], Loaded[OptionsT]]
-    job: bool = False
-    """Its DAG submits a Spark job; else the task does the work itself, and no JVM starts."""
     destroys: bool = False
     """Its effect cannot be taken back, so a person's run starts as a dry run."""
+    only_looks: bool = False
+    """There is nothing to plan, so its DAG has no dry run."""
+
+    def load(self) -> Operation[OptionsT, PlanT, ReportT]:
+        """Import the operation: ``OPERATION`` of its package's module ``operation``."""
+        module = import_module(f"firnline.operations.{self.name}.operation")
+        loaded: Operation[OptionsT, PlanT, ReportT] = module.OPERATION
+        return loaded
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AboutDag(About[OptionsT, PlanT, ReportT]):
+    """What there is to know of an operation that DAGs run."""
+
+    dag: DagName
+    """Id of its DAG, or prefix of the ids of its DAGs, before ``__`` (``operations.dag_ids``)."""
+    lock: Lock | None
+    """None: its runs wait for nobody, as appends do."""
+    job: bool = False
+    """Its DAG submits a Spark job; else the task does the work itself, and no JVM starts."""
     shares_lock: bool = False
     """Runs of it may work beside each other, as many as the lock has slots (``merge.slots``), and
     beside nothing else that holds the lock."""
@@ -129,8 +133,6 @@ class Operation(Generic[OptionsT]):
     run's params say. What follows from the table as it is may run at any time."""
     one_transaction: str = ""
     """Name in the history of the only transaction of a run; empty if a run may have several."""
-    only_looks: bool = False
-    """There is nothing to plan, so its DAG has no dry run."""
     follows_settings: bool = True
     """Its plan first makes the table say what the settings say, where that is harmless, and refuses
     to go on where it is not. Not of work that looks, appends, deletes garbage or repairs."""
@@ -139,3 +141,7 @@ class Operation(Generic[OptionsT]):
     import: that is an append, and has no transaction."""
     keeps_rows: bool = False
     """The table has the same rows after it, so that its event wakes nobody who waits for rows."""
+
+
+AnyDag = AboutDag[Any, Any, Any]
+"""One of them, whichever it is."""

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from firnline.operations.dag_ids import parse_dag_id
-from firnline.operations.operation import Lock, Operation
+from firnline.operations.operation import AnyDag, Lock
 from firnline.operations.registry import OPERATIONS
 
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ _DESCRIPTIONS: Mapping[Lock, str] = {
     "cleanup": "whatever deletes objects of table {table}: one at a time",
 }
 _SHARED = "{slots} merges of table {table}, or one of whatever else replaces its parts"
-_OPERATIONS: Mapping[str, Operation[Any]] = {each.dag: each for each in OPERATIONS}
+_OPERATIONS: Mapping[str, AnyDag] = {each.dag: each for each in OPERATIONS}
 """By DAG id before ``__``."""
 LOCKS: tuple[Lock, ...] = tuple(_DESCRIPTIONS)
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from firnline.operations.import_files.options import ImportFoldersOptions
-from firnline.operations.operation import Loaded, Operation, without_engine, without_progress
+from firnline.operations.operation import AboutDag
 from firnline.operations.options import (
     CleanupOptions,
     DeleteOptions,
@@ -21,91 +21,33 @@ from firnline.operations.options import (
     VerifyOptions,
 )
 
+if TYPE_CHECKING:
+    from firnline.operations.cleanup.plan import CleanupPlan
+    from firnline.operations.cleanup.run import CleanupReport
+    from firnline.operations.delete.plan import DeletePlan, ErasePlan
+    from firnline.operations.delete.run import DeleteReport
+    from firnline.operations.drop.plan import DropPlan
+    from firnline.operations.drop.run import DropReport
+    from firnline.operations.erase.run import EraseReport
+    from firnline.operations.import_files.folders import FoldersPlan, FoldersReport
+    from firnline.operations.merge.groups import MergePlan
+    from firnline.operations.merge.run import MergeReport
+    from firnline.operations.operation import Figures
+    from firnline.operations.rebuild.plan import RebuildPlan
+    from firnline.operations.rebuild.run import RebuildReport
+    from firnline.operations.replace.plan import ReplacePlan
+    from firnline.operations.replace.run import ReplaceReport
+    from firnline.operations.restore.plan import RestorePlan
+    from firnline.operations.rewrite.plan import RewritePlan
+    from firnline.operations.rewrite.prepare import PrepareReport
+    from firnline.operations.rewrite.report import RewriteReport
+    from firnline.operations.runner import TransactionReport
+    from firnline.operations.sweep.plan import SweepPlan
+    from firnline.operations.sweep.run import SweepReport
+    from firnline.operations.ttl.plan import TtlPlan
+    from firnline.operations.verify.run import VerifyReport
 
-def _merge() -> Loaded[MergeOptions]:
-    from firnline.operations.merge.run import preview, run_merge
-
-    return Loaded(preview, run_merge)
-
-
-def _delete() -> Loaded[DeleteOptions]:
-    from firnline.operations.delete.run import preview, run_delete
-
-    return Loaded(preview, run_delete)
-
-
-def _replace() -> Loaded[ReplaceOptions]:
-    from firnline.operations.replace.run import preview, run_replace
-
-    return Loaded(preview, run_replace)
-
-
-def _import() -> Loaded[ImportFoldersOptions]:
-    from firnline.operations.import_files.folders import import_folders, preview
-
-    return Loaded(preview, import_folders)
-
-
-def _rewrite() -> Loaded[RewriteOptions]:
-    from firnline.operations.rewrite.prepare import run_either
-    from firnline.operations.rewrite.run import preview
-
-    return Loaded(preview, run_either)
-
-
-def _erase() -> Loaded[EraseOptions]:
-    from firnline.operations.erase.run import preview, run_erase
-
-    return Loaded(preview, run_erase)
-
-
-def _drop() -> Loaded[DropOptions]:
-    from firnline.operations.drop.run import preview, run_drop
-
-    return Loaded(preview, without_progress(run_drop))
-
-
-def _ttl() -> Loaded[TtlOptions]:
-    from firnline.operations.ttl.run import preview, run_ttl
-
-    return Loaded(preview, without_progress(run_ttl))
-
-
-def _restore() -> Loaded[RestoreOptions]:
-    from firnline.operations.restore.run import preview, run_restore
-
-    return Loaded(preview, without_engine(run_restore))
-
-
-def _cleanup() -> Loaded[CleanupOptions]:
-    from firnline.operations.cleanup.run import preview, run_cleanup
-
-    return Loaded(preview, without_engine(run_cleanup))
-
-
-def _sweep() -> Loaded[SweepOptions]:
-    from firnline.operations.sweep.run import preview, run_sweep
-
-    return Loaded(preview, without_engine(run_sweep))
-
-
-def _rebuild() -> Loaded[RebuildOptions]:
-    from firnline.operations.rebuild.run import preview, run_rebuild
-
-    return Loaded(preview, without_engine(run_rebuild))
-
-
-def _verify() -> Loaded[VerifyOptions]:
-    from firnline.operations.verify.run import run_verify
-
-    # It leaves nothing in the history.
-    return Loaded(
-        None,
-        without_engine(lambda table, options, _, tell: run_verify(table, options, None, tell)),
-    )
-
-
-MERGE = Operation(
+MERGE: AboutDag[MergeOptions, MergePlan, MergeReport] = AboutDag(
     name="merge",
     command="merge",
     dag="merge",
@@ -114,11 +56,10 @@ MERGE = Operation(
     lock="merge",
     shares_lock=True,
     options=MergeOptions,
-    load=_merge,
     job=True,
     keeps_rows=True,
 )
-DELETE = Operation(
+DELETE: AboutDag[DeleteOptions, DeletePlan, DeleteReport] = AboutDag(
     name="delete",
     command="delete",
     dag="delete_where",
@@ -126,13 +67,12 @@ DELETE = Operation(
     title="Delete the rows of one table for which a condition is true",
     lock="merge",
     options=DeleteOptions,
-    load=_delete,
     job=True,
     destroys=True,
     once=True,
     one_transaction="delete",
 )
-REPLACE = Operation(
+REPLACE: AboutDag[ReplaceOptions, ReplacePlan, ReplaceReport] = AboutDag(
     name="replace",
     command="replace",
     dag="replace",
@@ -140,13 +80,12 @@ REPLACE = Operation(
     title="Replace an interval of one table by staged rows, or by nothing",
     lock="merge",
     options=ReplaceOptions,
-    load=_replace,
     job=True,
     destroys=True,
     once=True,
     one_transaction="replace",
 )
-IMPORT = Operation(
+IMPORT: AboutDag[ImportFoldersOptions, FoldersPlan, FoldersReport] = AboutDag(
     name="import_files",
     command="import",
     dag="import",
@@ -154,12 +93,11 @@ IMPORT = Operation(
     title="Import the new files of folders into one table",
     lock=None,
     options=ImportFoldersOptions,
-    load=_import,
     job=True,
     follows_settings=False,
     changes_table=False,
 )
-REWRITE = Operation(
+REWRITE: AboutDag[RewriteOptions, RewritePlan, RewriteReport | PrepareReport] = AboutDag(
     name="rewrite",
     command="rewrite",
     dag="rewrite_partitions",
@@ -167,12 +105,11 @@ REWRITE = Operation(
     title="Rewrite partitions of one table, by a filter or by a query",
     lock="merge",
     options=RewriteOptions,
-    load=_rewrite,
     job=True,
     destroys=True,
     once=True,
 )
-ERASE = Operation(
+ERASE: AboutDag[EraseOptions, ErasePlan, EraseReport] = AboutDag(
     name="erase",
     command="erase",
     dag="erase",
@@ -180,12 +117,11 @@ ERASE = Operation(
     title="Erase every row of one table that has one of the given keys",
     lock="merge",
     options=EraseOptions,
-    load=_erase,
     job=True,
     destroys=True,
     once=True,
 )
-DROP = Operation(
+DROP: AboutDag[DropOptions, DropPlan, DropReport] = AboutDag(
     name="drop",
     command="drop",
     dag="remove_partitions",
@@ -193,11 +129,10 @@ DROP = Operation(
     title="Drop partitions of one table with all their rows",
     lock="merge",
     options=DropOptions,
-    load=_drop,
     destroys=True,
     once=True,
 )
-TTL = Operation(
+TTL: AboutDag[TtlOptions, TtlPlan, DropReport] = AboutDag(
     name="ttl",
     command="ttl",
     dag="ttl",
@@ -205,10 +140,9 @@ TTL = Operation(
     title="Drop what is past the age that one table keeps",
     lock="merge",
     options=TtlOptions,
-    load=_ttl,
     destroys=True,
 )
-RESTORE = Operation(
+RESTORE: AboutDag[RestoreOptions, RestorePlan, TransactionReport] = AboutDag(
     name="restore",
     command="restore",
     dag="restore",
@@ -216,12 +150,11 @@ RESTORE = Operation(
     title="Undo what transactions did to partitions of one table",
     lock="merge",
     options=RestoreOptions,
-    load=_restore,
     destroys=True,
     once=True,
     one_transaction="restore",
 )
-CLEANUP = Operation(
+CLEANUP: AboutDag[CleanupOptions, CleanupPlan, CleanupReport] = AboutDag(
     name="cleanup",
     command="cleanup",
     dag="tombstone_cleanup",
@@ -229,11 +162,10 @@ CLEANUP = Operation(
     title="Delete the objects of one table that were replaced and whose grace is over",
     lock="cleanup",
     options=CleanupOptions,
-    load=_cleanup,
     destroys=True,
     keeps_rows=True,
 )
-SWEEP = Operation(
+SWEEP: AboutDag[SweepOptions, SweepPlan, SweepReport] = AboutDag(
     name="sweep",
     command="sweep",
     dag="orphan_sweep",
@@ -241,12 +173,11 @@ SWEEP = Operation(
     title="Delete the objects of one table that its log does not name",
     lock="cleanup",
     options=SweepOptions,
-    load=_sweep,
     destroys=True,
     follows_settings=False,
     changes_table=False,
 )
-REBUILD = Operation(
+REBUILD: AboutDag[RebuildOptions, RebuildPlan, RebuildReport] = AboutDag(
     name="rebuild",
     command="rebuild",
     dag="rebuild",
@@ -254,12 +185,11 @@ REBUILD = Operation(
     title="Write the lost log of one table from its parts and transactions",
     lock="cleanup",
     options=RebuildOptions,
-    load=_rebuild,
     destroys=True,
     once=True,
     follows_settings=False,
 )
-VERIFY = Operation(
+VERIFY: AboutDag[VerifyOptions, Figures, VerifyReport] = AboutDag(
     name="verify",
     command="verify",
     dag="verify",
@@ -267,13 +197,12 @@ VERIFY = Operation(
     title="Check one table",
     lock="cleanup",
     options=VerifyOptions,
-    load=_verify,
     only_looks=True,
     follows_settings=False,
     changes_table=False,
 )
 
-OPERATIONS: tuple[Operation[Any], ...] = (
+OPERATIONS: tuple[AboutDag[Any, Any, Any], ...] = (
     MERGE,
     CLEANUP,
     TTL,

@@ -5,7 +5,7 @@ operation uses the pieces:
 
 1. plan ``PlannedGroup``s on ``base.snapshot`` (parts in insertion order, with the deletes that are
    pending on them; for a table with a primary key the groups contiguous in that order),
-2. make a task of each: ``kernel_task(table, base.snapshot, number, group, Work(op=…, …))``,
+2. make a task of each: ``kernel_task(table, base.snapshot, number, group, RowWork(op=…, …))``,
 3. loop over ``run_groups``: a partition at a time, all of its groups done or none,
 4. ``change_of(base.snapshot, partition.done, op=…, deletes=…)``: one partition, or several put
    together. Inputs without a hidden row (``only_touched``) are not replaced. New parts have the
@@ -37,7 +37,7 @@ from firnline.log.records import Delete, Marker
 from firnline.log.txn_file import Counts, RunIdentity
 from firnline.operations.committer import Done, outputs_of
 from firnline.operations.hidden import shown_failure
-from firnline.operations.kernel_tasks import Work, change_of, kernel_task, rewritten_parts
+from firnline.operations.kernel_tasks import RowWork, change_of, kernel_task, rewritten_parts
 from firnline.operations.merge.groups import PlannedGroup
 from firnline.operations.runner import Failure, Progress
 from firnline.operations.selection import Selected
@@ -79,7 +79,7 @@ def execute(
     snapshot: Snapshot,
     engine: Engine,
     groups: Sequence[PlannedGroup],
-    work: Work,
+    work: RowWork,
     tell: Callable[[Progress], None],
     *,
     go_on: bool,
@@ -207,7 +207,7 @@ def _pass(
     snapshot: Snapshot,
     engine: Engine,
     groups: Sequence[PlannedGroup],
-    work: Work,
+    work: RowWork,
     found: RewriteResult,
     progress: _GroupProgress,
     *,

@@ -20,7 +20,7 @@ import socket
 import sys
 import threading
 import traceback
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -29,7 +29,7 @@ from typing import TYPE_CHECKING, Any, Generic, NoReturn
 from firnline.errors import FirnlineError, StoppedError, UsageError
 from firnline.interrupts import Interrupts
 from firnline.operations.fields import OptionField, option_fields
-from firnline.operations.operation import Figures, Loaded, Operation, OptionsT
+from firnline.operations.operation import About, Figures, OptionsT, Work
 from firnline.spark.heartbeat import Heartbeat
 from firnline.spark.supervision import watch_supervisors
 
@@ -50,9 +50,7 @@ OPTIONS_VARIABLE = "FIRNLINE_JOB_OPTIONS"
 class Job(Generic[OptionsT]):
     """A program in ``spark_jobs/``."""
 
-    about: Operation[OptionsT]
-    load: Callable[[], Loaded[OptionsT]] | None = None
-    """The code where an application runs it otherwise than this machine does."""
+    about: About[OptionsT, Any, Any]
 
     def main(self, arguments: Sequence[str]) -> int:
         """Run the job; return the exit code."""
@@ -104,18 +102,24 @@ class Job(Generic[OptionsT]):
             if value is not None and value is not False and value != []
         }
         if fields.get("dry_run"):
-            loaded = self._load()
+            loaded = self.about.load()
             options = _convert(fields, self.about.options)
             if loaded.preview is not None:
                 _print(loaded.preview(table, options))
                 return
         spark = _Spark(self.about.name, settings, access, given)
         try:
-            loaded = self._load()
+            loaded = self.about.load()
             options = _convert(fields, self.about.options)
             with Heartbeat(f"{self.about.name} of {settings.name}") as beat:
-                done = loaded.run(table, spark.engine, options, _identity(given), beat)
+                from firnline.spark.footers import footers_by
+
+                footers = footers_by(spark.engine)
+                work = Work(table, _identity(given), spark.engine, beat, footers)
+                done = loaded.run(work, options)
             _print(done)
+            if loaded.verdict is not None:
+                loaded.verdict(done)
         except FirnlineError as error:
             report = getattr(error, "report", None)
             if report is not None:
@@ -127,9 +131,6 @@ class Job(Generic[OptionsT]):
     def _fields(self) -> list[OptionField]:
         """Return the options that are arguments too; ``--dry-run`` is one of every job."""
         return [field for field in option_fields(self.about.options) if field.name != "dry_run"]
-
-    def _load(self) -> Loaded[OptionsT]:
-        return (self.load or self.about.load)()
 
 
 def _add_argument(parser: argparse.ArgumentParser, field: OptionField) -> None:

@@ -35,6 +35,7 @@ from firnline.operations.erase.certificate import Certificate, list_certificates
 from firnline.operations.erase.completion import complete_certificate
 from firnline.operations.erase.run import EraseFailedError, run_erase
 from firnline.operations.fleet.chores import due
+from firnline.operations.operation import Work
 from firnline.operations.options import CleanupOptions, EraseOptions, SweepOptions
 from firnline.operations.registry import CLEANUP
 from firnline.operations.sweep.run import run_sweep
@@ -83,7 +84,7 @@ def erase(world: World, scratch: Path, key: str = KEY) -> str:
     run = RunIdentity(dag_id="erase__t", run_id=f"of {len(list_certificates(world.table))}")
     asked = EraseOptions(columns=("c",), keys=((key,),))
     engine = LocalEngine(lambda: world.store, scratch, world.ids, SystemClock())
-    found = run_erase(world.table, lambda: engine, asked, run).certificate
+    found = run_erase(Work(world.table, run, lambda: engine), asked).certificate
     assert found is not None
     return found
 
@@ -224,7 +225,7 @@ def test_a_run_with_nothing_to_delete_still_completes_a_certificate(
 ) -> None:
     certificate = erase(world, tmp_path)
     world.clock.advance(30 * DAY)
-    while run_cleanup(world.table, CleanupOptions(), RunIdentity(run_id="by hand")).log_files:
+    while run_cleanup(Work(world.table, RunIdentity(run_id="by hand")), CleanupOptions()).log_files:
         world.clock.advance(DAY)
     ran = clean_up(world)
     assert ran.states == {
@@ -269,7 +270,7 @@ def test_what_is_in_the_way_is_noted_and_a_later_run_tries_again(
         (chore,) = due(read_base(world.table), (CLEANUP.dag,))
         assert chore.operation == "tombstone_cleanup"
         assert clean_up(world, run_id=f"fleet__{day}").states["certificates"] == "success"
-    run_sweep(world.table, SweepOptions(older_than=DAY), RunIdentity(run_id="by hand"))
+    run_sweep(Work(world.table, RunIdentity(run_id="by hand")), SweepOptions(older_than=DAY))
     assert clean_up(world, run_id="fleet__3").of_certificates[0]["status"] == "complete"
     assert [reason for reason, _ in reasons(told)] == ["erased"]
 

@@ -14,6 +14,7 @@ from firnline.errors import UsageError
 from firnline.kernel.local import LocalEngine
 from firnline.log.txn_file import RunIdentity
 from firnline.operations.erase.run import run_erase
+from firnline.operations.operation import Work
 from firnline.operations.options import DeleteOptions, EraseOptions
 from tests.dags.filled import fill
 from tests.support.airflow_context import run_context
@@ -137,7 +138,7 @@ def test_the_certificate_of_a_run_is_found(world: World, tmp_path: Path) -> None
     runs = [RunIdentity(dag_id="erase__t", run_id=name) for name in ("first", "second")]
     ids = [
         run_erase(
-            world.table, engine, EraseOptions(columns=("k",), keys=((key,),)), run
+            Work(world.table, run, engine), EraseOptions(columns=("k",), keys=((key,),))
         ).certificate
         for key, run in enumerate(runs)
     ]
@@ -162,7 +163,7 @@ def test_the_note_of_an_erase_names_its_certificate_and_what_completes_it(
     run = RunIdentity(dag_id="erase__t", run_id="manual__1")
     asked = EraseOptions(columns=("k",), keys=((3,),))
     engine = LocalEngine(lambda: world.store, tmp_path, world.ids, world.clock)
-    certificate = run_erase(world.table, lambda: engine, asked, run).certificate
+    certificate = run_erase(Work(world.table, run, lambda: engine), asked).certificate
     begun = world.clock.now_ms()
     context = run_context(ERASE, {"columns": ["k"]}, plan={"seq": 0})
     report = ReportErase(task_id="report", work=ERASE, table=OneTable(world.settings))

@@ -15,6 +15,7 @@ from firnline.airflow.said import SAID
 from firnline.airflow.tables import OneTable
 from firnline.airflow.works import VerifyWork
 from firnline.errors import UsageError
+from firnline.operations.operation import Work
 from firnline.operations.options import VerifyOptions
 from firnline.operations.verify.run import run_verify
 from firnline.settings.load import TableSettings
@@ -75,7 +76,7 @@ def test_no_job_is_submitted_for_a_run_that_opens_no_part(
 def deep(folder: Path, monkeypatch: pytest.MonkeyPatch, *, ends: str = "") -> Any:
     """Return the context of the deep check, whose job prints a real report, and the task."""
     table = filled(folder, monkeypatch)
-    report = run_verify(open_table(table), VerifyOptions(deep=True, rows=True))
+    report = run_verify(Work(open_table(table)), VerifyOptions(deep=True, rows=True))
     (folder / "report").write_text(json.dumps(report.to_json()) + "\n")
     (folder / "bin").mkdir()
     (folder / "bin" / "java").touch()

@@ -29,6 +29,7 @@ from firnline.errors import CommitConflictError, UsageError
 from firnline.kernel.local import LocalEngine
 from firnline.operations.import_files.folders import import_folders, options_of
 from firnline.operations.import_files.options import ImportFoldersOptions, ImportOptions
+from firnline.operations.operation import Work
 from firnline.operations.options import VerifyOptions
 from firnline.operations.verify.run import run_verify
 from firnline.table import Table, open_table
@@ -86,7 +87,7 @@ class Standing:
         engine = LocalEngine(lambda: table.store, self.scratch, table.ids, table.clock, 1)
         options = WORK.parse_params(context)
         report = import_folders(
-            table, lambda: engine, options, run_identity(context), lambda _: None
+            Work(table, run_identity(context), lambda: engine, lambda _: None), options
         )
         hook.report = report.to_json()
 
@@ -156,7 +157,7 @@ def test_ten_days_of_a_firehose_are_ten_runs_and_each_row_is_there_once(
         assert event(table, context)["extra"] == found
         assert said(table.run()) == "nothing to do"
     assert table.ids == expected
-    assert run_verify(table.table, VerifyOptions(deep=True)).kinds == {}
+    assert run_verify(Work(table.table), VerifyOptions(deep=True)).kinds == {}
 
 
 def test_the_note_says_files_rows_and_what_was_left_out(

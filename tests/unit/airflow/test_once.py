@@ -36,6 +36,7 @@ from firnline.kernel.local import LocalEngine
 from firnline.log.txn_file import RunIdentity
 from firnline.operations.delete import run as delete
 from firnline.operations.drop.run import run_drop
+from firnline.operations.operation import Work
 from firnline.operations.options import DropOptions
 from firnline.operations.replace import run as replace_op
 from firnline.operations.rewrite.run import run_rewrite
@@ -71,7 +72,7 @@ def table(settings: TableSettings) -> Table:
 @pytest.fixture
 def grown(table: Table) -> Table:
     """One partition was dropped, as transaction 1, and there were appends after it."""
-    run_drop(table, DropOptions(partitions=("day=b",)), RunIdentity(run_id="by hand"))
+    run_drop(Work(table, RunIdentity(run_id="by hand")), DropOptions(partitions=("day=b",)))
     append(table)
     return table
 
@@ -235,7 +236,7 @@ def test_another_transaction_of_the_run_is_not_the_one_that_it_is_for(
     planned = dag.plan.execute(run_context(RESTORE, BACK))
     fill(grown, 1, partitions=["day=c"])
     mine = RunIdentity(dag_id="restore__t", run_id="manual__1")
-    run_drop(grown, DropOptions(partitions=("day=c",)), mine)
+    run_drop(Work(grown, mine), DropOptions(partitions=("day=c",)))
     assert dag.again(BACK, planned, 2)["transactions"] == [2, 3]
     assert [header.op for header in history(grown)] == ["restore", "drop", "drop"]
 
@@ -280,7 +281,7 @@ class Rewriting:
                 lambda: self.table.store, self.scratch, self.table.ids, self.table.clock
             )
 
-        run_rewrite(self.table, engine, REWRITE.parse_params(context), run)
+        run_rewrite(Work(self.table, run, engine), REWRITE.parse_params(context))
         if self.dies:
             raise OSError("the driver died")
 
@@ -357,7 +358,7 @@ def test_nobody_is_asked_what_to_remove_in_a_run_that_has_removed(
     rows = (listing.execute(context), context["ti"].pushed["listed"])[1]
     assert rows
     run = RunIdentity(dag_id="remove_partitions__t", run_id="manual__1")
-    run_drop(table, DropOptions(partitions=("day=a",)), run)
+    run_drop(Work(table, run), DropOptions(partitions=("day=a",)))
     Once(table, run, "", ()).record((1,))
     with pytest.raises(DownstreamTasksSkipped):
         listing.execute(run_context(work, conf))

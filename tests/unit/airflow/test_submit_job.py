@@ -18,6 +18,7 @@ from firnline.errors import UsageError
 from firnline.log.txn_file import RunIdentity
 from firnline.mirror.delta.head import read_head
 from firnline.operations.drop.run import run_drop
+from firnline.operations.operation import Work
 from firnline.operations.options import DropOptions
 from firnline.operations.properties.run import run_apply
 from firnline.operations.registry import ERASE
@@ -126,7 +127,7 @@ def test_a_job_that_fails_half_way_is_in_the_mirror_as_far_as_it_came(cluster: P
     work = Keyed()
     context = run_context(work, plan={"seq": take_base(table).seq})
     drop = DropOptions(partitions=(PARTITIONS[0],))
-    assert run_drop(table, drop, run_identity(context)).transaction is not None
+    assert run_drop(Work(table, run_identity(context)), drop).transaction is not None
     submit_does(cluster, "exit 1")
     task = SubmitJob(task_id="erase", work=work, table=OneTable(settings), jobs=cluster)
     with pytest.raises(AirflowException):

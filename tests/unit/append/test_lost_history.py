@@ -14,6 +14,7 @@ from firnline.commit.base import take_base
 from firnline.errors import LogLostError, PropertiesDifferError
 from firnline.kernel.local import LocalEngine
 from firnline.operations.downgrade.run import run_downgrade
+from firnline.operations.operation import Work
 from firnline.operations.options import DowngradeOptions, VerifyOptions
 from firnline.operations.properties.run import run_apply
 from firnline.operations.verify.run import run_verify
@@ -123,7 +124,7 @@ def test_an_append_that_began_after_a_transaction_says_that_it_was_there() -> No
         with pytest.raises(LogLostError, match="an append began after transaction 1"):
             doing()
     assert world.store.objects == before
-    assert "log-lost" in run_verify(world.table, VerifyOptions()).kinds
+    assert "log-lost" in run_verify(Work(world.table), VerifyOptions()).kinds
 
 
 def test_a_table_that_is_gone_is_not_created_anew_by_those_who_saw_it() -> None:
@@ -178,7 +179,9 @@ def test_an_append_after_a_downgrade_costs_what_any_does_and_has_its_number(
     world = deleted()
     clean_up(world)
     for _ in range(2):
-        run_downgrade(world.table, lambda: engine_of(world, tmp_path), DowngradeOptions(), RUN)
+        run_downgrade(
+            Work(world.table, RUN, lambda: engine_of(world, tmp_path)), DowngradeOptions()
+        )
         world.clock.advance(world.settings.cleanup.grace + world.settings.commit_ttl + 1000)
     writer = Appender(world.table)
     first = writer.append(rows_from(0))

@@ -15,6 +15,7 @@ from firnline.append.append import Appender
 from firnline.errors import PartSchemaError, SchemaConflictError, UsageError
 from firnline.log.txn_file import RunIdentity
 from firnline.operations.evolve.run import run_lazily
+from firnline.operations.operation import Work
 from firnline.operations.options import (
     DeleteOptions,
     Evolution,
@@ -186,7 +187,7 @@ def test_a_wider_type_that_is_set_meanwhile_and_a_new_field_are_both_kept() -> N
     writer = Appender(world.table)
     writer.append(pa.table({"p": pa.array([{"a": 1}], pa.struct([("a", pa.int32())]))}))
     asked = Evolution(widen={"p": "STRUCT(a BIGINT, n VARCHAR)"})
-    run_lazily(world.table, LazyOptions(evolution=asked), RunIdentity(run_id="r"))
+    run_lazily(Work(world.table, RunIdentity(run_id="r")), LazyOptions(evolution=asked))
     kind = pa.struct([("a", pa.int32()), ("b", pa.bool_())])
     writer.append(pa.table({"p": pa.array([{"a": 2, "b": True}], kind)}))
     schema = read_snapshot(world.store, world.table.paths).schema

@@ -21,6 +21,7 @@ from firnline.errors import (
     StoreUnavailableError,
     UsageError,
 )
+from firnline.operations.operation import Work
 from firnline.operations.options import VerifyOptions
 from firnline.operations.verify.run import run_verify
 from firnline.read.scan import scan
@@ -207,7 +208,7 @@ def test_a_log_file_that_was_folded_and_deleted_meanwhile_is_not_put_again(tmp_p
         Appender(replace(world.table, store=LosesTheAnswer(world.store))).append(
             pa.table({"a": [2]})
         )
-    assert run_verify(world.table, VerifyOptions(deep=True)).healthy
+    assert run_verify(Work(world.table), VerifyOptions(deep=True)).healthy
     assert ids(world) == [1, 2]
 
 

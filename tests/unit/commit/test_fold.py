@@ -24,6 +24,7 @@ from firnline.log.schema_changes import Evolved
 from firnline.log.schema_changes import record as schema_record
 from firnline.log.txn_file import Counts
 from firnline.operations.delete.run import run_delete
+from firnline.operations.operation import Work
 from firnline.operations.options import DeleteOptions
 from firnline.paths import TablePaths
 from firnline.properties.in_force import waits
@@ -311,7 +312,7 @@ def test_a_delete_is_as_old_as_the_log_files_that_carry_it_whatever_its_own_time
 def test_a_fold_carries_deletes_and_changes_of_the_columns_as_long_as_a_part_needs_them() -> None:
     """Years later: else deleted rows would be back, and the new column empty."""
     world = world_of(2)
-    run_delete(world.table, never, DeleteOptions(where="id = 0", mode="lazy"), RUN)
+    run_delete(Work(world.table, RUN, never), DeleteOptions(where="id = 0", mode="lazy"))
     lazily(world, **CHANGED)
     for _ in range(3):
         world.clock.advance(100 * DAY)

@@ -7,6 +7,7 @@ from dataclasses import replace
 from firnline.commit.base import take_base
 from firnline.commit.transaction import commit
 from firnline.operations.cleanup.run import run_cleanup
+from firnline.operations.operation import Work
 from firnline.operations.options import CleanupOptions
 from firnline.state.snapshot import read_snapshot
 from tests.support.histories import RUN
@@ -20,7 +21,7 @@ def merged_and_cleaned(world: World) -> None:
     base = take_base(world.table)
     do_merge(world, [key for key in base.snapshot.live if "d=1" in key], base)
     world.clock.advance(2 * world.settings.cleanup.grace)
-    run_cleanup(world.table, CleanupOptions(), RUN)
+    run_cleanup(Work(world.table, RUN), CleanupOptions())
 
 
 def test_a_checkpoint_of_a_process_that_slept_brings_no_dead_part_back() -> None:

@@ -17,6 +17,7 @@ from firnline.errors import CommitUnknownError, FlushFailedError, InvariantError
 from firnline.operations.import_files.options import ImportOptions
 from firnline.operations.import_files.run import run_import
 from firnline.operations.merge.run import run_merge
+from firnline.operations.operation import Work
 from firnline.operations.options import MergeOptions, RestoreOptions, VerifyOptions
 from firnline.operations.restore.run import run_restore
 from firnline.operations.runner import Progress
@@ -41,7 +42,7 @@ def a_drop_to_undo() -> World:
 
 
 def restore(world: World, store: FaultyStore) -> object:
-    return run_restore(replace(world.table, store=store), RestoreOptions(to=0), RUN)
+    return run_restore(Work(replace(world.table, store=store), RUN), RestoreOptions(to=0))
 
 
 def a_folder() -> World:
@@ -53,7 +54,7 @@ def a_folder() -> World:
 
 
 def import_(world: World, store: FaultyStore) -> object:
-    return run_import(replace(world.table, store=store), ImportOptions(source=FOLDER))
+    return run_import(Work(replace(world.table, store=store)), ImportOptions(source=FOLDER))
 
 
 def nothing_yet() -> World:
@@ -102,7 +103,7 @@ def test_an_interrupt_right_after_the_put_that_commits_leaves_every_committed_ro
     clean = start()
     run(clean, FaultyStore(clean.store))
     take_base(world.table)  # publishes what is committed
-    assert run_verify(world.table, VerifyOptions(deep=True)).healthy
+    assert run_verify(Work(world.table), VerifyOptions(deep=True)).healthy
     assert visible_ids(world.table) == visible_ids(clean.table)
     assert snapshot(world).live.keys() <= data(world)
 
@@ -171,7 +172,7 @@ def test_a_merge_that_is_interrupted_deletes_the_outputs_that_wait_for_their_com
 
     engine = CountingEngine(world)
     with pytest.raises(KeyboardInterrupt):
-        run_merge(world.table, lambda: engine, MergeOptions(), RUN, interrupt)
+        run_merge(Work(world.table, RUN, lambda: engine, interrupt), MergeOptions())
     assert made[-1]
     assert data(world) == before
     assert visible_ids(world.table) == rows

@@ -16,6 +16,7 @@ from firnline.log.fence import Candidate, Stated, fence_record
 from firnline.log.records import LogContent
 from firnline.log.txn_file import Counts
 from firnline.operations.cleanup.plan import TXN_KEPT
+from firnline.operations.operation import Work
 from firnline.operations.options import RebuildOptions, SweepOptions, VerifyOptions
 from firnline.operations.rebuild.run import run_rebuild
 from firnline.operations.sweep.run import plan_and_mark, preview
@@ -210,7 +211,7 @@ def test_an_append_that_slept_until_its_parts_were_swept_breaks_no_reader(clock:
     state = read_snapshot(world.store, world.table.paths)
     assert len(state.behind) == 1
     assert sorted(ids_of(world)) == list(range(6)), "it counts for nobody"
-    findings = run_verify(world.table, VerifyOptions()).findings
+    findings = run_verify(Work(world.table), VerifyOptions()).findings
     assert [f.object for f in findings if f.kind == "log-behind-fence"] == [*state.behind]
     assert {f.severity for f in findings} == {"note"}
     assert state.live.keys() <= world.store.objects.keys()
@@ -333,13 +334,13 @@ def test_two_transactions_with_one_number_are_refused_by_everybody() -> None:
         read_snapshot(world.store, world.table.paths)
     with pytest.raises(DoubledRowsError, match=second.txn):
         take_base(world.table)
-    findings = run_verify(world.table, VerifyOptions()).findings
+    findings = run_verify(Work(world.table), VerifyOptions()).findings
     assert [(f.severity, f.object) for f in findings if f.kind == "txn-twice"] == [
         ("error", second.log)
     ]
-    run_rebuild(world.table, RebuildOptions(force=True), RUN)  # as the error says
+    run_rebuild(Work(world.table, RUN), RebuildOptions(force=True))  # as the error says
     assert sum(m.n or 0 for m in snapshot(world).live.values()) == 30
-    kinds = {f.kind for f in run_verify(world.table, VerifyOptions()).findings}
+    kinds = {f.kind for f in run_verify(Work(world.table), VerifyOptions()).findings}
     assert "txn-twice" not in kinds
 
 

@@ -17,6 +17,7 @@ from firnline.log.records import LogContent, Marker
 from firnline.log.txn_file import Counts
 from firnline.mirror.delta.publish import publish
 from firnline.operations.drop.run import run_drop
+from firnline.operations.operation import Work
 from firnline.operations.options import DropOptions
 from tests.support.effort import FULL
 from tests.support.log_tables import SCHEMA, do_merge, merge_change, part_key, put_append, snapshot
@@ -45,7 +46,7 @@ def step(world: World, r: random.Random) -> None:
         do_merge(world, chosen[: r.randint(1, len(chosen))])
     elif kind == "drop":
         partition = world.table.paths.parse_part(r.choice(parts)).partition
-        run_drop(world.table, DropOptions(partitions=(partition,)), RUN)
+        run_drop(Work(world.table, RUN), DropOptions(partitions=(partition,)))
 
 
 @pytest.mark.parametrize("seed", range(300 if FULL else 6))
@@ -70,7 +71,7 @@ def test_an_ordinary_version_needs_no_look_at_the_mirror() -> None:
     keys = [k for k in live(world) if "d=1" in k] + put_append(world)
     put_append(world, "d=3")
     do_merge(world, keys)
-    run_drop(world.table, DropOptions(partitions=("d=2",)), RUN)
+    run_drop(Work(world.table, RUN), DropOptions(partitions=("d=2",)))
     done = publish(world.table)
     assert (done.adds, done.removes, done.replayed) == (2, 2, False)
 
@@ -158,7 +159,7 @@ def test_a_merge_of_files_that_were_shown_changes_no_data() -> None:
 
 
 def a_drop(world: World, keys: list[str]) -> None:
-    run_drop(world.table, DropOptions(partitions=("d=1",)), RUN)
+    run_drop(Work(world.table, RUN), DropOptions(partitions=("d=1",)))
 
 
 def a_merge_with_new_rows(world: World, keys: list[str]) -> None:

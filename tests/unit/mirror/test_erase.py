@@ -22,6 +22,7 @@ from firnline.operations.erase.completion import complete_certificate
 from firnline.operations.erase.run import run_erase
 from firnline.operations.merge.run import run_merge
 from firnline.operations.mirror.check import run_check
+from firnline.operations.operation import Work
 from firnline.operations.options import CleanupOptions, EraseOptions, MergeOptions
 from tests.support.cleanups import GRACE
 from tests.support.mirrors import RUN
@@ -46,7 +47,7 @@ def local(world: World, scratch: Path) -> LocalEngine:
 
 def erase(world: World, scratch: Path) -> str:
     options = EraseOptions(columns=("k",), keys=((SECRET,),))
-    report = run_erase(world.table, lambda: local(world, scratch), options, RUN)
+    report = run_erase(Work(world.table, RUN, lambda: local(world, scratch)), options)
     assert report.certificate is not None
     return report.certificate
 
@@ -135,10 +136,10 @@ def test_versions_go_that_had_bounds_of_a_part_which_landed_late_under_the_erase
     assert check(world, erases[0]).status == "waiting"
     before, shows = (world.table.paths.delta_version(number) for number in (0, 1))
     assert (before in speaking(world), shows in speaking(world)) == (False, True)
-    run_merge(world.table, lambda: local(world, tmp_path), MergeOptions(), RUN)
+    run_merge(Work(world.table, RUN, lambda: local(world, tmp_path)), MergeOptions())
     publish(world.table)
     world.clock.advance(10 * GRACE)
-    run_cleanup(world.table, CleanupOptions(), RUN)
+    run_cleanup(Work(world.table, RUN), CleanupOptions())
     check(world, erases[0])
     found = check(world, erases[0])
     assert (found.status, kinds(found)) == ("complete", set())

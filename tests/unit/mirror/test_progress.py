@@ -10,6 +10,7 @@ from firnline.mirror import progress
 from firnline.mirror.iceberg import produce
 from firnline.mirror.progress import MirrorProgress
 from firnline.operations.mirror.run import run_mirror
+from firnline.operations.operation import Work
 from firnline.operations.options import MirrorOptions
 from tests.support.in_catalog import ROOT, catalog_world, where
 from tests.support.log_tables import put_append
@@ -25,12 +26,12 @@ def test_both_formats_tell_after_so_many_files_how_far_they_are(
     for _ in range(5):
         put_append(world)
     told: list[MirrorProgress] = []
-    run_mirror(world.table, MirrorOptions(), RUN, told.append)
+    run_mirror(Work(world.table, RUN, tell=told.append), MirrorOptions())
     assert [(t.format, t.stage, t.done, t.total) for t in told] == [
         *(("delta", "write", done, 5) for done in (0, 2, 4, 5)),
         *(("iceberg", "describe", done, 5) for done in (0, 2, 4, 5)),
         *(("iceberg", "write", done, 5) for done in (0, 3, 5)),
     ]
     told.clear()
-    run_mirror(world.table, MirrorOptions(), RUN, told.append)
+    run_mirror(Work(world.table, RUN, tell=told.append), MirrorOptions())
     assert told == []

@@ -28,6 +28,7 @@ from firnline.mirror.delta.publish import publish
 from firnline.mirror.published import Published
 from firnline.operations.mirror.check import MirrorDiffersError, refuse_differences, run_check
 from firnline.operations.mirror.run import run_mirror
+from firnline.operations.operation import Work
 from firnline.operations.options import MirrorOptions
 from firnline.predicate.sql import parse_sql
 from firnline.predicate.tree import to_json
@@ -71,8 +72,8 @@ def test_a_table_that_does_not_say_so_gets_no_mirror_and_then_says_so() -> None:
         publish(world.table)
     wanted = replace(world.table, settings=make_world(mirror=["delta"]).settings)
     with pytest.raises(NotMirroredError):
-        run_mirror(wanted, MirrorOptions(dry_run=True), RUN)
-    done = run_mirror(wanted, MirrorOptions(), RUN)
+        run_mirror(Work(wanted, RUN), MirrorOptions(dry_run=True))
+    done = run_mirror(Work(wanted, RUN), MirrorOptions())
     assert done.delta is not None
     assert (done.applied, done.delta.version) == (2, 0)
     assert states(world) == [live(world)]

@@ -13,6 +13,7 @@ from firnline.append.append import Appender
 from firnline.cli.doctor import examine
 from firnline.errors import MirrorRefusedError
 from firnline.mirror.delta.publish import publish
+from firnline.operations.operation import Work
 from firnline.operations.options import VerifyOptions
 from firnline.operations.properties.run import run_apply
 from firnline.operations.verify.run import run_verify
@@ -36,7 +37,9 @@ def test_verify_finds_it_at_once() -> None:
     put_append(world)
     publish(world.table)
     put_append(world, schema=WIDE)
-    found = [f for f in run_verify(world.table, VerifyOptions()).findings if "mirror" in f.kind]
+    found = [
+        f for f in run_verify(Work(world.table), VerifyOptions()).findings if "mirror" in f.kind
+    ]
     assert [(each.kind, each.sentence) for each in found] == [("mirror-refused", SAID)]
     assert found[0].object == world.table.paths.delta_dir
 

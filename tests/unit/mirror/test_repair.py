@@ -10,6 +10,7 @@ from firnline.errors import UsageError
 from firnline.mirror.delta.publish import publish
 from firnline.operations.mirror.check import MirrorDiffersError, refuse_differences, run_check
 from firnline.operations.mirror.run import MirrorReport, run_mirror
+from firnline.operations.operation import Work
 from firnline.operations.options import MirrorOptions, VerifyOptions
 from firnline.operations.verify.run import run_verify
 from tests.support.log_tables import SCHEMA, do_merge, put_append, snapshot
@@ -27,11 +28,11 @@ def without(world: World, version: int, word: bytes) -> None:
 
 
 def mirror(world: World, *, repair: bool = True, dry_run: bool = False) -> MirrorReport:
-    return run_mirror(world.table, MirrorOptions(repair=repair, dry_run=dry_run), RUN)
+    return run_mirror(Work(world.table, RUN), MirrorOptions(repair=repair, dry_run=dry_run))
 
 
 def is_sound(world: World) -> bool:
-    found = run_verify(world.table, VerifyOptions()).findings
+    found = run_verify(Work(world.table), VerifyOptions()).findings
     return run_check(world.table).same and not [f for f in found if f.kind.startswith("mirror")]
 
 

@@ -27,6 +27,7 @@ from firnline.mirror.published import Published
 from firnline.operations.mirror import run as operation
 from firnline.operations.mirror.check import run_check
 from firnline.operations.mirror.run import run_mirror
+from firnline.operations.operation import Work
 from firnline.operations.options import MirrorOptions, VerifyOptions
 from firnline.operations.verify.run import run_verify
 from firnline.predicate.sql import parse_sql
@@ -233,7 +234,7 @@ def test_so_many_vectors_that_readers_hang_are_a_warning(
     for row in range(2):
         put_append(mirror.world, q=row)
         mirror.delete(row)
-        warned.append(run_mirror(mirror.world.table, MirrorOptions(), RUN).warnings)
+        warned.append(run_mirror(Work(mirror.world.table, RUN), MirrorOptions()).warnings)
     assert warned[0] == ()
     assert "2 parts have deletion vectors, and with more than 1 queries of" in warned[1][0]
 
@@ -298,7 +299,7 @@ def test_a_file_that_the_index_of_a_version_names_stays_whatever_its_age(mirror:
 
 
 def kinds(world: World) -> set[str]:
-    report = run_verify(world.table, VerifyOptions())
+    report = run_verify(Work(world.table), VerifyOptions())
     return {finding.kind for finding in report.findings if finding.kind.startswith("mirror")}
 
 

@@ -8,6 +8,7 @@ from dataclasses import replace
 import pytest
 
 from firnline.mirror.delta.publish import publish
+from firnline.operations.operation import Work
 from firnline.operations.options import VerifyOptions
 from firnline.operations.verify.run import run_verify
 from firnline.store.base import ObjectMeta
@@ -18,7 +19,7 @@ from tests.support.world import FaultyStore, World
 
 
 def found(world: World) -> set[str]:
-    report = run_verify(world.table, VerifyOptions())
+    report = run_verify(Work(world.table), VerifyOptions())
     return {finding.kind for finding in report.findings if finding.kind.startswith("mirror")}
 
 
@@ -94,7 +95,7 @@ def test_a_mirror_whose_version_lost_a_line_is_a_finding_also_while_it_lags(
         return b"".join(lines)
 
     edit(world, without)
-    report = run_verify(world.table, VerifyOptions())
+    report = run_verify(Work(world.table), VerifyOptions())
     ours = [each for each in report.findings if each.kind.startswith("mirror")]
     if gone == b'"add"' and not lags:
         assert [each.kind for each in ours] == ["mirror-missing-part"]
@@ -117,7 +118,7 @@ def test_a_mirror_with_an_edited_protocol_or_other_columns_is_a_finding(
     put_append(world)
     publish(world.table)
     edit(world, lambda data: data.replace(old, new, 1))
-    report = run_verify(world.table, VerifyOptions())
+    report = run_verify(Work(world.table), VerifyOptions())
     (finding,) = [each for each in report.findings if each.kind == "mirror-damaged"]
     assert said in finding.sentence
 
@@ -170,7 +171,7 @@ def test_what_was_appended_and_published_while_the_table_was_verified_is_no_find
             return super().list(prefix, start_after)
 
     store = Beside(world.store)
-    report = run_verify(replace(world.table, store=store), VerifyOptions())
+    report = run_verify(Work(replace(world.table, store=store)), VerifyOptions())
     assert "met" in store.calls
     assert not [each for each in report.findings if each.kind.startswith("mirror")]
 
@@ -183,5 +184,5 @@ def test_a_lost_log_is_a_finding_where_the_mirror_shows_parts_that_it_named() ->
     publish(world.table)
     for key in [key for key in world.store.objects if "/_log/" in key and "_m_" in key]:
         del world.store.objects[key]
-    report = run_verify(world.table, VerifyOptions())
+    report = run_verify(Work(world.table), VerifyOptions())
     assert {"log-lost", "mirror-unknown-part"} <= {finding.kind for finding in report.findings}

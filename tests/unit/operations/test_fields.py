@@ -8,7 +8,7 @@ import pytest
 from firnline.errors import UsageError
 from firnline.operations.common_options import Mode
 from firnline.operations.fields import Option, OptionField, option_fields, parse_moment
-from firnline.operations.operation import Operation
+from firnline.operations.operation import AnyDag
 from firnline.operations.options import CleanupOptions, ReplaceOptions, RewriteOptions, SweepOptions
 from firnline.operations.registry import OPERATIONS
 
@@ -64,7 +64,7 @@ def test_nothing_given_is_none_only_where_none_means_something() -> None:
 
 
 @pytest.mark.parametrize("operation", OPERATIONS, ids=lambda operation: operation.name)
-def test_what_was_not_given_is_the_default_of_the_field(operation: Operation[Any]) -> None:
+def test_what_was_not_given_is_the_default_of_the_field(operation: AnyDag) -> None:
     options: type[msgspec.Struct] = operation.options
     required: dict[str, Any] = {
         one.name: "x" for one in msgspec.structs.fields(options) if one.required

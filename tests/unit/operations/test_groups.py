@@ -13,7 +13,7 @@ from firnline.errors import CommitConflictError, RowCountMismatchError
 from firnline.kernel.task import KernelResult, KernelTask
 from firnline.log.records import Delete
 from firnline.log.txn_file import RunIdentity
-from firnline.operations.kernel_tasks import Work, change_of, kernel_task
+from firnline.operations.kernel_tasks import RowWork, change_of, kernel_task
 from firnline.operations.merge.groups import PlannedGroup
 from firnline.operations.rewriting import PartitionResult, commit_or_discard, is_nothing, run_groups
 from firnline.state.snapshot import Snapshot
@@ -40,12 +40,12 @@ def one_group_per_part(state: Snapshot) -> list[PlannedGroup]:
 
 
 def run(
-    world: World, engine: CountingEngine, work: Work | None = None
+    world: World, engine: CountingEngine, work: RowWork | None = None
 ) -> tuple[Base, list[PartitionResult]]:
     base = take_base(world.table)
     groups = one_group_per_part(base.snapshot)
     todo = [
-        (g, kernel_task(world.table, base.snapshot, n, g, work or Work(op="rewrite")))
+        (g, kernel_task(world.table, base.snapshot, n, g, work or RowWork(op="rewrite")))
         for n, g in enumerate(groups)
     ]
     return base, [found for found in run_groups(world.table, engine, todo) if found is not None]
@@ -109,7 +109,7 @@ def test_an_input_that_stays_is_not_replaced_and_its_rows_are_in_no_count() -> N
             result, parts=(part,), rows_in=20, rows_deleted=5, unchanged=(task.inputs[0].key,)
         )
 
-    work = Work(op="delete", hides=(GONE,), only_touched=True)
+    work = RowWork(op="delete", hides=(GONE,), only_touched=True)
     task = kernel_task(world.table, base.snapshot, 0, group, work)
     assert len({i.where_hidden for i in task.inputs}) == 1
     assert "v" in str(task.inputs[0].where_hidden)
@@ -165,7 +165,7 @@ def test_leaving_early_deletes_the_outputs_of_partitions_that_are_not_complete()
     groups = one_group_per_part(base.snapshot)
     order = [groups[i] for i in (0, 1, 3, 2, 4, 5)]
     todo = [
-        (g, kernel_task(world.table, base.snapshot, n, g, Work(op="x")))
+        (g, kernel_task(world.table, base.snapshot, n, g, RowWork(op="x")))
         for n, g in enumerate(order)
     ]
     running = run_groups(world.table, CountingEngine(world), todo)

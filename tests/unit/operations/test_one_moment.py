@@ -19,6 +19,7 @@ from firnline.operations.drop.run import run_drop
 from firnline.operations.evolve.run import run_lazily
 from firnline.operations.import_files.options import ImportOptions
 from firnline.operations.import_files.run import run_import
+from firnline.operations.operation import Work
 from firnline.operations.options import DropOptions, Evolution, LazyOptions, SchemaFixOptions
 from firnline.operations.schema_fix.run import run_schema_fix
 from firnline.state.snapshot import read_snapshot
@@ -74,7 +75,7 @@ def test_a_file_is_imported_by_the_columns_of_the_transaction_that_it_says_it_kn
     world.store.objects["lake/in/a.parquet"] = (parquet_bytes(rows), world.clock.now)
 
     def drop() -> None:
-        run_lazily(world.table, LazyOptions(evolution=Evolution(drop=("note",))), RUN)
+        run_lazily(Work(world.table, RUN), LazyOptions(evolution=Evolution(drop=("note",))))
 
     store = Beside(world.store, what="list ", after=after, happens=[drop])
     world.clock.advance(10)
@@ -82,7 +83,7 @@ def test_a_file_is_imported_by_the_columns_of_the_transaction_that_it_says_it_kn
     # Before the change the file has another type than the table, after it a column more. In between
     # it would be taken for a column more that goes with the change.
     with suppress(SchemaConflictError):
-        run_import(table, ImportOptions(source="memory://bucket/lake/in"))
+        run_import(Work(table), ImportOptions(source="memory://bucket/lake/in"))
         assert {
             row["id"]: row.get("note") for row in firnline.scan(world.table).to_arrow().to_pylist()
         } == {1: None, 2: 7}
@@ -92,13 +93,13 @@ def test_a_file_is_imported_by_the_columns_of_the_transaction_that_it_says_it_kn
 def test_an_import_that_finds_a_transaction_unpublished_publishes_it_first() -> None:
     world = world_of()
     options = LazyOptions(evolution=Evolution(rename={"note": "remark"}))
-    run_lazily(world.table, options, RUN)
+    run_lazily(Work(world.table, RUN), options)
     published = [key for key in world.store.objects if "/_log/" in key and "_m_" in key]
     del world.store.objects[published[0]]
     rows = pa.table({"id": [2], "remark": ["new"]})
     world.store.objects["lake/in/a.parquet"] = (parquet_bytes(rows), world.clock.now)
     world.clock.advance(10)
-    run_import(world.table, ImportOptions(source="memory://bucket/lake/in"))
+    run_import(Work(world.table), ImportOptions(source="memory://bucket/lake/in"))
     assert {
         row["id"]: row["remark"] for row in firnline.scan(world.table).to_arrow().to_pylist()
     } == {1: "old", 2: "new"}
@@ -109,17 +110,17 @@ def test_a_change_of_the_schema_is_planned_again_when_a_rival_changed_the_same_c
 ) -> None:
     world = make_world(partition_by=["id"])
     Appender(world.table).append(pa.table({"id": [1, 2], "note": pa.array([1, 2], pa.int32())}))
-    run_drop(world.table, DropOptions(partitions=("id=1", "id=2")), RUN)
+    run_drop(Work(world.table, RUN), DropOptions(partitions=("id=1", "id=2")))
     other = SchemaFixOptions(evolution=Evolution(drop=("note",)))
 
     def rival() -> None:
-        run_schema_fix(world.table, no_engine, other, RUN)
+        run_schema_fix(Work(world.table, RUN, no_engine), other)
 
     store = Beside(world.store, what="put t/_txn/", happens=[rival])
     table = replace(world.table, store=store)
     wider = SchemaFixOptions(evolution=Evolution(widen={"note": "BIGINT"}))
     with pytest.raises(UsageError, match="no column 'note'"):
-        run_schema_fix(table, no_engine, wider, RUN)
+        run_schema_fix(Work(table, RUN, no_engine), wider)
     assert "note" not in read_snapshot(world.store, world.table.paths).schema
 
 

@@ -21,6 +21,7 @@ from firnline.kernel.task import KernelResult, KernelTask
 from firnline.log.txn_file import RunIdentity
 from firnline.operations.downgrade.run import run_downgrade
 from firnline.operations.evolve.run import run_lazily
+from firnline.operations.operation import Work
 from firnline.operations.options import (
     ColumnFix,
     DowngradeOptions,
@@ -87,7 +88,7 @@ def test_an_evolve_shows_the_same_rows_of_every_key(
         gone = {"drop": ("late",)} if any(late for _, late in parts) else {"widen": {"v": "BIGINT"}}
         options = SchemaFixOptions(evolution=Evolution(**gone))
         engine = Shuffled(world, Path(folder), seed)
-        run_schema_fix(world.table, lambda: engine, options, RUN)
+        run_schema_fix(Work(world.table, RUN, lambda: engine), options)
     assert {key: row["v"] for key, row in visible(world).items()} == before
     assert [len(found) for _, _, found in stored(world)] == rows
 
@@ -105,7 +106,7 @@ def test_a_repair_of_the_schema_shows_the_same_rows_of_every_key(seed: int, tmp_
         snapshot(world)
     options = SchemaFixOptions(fixes=(ColumnFix(column="v", type="VARCHAR"),))
     engine = Shuffled(world, tmp_path, seed)
-    run_schema_fix(world.table, lambda: engine, options, RUN)
+    run_schema_fix(Work(world.table, RUN, lambda: engine), options)
     assert [row["v"] for row in visible(world).values()] == ["3", "3"]
 
 
@@ -118,19 +119,19 @@ def test_a_part_that_nothing_is_wrong_with_goes_along_only_with_those_of_its_mil
     world.clock.advance(10)
     appended(world, {1: 3}, pa.int32())
     options = SchemaFixOptions(evolution=Evolution(drop=("late",)))
-    report = run_schema_fix(world.table, lambda: Shuffled(world, tmp_path, 0), options, RUN)
+    report = run_schema_fix(Work(world.table, RUN, lambda: Shuffled(world, tmp_path, 0)), options)
     assert (report.counts.parts_in, report.counts.parts_out) == (2, 2)
     plain = make_world()
     appended(plain, {1: 1}, pa.int32(), late=True)
     appended(plain, {1: 2}, pa.int32())
-    report = run_schema_fix(plain.table, lambda: Shuffled(plain, tmp_path, 0), options, RUN)
+    report = run_schema_fix(Work(plain.table, RUN, lambda: Shuffled(plain, tmp_path, 0)), options)
     assert report.counts.parts_in == 1
 
 
 def test_a_downgrade_keeps_the_order_too(tmp_path: Path) -> None:
     world = make_world(primary_key=["k"])
     appended(world, {1: 1, 2: 1}, pa.int32(), late=True)
-    run_lazily(world.table, LazyOptions(evolution=Evolution(drop=("late",))), RUN)
+    run_lazily(Work(world.table, RUN), LazyOptions(evolution=Evolution(drop=("late",))))
     then = snapshot(world)
     born = next(iter(then.live.values())).order()[0]
     world.clock.now = born
@@ -139,5 +140,5 @@ def test_a_downgrade_keeps_the_order_too(tmp_path: Path) -> None:
     assert len(orders) == 1
     world.clock.advance(30 * 86_400_000)
     engine = Shuffled(world, tmp_path, 0)
-    run_downgrade(world.table, lambda: engine, DowngradeOptions(), RUN)
+    run_downgrade(Work(world.table, RUN, lambda: engine), DowngradeOptions())
     assert [row["v"] for row in visible(world).values()] == [2, 2]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from importlib.util import find_spec
-from typing import Any
 
 import msgspec
 import pytest
@@ -11,7 +10,7 @@ import typer
 
 from firnline.airflow.making import graph_of
 from firnline.cli.app import app
-from firnline.operations.operation import Operation
+from firnline.operations.operation import AnyDag
 from firnline.operations.pools import pool_of_run
 from firnline.operations.registry import OPERATIONS
 from firnline.settings.sections import ALL_OPERATIONS
@@ -26,7 +25,9 @@ def test_every_kind_of_dag_is_one_operation() -> None:
 
 
 @BY_NAME
-def test_its_package_its_command_its_dag_and_its_job_are_there(operation: Operation[Any]) -> None:
+def test_its_package_its_command_its_dag_and_its_job_are_there(
+    operation: AnyDag,
+) -> None:
     assert find_spec(f"firnline.operations.{operation.name}.run") is not None
     assert operation.command in typer.main.get_command(app).commands  # type: ignore[attr-defined]
     assert graph_of(operation.dag).make is not None
@@ -36,14 +37,16 @@ def test_its_package_its_command_its_dag_and_its_job_are_there(operation: Operat
 
 
 @BY_NAME
-def test_it_can_be_planned_unless_it_only_looks(operation: Operation[Any]) -> None:
+def test_it_can_be_planned_unless_it_only_looks(operation: AnyDag) -> None:
     fields = {field.name for field in msgspec.structs.fields(operation.options)}
     assert (operation.load().preview is None) == operation.only_looks
     assert ("dry_run" in fields) == (not operation.only_looks)
 
 
 @BY_NAME
-def test_what_replaces_or_deletes_holds_a_lock_of_its_table(operation: Operation[Any]) -> None:
+def test_what_replaces_or_deletes_holds_a_lock_of_its_table(
+    operation: AnyDag,
+) -> None:
     pool = None if operation.dag == "import" else f"flights.{operation.lock}"
     assert pool_of_run(f"{operation.dag}__flights", None) == pool
     assert operation.title[0].isupper()

@@ -18,6 +18,7 @@ from firnline.append.append import Appender
 from firnline.log.records import Marker
 from firnline.log.txn_file import RunIdentity
 from firnline.operations.merge.run import preview, run_merge
+from firnline.operations.operation import Work
 from firnline.operations.options import MergeOptions
 from firnline.operations.properties.run import run_apply
 from firnline.parquet.footers import FooterTask, FooterWanted, facts_of
@@ -64,7 +65,7 @@ def append(table: Table, *firsts: int) -> None:
 
 def merge(table: Table, scratch: Path) -> None:
     call = Call(table, scratch)
-    run_merge(table, call.engine, MergeOptions(full=True), call.run)
+    run_merge(Work(table, call.run, call.engine), MergeOptions(full=True))
 
 
 @pytest.mark.long

@@ -25,6 +25,7 @@ from firnline.operations.erase.run import preview as preview_erase
 from firnline.operations.kernel_tasks import kernel_task
 from firnline.operations.merge.groups import PlannedGroup
 from firnline.operations.merge.run import run_merge
+from firnline.operations.operation import Work
 from firnline.operations.options import (
     DeleteOptions,
     EraseOptions,
@@ -99,7 +100,7 @@ def engine_of(world: World, scratch: Path) -> Any:
 
 def delete(world: World, scratch: Path, where: str, mode: Any = None) -> DeleteReport:
     options = DeleteOptions(where=where, mode=mode)
-    return run_delete(world.table, engine_of(world, scratch), options, RUN)
+    return run_delete(Work(world.table, RUN, engine_of(world, scratch)), options)
 
 
 def physical(world: World) -> int:
@@ -164,7 +165,7 @@ def test_parts_of_one_append_stay_in_order_whatever_replaces_them(
     delete(world, tmp_path, "id = 5")
     assert names(world) == {0: "q", 1: "a", 6: "r"}
     assert len(snapshot(world).live) == 3
-    run_merge(world.table, engine_of(world, tmp_path), MergeOptions(), RUN)
+    run_merge(Work(world.table, RUN, engine_of(world, tmp_path)), MergeOptions())
     assert names(world) == {0: "q", 1: "a", 6: "r"}
 
 
@@ -260,7 +261,7 @@ def test_an_append_under_way_comes_after_a_delete_by_other_columns(tmp_path: Pat
         return engine
 
     options = DeleteOptions(where="name = 'bad'")
-    assert run_delete(world.table, late, options, RUN).transaction == 1
+    assert run_delete(Work(world.table, RUN, late), options).transaction == 1
     assert names(world) == {1: "active", 2: "bad"}
 
 
@@ -271,7 +272,7 @@ def test_a_rewrite_by_other_columns_keeps_what_readers_see_of_the_rows_that_stay
     put(world, up(1, "keep"), up(2, "keep"))
     put(world, up(1, "drop"))
     options = RewriteOptions(where="name = 'keep'")
-    report = run_rewrite(world.table, engine_of(world, tmp_path), options, RUN)
+    report = run_rewrite(Work(world.table, RUN, engine_of(world, tmp_path)), options)
     assert report.counts.rows_removed == 1
     assert names(world) == {2: "keep"}
 
@@ -281,7 +282,7 @@ def test_a_query_is_refused_where_it_would_see_key_tombstones(tmp_path: Path) ->
     put(world, up(1, "a"))
     options = RewriteOptions(sql="select * from _rows")
     with pytest.raises(UsageError, match="would take for rows"):
-        run_rewrite(world.table, engine_of(world, tmp_path), options, RUN)
+        run_rewrite(Work(world.table, RUN, engine_of(world, tmp_path)), options)
 
 
 def test_an_erase_goes_by_columns_of_the_key() -> None:
@@ -322,7 +323,7 @@ def test_ttl_by_a_column_never_brings_an_older_row_back(version: str | None) -> 
     days(world, (1, 30), (2, 30))
     days(world, (1, 2))
     days(world, (9, 1))
-    run_ttl(world.table, TtlOptions(), RUN)
+    run_ttl(Work(world.table, RUN), TtlOptions())
     # By version the 30th wins, and rows that lost may go; else what is seen of 1 stays.
     assert days_seen(world) == ({1: 30, 2: 30} if version else {1: 2, 2: 30})
 
@@ -334,7 +335,7 @@ def test_ttl_by_a_column_drops_the_oldest_parts_together() -> None:
     days(world, (1, 2))
     days(world, (1, 30))
     days(world, (2, 3))
-    run_ttl(world.table, TtlOptions(), RUN)
+    run_ttl(Work(world.table, RUN), TtlOptions())
     assert days_seen(world) == {1: 30}
 
 
@@ -354,7 +355,7 @@ def test_a_merge_is_not_committed_when_a_late_append_came_between_its_parts(
         return engine
 
     assert names(world) == {1: "c"}
-    report = run_merge(world.table, slow, MergeOptions(), RUN)
+    report = run_merge(Work(world.table, RUN, slow), MergeOptions())
     assert report.replans == 1
     assert names(world) == {1: "c"}
     assert physical(world) == 1
@@ -379,7 +380,7 @@ def test_an_append_that_lands_after_what_a_merge_puts_together_is_no_reason_to_p
     put(world, up(1, "a"))
     put(world, up(1, "c"))
     engine = beside(world, tmp_path, lambda: put(world, up(1, "d")))
-    assert run_merge(world.table, engine, MergeOptions(), RUN).replans == 0
+    assert run_merge(Work(world.table, RUN, engine), MergeOptions()).replans == 0
     assert names(world) == {1: "d"}
 
 
@@ -401,10 +402,10 @@ def test_an_append_of_the_same_millisecond_as_what_a_merge_or_delete_replaces_ke
 
     engine = beside(world, tmp_path, late)
     if len(others) > 1:
-        replans = run_merge(world.table, engine, MergeOptions(), RUN).replans
+        replans = run_merge(Work(world.table, RUN, engine), MergeOptions()).replans
     else:
         delete = DeleteOptions(where="id = 2", mode="eager")
-        replans = run_delete(world.table, engine, delete, RUN).replans
+        replans = run_delete(Work(world.table, RUN, engine), delete).replans
     assert names(world)[1] == "b"
     assert replans == 1
 
@@ -448,10 +449,10 @@ def test_a_merge_that_forgets_a_key_tombstone_is_not_committed_when_older_rows_w
     engine = LocalEngine(lambda: world.store, tmp_path, world.ids, SystemClock())
 
     def slow() -> Any:
-        run_restore(world.table, RestoreOptions(to=0), RUN)
+        run_restore(Work(world.table, RUN), RestoreOptions(to=0))
         return engine
 
-    report = run_merge(world.table, slow, MergeOptions(), RUN)
+    report = run_merge(Work(world.table, RUN, slow), MergeOptions())
     assert report.replans == 1
     assert names(world) == {2: "other"}
 
@@ -485,4 +486,4 @@ def test_the_column_of_key_tombstones_is_a_boolean(tmp_path: Path) -> None:
     world = world_of(deleted="name")
     put(world, up(1, "a"))
     with pytest.raises(UsageError, match=r"'name' of table t .setting deleted. is VARCHAR"):
-        run_merge(world.table, engine_of(world, tmp_path), MergeOptions(), RUN)
+        run_merge(Work(world.table, RUN, engine_of(world, tmp_path)), MergeOptions())

@@ -23,6 +23,7 @@ from firnline.append.append import Appender
 from firnline.errors import PartUnreadableError
 from firnline.log.txn_file import RunIdentity
 from firnline.operations.delete.run import run_delete
+from firnline.operations.operation import Work
 from firnline.operations.options import DeleteOptions
 from firnline.read import duckdb
 from firnline.read.batches import SAME, Ahead, Stored
@@ -131,7 +132,9 @@ def test_what_arrow_cannot_decide_is_read_by_duckdb(
 def test_parts_with_hidden_rows_are_read_by_duckdb_beside_the_others() -> None:
     world = table_of(pa.table({"a": [1, 2]}), pa.table({"a": [3]}))
     where = DeleteOptions(where="a = 2", mode="lazy")
-    run_delete(world.table, lambda: pytest.fail("no part is read"), where, RunIdentity(run_id="r"))
+    run_delete(
+        Work(world.table, RunIdentity(run_id="r"), lambda: pytest.fail("no part is read")), where
+    )
     assert sorted(firnline.scan(world.table).to_arrow()["a"].to_pylist()) == [1, 3]
 
 

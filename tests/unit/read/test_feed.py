@@ -24,6 +24,7 @@ from firnline.operations.cleanup.run import run_cleanup
 from firnline.operations.delete.run import run_delete
 from firnline.operations.drop.run import run_drop
 from firnline.operations.evolve.run import run_lazily
+from firnline.operations.operation import Work
 from firnline.operations.options import (
     CleanupOptions,
     DeleteOptions,
@@ -80,15 +81,15 @@ def test_every_step_tells_its_rows_its_transaction_and_its_reason(tmp_path: Path
     put(played, [1, 2, 2])
     put(played, [3, 4], day=2)
     engine = played.engine
-    run_delete(table, engine, DeleteOptions(where="id = 2", mode="eager"), RUN)
+    run_delete(Work(table, RUN, engine), DeleteOptions(where="id = 2", mode="eager"))
     world.clock.advance(10)
-    run_rewrite(table, engine, RewriteOptions(where="id <> 3", force=True), RUN)
+    run_rewrite(Work(table, RUN, engine), RewriteOptions(where="id <> 3", force=True))
     world.clock.advance(10)
     played.merge()
     put(played, [5])
-    run_drop(table, DropOptions(partitions=("day=2",)), RUN)
+    run_drop(Work(table, RUN), DropOptions(partitions=("day=2",)))
     world.clock.advance(10)
-    run_restore(table, RestoreOptions(to=1, partitions=("day=2",)), RUN)
+    run_restore(Work(table, RUN), RestoreOptions(to=1, partitions=("day=2",)))
     seen = told(table, since=0)
     assert seen == {
         ("insert", 1, 1, "append"): 1,
@@ -124,7 +125,7 @@ def test_a_lazy_delete_is_told_once_and_its_merge_is_silent(tmp_path: Path) -> N
     put(played, [1, 2])
     put(played, [2, 3])
     since = firnline.changes(table, None).position
-    run_delete(table, played.engine, DeleteOptions(where="id = 2", mode="lazy"), RUN)
+    run_delete(Work(table, RUN, played.engine), DeleteOptions(where="id = 2", mode="lazy"))
     played.world.clock.advance(10)
     found = firnline.changes(table, since)
     assert Counter((r["_operation"], r["id"], r["_reason"]) for r in found) == {
@@ -185,10 +186,10 @@ def test_rows_are_told_in_the_columns_of_now(tmp_path: Path) -> None:
     table = played.world.table
     put(played, [1], note="a")
     put(played, [2], note="b")
-    run_delete(table, played.engine, DeleteOptions(where="id = 1", mode="eager"), RUN)
+    run_delete(Work(table, RUN, played.engine), DeleteOptions(where="id = 1", mode="eager"))
     played.world.clock.advance(10)
     options = LazyOptions(evolution=Evolution(rename={"note": "remark"}, drop=("v",)))
-    run_lazily(table, options, RUN)
+    run_lazily(Work(table, RUN), options)
     rows = list(firnline.changes(table, 0))
     assert {tuple(row)[:3] for row in rows} == {("id", "day", "remark")}
     assert Counter((r["_operation"], r["id"], r["remark"]) for r in rows) == {
@@ -198,10 +199,8 @@ def test_rows_are_told_in_the_columns_of_now(tmp_path: Path) -> None:
     }
     seq = firnline.changes(table, 0).seq
     run_schema_fix(
-        table,
-        played.engine,
+        Work(table, RUN, played.engine),
         SchemaFixOptions(evolution=Evolution(rename={"remark": "text"})),
-        RUN,
     )
     with pytest.raises(StreamBehindError, match="has changed the table's columns at once"):
         firnline.changes(table, seq)
@@ -213,13 +212,13 @@ def test_what_is_older_than_the_grace_is_an_error_and_not_a_gap(tmp_path: Path) 
     played = table_of(tmp_path)
     world, table = played.world, played.world.table
     put(played, [1, 2])
-    run_delete(table, played.engine, DeleteOptions(where="id = 2", mode="eager"), RUN)
+    run_delete(Work(table, RUN, played.engine), DeleteOptions(where="id = 2", mode="eager"))
     world.clock.advance(10)
     since = firnline.changes(table, 0).position
-    run_drop(table, DropOptions(partitions=("day=1",)), RUN)
+    run_drop(Work(table, RUN), DropOptions(partitions=("day=1",)))
     held = firnline.changes(table, since)
     world.clock.advance(2 * GRACE)
-    run_cleanup(table, CleanupOptions(), RUN)
+    run_cleanup(Work(table, RUN), CleanupOptions())
     for late in (since, 0, 1):
         with pytest.raises(StreamBehindError) as caught:
             list(firnline.changes(table, late))
@@ -289,7 +288,9 @@ def test_batches_have_whole_steps_and_at_least_one(tmp_path: Path) -> None:
     for n in range(4):
         put(played, [n])
         if n % 2:
-            run_delete(table, played.engine, DeleteOptions(where=f"id = {n}", mode="eager"), RUN)
+            run_delete(
+                Work(table, RUN, played.engine), DeleteOptions(where=f"id = {n}", mode="eager")
+            )
             played.world.clock.advance(10)
     feed = ChangeFeed(table)
     at, ends = Offset(seq=0), list[int]()
@@ -420,7 +421,7 @@ def test_a_position_goes_on_where_the_table_was_moved_or_copied_to(
     played = lived_on(tmp_path)
     given = position_of(played.world.table)
     world = copied(played.world, rename=rename)
-    run_relocate(world.table, RelocateOptions())
+    run_relocate(Work(world.table), RelocateOptions())
     there = Played(world, tmp_path)
     put(there, [50, 51])
     there.merge()

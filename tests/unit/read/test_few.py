@@ -23,6 +23,7 @@ from firnline.append.append import Appender
 from firnline.errors import EnvironmentFaultError, PartGoneError, UsageError
 from firnline.log.txn_file import RunIdentity
 from firnline.operations.delete.run import run_delete
+from firnline.operations.operation import Work
 from firnline.operations.options import DeleteOptions
 from firnline.read.files import WHOLE
 from firnline.read.scan import Scan
@@ -42,7 +43,7 @@ def hide(world: World, where: str) -> None:
     """A delete that waits for a merge."""
     world.clock.advance(10)
     options = DeleteOptions(where=where, mode="lazy")
-    run_delete(world.table, lambda: pytest.fail("no part is read"), options, RunIdentity())
+    run_delete(Work(world.table, RunIdentity(), lambda: pytest.fail("no part is read")), options)
 
 
 def untold(scan: Scan) -> Scan:

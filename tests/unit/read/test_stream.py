@@ -20,6 +20,7 @@ from firnline.log.fence import FIRST_MS
 from firnline.log.records import Delete
 from firnline.log.txn_file import Counts, RunIdentity
 from firnline.operations.cleanup.run import CleanupFailedError
+from firnline.operations.operation import Work
 from firnline.operations.options import RebuildOptions
 from firnline.operations.rebuild.run import run_rebuild
 from firnline.read.offsets import MOST_SEEN, Bounds, Offset, View, advance
@@ -411,7 +412,9 @@ def rebuilt_meanwhile(world: World) -> None:
 
 
 def rebuild(world: World) -> None:
-    run_rebuild(world.table, RebuildOptions(exclude=("*",), force=True), RunIdentity(run_id="r"))
+    run_rebuild(
+        Work(world.table, RunIdentity(run_id="r")), RebuildOptions(exclude=("*",), force=True)
+    )
 
 
 def test_a_stream_is_told_that_the_log_was_rebuilt_and_not_that_it_is_behind() -> None:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, cast
+from typing import Annotated, Any
 
 import msgspec
 import pytest
@@ -14,10 +14,8 @@ import pytest
 from firnline.errors import FindingsError, SupervisorGoneError
 from firnline.operations.common_options import DryRun, Mode, Partitions
 from firnline.operations.fields import Option
-from firnline.operations.operation import Loaded, Operation
-from firnline.operations.registry import DELETE
+from firnline.operations.operation import About, Operation, Work
 from firnline.spark.job import OPTIONS_VARIABLE, Job
-from firnline.table import Table
 
 GONE = SupervisorGoneError("the task is gone", next_step="wait")
 # As a call to DuckDB or Spark that is interrupted ends.
@@ -57,25 +55,25 @@ class NotedError(FindingsError):
 def job(tmp_path: Path) -> Callable[..., int]:
     """Runs a job on an empty table; no engine is ever asked for."""
 
-    def run(table: Table, engine: object, options: Options, run: Any, progress: object) -> Said:
+    def run(work: Work, options: Options) -> Said:
         if options.where == "fail":
             raise NotedError("it has a finding", next_step="look at it")
         if options.where == "stop":
             raise KeyboardInterrupt
         if options.where in ORPHANED:
-            table.interrupts.ask(GONE)
+            work.table.interrupts.ask(GONE)
             raise ORPHANED[options.where]
+        run = work.identity
         who = " ".join(filter(None, [run.run_id, run.user, run.approved_by]))
         said = {"where": options.where, "in": list(options.partitions), "id": who}
         more = {"limit": options.limit, "mode": options.mode}
         return Said(said | {name: value for name, value in more.items() if value is not None})
 
-    def load() -> Loaded[Options]:
-        return Loaded(lambda _table, o: Said({"planned": o.where}), run)
+    class Made(About[Options, Any, Any]):
+        def load(self) -> Operation[Options, Any, Any]:
+            return Operation(lambda _table, o: Said({"planned": o.where}), run)
 
-    made: Job[Options] = Job(
-        replace(cast("Operation[Options]", DELETE), options=Options, load=load)
-    )
+    made = Job(Made(name="made", command="make", noun="a make", title="Make it", options=Options))
     return lambda *arguments: made.main([f"file://{tmp_path}/t", *arguments])
 
 

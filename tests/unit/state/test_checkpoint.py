@@ -36,6 +36,7 @@ from firnline.log.records import (
 )
 from firnline.log.txn_file import Counts, RunIdentity
 from firnline.operations.cleanup.run import run_cleanup
+from firnline.operations.operation import Work
 from firnline.operations.options import CleanupOptions, RebuildOptions, VerifyOptions
 from firnline.operations.rebuild.run import run_rebuild
 from firnline.operations.verify.run import run_verify
@@ -78,7 +79,7 @@ def drop(world: World, partition: str) -> None:
 
 def clean_up(world: World) -> Any:
     world.clock.advance(world.settings.cleanup.grace + 1)
-    return run_cleanup(world.table, CleanupOptions(), RUN)
+    return run_cleanup(Work(world.table, RUN), CleanupOptions())
 
 
 RANGES = hashes_json((HashRange(("id",), ("long",), 64, 3, 3),))
@@ -451,7 +452,7 @@ def test_a_commit_whose_checkpoint_fails_is_a_commit_with_a_warning(
     assert "no room" in made.warning
     assert "no room" in caplog.text
     world.clock.advance(world.settings.cleanup.grace + 1)
-    report = run_cleanup(table, CleanupOptions(), RUN)
+    report = run_cleanup(Work(table, RUN), CleanupOptions())
     assert report.parts == 2
     assert report.warnings[0].startswith("no checkpoint was written: no room")
     assert "after the clean-up: no checkpoint was written" in caplog.text
@@ -591,7 +592,7 @@ def contradict(world: World) -> None:
 
 
 def kinds(world: World) -> dict[str, int]:
-    return run_verify(world.table, VerifyOptions()).kinds
+    return run_verify(Work(world.table), VerifyOptions()).kinds
 
 
 def test_verify_finds_nothing_wrong_with_checkpoints_that_fit() -> None:
@@ -737,7 +738,7 @@ def test_a_lost_log_is_rebuilt_beside_checkpoints_and_none_of_them_is_used_for_i
     assert checkpoints(world)
     assert by_checkpoint(world.table).covered
     histories.lose_log(world)
-    run_rebuild(world.table, RebuildOptions(), RUN)
+    run_rebuild(Work(world.table, RUN), RebuildOptions())
     state = assert_same(world.table)
     assert not state.covered
     assert histories.ids_of(world) == rows

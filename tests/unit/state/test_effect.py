@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from firnline.errors import NothingToDoError
+from firnline.operations.operation import Work
 from firnline.operations.options import RebuildOptions, VerifyOptions
 from firnline.operations.rebuild.run import run_rebuild
 from firnline.operations.verify.run import run_verify
@@ -68,14 +69,14 @@ def test_a_number_that_was_used_and_removed_before_never_took_effect(tmp_path: P
     ((seq, one),) = found(world).items()
     assert seq == 2
     assert "never took effect" in one.reason
-    report = run_verify(world.table, VerifyOptions())
+    report = run_verify(Work(world.table), VerifyOptions())
     (said,) = [f for f in report.findings if f.kind == "txn-without-effect"]
     assert "was to drop" in said.next_step
     assert "log-misses-tombstone" not in report.kinds
     with pytest.raises(NothingToDoError):
-        run_rebuild(world.table, RebuildOptions(), RUN)
+        run_rebuild(Work(world.table, RUN), RebuildOptions())
     lose_log(world)
-    run_rebuild(world.table, RebuildOptions(), RUN)
+    run_rebuild(Work(world.table, RUN), RebuildOptions())
     assert visible_ids(world.table) == right
 
 
@@ -97,7 +98,7 @@ def test_what_came_into_the_log_all_the_same_is_left_out_too(tmp_path: Path) -> 
     data = world.store.objects[world.table.paths.txn(2)][0]
     world.store.put_new(header.log, data.split(b"\n", 2)[2])
     assert 2 in found(world)
-    run_rebuild(world.table, RebuildOptions(force=True), RUN)
+    run_rebuild(Work(world.table, RUN), RebuildOptions(force=True))
     assert visible_ids(world.table) == right
 
 
@@ -122,13 +123,13 @@ def test_what_lies_below_a_gap_is_carried_by_later_ones_and_is_no_finding(tmp_pa
     stands = {n for c in state(world).contents.values() if c.x for n in c.x.standing or ()}
     right = visible_ids(world.table)
     take(world, 2)
-    kinds = run_verify(world.table, VerifyOptions()).kinds
+    kinds = run_verify(Work(world.table), VerifyOptions()).kinds
     assert "txn-without-effect" not in kinds
     assert "txn-gap" in kinds
     lose_log(world)
     assert 1 not in stands
     assert found(world)[1].left_over
-    run_rebuild(world.table, RebuildOptions(), RUN)
+    run_rebuild(Work(world.table, RUN), RebuildOptions())
     assert visible_ids(world.table) == right
 
 

@@ -19,6 +19,7 @@ from firnline.log import codec, txn_file
 from firnline.log.records import Marker
 from firnline.log.txn_file import Counts
 from firnline.operations.merge.run import preview
+from firnline.operations.operation import Work
 from firnline.operations.options import MergeOptions, RebuildOptions, VerifyOptions
 from firnline.operations.rebuild.run import run_rebuild
 from firnline.operations.verify.run import VerifyReport, run_verify
@@ -59,12 +60,12 @@ def logs_of(world: World) -> list[str]:
 
 
 def verify(world: World) -> VerifyReport:
-    return run_verify(world.table, VerifyOptions())
+    return run_verify(Work(world.table), VerifyOptions())
 
 
 def rebuild(world: World, *, revive: bool = False) -> None:
     world.clock.advance(1)
-    run_rebuild(world.table, RebuildOptions(revive=revive), RUN)
+    run_rebuild(Work(world.table, RUN), RebuildOptions(revive=revive))
 
 
 def refused(world: World) -> str:
@@ -665,7 +666,7 @@ def test_what_a_v1_client_has_merged_is_not_there_twice_after_a_rebuild(tmp_path
     world.store.objects[merged] = (histories.parquet_bytes(made), world.clock.now)
     client.clean_up(rewrite=True)
     refused(world)
-    report = run_rebuild(world.table, RebuildOptions(dry_run=True), RUN)
+    report = run_rebuild(Work(world.table, RUN), RebuildOptions(dry_run=True))
     assert report.plan["missing"], "the parts that the client has deleted are told of"
     repaired(world, rows)
 

@@ -20,6 +20,7 @@ from firnline.cli.options import (
 )
 from firnline.cli.output import requests_text
 from firnline.cli.rendering import SHOWN, render_failures
+from firnline.operations.operation import Work
 from firnline.operations.options import AnalyzeOptions
 from firnline.units import counted
 
@@ -80,7 +81,7 @@ def _run(table: Table, options: AnalyzeOptions, as_json: bool) -> None:
         counting("analyzing", name, table.clock, silent=as_json, unit="part") as tell,
     ):
         try:
-            report = run_analyze(table, options, identity(table), tell)
+            report = run_analyze(Work(table, identity(table), tell=tell), options)
         except AnalyzeFailedError as error:
             report, failure = error.report, error
     output.show(report.to_json(), as_json, _render_report)

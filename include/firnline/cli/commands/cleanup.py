@@ -20,6 +20,7 @@ from firnline.cli.options import (
 from firnline.cli.output import requests_text
 from firnline.cli.progress import deleting
 from firnline.cli.rendering import not_all_deleted, show_undeleted
+from firnline.operations.operation import Work
 from firnline.operations.options import CleanupOptions
 from firnline.units import counted
 
@@ -70,7 +71,7 @@ def _clean_up(table: Table, options: CleanupOptions, as_json: bool) -> None:
     stopped = f"stopped; what was deleted had no reader any more, {name} reads as before"
 
     output.show_run(
-        lambda tell: run_cleanup(table, options, identity(table), tell),
+        lambda tell: run_cleanup(Work(table, identity(table), tell=tell), options),
         deleting("cleaning up", name, table.clock, silent=as_json),
         as_json,
         _render,

@@ -10,6 +10,7 @@ from firnline.cli import output
 from firnline.cli.failures import when_stopped
 from firnline.cli.options import JsonOption, SettingsOption, command, identity, open_target
 from firnline.cli.output import requests_text
+from firnline.operations.operation import Work
 from firnline.operations.options import CloneOptions
 from firnline.units import counted
 
@@ -52,7 +53,9 @@ def clone(
         counting("cloning", opened.settings.name, made.clock, silent=as_json) as tell,
     ):
         report = run_clone(
-            opened, made, options, identity(made), lambda p: tell(p.objects_done, p.objects)
+            Work(opened, identity(made), tell=lambda p: tell(p.objects_done, p.objects)),
+            options,
+            target=made,
         )
     output.show(report.to_json(), as_json, _render)
 

@@ -24,6 +24,7 @@ from firnline.cli.output import requests_text
 from firnline.cli.progress import reading
 from firnline.cli.rendering import groups_table, render_failures
 from firnline.errors import RunFailedError
+from firnline.operations.operation import Work
 from firnline.operations.options import DeleteOptions
 from firnline.units import counted
 
@@ -86,7 +87,7 @@ def _delete(
     stopped = f"stopped; the rows of {name} went together or not at all"
 
     output.show_run(
-        lambda tell: run_delete(table, engine, options, identity(table), tell),
+        lambda tell: run_delete(Work(table, identity(table), engine, tell), options),
         reading("deleting from", name, table.clock, silent=as_json),
         as_json,
         _render,

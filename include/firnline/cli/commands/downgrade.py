@@ -23,6 +23,7 @@ from firnline.cli.options import (
 )
 from firnline.cli.output import requests_text
 from firnline.cli.progress import working
+from firnline.operations.operation import Work
 from firnline.operations.options import DowngradeOptions
 from firnline.units import counted
 
@@ -77,7 +78,7 @@ def downgrade(
         when_stopped(stopped, next_step="run the same command again to go on"),
         working("downgrading", opened.settings.name, opened.clock, silent=as_json),
     ):
-        report = run_downgrade(opened, factory, options, identity(opened))
+        report = run_downgrade(Work(opened, identity(opened), factory), options)
     output.show(report.to_json(), as_json, _render)
 
 

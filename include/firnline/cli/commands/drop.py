@@ -22,6 +22,7 @@ from firnline.cli.options import (
 )
 from firnline.cli.progress import working
 from firnline.cli.rendering import render_report, sentence
+from firnline.operations.operation import Work
 from firnline.units import counted
 
 if TYPE_CHECKING:
@@ -117,7 +118,7 @@ def _drop(table: Table, options: DropOptions, as_json: bool) -> None:
         ),
         working("dropping from", name, table.clock, silent=as_json),
     ):
-        report = run_drop(table, options, identity(table))
+        report = run_drop(Work(table, identity(table)), options)
     output.show(report.to_json(), as_json, render_report)
 
 

@@ -27,6 +27,7 @@ from firnline.cli.output import requests_text
 from firnline.cli.progress import reading
 from firnline.cli.rendering import groups_table, render_failures
 from firnline.errors import RunFailedError, UsageError
+from firnline.operations.operation import Work
 from firnline.operations.options import EraseOptions
 from firnline.operations.registry import CLEANUP
 from firnline.units import counted
@@ -120,7 +121,7 @@ def _erase(
     stopped = f"stopped; the rows of {name} went together or not at all"
 
     output.show_run(
-        lambda tell: run_erase(table, engine, options, identity(table), tell),
+        lambda tell: run_erase(Work(table, identity(table), engine, tell), options),
         reading("erasing from", name, table.clock, silent=as_json),
         as_json,
         partial(_render, has_cleanup=has_cleanup),

@@ -23,6 +23,7 @@ from firnline.cli.output import requests_text
 from firnline.cli.progress import working
 from firnline.cli.render_schema import evolution as changes
 from firnline.cli.repair import repair
+from firnline.operations.operation import Work
 from firnline.operations.options import Evolution, LazyOptions, SchemaFixOptions
 from firnline.units import counted
 
@@ -97,7 +98,7 @@ def _change_lazily(
         when_stopped(stopped, next_step=f"see `firnline schema show {name}`, or run it again"),
         working("changing", name, table.clock, silent=as_json),
     ):
-        report = run_lazily(table, options, identity(table))
+        report = run_lazily(Work(table, identity(table)), options)
     output.show(report.to_json(), as_json, _report)
 
 

@@ -21,6 +21,7 @@ from firnline.cli.options import (
 from firnline.cli.output import requests_text
 from firnline.cli.progress import importing
 from firnline.operations.import_files.options import ImportOptions
+from firnline.operations.operation import Work
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -94,7 +95,7 @@ def _import(
         when_stopped(stopped, next_step=f"see `firnline parts {name}`, then run it again"),
         importing(name, table.clock, silent=as_json) as tell,
     ):
-        report = run_import(table, options, tell, engine=engine)
+        report = run_import(Work(table, engine=engine, tell=tell), options)
     output.show(report.to_json(), as_json, _render)
 
 

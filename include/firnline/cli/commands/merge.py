@@ -27,6 +27,7 @@ from firnline.cli.options import (
 from firnline.cli.output import requests_text
 from firnline.cli.progress import merging
 from firnline.errors import RunFailedError, UsageError
+from firnline.operations.operation import Work
 from firnline.operations.options import MergeOptions
 from firnline.units import counted
 
@@ -204,7 +205,7 @@ def _merge(
     stopped = f"stopped; what is committed stays, everything else in {name} is as it was"
 
     output.show_run(
-        lambda tell: run_merge(table, engine, options, identity(table), tell),
+        lambda tell: run_merge(Work(table, identity(table), engine, tell), options),
         merging(name, table.clock, silent=as_json),
         as_json,
         _render,

@@ -20,6 +20,7 @@ from firnline.cli.options import (
 )
 from firnline.cli.output import requests_text
 from firnline.errors import UsageError
+from firnline.operations.operation import Work
 from firnline.operations.options import MirrorOptions
 from firnline.units import counted
 
@@ -81,7 +82,7 @@ def _publish(table: Table, options: MirrorOptions, as_json: bool) -> None:
     )
     name = table.settings.name
     with stopped, mirroring(name, table.clock, silent=as_json) as tell:
-        report = run_mirror(table, options, identity(table, commits=False), tell)
+        report = run_mirror(Work(table, identity(table, commits=False), tell=tell), options)
     output.show(report.to_json(), as_json, _render)
 
 

@@ -19,6 +19,7 @@ from firnline.cli.options import (
     open_target,
 )
 from firnline.cli.output import requests_text
+from firnline.operations.operation import Work
 from firnline.operations.options import RebuildOptions
 
 if TYPE_CHECKING:
@@ -87,7 +88,7 @@ def _rebuild(table: Table, options: RebuildOptions, as_json: bool) -> None:
         when_stopped(stopped, next_step="run the same command again"),
         footers("rebuilding", name, table.clock, silent=as_json) as tell,
     ):
-        report = run_rebuild(table, options, identity(table), tell)
+        report = run_rebuild(Work(table, identity(table), tell=tell), options)
     output.show(report.to_json(), as_json, _render)
 
 

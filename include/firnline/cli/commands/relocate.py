@@ -10,6 +10,7 @@ from firnline.cli import output
 from firnline.cli.failures import when_stopped
 from firnline.cli.options import JsonOption, SettingsOption, TableArgument, command, open_target
 from firnline.cli.output import requests_text
+from firnline.operations.operation import Work
 from firnline.operations.options import RelocateOptions
 
 commands = typer.Typer()
@@ -46,7 +47,7 @@ def relocate(
         when_stopped(stopped, next_step="run the same command again"),
         counting("relocating", opened.settings.name, opened.clock, silent=as_json) as tell,
     ):
-        report = run_relocate(opened, options, lambda p: tell(p.objects_done, p.objects))
+        report = run_relocate(Work(opened, tell=lambda p: tell(p.objects_done, p.objects)), options)
         output.show(report.to_json(), as_json, _render)
 
 

@@ -22,6 +22,7 @@ from firnline.cli.options import (
 from firnline.cli.output import requests_text
 from firnline.cli.progress import reading
 from firnline.errors import RunFailedError
+from firnline.operations.operation import Work
 from firnline.operations.options import RepartitionOptions
 from firnline.units import counted
 
@@ -81,7 +82,7 @@ def _repartition(
     stopped = f"stopped; partitions of {name} that are moved stay so, the others are as they were"
 
     output.show_run(
-        lambda tell: run_repartition(table, engine, options, identity(table), tell),
+        lambda tell: run_repartition(Work(table, identity(table), engine, tell), options),
         reading("repartitioning", name, table.clock, silent=as_json),
         as_json,
         _render,

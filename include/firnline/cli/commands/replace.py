@@ -25,6 +25,7 @@ from firnline.cli.output import requests_text
 from firnline.cli.progress import reading
 from firnline.cli.rendering import groups_table, render_failures
 from firnline.errors import RunFailedError
+from firnline.operations.operation import Work
 from firnline.operations.options import ReplaceOptions
 from firnline.units import counted
 
@@ -98,7 +99,9 @@ def _replace(
     stopped = f"stopped; the interval of {name} was replaced as a whole or not at all"
 
     output.show_run(
-        lambda tell: run_replace(table, engine, options, identity(table), tell, scratch=scratch),
+        lambda tell: run_replace(
+            Work(table, identity(table), engine, tell), options, scratch=scratch
+        ),
         reading("replacing in", name, table.clock, silent=as_json),
         as_json,
         _render,

@@ -23,6 +23,7 @@ from firnline.cli.options import (
 from firnline.cli.output import requests_text
 from firnline.cli.progress import restoring
 from firnline.errors import UsageError
+from firnline.operations.operation import Work
 from firnline.operations.options import RestoreOptions
 from firnline.units import counted
 
@@ -77,7 +78,7 @@ def restore(
         when_stopped(stopped, next_step=f"see `firnline history {name}`, and run it again"),
         restoring(name, opened.clock, silent=as_json) as tell,
     ):
-        report = run_restore(opened, options, identity(opened), tell)
+        report = run_restore(Work(opened, identity(opened), tell=tell), options)
     output.show(report.to_json(), as_json, _render)
 
 

@@ -30,6 +30,7 @@ from firnline.cli.prepared import (
 )
 from firnline.cli.progress import reading
 from firnline.errors import RunFailedError, TooMuchRemovedError, UsageError
+from firnline.operations.operation import Work
 from firnline.operations.options import RewriteOptions
 from firnline.units import counted
 
@@ -186,7 +187,7 @@ def _run(
         )
     )
     output.show_run(
-        lambda tell: run_either(table, engine, options, identity(table), tell),
+        lambda tell: run_either(Work(table, identity(table), engine, tell), options),
         reading(doing, name, table.clock, silent=as_json),
         as_json,
         render,

@@ -21,6 +21,7 @@ from firnline.cli.output import requests_text
 from firnline.cli.progress import deleting
 from firnline.cli.rendering import not_all_deleted, show_undeleted
 from firnline.errors import UsageError
+from firnline.operations.operation import Work
 from firnline.operations.options import SweepOptions
 from firnline.units import counted
 
@@ -82,7 +83,7 @@ def _sweep(table: Table, options: SweepOptions, as_json: bool) -> None:
     stopped = f"stopped; what was deleted was named by nobody, {name} reads as before"
 
     output.show_run(
-        lambda tell: run_sweep(table, options, identity(table), tell),
+        lambda tell: run_sweep(Work(table, identity(table), tell=tell), options),
         deleting("sweeping", name, table.clock, silent=as_json),
         as_json,
         _render,

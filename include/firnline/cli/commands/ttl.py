@@ -20,6 +20,7 @@ from firnline.cli.options import (
     require_table,
 )
 from firnline.cli.rendering import SHOWN, render_report, sentence
+from firnline.operations.operation import Work
 from firnline.operations.options import TtlOptions
 
 if TYPE_CHECKING:
@@ -74,7 +75,7 @@ def _run(table: Table, options: TtlOptions, as_json: bool) -> None:
         ),
         working("dropping from", name, table.clock, silent=as_json),
     ):
-        report = run_ttl(table, options, identity(table))
+        report = run_ttl(Work(table, identity(table)), options)
     output.show(report.to_json(), as_json, _render_report)
 
 

@@ -16,6 +16,7 @@ from firnline.cli.options import JsonOption, SettingsOption, TableArgument, comm
 from firnline.cli.output import requests_text
 from firnline.cli.progress import verifying
 from firnline.errors import FindingsError, UsageError
+from firnline.operations.operation import Work
 from firnline.operations.options import VerifyOptions
 from firnline.units import counted
 
@@ -123,11 +124,11 @@ def _verify(
     from firnline.operations.verify.run import run_verify
 
     if kind is EngineKind.LOCAL:
-        return run_verify(table, options, on_progress=tell)
+        return run_verify(Work(table, tell=tell), options)
     from firnline.spark.footers import footers_by
 
     with engine_for("verify", table, kind, master, scratch=None) as factory:
-        return run_verify(table, options, footers_by(factory), tell)
+        return run_verify(Work(table, tell=tell, footers=footers_by(factory)), options)
 
 
 def _render(data: dict[str, Any]) -> None:

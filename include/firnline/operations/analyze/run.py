@@ -21,8 +21,9 @@ from firnline.commit.change import Change
 from firnline.commit.transaction import commit
 from firnline.errors import DAMAGED_PART, CommitConflictError, RunFailedError
 from firnline.log.records import NO_STATS, Marker, hashes_json, sort_json, stats_json
-from firnline.log.txn_file import Counts, RunIdentity
+from firnline.log.txn_file import Counts
 from firnline.operations.analyze.plan import AnalyzePlan, Lacking, plan_analyze
+from firnline.operations.operation import Work
 from firnline.operations.options import AnalyzeOptions
 from firnline.operations.runner import Failure, Report, Runner, what_helps
 from firnline.parquet.footers import FooterFacts, FooterTask, FooterWanted, many_facts
@@ -85,12 +86,7 @@ def preview(table: Table, options: AnalyzeOptions) -> AnalyzePlan:
     return _plan(take_base(table), options)
 
 
-def run_analyze(
-    table: Table,
-    options: AnalyzeOptions,
-    run: RunIdentity,
-    on_progress: OnProgress | None = None,
-) -> AnalyzeReport:
+def run_analyze(work: Work, options: AnalyzeOptions) -> AnalyzeReport:
     """State the bounds of the columns ``statistics_columns`` where a footer has them.
 
     Of a table with ``sort_by`` also what rows are sorted by, of parts that do not state it, and
@@ -104,37 +100,35 @@ def run_analyze(
     a row group.
 
     Args:
-        table: the table.
+        work: on what, and for whom; told every ten parts.
         options: which partitions.
-        run: who runs it, for the history.
-        on_progress: called every ten parts.
 
     Raises:
         UsageError: a glob matches no partition.
         AnalyzeFailedError: parts could not be read; all others are done.
         CommitConflictError, CommitExpiredError, CommitUnknownError: see ``transaction.commit``.
     """
-    runner = Runner(table, run)
+    runner = Runner(work.table, work.identity)
     base = runner.take_base()
     plan = _plan(base, options)
-    work = _Run(runner, base, on_progress or (lambda _done, _total: None))
+    state = _Run(runner, base, work.tell)
     if not options.dry_run and not plan.nothing_to_do:
         runner.probe()
-        work.execute(plan)
+        state.execute(plan)
     report = AnalyzeReport(
-        table=table.settings.name,
+        table=work.table.settings.name,
         dry_run=options.dry_run,
         plan=plan.to_json(),
-        transactions=tuple(work.transactions),
-        parts=work.stated,
-        parts_without=work.without,
-        parts_gone=work.gone,
-        failed=work.failed,
-        failures=tuple(work.failures),
+        transactions=tuple(state.transactions),
+        parts=state.stated,
+        parts_without=state.without,
+        parts_gone=state.gone,
+        failed=state.failed,
+        failures=tuple(state.failures),
         requests=runner.requests,
         seconds=runner.seconds,
     )
-    if work.failed:
+    if state.failed:
         raise AnalyzeFailedError(report)
     return report
 

@@ -12,7 +12,7 @@ again (not found counts as done) and commits.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Container, Iterable, Sequence
+from collections.abc import Container, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING
@@ -34,7 +34,8 @@ from firnline.operations.cleanup.plan import (
     plan_cleanup,
     purge_horizon,
 )
-from firnline.operations.deletion import DeleteProgress, Deleter, NotDeleted
+from firnline.operations.deletion import Deleter, NotDeleted
+from firnline.operations.operation import Work
 from firnline.operations.options import CleanupOptions
 from firnline.operations.runner import Report, Runner
 from firnline.properties.in_force import waits
@@ -125,12 +126,7 @@ def look(table: Table) -> CleanupPlan:
     return plan_on(read_base(table, everything=True), CleanupOptions())
 
 
-def run_cleanup(
-    table: Table,
-    options: CleanupOptions,
-    run: RunIdentity,
-    on_progress: Callable[[DeleteProgress], None] | None = None,
-) -> CleanupReport:
+def run_cleanup(work: Work, options: CleanupOptions) -> CleanupReport:
     """Delete, then commit.
 
     Requests for n objects on S3: n/1000 deletes, rounded up (one more where transactions go), and
@@ -143,17 +139,16 @@ def run_cleanup(
     of ``readers.readers_of`` come in addition where the table has a mirror.
 
     Args:
-        table: the table.
+        work: on what, and for whom; told after each batch.
         options: bounds.
-        run: who runs it, for the history.
-        on_progress: called after each batch.
 
     Raises:
         CleanupFailedError: some objects could not be deleted; what is safe is committed, and the
             error holds the report.
         CommitUnknownError and others: see ``transaction.commit``; the next run goes on.
     """
-    runner = Runner(table, run)
+    table = work.table
+    runner = Runner(table, work.identity)
     base = runner.take_base(everything=True)
     begun = _Run(runner, options, base.snapshot, _mirrors(base))
     table, plan = base.table, _plan(base, options, begun.mirrors)
@@ -163,11 +158,11 @@ def run_cleanup(
         return begun.report(plan, gone, Deleter(table, 0), base.snapshot.horizon, ())
     if plan.parts or plan.gone:
         runner.probe()
-    deleter = Deleter(table, plan.count, on_progress)
+    deleter = Deleter(table, plan.count, work.tell)
     # Parts and log files in any order: a log file goes only if others carry all of it, a part
     # only if it has been seen dead for the grace, and until the commit nothing is forgotten.
     deleter.delete([d.key for d in (*plan.parts, *plan.logs)])
-    purged, transactions, state = _commit(table, plan, deleter.confirmed, run)
+    purged, transactions, state = _commit(table, plan, deleter.confirmed, work.identity)
     # Old transactions go last: only a horizon that is certainly committed says that the parts
     # which they marked dead are gone, and a rebuild of a lost log needs the others. A commit of
     # unknown outcome ends the run above, with all of them in place. For exclusion any order would

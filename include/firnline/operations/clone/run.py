@@ -33,6 +33,7 @@ from firnline.operations.clone.plan import (
     without_history,
 )
 from firnline.operations.in_time import InTime, looked
+from firnline.operations.operation import Work
 from firnline.operations.options import CloneOptions, RelocateOptions
 from firnline.operations.relocate.plan import refuse_missing, refuse_without
 from firnline.operations.relocate.run import RelocateProgress, execute, plan_relocation
@@ -68,13 +69,7 @@ class CloneReport(Report, frozen=True, kw_only=True):
     seconds: float
 
 
-def run_clone(
-    source: Table,
-    target: Table,
-    options: CloneOptions,
-    run: RunIdentity,
-    on_progress: Tell | None = None,
-) -> CloneReport:
+def run_clone(work: Work, options: CloneOptions, *, target: Table) -> CloneReport:
     """Make a table at ``target`` that holds what readers of ``source`` see.
 
     Requests without the history: those of ``read_snapshot``, at most a GET for the properties (none
@@ -85,11 +80,9 @@ def run_clone(
     relocation. No byte of a part passes this machine.
 
     Args:
-        source: what to clone; it is not written to.
+        work: on what, and for whom; told every ten objects.
         target: where; nothing may be there.
         options: with or without the history.
-        run: who runs it, for the history of the clone.
-        on_progress: called every ten objects.
 
     Raises:
         PropertiesDifferError: settings of the target name another key than the source has.
@@ -102,9 +95,10 @@ def run_clone(
     After any error the target is either not a table yet or a complete one; the error says how to
     go on.
     """
+    source = work.table
     metrics = [RunMetrics(table) for table in {id(t.store): t for t in (source, target)}.values()]
     refuse_place(Root.parse(source.settings.root), Root.parse(target.settings.root))
-    state = _Run(source, target, options, run, on_progress or (lambda _: None))
+    state = _Run(source, target, options, work.identity, work.tell)
     found = state.inspect()
     plan = state.plan(found)
     if not options.dry_run:

@@ -14,11 +14,11 @@ import msgspec
 
 from firnline.commit.base import Base, take_base
 from firnline.errors import CommitConflictError, RunFailedError, UsageError
-from firnline.kernel.engine import Engine
 from firnline.log.records import Delete
-from firnline.log.txn_file import Counts, RunIdentity
+from firnline.log.txn_file import Counts
 from firnline.operations.delete.plan import DeletePlan, plan_delete
-from firnline.operations.kernel_tasks import Work, hidden_condition
+from firnline.operations.kernel_tasks import RowWork, hidden_condition
+from firnline.operations.operation import Work
 from firnline.operations.options import DeleteOptions
 from firnline.operations.rewriting import (
     RewriteResult,
@@ -67,13 +67,7 @@ def preview(table: Table, options: DeleteOptions) -> DeletePlan:
     return _plan(take_base(table), options)
 
 
-def run_delete(
-    table: Table,
-    engine: Callable[[], Engine],
-    options: DeleteOptions,
-    run: RunIdentity,
-    on_progress: Callable[[Progress], None] | None = None,
-) -> DeleteReport:
+def run_delete(work: Work, options: DeleteOptions) -> DeleteReport:
     """Delete rows in one transaction, all of it or nothing.
 
     By columns outside the primary key of a table: carried out on the rows that readers see,
@@ -88,11 +82,8 @@ def run_delete(
     Lazy, or with nothing to read: no GET of parts.
 
     Args:
-        table: the table.
-        engine: called once there is a part to read.
+        work: on what, and for whom; told whenever a group has been read.
         options: which rows.
-        run: who runs it, for the history.
-        on_progress: called whenever a group has been read.
 
     Raises:
         UsageError: the predicate is not one, or names what the table does not have; a glob that
@@ -100,7 +91,7 @@ def run_delete(
         DeleteFailedError: a part could not be read; nothing was committed.
         CommitConflictError, CommitExpiredError, CommitUnknownError: see ``transaction.commit``.
     """
-    state = _Run(Runner(table, run, engine), options, on_progress or (lambda _: None))
+    state = _Run(Runner(work.table, work.identity, work.engine), options, work.tell)
     plan, found = state.runner.run(
         lambda base: _plan(base, options),
         state.act,
@@ -151,10 +142,12 @@ class _Run:
     def execute(self, base: Base, plan: DeletePlan) -> RewriteResult:
         if not plan.groups:
             return RewriteResult()
-        work = Work(op=OP, hides=(self.record(plan),), only_touched=True)
+        work = RowWork(op=OP, hides=(self.record(plan),), only_touched=True)
         if plan.by_winners:
             gone = hidden_condition([self.record(plan)], base.snapshot.schema)
-            work = Work(op=OP, keep=f"({gone}) IS NOT TRUE", keep_winners=True, only_touched=True)
+            work = RowWork(
+                op=OP, keep=f"({gone}) IS NOT TRUE", keep_winners=True, only_touched=True
+            )
         return execute(
             base.table,
             base.snapshot,

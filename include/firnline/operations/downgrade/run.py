@@ -7,7 +7,7 @@ the history under ``_txn/`` but the newest transaction. Stop the table's DAGs fi
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from firnline.commit.base import Base, digest_of, take_base
@@ -17,15 +17,15 @@ from firnline.errors import (
     RunFailedError,
     StoreError,
 )
-from firnline.kernel.engine import Engine
 from firnline.log import chain
 from firnline.log.imports import last_listed, records_of
 from firnline.log.reader import time_after
-from firnline.log.txn_file import Counts, RunIdentity, TxnHeader
+from firnline.log.txn_file import Counts, TxnHeader
 from firnline.operations.downgrade.plan import DowngradePlan, plan_downgrade, v1_log
 from firnline.operations.import_files.taken import write_visible
 from firnline.operations.in_time import InTime
-from firnline.operations.kernel_tasks import Work, change_of, kernel_task
+from firnline.operations.kernel_tasks import RowWork, change_of, kernel_task
+from firnline.operations.operation import Work
 from firnline.operations.options import DowngradeOptions
 from firnline.operations.rewriting import commit_or_discard, is_nothing, run_groups
 from firnline.operations.runner import Failure, Report, Runner, what_helps
@@ -64,12 +64,7 @@ def preview(table: Table, options: DowngradeOptions) -> DowngradePlan:  # noqa: 
     return plan_downgrade(base.snapshot, base.table.settings, table.clock.now_ms())
 
 
-def run_downgrade(
-    table: Table,
-    engine: Callable[[], Engine],
-    options: DowngradeOptions,
-    run: RunIdentity,
-) -> DowngradeReport:
+def run_downgrade(work: Work, options: DowngradeOptions) -> DowngradeReport:
     """Apply deletes, fold, and when it is time delete what is left over.
 
     Requests: those of ``take_base`` with all log files, per part with deletes pending one GET, at
@@ -77,10 +72,8 @@ def run_downgrade(
     per 1,000, one GET of the birth record, and one PUT of it unless it states all that already.
 
     Args:
-        table: the table.
-        engine: called once there is a part to rewrite.
+        work: on what, and for whom.
         options: whether to do anything.
-        run: who runs it, for the history.
 
     Raises:
         UsageError: a delete is younger than ``append.ttl``.
@@ -89,7 +82,8 @@ def run_downgrade(
             or wrote the birth record.
         CommitConflictError, CommitExpiredError, CommitUnknownError: see ``transaction.commit``.
     """
-    state = _Run(Runner(table, run, engine))
+    table = work.table
+    state = _Run(Runner(table, work.identity, work.engine))
     base = state.runner.take_base(everything=True)
     table = base.table
     plan = state.plan(base)
@@ -133,7 +127,7 @@ class _Run:
         table, snapshot = self.table, base.snapshot
         works = [
             # A part in another form is rewritten, whether rows of it are hidden or not.
-            Work(op=OP, only_touched=not any(map(snapshot.pending_changes, group.parts)))
+            RowWork(op=OP, only_touched=not any(map(snapshot.pending_changes, group.parts)))
             for group in plan.groups
         ]
         tasks = [

@@ -23,6 +23,7 @@ from firnline.operations.drop.plan import (
     plan_drop,
     refuse_changed,
 )
+from firnline.operations.operation import Work
 from firnline.operations.options import DropOptions
 from firnline.operations.runner import Report, Runner
 from firnline.operations.ttl.plan import Undecided
@@ -99,18 +100,17 @@ def preview(table: Table, options: DropOptions) -> DropPlan:
     return plan_drop(take_base(table).snapshot, options.partitions, options.expected)
 
 
-def run_drop(table: Table, options: DropOptions, run: RunIdentity) -> DropReport:
+def run_drop(work: Work, options: DropOptions) -> DropReport:
     """Tombstone all live parts of the named partitions in one transaction.
 
     Requests: one LIST each of ``_log/`` and ``_txn/`` and the log reads, four for the probe of the
     store (once a process), two PUT and a LIST, however many partitions and parts. When a partition
-    is not what it was, one LIST and at most 50 ranged GET besides, for an earlier try of the run.
+    is not what it was, one LIST and at most 50 ranged GET besides, for an earlier try of the run:
+    a second try of a run that has committed finds that transaction and reports it.
 
     Args:
-        table: the table.
+        work: on what, and for whom.
         options: which partitions, and what they held when somebody agreed.
-        run: who runs it, for the history. A second try of a run that has committed finds that
-            transaction and reports it.
 
     Raises:
         PlanChangedError: a partition differs from ``options.expected`` in the very snapshot
@@ -118,7 +118,8 @@ def run_drop(table: Table, options: DropOptions, run: RunIdentity) -> DropReport
         UsageError: a partition that does not exist.
         CommitConflictError, CommitExpiredError, CommitUnknownError: see ``transaction.commit``.
     """
-    runner = Runner(table, run)
+    table = work.table
+    runner = Runner(table, work.identity)
 
     def plan(base: Base) -> DropPlan:
         return plan_drop(base.snapshot, options.partitions, options.expected)
@@ -129,7 +130,7 @@ def run_drop(table: Table, options: DropOptions, run: RunIdentity) -> DropReport
     try:
         removed = remove(runner, _OP, plan, dry_run=options.dry_run, refuse=refuse)
     except UsageError:
-        header = None if options.dry_run else _earlier_try(table, options, run)
+        header = None if options.dry_run else _earlier_try(table, options, work.identity)
         if header is None:
             raise
         _LOG.info("an earlier try of this run committed it as transaction %d", header.seq)

@@ -18,11 +18,10 @@ from firnline.commit.outputs import Outputs
 from firnline.commit.transaction import commit
 from firnline.errors import CommitConflictError, FirnlineError, RunFailedError, UsageError
 from firnline.ids import uuid7_time_ms
-from firnline.kernel.engine import Engine
 from firnline.log import chain
 from firnline.log.erases import PlannedErase
 from firnline.log.records import Delete
-from firnline.log.txn_file import Counts, RunIdentity, TxnHeader
+from firnline.log.txn_file import Counts, TxnHeader
 from firnline.operations.committer import outputs_of
 from firnline.operations.delete.plan import ErasePlan, plan_erase
 from firnline.operations.erase.certificate import (
@@ -39,7 +38,8 @@ from firnline.operations.erase.key_files import read_keys
 from firnline.operations.erase.keys import KeySet, key_set
 from firnline.operations.erase.known import digests_text, named
 from firnline.operations.hidden import shown_failure
-from firnline.operations.kernel_tasks import Work
+from firnline.operations.kernel_tasks import RowWork
+from firnline.operations.operation import Work
 from firnline.operations.options import EraseOptions
 from firnline.operations.prepared.expiry import discard_changed
 from firnline.operations.rewriting import RewriteResult, change, execute
@@ -129,13 +129,7 @@ def load_keys(table: Table, snapshot: Snapshot, options: EraseOptions) -> KeySet
     return key_set(options.columns, options.keys, snapshot.schema, "the list of keys")
 
 
-def run_erase(
-    table: Table,
-    engine: Callable[[], Engine],
-    options: EraseOptions,
-    run: RunIdentity,
-    on_progress: Callable[[Progress], None] | None = None,
-) -> EraseReport:
+def run_erase(work: Work, options: EraseOptions) -> EraseReport:
     """Erase keys in one transaction: all parts that could be read, the others listed.
 
     Before the commit it writes what it is about to do (``_erase/{id}.plan.json``, without keys),
@@ -149,18 +143,15 @@ def run_erase(
     ``prepared.expiry.discard_changed``.
 
     Args:
-        table: the table.
-        engine: called once there is a part to read.
+        work: on what, and for whom; told whenever a group has been read.
         options: which keys.
-        run: who runs it, for the history and the certificate.
-        on_progress: called whenever a group has been read.
 
     Raises:
         UsageError: a column or key that cannot be, a file that does not read.
         EraseFailedError: some parts could not be read; what could is committed.
         CommitConflictError, CommitExpiredError, CommitUnknownError: see ``transaction.commit``.
     """
-    state = _Run(Runner(table, run, engine), options, on_progress or (lambda _: None))
+    state = _Run(Runner(work.table, work.identity, work.engine), options, work.tell)
     plan, found = state.runner.run(state.plan, state.attempt, ends=lambda _: options.dry_run)
     report = state.report(plan, found or RewriteResult())
     if report.failures:
@@ -241,7 +232,7 @@ class _Run:
         engine = self.runner.engine
         key = self.table.paths.erase_keys(erase)
         try:
-            work = Work(op=OP, keys=self.keys.upload(self.table, key), only_touched=True)
+            work = RowWork(op=OP, keys=self.keys.upload(self.table, key), only_touched=True)
             return execute(
                 self.table,
                 base.snapshot,

@@ -12,10 +12,11 @@ from firnline.commit.change import Change
 from firnline.commit.transaction import commit
 from firnline.errors import CommitConflictError, UsageError
 from firnline.log.schema_changes import Evolved, record
-from firnline.log.txn_file import Counts, RunIdentity
+from firnline.log.txn_file import Counts
 from firnline.mirror.delta import columns as delta
 from firnline.mirror.iceberg import hold as iceberg
 from firnline.operations.evolve.plan import LazyPlan, plan_lazily
+from firnline.operations.operation import Work
 from firnline.operations.options import Evolution, LazyOptions
 from firnline.operations.runner import Runner, TransactionReport
 from firnline.state.snapshot import Snapshot
@@ -36,27 +37,27 @@ def _plan(base: Base, options: LazyOptions) -> LazyPlan:
     return plan
 
 
-def run_lazily(table: Table, options: LazyOptions, run: RunIdentity) -> TransactionReport:
+def run_lazily(work: Work, options: LazyOptions) -> TransactionReport:
     """Widen, rename and drop columns in one transaction that touches no part.
 
     Requests: those of ``take_base``; four for the probe of the store and those of
     ``commit`` (two PUT and a LIST).
 
     Args:
-        table: the table.
+        work: on what, and for whom.
         options: what is to become of which columns.
-        run: who runs it, for the history.
 
     Raises:
         UsageError: see ``plan_lazily`` and ``refuse_to_hold``.
         SchemaConflictError: log files contradict each other; a change at once repairs that.
         CommitConflictError, CommitExpiredError, CommitUnknownError: see ``transaction.commit``.
     """
-    runner = Runner(table, run)
+    table = work.table
+    runner = Runner(table, work.identity)
 
     def act(base: Base, plan: LazyPlan) -> int:
         wanted = _change(base.table, plan, options.evolution)
-        return commit(base.table, base, wanted, run).header.seq
+        return commit(base.table, base, wanted, work.identity).header.seq
 
     plan, seq = runner.run(
         lambda base: _plan(base, options),

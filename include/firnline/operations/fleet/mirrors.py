@@ -14,6 +14,7 @@ from firnline.mirror.delta.lag import behind_since
 from firnline.mirror.hold import parts_with_deletes
 from firnline.mirror.iceberg import hold as iceberg
 from firnline.operations.at_once import at_once
+from firnline.operations.operation import Work
 from firnline.operations.options import MirrorOptions
 from firnline.settings.load import TableSettings
 
@@ -110,7 +111,7 @@ def publish_mirrors(
 
     def one(member: Member) -> MirrorReport | NotPublished:
         try:
-            return run_mirror(member.open(), MirrorOptions(), run)
+            return run_mirror(Work(member.open(), run), MirrorOptions())
         except FirnlineError as error:
             return NotPublished(member.name, str(error))
         except Exception as error:  # noqa: BLE001 - logged, and told as the table's state

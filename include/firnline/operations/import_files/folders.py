@@ -6,18 +6,16 @@ when the next one fails, and a run after that takes what is left.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from firnline.errors import FirnlineError, UsageError
-from firnline.kernel.engine import Engine
-from firnline.log.txn_file import RunIdentity
 from firnline.operations.import_files.options import ImportFoldersOptions, ImportOptions
 from firnline.operations.import_files.plan import ImportPlan
-from firnline.operations.import_files.progress import ImportProgress
 from firnline.operations.import_files.run import ImportReport, run_import
 from firnline.operations.import_files.run import preview as preview_folder
+from firnline.operations.operation import Work
 from firnline.operations.runner import Report, RunMetrics
 from firnline.settings.imports import ImportSettings
 from firnline.settings.load import TableSettings
@@ -106,17 +104,12 @@ def preview(table: Table, options: ImportFoldersOptions) -> FoldersPlan:
     return FoldersPlan({each.source: preview_folder(table, each) for each in wanted})
 
 
-def import_folders(
-    table: Table,
-    engine: Callable[[], Engine],
-    options: ImportFoldersOptions,
-    identity: RunIdentity,  # noqa: ARG001 - an import is an append, and no transaction
-    on_progress: Callable[[ImportProgress], None],
-) -> FoldersReport:
+def import_folders(work: Work, options: ImportFoldersOptions) -> FoldersReport:
     """Import folders one after the other. Requests and errors of ``run_import``, for each.
 
     An error after another folder has become visible has the report of those as ``report``.
     """
+    table = work.table
     metrics, done = RunMetrics(table), dict[str, ImportReport]()
 
     def report() -> FoldersReport:
@@ -124,7 +117,7 @@ def import_folders(
 
     for each in options_of(table.settings, options):
         try:
-            done[each.source] = run_import(table, each, on_progress, engine=engine)
+            done[each.source] = run_import(Work(table, engine=work.engine, tell=work.tell), each)
         except FirnlineError as error:
             if any(one.log_file for one in done.values()):
                 error.report = report()  # type: ignore[attr-defined] # as tasks and jobs ask for it

@@ -45,6 +45,7 @@ from firnline.operations.import_files.taken import (
     write_visible,
 )
 from firnline.operations.new_rows import NewRowTasks, RowFile, WrittenRows, runs_of
+from firnline.operations.operation import Work
 from firnline.operations.runner import Report, RunMetrics
 from firnline.parquet.part import PartMetadata
 from firnline.paths import Root
@@ -117,13 +118,7 @@ def preview(
     return look(began.table, began.snapshot, options, prefix, tell).plan
 
 
-def run_import(
-    table: Table,
-    options: ImportOptions,
-    on_progress: Callable[[ImportProgress], None] | None = None,
-    *,
-    engine: Callable[[], Engine] | None = None,
-) -> ImportReport:
+def run_import(work: Work, options: ImportOptions) -> ImportReport:
     """Import a folder.
 
     Requests: those of ``take_base``, a LIST per 1,000 objects of the folder, a ranged GET per
@@ -134,10 +129,8 @@ def run_import(
     ``NewRowTasks.write``.
 
     Args:
-        table: the table; it need not exist.
+        work: on what, and for whom; told after every task, and every ten footers and copies.
         options: what to import.
-        on_progress: called after every task, and every ten footers and copies.
-        engine: called once there is a file to split.
 
     Raises:
         UsageError: no such folder, another bucket, imported before, or a file whose partition
@@ -151,15 +144,16 @@ def run_import(
     After any error but the last one the table is as it was and no copy stays. Of an interrupt
     ``commit.outputs`` says what stays.
     """
+    table = work.table
     metrics = RunMetrics(table)
     prefix = prefix_of(table, options.source)
     began = _begin(table)
     table = began.table
-    tell = on_progress or (lambda _: None)
+    tell = work.tell
     looked = look(table, began.snapshot, options, prefix, tell)
     plan, log_file, written, partitions = looked.plan, None, 0, 0
     if not options.dry_run and not plan.nothing_to_do:
-        done = _Work(table, looked, prefix, began, tell, options.skip_bad).execute(engine)
+        done = _Work(table, looked, prefix, began, tell, options.skip_bad).execute(work.engine)
         plan, log_file, written = done.plan, done.log_file, len(done.rows.parts)
         of_files = {file.partition for file in plan.files}
         of_parts = {table.paths.parse_part(part.key).partition for part in done.rows.parts}

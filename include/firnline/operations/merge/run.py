@@ -15,13 +15,14 @@ from firnline.commit.base import Base, take_base
 from firnline.errors import RunFailedError
 from firnline.kernel.engine import Engine, at_once, running
 from firnline.kernel.task import KernelResult
-from firnline.log.txn_file import Counts, RunIdentity
+from firnline.log.txn_file import Counts
 from firnline.operations.committer import Committer, Done
 from firnline.operations.kernel_tasks import MERGE_SOURCE, unread
 from firnline.operations.merge.groups import MergePlan, PlannedGroup
 from firnline.operations.merge.plan import plan_merge
 from firnline.operations.merge.slices import Gathering, tasks_of
 from firnline.operations.merge.turns import limited, next_turn, partitions_of
+from firnline.operations.operation import Work
 from firnline.operations.options import MergeOptions
 from firnline.operations.runner import Failure, Progress, Report, Runner, what_helps
 from firnline.state.history import add_counts
@@ -61,13 +62,7 @@ def preview(table: Table, options: MergeOptions) -> MergePlan:
     return _plan(take_base(table), options, frozenset())
 
 
-def run_merge(
-    table: Table,
-    engine: Callable[[], Engine],
-    options: MergeOptions,
-    run: RunIdentity,
-    on_progress: Callable[[Progress], None] | None = None,
-) -> MergeReport:
+def run_merge(work: Work, options: MergeOptions) -> MergeReport:
     """Plan, merge, commit.
 
     Requests: one LIST each of ``_log/`` and ``_txn/`` and the log reads, then N GET for N inputs,
@@ -78,18 +73,16 @@ def run_merge(
     reads of new log files again for each turn.
 
     Args:
-        table: the table.
-        engine: called once there is something to do, so that no JVM starts for nothing.
+        work: on what, and for whom; told when the work begins, a group completes or a transaction
+            commits.
         options: what to merge.
-        run: who runs it, for the history.
-        on_progress: called when the work begins, a group completes or a transaction commits.
 
     Raises:
         MergeFailedError: some groups failed; what completed is committed, and the error
             holds the report.
         CommitExpiredError, CommitUnknownError: see ``transaction.commit``.
     """
-    state = _Run(Runner(table, run, engine), options, on_progress or (lambda _: None))
+    state = _Run(Runner(work.table, work.identity, work.engine), options, work.tell)
     more = True
     while more:
         _, done = state.runner.run(

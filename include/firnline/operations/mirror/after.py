@@ -15,6 +15,7 @@ from firnline.errors import FirnlineError, MirrorPlaceError, UsageError
 from firnline.log.txn_file import RunIdentity
 from firnline.operations.mirror.run import MirrorReport, run_mirror
 from firnline.operations.mirror.words import sentence, unplaced
+from firnline.operations.operation import Work
 from firnline.operations.options import MirrorOptions
 from firnline.settings.load import TableSettings
 from firnline.settings.mirrors import FORMATS
@@ -43,7 +44,7 @@ def publish_after(table: Table, run: RunIdentity) -> MirrorOutcome:
     name, error, published = table.settings.name, None, False
     warnings: tuple[str, ...] = ()
     try:
-        report = run_mirror(table, MirrorOptions(), run)
+        report = run_mirror(Work(table, run), MirrorOptions())
     except Exception as found:  # noqa: BLE001 - whatever it is, what was committed stands
         error, said = found, _failure(name, found)
     else:

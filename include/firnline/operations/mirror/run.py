@@ -16,10 +16,11 @@ from firnline.log.txn_file import RunIdentity
 from firnline.mirror.delta import publish as delta
 from firnline.mirror.delta.checkpoint import Kept, keep_short
 from firnline.mirror.iceberg.where import AGAIN, where_is
-from firnline.mirror.progress import OnProgress, silent
+from firnline.mirror.progress import OnProgress
 from firnline.mirror.published import Published
 from firnline.mirror.stated import refuse_unstated
 from firnline.operations.mirror.words import unplaced
+from firnline.operations.operation import Work
 from firnline.operations.options import MirrorOptions
 from firnline.operations.properties.run import run_apply
 from firnline.operations.runner import Report, RunMetrics
@@ -52,12 +53,7 @@ class MirrorReport(Report, frozen=True, kw_only=True):
     seconds: float
 
 
-def run_mirror(
-    table: Table,
-    options: MirrorOptions,
-    run: RunIdentity,
-    on_progress: OnProgress = silent,
-) -> MirrorReport:
+def run_mirror(work: Work, options: MirrorOptions) -> MirrorReport:
     """Publish the newest state in each format that the settings name or the table states.
 
     One format after another: where one fails, the others are published all the same, and the first
@@ -71,17 +67,16 @@ def run_mirror(
     once more.
 
     Args:
-        table: the table.
+        work: on what, and for whom; told with the parts that are looked through for rows which
+            deletes hide, and with the files that are written, format after format.
         options: whether to plan only, and whether to look for damage.
-        run: who runs it, for the history, if the table gets its property now.
-        on_progress: called with the parts that are looked through for rows which deletes hide, and
-            with the files that are written, format after format.
 
     Raises UsageError for a repair without a Delta mirror; others as ``publish`` of each format and
     ``properties.run_apply``.
     """
+    table = work.table
     metrics = RunMetrics(table)
-    done = _Formats(table, run, on_progress, dry_run=options.dry_run, repair=options.repair)
+    done = _Formats(table, work.identity, work.tell, dry_run=options.dry_run, repair=options.repair)
     named = (table.wanted or table.settings).mirrors
     asked = named or table.stated.mirrors or _stated(table)
     if options.repair and delta.NAME not in asked:

@@ -6,7 +6,7 @@ again. Writers should be stopped: an append under way may give up and take its p
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import msgspec
 
@@ -16,8 +16,9 @@ from firnline.log import chain, codec, dated, taken_back
 from firnline.log.reader import time_after
 from firnline.log.records import LogContent, LogTombstone, Marker, TxnMark
 from firnline.log.txn_file import Counts, RunIdentity, TxnHeader
+from firnline.operations.operation import Work
 from firnline.operations.options import RebuildOptions
-from firnline.operations.rebuild.inventory import Inventory, RebuildProgress, read_inventory
+from firnline.operations.rebuild.inventory import Inventory, read_inventory
 from firnline.operations.rebuild.plan import RebuildPlan
 from firnline.operations.rebuild.taking_back import copy_inputs
 from firnline.operations.runner import Report, RunMetrics, refuse_unsafe_store
@@ -51,12 +52,7 @@ def preview(table: Table, options: RebuildOptions) -> RebuildPlan:
     return read_inventory(table, options, None).plan
 
 
-def run_rebuild(
-    table: Table,
-    options: RebuildOptions,
-    run: RunIdentity,
-    on_progress: Callable[[RebuildProgress], None] | None = None,
-) -> RebuildReport:
+def run_rebuild(work: Work, options: RebuildOptions) -> RebuildReport:
     """Write a new log of a table.
 
     Requests: a LIST per 1,000 objects of ``_log/``, ``_txn/`` and ``_data/``, a GET per log file,
@@ -65,10 +61,8 @@ def run_rebuild(
     another client has to give back. A second run right after the first is refused.
 
     Args:
-        table: the table.
+        work: on what, and for whom; told every ten footers that are read.
         options: what to do with objects that nobody names.
-        run: who runs it, for the history.
-        on_progress: called every ten footers that are read.
 
     Raises:
         NothingToDoError: the log is whole.
@@ -80,15 +74,16 @@ def run_rebuild(
         SnapshotUnstableError: the run stood still between its listings, again and again.
         CommitConflictError, CommitExpiredError, CommitUnknownError: see ``commit_whole``.
     """
+    table = work.table
     began, metrics = table.clock.elapsed_ms(), RunMetrics(table)
-    inventory = read_inventory(table, options, on_progress)
+    inventory = read_inventory(table, options, work.tell)
     table = table.under(current(inventory.properties))
     done: tuple[int, ...] = ()
     if not options.dry_run:
         _refuse_undecided(table, inventory, revive=options.revive)
         refuse_unsafe_store(table)
         copies = copy_inputs(table, inventory.plan)
-        done = (_write(table, inventory, copies, run, began),)
+        done = (_write(table, inventory, copies, work.identity, began),)
     return RebuildReport(
         table=table.settings.name,
         dry_run=options.dry_run,

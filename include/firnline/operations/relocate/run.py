@@ -23,6 +23,7 @@ from firnline.errors import (
 from firnline.log import relocation
 from firnline.log.reader import LogObject, list_log, newest_seq
 from firnline.operations.in_time import InTime, looked
+from firnline.operations.operation import Work
 from firnline.operations.options import RelocateOptions
 from firnline.operations.relocate.plan import (
     RelocationPlan,
@@ -66,11 +67,7 @@ class RelocateReport(Report, frozen=True, kw_only=True):
     seconds: float
 
 
-def run_relocate(
-    table: Table,
-    options: RelocateOptions,
-    on_progress: Callable[[RelocateProgress], None] | None = None,
-) -> RelocateReport:
+def run_relocate(work: Work, options: RelocateOptions) -> RelocateReport:
     """Rewrite the log of a table for the place where it lies.
 
     Requests: a LIST per 1,000 objects of ``_log/``, ``_txn/``, ``_erase/``, ``_ckpt/`` and
@@ -79,9 +76,8 @@ def run_relocate(
     when there are checkpoints; those of ``move_parts``.
 
     Args:
-        table: the table.
+        work: on what, and for whom; told every ten objects.
         options: where it was.
-        on_progress: called every ten objects.
 
     Raises:
         NothingToDoError: it names this place already.
@@ -90,6 +86,7 @@ def run_relocate(
         LogCorruptError: a log file or transaction does not read. Nothing was written.
         StoreError: the store failed. Run again, it goes on where it was.
     """
+    table = work.table
     metrics = RunMetrics(table)
     refuse_unfinished(table)
     moved, plan = looked(table, lambda time: _moved(table, options, time))
@@ -102,7 +99,7 @@ def run_relocate(
             next_step="see it with `firnline verify`",
         )
     if not options.dry_run:
-        execute(table, plan, on_progress or (lambda _: None))
+        execute(table, plan, work.tell)
     return RelocateReport(
         table=table.settings.name,
         dry_run=options.dry_run,

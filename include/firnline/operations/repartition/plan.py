@@ -13,7 +13,7 @@ from typing import Any
 
 from firnline.errors import PropertiesDifferError, UsageError
 from firnline.kernel.task import Layout
-from firnline.operations.kernel_tasks import Work, levels
+from firnline.operations.kernel_tasks import RowWork, levels
 from firnline.operations.merge import tiers
 from firnline.operations.merge.groups import PlannedGroup
 from firnline.operations.requests import COMMIT_REQUESTS, FIXED_REQUESTS
@@ -162,10 +162,10 @@ def refuse_other_layout(table: Table, stated: Properties | None) -> None:
             )
 
 
-def work_of(table: Table) -> Work:
+def work_of(table: Table) -> RowWork:
     """Return the work of the kernels."""
     layout = Layout(prefix=table.paths.prefix, levels=levels(table.settings))
-    return Work(op=OP, layout=layout)
+    return RowWork(op=OP, layout=layout)
 
 
 def _refuse(snapshot: Snapshot, settings: TableSettings) -> None:

@@ -7,7 +7,6 @@ committed stays, and is not done again.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from contextlib import closing
 from dataclasses import dataclass, field, replace
 from typing import Literal
@@ -18,10 +17,10 @@ from firnline.commit.base import Base, read_base, take_base
 from firnline.commit.outputs import Outputs
 from firnline.commit.transaction import Change
 from firnline.errors import CommitConflictError, RunFailedError
-from firnline.kernel.engine import Engine
-from firnline.log.txn_file import Counts, RunIdentity
+from firnline.log.txn_file import Counts
 from firnline.operations.committer import outputs_of
 from firnline.operations.kernel_tasks import change_of, kernel_task
+from firnline.operations.operation import Work
 from firnline.operations.options import RepartitionOptions
 from firnline.operations.repartition.plan import (
     OP,
@@ -38,7 +37,7 @@ from firnline.operations.rewriting import (
     is_nothing,
     run_groups,
 )
-from firnline.operations.runner import Failure, Progress, Report, Runner, what_helps
+from firnline.operations.runner import Failure, Report, Runner, what_helps
 from firnline.state.history import add_counts
 from firnline.state.snapshot import Snapshot
 from firnline.table import Table
@@ -101,13 +100,7 @@ def preview(table: Table, options: RepartitionOptions) -> RepartitionPlan:
     return _plan(take_base(table), options)
 
 
-def run_repartition(
-    table: Table,
-    engine: Callable[[], Engine],
-    options: RepartitionOptions,
-    run: RunIdentity,
-    on_progress: Callable[[Progress], None] | None = None,
-) -> RepartitionReport:
+def run_repartition(work: Work, options: RepartitionOptions) -> RepartitionReport:
     """Move the rows of partitions of a former layout, a transaction for each of them.
 
     Requests: one LIST each of ``_log/`` and ``_txn/`` and the log reads, one GET per part of the
@@ -115,11 +108,8 @@ def run_repartition(
     a commit (two PUT and a LIST) per source partition, and the log once more at the end.
 
     Args:
-        table: the table.
-        engine: called once there is a part to read.
+        work: on what, and for whom; told whenever a group is read or a partition is committed.
         options: which partitions.
-        run: who runs it, for the history.
-        on_progress: called whenever a group is read or a partition is committed.
 
     Raises:
         UsageError: see ``plan_repartition``.
@@ -127,8 +117,8 @@ def run_repartition(
         RepartitionFailedError: some partitions could not be moved; the others are.
         CommitConflictError, CommitExpiredError, CommitUnknownError: see ``transaction.commit``.
     """
-    totals = RunTotals(on_progress or (lambda _: None))
-    state = _Run(Runner(table, run, engine), options, totals)
+    totals = RunTotals(work.tell)
+    state = _Run(Runner(work.table, work.identity, work.engine), options, totals)
     state.runner.run(state.plan, state.act, ends=lambda plan: options.dry_run or plan.nothing_to_do)
     report = state.report()
     if report.failures:

@@ -19,11 +19,11 @@ from firnline.append.append import scratch_folder
 from firnline.commit.base import Base, take_base
 from firnline.commit.outputs import Outputs
 from firnline.errors import CommitConflictError, RunFailedError, UsageError
-from firnline.kernel.engine import Engine
 from firnline.log.records import Delete
-from firnline.log.txn_file import Counts, RunIdentity
+from firnline.log.txn_file import Counts
 from firnline.operations.common_options import Mode
-from firnline.operations.kernel_tasks import Work
+from firnline.operations.kernel_tasks import RowWork
+from firnline.operations.operation import Work
 from firnline.operations.options import ReplaceOptions
 from firnline.operations.replace.plan import (
     ReplacePlan,
@@ -63,11 +63,8 @@ def preview(table: Table, options: ReplaceOptions) -> ReplacePlan:
 
 
 def run_replace(
-    table: Table,
-    engine: Callable[[], Engine],
+    work: Work,
     options: ReplaceOptions,
-    run: RunIdentity,
-    on_progress: Callable[[Progress], None] | None = None,
     *,
     data: Rows | NewRows | None = None,
     scratch: Path | None = None,
@@ -87,11 +84,8 @@ def run_replace(
     wholly outside by their statistics are never read.
 
     Args:
-        table: the table.
-        engine: called once there is a part or a staged file to read.
+        work: on what, and for whom; told whenever a group has been read.
         options: which rows, and the files with the new ones.
-        run: who runs it, for the history.
-        on_progress: called whenever a group has been read.
         data: the new rows instead of files: tables, streams of batches, or parts that somebody
             has written already.
         scratch: folder for files on their way; None: the system's.
@@ -104,9 +98,9 @@ def run_replace(
         CommitConflictError, CommitExpiredError, CommitUnknownError: see ``transaction.commit``.
     """
     _refuse_sources(options, has_data=data is not None)
-    state = _Run(Runner(table, run, engine), options, on_progress or (lambda _: None))
+    state = _Run(Runner(work.table, work.identity, work.engine), options, work.tell)
     if options.dry_run:
-        return state.report(preview(table, options), RewriteResult(), None)
+        return state.report(preview(work.table, options), RewriteResult(), None)
     with state.new:
         state.answer_for(data)
         base = state.runner.take_base()
@@ -233,7 +227,7 @@ class _Run:
     def _execute(self, base: Base, plan: ReplacePlan) -> RewriteResult:
         if not plan.groups:
             return RewriteResult()
-        work = Work(op=OP, hides=(self._record(plan),), only_touched=True)
+        work = RowWork(op=OP, hides=(self._record(plan),), only_touched=True)
         return execute(
             self.table,
             base.snapshot,

@@ -19,6 +19,7 @@ from firnline.commit.transaction import Change, commit
 from firnline.errors import CommitConflictError, ObjectNotFoundError, SnapshotExpiredError
 from firnline.log.records import Marker
 from firnline.log.txn_file import Counts, RunIdentity
+from firnline.operations.operation import Work
 from firnline.operations.options import RestoreOptions
 from firnline.operations.restore.plan import RestorePlan, plan_restore, refuse_newer
 from firnline.operations.restore.since import read_since
@@ -43,12 +44,7 @@ def preview(table: Table, options: RestoreOptions) -> RestorePlan:
     return _plan(take_base(table), options)
 
 
-def run_restore(
-    table: Table,
-    options: RestoreOptions,
-    run: RunIdentity,
-    on_progress: Callable[[RestoreProgress], None] | None = None,
-) -> TransactionReport:
+def run_restore(work: Work, options: RestoreOptions) -> TransactionReport:
     """Restore partitions.
 
     Requests: a base, 1 GET for each transaction that is undone and 1 for the one before them, a
@@ -56,10 +52,8 @@ def run_restore(
     this machine.
 
     Args:
-        table: the table.
+        work: on what, and for whom; told every ten copies.
         options: what to restore.
-        run: who runs it, for the history.
-        on_progress: called every ten copies.
 
     Raises:
         SnapshotExpiredError: parts of that state are deleted; names partition and horizon.
@@ -70,14 +64,14 @@ def run_restore(
     After any error but the last one the table is as it was, and no copy stays. Of an interrupt
     ``commit.outputs`` says what stays.
     """
-    runner = Runner(table, run)
+    runner = Runner(work.table, work.identity)
     plan, seq = runner.run(
         lambda base: _plan(base, options),
-        lambda base, plan: _execute(base, plan, run, on_progress or (lambda _: None)),
+        lambda base, plan: _execute(base, plan, work.identity, work.tell),
         ends=lambda plan: options.dry_run or plan.nothing_to_do,
     )
     return TransactionReport(
-        table=table.settings.name,
+        table=work.table.settings.name,
         dry_run=options.dry_run,
         plan=plan.to_json(),
         transaction=seq,

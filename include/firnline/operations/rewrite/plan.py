@@ -14,7 +14,7 @@ from firnline.commit.keys import outside_key
 from firnline.errors import UsageError
 from firnline.kernel.query.process import check_query
 from firnline.log.records import Marker
-from firnline.operations.kernel_tasks import Work
+from firnline.operations.kernel_tasks import RowWork
 from firnline.operations.merge.groups import LeftAlone, PlannedGroup
 from firnline.operations.options import RewriteOptions
 from firnline.operations.requests import COMMIT_REQUESTS, FIXED_REQUESTS
@@ -325,13 +325,13 @@ def _condition(table: Table, snapshot: Snapshot, options: RewriteOptions) -> Pre
         ) from None
 
 
-def make_work(table: Table, snapshot: Snapshot, options: RewriteOptions) -> Work:
+def make_work(table: Table, snapshot: Snapshot, options: RewriteOptions) -> RowWork:
     """Return the kernels' work for the options. Raises UsageError."""
     condition = _condition(table, snapshot, options)
     if condition is None:
         limit = table.settings.rewrite.time_limit
-        return Work(op=OP, query=options.sql, source=SOURCE, time_limit_ms=limit)
-    return Work(
+        return RowWork(op=OP, query=options.sql, source=SOURCE, time_limit_ms=limit)
+    return RowWork(
         op=OP,
         keep=to_sql(condition, snapshot.schema),
         only_touched=True,

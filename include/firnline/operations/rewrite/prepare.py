@@ -15,9 +15,9 @@ from firnline.commit.base import Base
 from firnline.commit.change import Change
 from firnline.commit.outputs import Outputs
 from firnline.errors import CommitExpiredError
-from firnline.kernel.engine import Engine
 from firnline.log.txn_file import RunIdentity
 from firnline.operations.committer import outputs_of
+from firnline.operations.operation import Work
 from firnline.operations.options import RewriteOptions
 from firnline.operations.prepared import objects
 from firnline.operations.prepared.compare import Asked, check_asked, comparison, evidence
@@ -70,26 +70,14 @@ class PrepareReport(Report, frozen=True, kw_only=True):
 _NAMED = 1_000
 
 
-def run_either(
-    table: Table,
-    engine: Callable[[], Engine],
-    options: RewriteOptions,
-    run: RunIdentity,
-    on_progress: Callable[[Progress], None] | None = None,
-) -> RewriteReport | PrepareReport:
+def run_either(work: Work, options: RewriteOptions) -> RewriteReport | PrepareReport:
     """Rewrite, or prepare a rewrite, as the options say. Raises as either."""
     if options.prepare:
-        return run_prepare(table, engine, options, run, on_progress)
-    return run_rewrite(table, engine, options, run, on_progress)
+        return run_prepare(Work(work.table, work.identity, work.engine, work.tell), options)
+    return run_rewrite(Work(work.table, work.identity, work.engine, work.tell), options)
 
 
-def run_prepare(
-    table: Table,
-    engine: Callable[[], Engine],
-    options: RewriteOptions,
-    run: RunIdentity,
-    on_progress: Callable[[Progress], None] | None = None,
-) -> PrepareReport:
+def run_prepare(work: Work, options: RewriteOptions) -> PrepareReport:
     """Write the new parts of a rewrite and a statement that names them; commit nothing.
 
     A run that is tried again returns what an earlier try has prepared, if it was asked for the same
@@ -100,11 +88,9 @@ def run_prepare(
     that waits.
 
     Args:
-        table: the table.
-        engine: called once there is a part to read.
+        work: on what, and for whom; told whenever a group is read, then whenever partitions are
+            compared.
         options: as for ``run_rewrite``, with what the evidence is to show.
-        run: who runs it; its id finds the change again.
-        on_progress: called whenever a group is read, then whenever partitions are compared.
 
     Raises:
         UsageError, RewriteFailedError, RewriteRefusedError: as ``run_rewrite``; of all partitions
@@ -115,19 +101,20 @@ def run_prepare(
             was stated in the end is discarded.
         OutcomeUnknownError: nobody can say whether the statement was stored; nothing is deleted.
     """
-    runner = Runner(table, run, engine)
+    table = work.table
+    runner = Runner(table, work.identity, work.engine)
     base = runner.take_base()
     table = runner.table
     asked = check_asked(table, base.snapshot, _asked(options))
     plan = make_plan(table, base.snapshot, options, None)
-    earlier = _earlier(table, options, run)
+    earlier = _earlier(table, options, work.identity)
     if earlier is not None:
         return _report(runner, earlier, (), earlier=True)
     if plan.nothing_to_do or options.dry_run:
         return _nothing(runner, base)
     runner.probe()
     compare = comparison(lambda: runner.engine)
-    tell = on_progress or (lambda _: None)
+    tell = work.tell
     found = _execute(runner, base, plan, options, tell)
     with Outputs(table, outputs_of(found.done)) as new:
         wanted, partitions = _changes(runner, base, plan, found, options)

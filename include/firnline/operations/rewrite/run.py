@@ -6,7 +6,6 @@ readers see nothing before. Partitions that are committed stay so when a later o
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from contextlib import closing
 from dataclasses import dataclass, field
 from typing import Literal
@@ -14,10 +13,9 @@ from typing import Literal
 from firnline.commit.base import Base, take_base
 from firnline.commit.outputs import Outputs
 from firnline.errors import CommitConflictError
-from firnline.kernel.engine import Engine
-from firnline.log.txn_file import RunIdentity
 from firnline.operations.committer import outputs_of
 from firnline.operations.kernel_tasks import kernel_task
+from firnline.operations.operation import Work
 from firnline.operations.options import RewriteOptions
 from firnline.operations.rewrite.plan import (
     OP,
@@ -42,7 +40,7 @@ from firnline.operations.rewriting import (
     is_nothing,
     run_groups,
 )
-from firnline.operations.runner import Failure, Progress, Runner
+from firnline.operations.runner import Failure, Runner
 from firnline.state.history import add_counts, history
 from firnline.table import Table
 
@@ -67,13 +65,7 @@ def preview(table: Table, options: RewriteOptions) -> RewritePlan:
     return make_plan(base.table, base.snapshot, options, None)
 
 
-def run_rewrite(
-    table: Table,
-    engine: Callable[[], Engine],
-    options: RewriteOptions,
-    run: RunIdentity,
-    on_progress: Callable[[Progress], None] | None = None,
-) -> RewriteReport:
+def run_rewrite(work: Work, options: RewriteOptions) -> RewriteReport:
     """Rewrite partitions, each in one transaction.
 
     A filter may be run again at any time and changes nothing the second time. A query is applied
@@ -86,11 +78,8 @@ def run_rewrite(
     transaction that is kept.
 
     Args:
-        table: the table.
-        engine: called once there is a part to read.
+        work: on what, and for whom; told whenever a group is read or a partition is committed.
         options: which partitions, and what becomes of their rows.
-        run: who runs it, for the history.
-        on_progress: called whenever a group is read or a partition is committed.
 
     Raises:
         UsageError: options that contradict each other, a condition or query that is refused, a
@@ -100,8 +89,8 @@ def run_rewrite(
         CommitConflictError, CommitExpiredError, CommitUnknownError: see ``transaction.commit``.
     """
     refuse_evidence(options)
-    totals = RunTotals(on_progress or (lambda _: None))
-    state = _Run(Runner(table, run, engine), options, totals)
+    totals = RunTotals(work.tell)
+    state = _Run(Runner(work.table, work.identity, work.engine), options, totals)
     state.runner.run(state.plan, state.act, ends=lambda plan: options.dry_run or plan.nothing_to_do)
     report = state.report()
     if not report.failures:

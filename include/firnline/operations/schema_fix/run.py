@@ -22,10 +22,10 @@ from firnline.errors import (
     RunFailedError,
     UsageError,
 )
-from firnline.kernel.engine import Engine, running
+from firnline.kernel.engine import running
 from firnline.kernel.task import KernelInput, KernelResult, KernelTask
 from firnline.log.records import Marker, marker_of
-from firnline.log.txn_file import Counts, RunIdentity
+from firnline.log.txn_file import Counts
 from firnline.operations.committer import Done
 from firnline.operations.evolve.plan import evolved
 from firnline.operations.kernel_tasks import (
@@ -36,6 +36,7 @@ from firnline.operations.kernel_tasks import (
     sources_of,
 )
 from firnline.operations.merge.groups import PlannedGroup
+from firnline.operations.operation import Work
 from firnline.operations.options import SchemaFixOptions
 from firnline.operations.rewriting import commit_or_discard
 from firnline.operations.runner import Failure, Progress, Report, Runner
@@ -101,13 +102,7 @@ def preview(table: Table, options: SchemaFixOptions) -> SchemaFixPlan:
     return _plan(take_base(table, tolerant=True), options)
 
 
-def run_schema_fix(
-    table: Table,
-    engine: Callable[[], Engine],
-    options: SchemaFixOptions,
-    run: RunIdentity,
-    on_progress: Callable[[Progress], None] | None = None,
-) -> SchemaFixReport:
+def run_schema_fix(work: Work, options: SchemaFixOptions) -> SchemaFixReport:
     """Give columns one type in one transaction, all of it or nothing.
 
     A second run right after the first finds nothing to do.
@@ -119,11 +114,8 @@ def run_schema_fix(
     store, two PUT and a LIST.
 
     Args:
-        table: the table; its log files may contradict each other.
-        engine: called once there is a part to rewrite.
+        work: on what, and for whom; told whenever a part has been read.
         options: which columns, and what becomes of them.
-        run: who runs it, for the history.
-        on_progress: called whenever a part has been read.
 
     Raises:
         UsageError: see ``schema_target.targets_of`` and ``plan_schema_fix``.
@@ -131,7 +123,7 @@ def run_schema_fix(
             read; nothing was changed.
         CommitConflictError, CommitExpiredError, CommitUnknownError: see ``transaction.commit``.
     """
-    state = _Run(Runner(table, run, engine), options, on_progress or (lambda _: None))
+    state = _Run(Runner(work.table, work.identity, work.engine), options, work.tell)
     plan, report = state.runner.run(
         state.plan,
         lambda base, plan: state.commit(base, plan, state.execute(base, plan)),

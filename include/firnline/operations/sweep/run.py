@@ -8,7 +8,7 @@ slept could still name. A run that dies is simply run again.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from itertools import chain
 
 from firnline.commit.base import Base, take_base
@@ -17,7 +17,8 @@ from firnline.commit.transaction import commit
 from firnline.errors import CommitConflictError, RunFailedError, UsageError
 from firnline.log.fence import raised
 from firnline.log.txn_file import Counts, RunIdentity
-from firnline.operations.deletion import DeleteProgress, Deleter, NotDeleted
+from firnline.operations.deletion import Deleter, NotDeleted
+from firnline.operations.operation import Work
 from firnline.operations.options import SweepOptions
 from firnline.operations.prepared import expiry
 from firnline.operations.runner import Report, RunMetrics, refuse_unsafe_store
@@ -139,12 +140,7 @@ def mark(base: Base, plan: SweepPlan, run: RunIdentity) -> Snapshot:
     return state.snapshot
 
 
-def run_sweep(
-    table: Table,
-    options: SweepOptions,
-    run: RunIdentity,
-    on_progress: Callable[[DeleteProgress], None] | None = None,
-) -> SweepReport:
+def run_sweep(work: Work, options: SweepOptions) -> SweepReport:
     """List and delete.
 
     Requests: those of ``preview``, on S3 one for 1,000 orphans and one for each upload; those of
@@ -152,31 +148,33 @@ def run_sweep(
     store (4 for a process and table), if the fence has to be raised.
 
     Args:
-        table: the table.
+        work: on what, and for whom; told after each batch.
         options: what to delete.
-        run: who runs it, for the log.
-        on_progress: called after each batch.
 
     Raises:
         UsageError: see ``preview``.
         SweepFailedError: some objects could not be deleted; the error holds the report.
     """
+    table = work.table
     metrics = RunMetrics(table)
     uploads = _uploads(table)
     base, plan = _plan(table, options, uploads)
     chosen, left = choose(plan, options)
     if not options.dry_run:
-        state = mark(base, plan, run)
+        state = mark(base, plan, work.identity)
         named = state.parts.keys() | state.behind_parts
         chosen = [o for o in chosen if o.key not in named]
-    deleter = Deleter(table, len(chosen), on_progress)
+    deleter = Deleter(table, len(chosen), work.tell)
     aborted = discarded = 0
     if not options.dry_run:
-        discarded = expiry.end(table, plan.endings, run)
+        discarded = expiry.end(table, plan.endings, work.identity)
         deleter.delete([o.key for o in chosen if o.kind != "upload"])
         aborted = _abort(uploads, [o for o in chosen if o.kind == "upload"], deleter)
         # No transaction records it, so this line is the only trace.
-        name, who = table.settings.name, run.approved_by or run.user or run.run_id
+        name, who = (
+            table.settings.name,
+            work.identity.approved_by or work.identity.user or work.identity.run_id,
+        )
         _LOG.info("%s deleted %d orphans of table %s", who, len(deleter.confirmed), name)
     report = SweepReport(
         table=table.settings.name,

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from firnline.commit.base import Base, take_base
-from firnline.log.txn_file import RunIdentity
 from firnline.operations.drop.run import DropReport, remove, report
+from firnline.operations.operation import Work
 from firnline.operations.options import TtlOptions
 from firnline.operations.runner import Runner
 from firnline.operations.ttl.plan import TtlPlan, plan_ttl
@@ -19,7 +19,7 @@ def preview(table: Table, options: TtlOptions) -> TtlPlan:
     return _plan(take_base(table), options)
 
 
-def run_ttl(table: Table, options: TtlOptions, run: RunIdentity) -> DropReport:
+def run_ttl(work: Work, options: TtlOptions) -> DropReport:
     """Tombstone what is past the table's ``ttl.keep``, in one transaction.
 
     Requests: one LIST each of ``_log/`` and ``_txn/`` and the log reads; when something goes,
@@ -29,7 +29,7 @@ def run_ttl(table: Table, options: TtlOptions, run: RunIdentity) -> DropReport:
         UsageError: see ``plan_ttl``.
         CommitConflictError, CommitExpiredError, CommitUnknownError: see ``transaction.commit``.
     """
-    runner = Runner(table, run)
+    runner = Runner(work.table, work.identity)
     removed = remove(runner, _OP, lambda base: _plan(base, options), dry_run=options.dry_run)
     plan = removed.plan
     return report(

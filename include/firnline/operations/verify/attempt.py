@@ -19,7 +19,7 @@ from firnline.errors import (
 )
 from firnline.kernel.task import KernelResult, KernelTask
 from firnline.log.records import Marker
-from firnline.operations.kernel_tasks import Work, kernel_task
+from firnline.operations.kernel_tasks import RowWork, kernel_task
 from firnline.operations.merge.groups import PlannedGroup
 from firnline.state.snapshot import Snapshot
 from firnline.table import Table
@@ -64,7 +64,7 @@ def try_merge(
     from firnline.kernel.merge import try_group
 
     group = PlannedGroup(table.paths.parse_part(marker.p).partition, (marker,))
-    task = kernel_task(table, snapshot, 0, group, Work(op="verify", keep="true"))
+    task = kernel_task(table, snapshot, 0, group, RowWork(op="verify", keep="true"))
     result = try_group(_plain(task), table.store, folder, table.ids, table.clock)
     error = _error_of(result, task.name)
     if isinstance(error, RowsDifferError):

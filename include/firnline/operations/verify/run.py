@@ -23,6 +23,7 @@ from firnline.errors import (
 from firnline.log.reader import LogRead
 from firnline.log.records import LogContent, Marker
 from firnline.operations.in_time import InTime, looked
+from firnline.operations.operation import Work
 from firnline.operations.options import VerifyOptions
 from firnline.operations.prepared.expiry import held
 from firnline.operations.runner import RunMetrics
@@ -153,12 +154,7 @@ class VerifyProgress(msgspec.Struct, frozen=True, kw_only=True):
         return text
 
 
-def run_verify(
-    table: Table,
-    options: VerifyOptions,
-    footers: ReadFooters | None = None,
-    on_progress: Callable[[VerifyProgress], None] | None = None,
-) -> VerifyReport:
+def run_verify(work: Work, options: VerifyOptions) -> VerifyReport:
     """Check a table; works on a damaged one as far as it can be read.
 
     Requests: a LIST per 1,000 objects of ``_log/``, ``_txn/``, ``_data/``, ``_prepared/``,
@@ -169,10 +165,8 @@ def run_verify(
     no object, those of ``read_snapshot``. Of a table with mirrors those of ``check_mirrors``.
 
     Args:
-        table: the table.
+        work: on what, and for whom; told every ten footers, and for each part whose rows were read.
         options: how deep.
-        footers: reads footers elsewhere; None: in threads of this process.
-        on_progress: called every ten footers, and for each part whose rows were read.
 
     Raises:
         StoreError, SnapshotUnstableError: a store that does not answer is not a finding, nor is
@@ -180,6 +174,7 @@ def run_verify(
         UsageError: there is no table at the root, or no witness of it in ``options.witness``; a
             sample without ``rows``.
     """
+    table = work.table
     refuse_lone_sample(options)
     name = table.settings.name
     seen = _Witnesses(
@@ -190,9 +185,9 @@ def run_verify(
     look = looked(table, lambda time: _look(_Run(table, metrics, Findings()), seen, time))
     run, snapshot = look.run, look.snapshot
     deep = run.footer_check(snapshot)
-    tell = on_progress or (lambda _: None)
+    tell = work.tell
     if options.deep:
-        _read_footers(deep, snapshot, footers or partial(many_facts, table.store), tell)
+        _read_footers(deep, snapshot, work.footers or partial(many_facts, table.store), tell)
     rows = _read_rows(run, snapshot, options, look.now_ms, tell, deep.unlike)
     return run.report(options, look, deep, rows)
 

@@ -28,6 +28,7 @@ from firnline.operations.mirror.after import (
     warn,
 )
 from firnline.operations.mirror.ended import however_it_ends
+from firnline.operations.operation import Work
 from firnline.operations.options import ReplaceOptions
 from firnline.operations.replace.plan import span_of
 from firnline.operations.replace.rows import NewParts, NewRows
@@ -199,11 +200,7 @@ class Writer(DataSourceArrowWriter):
         )
         with however_it_ends(partial(self._publish, table)):
             run_replace(
-                table,
-                lambda: engine,
-                options,
-                self._run,
-                data=new if new.parts else None,
+                Work(table, self._run, lambda: engine), options, data=new if new.parts else None
             )
 
     def _publish(self, table: Table) -> None:

@@ -30,6 +30,7 @@ from firnline.operations.mirror import run as running
 from firnline.operations.mirror.after import publish_after
 from firnline.operations.mirror.check import MirrorDiffersError, run_checks
 from firnline.operations.mirror.run import run_mirror
+from firnline.operations.operation import Work
 from firnline.operations.options import MirrorOptions
 from firnline.properties.in_force import in_force
 from firnline.state.snapshot import read_snapshot
@@ -202,7 +203,7 @@ def test_settings_without_a_catalog_publish_nothing(world: World, tmp_path: Path
         other = make_world(root=ROOT, mirror=mirror).settings
         table = replace(world.table, settings=in_force(other, said), wanted=other)
         with pytest.raises(MirrorRefusedError, match="do not say where its Iceberg mirror is"):
-            run_mirror(table, MirrorOptions(), RUN)
+            run_mirror(Work(table, RUN), MirrorOptions())
 
 
 def test_without_the_library_the_sentence_names_what_to_install(
@@ -210,7 +211,7 @@ def test_without_the_library_the_sentence_names_what_to_install(
 ) -> None:
     monkeypatch.setattr(wheres, "find_spec", lambda name: None)
     with pytest.raises(MirrorCatalogError, match="needs the library pyiceberg") as caught:
-        run_mirror(world.table, MirrorOptions(), RUN)
+        run_mirror(Work(world.table, RUN), MirrorOptions())
     assert caught.value.next_step.startswith("run pip install 'pyiceberg")
 
 
@@ -236,7 +237,7 @@ def test_one_format_that_fails_does_not_keep_the_other_from_its_state(
     world = catalog_world(tmp_path, mirror=both)
     put_append(world)
     with pytest.raises(MirrorCatalogError):
-        run_mirror(world.table, MirrorOptions(), RUN)
+        run_mirror(Work(world.table, RUN), MirrorOptions())
     assert world.table.paths.delta_version(0) in world.store.objects
     assert shortened == [0], "or its versions would never expire"
 
@@ -247,11 +248,11 @@ def test_who_publishes_with_a_clock_that_is_ahead_sweeps_nothing(
     monkeypatch.setattr(sweeping, "EVERY", 1)
     for _ in range(2):
         put_append(world)
-        run_mirror(world.table, MirrorOptions(), RUN)
+        run_mirror(Work(world.table, RUN), MirrorOptions())
     before = set(world.store.objects)
     put_append(world)
     ahead = SetClock(world.clock.now + 30 * 86_400_000, world.clock.elapsed)
-    done = run_mirror(replace(world.table, clock=ahead), MirrorOptions(), RUN)
+    done = run_mirror(Work(replace(world.table, clock=ahead), RUN), MirrorOptions())
     assert done.iceberg is not None
     assert (done.iceberg.written, done.expired) == (True, 0)
     assert before <= world.store.objects.keys()
@@ -260,7 +261,7 @@ def test_who_publishes_with_a_clock_that_is_ahead_sweeps_nothing(
 def test_both_formats_are_published_and_compared(tmp_path: Path) -> None:
     world = catalog_world(tmp_path, mirror=["delta", {"iceberg": where(tmp_path)}])
     put_append(world)
-    done = run_mirror(world.table, MirrorOptions(), RUN)
+    done = run_mirror(Work(world.table, RUN), MirrorOptions())
     assert done.delta is not None
     assert done.iceberg is not None
     assert (done.delta.version, done.iceberg.version) == (0, 1)
@@ -275,7 +276,7 @@ def test_a_table_that_does_not_say_so_gets_no_mirror_and_then_says_so(tmp_path: 
     table = replace(world.table, settings=wanted)
     with pytest.raises(NotMirroredError, match=r"does not state mirror: \[iceberg\]"):
         publish(table)
-    done = run_mirror(table, MirrorOptions(), RUN)
+    done = run_mirror(Work(table, RUN), MirrorOptions())
     assert done.iceberg is not None
     assert (done.applied, done.iceberg.version) == (2, 1)
 
@@ -287,7 +288,7 @@ def test_a_mirror_that_only_the_table_states_is_published_and_goes_on(tmp_path: 
     publish(world.table)
     put_append(world)
     delta = make_world(root=ROOT, mirror=["delta"]).settings
-    done = run_mirror(replace(world.table, settings=delta, wanted=None), MirrorOptions(), RUN)
+    done = run_mirror(Work(replace(world.table, settings=delta, wanted=None), RUN), MirrorOptions())
     assert done.applied is not None
     assert done.delta is not None
     assert done.iceberg is None
@@ -297,7 +298,7 @@ def test_a_mirror_that_only_the_table_states_is_published_and_goes_on(tmp_path: 
     outcome = publish_after(replace(world.table, settings=delta, wanted=None), RUN)
     assert (outcome.published, outcome.warnings) == (False, done.warnings)
     only = replace(world.table, settings=world.settings, wanted=None)
-    again = run_mirror(only, MirrorOptions(), RUN)
+    again = run_mirror(Work(only, RUN), MirrorOptions())
     assert again.delta is not None, "which these settings do not name"
     assert (again.applied, again.warnings) == (None, ())
     assert same(world)

@@ -11,6 +11,7 @@ from firnline.errors import MirrorRefusedError
 from firnline.mirror.iceberg.publish import publish
 from firnline.operations.clone.run import run_clone
 from firnline.operations.mirror.check import run_checks
+from firnline.operations.operation import Work
 from firnline.operations.options import CloneOptions, RelocateOptions
 from firnline.operations.relocate.run import run_relocate
 from firnline.table import Table
@@ -41,7 +42,7 @@ def test_a_table_that_was_moved_is_refused_until_the_old_mirror_is_dropped(
 ) -> None:
     place = copied(world, rename=rename)
     place = replace(place, table=under_the_name_of_the_mirror(place.table))
-    run_relocate(place.table, RelocateOptions())
+    run_relocate(Work(place.table), RelocateOptions())
     before = dict(world.store.objects)
     with pytest.raises(MirrorRefusedError, match="is not a mirror of s3://bucket/copy") as caught:
         publish(place.table)
@@ -56,7 +57,7 @@ def test_a_table_that_was_moved_is_refused_until_the_old_mirror_is_dropped(
 @pytest.mark.parametrize("history", [False, True])
 def test_a_clone_gets_a_table_of_its_own_in_the_catalog(world: World, history: bool) -> None:
     target = beside(world.table, "copy")
-    run_clone(world.table, target, CloneOptions(history=history), RUN)
+    run_clone(Work(world.table, RUN), CloneOptions(history=history), target=target)
     assert publish(target).version == 1
     clone = replace(world, table=target)
     assert shown(clone) == set(snapshot(clone).live)
@@ -69,7 +70,7 @@ def test_a_clone_under_the_same_name_is_refused_and_the_mirror_of_the_other_stay
     world: World,
 ) -> None:
     target = under_the_name_of_the_mirror(beside(world.table, "copy"))
-    run_clone(world.table, target, CloneOptions(), RUN)
+    run_clone(Work(world.table, RUN), CloneOptions(), target=target)
     before = shown(world)
     with pytest.raises(MirrorRefusedError, match="give another name in the settings"):
         publish(target)

@@ -12,6 +12,7 @@ from firnline.errors import MirrorRefusedError
 from firnline.mirror.iceberg.publish import publish
 from firnline.operations.mirror.check import MirrorDiffersError, run_checks
 from firnline.operations.mirror.run import run_mirror
+from firnline.operations.operation import Work
 from firnline.operations.options import MirrorOptions, VerifyOptions
 from firnline.operations.verify.run import run_verify
 from tests.support.in_catalog import ROOT, catalog_world, drop, loaded, shown, where
@@ -37,14 +38,14 @@ def named(world: World, folder: Path, **mirror: Any) -> World:
 
 
 def kinds(world: World) -> list[str]:
-    found = run_verify(world.table, VerifyOptions()).findings
+    found = run_verify(Work(world.table), VerifyOptions()).findings
     return [each.kind for each in found if each.kind.startswith("mirror")]
 
 
 def test_no_second_table_is_made_while_the_first_is_there(world: World, tmp_path: Path) -> None:
     other = named(world, tmp_path)
     with pytest.raises(MirrorRefusedError, match=r"is mirrored by ns\.t of the Iceberg") as caught:
-        run_mirror(other.table, MirrorOptions(), RUN)
+        run_mirror(Work(other.table, RUN), MirrorOptions())
     assert caught.value.next_step.startswith("write ns.t into the settings again, or drop that")
     assert shown(other) == set()
     assert kinds(other) == ["mirror-renamed"]
@@ -58,7 +59,7 @@ def test_once_the_former_table_is_dropped_it_has_the_other_name(
 ) -> None:
     other = named(world, tmp_path)
     drop(world)
-    done = run_mirror(other.table, MirrorOptions(), RUN)
+    done = run_mirror(Work(other.table, RUN), MirrorOptions())
     assert done.warnings == ()
     assert shown(other) == set(snapshot(world).live)
     assert kinds(other) == []
@@ -69,24 +70,24 @@ def test_once_the_former_table_is_dropped_it_has_the_other_name(
 def test_a_table_that_was_dropped_is_made_again_under_its_name(world: World) -> None:
     drop(world)
     assert kinds(world) == ["mirror-missing"]
-    assert run_mirror(world.table, MirrorOptions(), RUN).warnings == ()
+    assert run_mirror(Work(world.table, RUN), MirrorOptions()).warnings == ()
     assert shown(world) == set(snapshot(world).live)
 
 
 def test_a_former_table_in_another_catalog_is_a_warning(world: World, tmp_path: Path) -> None:
     (tmp_path / "b").mkdir()
     other = named(world, tmp_path / "b", catalog="sea")
-    (warning,) = run_mirror(other.table, MirrorOptions(), RUN).warnings
+    (warning,) = run_mirror(Work(other.table, RUN), MirrorOptions()).warnings
     assert "was published before as ns.t of the Iceberg catalog lake" in warning
     assert shown(other) == set(snapshot(world).live)
     put_append(world)
-    assert run_mirror(other.table, MirrorOptions(), RUN).warnings == (), "it is told once"
+    assert run_mirror(Work(other.table, RUN), MirrorOptions()).warnings == (), "it is told once"
 
 
 def test_a_record_without_a_name_is_a_warning(world: World, tmp_path: Path) -> None:
     for key in [key for key in world.store.objects if "/_iceberg/shown/" in key]:
         world.store.objects[key] = (b"{}\n", world.store.objects[key][1])
-    (warning,) = run_mirror(named(world, tmp_path).table, MirrorOptions(), RUN).warnings
+    (warning,) = run_mirror(Work(named(world, tmp_path).table, RUN), MirrorOptions()).warnings
     assert "under a name that is not known" in warning
     assert loaded(world).current_snapshot() is not None, "nobody drops what is somebody's"
 

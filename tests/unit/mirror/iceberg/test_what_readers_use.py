@@ -26,6 +26,7 @@ from firnline.operations.erase.completion import complete_certificate
 from firnline.operations.erase.run import run_erase
 from firnline.operations.mirror.check import check_iceberg
 from firnline.operations.mirror.run import run_mirror
+from firnline.operations.operation import Work
 from firnline.operations.options import EraseOptions, MirrorOptions, VerifyOptions
 from firnline.operations.verify.run import run_verify
 from tests.support.cleanups import GRACE, clean_up, keys_under
@@ -231,11 +232,11 @@ def test_metadata_stays_as_long_as_the_table_says_whatever_the_settings_say(
     )
     hasty = replace(world.table, settings=settings)
     keys = put_append(world)
-    run_mirror(hasty, MirrorOptions(), RUN)
+    run_mirror(Work(hasty, RUN), MirrorOptions())
     before = metadata(world)
     do_merge(world, keys)
     world.clock.advance(GRACE // 2)
-    run_mirror(hasty, MirrorOptions(), RUN)
+    run_mirror(Work(hasty, RUN), MirrorOptions())
     assert before <= metadata(world)
     assert len(loaded(world).metadata.snapshots) == 2
 
@@ -271,7 +272,7 @@ def test_every_hundredth_snapshot_looks_the_metadata_through(
     for _ in range(3):
         over(world)
         put_append(world)
-        reports.append(run_mirror(world.table, MirrorOptions(), RUN))
+        reports.append(run_mirror(Work(world.table, RUN), MirrorOptions()))
     assert [report.expired > 0 for report in reports] == [False, False, True]
     assert check_iceberg(world.table).same
 
@@ -283,7 +284,7 @@ def erased(tmp_path: Path, **settings: Any) -> tuple[World, str]:
     world.clock.advance(1_000)
     engine = LocalEngine(lambda: world.store, tmp_path, world.ids, SystemClock())
     options = EraseOptions(columns=("k",), keys=((SECRET,),))
-    report = run_erase(world.table, lambda: engine, options, RUN)
+    report = run_erase(Work(world.table, RUN, lambda: engine), options)
     world.clock.advance(10 * GRACE)
     assert report.certificate is not None
     return world, report.certificate
@@ -389,7 +390,7 @@ def test_without_the_catalog_the_certificate_waits_and_says_why(tmp_path: Path) 
 
 
 def findings(world: World) -> set[str]:
-    report = run_verify(world.table, VerifyOptions())
+    report = run_verify(Work(world.table), VerifyOptions())
     return {finding.kind for finding in report.findings if finding.kind.startswith("mirror")}
 
 

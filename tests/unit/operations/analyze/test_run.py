@@ -26,6 +26,7 @@ from firnline.operations.analyze.run import AnalyzeFailedError, AnalyzeReport, r
 from firnline.operations.delete.run import run_delete
 from firnline.operations.evolve.run import run_lazily
 from firnline.operations.merge.run import run_merge
+from firnline.operations.operation import Work
 from firnline.operations.options import (
     AnalyzeOptions,
     DeleteOptions,
@@ -74,7 +75,7 @@ def keep(world: World, *columns: str, **given: Any) -> None:
 
 
 def call(world: World, **options: Any) -> AnalyzeReport:
-    return run_analyze(world.table, AnalyzeOptions(**options), RUN)
+    return run_analyze(Work(world.table, RUN), AnalyzeOptions(**options))
 
 
 def live(world: World) -> list[Marker]:
@@ -88,7 +89,7 @@ def bounds(world: World, column: str = "x") -> list[Any]:
 
 def merge(world: World, scratch: Path) -> None:
     engine = LocalEngine(lambda: world.table.store, scratch, world.ids, SystemClock())
-    run_merge(world.table, lambda: engine, MergeOptions(), RUN)
+    run_merge(Work(world.table, RUN, lambda: engine), MergeOptions())
 
 
 def test_the_log_states_what_the_footers_say_and_no_part_is_written() -> None:
@@ -100,7 +101,7 @@ def test_the_log_states_what_the_footers_say_and_no_part_is_written() -> None:
     assert set(snapshot(world).live) == parts == v1_live(world)
     assert visible_ids(world.table) == before
     assert (report.parts, report.parts_without, report.parts_gone, report.failed) == (6, 0, 0, 0)
-    assert not run_verify(world.table, VerifyOptions(deep=True)).findings
+    assert not run_verify(Work(world.table), VerifyOptions(deep=True)).findings
 
 
 def test_a_part_costs_one_ranged_get_and_5000_parts_two_puts() -> None:
@@ -145,7 +146,8 @@ def test_each_batch_is_a_transaction(monkeypatch: pytest.MonkeyPatch) -> None:
     world = world_of()
     said: list[tuple[int, int]] = []
     report = run_analyze(
-        world.table, AnalyzeOptions(), RUN, lambda done, total: said.append((done, total))
+        Work(world.table, RUN, tell=lambda done, total: said.append((done, total))),
+        AnalyzeOptions(),
     )
     assert report.transactions == (2, 3)
     assert report.parts == 6
@@ -191,7 +193,7 @@ def test_parts_that_stay_are_restated_beside_a_merge_of_others(tmp_path: Path) -
     world = world_of(6, merge={"min_inputs": 2})
     engine = LocalEngine(lambda: world.table.store, tmp_path, world.ids, SystemClock())
     only = MergeOptions(partitions=("d=1",))
-    beside(world, lambda: run_merge(world.table, lambda: engine, only, RUN))
+    beside(world, lambda: run_merge(Work(world.table, RUN, lambda: engine), only))
     report = call(world)
     assert (report.parts, report.parts_gone) == (3, 3)
     assert len(live(world)) == 4
@@ -202,7 +204,7 @@ def test_a_delete_that_is_noted_in_the_markers_meanwhile_stays_noted(tmp_path: P
     world = world_of(2)
     engine = LocalEngine(lambda: world.table.store, tmp_path, world.ids, SystemClock())
     where = DeleteOptions(where="f = 9.5", mode="eager")  # no part holds such a row
-    beside(world, lambda: run_delete(world.table, lambda: engine, where, RUN))
+    beside(world, lambda: run_delete(Work(world.table, RUN, lambda: engine), where))
     call(world)
     assert all(marker.d for marker in live(world))
     assert None not in bounds(world)
@@ -236,7 +238,7 @@ def test_a_run_that_dies_has_done_all_or_nothing_and_the_next_goes_on(
 
 def test_a_renamed_column_waits_for_the_merge_that_renames_it_in_the_parts(tmp_path: Path) -> None:
     world = world_of(2, wanted=(), partition_by=[], merge={"min_inputs": 2})
-    run_lazily(world.table, LazyOptions(evolution=Evolution(rename={"x": "y"})), RUN)
+    run_lazily(Work(world.table, RUN), LazyOptions(evolution=Evolution(rename={"x": "y"})))
     keep(world, "y", partition_by=[], merge={"min_inputs": 2})
     assert call(world).plan["parts"] == 0
     merge(world, tmp_path)
@@ -248,7 +250,7 @@ def test_a_widened_column_has_the_bounds_of_its_narrower_values() -> None:
     world.clock.advance(10)
     days = pa.array([3, 4], pa.date32())
     Appender(world.table).append(pa.table({"id": [90, 91], "d": [0, 0], "day": days}))
-    run_lazily(world.table, LazyOptions(evolution=Evolution(widen={"day": "TIMESTAMP"})), RUN)
+    run_lazily(Work(world.table, RUN), LazyOptions(evolution=Evolution(widen={"day": "TIMESTAMP"})))
     keep(world, "day")
     call(world)
     first, last = "1970-01-04T00:00:00.000000", "1970-01-05T00:00:00.000000"
@@ -322,7 +324,7 @@ def test_a_restore_to_before_an_analyze_undoes_nothing() -> None:
     world = world_of()
     call(world)
     parts, before = set(snapshot(world).live), bounds(world)
-    run_restore(world.table, RestoreOptions(to=1), RUN, lambda _: None)
+    run_restore(Work(world.table, RUN, tell=lambda _: None), RestoreOptions(to=1))
     assert set(snapshot(world).live) == parts
     assert bounds(world) == before
 
@@ -350,7 +352,7 @@ def test_parts_of_a_sorted_table_say_in_the_log_what_their_footers_say_of_the_or
     assert (report.parts, report.plan["parts_without_order"]) == (6, 6)
     assert [(m.p, m.g, m.s) for m in live(world)] == before
     assert {m.sorted_by() for m in live(world)} == {BY_X}
-    assert not run_verify(world.table, VerifyOptions(deep=True)).findings
+    assert not run_verify(Work(world.table), VerifyOptions(deep=True)).findings
     assert call(world).plan["parts"] == 0
 
 

@@ -15,6 +15,7 @@ from firnline.errors import (
 from firnline.operations.cleanup.plan import TXN_KEPT
 from firnline.operations.cleanup.run import CleanupFailedError, CleanupReport, preview, run_cleanup
 from firnline.operations.deletion import DeleteProgress
+from firnline.operations.operation import Work
 from firnline.operations.options import CleanupOptions
 from firnline.paths import TablePaths
 from firnline.state.history import history
@@ -187,7 +188,7 @@ def test_the_rate_holds_over_the_whole_run() -> None:
     do_merge(world, keys)
     world.clock.advance(GRACE + 1)
     seen: list[DeleteProgress] = []
-    report = run_cleanup(world.table, CleanupOptions(), RUN, seen.append)
+    report = run_cleanup(Work(world.table, RUN, tell=seen.append), CleanupOptions())
     assert report.seconds == 2
     assert [p.deleted for p in seen] == [1_000, 2_000, 2_501]
     assert seen[-1].objects == 2_501
@@ -334,7 +335,7 @@ def test_a_copied_table_deletes_nothing_of_the_original() -> None:
     settings = world.settings.model_copy(update={"root": "memory://bucket/copy"})
     copied = Table(settings, world.store, TablePaths("copy"), world.clock, world.ids)
     with pytest.raises(ForeignPathError, match="copied"):
-        run_cleanup(copied, CleanupOptions(), RUN)
+        run_cleanup(Work(copied, RUN), CleanupOptions())
     assert world.store.objects == before
 
 

@@ -25,6 +25,7 @@ from firnline.errors import (
 from firnline.log.sinks import newest_batches
 from firnline.operations.clone.run import CloneReport, run_clone
 from firnline.operations.evolve.run import run_lazily
+from firnline.operations.operation import Work
 from firnline.operations.options import (
     CloneOptions,
     Evolution,
@@ -59,7 +60,7 @@ def clone(world: World, name: str = "c", **options: Any) -> World:
     """A clone of the world's table, as a world of its own."""
     world.clock.advance(1)
     target = beside(world.table, name)
-    run_clone(world.table, target, CloneOptions(**options), RUN)
+    run_clone(Work(world.table, RUN), CloneOptions(**options), target=target)
     return replace(world, settings=target.settings, table=target)
 
 
@@ -83,7 +84,7 @@ def objects(world: World, prefix: str) -> dict[str, bytes]:
 
 
 def healthy(world: World) -> None:
-    found = run_verify(world.table, VerifyOptions(deep=True))
+    found = run_verify(Work(world.table), VerifyOptions(deep=True))
     assert found.healthy, found.findings
     assert not [finding for finding in found.findings if finding.severity != "note"]
 
@@ -151,7 +152,7 @@ def test_a_clone_with_its_history_tells_the_past_and_can_be_restored(tmp_path: P
     again = read_snapshot(copy.store, copy.table.paths).at(then)
     assert {p.replace("c/", "t/", 1) for p in again.live} == set(past.live)
     assert [h.op for h in history(copy.table)] == [h.op for h in history(world.table)]
-    run_restore(copy.table, RestoreOptions(to=1), RUN)
+    run_restore(Work(copy.table, RUN), RestoreOptions(to=1))
     assert visible_ids(copy.table) == Counter(range(30))
     assert visible_ids(world.table) == ids
     healthy(copy)
@@ -160,7 +161,7 @@ def test_a_clone_with_its_history_tells_the_past_and_can_be_restored(tmp_path: P
 def test_columns_that_changed_lazily_are_those_of_the_source(tmp_path: Path) -> None:
     world = filled(1)
     world.clock.advance(10)
-    run_lazily(world.table, LazyOptions(evolution=Evolution(rename={"name": "title"})), RUN)
+    run_lazily(Work(world.table, RUN), LazyOptions(evolution=Evolution(rename={"name": "title"})))
     copy = clone(world)
     assert state(copy).schema == state(world).schema
     assert visible_rows(copy.table) == visible_rows(world.table)
@@ -198,7 +199,7 @@ def test_a_clone_knows_what_the_source_knows_of_itself(with_log: bool) -> None:
     target = beside(world.table, "c")
     bare = TableSettings.model_validate({"name": "c", "root": "memory://bucket/c"})
     target = replace(target, settings=bare)
-    run_clone(world.table, target, CloneOptions(history=with_log), RUN)
+    run_clone(Work(world.table, RUN), CloneOptions(history=with_log), target=target)
     found = take_base(target).properties
     assert found is not None
     assert (found.append_ttl, found.primary_key) == (7_200_000, ("id",))
@@ -217,7 +218,7 @@ def test_settings_of_another_key_are_refused_before_anything_is_written(with_log
     before = dict(world.store.objects)
     options = CloneOptions(history=with_log)
     with pytest.raises(PropertiesDifferError):
-        run_clone(world.table, replace(target, settings=settings), options, RUN)
+        run_clone(Work(world.table, RUN), options, target=replace(target, settings=settings))
     assert world.store.objects == before
 
 
@@ -274,7 +275,7 @@ def test_another_bucket_is_refused_with_the_way_to_go() -> None:
     target = beside(world.table, "c")
     settings = target.settings.model_copy(update={"root": "memory://other/c"})
     with pytest.raises(UsageError, match="`firnline relocate memory://other/c`"):
-        run_clone(world.table, replace(target, settings=settings), CloneOptions(), RUN)
+        run_clone(Work(world.table, RUN), CloneOptions(), target=replace(target, settings=settings))
 
 
 @pytest.mark.parametrize("with_log", [False, True])
@@ -282,7 +283,7 @@ def test_a_dry_run_writes_nothing(tmp_path: Path, with_log: bool) -> None:
     world = lived(tmp_path)
     before = dict(world.store.objects)
     options = CloneOptions(history=with_log, dry_run=True)
-    report = run_clone(world.table, beside(world.table, "c"), options, RUN)
+    report = run_clone(Work(world.table, RUN), options, target=beside(world.table, "c"))
     assert world.store.objects == before
     assert report.plan["rows"] == sum(m.n or 0 for m in state(world).live.values())
     assert (report.plan["logs"] != 0) is with_log
@@ -322,7 +323,11 @@ def test_a_clean_up_of_the_source_under_way_is_one_error_and_no_table(
 
     store = Beside(world.store, what="put c/_data/day=1", act=pass_by)
     with pytest.raises(SnapshotExpiredError, match="a clean-up has passed") as raised:
-        run_clone(world.table, replace(target, store=store), CloneOptions(history=with_log), RUN)
+        run_clone(
+            Work(world.table, RUN),
+            CloneOptions(history=with_log),
+            target=replace(target, store=store),
+        )
     assert "delete everything at memory://bucket/c" in str(raised.value)
     assert not objects(world, "c/_log")
     assert not objects(world, "c/_txn")
@@ -345,7 +350,11 @@ def test_a_source_that_changes_under_way_is_cloned_as_it_was(tmp_path: Path) -> 
             append(world, 24)
 
         store = Beside(world.store, what="put c/_data/day=1", act=go_on)
-        run_clone(world.table, replace(target, store=store), CloneOptions(history=with_log), RUN)
+        run_clone(
+            Work(world.table, RUN),
+            CloneOptions(history=with_log),
+            target=replace(target, store=store),
+        )
         copy = replace(world, settings=target.settings, table=target)
         assert visible_ids(copy.table) == Counter(range(24))
         assert len(state(copy).live) == 8
@@ -361,14 +370,14 @@ def test_who_writes_to_the_target_meanwhile_is_told_of() -> None:
         act=lambda: Appender(target).append(histories.rows_from(100)),
     )
     with pytest.raises(UsageError, match="was written to memory://bucket/c while"):
-        run_clone(world.table, replace(target, store=store), CloneOptions(), RUN)
+        run_clone(Work(world.table, RUN), CloneOptions(), target=replace(target, store=store))
     assert visible_ids(target) == Counter(range(100, 106))
 
 
 def test_another_clone_that_was_begun_there_is_not_mixed_in() -> None:
     world = filled()
     other = beside(world.table, "other")
-    run_clone(world.table, other, CloneOptions(), RUN)
+    run_clone(Work(world.table, RUN), CloneOptions(), target=other)
     target = beside(world.table, "c")
 
     def die() -> None:
@@ -376,13 +385,13 @@ def test_another_clone_that_was_begun_there_is_not_mixed_in() -> None:
 
     store = Beside(world.store, what="put c/_data/day=1", act=die)
     with pytest.raises(RuntimeError):
-        run_clone(world.table, replace(target, store=store), CloneOptions(), RUN)
+        run_clone(Work(world.table, RUN), CloneOptions(), target=replace(target, store=store))
     with pytest.raises(UsageError, match="a clone of memory://bucket/t without its history was"):
-        run_clone(other, target, CloneOptions(), RUN)
+        run_clone(Work(other, RUN), CloneOptions(), target=target)
     with pytest.raises(UsageError, match="a clone of memory://bucket/t without its history was"):
-        run_clone(world.table, target, CloneOptions(history=True), RUN)
+        run_clone(Work(world.table, RUN), CloneOptions(history=True), target=target)
     append(world, 24)
-    run_clone(world.table, target, CloneOptions(), RUN)
+    run_clone(Work(world.table, RUN), CloneOptions(), target=target)
     assert visible_ids(target) == Counter(range(24)), "as it was when the clone was begun"
 
 
@@ -398,12 +407,14 @@ def test_a_clone_that_copies_its_log_is_not_relocated_by_hand() -> None:
     assert append_key.seq == 0
     histories.delete_lazily(world, 1)
     with pytest.raises(RuntimeError):
-        run_clone(world.table, replace(target, store=store), CloneOptions(history=True), RUN)
+        run_clone(
+            Work(world.table, RUN), CloneOptions(history=True), target=replace(target, store=store)
+        )
     with pytest.raises(UsageError, match="is being cloned"):
-        run_relocate(target, RelocateOptions())
+        run_relocate(Work(target), RelocateOptions())
     with pytest.raises(FirnlineError, match="firnline relocate"):
         take_base(target)
-    run_clone(world.table, target, CloneOptions(history=True), RUN)
+    run_clone(Work(world.table, RUN), CloneOptions(history=True), target=target)
     assert visible_ids(target) == Counter(range(1, 24))
 
 
@@ -413,7 +424,7 @@ def test_a_log_of_a_clone_that_is_lost_is_rebuilt(tmp_path: Path) -> None:
     copy = clone(world)
     before = state(copy)
     histories.lose_log(copy)
-    run_rebuild(copy.table, RebuildOptions(), RUN)
+    run_rebuild(Work(copy.table, RUN), RebuildOptions())
     assert visible_ids(copy.table) == ids
     assert state(copy).live.keys() == before.live.keys()
     healthy(copy)
@@ -429,12 +440,12 @@ def test_one_that_was_committed_and_not_published_may_be_rebuilt_too(tmp_path: P
 
     store = Beside(world.store, what="put c/_log/", act=die)
     with pytest.raises(CommitUnknownError, match="not published yet"):
-        run_clone(world.table, replace(target, store=store), CloneOptions(), RUN)
+        run_clone(Work(world.table, RUN), CloneOptions(), target=replace(target, store=store))
     with pytest.raises(LogCorruptError, match="firnline rebuild"):
         take_base(target)
-    run_rebuild(target, RebuildOptions(), RUN)
+    run_rebuild(Work(target, RUN), RebuildOptions())
     assert visible_ids(target) == visible_ids(world.table)
-    run_clone(world.table, target, CloneOptions(), RUN)
+    run_clone(Work(world.table, RUN), CloneOptions(), target=target)
     assert visible_ids(target) == visible_ids(world.table)
 
 
@@ -456,7 +467,7 @@ def test_requests_are_those_of_the_documentation() -> None:
     put_append(world, "d=1", "d=2")
     put_append(world, "d=1")
     sized(world)
-    report = run_clone(world.table, beside(world.table, "c"), CloneOptions(), RUN)
+    report = run_clone(Work(world.table, RUN), CloneOptions(), target=beside(world.table, "c"))
     assert report.requests["list"] == 3 + 8
     assert report.requests["get"] == 2 + 2 + 1 + 1 + 1
     assert report.requests["put"] == 3 + 2 + 3
@@ -469,7 +480,9 @@ def test_requests_with_the_history_are_those_of_the_documentation() -> None:
     do_merge(world, put_append(world) + put_append(world))
     put_append(world)
     sized(world)
-    report = run_clone(world.table, beside(world.table, "c"), CloneOptions(history=True), RUN)
+    report = run_clone(
+        Work(world.table, RUN), CloneOptions(history=True), target=beside(world.table, "c")
+    )
     logs, txns, parts = 4, 1, 4
     assert report.copied == logs + txns + parts
     relocation = {"list": 5, "get": 2 * (logs + txns), "put": logs + txns}
@@ -484,12 +497,14 @@ def test_progress_is_told() -> None:
     put_append(world, *(f"d={n}" for n in range(230)))
     sized(world)
     told: list[RelocateProgress] = []
-    run_clone(world.table, beside(world.table, "c"), CloneOptions(), RUN, told.append)
+    run_clone(
+        Work(world.table, RUN, tell=told.append), CloneOptions(), target=beside(world.table, "c")
+    )
     assert [(p.objects_done, p.objects) for p in told] == [(n, 230) for n in range(10, 231, 10)]
 
 
 def report_of(table: Table, target: Table) -> CloneReport:
-    return run_clone(table, target, CloneOptions(), RUN)
+    return run_clone(Work(table, RUN), CloneOptions(), target=target)
 
 
 def test_one_that_is_complete_and_run_again_is_refused() -> None:
@@ -515,7 +530,9 @@ def test_one_that_slept_before_it_listed_the_parts_reads_the_source_again(
 
     store = Asleep(world.store, at="list t/_data/", meanwhile=maintained)
     target = beside(world.table, "c")
-    run_clone(replace(world.table, store=store), target, CloneOptions(history=keeps), RUN)
+    run_clone(
+        Work(replace(world.table, store=store), RUN), CloneOptions(history=keeps), target=target
+    )
     assert store.slept == 1
     assert visible_ids(target) == visible_ids(world.table)
 
@@ -529,8 +546,8 @@ def test_one_that_slept_before_it_copied_a_file_of_the_log_says_so(at: str, tmp_
     sleeps = partial(world.clock.advance, world.settings.cleanup.grace)
     asleep = replace(target, store=Asleep(world.store, at=at, meanwhile=sleeps))
     with pytest.raises(SnapshotUnstableError, match=r"still .* while it copied the log"):
-        run_clone(world.table, asleep, CloneOptions(history=True), RUN)
+        run_clone(Work(world.table, RUN), CloneOptions(history=True), target=asleep)
     with pytest.raises(FirnlineError):
         state(replace(world, settings=target.settings, table=target))
-    run_clone(world.table, target, CloneOptions(history=True), RUN)
+    run_clone(Work(world.table, RUN), CloneOptions(history=True), target=target)
     assert visible_ids(target) == visible_ids(world.table)

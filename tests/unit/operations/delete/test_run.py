@@ -21,6 +21,7 @@ from firnline.log.txn_file import RunIdentity
 from firnline.operations.delete.run import DeleteFailedError, DeleteReport, preview, run_delete
 from firnline.operations.drop.run import run_drop
 from firnline.operations.merge.run import run_merge
+from firnline.operations.operation import Work
 from firnline.operations.options import DeleteOptions, DropOptions, MergeOptions
 from firnline.parquet.part import read_pairs
 from tests.support.log_tables import snapshot, v1_live
@@ -56,7 +57,7 @@ def never() -> Any:
 def delete(tmp_path: Path) -> Callable[..., DeleteReport]:
     def call(world: World, where: str, **options: Any) -> DeleteReport:
         asked = DeleteOptions(where=where, **options)
-        return run_delete(world.table, lambda: engine_of(world, tmp_path), asked, RUN)
+        return run_delete(Work(world.table, RUN, lambda: engine_of(world, tmp_path)), asked)
 
     return call
 
@@ -103,10 +104,8 @@ def test_parts_that_were_read_and_hold_no_matching_row_are_not_read_for_it_again
     for partition, markers in state.partitions.items():
         assert not [d for m in markers for d in state.pending_deletes(m, partition)]
     merged = run_merge(
-        world.table,
-        lambda: engine_of(world, tmp_path),
+        Work(world.table, RUN, lambda: engine_of(world, tmp_path)),
         MergeOptions(partitions=("day=1",)),
-        RUN,
     )
     assert merged.groups == 1
     assert visible_ids(world.table) == Counter(set(range(24)) - {7})
@@ -121,12 +120,12 @@ def test_a_part_that_dies_while_others_are_read_stays_dead(tmp_path: Path) -> No
             found = list(super().run(tasks))
             if not done:
                 done.append(1)
-                run_drop(world.table, DropOptions(partitions=("day=0",)), RUN)
+                run_drop(Work(world.table, RUN), DropOptions(partitions=("day=0",)))
             yield from found
 
     done: list[int] = []
     rival = Rival(lambda: world.store, tmp_path, world.ids, SystemClock())
-    report = run_delete(world.table, lambda: rival, DeleteOptions(where="name = 'n7'"), RUN)
+    report = run_delete(Work(world.table, RUN, lambda: rival), DeleteOptions(where="name = 'n7'"))
     assert report.replans == 0  # only parts of day=1 are replaced
     assert visible_ids(world.table) == Counter(i for i in range(24) if i % 2 and i != 7)
     assert v1_live(world) == set(snapshot(world).live)
@@ -135,7 +134,7 @@ def test_a_part_that_dies_while_others_are_read_stays_dead(tmp_path: Path) -> No
 def test_a_part_that_matches_as_a_whole_is_dropped_without_being_read(tmp_path: Path) -> None:
     world = world_of()
     gets = world.store.counters.get
-    report = run_delete(world.table, never, DeleteOptions(where="id < 6"), RUN)
+    report = run_delete(Work(world.table, RUN, never), DeleteOptions(where="id < 6"))
     assert (report.parts_dropped, report.parts_read, report.counts.rows_deleted) == (2, 0, 6)
     assert world.store.counters.get - gets <= 5  # log files and the probe, no part
     assert visible_ids(world.table) == Counter(range(6, 24))
@@ -174,7 +173,7 @@ def test_a_part_whose_rows_nobody_counted_is_read_even_if_all_of_it_matches(
 def test_a_lazy_delete_hides_rows_and_touches_no_part(tmp_path: Path) -> None:
     world = world_of()
     before = set(snapshot(world).live)
-    report = run_delete(world.table, never, DeleteOptions(where="id < 9", mode="lazy"), RUN)
+    report = run_delete(Work(world.table, RUN, never), DeleteOptions(where="id < 9", mode="lazy"))
     assert (report.mode, report.parts_hidden, report.parts_read) == ("lazy", 4, 0)
     assert set(snapshot(world).live) == before
     assert visible_ids(world.table) == Counter(range(9, 24))
@@ -183,15 +182,15 @@ def test_a_lazy_delete_hides_rows_and_touches_no_part(tmp_path: Path) -> None:
 
 def test_the_next_merge_removes_what_a_lazy_delete_hides(tmp_path: Path) -> None:
     world = world_of()
-    run_delete(world.table, never, DeleteOptions(where="id < 9", mode="lazy"), RUN)
-    report = run_merge(world.table, lambda: engine_of(world, tmp_path), MergeOptions(), RUN)
+    run_delete(Work(world.table, RUN, never), DeleteOptions(where="id < 9", mode="lazy"))
+    report = run_merge(Work(world.table, RUN, lambda: engine_of(world, tmp_path)), MergeOptions())
     assert report.counts.rows_deleted == 9
     assert stored_ids(world.table) == visible_ids(world.table) == Counter(range(9, 24))
 
 
 def test_lazy_is_what_the_table_says_when_nobody_asks(tmp_path: Path) -> None:
     world = world_of(deletes="lazy")
-    assert run_delete(world.table, never, DeleteOptions(where="id < 9"), RUN).mode == "lazy"
+    assert run_delete(Work(world.table, RUN, never), DeleteOptions(where="id < 9")).mode == "lazy"
 
 
 def test_an_append_that_began_before_a_delete_loses_its_matching_rows(delete: Delete) -> None:
@@ -295,7 +294,7 @@ def test_a_dry_run_says_when_only_the_record_would_be_committed() -> None:
 
 def test_the_record_is_committed_also_when_no_row_matches() -> None:
     world = world_of()
-    report = run_delete(world.table, never, DeleteOptions(where="id > 1000"), RUN)
+    report = run_delete(Work(world.table, RUN, never), DeleteOptions(where="id > 1000"))
     assert report.transaction == 1
     assert list(snapshot(world).deletes) == [report.delete]
 
@@ -323,11 +322,11 @@ def test_a_merge_in_between_makes_the_delete_plan_again(tmp_path: Path) -> None:
             if not merges:
                 merges.append(1)
                 own = engine_of(world, tmp_path)
-                run_merge(world.table, lambda: own, MergeOptions(), RUN)
+                run_merge(Work(world.table, RUN, lambda: own), MergeOptions())
             yield from found
 
     rival = Rival(lambda: world.store, tmp_path, world.ids, SystemClock())
-    report = run_delete(world.table, lambda: rival, DeleteOptions(where="id = 3"), RUN)
+    report = run_delete(Work(world.table, RUN, lambda: rival), DeleteOptions(where="id = 3"))
     assert report.replans == 1
     assert visible_ids(world.table) == stored_ids(world.table) == Counter(set(range(24)) - {3})
     objects = {k for k in world.store.objects if "/_data/" in k}
@@ -341,12 +340,12 @@ def test_a_delete_gives_up_after_losing_too_often(tmp_path: Path) -> None:
         def run(self, tasks: Any) -> Any:
             found = list(super().run(tasks))
             own = engine_of(world, tmp_path)
-            run_merge(world.table, lambda: own, MergeOptions(), RUN)
+            run_merge(Work(world.table, RUN, lambda: own), MergeOptions())
             yield from found
 
     rival = Rival(lambda: world.store, tmp_path, world.ids, SystemClock())
     with pytest.raises(CommitConflictError, match="took parts of t away 1 time"):
-        run_delete(world.table, lambda: rival, DeleteOptions(where="id = 3"), RUN)
+        run_delete(Work(world.table, RUN, lambda: rival), DeleteOptions(where="id = 3"))
     assert visible_ids(world.table) == Counter(range(24))
 
 
@@ -359,7 +358,7 @@ def test_an_append_between_plan_and_commit_is_covered_by_the_record(tmp_path: Pa
             yield from super().run(tasks)
 
     beside = Beside(lambda: world.store, tmp_path, world.ids, SystemClock())
-    report = run_delete(world.table, lambda: beside, DeleteOptions(where="id = 3"), RUN)
+    report = run_delete(Work(world.table, RUN, lambda: beside), DeleteOptions(where="id = 3"))
     assert report.replans == 0
     assert visible_ids(world.table) == Counter([i for i in [*range(24), 4] if i != 3])
 

@@ -17,6 +17,7 @@ from firnline.kernel.local import LocalEngine
 from firnline.operations.erase.certificate import list_certificates
 from firnline.operations.erase.completion import complete_certificate
 from firnline.operations.erase.run import run_erase
+from firnline.operations.operation import Work
 from firnline.operations.options import (
     EraseOptions,
     RebuildOptions,
@@ -64,7 +65,7 @@ def back(world: World) -> None:
 
 
 def errors(world: World) -> list[str]:
-    found = run_verify(world.table, VerifyOptions()).findings
+    found = run_verify(Work(world.table), VerifyOptions()).findings
     return [finding.kind for finding in found if finding.severity == "error"]
 
 
@@ -87,14 +88,14 @@ def test_an_erase_that_slept_through_a_downgrade_is_void_and_its_rows_stay(
     store = Asleep(world.store, at="put t/_txn/00000000000000000002", meanwhile=meanwhile)
     table = replace(world.table, store=store, clock=replace(world.clock))
     with pytest.raises(CommitExpiredError, match="has not happened"):
-        run_erase(table, engine, KEYS, RUN)
+        run_erase(Work(table, RUN, engine), KEYS)
     world.clock.advance(3 * DAY_MS)
     there = rows(world)
     assert there[:3] == [1, 2, 3]
     (listed,) = list_certificates(world.table)
     assert complete_certificate(world.table, listed.id, RUN).status == "void"
     assert errors(world) == []
-    run_rebuild(world.table, RebuildOptions(force=True), RUN)
+    run_rebuild(Work(world.table, RUN), RebuildOptions(force=True))
     assert rows(world) == there
 
 
@@ -105,11 +106,11 @@ def test_a_certificate_of_before_a_downgrade_is_right_whatever_has_become_of_the
     engine = local(world, tmp_path)
     append(world, ["needle-17", "z"], [1, 2])
     append(world, ["y"], [3])
-    run_erase(world.table, engine, KEYS, RUN)
+    run_erase(Work(world.table, RUN, engine), KEYS)
     world.clock.advance(10 * world.settings.commit_ttl)
     downgraded(world, engine)
     for then in (lambda _: None, folded, do_nothing):
         then(world)
         assert errors(world) == []
-        run_rebuild(world.table, RebuildOptions(force=True, dry_run=True), RUN)
+        run_rebuild(Work(world.table, RUN), RebuildOptions(force=True, dry_run=True))
         assert rows(world)[:2] == [2, 3]

@@ -19,6 +19,7 @@ from firnline.errors import RunFailedError, SnapshotUnstableError, UsageError
 from firnline.kernel.engine import Engine
 from firnline.kernel.local import LocalEngine
 from firnline.operations.downgrade.run import DowngradeReport, preview, run_downgrade
+from firnline.operations.operation import Work
 from firnline.operations.options import DowngradeOptions, VerifyOptions
 from firnline.operations.properties.run import run_apply
 from firnline.operations.verify.run import run_verify
@@ -42,7 +43,9 @@ def engine_of(world: World, scratch: Path) -> Callable[[], Engine]:
 
 def downgrade(world: World, scratch: Path, **options: Any) -> DowngradeReport:
     world.clock.advance(1)
-    return run_downgrade(world.table, engine_of(world, scratch), DowngradeOptions(**options), RUN)
+    return run_downgrade(
+        Work(world.table, RUN, engine_of(world, scratch)), DowngradeOptions(**options)
+    )
 
 
 def v1_rows(world: World) -> Counter[int]:
@@ -78,7 +81,7 @@ def test_a_table_becomes_one_log_file_of_nothing_but_v1(tmp_path: Path) -> None:
     assert all(marker.keys() <= {"p", "b", "t", "tmb"} for marker in markers)
     assert not world.store.objects[key][0].endswith(b"\n")
     assert v1_rows(world) == ids_of(world) == dict.fromkeys(range(30), 1)
-    assert run_verify(world.table, VerifyOptions(deep=True)).healthy
+    assert run_verify(Work(world.table), VerifyOptions(deep=True)).healthy
 
 
 def test_pending_deletes_are_applied_where_they_hide_a_row(tmp_path: Path) -> None:
@@ -133,7 +136,7 @@ def test_a_second_run_waits_and_then_deletes_what_is_left_over(tmp_path: Path) -
     assert (fourth.objects_deleted, fourth.waits_until) == (0, None)
     assert fourth.requests["delete"] == fourth.requests["put"] == 0
     assert preview(world.table, DowngradeOptions()).nothing_to_do
-    assert run_verify(world.table, VerifyOptions(deep=True)).healthy
+    assert run_verify(Work(world.table), VerifyOptions(deep=True)).healthy
 
 
 def test_v1_clients_go_on_with_it_and_so_does_firnline(tmp_path: Path) -> None:
@@ -218,7 +221,7 @@ def test_a_rival_that_takes_parts_away_is_planned_around(tmp_path: Path) -> None
     world.clock.advance(world.settings.append.ttl)
     inner = LocalEngine(lambda: world.store, tmp_path, world.ids, SystemClock())
     engine = _Once(world, inner)
-    run_downgrade(world.table, lambda: engine, DowngradeOptions(), RUN)
+    run_downgrade(Work(world.table, RUN, lambda: engine), DowngradeOptions())
     assert v1_rows(world) == dict.fromkeys(range(9, 24, 2), 1)
 
 

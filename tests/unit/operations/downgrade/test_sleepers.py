@@ -17,6 +17,7 @@ from firnline.log import codec
 from firnline.log.records import LogContent, Marker
 from firnline.log.txn_file import Counts
 from firnline.operations.downgrade.run import run_downgrade
+from firnline.operations.operation import Work
 from firnline.operations.options import DowngradeOptions, RebuildOptions, VerifyOptions
 from firnline.operations.rebuild.run import run_rebuild
 from firnline.operations.verify.run import run_verify
@@ -57,7 +58,7 @@ def before(transactions: int = 3) -> tuple[World, list[str]]:
 
 def warnings(world: World) -> set[tuple[str, str]]:
     """Kinds and objects of what a check finds, but that no part holds what its marker says."""
-    found = run_verify(world.table, VerifyOptions()).findings
+    found = run_verify(Work(world.table), VerifyOptions()).findings
     return {(f.kind, f.object) for f in found if f.severity != "note" and f.kind != "part-size"}
 
 
@@ -136,7 +137,7 @@ def test_what_a_process_that_slept_commits_under_a_used_number_has_not_happened(
     assert 4 not in [header.seq for header in history(world.table)]
     do_nothing(world)
     check(world, {*live, late})
-    run_rebuild(world.table, RebuildOptions(force=True), RUN)
+    run_rebuild(Work(world.table, RUN), RebuildOptions(force=True))
     check(world, {*live, late})
     del world.store.objects[dead]  # as verify advises
     check(world, {*live, late})
@@ -229,16 +230,16 @@ def test_a_log_that_is_lost_before_the_downgrade_has_deleted_the_history_is_rebu
     None
 ):
     world, _ = before()
-    due = run_downgrade(world.table, no_engine, DowngradeOptions(), RUN).waits_until
+    due = run_downgrade(Work(world.table, RUN, no_engine), DowngradeOptions()).waits_until
     assert due is not None
     world.clock.advance(due - world.clock.now)
     store = FaultyStore(world.store, Fault(6, "before"))
     with pytest.raises(Crashed, match="delete"):
-        run_downgrade(replace(world.table, store=store), no_engine, DowngradeOptions(), RUN)
+        run_downgrade(Work(replace(world.table, store=store), RUN, no_engine), DowngradeOptions())
     live = set(snapshot(world).live)
     for key in [k for k in world.store.objects if "/_log/" in k]:
         del world.store.objects[key]
-    run_rebuild(world.table, RebuildOptions(), RUN)
+    run_rebuild(Work(world.table, RUN), RebuildOptions())
     assert set(snapshot(world).live) == live
 
 
@@ -261,7 +262,7 @@ def test_of_two_processes_that_slept_neither_is_told_that_it_has_happened(
         with pytest.raises(CommitExpiredError, match="has not happened"):
             commit(table, replace(base, table=table), change, RUN)
     assert {4, 5}.isdisjoint(header.seq for header in history(world.table))
-    assert {f.kind for f in run_verify(world.table, VerifyOptions()).findings} >= {
+    assert {f.kind for f in run_verify(Work(world.table), VerifyOptions()).findings} >= {
         "txn-without-effect"
     }
 

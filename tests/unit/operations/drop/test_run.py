@@ -9,6 +9,7 @@ import pytest
 from firnline.errors import CommitConflictError, PlanChangedError, UsageError
 from firnline.log.txn_file import RunIdentity
 from firnline.operations.drop.run import DropReport, list_partitions, preview, run_drop
+from firnline.operations.operation import Work
 from firnline.operations.options import DropOptions
 from firnline.state.history import history
 from tests.support.log_tables import do_merge, put_append, snapshot, v1_live
@@ -25,7 +26,7 @@ def filled() -> World:
 
 
 def drop(world: World, *partitions: str, run: RunIdentity = RUN, **options: Any) -> DropReport:
-    return run_drop(world.table, DropOptions(partitions=partitions, **options), run)
+    return run_drop(Work(world.table, run), DropOptions(partitions=partitions, **options))
 
 
 def live(world: World) -> set[str]:
@@ -146,7 +147,7 @@ def test_a_drop_gives_up_when_rivals_never_rest() -> None:
 
     store.put_new = rival  # type: ignore[method-assign] # a rival before each of our puts
     with pytest.raises(CommitConflictError):
-        run_drop(replace(world.table, store=store), DropOptions(partitions=("d=1",)), RUN)
+        run_drop(Work(replace(world.table, store=store), RUN), DropOptions(partitions=("d=1",)))
     assert live(world) == {"d=1", "d=2", "d=3"}
 
 

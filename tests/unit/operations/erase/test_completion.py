@@ -27,6 +27,7 @@ from firnline.operations.erase.digests import sealed
 from firnline.operations.erase.proof import ShownKeys
 from firnline.operations.erase.run import EraseReport, preview, run_erase
 from firnline.operations.merge.run import run_merge
+from firnline.operations.operation import Work
 from firnline.operations.options import (
     CleanupOptions,
     DeleteOptions,
@@ -62,7 +63,7 @@ def append(world: World, **columns: list[Any]) -> None:
 
 def erase(world: World, scratch: Path) -> EraseReport:
     asked = EraseOptions(columns=("c",), keys=((KEY,),))
-    return run_erase(world.table, engine(world, scratch), asked, RUN)
+    return run_erase(Work(world.table, RUN, engine(world, scratch)), asked)
 
 
 def certify(world: World, report: EraseReport, shown: ShownKeys | None = None) -> Certificate:
@@ -75,8 +76,8 @@ def kinds(found: Certificate) -> set[str]:
 
 
 def tidy(world: World) -> None:
-    run_cleanup(world.table, CleanupOptions(), RUN)
-    run_sweep(world.table, SweepOptions(), RUN)
+    run_cleanup(Work(world.table, RUN), CleanupOptions())
+    run_sweep(Work(world.table, RUN), SweepOptions())
 
 
 def keyed(**settings: Any) -> World:
@@ -102,7 +103,7 @@ def die_at(world: World, scratch: Path, what: str) -> None:
     asked = EraseOptions(columns=("c",), keys=((KEY,),))
     table = replace(world.table, store=Dying(world.store))
     with pytest.raises(Crashed):
-        run_erase(table, engine(world, scratch), asked, RUN)
+        run_erase(Work(table, RUN, engine(world, scratch)), asked)
 
 
 def test_keys_of_a_dead_run_go_before_the_certificate_of_another_is_complete(
@@ -186,7 +187,7 @@ def test_a_prepared_change_without_parts_shows_no_row_under_a_complete_certifica
     asked = RewriteOptions(
         where="k > 100", partitions=("p=a",), force=True, prepare=True, samples=3
     )
-    prepared = run_prepare(world.table, engine(world, tmp_path), asked, RUN).id
+    prepared = run_prepare(Work(world.table, RUN, engine(world, tmp_path)), asked).id
     assert prepared is not None
     if died == "decided":
         objects.decide(world.table, prepared, "commit", RUN)
@@ -217,7 +218,7 @@ def test_nothing_of_a_certificate_has_the_name_of_a_partition(tmp_path: Path) ->
     assert [part.rows for part in found.parts] == [1]
     assert all(part.gone_ms for part in found.parts)
     assert beside_the_log(world) == {}
-    assert run_verify(world.table, VerifyOptions()).healthy
+    assert run_verify(Work(world.table), VerifyOptions()).healthy
 
 
 def test_the_log_text_that_names_a_partition_after_a_key_is_named(tmp_path: Path) -> None:
@@ -232,7 +233,7 @@ def test_the_log_text_that_names_a_partition_after_a_key_is_named(tmp_path: Path
 
 def test_a_delete_by_the_key_before_the_erase_is_named_as_text_too(tmp_path: Path) -> None:
     world = keyed(deletes="lazy")
-    run_delete(world.table, engine(world, tmp_path), DeleteOptions(where=f"c = '{KEY}'"), RUN)
+    run_delete(Work(world.table, RUN, engine(world, tmp_path)), DeleteOptions(where=f"c = '{KEY}'"))
     report = erase(world, tmp_path)
     world.clock.advance(3 * DAY)
     named = {key for entry in certify(world, report).remaining for key in entry.objects}
@@ -254,10 +255,10 @@ def forgotten(tmp_path: Path, *, late: bool = False) -> tuple[World, EraseReport
     else:
         reports.append(erase(world, tmp_path))
     for number in range(12):  # the fence has passed the record before it leaves the log
-        run_cleanup(world.table, CleanupOptions(), RUN)
+        run_cleanup(Work(world.table, RUN), CleanupOptions())
         append(world, c=["n"], p=["b"], k=[number])
         asked = DeleteOptions(where=f"k = {number}", partitions=("p=b",))
-        run_delete(world.table, engine(world, tmp_path), asked, RUN)
+        run_delete(Work(world.table, RUN, engine(world, tmp_path)), asked)
         world.clock.advance(25 * HOUR)
     erased = snapshot(world).deletes.values()
     assert not [d for d in erased if KEY in bytes(d.where).decode()]
@@ -332,8 +333,8 @@ def test_the_keys_leave_the_log_however_often_the_table_is_maintained(
     erase(world, tmp_path)
     for number in range(100 // hours + 1):
         append(world, c=["n"], p=["b"], k=[number])
-        run_merge(world.table, engine(world, tmp_path), MergeOptions(), RUN)
+        run_merge(Work(world.table, RUN, engine(world, tmp_path)), MergeOptions())
         world.clock.advance(1_000)
-        run_cleanup(world.table, CleanupOptions(), RUN)
+        run_cleanup(Work(world.table, RUN), CleanupOptions())
         world.clock.advance(hours * HOUR)
     assert snapshot(world).deletes == {}

@@ -9,6 +9,7 @@ import pytest
 
 from firnline.operations.erase.run import run_erase
 from firnline.operations.merge.run import run_merge
+from firnline.operations.operation import Work
 from firnline.operations.options import EraseOptions, MergeOptions, RepartitionOptions
 from firnline.operations.properties.run import run_apply
 from firnline.operations.repartition.run import run_repartition
@@ -54,12 +55,12 @@ def test_no_footer_names_the_folder_of_a_key_when_its_rows_are_erased(
     append(world, c=[KEY, KEY, "z"], p=["a", "b", "a"], k=[1, 2, 3])
     append(world, c=[KEY, "z", "y"], p=["a", "b", "a"], k=[4, 5, 6])
     by(world, "p")
-    run_repartition(world.table, engine(world, tmp_path), RepartitionOptions(), RUN)
+    run_repartition(Work(world.table, RUN, engine(world, tmp_path)), RepartitionOptions())
     assert f"/c={KEY}/" in inputs_named(world)
     if merged:
-        run_merge(world.table, engine(world, tmp_path), MergeOptions(), RUN)
+        run_merge(Work(world.table, RUN, engine(world, tmp_path)), MergeOptions())
     asked = EraseOptions(columns=("c",), keys=((KEY,),))
-    report = run_erase(world.table, engine(world, tmp_path), asked, RUN)
+    report = run_erase(Work(world.table, RUN, engine(world, tmp_path)), asked)
     for _ in range(3):
         world.clock.advance(3 * DAY)
         tidy(world)

@@ -19,6 +19,7 @@ from firnline.operations.erase.completion import complete_certificate
 from firnline.operations.erase.pending import longest_wait, ripe_certificates
 from firnline.operations.erase.run import run_erase
 from firnline.operations.fleet.chores import daily, due
+from firnline.operations.operation import Work
 from firnline.operations.options import EraseOptions
 from firnline.operations.registry import CLEANUP
 from tests.support.histories import clean_up
@@ -41,7 +42,7 @@ def erase(world: World, scratch: Path, key: str, store: Any = None) -> str:
     table = world.table if store is None else replace(world.table, store=store)
     engine = LocalEngine(lambda: table.store, scratch, world.ids, SystemClock())
     asked = EraseOptions(columns=("c",), keys=((key,),))
-    found = run_erase(table, lambda: engine, asked, RUN).certificate
+    found = run_erase(Work(table, RUN, lambda: engine), asked).certificate
     assert found is not None
     return found
 

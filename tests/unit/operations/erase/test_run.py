@@ -27,6 +27,7 @@ from firnline.operations.erase.keys import key_set
 from firnline.operations.erase.proof import ShownKeys
 from firnline.operations.erase.run import EraseFailedError, EraseReport, preview, run_erase
 from firnline.operations.merge.run import run_merge
+from firnline.operations.operation import Work
 from firnline.operations.options import CleanupOptions, EraseOptions, MergeOptions, VerifyOptions
 from firnline.operations.verify.run import run_verify
 from tests.support.log_tables import snapshot, v1_live
@@ -69,7 +70,7 @@ def erase(tmp_path: Path) -> Erase:
     def call(world: World, *users: str, **options: Any) -> EraseReport:
         keys = tuple((user,) for user in users)
         asked = EraseOptions(**{"columns": ("user",), "keys": keys, **options})
-        return run_erase(world.table, lambda: engine_of(world, tmp_path), asked, RUN)
+        return run_erase(Work(world.table, RUN, lambda: engine_of(world, tmp_path)), asked)
 
     return call
 
@@ -154,7 +155,7 @@ def test_parts_that_a_clean_up_deleted_are_certified_too(erase: Erase) -> None:
     world = world_of()
     report = erase(world, SECRET)
     settle_everything(world)
-    run_cleanup(world.table, CleanupOptions(), RUN)
+    run_cleanup(Work(world.table, RUN), CleanupOptions())
     found = complete(world, report)
     assert found.status == "complete"
     assert all(part.gone_ms for part in found.parts)
@@ -165,7 +166,7 @@ def test_a_clean_up_goes_on_after_a_certificate_deleted_its_parts(erase: Erase) 
     report = erase(world, SECRET)
     settle_everything(world)
     complete(world, report)
-    run_cleanup(world.table, CleanupOptions(), RUN)
+    run_cleanup(Work(world.table, RUN), CleanupOptions())
     assert snapshot(world).purged > 0
     assert visible_ids(world.table)[7] == 0
     assert complete(world, report).status == "complete"
@@ -250,7 +251,7 @@ def test_the_report_of_a_dag_has_no_secret_because_it_is_shown(tmp_path: Path) -
     world = world_of()
     asked = EraseOptions(columns=("user",), keys=((SECRET,),))
     run = RunIdentity(dag_id="erase", run_id="r")
-    report = run_erase(world.table, lambda: engine_of(world, tmp_path), asked, run)
+    report = run_erase(Work(world.table, run, lambda: engine_of(world, tmp_path)), asked)
     assert report.secret is None
     assert report.digest
 
@@ -301,11 +302,11 @@ def test_rows_of_an_append_that_began_before_are_hidden_and_reported(
     assert found.status == "waiting"
     # Both partitions of the append: nobody read them, and their statistics do not say.
     assert left(found)["late part"] == 2
-    run_merge(world.table, lambda: engine_of(world, tmp_path), MergeOptions(), RUN)
+    run_merge(Work(world.table, RUN, lambda: engine_of(world, tmp_path)), MergeOptions())
     assert stored_ids(world.table)[27] == 0
     assert "late part" not in left(complete(world, reports[0]))
     settle_everything(world)
-    run_cleanup(world.table, CleanupOptions(), RUN)
+    run_cleanup(Work(world.table, RUN), CleanupOptions())
     assert complete(world, reports[0]).status == "complete"
 
 
@@ -332,12 +333,12 @@ def test_versions_from_before_that_are_not_deleted_yet_are_named(
     erase: Erase, tmp_path: Path
 ) -> None:
     world = world_of()
-    run_merge(world.table, lambda: engine_of(world, tmp_path), MergeOptions(), RUN)
+    run_merge(Work(world.table, RUN, lambda: engine_of(world, tmp_path)), MergeOptions())
     report = erase(world, SECRET)
     settle_everything(world)
     found = complete(world, report)
     assert (found.status, left(found)["older part"]) == ("waiting", 8)
-    run_cleanup(world.table, CleanupOptions(), RUN)
+    run_cleanup(Work(world.table, RUN), CleanupOptions())
     assert complete(world, report).status == "complete"
 
 
@@ -460,9 +461,9 @@ def test_a_run_that_died_is_certified_by_its_own_transaction_long_after_another_
         assert erase(world, "u-personal-8").transaction == 2
     settle_everything(world)
     append(world, range(24, 30))
-    run_merge(world.table, lambda: engine_of(world, tmp_path), MergeOptions(), RUN)
+    run_merge(Work(world.table, RUN, lambda: engine_of(world, tmp_path)), MergeOptions())
     settle_everything(world)
-    run_cleanup(world.table, CleanupOptions(), RUN)
+    run_cleanup(Work(world.table, RUN), CleanupOptions())
     assert not snapshot(world).deletes
     found = complete_certificate(world.table, listed.id, RUN)
     assert found.replaced is not None
@@ -471,7 +472,7 @@ def test_a_run_that_died_is_certified_by_its_own_transaction_long_after_another_
     assert found.link.id == listed.id
     assert not [
         f
-        for f in run_verify(world.table, VerifyOptions()).findings
+        for f in run_verify(Work(world.table), VerifyOptions()).findings
         if f.kind.startswith("certificate")
     ]
 

@@ -17,6 +17,7 @@ from firnline.operations.erase import leftovers
 from firnline.operations.erase.certificate import Certificate
 from firnline.operations.erase.run import EraseReport
 from firnline.operations.merge.run import run_merge
+from firnline.operations.operation import Work
 from firnline.operations.options import MergeOptions
 from firnline.store.upload import Upload
 from tests.support.log_tables import do_nothing
@@ -117,7 +118,9 @@ def test_an_output_that_a_merge_uploads_after_its_sleep_keeps_a_certificate_wait
     own = SetClock(world.clock.now, world.clock.elapsed)
     local = LocalEngine(lambda: store, tmp_path, world.ids, SystemClock())
     with pytest.raises(Crashed):
-        run_merge(replace(world.table, store=store, clock=own), lambda: local, MergeOptions(), RUN)
+        run_merge(
+            Work(replace(world.table, store=store, clock=own), RUN, lambda: local), MergeOptions()
+        )
     found = certify(world, reports[0])
     assert (found.status, unnamed(found)) == ("waiting", parts_with_the_key(world))
     assert len(unnamed(found)) == 1

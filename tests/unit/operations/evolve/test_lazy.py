@@ -16,6 +16,7 @@ from firnline.errors import UsageError
 from firnline.log.records import Delete
 from firnline.operations.delete.run import run_delete
 from firnline.operations.evolve.run import preview
+from firnline.operations.operation import Work
 from firnline.operations.options import DeleteOptions, Evolution, LazyOptions, VerifyOptions
 from firnline.operations.verify.run import run_verify
 from firnline.predicate.tree import parse_json
@@ -93,7 +94,7 @@ def test_one_small_transaction_changes_what_readers_see_and_touches_no_part() ->
         "evolve",
         "id is BIGINT; price is DOUBLE; note is remark; gone is gone",
     )
-    assert not run_verify(world.table, VerifyOptions(deep=True)).findings
+    assert not run_verify(Work(world.table), VerifyOptions(deep=True)).findings
 
 
 @pytest.mark.parametrize("name", ["delta", "iceberg"])
@@ -120,7 +121,7 @@ def test_merges_write_the_new_form_and_the_record_goes_by_rule(tmp_path: Path) -
     assert state(world).changes == ()
     assert schema_of(world) == AFTER
     rows_are(world, [*(row(n) for n in range(4)), {"id": 4}, {"id": 5}])
-    assert not run_verify(world.table, VerifyOptions(deep=True)).findings
+    assert not run_verify(Work(world.table), VerifyOptions(deep=True)).findings
 
 
 @pytest.mark.long
@@ -178,11 +179,13 @@ def test_filters_deletes_and_statistics_speak_of_the_columns_of_today(tmp_path: 
     assert firnline.scan(world.table, where="id > 1").plan.passed_over == {"no row can match": 1}
     rows_are(world, [row(0), row(2)], where=f"price = {FLOAT!r}")
     options = DeleteOptions(where="remark = 'n0'", mode="lazy")
-    run_delete(world.table, engine(world, tmp_path), options, RUN)
+    run_delete(Work(world.table, RUN, engine(world, tmp_path)), options)
     rows_are(world, [row(n) for n in (1, 2, 3)])
-    run_delete(world.table, engine(world, tmp_path), DeleteOptions(where="remark = 'n1'"), RUN)
+    run_delete(
+        Work(world.table, RUN, engine(world, tmp_path)), DeleteOptions(where="remark = 'n1'")
+    )
     rows_are(world, [row(1), row(3)])
-    assert run_verify(world.table, VerifyOptions(deep=True)).severities.get("error", 0) == 0
+    assert run_verify(Work(world.table), VerifyOptions(deep=True)).severities.get("error", 0) == 0
 
 
 @pytest.mark.parametrize(

@@ -18,6 +18,7 @@ from firnline.log import codec
 from firnline.log.records import LogContent
 from firnline.operations.delete.run import run_delete
 from firnline.operations.merge.run import run_merge
+from firnline.operations.operation import Work
 from firnline.operations.options import DeleteOptions, MergeOptions, ReplaceOptions, VerifyOptions
 from firnline.operations.replace.plan import span_of
 from firnline.operations.replace.rows import NewParts
@@ -60,7 +61,7 @@ def test_an_append_that_began_before_is_covered_whichever_names_it_brings(tmp_pa
     merged(world, tmp_path)
     rows_are(world, rows_of(3))
     assert schema_of(world) == AFTER
-    assert not run_verify(world.table, VerifyOptions(deep=True)).findings
+    assert not run_verify(Work(world.table), VerifyOptions(deep=True)).findings
 
 
 @pytest.mark.long
@@ -100,12 +101,12 @@ def run_beside(world: World, scratch: Path, act: Callable[[World, Path], object]
 
 
 def merge_on(world: World, scratch: Path) -> None:
-    run_merge(world.table, lambda: Sequential(world.table, scratch), MergeOptions(), RUN)
+    run_merge(Work(world.table, RUN, lambda: Sequential(world.table, scratch)), MergeOptions())
 
 
 def delete_on(world: World, scratch: Path) -> None:
     options = DeleteOptions(where="id = 0 or id = 7")
-    run_delete(world.table, lambda: Sequential(world.table, scratch), options, RUN)
+    run_delete(Work(world.table, RUN, lambda: Sequential(world.table, scratch)), options)
 
 
 OPTIONS = ReplaceOptions(column="id", start=0, end=1)
@@ -113,7 +114,7 @@ OPTIONS = ReplaceOptions(column="id", start=0, end=1)
 
 def replace_on(world: World, scratch: Path) -> None:
     rows = pa.table({"id": pa.array([0], pa.int32()), "remark": ["new"]})
-    run_replace(world.table, engine(world, scratch), OPTIONS, RUN, data=rows)
+    run_replace(Work(world.table, RUN, engine(world, scratch)), OPTIONS, data=rows)
 
 
 @pytest.mark.long
@@ -140,7 +141,7 @@ def test_new_rows_with_a_name_that_goes_while_they_are_written_are_refused(
     rows = pa.table({"id": pa.array([0], pa.int32()), "note": ["new"]})
 
     def act(world: World, scratch: Path) -> None:
-        run_replace(world.table, engine(world, scratch), OPTIONS, RUN, data=rows)
+        run_replace(Work(world.table, RUN, engine(world, scratch)), OPTIONS, data=rows)
 
     with pytest.raises(SchemaConflictError, match="renamed or dropped column 'note'"):
         run_beside(world, tmp_path, act)
@@ -154,7 +155,7 @@ def test_new_rows_that_executors_wrote_before_a_name_went_are_refused(tmp_path: 
     new = writer.write([pa.table({"id": pa.array([0], pa.int32()), "note": ["new"]})])
     lazily(world, **CHANGED)
     with pytest.raises(SchemaConflictError, match="renamed or dropped column 'note'"):
-        run_replace(world.table, engine(world, tmp_path), OPTIONS, RUN, data=new)
+        run_replace(Work(world.table, RUN, engine(world, tmp_path)), OPTIONS, data=new)
     assert not {part.key for part in new.parts} & world.store.objects.keys()
     rows_are(world, rows_of(2))
 
@@ -164,7 +165,7 @@ def test_a_column_that_a_delete_speaks_of_keeps_its_name_until_the_record_is_gon
 ) -> None:
     world = world_of(2)
     options = DeleteOptions(where="note = 'n0' and id = 0", mode="lazy")
-    run_delete(world.table, engine(world, tmp_path), options, RUN)
+    run_delete(Work(world.table, RUN, engine(world, tmp_path)), options)
     for asked in ({"drop": ("note",)}, {"rename": {"note": "x"}}):
         with pytest.raises(UsageError, match="may still hide rows"):
             lazily(world, **asked)
@@ -183,7 +184,7 @@ def test_a_repair_of_a_conflict_goes_on_top_of_it(tmp_path: Path) -> None:
     from firnline.operations.schema_fix.run import run_schema_fix
 
     options = SchemaFixOptions(fixes=(ColumnFix(column="remark", type="VARCHAR"),))
-    run_schema_fix(world.table, engine(world, tmp_path), options, RUN)
+    run_schema_fix(Work(world.table, RUN, engine(world, tmp_path)), options)
     assert schema_of(world) == AFTER
     rows_are(world, rows_of(2))
 

@@ -17,6 +17,7 @@ from firnline.operations.delete.run import run_delete
 from firnline.operations.downgrade.run import run_downgrade
 from firnline.operations.drop.run import run_drop
 from firnline.operations.evolve.run import run_lazily
+from firnline.operations.operation import Work
 from firnline.operations.options import (
     DeleteOptions,
     DowngradeOptions,
@@ -63,7 +64,9 @@ def test_checkpoints_say_what_the_log_says() -> None:
         log = read_snapshot(world.store, table.paths)
         assert found.covered
         assert (dict(found.schema), found.changes) == (dict(log.schema), log.changes)
-        assert not [f for f in run_verify(table, VerifyOptions()).findings if "check" in f.kind]
+        assert not [
+            f for f in run_verify(Work(table), VerifyOptions()).findings if "check" in f.kind
+        ]
 
     assert checkpoint.write(table, take_base(table).snapshot)
     same()
@@ -81,7 +84,7 @@ def test_a_checkpoint_that_remembers_a_delete_by_the_old_name_is_of_use_all_the_
 ) -> None:
     world = world_of(2)
     options = DeleteOptions(where="note = 'n0'", mode="lazy")
-    run_delete(world.table, engine(world, tmp_path), options, RUN)
+    run_delete(Work(world.table, RUN, engine(world, tmp_path)), options)
     merged(world, tmp_path)
     assert checkpoint.write(world.table, take_base(world.table).snapshot)
     world.clock.advance(2 * DAY)
@@ -103,7 +106,7 @@ def test_a_lost_log_is_rebuilt_with_the_record() -> None:
     put(world, {"id": [2], "remark": ["n2"]})
     lose_log(world)
     world.clock.advance(10)
-    run_rebuild(world.table, RebuildOptions(), RUN)
+    run_rebuild(Work(world.table, RUN), RebuildOptions())
     assert schema_of(world) == AFTER
     rows_are(world, rows_of(3))
 
@@ -113,10 +116,10 @@ def test_what_is_restored_has_the_columns_of_today(tmp_path: Path) -> None:
     world = world_of(2, partition=".*")
     lazily(world, **CHANGED)
     world.clock.advance(10)
-    run_drop(world.table, DropOptions(partitions=("",)), RUN)
+    run_drop(Work(world.table, RUN), DropOptions(partitions=("",)))
     rows_are(world, [])
     world.clock.advance(10)
-    run_restore(world.table, RestoreOptions(to=1), RUN)
+    run_restore(Work(world.table, RUN), RestoreOptions(to=1))
     rows_are(world, rows_of(2))
     merged(world, tmp_path)
     rows_are(world, rows_of(2))
@@ -127,9 +130,9 @@ def test_a_downgrade_writes_every_part_in_the_new_form_first(tmp_path: Path) -> 
     world = world_of(2)
     lazily(world, **CHANGED)
     with pytest.raises(UsageError, match=r"younger than append\.ttl"):
-        run_downgrade(world.table, engine(world, tmp_path), DowngradeOptions(), RUN)
+        run_downgrade(Work(world.table, RUN, engine(world, tmp_path)), DowngradeOptions())
     world.clock.advance(DAY)
-    run_downgrade(world.table, engine(world, tmp_path), DowngradeOptions(), RUN)
+    run_downgrade(Work(world.table, RUN, engine(world, tmp_path)), DowngradeOptions())
     assert columns_in_parts(world) == {("id", "int64"), ("remark", "string")}
     assert read_snapshot(world.store, world.table.paths).changes == ()
     assert schema_of(world) == AFTER
@@ -187,7 +190,7 @@ def test_the_record_may_be_forgotten_with_the_last_log_file_that_names_the_colum
         put_some(1, partition, gone=[1] * 3)
     merged(world, tmp_path)
     lazily(world, drop=("gone",))
-    run_drop(world.table, DropOptions(partitions=("p=y",)), RUN)
+    run_drop(Work(world.table, RUN), DropOptions(partitions=("p=y",)))
     for number in range(2, 5):
         put_some(number, "x")
         merged(world, tmp_path)
@@ -202,7 +205,7 @@ def test_a_writer_knows_what_a_change_that_nobody_has_published_yet_makes_of_the
     asked = LazyOptions(evolution=Evolution(rename={"gone": "left"}))
 
     def run(store: FaultyStore) -> None:
-        run_lazily(replace(world.table, store=store), asked, RUN)
+        run_lazily(Work(replace(world.table, store=store), RUN), asked)
 
     assert dies_at(world, "put t/_log", "before", run)
     put(world, {"id": pa.array([2], pa.int32()), "left": pa.array([2], pa.int32())})

@@ -22,6 +22,7 @@ from firnline.kernel.local import LocalEngine
 from firnline.log.txn_file import RunIdentity
 from firnline.operations.delete.run import run_delete
 from firnline.operations.merge.run import run_merge
+from firnline.operations.operation import Work
 from firnline.operations.options import (
     DeleteOptions,
     Evolution,
@@ -72,7 +73,7 @@ def engine_of(world: World, scratch: Path) -> LocalEngine:
 
 def evolve(world: World, scratch: Path, **asked: Any) -> SchemaFixReport:
     options = SchemaFixOptions(evolution=Evolution(**asked))
-    return run_schema_fix(world.table, lambda: engine_of(world, scratch), options, RUN)
+    return run_schema_fix(Work(world.table, RUN, lambda: engine_of(world, scratch)), options)
 
 
 def schema(world: World) -> dict[str, str]:
@@ -102,7 +103,7 @@ def test_a_column_becomes_wider_in_every_part_that_holds_it(tmp_path: Path) -> N
     with pytest.raises(SchemaConflictError, match="cast the column"):
         append(world, 9, key=pa.uint64())
     assert stored_ids(world.table)[18] == 1
-    assert not run_verify(world.table, VerifyOptions(deep=False)).findings
+    assert not run_verify(Work(world.table), VerifyOptions(deep=False)).findings
 
 
 @pytest.mark.long
@@ -135,7 +136,7 @@ def test_all_of_it_in_one_transaction(tmp_path: Path) -> None:
     assert report.transaction == 1
     assert schema(world) == {"day": "INTEGER", "id": "BIGINT", "remark": "VARCHAR"}
     assert rows(world, "id", "remark")[0, "n0"] == 1
-    run_merge(world.table, lambda: engine_of(world, tmp_path), MergeOptions(), RUN)
+    run_merge(Work(world.table, RUN, lambda: engine_of(world, tmp_path)), MergeOptions())
     assert schema(world) == {"day": "INTEGER", "id": "BIGINT", "remark": "VARCHAR"}
 
 
@@ -148,7 +149,7 @@ def test_merges_and_clean_ups_after_it_do_not_bring_a_column_back(tmp_path: Path
         Appender(world.table).append(
             pa.table({"id": pa.array([number], pa.int32()), "day": pa.array([0], pa.int32())})
         )
-    run_merge(world.table, lambda: engine_of(world, tmp_path), MergeOptions(), RUN)
+    run_merge(Work(world.table, RUN, lambda: engine_of(world, tmp_path)), MergeOptions())
     world.clock.advance(2 * GRACE)
     clean_up(world)
     assert "note" not in schema(world)
@@ -159,10 +160,8 @@ def test_merges_and_clean_ups_after_it_do_not_bring_a_column_back(tmp_path: Path
 def test_a_column_that_a_delete_speaks_of_stays_until_its_record_is_gone(tmp_path: Path) -> None:
     world = world_of()
     run_delete(
-        world.table,
-        lambda: engine_of(world, tmp_path),
+        Work(world.table, RUN, lambda: engine_of(world, tmp_path)),
         DeleteOptions(where="price = 99", mode="lazy", partitions=("day=0",)),
-        RUN,
     )
     with pytest.raises(UsageError, match="may still hide rows"):
         evolve(world, tmp_path, drop=("price",))
@@ -176,7 +175,7 @@ def test_a_column_that_a_delete_speaks_of_stays_until_its_record_is_gone(tmp_pat
 def test_a_lazy_delete_on_another_column_still_hides_its_rows(tmp_path: Path) -> None:
     world = world_of()
     options = DeleteOptions(where="id < 3", mode="lazy")
-    run_delete(world.table, lambda: engine_of(world, tmp_path), options, RUN)
+    run_delete(Work(world.table, RUN, lambda: engine_of(world, tmp_path)), options)
     evolve(world, tmp_path, widen={"id": "BIGINT"}, rename={"note": "remark"})
     assert Counter(row["id"] for row in visible_rows(world.table)) == Counter([3, 4, 5])
     assert stored_ids(world.table) == Counter(range(6))
@@ -314,7 +313,7 @@ def run_through(
     engine = LocalEngine(lambda: store, scratch, world.ids, SystemClock())
     forget()
     with suppress(Crashed):
-        run_schema_fix(replace(world.table, store=store), lambda: engine, options, RUN)
+        run_schema_fix(Work(replace(world.table, store=store), RUN, lambda: engine), options)
 
 
 @pytest.mark.long

@@ -16,6 +16,7 @@ from firnline.mirror.hold import parts_with_deletes
 from firnline.operations.fleet.mirrors import NotPublished, ends_wait, publish_mirrors
 from firnline.operations.fleet.run import Member
 from firnline.operations.merge.run import preview
+from firnline.operations.operation import Work
 from firnline.operations.options import MergeOptions, VerifyOptions
 from firnline.operations.verify.run import run_verify
 from firnline.table import Table
@@ -164,7 +165,7 @@ def test_a_merge_of_other_parts_than_those_that_a_mirror_waits_for_does_not_go_f
 
 
 def findings(world: World) -> dict[str, int]:
-    return run_verify(world.table, VerifyOptions()).kinds
+    return run_verify(Work(world.table), VerifyOptions()).kinds
 
 
 def test_one_that_fails_holds_up_no_other() -> None:

@@ -19,6 +19,7 @@ from firnline.operations.fleet.run import (
     look_at_fleet,
 )
 from firnline.operations.merge.run import preview, run_merge
+from firnline.operations.operation import Work
 from firnline.operations.options import MergeOptions
 from firnline.settings.fleet import FleetSettings
 from firnline.settings.sections import Operation
@@ -44,7 +45,7 @@ def merge_as(world: World, scratch: Path, run_id: str) -> None:
     world.clock.advance(10)
     engine = LocalEngine(lambda: world.store, scratch, world.ids, SystemClock())
     run = RunIdentity(dag_id="merge__t", run_id=run_id)
-    run_merge(world.table, lambda: engine, MergeOptions(), run)
+    run_merge(Work(world.table, run, lambda: engine), MergeOptions())
 
 
 def requests_of(world: World, *, budgeted: bool) -> Counter[str]:

@@ -20,6 +20,7 @@ from firnline.operations.erase.run import run_erase
 from firnline.operations.health.detail import detail_of
 from firnline.operations.health.erases import ERASES, Erased
 from firnline.operations.health.reading import read
+from firnline.operations.operation import Work
 from firnline.operations.options import EraseOptions
 from tests.support.world import World, make_world
 
@@ -41,7 +42,7 @@ def erase(world: World, scratch: Path, key: str = KEY) -> str:
     world.clock.advance(10)
     engine = LocalEngine(lambda: world.store, scratch, world.ids, SystemClock())
     asked = EraseOptions(columns=("c",), keys=((key,), ("q",)))
-    found = run_erase(world.table, lambda: engine, asked, RUN).certificate
+    found = run_erase(Work(world.table, RUN, lambda: engine), asked).certificate
     assert found is not None
     return found
 

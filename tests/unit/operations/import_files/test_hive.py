@@ -16,6 +16,7 @@ from firnline.errors import FirnlineError, PartSchemaError, UsageError
 from firnline.kernel.local import LocalEngine
 from firnline.operations.import_files.options import ImportOptions
 from firnline.operations.import_files.run import ImportReport, run_import
+from firnline.operations.operation import Work
 from firnline.operations.options import VerifyOptions
 from firnline.operations.verify.run import run_verify
 from firnline.read.scan import scan
@@ -33,7 +34,7 @@ def do_import(tmp_path: Path) -> Import:
         world.clock.advance(10)
         engine = LocalEngine(lambda: world.store, tmp_path, world.ids, SystemClock(), 1)
         return run_import(
-            world.table, ImportOptions(source=source, **options), engine=lambda: engine
+            Work(world.table, engine=lambda: engine), ImportOptions(source=source, **options)
         )
 
     return run
@@ -76,7 +77,7 @@ def test_a_folder_of_spark_keeps_the_columns_of_its_paths(
         "day=2024-01-02/hour=__null__",
     ]
     assert [row["v"] for row in rows(world, "day = DATE '2024-01-02' AND hour = 8")] == [3]
-    assert run_verify(world.table, VerifyOptions(deep=True, rows=True)).kinds == {}
+    assert run_verify(Work(world.table), VerifyOptions(deep=True, rows=True)).kinds == {}
     put(world, "../more/day=2024-01-01/hour=7/b.parquet", v=[5])
     world.store.objects["lake/more/day=2024-01-01/hour=7/b.parquet"] = world.store.objects.pop(
         "lake/in/../more/day=2024-01-01/hour=7/b.parquet"

@@ -17,6 +17,7 @@ from firnline.operations.import_files import look, taken
 from firnline.operations.import_files import run as module
 from firnline.operations.import_files.options import ImportOptions
 from firnline.operations.import_files.run import ImportReport, run_import
+from firnline.operations.operation import Work
 from firnline.operations.options import RebuildOptions, VerifyOptions
 from firnline.operations.rebuild.run import run_rebuild
 from firnline.operations.verify.run import run_verify
@@ -41,7 +42,7 @@ def rebuilt(world: World) -> None:
     """The log is lost, and made of the parts again."""
     for key in [key for key in world.store.objects if "/_log/" in key]:
         del world.store.objects[key]
-    run_rebuild(world.table, RebuildOptions(include=("*",)), histories.RUN)
+    run_rebuild(Work(world.table, histories.RUN), RebuildOptions(include=("*",)))
 
 
 def put(world: World, name: str, *ids: int) -> None:
@@ -51,7 +52,7 @@ def put(world: World, name: str, *ids: int) -> None:
 
 def do_import(world: World, source: str = FOLDER, **options: Any) -> ImportReport:
     world.clock.advance(10)
-    return run_import(world.table, ImportOptions(source=source, **options))
+    return run_import(Work(world.table), ImportOptions(source=source, **options))
 
 
 def test_a_folder_that_others_keep_writing_is_taken_file_by_file(tmp_path: Path) -> None:
@@ -68,7 +69,7 @@ def test_a_folder_that_others_keep_writing_is_taken_file_by_file(tmp_path: Path)
             histories.merge(world, tmp_path)
             histories.clean_up(world)
     assert ids_of(world) == expected
-    assert run_verify(world.table, VerifyOptions(deep=True)).kinds == {}
+    assert run_verify(Work(world.table), VerifyOptions(deep=True)).kinds == {}
 
 
 def test_it_goes_on_after_an_import_of_the_whole_and_below_any_folder() -> None:

@@ -21,6 +21,7 @@ from firnline.errors import (
 )
 from firnline.operations.import_files.options import ImportOptions
 from firnline.operations.import_files.run import ImportReport, preview, run_import
+from firnline.operations.operation import Work
 from firnline.operations.options import VerifyOptions
 from firnline.operations.verify.run import run_verify
 from tests.support import histories
@@ -40,7 +41,7 @@ def put(world: World, name: str, rows: pa.Table | bytes, folder: str = "lake/in"
 
 def do_import(world: World, source: str = FOLDER, **options: Any) -> ImportReport:
     world.clock.advance(10)
-    return run_import(world.table, ImportOptions(source=source, **options))
+    return run_import(Work(world.table), ImportOptions(source=source, **options))
 
 
 def day(value: int, first: int = 0, count: int = 3) -> pa.Table:
@@ -66,7 +67,7 @@ def test_a_folder_becomes_a_table_and_stays_as_it_was() -> None:
     assert before.items() <= world.store.objects.items()
     assert state(world).schema == {"id": "BIGINT", "day": "BIGINT", "name": "VARCHAR"}
     assert v1_live(world) == state(world).live.keys()
-    assert run_verify(world.table, VerifyOptions(deep=True)).kinds == {}
+    assert run_verify(Work(world.table), VerifyOptions(deep=True)).kinds == {}
     copied = {k.rpartition("/")[2] for k in world.store.objects if "/_data/" in k}
     assert not copied & {"one.parquet", "two.parquet"}, "names are fresh"
 
@@ -332,7 +333,7 @@ def test_an_import_that_slept_between_two_puts_of_its_log_file_does_not_send_the
     ttl = world.settings.append.ttl
     store = Sleeping(world.store, clock=world.clock, what="/_log/", ms=ttl + 1)
     with pytest.raises(CommitUnknownError, match="too late to try again"):
-        run_import(replace(world.table, store=store), ImportOptions(source=FOLDER))
+        run_import(Work(replace(world.table, store=store)), ImportOptions(source=FOLDER))
     assert len(store.lost) == 1
     assert not [key for key in world.store.objects if "/_log/" in key]
 

@@ -16,6 +16,7 @@ from firnline.errors import FirnlineError, PartSchemaError, PartUnreadableError,
 from firnline.kernel.local import LocalEngine
 from firnline.operations.import_files.options import ImportOptions
 from firnline.operations.import_files.run import ImportReport, run_import
+from firnline.operations.operation import Work
 from tests.support.histories import ids_of, parquet_bytes, state
 from tests.support.world import World, make_world
 
@@ -29,7 +30,7 @@ def do_import(tmp_path: Path) -> Import:
         world.clock.advance(10)
         engine = LocalEngine(lambda: world.store, tmp_path, world.ids, SystemClock(), 2)
         wanted = ImportOptions(source=FOLDER, **options)
-        return run_import(world.table, wanted, engine=lambda: engine)
+        return run_import(Work(world.table, engine=lambda: engine), wanted)
 
     return run
 

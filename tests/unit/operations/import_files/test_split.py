@@ -23,6 +23,7 @@ from firnline.operations.import_files.run import (
     preview,
     run_import,
 )
+from firnline.operations.operation import Work
 from firnline.operations.options import VerifyOptions
 from firnline.operations.verify.run import run_verify
 from firnline.parquet.part import read_pairs
@@ -65,7 +66,7 @@ def engine(tmp_path: Path) -> Any:
 def do_import(world: World, engine: Any, tell: Any = None, **options: Any) -> ImportReport:
     world.clock.advance(10)
     wanted = ImportOptions(source=FOLDER, split=True, **options)
-    return run_import(world.table, wanted, tell, engine=lambda: engine)
+    return run_import(Work(world.table, engine=lambda: engine, tell=tell), wanted)
 
 
 def by_day(**settings: Any) -> World:
@@ -91,7 +92,7 @@ def test_rows_of_a_file_that_spans_partitions_land_where_they_belong(engine: Any
     plan = report.plan
     assert (plan["files"], plan["rows"], plan["copies"], report.parts_written) == (2, 6, 1, 3)
     assert plan["split"] == {"files": 1, "rows": 4, "bytes": len(before["lake/in/both.parquet"][0])}
-    assert run_verify(world.table, VerifyOptions(deep=True)).kinds == {}
+    assert run_verify(Work(world.table), VerifyOptions(deep=True)).kinds == {}
 
 
 def test_a_part_that_is_written_says_which_import_it_is_of(engine: Any) -> None:
@@ -117,13 +118,13 @@ def test_without_a_file_to_split_no_engine_starts() -> None:
 
     world.clock.advance(10)
     options = ImportOptions(source=FOLDER, split=True)
-    assert run_import(world.table, options, engine=never).parts_written == 0
+    assert run_import(Work(world.table, engine=never), options).parts_written == 0
     put(world, "both.parquet", days(5, 1, 2), "lake/more")
     options = ImportOptions(source="memory://bucket/lake/more", split=True)
     with pytest.raises(
         UsageError, match="read and written anew: its rows are not known to lie in one partition"
     ):
-        run_import(world.table, options)
+        run_import(Work(world.table), options)
 
 
 def test_a_dry_run_tells_what_would_be_split_and_starts_nothing() -> None:
@@ -143,7 +144,7 @@ def test_a_file_in_place_is_not_split_since_it_would_be_found_again(engine: Any)
     put(world, "day=1/both.parquet", days(0, 1, 2), "t/_data")
     options = ImportOptions(source="memory://bucket/t/_data", split=True)
     with pytest.raises(UsageError, match="move it out of t/_data/ and import that folder"):
-        run_import(world.table, options, engine=lambda: engine(world))
+        run_import(Work(world.table, engine=lambda: engine(world)), options)
 
 
 def test_a_folder_that_was_split_is_imported_once(engine: Any) -> None:
@@ -169,7 +170,7 @@ def test_a_file_of_several_row_groups_goes_to_several_tasks(engine: Any) -> None
     assert ids_of(world) == Counter(range(count))
     assert (told[0].footers_done, told[0].footers) == (1, 1)
     assert [(one.tasks_done, one.tasks) for one in told[1:]] == [(n, 4) for n in range(1, 5)]
-    assert run_verify(world.table, VerifyOptions(deep=True)).kinds == {}
+    assert run_verify(Work(world.table), VerifyOptions(deep=True)).kinds == {}
 
 
 def test_after_a_task_that_fails_nothing_is_copied_and_no_part_stays(engine: Any) -> None:

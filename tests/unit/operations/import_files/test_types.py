@@ -15,6 +15,7 @@ from firnline.kernel.local import LocalEngine
 from firnline.operations.import_files.options import ImportOptions
 from firnline.operations.import_files.run import ImportReport, run_import
 from firnline.operations.import_files.types import widest
+from firnline.operations.operation import Work
 from firnline.operations.options import VerifyOptions
 from firnline.operations.verify.run import run_verify
 from firnline.read.scan import scan
@@ -51,7 +52,7 @@ def do_import(world: World, folder: Path, **options: Any) -> ImportReport:
     world.clock.advance(10)
     engine = LocalEngine(lambda: world.store, folder, world.ids, SystemClock(), 1)
     wanted = ImportOptions(source="memory://bucket/lake/in", **options)
-    return run_import(world.table, wanted, engine=lambda: engine)
+    return run_import(Work(world.table, engine=lambda: engine), wanted)
 
 
 def put(world: World, name: str, data: pa.Table | bytes) -> str:
@@ -77,7 +78,7 @@ def test_each_column_gets_the_widest_type_and_narrower_files_are_written_anew(
     anew: Any = report.plan["anew"]
     assert anew["why"] == {"column 'v' is INTEGER and becomes BIGINT": 1}
     histories.merge(world, tmp_path)
-    assert run_verify(world.table, VerifyOptions(deep=True, rows=True)).kinds == {}
+    assert run_verify(Work(world.table), VerifyOptions(deep=True, rows=True)).kinds == {}
 
 
 def test_a_value_that_the_wider_type_does_not_hold_refuses_all(tmp_path: Path) -> None:

@@ -15,6 +15,7 @@ from firnline.kernel.local import LocalEngine
 from firnline.log.txn_file import RunIdentity
 from firnline.operations.delete.run import run_delete
 from firnline.operations.merge.run import run_merge
+from firnline.operations.operation import Work
 from firnline.operations.options import (
     DeleteOptions,
     Evolution,
@@ -62,21 +63,23 @@ def with_filters(world: World, scratch: Path) -> set[str]:
 
 
 def merge(world: World, scratch: Path) -> None:
-    run_merge(world.table, lambda: engine_of(world, scratch), MergeOptions(), RUN)
+    run_merge(Work(world.table, RUN, lambda: engine_of(world, scratch)), MergeOptions())
 
 
 def delete(world: World, scratch: Path) -> None:
-    run_delete(world.table, lambda: engine_of(world, scratch), DeleteOptions(where="own = 7"), RUN)
+    run_delete(
+        Work(world.table, RUN, lambda: engine_of(world, scratch)), DeleteOptions(where="own = 7")
+    )
 
 
 def rewrite(world: World, scratch: Path) -> None:
     options = RewriteOptions(where="own != 7")
-    run_rewrite(world.table, lambda: engine_of(world, scratch), options, RUN)
+    run_rewrite(Work(world.table, RUN, lambda: engine_of(world, scratch)), options)
 
 
 def evolve(world: World, scratch: Path) -> None:
     options = SchemaFixOptions(evolution=Evolution(rename={"few": "scarce"}))
-    run_schema_fix(world.table, lambda: engine_of(world, scratch), options, RUN)
+    run_schema_fix(Work(world.table, RUN, lambda: engine_of(world, scratch)), options)
 
 
 def engine_of(world: World, scratch: Path) -> LocalEngine:

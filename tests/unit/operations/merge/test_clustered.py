@@ -23,6 +23,7 @@ from firnline.log.txn_file import RunIdentity
 from firnline.operations.delete.run import run_delete
 from firnline.operations.drop.run import list_partitions, run_drop
 from firnline.operations.merge.run import MergeReport, preview, run_merge
+from firnline.operations.operation import Work
 from firnline.operations.options import (
     DeleteOptions,
     DropOptions,
@@ -67,7 +68,7 @@ def engine_of(world: World, scratch: Path) -> LocalEngine:
 
 
 def merge(world: World, scratch: Path) -> MergeReport:
-    return run_merge(world.table, lambda: engine_of(world, scratch), MergeOptions(), RUN)
+    return run_merge(Work(world.table, RUN, lambda: engine_of(world, scratch)), MergeOptions())
 
 
 def live(world: World) -> list[Marker]:
@@ -144,7 +145,7 @@ def test_a_delete_in_a_run_rewrites_its_parts_one_by_one_and_leaves_the_run(
     unchanged = live(world)[1].p
     victim = bounds(live(world)[0])[0]
     options = DeleteOptions(where=f"id = {victim}", mode=mode)
-    run_delete(world.table, lambda: engine_of(world, tmp_path), options, RUN)
+    run_delete(Work(world.table, RUN, lambda: engine_of(world, tmp_path)), options)
     if mode == "lazy":
         assert merge(world, tmp_path).counts.parts_in == 1
     assert {m.c for m in live(world)} == {run}
@@ -162,11 +163,11 @@ def test_a_lazy_delete_while_a_clustered_merge_runs_applies_to_all_outputs(tmp_p
     class Slow(LocalEngine):
         def run(self, tasks: Any) -> Any:
             options = DeleteOptions(where="id < 9000", mode="lazy")
-            run_delete(world.table, lambda: engine_of(world, tmp_path), options, RUN)
+            run_delete(Work(world.table, RUN, lambda: engine_of(world, tmp_path)), options)
             yield from super().run(tasks)
 
     slow = Slow(lambda: world.store, tmp_path, world.ids, SystemClock())
-    report = run_merge(world.table, lambda: slow, MergeOptions(), RUN)
+    report = run_merge(Work(world.table, RUN, lambda: slow), MergeOptions())
     assert (report.replans, report.counts.parts_out) == (0, 2)
     left = Counter({i: n for i, n in before.items() if i >= 9_000})
     assert visible_ids(world.table) == left
@@ -191,7 +192,7 @@ def test_outputs_of_a_lost_race_are_deleted_all_of_them(tmp_path: Path) -> None:
 
     done: list[int] = []
     rival = Rival(lambda: world.store, tmp_path, world.ids, SystemClock())
-    report = run_merge(world.table, lambda: rival, MergeOptions(), RUN)
+    report = run_merge(Work(world.table, RUN, lambda: rival), MergeOptions())
     assert (report.replans, report.counts.parts_out) == (1, 0)
     assert visible_ids(world.table) == before
     assert keys_under(world, "_data") == set(snapshot(world).parts)
@@ -203,7 +204,7 @@ def attempt(world: World, scratch: Path, fault: Fault | None) -> list[str]:
     table = replace(world.table, store=store)
     engine = LocalEngine(lambda: store, scratch, world.ids, SystemClock())
     with suppress(Crashed):
-        run_merge(table, lambda: engine, MergeOptions(), RUN)
+        run_merge(Work(table, RUN, lambda: engine), MergeOptions())
     return store.calls
 
 
@@ -234,10 +235,10 @@ def test_verify_and_rebuild_know_outputs_with_one_origin(tmp_path: Path) -> None
     merge(world, tmp_path)
     append(world, 50)
     before = visible_ids(world.table)
-    assert not run_verify(world.table, VerifyOptions()).findings
+    assert not run_verify(Work(world.table), VerifyOptions()).findings
     for key in keys_under(world, "_log"):
         del world.store.objects[key]
-    run_rebuild(world.table, RebuildOptions(), RUN)
+    run_rebuild(Work(world.table, RUN), RebuildOptions())
     assert visible_ids(world.table) == before
     assert len(snapshot(world).live) == 3
 
@@ -246,7 +247,7 @@ def test_the_whole_of_a_table_without_partitions_can_be_dropped() -> None:
     world = world_of(2)
     (listed,) = list_partitions(world.table)
     assert (listed.partition, listed.parts) == ("", 2)
-    run_drop(world.table, DropOptions(partitions=("",)), RUN)
+    run_drop(Work(world.table, RUN), DropOptions(partitions=("",)))
     assert not snapshot(world).live
 
 

@@ -32,6 +32,7 @@ from firnline.operations.erase.run import preview as preview_erase
 from firnline.operations.erase.run import run_erase
 from firnline.operations.evolve.run import run_lazily
 from firnline.operations.merge.run import run_merge
+from firnline.operations.operation import Work
 from firnline.operations.options import (
     AnalyzeOptions,
     DeleteOptions,
@@ -84,7 +85,7 @@ def engine(world: World, scratch: Path) -> LocalEngine:
 
 
 def merge(world: World, scratch: Path) -> None:
-    report = run_merge(world.table, lambda: engine(world, scratch), MergeOptions(), RUN)
+    report = run_merge(Work(world.table, RUN, lambda: engine(world, scratch)), MergeOptions())
     assert not report.failures
 
 
@@ -206,7 +207,7 @@ def test_a_delete_an_erase_and_a_rewrite_look_into_one_bucket(tmp_path: Path) ->
     keep = RewriteOptions(where="id is null or not (id = 320)", partitions=("*",))
     assert len(preview_rewrite(world.table, keep).to_json()["partitions"]) == 1
     report = run_delete(
-        world.table, lambda: engine(world, tmp_path), DeleteOptions(where="id = 320"), RUN
+        Work(world.table, RUN, lambda: engine(world, tmp_path)), DeleteOptions(where="id = 320")
     )
     assert (report.parts_read, report.parts_rewritten, report.parts_excluded) == (1, 1, PARTS - 1)
     assert found(world, "id = 320") == []
@@ -216,7 +217,7 @@ def test_a_delete_an_erase_and_a_rewrite_look_into_one_bucket(tmp_path: Path) ->
 def test_an_erase_reads_the_buckets_of_its_keys_and_certifies_the_others(tmp_path: Path) -> None:
     world = bucketed()
     asked = EraseOptions(columns=("id",), keys=((320,),))
-    report = run_erase(world.table, lambda: engine(world, tmp_path), asked, RUN)
+    report = run_erase(Work(world.table, RUN, lambda: engine(world, tmp_path)), asked)
     assert (report.parts_read, report.parts_excluded) == (1, PARTS - 1)
     assert found(world, "id = 320") == []
     assert len(found(world, "id in (319, 321)")) == 2
@@ -233,7 +234,7 @@ def test_an_erase_reads_the_buckets_of_its_keys_and_certifies_the_others(tmp_pat
 def test_a_lazy_delete_is_pending_in_one_bucket() -> None:
     world = bucketed()
     where = DeleteOptions(where="id = 7", mode="lazy")
-    run_delete(world.table, lambda: pytest.fail("no part is read"), where, RUN)
+    run_delete(Work(world.table, RUN, lambda: pytest.fail("no part is read")), where)
     state = snapshot(world)
     pending = [
         len(state.pending_deletes(marker, name))
@@ -245,7 +246,7 @@ def test_a_lazy_delete_is_pending_in_one_bucket() -> None:
 
 def analyze(world: World, **options: Any) -> AnalyzeReport:
     world.clock.advance(10)
-    return run_analyze(world.table, AnalyzeOptions(hashes=True, **options), RUN)
+    return run_analyze(Work(world.table, RUN), AnalyzeOptions(hashes=True, **options))
 
 
 def test_an_analyze_counts_the_buckets_of_parts_that_state_none_and_writes_no_part() -> None:
@@ -316,7 +317,7 @@ def test_an_analyze_states_the_bucket_of_every_row_and_not_that_of_the_directory
 def test_an_analyze_hashes_rows_that_a_delete_hides_too() -> None:
     world = bucketed(1)
     where = DeleteOptions(where="id = 7", mode="lazy")
-    run_delete(world.table, lambda: pytest.fail("no part is read"), where, RUN)
+    run_delete(Work(world.table, RUN, lambda: pytest.fail("no part is read")), where)
     stated = {m.p: m.hashes() for m in live(world)}
     without_ranges(world)
     analyze(world)
@@ -326,7 +327,7 @@ def test_an_analyze_hashes_rows_that_a_delete_hides_too() -> None:
 def test_an_analyze_of_a_renamed_column_states_the_name_in_the_part() -> None:
     world = bucketed(1)
     without_ranges(world)
-    run_lazily(world.table, LazyOptions(evolution=Evolution(rename={"x": "y"})), RUN)
+    run_lazily(Work(world.table, RUN), LazyOptions(evolution=Evolution(rename={"x": "y"})))
     assert analyze(world).parts == PARTS
     assert planned(world, "id = 7") == 1
     assert found(world, "id = 7") == [7]
@@ -335,7 +336,7 @@ def test_an_analyze_of_a_renamed_column_states_the_name_in_the_part() -> None:
 def test_an_analyze_of_a_widened_column_keeps_what_its_bytes_were() -> None:
     world = make_world(cluster_by={"columns": ["d"], "method": "hash"})
     append(world, id=[1], d=pa.array([5], pa.date32()))
-    run_lazily(world.table, LazyOptions(evolution=Evolution(widen={"d": "TIMESTAMP"})), RUN)
+    run_lazily(Work(world.table, RUN), LazyOptions(evolution=Evolution(widen={"d": "TIMESTAMP"})))
     assert analyze(world).parts == 1
     ((_, forms, *_),) = ((each.columns, each.forms) for m in live(world) for each in m.hashes())
     assert forms == ("date",)  # excludes nothing for a timestamp
@@ -376,7 +377,9 @@ def test_a_replace_of_equal_rows_reads_the_part_of_their_bucket_alone(tmp_path: 
     plan = preview_replace(world.table, options)
     assert (sum(len(group.parts) for group in plan.groups), plan.dropped) == (1, ())
     rows = pa.table({"id": pa.array([320], pa.int32()), "x": [7]})
-    report = run_replace(world.table, lambda: engine(world, tmp_path), options, RUN, data=rows)
+    report = run_replace(
+        Work(world.table, RUN, lambda: engine(world, tmp_path)), options, data=rows
+    )
     assert (report.parts_read, report.parts_excluded) == (1, PARTS - 1)
     assert found(world, "id = 320") == [320]
     assert len(found(world, "id >= 0")) == 640
@@ -385,7 +388,7 @@ def test_a_replace_of_equal_rows_reads_the_part_of_their_bucket_alone(tmp_path: 
 @pytest.mark.long
 def test_a_widened_whole_number_keeps_its_bucket(tmp_path: Path) -> None:
     world = bucketed(2)
-    run_lazily(world.table, LazyOptions(evolution=Evolution(widen={"id": "BIGINT"})), RUN)
+    run_lazily(Work(world.table, RUN), LazyOptions(evolution=Evolution(widen={"id": "BIGINT"})))
     assert planned(world, "id = 320") == 1
     merge(world, tmp_path)
     assert planned(world, "id = 320") == 1
@@ -406,7 +409,7 @@ def test_a_column_of_a_hash_cluster_that_gets_other_hashes_excludes_nothing_unti
     merge(world, tmp_path)
     assert planned(world, "d = '1970-05-05'") == 1
     widened = Evolution(widen={"d": "TIMESTAMP"})
-    run_lazily(world.table, LazyOptions(evolution=widened), RUN)
+    run_lazily(Work(world.table, RUN), LazyOptions(evolution=widened))
     assert planned(world, "d = '1970-05-05'") == len(live(world)) > 1
     assert len(found(world, "d = '1970-05-05'")) == 8
 
@@ -415,7 +418,7 @@ def test_a_renamed_column_takes_its_hash_ranges_with_it() -> None:
     world = bucketed()
     state = snapshot(world)
     changed = Evolution(rename={"x": "y"})
-    run_lazily(world.table, LazyOptions(evolution=changed), RUN)
+    run_lazily(Work(world.table, RUN), LazyOptions(evolution=changed))
     assert planned(world, "id = 7") == 1
     after = snapshot(world)
     assert {m.p: state.hashes_of(m) for m in state.live.values()} == {
@@ -427,7 +430,7 @@ def test_a_renamed_column_takes_its_hash_ranges_with_it() -> None:
 def test_a_change_at_once_counts_the_buckets_of_its_new_parts(tmp_path: Path) -> None:
     world = bucketed()
     asked = SchemaFixOptions(evolution=Evolution(widen={"id": "BIGINT"}))
-    run_schema_fix(world.table, lambda: engine(world, tmp_path), asked, RUN)
+    run_schema_fix(Work(world.table, RUN, lambda: engine(world, tmp_path)), asked)
     assert snapshot(world).schema["id"] == "BIGINT"
     assert planned(world, "id = 7") == 1
 
@@ -470,7 +473,7 @@ def test_what_a_delete_leaves_of_an_output_keeps_its_range(tmp_path: Path) -> No
     merge(world, tmp_path)
     before = Counter(m.hashes() for m in live(world))
     run_delete(
-        world.table, lambda: engine(world, tmp_path), DeleteOptions(where="id = 'u-3-7'"), RUN
+        Work(world.table, RUN, lambda: engine(world, tmp_path)), DeleteOptions(where="id = 'u-3-7'")
     )
     assert Counter(m.hashes() for m in live(world)) == before
     assert planned(world, "id = 'u-3-8'") == 1

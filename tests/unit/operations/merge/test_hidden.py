@@ -24,6 +24,7 @@ from firnline.log.txn_file import Counts, RunIdentity
 from firnline.operations.delete.run import run_delete
 from firnline.operations.merge.plan import plan_merge
 from firnline.operations.merge.run import MergeReport, preview, run_merge
+from firnline.operations.operation import Work
 from firnline.operations.options import DeleteOptions, MergeOptions
 from firnline.predicate.sql import parse_sql
 from firnline.predicate.tree import And, to_json
@@ -60,7 +61,7 @@ def world_of(appends: int = 4, **settings: Any) -> World:
 
 def hide(world: World, where: str, **options: Any) -> str:
     asked = DeleteOptions(where=where, mode="lazy", **options)
-    return str(run_delete(world.table, never, asked, RUN).delete)
+    return str(run_delete(Work(world.table, RUN, never), asked).delete)
 
 
 def merge(world: World, scratch: Path, act: Callable[[], object] | None = None) -> MergeReport:
@@ -73,7 +74,7 @@ def merge(world: World, scratch: Path, act: Callable[[], object] | None = None) 
             yield from super().run(tasks)
 
     slow = Slow(lambda: world.store, scratch, world.ids, SystemClock())
-    return run_merge(world.table, lambda: slow, MergeOptions(), RUN)
+    return run_merge(Work(world.table, RUN, lambda: slow), MergeOptions())
 
 
 def test_a_part_that_a_delete_hides_as_a_whole_goes_without_being_read() -> None:
@@ -81,7 +82,7 @@ def test_a_part_that_a_delete_hides_as_a_whole_goes_without_being_read() -> None
     hide(world, "id >= 6 and id < 18")
     plan = preview(world.table, MergeOptions())
     assert (plan.parts_hidden, plan.parts_in, plan.nothing_to_do) == (2, 0, False)
-    report = run_merge(world.table, never, MergeOptions(), RUN)
+    report = run_merge(Work(world.table, RUN, never), MergeOptions())
     counts = report.counts
     assert (counts.parts_in, counts.parts_out, counts.rows_in, counts.rows_deleted) == (
         2,
@@ -94,7 +95,7 @@ def test_a_part_that_a_delete_hides_as_a_whole_goes_without_being_read() -> None
         visible_ids(world.table) == stored_ids(world.table) == Counter([*range(6), *range(18, 24)])
     )
     assert v1_live(world) == set(snapshot(world).live)
-    assert run_merge(world.table, never, MergeOptions(), RUN).groups == 0
+    assert run_merge(Work(world.table, RUN, never), MergeOptions()).groups == 0
 
 
 def test_what_is_hidden_in_part_is_read_in_the_same_transaction(tmp_path: Path) -> None:
@@ -145,7 +146,7 @@ def test_an_append_after_the_delete_stays() -> None:
     world = world_of(2)
     hide(world, "day = 0")
     append(world, range(50, 56))
-    run_merge(world.table, never, MergeOptions(), RUN)
+    run_merge(Work(world.table, RUN, never), MergeOptions())
     assert visible_ids(world.table) == Counter(range(50, 56))
 
 
@@ -215,10 +216,12 @@ def test_appends_and_merges_of_other_partitions_go_on_while_a_merge_runs(tmp_pat
             world.clock.advance(10)
             Appender(world.table).append(pa.table(rows))
         merged = run_merge(
-            world.table,
-            lambda: LocalEngine(lambda: world.store, tmp_path / "o", world.ids, SystemClock()),
+            Work(
+                world.table,
+                RUN,
+                lambda: LocalEngine(lambda: world.store, tmp_path / "o", world.ids, SystemClock()),
+            ),
             MergeOptions(partitions=("day=1",)),
-            RUN,
         )
         assert merged.counts.parts_in == 4
 
@@ -274,7 +277,7 @@ def test_the_record_of_a_lazy_delete_goes_after_the_merge_and_the_grace(tmp_path
 def test_the_record_of_a_delete_that_hid_whole_parts_goes_as_well() -> None:
     world = world_of(4)
     hide(world, "day = 0")
-    run_merge(world.table, never, MergeOptions(), RUN)
+    run_merge(Work(world.table, RUN, never), MergeOptions())
     append(world, range(50, 56))
     for _ in range(3):
         world.clock.advance(GRACE + world.settings.append.ttl + 1_000)

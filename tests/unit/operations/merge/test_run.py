@@ -9,6 +9,7 @@ import pytest
 from firnline.errors import CommitConflictError, RowCountMismatchError, StoppedError
 from firnline.log.txn_file import RunIdentity
 from firnline.operations.merge.run import MergeFailedError, MergeReport, preview, run_merge
+from firnline.operations.operation import Work
 from firnline.operations.options import MergeOptions
 from firnline.operations.runner import Progress
 from firnline.state.history import history, run_report
@@ -31,7 +32,7 @@ def filled(*partitions: str, parts: int = 5, **settings: Any) -> World:
 
 def merge(world: World, engine: CountingEngine | None = None, **options: object) -> MergeReport:
     chosen = engine or CountingEngine(world)
-    return run_merge(world.table, lambda: chosen, MergeOptions(**options), RUN)  # type: ignore[arg-type]  # passed through
+    return run_merge(Work(world.table, RUN, lambda: chosen), MergeOptions(**options))  # type: ignore[arg-type]  # passed through
 
 
 def rows(world: World) -> int:
@@ -59,7 +60,7 @@ def test_a_second_run_right_after_finds_nothing_and_starts_no_engine() -> None:
     world = filled("d=1", "d=2")
     merge(world)
     before = dict(world.store.objects)
-    report = run_merge(world.table, never, MergeOptions(), RUN)
+    report = run_merge(Work(world.table, RUN, never), MergeOptions())
     assert (report.groups, report.transactions) == (0, ())
     assert world.store.objects == before
 
@@ -67,7 +68,7 @@ def test_a_second_run_right_after_finds_nothing_and_starts_no_engine() -> None:
 def test_a_dry_run_changes_nothing() -> None:
     world = filled()
     before = dict(world.store.objects)
-    report = run_merge(world.table, never, MergeOptions(dry_run=True), RUN)
+    report = run_merge(Work(world.table, RUN, never), MergeOptions(dry_run=True))
     assert report.groups == 1
     assert world.store.objects == before
     assert preview(world.table, MergeOptions()).parts_in == 5
@@ -219,7 +220,7 @@ def test_the_history_names_the_spark_application() -> None:
 def test_progress_is_told() -> None:
     world = filled("d=1", "d=2")
     seen: list[Progress] = []
-    run_merge(world.table, lambda: CountingEngine(world), MergeOptions(), RUN, seen.append)
+    run_merge(Work(world.table, RUN, lambda: CountingEngine(world), seen.append), MergeOptions())
     assert (seen[-1].groups_done, seen[-1].groups) == (2, 2)
     assert (seen[-1].parts_done, seen[-1].parts_in) == (10, 10)
     assert [(p.parts_merged, p.parts_done) for p in seen] == [(0, 0), (5, 0), (10, 0), (10, 10)]

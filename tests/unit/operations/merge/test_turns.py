@@ -16,6 +16,7 @@ from firnline.operations.merge.groups import MergePlan, PlannedGroup
 from firnline.operations.merge.plan import plan_merge
 from firnline.operations.merge.run import MergeFailedError, MergeReport, run_merge
 from firnline.operations.merge.turns import limited, next_turn, partitions_of
+from firnline.operations.operation import Work
 from firnline.operations.options import MergeOptions
 from firnline.state.history import history
 from tests.support.cleanups import check, keys_under
@@ -69,7 +70,7 @@ class Turns(CountingEngine):
 
 
 def merge(world: World, engine: CountingEngine, name: str = "a", **options: Any) -> MergeReport:
-    return run_merge(world.table, lambda: engine, MergeOptions(**options), run(name))
+    return run_merge(Work(world.table, run(name), lambda: engine), MergeOptions(**options))
 
 
 def complete(world: World, days: int = DAYS) -> None:

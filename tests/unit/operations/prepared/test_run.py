@@ -25,6 +25,7 @@ from firnline.operations.erase.run import run_erase
 from firnline.operations.health.detail import detail_of
 from firnline.operations.health.reading import read, unchanged
 from firnline.operations.merge.run import run_merge
+from firnline.operations.operation import Work
 from firnline.operations.options import (
     DeleteOptions,
     EraseOptions,
@@ -60,7 +61,7 @@ def engine(world: World, scratch: Path) -> LocalEngine:
 
 def prepare(world: World, scratch: Path, run: RunIdentity = RUN, **options: Any) -> PrepareReport:
     wanted = RewriteOptions(prepare=True, **options)
-    return run_prepare(world.table, lambda: engine(world, scratch), wanted, run)
+    return run_prepare(Work(world.table, run, lambda: engine(world, scratch)), wanted)
 
 
 def prepared(world: World, scratch: Path, **options: Any) -> str:
@@ -174,11 +175,11 @@ def test_appended_rows_stand_beside_a_change_of_a_table_without_a_key(tmp_path: 
 
 def delete(world: World, scratch: Path, where: str, mode: Any) -> None:
     options = DeleteOptions(where=where, mode=mode)
-    run_delete(world.table, lambda: engine(world, scratch), options, RUN)
+    run_delete(Work(world.table, RUN, lambda: engine(world, scratch)), options)
 
 
 def merge(world: World, scratch: Path) -> None:
-    run_merge(world.table, lambda: engine(world, scratch), MergeOptions(full=True), RUN)
+    run_merge(Work(world.table, RUN, lambda: engine(world, scratch)), MergeOptions(full=True))
 
 
 @pytest.mark.long
@@ -209,10 +210,8 @@ def test_other_partitions_may_change_meanwhile(tmp_path: Path) -> None:
     world = filled(numbers(1, 1, 2), numbers(2, 1), numbers(2, 3))
     change = prepared(world, tmp_path, partitions=("d=1",))
     run_merge(
-        world.table,
-        lambda: engine(world, tmp_path),
+        Work(world.table, RUN, lambda: engine(world, tmp_path)),
         MergeOptions(full=True, partitions=("d=2",)),
-        RUN,
     )
     commit_prepared(world.table, change, RUN)
     assert rows(world) == [(1, 1), (2, 1), (2, 3)]
@@ -311,7 +310,7 @@ def test_nothing_is_prepared_where_nothing_changes(tmp_path: Path) -> None:
 
 
 def sweep(world: World) -> None:
-    run_sweep(world.table, SweepOptions(dry_run=False), RUN)
+    run_sweep(Work(world.table, RUN), SweepOptions(dry_run=False))
 
 
 def test_a_sweep_leaves_prepared_parts_alone_while_somebody_may_decide(tmp_path: Path) -> None:
@@ -371,7 +370,7 @@ def test_an_erase_takes_prepared_parts_with_it_and_the_rows_do_not_come_back(
     change = prepared(world, tmp_path, partitions=("d=1",))
     other = prepared(world, tmp_path, where="n != 9", partitions=("d=2",), run=OTHER)
     options = EraseOptions(columns=("n",), keys=((3,),))
-    run_erase(world.table, lambda: engine(world, tmp_path), options, RUN)
+    run_erase(Work(world.table, RUN, lambda: engine(world, tmp_path)), options)
     with pytest.raises(PreparedChangeError, match="rows of it were erased"):
         commit_prepared(world.table, change, RUN)
     commit_prepared(world.table, other, RUN)
@@ -382,7 +381,7 @@ def test_a_check_counts_prepared_parts_and_finds_no_fault(tmp_path: Path) -> Non
     world = filled(numbers(1, 1, 2, 3))
     prepared(world, tmp_path, keep=90 * DAY_MS)
     world.clock.advance(40 * DAY_MS)
-    report = run_verify(world.table, VerifyOptions())
+    report = run_verify(Work(world.table), VerifyOptions())
     assert (report.checked.prepared, report.checked.orphans, report.findings) == (1, 0, ())
 
 
@@ -392,7 +391,7 @@ def test_a_rebuild_never_brings_in_what_is_only_prepared(tmp_path: Path) -> None
     for key in [key for key in world.store.objects if "/_log/" in key or "/_txn/" in key]:
         del world.store.objects[key]
     before = {key for key in world.store.objects if "/_data/" in key}
-    report = run_rebuild(world.table, RebuildOptions(include=("*",), revive=True), RUN)
+    report = run_rebuild(Work(world.table, RUN), RebuildOptions(include=("*",), revive=True))
     assert report.plan["parts"] == 1
     assert len(before) == 2
     assert rows(world) == [(1, 1), (1, 2), (1, 3)]
@@ -454,7 +453,7 @@ def test_a_statement_that_lands_late_ends_itself_since_a_sweep_may_have_its_part
     table, store = asleep(world, "put t/_prepared/", sleeps)
     wanted = RewriteOptions(prepare=True, where="n != 2")
     with pytest.raises(CommitExpiredError, match="longer than commit_ttl"):
-        run_prepare(table, lambda: engine(world, tmp_path), wanted, RUN)
+        run_prepare(Work(table, RUN, lambda: engine(world, tmp_path)), wanted)
     assert store.slept == 1
     assert waiting(world.table).prepared == ()
     assert (rows(world), orphans(world)) == (before, set())
@@ -512,10 +511,8 @@ def test_a_commit_that_is_overtaken_looks_for_a_closing_on_the_new_base(tmp_path
         elapsed = world.clock.elapsed
         objects.decide(world.table, change, "discard", OTHER, kind="closed")
         run_delete(
-            world.table,
-            lambda: engine(world, tmp_path),
+            Work(world.table, OTHER, lambda: engine(world, tmp_path)),
             DeleteOptions(where="d = 2 and n = 2"),
-            OTHER,
         )
         world.clock.elapsed = elapsed
 

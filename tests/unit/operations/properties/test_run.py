@@ -26,6 +26,7 @@ from firnline.log.txn_file import Counts, RunIdentity
 from firnline.operations.delete.run import run_delete
 from firnline.operations.downgrade.run import run_downgrade
 from firnline.operations.merge.run import run_merge
+from firnline.operations.operation import Work
 from firnline.operations.options import (
     DeleteOptions,
     DowngradeOptions,
@@ -60,7 +61,7 @@ KEYED: dict[str, Any] = {"primary_key": ["id"], "version": "v"}
 def merge(table: Table, scratch: Path) -> None:
     table.clock.sleep(0.01)
     engine = LocalEngine(lambda: table.store, scratch, table.ids, SystemClock())
-    run_merge(table, lambda: engine, MergeOptions(), RUN)
+    run_merge(Work(table, RUN, lambda: engine), MergeOptions())
 
 
 def seen(table: Table) -> list[int]:
@@ -95,7 +96,7 @@ def test_a_sweep_by_default_settings_waits_for_the_appends_of_the_table() -> Non
     def slowly() -> Iterator[pa.RecordBatch]:
         yield from rows(*range(2, 300)).to_batches()
         world.clock.advance(4 * DAY)
-        report = run_sweep(under(world), SweepOptions(), RUN)
+        report = run_sweep(Work(under(world), RUN), SweepOptions())
         assert report.deleted == 0
         yield from rows(300).to_batches()
 
@@ -141,7 +142,7 @@ def test_rows_of_an_acknowledged_delete_do_not_come_back_by_an_append_with_other
 
     def slowly() -> Iterator[pa.RecordBatch]:
         yield from rows(2).to_batches()
-        run_delete(world.table, never, DeleteOptions(where="id = 2", mode="lazy"), RUN)
+        run_delete(Work(world.table, RUN, never), DeleteOptions(where="id = 2", mode="lazy"))
         world.clock.advance(2 * MINUTE)
         append(world.table, 3)
         merge(world.table, tmp_path)
@@ -159,7 +160,7 @@ def test_a_keyed_table_keeps_the_newest_row_of_a_key_whoever_merges(tmp_path: Pa
     merge(under(world), tmp_path)
     found = scan(under(world)).to_arrow().to_pylist()
     assert found == [{"id": 1, "v": 2}]
-    assert run_verify(world.table, VerifyOptions(deep=True)).healthy
+    assert run_verify(Work(world.table), VerifyOptions(deep=True)).healthy
 
 
 OTHER_KEYS: list[dict[str, Any]] = [
@@ -179,13 +180,13 @@ def test_a_process_that_names_another_key_is_refused(other: dict[str, Any], tmp_
     with pytest.raises(PropertiesDifferError):
         merge(table, tmp_path)
     with pytest.raises(PropertiesDifferError):
-        run_delete(table, never, DeleteOptions(where="id = 1"), RUN)
+        run_delete(Work(table, RUN, never), DeleteOptions(where="id = 1"))
     with pytest.raises(PropertiesDifferError):
         scan(table)
     assert scan(table, dedup=False).to_arrow().num_rows == 2
     assert world.store.objects == before
-    assert run_verify(table, VerifyOptions()).kinds["settings-differ"] >= 1
-    assert not run_verify(table, VerifyOptions()).healthy
+    assert run_verify(Work(table), VerifyOptions()).kinds["settings-differ"] >= 1
+    assert not run_verify(Work(table), VerifyOptions()).healthy
 
 
 def test_of_two_appends_that_begin_a_table_with_two_keys_one_is_refused() -> None:
@@ -240,7 +241,7 @@ def test_it_decides_too_what_a_rebuild_takes_over(born: str, beside: str) -> Non
     births = begin_at_once(world, born, beside)
     world.store.objects[world.table.paths.birth] = births[born]
     assert len(read_snapshot(world.store, world.table.paths).properties) == 2
-    run_rebuild(under(world), RebuildOptions(force=True), RUN)
+    run_rebuild(Work(under(world), RUN), RebuildOptions(force=True))
     assert said(world).append_ttl == int(born[0]) * HOUR
     assert len(read_snapshot(world.store, world.table.paths).properties) == 1
 
@@ -277,7 +278,7 @@ def test_an_append_that_began_by_the_longer_ttl_lands_and_its_deleted_rows_stay_
     def slowly() -> Iterator[pa.RecordBatch]:
         yield from rows(2).to_batches()
         run_apply(short, RUN)
-        run_delete(short, never, DeleteOptions(where="id = 2", mode="lazy"), RUN)
+        run_delete(Work(short, RUN, never), DeleteOptions(where="id = 2", mode="lazy"))
         for n in range(3, 6):
             world.clock.advance(HOUR)
             append(short, n)
@@ -307,7 +308,7 @@ def test_a_sweep_waits_for_appends_that_began_by_a_longer_ttl() -> None:
         yield from rows(*range(2, 300)).to_batches()
         run_apply(short, RUN)
         world.clock.advance(4 * DAY)
-        assert run_sweep(short, SweepOptions(), RUN).deleted == 0
+        assert run_sweep(Work(short, RUN), SweepOptions()).deleted == 0
         yield from rows(300).to_batches()
 
     settings = world.settings.append.model_copy(update={"part_bytes": 1, "buffer": 1})
@@ -337,7 +338,7 @@ def test_what_was_planned_before_the_table_had_a_key_is_not_committed_under_one(
     store = Beside(world.store, what="put t/_txn", act=rival)
     slow = replace(under(world), store=store)
     with pytest.raises(UsageError, match="only name columns of its primary key"):
-        run_delete(slow, never, DeleteOptions(where="v = 2", mode="lazy"), RUN)
+        run_delete(Work(slow, RUN, never), DeleteOptions(where="v = 2", mode="lazy"))
     assert store.met
     assert scan(under(world)).to_arrow().to_pylist() == [{"id": 1, "v": 2}]
 
@@ -402,7 +403,7 @@ def test_a_rebuild_finds_them_in_what_is_left(tmp_path: Path) -> None:
     world = changed_and_merged(tmp_path)
     before = said(world)
     lose_log(world)
-    run_rebuild(under(world), RebuildOptions(), RUN)
+    run_rebuild(Work(under(world), RUN), RebuildOptions())
     assert said(world) == before
 
 
@@ -411,7 +412,7 @@ def test_a_rebuild_waits_too_for_who_began_by_older_ones() -> None:
     append(world.table, 1)
     run_apply(under(world, append={"ttl": "1h"}), RUN)
     lose_log(world)
-    run_rebuild(under(world), RebuildOptions(), RUN)
+    run_rebuild(Work(under(world), RUN), RebuildOptions())
     kept = read_snapshot(world.store, world.table.paths).properties
     assert sorted(r.values.append_ttl for r in kept) == [HOUR, 3 * HOUR]
 
@@ -421,7 +422,7 @@ def test_a_rebuild_of_a_table_without_transactions_finds_them_in_the_birth_recor
     append(world.table, 1, v=1)
     before = said(world)
     lose_log(world)
-    run_rebuild(under(world), RebuildOptions(), RUN)
+    run_rebuild(Work(under(world), RUN), RebuildOptions())
     assert said(world) == before
 
 
@@ -430,7 +431,7 @@ def test_a_restore_to_before_a_change_leaves_them_in_force(tmp_path: Path) -> No
     append(under(world), 3)
     merge(under(world), tmp_path)
     before = said(world)
-    run_restore(under(world), RestoreOptions(to=3), RUN)
+    run_restore(Work(under(world), RUN), RestoreOptions(to=3))
     assert said(world) == before
 
 
@@ -451,10 +452,10 @@ def test_a_downgrade_leaves_them_for_when_firnline_comes_back(tmp_path: Path) ->
     append(world.table, 1)
     run_apply(under(world, append={"ttl": "3h"}), RUN)
     before = said(world)
-    run_downgrade(under(world), never, DowngradeOptions(), RUN)
+    run_downgrade(Work(under(world), RUN, never), DowngradeOptions())
     assert said(world) == before
     world.clock.advance(2 * DAY)
-    run_downgrade(under(world), never, DowngradeOptions(), RUN)
+    run_downgrade(Work(under(world), RUN, never), DowngradeOptions())
     kept = [world.table.paths.birth, world.table.paths.txn(2)]
     assert [k for k in world.store.objects if "/_txn/" in k] == kept
     assert said(world) == before

@@ -15,6 +15,7 @@ from firnline.commit.transaction import Change, Repaired, commit
 from firnline.log import codec, dated
 from firnline.log.records import LogContent, Marker
 from firnline.log.txn_file import Counts
+from firnline.operations.operation import Work
 from firnline.operations.options import RebuildOptions
 from firnline.operations.rebuild import inventory
 from firnline.operations.rebuild.run import RebuildReport, preview, run_rebuild
@@ -48,7 +49,7 @@ def rebuild(
 ) -> RebuildReport:
     world.clock.advance(1)
     options = RebuildOptions(force=force, include=include, revive=revive)
-    return run_rebuild(world.table, options, RUN)
+    return run_rebuild(Work(world.table, RUN), options)
 
 
 @pytest.mark.parametrize("others", ["v1 first", "v1 last", "v1 alone"])

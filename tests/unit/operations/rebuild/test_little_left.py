@@ -9,6 +9,7 @@ import pytest
 from firnline.errors import FindingsError, LogCorruptError, UsageError
 from firnline.log import codec
 from firnline.log.records import LogContent
+from firnline.operations.operation import Work
 from firnline.operations.options import RebuildOptions
 from firnline.operations.rebuild.run import RebuildReport, preview, run_rebuild
 from firnline.state.history import history
@@ -21,7 +22,7 @@ from tests.support.world import World, make_world
 
 def rebuild(world: World, *, force: bool = False, revive: bool = False) -> RebuildReport:
     world.clock.advance(1)
-    return run_rebuild(world.table, RebuildOptions(force=force, revive=revive), RUN)
+    return run_rebuild(Work(world.table, RUN), RebuildOptions(force=force, revive=revive))
 
 
 def lost_when_empty() -> tuple[World, Snapshot]:

@@ -16,6 +16,7 @@ from firnline.errors import FindingsError, LogCorruptError
 from firnline.kernel.local import LocalEngine
 from firnline.log.txn_file import RunIdentity
 from firnline.operations.erase.run import run_erase
+from firnline.operations.operation import Work
 from firnline.operations.options import EraseOptions, RebuildOptions, VerifyOptions
 from firnline.operations.rebuild.run import RebuildReport, preview, run_rebuild
 from firnline.operations.run_records import record_completed
@@ -41,7 +42,7 @@ RUN_OF_AIRFLOW = RunIdentity(dag_id="d", run_id="r")
 
 def rebuild(world: World, **options: object) -> RebuildReport:
     world.clock.advance(1)
-    return run_rebuild(world.table, RebuildOptions(**options), RUN)  # type: ignore[arg-type] # by name
+    return run_rebuild(Work(world.table, RUN), RebuildOptions(**options))  # type: ignore[arg-type] # by name
 
 
 def lose(world: World, folder: str, *numbers: int) -> None:
@@ -67,7 +68,9 @@ def erase(world: World, scratch: Path, *ids: int) -> str:
     """Erase rows by id; returns the id of the certificate."""
     world.clock.advance(10)
     options = EraseOptions(columns=("id",), keys=tuple((n,) for n in ids))
-    found = run_erase(world.table, lambda: engine_of(world, scratch), options, RUN).certificate
+    found = run_erase(
+        Work(world.table, RUN, lambda: engine_of(world, scratch)), options
+    ).certificate
     assert found is not None
     return found
 
@@ -250,7 +253,7 @@ def test_a_certificate_certifies_no_other_transaction_afterwards(tmp_path: Path)
     lose_history(world)
     report = rebuild(world, include=tuple(live), exclude=("*",) if not live else (), revive=True)
     assert report.transactions == (2,)
-    kinds = run_verify(world.table, VerifyOptions()).kinds
+    kinds = run_verify(Work(world.table), VerifyOptions()).kinds
     assert "certificate-changed" not in kinds
 
 

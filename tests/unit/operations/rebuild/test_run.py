@@ -22,6 +22,7 @@ from firnline.errors import (
     UsageError,
 )
 from firnline.log.records import Marker
+from firnline.operations.operation import Work
 from firnline.operations.options import (
     RebuildOptions,
     RelocateOptions,
@@ -49,7 +50,7 @@ from tests.support.world import Asleep, Crashed, MemoryStore, World, make_world
 
 def rebuild(world: World, **options: object) -> RebuildReport:
     world.clock.advance(1)
-    return run_rebuild(world.table, RebuildOptions(**options), RUN)  # type: ignore[arg-type] # by name
+    return run_rebuild(Work(world.table, RUN), RebuildOptions(**options))  # type: ignore[arg-type] # by name
 
 
 def facts(marker: Marker) -> tuple[object, ...]:
@@ -175,11 +176,11 @@ def test_a_rebuilt_table_is_the_one_that_was_lost(seed: int, tmp_path: Path) -> 
     report = rebuild(world, exclude=never)
     assert report.transactions == (before.seq + 1,)
     assert_same(before, state(world), world)
-    findings = run_verify(world.table, VerifyOptions(deep=True))
+    findings = run_verify(Work(world.table), VerifyOptions(deep=True))
     assert findings.healthy, findings.findings
     append(world, 1000)
     merge(world, tmp_path)
-    assert run_verify(world.table, VerifyOptions(deep=True)).healthy
+    assert run_verify(Work(world.table), VerifyOptions(deep=True)).healthy
 
 
 # --- single cases ---------------------------------------------------------------------------------
@@ -205,7 +206,7 @@ def test_by_a_root_alone_a_table_is_rebuilt_with_the_statistics_that_it_asks_for
     lose_log(world)
     world.clock.advance(1)
     bare = replace(world.table, settings=settings_for_root(world.settings.root))
-    run_rebuild(bare, RebuildOptions(), RUN)
+    run_rebuild(Work(bare, RUN), RebuildOptions())
     assert_same(before, state(world), world)
 
 
@@ -299,7 +300,7 @@ def test_copies_that_a_dead_restore_has_left_bring_no_dropped_row_back(behind: i
 
     table = replace(world.table, store=Beside(world.store, what="put t/_txn", act=die))
     with pytest.raises(Crashed):
-        run_restore(table, RestoreOptions(to=0), RUN)
+        run_restore(Work(table, RUN), RestoreOptions(to=0))
     lose_log(world)
     asked = preview(world.table, RebuildOptions(dry_run=True)).undecided
     assert [judged.key.split("/")[2] for judged in asked] == ["day=0", "day=0"]
@@ -320,7 +321,7 @@ def test_parts_of_a_writer_whose_clock_was_ahead_are_there_since_the_rebuild_at_
     histories.drop(world, "day=0")  # 2
     assert visible_ids(world.table) == Counter([1, 3, 5, 7, 9, 11])
     # Dated after the drop, they would count as appended since, and be brought back.
-    assert run_restore(world.table, RestoreOptions(to=2), RUN).transaction is None
+    assert run_restore(Work(world.table, RUN), RestoreOptions(to=2)).transaction is None
     assert visible_ids(world.table) == Counter([1, 3, 5, 7, 9, 11])
 
 
@@ -380,7 +381,7 @@ def test_what_a_dead_merge_left_before_the_table_was_renamed_stays_out(tmp_path:
     append(world, 24)
     merge(world, tmp_path)
     renamed = copied(world, "new", rename=True)
-    run_relocate(renamed.table, RelocateOptions())
+    run_relocate(Work(renamed.table), RelocateOptions())
     append(renamed, 30)
     before = state(renamed)
     lose_log(renamed)
@@ -404,7 +405,7 @@ def test_deleted_rows_of_a_renamed_table_stay_away(tmp_path: Path) -> None:
     Appender(world.table).append(slowly())
     assert visible_ids(world.table) == Counter(range(27, 30))
     renamed = copied(world, "new", rename=True)
-    run_relocate(renamed.table, RelocateOptions())
+    run_relocate(Work(renamed.table), RelocateOptions())
     lose_log(renamed)
     rebuild(renamed)
     assert visible_ids(renamed.table) == Counter(range(27, 30))
@@ -438,7 +439,7 @@ def test_a_log_that_lost_some_of_its_files_is_completed(tmp_path: Path) -> None:
     assert after.live.keys() >= before.live.keys()
     assert len(after.listing.keys() - after.log_tombstones.keys()) == 1, "the rest is folded"
     assert ids_of(world) == dict.fromkeys(range(30), 1)
-    assert run_verify(world.table, VerifyOptions(deep=True)).healthy
+    assert run_verify(Work(world.table), VerifyOptions(deep=True)).healthy
 
 
 def test_a_part_that_is_deleted_does_not_come_back_by_a_log_file_that_is_left(
@@ -511,7 +512,7 @@ def test_a_part_whose_object_is_gone_is_told_and_not_named(tmp_path: Path) -> No
     report = rebuild(world)
     assert report.plan["missing"] == [lost]
     assert lost not in state(world).live
-    assert run_verify(world.table, VerifyOptions(deep=True)).healthy
+    assert run_verify(Work(world.table), VerifyOptions(deep=True)).healthy
 
 
 def test_parts_of_other_clients_come_back_by_their_footers(tmp_path: Path) -> None:
@@ -575,7 +576,7 @@ def test_a_rival_that_commits_first_wins() -> None:
     rival.objects = world.store.objects
     table = replace(world.table, store=rival)
     with pytest.raises(CommitConflictError, match="another process committed"):
-        run_rebuild(table, RebuildOptions(), RUN)
+        run_rebuild(Work(table, RUN), RebuildOptions())
     assert not [k for k in world.store.objects if "/_log/" in k]
 
 
@@ -594,7 +595,7 @@ def test_one_that_is_committed_and_not_published_is_told_of_and_mended_by_the_ne
     store = WithoutLog(world.clock)
     store.objects = world.store.objects
     with pytest.raises(CommitUnknownError, match="committed, and its log file is not published"):
-        run_rebuild(replace(world.table, store=store), RebuildOptions(), RUN)
+        run_rebuild(Work(replace(world.table, store=store), RUN), RebuildOptions())
     assert not [k for k in world.store.objects if "/_log/" in k]
     rebuild(world)
     assert ids_of(world) == dict.fromkeys(range(24), 1)
@@ -640,7 +641,7 @@ def test_a_log_that_is_lost_again_is_rebuilt_with_what_came_since(tmp_path: Path
     append(world, 30, by=writer)  # it notices nothing
     rebuild(world)
     assert ids_of(world) == dict.fromkeys(range(36), 1)
-    assert run_verify(world.table, VerifyOptions(deep=True)).healthy
+    assert run_verify(Work(world.table), VerifyOptions(deep=True)).healthy
 
 
 def test_it_is_dated_after_every_transaction_even_by_a_clock_that_is_behind(

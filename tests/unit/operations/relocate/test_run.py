@@ -27,6 +27,7 @@ from firnline.operations.cleanup.run import run_cleanup
 from firnline.operations.erase.certificate import list_certificates
 from firnline.operations.erase.completion import complete_certificate
 from firnline.operations.erase.run import run_erase
+from firnline.operations.operation import Work
 from firnline.operations.options import CleanupOptions, EraseOptions, RelocateOptions, VerifyOptions
 from firnline.operations.relocate.run import RelocateProgress, RelocateReport, run_relocate
 from firnline.operations.verify.run import run_verify
@@ -45,7 +46,7 @@ from tests.support.world import Asleep, World, make_world
 
 def relocate(world: World, **options: Any) -> RelocateReport:
     world.clock.advance(1)
-    return run_relocate(world.table, RelocateOptions(**options))
+    return run_relocate(Work(world.table), RelocateOptions(**options))
 
 
 def lived(scratch: Path) -> World:
@@ -96,7 +97,7 @@ def test_a_renamed_table_is_the_one_that_it_was(tmp_path: Path) -> None:
     assert visible_ids(renamed.table) == ids
     assert [replace_log(h) for h in history(renamed.table)] == [replace_log(h) for h in headers]
     assert v1_live(renamed) == state(renamed).live.keys()
-    found = run_verify(renamed.table, VerifyOptions(deep=True))
+    found = run_verify(Work(renamed.table), VerifyOptions(deep=True))
     assert found.healthy, found.findings
 
 
@@ -128,7 +129,7 @@ def test_it_lives_on_and_leaves_the_original_alone(tmp_path: Path) -> None:
     histories.clean_up(copy)
     append(copy, 100)
     assert visible_ids(copy.table) == ids + Counter(range(100, 106))
-    found = run_verify(copy.table, VerifyOptions(deep=True))
+    found = run_verify(Work(copy.table), VerifyOptions(deep=True))
     assert found.healthy, found.findings
     assert {k: v for k, v in world.store.objects.items() if k.startswith("t/")} == original
 
@@ -340,7 +341,7 @@ def test_an_erase_is_completed_in_the_new_place(tmp_path: Path) -> None:
     world = filled()
     engine = LocalEngine(lambda: world.store, tmp_path, world.ids, SystemClock())
     options = EraseOptions(columns=("name",), keys=(("n3",),))
-    run_erase(world.table, lambda: engine, options, RUN)
+    run_erase(Work(world.table, RUN, lambda: engine), options)
     renamed = copied(world, "new", rename=True)
     relocate(renamed)
     renamed.clock.advance(4 * 86_400_000)
@@ -393,7 +394,7 @@ def test_progress_is_told() -> None:
     for _ in range(230):
         put_append(world)
     told: list[RelocateProgress] = []
-    run_relocate(copied(sized(world)).table, RelocateOptions(), told.append)
+    run_relocate(Work(copied(sized(world)).table, tell=told.append), RelocateOptions())
     assert [(p.objects_done, p.objects) for p in told] == [(n, 230) for n in range(10, 231, 10)]
 
 
@@ -418,7 +419,7 @@ def test_a_run_that_stood_still_brings_no_log_file_back(by_root: bool) -> None:
                 Sleepy.slept = True
                 relocate(copy)
                 store.clock.advance(copy.settings.cleanup.grace + 1000)
-                run_cleanup(copy.table, CleanupOptions(), RUN)
+                run_cleanup(Work(copy.table, RUN), CleanupOptions())
                 Sleepy.left = frozenset(store.objects)
             return data
 
@@ -427,7 +428,7 @@ def test_a_run_that_stood_still_brings_no_log_file_back(by_root: bool) -> None:
     settings = settings_for_root(copy.settings.root) if by_root else copy.settings
     table = replace(copy.table, store=sleepy, settings=settings)
     with pytest.raises(Exception, match="stood still"):
-        run_relocate(table, RelocateOptions())
+        run_relocate(Work(table), RelocateOptions())
     assert store.objects.keys() == Sleepy.left
     assert state(copy).live
 
@@ -439,7 +440,7 @@ def test_a_run_that_slept_before_its_put_says_that_the_object_may_be_back() -> N
     sleeps = partial(copy.store.clock.advance, copy.settings.cleanup.grace)
     store = Asleep(copy.store, at="put copy/_log/", meanwhile=sleeps)
     with pytest.raises(SnapshotUnstableError, match="may be back although clean-up had deleted"):
-        run_relocate(replace(copy.table, store=store), RelocateOptions())
+        run_relocate(Work(replace(copy.table, store=store)), RelocateOptions())
     relocate(copy)
     assert state(copy).live
 
@@ -457,4 +458,4 @@ def test_a_plan_that_slept_does_not_miss_what_a_clean_up_has_deleted_since() -> 
 
     store = Asleep(copy.store, at="list copy/_data/", meanwhile=relocated)
     with pytest.raises(NothingToDoError, match="already"):
-        run_relocate(replace(copy.table, store=store), RelocateOptions())
+        run_relocate(Work(replace(copy.table, store=store)), RelocateOptions())

@@ -26,6 +26,7 @@ from firnline.log.txn_file import RunIdentity
 from firnline.operations.delete.run import run_delete
 from firnline.operations.drop.run import run_drop
 from firnline.operations.merge.run import run_merge
+from firnline.operations.operation import Work
 from firnline.operations.options import (
     DeleteOptions,
     DropOptions,
@@ -99,14 +100,14 @@ def engine_of(world: World, scratch: Path) -> LocalEngine:
 def move(world: World, table: Table, scratch: Path, **options: Any) -> RepartitionReport:
     world.clock.advance(10)
     engine = engine_of(world, scratch)
-    return run_repartition(table, lambda: engine, RepartitionOptions(**options), RUN)
+    return run_repartition(Work(table, RUN, lambda: engine), RepartitionOptions(**options))
 
 
 def move_by(world: World, table: Table, store: FaultyStore, scratch: Path) -> None:
     """Run with a store that kernels use, too."""
     world.clock.advance(10)
     engine = LocalEngine(lambda: store, scratch, world.ids, SystemClock())
-    run_repartition(table, lambda: engine, RepartitionOptions(), RUN)
+    run_repartition(Work(table, RUN, lambda: engine), RepartitionOptions())
 
 
 def never() -> NoReturn:
@@ -170,7 +171,7 @@ def test_what_was_moved_is_not_moved_again(tmp_path: Path) -> None:
     assert len(first.transactions) == 2
     assert len(move(world, table, tmp_path).transactions) == 1
     before = dict(world.store.objects)
-    again = run_repartition(table, never, RepartitionOptions(), RUN)
+    again = run_repartition(Work(table, RUN, never), RepartitionOptions())
     assert (again.partition_count, again.transactions) == (0, ())
     assert preview(table, RepartitionOptions()).to_json()["in_place"] == 2
     assert world.store.objects == before
@@ -186,7 +187,7 @@ def test_a_dry_run_says_what_would_be_read_and_changes_nothing() -> None:
         ("ts_day=2026-01-31", 2),
     ]
     assert (data["layout"], data["parts_in"], data["in_place"]) == (["month(ts)"], 3, 0)
-    run_repartition(table, never, RepartitionOptions(dry_run=True), RUN)
+    run_repartition(Work(table, RUN, never), RepartitionOptions(dry_run=True))
     assert world.store.objects == before
 
 
@@ -214,9 +215,10 @@ def test_the_requests_are_those_that_are_documented(tmp_path: Path) -> None:
 
 def test_pending_deletes_are_applied_and_do_not_come_back(tmp_path: Path) -> None:
     world = filled((0, 1, 2), (1, 2, 3), deletes="lazy")
-    run_delete(world.table, never, DeleteOptions(where="id = 1"), RUN)
+    run_delete(Work(world.table, RUN, never), DeleteOptions(where="id = 1"))
     run_delete(
-        world.table, never, DeleteOptions(where="id = 2", partitions=("ts_day=2026-02-01",)), RUN
+        Work(world.table, RUN, never),
+        DeleteOptions(where="id = 2", partitions=("ts_day=2026-02-01",)),
     )
     table = applied(world, "month(ts)")
     report = move(world, table, tmp_path)
@@ -232,7 +234,7 @@ def test_a_delete_that_commits_meanwhile_hides_rows_in_their_new_place(tmp_path:
         world,
         table,
         tmp_path,
-        lambda: run_delete(world.table, never, DeleteOptions(where="id = 1"), RUN),
+        lambda: run_delete(Work(world.table, RUN, never), DeleteOptions(where="id = 1")),
     )
     assert seen(world) == [0, 2]
 
@@ -242,7 +244,9 @@ def test_a_delete_of_the_former_partition_meanwhile_is_honoured_too(tmp_path: Pa
     world = filled((0, 1, 2), deletes="lazy")
     table = applied(world, "month(ts)")
     limited = DeleteOptions(where="id = 1", partitions=("ts_day=2026-01-31",))
-    report = during(world, table, tmp_path, lambda: run_delete(world.table, never, limited, RUN))
+    report = during(
+        world, table, tmp_path, lambda: run_delete(Work(world.table, RUN, never), limited)
+    )
     assert report.replans == 1
     assert seen(world) == [0, 2]
     assert places(world) == {"ts_month=2026-01": [0], "ts_month=2026-02": [2]}
@@ -264,7 +268,7 @@ def during(
 
     engine = Between(lambda: world.store, scratch, world.ids, SystemClock())
     world.clock.advance(10)
-    return run_repartition(table, lambda: engine, RepartitionOptions(), RUN)
+    return run_repartition(Work(table, RUN, lambda: engine), RepartitionOptions())
 
 
 def test_rows_of_a_writer_with_the_old_layout_stay_for_the_next_run_and_are_reported(
@@ -293,7 +297,7 @@ def test_a_merge_of_a_source_meanwhile_is_planned_again_and_no_row_is_lost(tmp_p
         world,
         table,
         tmp_path / "own",
-        lambda: run_merge(table, lambda: engine_of(world, other), MergeOptions(), RUN),
+        lambda: run_merge(Work(table, RUN, lambda: engine_of(world, other)), MergeOptions()),
     )
     assert report.replans == 1
     assert seen(world) == [1, 1, 2]
@@ -306,7 +310,7 @@ def test_a_partition_that_was_dropped_meanwhile_stays_dropped(tmp_path: Path) ->
     world = filled((1,), (2,))
     table = applied(world, "month(ts)")
     gone = DropOptions(partitions=("ts_day=2026-01-31",))
-    during(world, table, tmp_path, lambda: run_drop(world.table, gone, RUN))
+    during(world, table, tmp_path, lambda: run_drop(Work(world.table, RUN), gone))
     assert seen(world) == [2]
 
 
@@ -375,7 +379,7 @@ def test_parts_say_where_they_come_from_and_verify_finds_nothing(tmp_path: Path)
         named |= set(pairs[b"firnline.replaces"].decode()[2:-2].split('","'))
         assert pairs[b"firnline.partition"].decode() in key
     assert {f"t/_data{name}" for name in named} == sources
-    report = run_verify(table, VerifyOptions(deep=True))
+    report = run_verify(Work(table), VerifyOptions(deep=True))
     assert not report.findings
 
 
@@ -386,8 +390,8 @@ def test_a_restore_brings_all_partitions_back_or_none(tmp_path: Path) -> None:
     move(world, table, tmp_path)
     half = RestoreOptions(to=to, partitions=("ts_day=*",))
     with pytest.raises(UsageError, match=r"repartition.*not all are restored"):
-        run_restore(table, half, RUN, lambda _: None)
-    run_restore(table, RestoreOptions(to=to), RUN, lambda _: None)
+        run_restore(Work(table, RUN, tell=lambda _: None), half)
+    run_restore(Work(table, RUN, tell=lambda _: None), RestoreOptions(to=to))
     assert places(world) == before
 
 
@@ -447,6 +451,6 @@ def test_a_rebuild_knows_what_was_moved_from_the_footers(tmp_path: Path) -> None
     rows = seen(world)
     for key in [k for k in world.store.objects if "/_log/" in k]:
         del world.store.objects[key]
-    run_rebuild(table, RebuildOptions(), RUN)
+    run_rebuild(Work(table, RUN), RebuildOptions())
     assert seen(world) == rows
     assert set(places(world)) == {"ts_month=2026-01", "ts_month=2026-02"}

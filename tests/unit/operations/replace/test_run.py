@@ -32,6 +32,7 @@ from firnline.log.txn_file import RunIdentity
 from firnline.operations.delete.run import run_delete
 from firnline.operations.drop.run import run_drop
 from firnline.operations.merge.run import run_merge
+from firnline.operations.operation import Work
 from firnline.operations.options import DeleteOptions, DropOptions, MergeOptions, ReplaceOptions
 from firnline.operations.replace.run import ReplaceFailedError, ReplaceReport, preview, run_replace
 from firnline.parquet.part import read_pairs
@@ -89,7 +90,7 @@ Replace = Callable[..., ReplaceReport]
 def replace(tmp_path: Path) -> Replace:
     def call(world: World, options: ReplaceOptions, data: Any = None) -> ReplaceReport:
         engine = lambda: engine_of(world, tmp_path)  # noqa: E731
-        return run_replace(world.table, engine, options, RUN, data=data)
+        return run_replace(Work(world.table, RUN, engine), options, data=data)
 
     return call
 
@@ -98,7 +99,7 @@ def replace(tmp_path: Path) -> Replace:
 def merge(tmp_path: Path) -> Callable[[World], Any]:
     def call(world: World) -> Any:
         engine = lambda: engine_of(world, tmp_path)  # noqa: E731
-        return run_merge(world.table, engine, MergeOptions(), RUN)
+        return run_merge(Work(world.table, RUN, engine), MergeOptions())
 
     return call
 
@@ -115,7 +116,7 @@ def same(world: World, ids: Any) -> None:
 def test_parts_wholly_inside_die_unread_and_the_new_rows_take_their_place() -> None:
     world = world_of()
     gets = world.store.counters.get
-    report = run_replace(world.table, never, hours(6, 18), RUN, data=rows(range(54, 66)))
+    report = run_replace(Work(world.table, RUN, never), hours(6, 18), data=rows(range(54, 66)))
     assert (report.parts_dropped, report.parts_read, report.parts_excluded) == (2, 0, 2)
     assert world.store.counters.get - gets <= 5  # log files and the probe, no part
     assert (report.rows_new, report.parts_new, report.counts.rows_deleted) == (12, 1, 12)
@@ -135,7 +136,7 @@ def test_a_lazy_replace_reads_no_part_and_merges_remove_what_it_hides(
     merge: Callable[[World], Any],
 ) -> None:
     world = world_of(deletes="lazy", merge={"min_inputs": 2})
-    report = run_replace(world.table, never, hours(3, 14), RUN, data=rows([51]))
+    report = run_replace(Work(world.table, RUN, never), hours(3, 14), data=rows([51]))
     assert (report.mode, report.parts_dropped, report.parts_hidden) == ("lazy", 1, 2)
     expected = Counter([0, 1, 2, 51, *range(14, 24)])
     assert visible_ids(world.table) == expected
@@ -159,7 +160,7 @@ def test_a_part_with_one_value_of_each_column_dies_unread_too() -> None:
     append(world, range(6))
     append(world, range(48, 54), client=2)
     options = hours(0, 24, equal={"client": 2})
-    report = run_replace(world.table, never, options, RUN, data=rows([50], client=2))
+    report = run_replace(Work(world.table, RUN, never), options, data=rows([50], client=2))
     assert (report.parts_dropped, report.parts_excluded) == (1, 1)
     same(world, [*range(6), 50])
 
@@ -497,7 +498,7 @@ def test_a_merge_of_parts_that_only_overlap_does_not_conflict_with_a_lazy_replac
 ) -> None:
     world = world_of(deletes="lazy", merge={"min_inputs": 2})
     report = run_replace(
-        world.table, never, hours(3, 5), RUN, data=streamed(rows([51]), lambda: merge(world))
+        Work(world.table, RUN, never), hours(3, 5), data=streamed(rows([51]), lambda: merge(world))
     )
     assert report.replans == 0
     expected = [0, 1, 2, 51, *range(5, 24)]
@@ -511,7 +512,7 @@ def test_a_merge_that_runs_beside_a_replace_commits_and_its_output_is_covered(
 ) -> None:
     world = world_of(deletes="lazy", merge={"min_inputs": 2})
     act = lambda: replace(world, hours(3, 5), rows([51]))  # noqa: E731
-    report = run_merge(world.table, beside(world, tmp_path, act), MergeOptions(), RUN)
+    report = run_merge(Work(world.table, RUN, beside(world, tmp_path, act)), MergeOptions())
     assert (report.groups_done, report.replans) == (1, 0)
     expected = [0, 1, 2, 51, *range(5, 24)]
     assert visible_ids(world.table) == Counter(expected)
@@ -524,7 +525,7 @@ def test_a_merge_that_took_a_part_away_makes_the_replace_plan_again_with_the_sam
 ) -> None:
     world = world_of(merge={"min_inputs": 2})
     engine = beside(world, tmp_path, lambda: merge(world))
-    report = run_replace(world.table, engine, hours(3, 14), RUN, data=rows([51]))
+    report = run_replace(Work(world.table, RUN, engine), hours(3, 14), data=rows([51]))
     assert (report.replans, report.parts_new) == (1, 1)
     same(world, [0, 1, 2, 51, *range(14, 24)])
     assert data_keys(world) == set(snapshot(world).parts)
@@ -536,7 +537,7 @@ def test_a_replace_gives_up_after_losing_too_often_and_leaves_no_part(
     world = world_of(merge={"min_inputs": 2, "max_replans": 0})
     engine = beside(world, tmp_path, lambda: merge(world))
     with pytest.raises(CommitConflictError, match="took parts of t away 1 time"):
-        run_replace(world.table, engine, hours(3, 14), RUN, data=rows([51]))
+        run_replace(Work(world.table, RUN, engine), hours(3, 14), data=rows([51]))
     assert data_keys(world) == set(snapshot(world).parts)
     same(world, range(24))
 
@@ -547,7 +548,7 @@ def test_a_delete_that_committed_first_does_not_reach_the_new_rows_and_one_after
     world = world_of(deletes="lazy")
 
     def erase(ids: str) -> None:
-        run_delete(world.table, never, DeleteOptions(where=f"id in ({ids})"), RUN)
+        run_delete(Work(world.table, RUN, never), DeleteOptions(where=f"id in ({ids})"))
 
     replace(world, hours(6, 12), streamed(rows([54, 55]), lambda: erase("54, 20")))
     assert visible_ids(world.table) == Counter({*range(6), 54, 55, *range(12, 24)} - {20})
@@ -560,7 +561,7 @@ def test_a_part_that_was_dropped_meanwhile_makes_it_plan_again(replace: Replace)
     append(world, range(48))
     gone = DropOptions(partitions=("ts_day=2026-01-01",))
     report = replace(
-        world, hours(0, 24), streamed(rows([50]), lambda: run_drop(world.table, gone, RUN))
+        world, hours(0, 24), streamed(rows([50]), lambda: run_drop(Work(world.table, RUN), gone))
     )
     assert report.replans == 1
     same(world, [50, *range(24, 48)])
@@ -584,7 +585,7 @@ def test_nothing_is_deleted_when_nobody_knows_whether_it_committed(tmp_path: Pat
     unsure = type(table)(table.settings, Silent(world.store), table.paths, table.clock, table.ids)
     before = data_keys(world)
     with pytest.raises(CommitUnknownError):
-        run_replace(unsure, never, hours(6, 12), RUN, data=rows([54]))
+        run_replace(Work(unsure, RUN, never), hours(6, 12), data=rows([54]))
     assert len(data_keys(world) - before) == 1
 
 

@@ -19,6 +19,7 @@ from firnline.errors import KernelError, PartUnreadableError, SchemaConflictErro
 from firnline.kernel.local import LocalEngine
 from firnline.kernel.task import KernelResult, KernelTask
 from firnline.log.txn_file import RunIdentity
+from firnline.operations.operation import Work
 from firnline.operations.options import ReplaceOptions
 from firnline.operations.replace.run import ReplaceReport, run_replace
 from tests.support.log_tables import snapshot
@@ -80,7 +81,7 @@ def engine(tmp_path: Path) -> Any:
 
 def replace(world: World, engine: Watched, **more: Any) -> ReplaceReport:
     options = ReplaceOptions(column="id", start=3, end=7, files=(STAGED,), **more)
-    return run_replace(world.table, lambda: engine, options, RUN)
+    return run_replace(Work(world.table, RUN, lambda: engine), options)
 
 
 @pytest.mark.long

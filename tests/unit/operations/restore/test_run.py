@@ -21,6 +21,7 @@ from firnline.kernel.local import LocalEngine
 from firnline.log.txn_file import Counts
 from firnline.operations.delete.run import run_delete
 from firnline.operations.drop.run import run_drop
+from firnline.operations.operation import Work
 from firnline.operations.options import DeleteOptions, DropOptions, RebuildOptions, RestoreOptions
 from firnline.operations.rebuild.run import run_rebuild
 from firnline.operations.restore import run as restoring
@@ -51,7 +52,7 @@ from tests.support.world import Crashed, Fault, FaultyStore, World
 def restore(world: World, to: int, *partitions: str, **options: Any) -> TransactionReport:
     world.clock.advance(10)
     asked = RestoreOptions(to=to, partitions=partitions, **options)
-    return run_restore(world.table, asked, RUN)
+    return run_restore(Work(world.table, RUN), asked)
 
 
 def ids(world: World) -> Counter[Any]:
@@ -65,7 +66,7 @@ def keys(world: World) -> set[str]:
 def delete_eagerly(world: World, scratch: Path, where: str) -> None:
     world.clock.advance(10)
     engine = LocalEngine(lambda: world.store, scratch, world.ids, SystemClock())
-    run_delete(world.table, lambda: engine, DeleteOptions(where=where), RUN)
+    run_delete(Work(world.table, RUN, lambda: engine), DeleteOptions(where=where))
 
 
 def test_a_dropped_partition_comes_back_under_fresh_names() -> None:
@@ -127,7 +128,7 @@ def test_a_transaction_that_the_dry_run_had_not_seen_is_not_undone() -> None:
     world = filled()
     drop(world, "day=0")  # 1
     planned = preview(world.table, RestoreOptions(to=0))
-    run_drop(world.table, DropOptions(partitions=("day=1",)), RUN)  # 2
+    run_drop(Work(world.table, RUN), DropOptions(partitions=("day=1",)))  # 2
     there = ids(world)
     with pytest.raises(UsageError, match="transaction 2 changed these partitions after"):
         restore(world, 0, newest=planned.seq)
@@ -142,7 +143,7 @@ def test_nor_one_that_is_committed_while_it_runs() -> None:
     store = Beside(world.store, what="put t/_txn", act=lambda: drop(world, "day=1"))
     options = RestoreOptions(to=0, newest=1)
     with pytest.raises(UsageError, match="nothing is restored"):
-        run_restore(replace(world.table, store=store), options, RUN)
+        run_restore(Work(replace(world.table, store=store), RUN), options)
     assert ids(world) == Counter()
     assert take_base(world.table).seq == 2
 
@@ -257,7 +258,7 @@ def test_a_delete_whose_record_was_forgotten_since_does_not_apply_to_the_copies(
     assert state(world).deletes
     assert sum(map(len, visible_by_partition(world.table, state(world)).values())) == 30
     lose_log(world)
-    run_rebuild(world.table, RebuildOptions(), RUN)
+    run_rebuild(Work(world.table, RUN), RebuildOptions())
     assert ids(world) == Counter(range(30))
 
 
@@ -278,7 +279,7 @@ def test_rows_of_a_dropped_partition_that_were_erased_since_stay_away_when_it_co
     merge(world, tmp_path)
     assert ids(world) == Counter(range(1, 30))
     lose_log(world)
-    run_rebuild(world.table, RebuildOptions(), RUN)
+    run_rebuild(Work(world.table, RUN), RebuildOptions())
     assert ids(world) == Counter(range(1, 30))
 
 
@@ -287,7 +288,7 @@ def test_a_delete_that_commits_while_parts_are_copied_applies_to_the_copies() ->
     drop(world, "day=0")
     store = Beside(world.store, what="put t/_txn", act=lambda: delete_lazily(world, 5))
     asked = RestoreOptions(to=0)
-    run_restore(replace(world.table, store=store), asked, RUN)
+    run_restore(Work(replace(world.table, store=store), RUN), asked)
     assert store.met
     assert ids(world) == Counter(range(5, 24))
 
@@ -382,7 +383,7 @@ def test_a_rival_that_changes_what_was_to_stay_makes_it_plan_again() -> None:
     world = filled()
     drop(world, "day=0")
     store = Beside(world.store, what="put t/_txn", act=lambda: drop(world, "day=1"))
-    report = run_restore(replace(world.table, store=store), RestoreOptions(to=0), RUN)
+    report = run_restore(Work(replace(world.table, store=store), RUN), RestoreOptions(to=0))
     assert report.replans == 1
     assert ids(world) == Counter(range(24))
     assert len(keys(world)) == 8 + 4 + 4
@@ -392,7 +393,7 @@ def test_two_restores_at_once_bring_a_dropped_partition_back_once() -> None:
     world = filled()
     drop(world, "day=0")
     store = Beside(world.store, what="put t/_txn", act=lambda: restore(world, 0))
-    report = run_restore(replace(world.table, store=store), RestoreOptions(to=0), RUN)
+    report = run_restore(Work(replace(world.table, store=store), RUN), RestoreOptions(to=0))
     assert report.replans == 1
     assert ids(world) == Counter(range(24))
 
@@ -410,7 +411,7 @@ def test_what_another_restore_brings_to_a_partition_that_was_to_stay_goes_again(
     commit(world.table, take_base(world.table), Change("drop", (brought.p,), (), counts), RUN)
     drop(world, "day=0")
     store = Beside(world.store, what="put t/_txn", act=lambda: restore(world, 1, "day=1"))
-    report = run_restore(replace(world.table, store=store), RestoreOptions(to=0), RUN)
+    report = run_restore(Work(replace(world.table, store=store), RUN), RestoreOptions(to=0))
     assert report.replans == 1
     assert ids(world) == Counter(range(24))
 
@@ -419,7 +420,7 @@ def test_an_append_beside_it_is_no_reason_to_plan_again() -> None:
     world = filled()
     drop(world, "day=0")
     store = Beside(world.store, what="put t/_txn", act=lambda: append(world, 100))
-    report = run_restore(replace(world.table, store=store), RestoreOptions(to=0), RUN)
+    report = run_restore(Work(replace(world.table, store=store), RUN), RestoreOptions(to=0))
     assert report.replans == 0
     assert ids(world) == Counter([*range(24), *range(100, 106)])
 
@@ -431,7 +432,7 @@ def test_what_somebody_brings_to_other_partitions_is_no_reason_to_plan_again(
     drop(world, "day=0")
     store = Beside(world.store, what="put t/_txn", act=lambda: merge(world, tmp_path))
     asked = RestoreOptions(to=0, partitions=("day=0",))
-    report = run_restore(replace(world.table, store=store), asked, RUN)
+    report = run_restore(Work(replace(world.table, store=store), RUN), asked)
     assert (store.met != [], report.replans, report.transaction) == (True, 0, 3)
     assert ids(world) == Counter(range(24))
 
@@ -443,7 +444,7 @@ def test_the_store_is_probed_unless_the_table_trusts_its_pool_alone(
     world = filled(locking=locking)
     drop(world, "day=0")
     table = replace(world.table, store=Beside(world.store))  # one that was not probed yet
-    report = run_restore(table, RestoreOptions(to=0), RUN)
+    report = run_restore(Work(table, RUN), RestoreOptions(to=0))
     assert report.requests["put"] == 4 + 2 + probes, "copies, the transaction, the probe"
 
 
@@ -452,7 +453,7 @@ def test_a_rival_that_never_stops_ends_it_with_nothing_left_behind(tmp_path: Pat
     drop(world, "day=0")
     store = Beside(world.store, what="put t/_txn", act=lambda: drop(world, "day=1"))
     with pytest.raises(CommitConflictError):
-        run_restore(replace(world.table, store=store), RestoreOptions(to=0), RUN)
+        run_restore(Work(replace(world.table, store=store), RUN), RestoreOptions(to=0))
     assert len(keys(world)) == 8
 
 
@@ -462,7 +463,7 @@ def test_whatever_call_it_dies_at_the_table_has_the_old_rows_or_the_new(kind: st
     world = filled(2)
     drop(world, "day=0")
     clean = FaultyStore(world.store)
-    run_restore(replace(world.table, store=clean), RestoreOptions(to=0), RUN)
+    run_restore(Work(replace(world.table, store=clean), RUN), RestoreOptions(to=0))
     for at in range(len(clean.calls)):
         world = filled(2)
         new = ids(world)
@@ -470,7 +471,7 @@ def test_whatever_call_it_dies_at_the_table_has_the_old_rows_or_the_new(kind: st
         old = ids(world)
         table = replace(world.table, store=FaultyStore(world.store, Fault(at, kind)))
         with suppress(FirnlineError, Crashed):
-            run_restore(table, RestoreOptions(to=0), RUN)
+            run_restore(Work(table, RUN), RestoreOptions(to=0))
         assert visible_ids(world.table) in (old, new)
         take_base(world.table)
         assert visible_ids(world.table) in (old, new)

@@ -3,6 +3,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from firnline.log.txn_file import RunIdentity, TxnHeader
+from firnline.operations.operation import Work
 from firnline.operations.options import DropOptions, RestoreOptions
 from firnline.operations.restore.run import preview, run_restore
 from firnline.operations.restore.undone import Undone, goal, undone, why
@@ -68,10 +69,10 @@ def test_the_history_tells_what_the_plan_of_the_restore_said(tmp_path: Path) -> 
 
     for day in ("day=0", "day=1"):
         world.clock.advance(10)
-        run_drop(world.table, DropOptions(partitions=(day,)), RunIdentity(run_id="r"))
+        run_drop(Work(world.table, RunIdentity(run_id="r")), DropOptions(partitions=(day,)))
     world.clock.advance(10)
     options = RestoreOptions(to=1)
     plan = preview(world.table, options)
-    report = run_restore(world.table, options, RunIdentity(run_id="r"))
+    report = run_restore(Work(world.table, RunIdentity(run_id="r")), options)
     assert plan.undone == (2,)
     assert undone(history(world.table)) == {2: Undone(report.transaction or 0, partly=False)}

@@ -22,6 +22,7 @@ from firnline.kernel.task import KernelResult, KernelTask
 from firnline.log.records import Delete
 from firnline.log.txn_file import Counts, RunIdentity
 from firnline.operations.merge.run import run_merge
+from firnline.operations.operation import Work
 from firnline.operations.options import MergeOptions, RewriteOptions
 from firnline.operations.rewrite.run import (
     RewriteFailedError,
@@ -57,7 +58,7 @@ def numbers(d: int, *values: int | None) -> list[Row]:
 
 def rewrite(world: World, scratch: Path, **options: Any) -> RewriteReport:
     engine = LocalEngine(lambda: world.store, scratch, world.ids, SystemClock())
-    return run_rewrite(world.table, lambda: engine, RewriteOptions(**options), RUN)
+    return run_rewrite(Work(world.table, RUN, lambda: engine), RewriteOptions(**options))
 
 
 def rows(world: World) -> list[tuple[int, int | None]]:
@@ -105,14 +106,14 @@ def test_a_second_run_with_the_same_filter_commits_nothing(tmp_path: Path) -> No
 def test_nothing_to_read_starts_no_engine(tmp_path: Path) -> None:
     world = filled(numbers(1, 1, 2, 3))
     options = RewriteOptions(where="n < 100 and d >= 0")
-    report = run_rewrite(world.table, never, options, RUN)
+    report = run_rewrite(Work(world.table, RUN, never), options)
     assert (report.partition_count, report.transactions) == (0, ())
     assert not history(world.table)
 
 
 def test_a_partition_of_which_no_row_stays_is_dropped_unread_and_leaves_no_empty_part() -> None:
     world = filled(numbers(1, 1, 2), numbers(1, 3), numbers(2, 9))
-    report = run_rewrite(world.table, never, RewriteOptions(where="n > 5", force=True), RUN)
+    report = run_rewrite(Work(world.table, RUN, never), RewriteOptions(where="n > 5", force=True))
     assert rows(world) == [(2, 9)]
     assert (report.partitions[0].parts_in, report.partitions[0].parts_out) == (2, 0)
     assert report.partitions[0].rows_removed == 3
@@ -246,7 +247,7 @@ def test_wrong_options_are_refused_before_anything_is_read(
 ) -> None:
     world = filled(numbers(1, 1))
     with pytest.raises(UsageError) as caught:
-        run_rewrite(world.table, never, RewriteOptions(**options), RUN)
+        run_rewrite(Work(world.table, RUN, never), RewriteOptions(**options))
     assert says in str(caught.value)
     with pytest.raises(UsageError):
         preview(world.table, RewriteOptions(**options))
@@ -287,7 +288,7 @@ def test_a_dry_run_says_what_it_would_cost_and_changes_nothing() -> None:
     assert (plan["parts_to_read"], plan["parts_to_drop"]) == (1, 1)
     assert plan["left_alone"] == {"its statistics prove that every row stays": 1}
     assert plan["partitions"][0]["partition"] == "d=1"
-    report = run_rewrite(world.table, never, options, RUN)
+    report = run_rewrite(Work(world.table, RUN, never), options)
     assert (report.partition_count, report.transactions) == (1, ())
     assert world.store.objects == before
 
@@ -321,7 +322,7 @@ def test_a_lost_row_stops_the_run_before_the_commit() -> None:
         put_append(world, partition)
     engine = Losing(world)
     with pytest.raises(RowCountMismatchError):
-        run_rewrite(world.table, lambda: engine, RewriteOptions(sql="from _rows"), RUN)
+        run_rewrite(Work(world.table, RUN, lambda: engine), RewriteOptions(sql="from _rows"))
     assert orphans(world) == set()
     assert [h.partitions for h in history(world.table)] == [("d=1",)]
 
@@ -337,7 +338,7 @@ def test_a_rival_makes_it_plan_again_for_the_partitions_that_it_touched() -> Non
             do_merge(world, [m.p for m in snapshot(world).partitions["d=2"]])
 
     engine = CountingEngine(world, between=rival)
-    report = run_rewrite(world.table, lambda: engine, RewriteOptions(sql="from _rows"), RUN)
+    report = run_rewrite(Work(world.table, RUN, lambda: engine), RewriteOptions(sql="from _rows"))
     assert report.replans == 1
     assert [task.partition for task in engine.tasks] == ["d=1", "d=2", "d=2"]
     assert [p.partition for p in report.partitions] == ["d=1", "d=2"]
@@ -355,7 +356,7 @@ def test_rivals_without_end_are_given_up_on() -> None:
 
     engine = CountingEngine(world, between=rival)
     with pytest.raises(CommitConflictError, match="times"):
-        run_rewrite(world.table, lambda: engine, RewriteOptions(sql="from _rows"), RUN)
+        run_rewrite(Work(world.table, RUN, lambda: engine), RewriteOptions(sql="from _rows"))
     assert orphans(world) == set()
 
 
@@ -365,7 +366,9 @@ PLUS_ONE = "select d, n + 1 as n, s from _rows"
 def try_of(world: World, scratch: Path, number: int, **options: Any) -> RewriteReport:
     engine = LocalEngine(lambda: world.store, scratch, world.ids, SystemClock())
     run = msgspec.structs.replace(RUN, try_number=number)
-    return run_rewrite(world.table, lambda: engine, RewriteOptions(sql=PLUS_ONE, **options), run)
+    return run_rewrite(
+        Work(world.table, run, lambda: engine), RewriteOptions(sql=PLUS_ONE, **options)
+    )
 
 
 @pytest.mark.long
@@ -404,7 +407,7 @@ def test_a_try_that_was_given_up_does_not_apply_its_query_upon_the_retry(tmp_pat
     zombie = Zombie(lambda: world.store, tmp_path, world.ids, SystemClock())
     run = msgspec.structs.replace(RUN, try_number=1)
     options = RewriteOptions(sql=PLUS_ONE, first_try=1)
-    report = run_rewrite(world.table, lambda: zombie, options, run)
+    report = run_rewrite(Work(world.table, run, lambda: zombie), options)
     assert (report.transactions, report.replans, report.partitions_earlier) == ((), 1, 2)
     assert rows(world) == [(1, 2), (2, 2)]
     assert orphans(world) == set()
@@ -423,7 +426,7 @@ def test_progress_goes_up_to_all_groups(tmp_path: Path) -> None:
     world = filled(numbers(1, 1, 2, 3), numbers(2, 1, 2, 3))
     engine = LocalEngine(lambda: world.store, tmp_path, world.ids, SystemClock())
     seen: list[Progress] = []
-    run_rewrite(world.table, lambda: engine, RewriteOptions(where="n != 2"), RUN, seen.append)
+    run_rewrite(Work(world.table, RUN, lambda: engine, seen.append), RewriteOptions(where="n != 2"))
     assert (seen[-1].groups, seen[-1].groups_done, seen[-1].transactions) == (2, 2, 2)
     assert seen[-1].parts_merged == seen[-1].parts_in == 2
 
@@ -432,7 +435,7 @@ def test_a_merge_with_sql_aggregates_what_it_puts_together(tmp_path: Path) -> No
     sql = "select d, sum(n)::BIGINT as n, max(s) as s from source_files group by d"
     world = filled(*(numbers(1, 1, 2) for _ in range(4)), merge={"sql": sql})
     engine = LocalEngine(lambda: world.store, tmp_path, world.ids, SystemClock())
-    report = run_merge(world.table, lambda: engine, MergeOptions(), RUN)
+    report = run_merge(Work(world.table, RUN, lambda: engine), MergeOptions())
     assert rows(world) == [(1, 12)]
     assert (report.counts.rows_in, report.counts.rows_removed) == (8, 7)
 
@@ -442,7 +445,7 @@ def test_a_merge_query_that_is_refused_is_named_before_any_part_is_read() -> Non
         *(numbers(1, 1, 2) for _ in range(4)), merge={"sql": "select * from '/etc/passwd'"}
     )
     with pytest.raises(UsageError, match="/etc/passwd"):
-        run_merge(world.table, never, MergeOptions(), RUN)
+        run_merge(Work(world.table, RUN, never), MergeOptions())
     assert len(rows(world)) == 8
 
 
@@ -451,5 +454,5 @@ def test_the_table_given_to_a_rewrite_counts_the_requests_of_its_kernels(tmp_pat
     # Kernels count on stores of their own, as in a Spark task.
     table = replace(world.table, store=world.store)
     engine = LocalEngine(lambda: world.store, tmp_path, world.ids, SystemClock())
-    report = run_rewrite(table, lambda: engine, RewriteOptions(where="n != 2"), RUN)
+    report = run_rewrite(Work(table, RUN, lambda: engine), RewriteOptions(where="n != 2"))
     assert report.requests["get"] >= 1

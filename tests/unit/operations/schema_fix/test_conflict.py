@@ -19,6 +19,7 @@ from firnline.operations.erase.run import run_erase
 from firnline.operations.import_files.options import ImportOptions
 from firnline.operations.import_files.run import run_import
 from firnline.operations.merge.run import run_merge
+from firnline.operations.operation import Work
 from firnline.operations.options import (
     CleanupOptions,
     DeleteOptions,
@@ -51,22 +52,24 @@ REFUSE: dict[str, Act] = {
     "read": lambda w, _: read_snapshot(w.store, w.table.paths),
     "append": lambda w, _: Appender(w.table).append(ROWS),
     "list": lambda w, _: list_partitions(w.table),
-    "merge": lambda w, p: run_merge(w.table, lambda: engine(w, p), MergeOptions(), RUN),
-    "drop": lambda w, _: run_drop(w.table, DropOptions(partitions=("day=0",)), RUN),
-    "ttl": lambda w, _: run_ttl(w.table, TtlOptions(), RUN),
+    "merge": lambda w, p: run_merge(Work(w.table, RUN, lambda: engine(w, p)), MergeOptions()),
+    "drop": lambda w, _: run_drop(Work(w.table, RUN), DropOptions(partitions=("day=0",))),
+    "ttl": lambda w, _: run_ttl(Work(w.table, RUN), TtlOptions()),
     "rewrite": lambda w, p: run_rewrite(
-        w.table, lambda: engine(w, p), RewriteOptions(where="id > 1"), RUN
+        Work(w.table, RUN, lambda: engine(w, p)), RewriteOptions(where="id > 1")
     ),
     "delete": lambda w, p: run_delete(
-        w.table, lambda: engine(w, p), DeleteOptions(where="id = 1"), RUN
+        Work(w.table, RUN, lambda: engine(w, p)), DeleteOptions(where="id = 1")
     ),
     "erase": lambda w, p: run_erase(
-        w.table, lambda: engine(w, p), EraseOptions(columns=("id",), keys=((1,),)), RUN
+        Work(w.table, RUN, lambda: engine(w, p)), EraseOptions(columns=("id",), keys=((1,),))
     ),
-    "clean-up": lambda w, _: run_cleanup(w.table, CleanupOptions(), RUN),
-    "sweep": lambda w, _: run_sweep(w.table, SweepOptions(), RUN),
-    "downgrade": lambda w, p: run_downgrade(w.table, lambda: engine(w, p), DowngradeOptions(), RUN),
-    "import": lambda w, _: run_import(w.table, ImportOptions(source="memory://bucket/in")),
+    "clean-up": lambda w, _: run_cleanup(Work(w.table, RUN), CleanupOptions()),
+    "sweep": lambda w, _: run_sweep(Work(w.table, RUN), SweepOptions()),
+    "downgrade": lambda w, p: run_downgrade(
+        Work(w.table, RUN, lambda: engine(w, p)), DowngradeOptions()
+    ),
+    "import": lambda w, _: run_import(Work(w.table), ImportOptions(source="memory://bucket/in")),
 }
 
 
@@ -91,7 +94,7 @@ def test_it_refuses_with_one_sentence_and_changes_nothing(name: str, tmp_path: P
 def test_a_check_works_and_names_the_way_out_once() -> None:
     world = contested()
     for deep in (False, True):
-        report = run_verify(world.table, VerifyOptions(deep=deep))
+        report = run_verify(Work(world.table), VerifyOptions(deep=deep))
         assert report.kinds == {"schema-conflict": 1}
         assert "firnline schema fix" in report.findings[0].next_step
         assert report.checked.footers == (5 if deep else 0)
@@ -101,17 +104,15 @@ def test_the_history_needs_no_columns_and_a_rebuild_sees_that_nothing_is_lost() 
     world = contested()
     assert history(world.table) == []
     with pytest.raises(UsageError, match="there is nothing to rebuild"):
-        run_rebuild(world.table, RebuildOptions(), RUN)
+        run_rebuild(Work(world.table, RUN), RebuildOptions())
 
 
 def test_a_certificate_waits_until_the_table_reads(tmp_path: Path) -> None:
     world = conflicting(appends=1)
     fix(world, tmp_path, type="BIGINT")
     report = run_erase(
-        world.table,
-        lambda: engine(world, tmp_path),
+        Work(world.table, RUN, lambda: engine(world, tmp_path)),
         EraseOptions(columns=("id",), keys=((1,),)),
-        RUN,
     )
     again = conflicting(appends=1)
     log = next(k for k in again.store.objects if "old-job" in k)
@@ -128,10 +129,10 @@ def test_everything_works_once_it_is_mended(tmp_path: Path) -> None:
         if name in ("downgrade", "import"):  # the one waits for the delete, the other has no folder
             continue
         if name == "drop":
-            run_drop(world.table, DropOptions(partitions=("day=1",)), RUN)
+            run_drop(Work(world.table, RUN), DropOptions(partitions=("day=1",)))
         else:
             act(world, tmp_path)
-    assert run_verify(world.table, VerifyOptions(deep=True)).severities.get("error") is None
+    assert run_verify(Work(world.table), VerifyOptions(deep=True)).severities.get("error") is None
 
 
 @pytest.mark.parametrize("op", ["merge", "rewrite"])
@@ -151,10 +152,11 @@ def test_a_run_that_meets_a_conflict_when_it_commits_leaves_no_output_behind(
     counting = CountingEngine(world, between=between)
     runs: dict[str, Callable[[], object]] = {
         "merge": lambda: run_merge(
-            world.table, lambda: counting, MergeOptions(partitions=("d=1",)), RUN
+            Work(world.table, RUN, lambda: counting), MergeOptions(partitions=("d=1",))
         ),
         "rewrite": lambda: run_rewrite(
-            world.table, lambda: counting, RewriteOptions(where="v > 1", partitions=("d=1",)), RUN
+            Work(world.table, RUN, lambda: counting),
+            RewriteOptions(where="v > 1", partitions=("d=1",)),
         ),
     }
     with pytest.raises(SchemaConflictError):

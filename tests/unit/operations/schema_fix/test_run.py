@@ -23,6 +23,7 @@ from firnline.log.records import Delete
 from firnline.log.txn_file import Counts
 from firnline.operations.cleanup.run import run_cleanup
 from firnline.operations.merge.run import run_merge
+from firnline.operations.operation import Work
 from firnline.operations.options import (
     CleanupOptions,
     ColumnFix,
@@ -154,7 +155,7 @@ def test_only_a_case_conflict_is_mended_by_the_spelling_to_keep(tmp_path: Path) 
     fix(world, tmp_path, column="User", type="VARCHAR")
     assert values(world, "User") == ["a", "b"]
     world.clock.advance(2 * GRACE)
-    run_cleanup(world.table, CleanupOptions(), RUN)
+    run_cleanup(Work(world.table, RUN), CleanupOptions())
     assert len([k for k in objects(world) if "/_log/" in k]) <= 3
 
 
@@ -241,7 +242,7 @@ def test_a_column_that_no_log_file_states_is_stated_when_all_parts_are_asked(
     data, t = world.store.objects[name]
     world.store.objects[name] = (data.replace(b', "w": "VARCHAR"', b""), t)
     fix(world, tmp_path, type="BIGINT")
-    report = run_verify(world.table, VerifyOptions(deep=True))
+    report = run_verify(Work(world.table), VerifyOptions(deep=True))
     assert report.kinds == {"footer-schema": 1}
     assert "schema fix t --column w --type VARCHAR --all-parts" in report.findings[0].next_step
     with pytest.raises(UsageError, match="no log file states a column 'w'"):
@@ -253,7 +254,7 @@ def test_a_column_that_no_log_file_states_is_stated_when_all_parts_are_asked(
     assert schema(world)["w"] == "VARCHAR"
     assert values(world, "w") == [None, "x"]
     assert wrong not in read_snapshot(world.store, world.table.paths).live
-    assert run_verify(world.table, VerifyOptions(deep=True)).healthy
+    assert run_verify(Work(world.table), VerifyOptions(deep=True)).healthy
 
 
 def test_a_part_that_cannot_be_read_stops_it_unless_it_is_to_be_left(tmp_path: Path) -> None:
@@ -432,7 +433,7 @@ class Beside:
 def fix_beside(world: World, scratch: Path, act: Callable[[], object]) -> SchemaFixReport:
     options = SchemaFixOptions(fixes=(ColumnFix(column="v", type="BIGINT"),))
     beside = Beside(engine(world, scratch), act)
-    return run_schema_fix(world.table, lambda: beside, options, RUN)
+    return run_schema_fix(Work(world.table, RUN, lambda: beside), options)
 
 
 def test_a_rival_that_mends_it_first_wins_and_nothing_is_doubled(tmp_path: Path) -> None:
@@ -485,7 +486,7 @@ def test_a_committed_repair_that_nobody_published_is_published_by_whoever_comes(
     log = next(k for k in objects(world) if "/_log/" in k and "_m_" in k)
     del world.store.objects[log]
     assert values(world) == [*OURS, 7, 5, 6], "it is committed, and readers see it"
-    run_merge(world.table, lambda: engine(world, tmp_path), MergeOptions(), RUN)
+    run_merge(Work(world.table, RUN, lambda: engine(world, tmp_path)), MergeOptions())
     assert log in world.store.objects
     assert values(world) == [*OURS, 7, 5, 6]
 
@@ -496,9 +497,9 @@ def test_after_the_grace_clean_up_deletes_what_v1_clients_stumble_over(tmp_path:
     client = V1Client(world)
     assert {"BIGINT", "VARCHAR"} == {client._read(k)[0]["v"] for k in client.log_files()}
     world.clock.advance(2 * GRACE)
-    run_cleanup(world.table, CleanupOptions(), RUN)
+    run_cleanup(Work(world.table, RUN), CleanupOptions())
     world.clock.advance(2 * GRACE)
-    run_cleanup(world.table, CleanupOptions(), RUN)
+    run_cleanup(Work(world.table, RUN), CleanupOptions())
     assert {"BIGINT"} == {client._read(k)[0]["v"] for k in client.log_files()}
     assert values(world) == [*OURS, 7, 5, 6]
     assert [h.op for h in history(world.table)][-1] == "schema-fix"
@@ -515,7 +516,7 @@ def test_a_log_that_is_lost_after_a_repair_is_rebuilt_with_the_repaired_types(
     assert values(world) == [*OURS, 7, 5, 6, 9]
     for key in [k for k in objects(world) if "/_log/" in k]:
         del world.store.objects[key]
-    run_rebuild(world.table, RebuildOptions(), RUN)
+    run_rebuild(Work(world.table, RUN), RebuildOptions())
     assert schema(world)["v"] == "BIGINT"
     assert values(world) == [*OURS, 7, 5, 6, 9]
 
@@ -523,7 +524,7 @@ def test_a_log_that_is_lost_after_a_repair_is_rebuilt_with_the_repaired_types(
 def test_a_deep_check_finds_the_mended_table_in_order(tmp_path: Path) -> None:
     world = conflicting()
     fix(world, tmp_path, type="BIGINT")
-    report = run_verify(world.table, VerifyOptions(deep=True))
+    report = run_verify(Work(world.table), VerifyOptions(deep=True))
     assert report.healthy, report.findings
 
 

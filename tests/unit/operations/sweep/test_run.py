@@ -16,6 +16,7 @@ from firnline.append.append import Appender
 from firnline.commit.base import take_base
 from firnline.commit.transaction import commit
 from firnline.errors import LogLostError, OutcomeUnknownError, StoreAccessError, UsageError
+from firnline.operations.operation import Work
 from firnline.operations.options import SweepOptions
 from firnline.operations.sweep.plan import FLOOR_MS
 from firnline.operations.sweep.run import SweepFailedError, preview, run_sweep
@@ -270,7 +271,7 @@ def test_a_sweep_follows_no_symbolic_link_out_of_the_tables_folder(tmp_path: Pat
     clock.advance(10 * DAY)
     os.utime(precious, (0, 0))
     with pytest.raises(StoreAccessError, match="_data/d=1 is a symbolic link"):
-        run_sweep(table, SweepOptions(), RUN)
+        run_sweep(Work(table, RUN), SweepOptions())
     assert precious.exists()
     link.unlink()
-    assert run_sweep(table, SweepOptions(), RUN).orphans == 0
+    assert run_sweep(Work(table, RUN), SweepOptions()).orphans == 0

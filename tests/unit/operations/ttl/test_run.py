@@ -7,6 +7,7 @@ import pytest
 
 from firnline.errors import UsageError
 from firnline.log.txn_file import RunIdentity
+from firnline.operations.operation import Work
 from firnline.operations.options import TtlOptions
 from firnline.operations.ttl.run import preview, run_ttl
 from firnline.settings.load import TableSettings
@@ -28,7 +29,7 @@ def filled(**settings: Any) -> World:
 
 def test_ttl_drops_what_is_past_in_one_transaction_and_says_why_the_rest_stays() -> None:
     world = filled()
-    report = run_ttl(world.table, TtlOptions(), RUN)
+    report = run_ttl(Work(world.table, RUN), TtlOptions())
     assert set(snapshot(world).partitions) == set(DAYS[2:])
     assert v1_live(world) == set(snapshot(world).live)
     assert (report.parts, report.rows, report.transaction) == (3, 30, 1)
@@ -51,9 +52,9 @@ def test_ttl_drops_what_is_past_in_one_transaction_and_says_why_the_rest_stays()
 
 def test_a_second_run_reads_and_commits_nothing() -> None:
     world = filled()
-    run_ttl(world.table, TtlOptions(), RUN)
+    run_ttl(Work(world.table, RUN), TtlOptions())
     before = dict(world.store.objects)
-    again = run_ttl(world.table, TtlOptions(), RUN)
+    again = run_ttl(Work(world.table, RUN), TtlOptions())
     assert (again.transaction, again.parts) == (None, 0)
     assert world.store.objects == before
 
@@ -70,11 +71,11 @@ def test_ttl_goes_by_the_injected_clock() -> None:
 def test_a_dry_run_and_globs_bound_what_goes() -> None:
     world = filled()
     before = dict(world.store.objects)
-    report = run_ttl(world.table, TtlOptions(dry_run=True, partitions=("*-10",)), RUN)
+    report = run_ttl(Work(world.table, RUN), TtlOptions(dry_run=True, partitions=("*-10",)))
     assert (report.partitions, report.transaction, report.dry_run) == ((DAYS[1],), None, True)
     assert world.store.objects == before
     with pytest.raises(UsageError, match="matches 'x'"):
-        run_ttl(world.table, TtlOptions(partitions=("x",)), RUN)
+        run_ttl(Work(world.table, RUN), TtlOptions(partitions=("x",)))
 
 
 def test_by_a_column_the_report_names_the_parts() -> None:
@@ -82,5 +83,5 @@ def test_by_a_column_the_report_names_the_parts() -> None:
     settings = TableSettings.model_validate(
         {"name": "t", "root": "memory://bucket/t", "ttl": {"keep": "3d", "column": "ts"}}
     )
-    report = run_ttl(replace(world.table, settings=settings), TtlOptions(), RUN)
+    report = run_ttl(Work(replace(world.table, settings=settings), RUN), TtlOptions())
     assert (report.parts, report.kept) == (0, {"has no statistics of ts": 5})

@@ -13,6 +13,7 @@ from firnline.errors import SnapshotUnstableError
 from firnline.kernel.local import LocalEngine
 from firnline.operations.cleanup.run import run_cleanup
 from firnline.operations.erase.run import run_erase
+from firnline.operations.operation import Work
 from firnline.operations.options import CleanupOptions, EraseOptions, VerifyOptions
 from firnline.operations.verify.run import VerifyReport, run_verify
 from tests.support import histories
@@ -26,7 +27,7 @@ def verify(
     world: World, meanwhile: Callable[[], None], at: str, times: int = 1, *, deep: bool = False
 ) -> tuple[VerifyReport, Asleep]:
     store = Asleep(world.store, at=f"list {at}", meanwhile=meanwhile, times=times)
-    return run_verify(replace(world.table, store=store), VerifyOptions(deep=deep)), store
+    return run_verify(Work(replace(world.table, store=store)), VerifyOptions(deep=deep)), store
 
 
 def maintain(world: World, scratch: Path) -> None:
@@ -45,7 +46,7 @@ def test_a_whole_table_is_whole_wherever_it_sleeps(at: str, deep: bool, tmp_path
     assert store.slept == 1
     assert report.healthy, report.findings
     assert report.kinds == {}
-    assert report.seq == run_verify(world.table, VerifyOptions()).seq
+    assert report.seq == run_verify(Work(world.table), VerifyOptions()).seq
 
 
 def test_one_that_sleeps_again_and_again_says_so_and_reports_nothing(tmp_path: Path) -> None:
@@ -85,9 +86,11 @@ def test_a_certificate_of_an_erase_while_it_slept_is_not_missing(tmp_path: Path)
     def paused() -> None:
         elapsed = world.clock.elapsed
         engine = LocalEngine(lambda: world.store, tmp_path, world.ids, world.clock)
-        run_erase(world.table, lambda: engine, EraseOptions(columns=("id",), keys=((1,),)), RUN)
+        run_erase(
+            Work(world.table, RUN, lambda: engine), EraseOptions(columns=("id",), keys=((1,),))
+        )
         world.clock.advance(12 * 3_600_000)
-        run_cleanup(world.table, CleanupOptions(), RUN)
+        run_cleanup(Work(world.table, RUN), CleanupOptions())
         world.clock.elapsed = elapsed
 
     report, _ = verify(world, paused, "t/_log/")

@@ -21,6 +21,7 @@ from firnline.operations.erase import run as erasing
 from firnline.operations.erase.certificate import Certificate, list_certificates
 from firnline.operations.erase.completion import complete_certificate
 from firnline.operations.erase.run import EraseReport, run_erase
+from firnline.operations.operation import Work
 from firnline.operations.options import (
     CloneOptions,
     EraseOptions,
@@ -52,7 +53,7 @@ def erase(world: World, key: int, store: FaultyStore | None = None) -> EraseRepo
     world.clock.advance(10)
     table = world.table if store is None else replace(world.table, store=store)
     options = EraseOptions(columns=("id",), keys=((key,),))
-    return run_erase(table, no_engine, options, RUN)
+    return run_erase(Work(table, RUN, no_engine), options)
 
 
 def lived(erases: int = ERASES) -> World:
@@ -89,7 +90,7 @@ def put(world: World, key: str, certificate: Certificate, *, again: bool = True)
 
 
 def verify(world: World, *seen: str) -> VerifyReport:
-    return run_verify(world.table, VerifyOptions(witness=seen))
+    return run_verify(Work(world.table), VerifyOptions(witness=seen))
 
 
 def kinds(world: World, *seen: str) -> set[str]:
@@ -326,7 +327,7 @@ def without_erase(data: bytes) -> bytes:
 
 def test_a_relocated_table_keeps_its_certificates_and_their_digests() -> None:
     world = copied(lived())
-    run_relocate(world.table, RelocateOptions())
+    run_relocate(Work(world.table), RelocateOptions())
     assert not {kind for kind in kinds(world) if kind.startswith("certificate")}
     erase(world, 2_000_000)
     its_keys_are_changed(world, random.Random(1))
@@ -337,7 +338,7 @@ def test_a_relocated_table_keeps_its_certificates_and_their_digests() -> None:
 def test_a_clone_has_the_certificates_of_its_history(history: bool) -> None:
     world = lived()
     target = beside(world.table, "c")
-    run_clone(world.table, target, CloneOptions(history=history), RUN)
+    run_clone(Work(world.table, RUN), CloneOptions(history=history), target=target)
     clone = replace(world, settings=target.settings, table=target)
     assert kinds(clone) == set()
     report = erase(clone, 2_000_000)

@@ -12,6 +12,7 @@ import pytest
 from firnline.commit.base import digest_of, take_base
 from firnline.errors import UsageError
 from firnline.log import chain, codec, txn_file
+from firnline.operations.operation import Work
 from firnline.operations.options import VerifyOptions
 from firnline.operations.verify.run import VerifyReport, run_verify
 from firnline.state.history import history, newest_head
@@ -40,7 +41,7 @@ def witness(world: World) -> Witness:
 
 
 def verify(world: World, *seen: Witness) -> VerifyReport:
-    return run_verify(world.table, VerifyOptions(witness=tuple(map(str, seen))))
+    return run_verify(Work(world.table), VerifyOptions(witness=tuple(map(str, seen))))
 
 
 def read(world: World, seq: int) -> tuple[txn_file.TxnHeader, bytes]:

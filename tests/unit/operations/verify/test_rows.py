@@ -10,6 +10,7 @@ import pyarrow.parquet as pq
 
 from firnline.log.records import Marker
 from firnline.operations.evolve.run import run_lazily
+from firnline.operations.operation import Work
 from firnline.operations.options import Evolution, LazyOptions, RebuildOptions, VerifyOptions
 from firnline.operations.rebuild.run import run_rebuild
 from firnline.operations.verify.rows import chosen
@@ -21,7 +22,7 @@ ROWS = VerifyOptions(rows=True)
 
 
 def audit(world: World) -> VerifyReport:
-    return run_verify(world.table, ROWS)
+    return run_verify(Work(world.table), ROWS)
 
 
 def damage(world: World, key: str, *, name: str) -> None:
@@ -45,7 +46,7 @@ def test_parts_of_appends_and_merges_hold_the_rows_that_their_markers_state(tmp_
     live = state(world).live
     assert all(marker.g for marker in live.values())
     told: list[VerifyProgress] = []
-    report = run_verify(world.table, ROWS, None, told.append)
+    report = run_verify(Work(world.table, tell=told.append), ROWS)
     assert report.healthy
     assert (report.checked.read_parts, report.checked.unstated_parts) == (len(live), 0)
     assert report.checked.read_rows == report.checked.rows
@@ -62,7 +63,7 @@ def test_a_part_with_another_value_is_found_years_later(tmp_path: Path) -> None:
     assert found.object == key
     assert found.severity == "error"
     assert not report.healthy
-    assert "part-rows" not in run_verify(world.table, VerifyOptions(deep=True)).kinds
+    assert "part-rows" not in run_verify(Work(world.table), VerifyOptions(deep=True)).kinds
 
 
 def test_a_part_that_does_not_read_is_one_finding(tmp_path: Path) -> None:
@@ -78,7 +79,7 @@ def test_changes_of_the_schema_raise_no_false_alarm(tmp_path: Path) -> None:
     world = filled()
     merge(world, tmp_path)
     change = Evolution(rename={"name": "title"})
-    run_lazily(world.table, LazyOptions(evolution=change), RUN)
+    run_lazily(Work(world.table, RUN), LazyOptions(evolution=change))
     append(world, 100)
     assert audit(world).healthy
     merge(world, tmp_path)
@@ -110,7 +111,7 @@ def test_a_rebuilt_log_states_the_digests_of_footers(tmp_path: Path) -> None:
     before = {key: marker.g for key, marker in state(world).live.items()}
     for key in [k for k in world.store.objects if "/_log/" in k or "/_txn/" in k]:
         del world.store.objects[key]
-    run_rebuild(world.table, RebuildOptions(include=("*",), force=True, revive=True), RUN)
+    run_rebuild(Work(world.table, RUN), RebuildOptions(include=("*",), force=True, revive=True))
     after = {key: marker.g for key, marker in state(world).live.items()}
     assert {key: after[key] for key in before if key in after} == {
         key: before[key] for key in before if key in after

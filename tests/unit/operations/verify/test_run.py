@@ -20,6 +20,7 @@ from firnline.kernel.local import LocalEngine
 from firnline.log import codec, txn_file
 from firnline.log.records import LogContent, Marker
 from firnline.log.txn_file import Counts, RunIdentity
+from firnline.operations.operation import Work
 from firnline.operations.options import RewriteOptions, VerifyOptions
 from firnline.operations.rewrite.run import run_rewrite
 from firnline.operations.verify.run import VerifyReport, refuse_findings, run_verify
@@ -34,7 +35,7 @@ DEEP = VerifyOptions(deep=True)
 
 
 def verify(world: World, *, deep: bool = True) -> VerifyReport:
-    return run_verify(world.table, VerifyOptions(deep=deep))
+    return run_verify(Work(world.table), VerifyOptions(deep=deep))
 
 
 def kinds(world: World, *, deep: bool = True) -> dict[str, int]:
@@ -181,7 +182,7 @@ def test_a_schema_conflict_is_found_and_the_rest_is_checked() -> None:
     gone = some_live(world)
     del world.store.objects[gone]
     assert kinds(world, deep=False) == {"schema-conflict": 1, "part-missing": 1}
-    found = run_verify(world.table, VerifyOptions()).findings[-1]
+    found = run_verify(Work(world.table), VerifyOptions()).findings[-1]
     assert "firnline schema fix" in found.next_step
 
 
@@ -489,7 +490,7 @@ def test_a_marker_that_states_another_order_than_the_footer_is_named_with_what_m
     assert kinds(world, deep=False) == {}
     options = RewriteOptions(sql="select * from _rows", partitions=("day=0",))
     engine = LocalEngine(lambda: world.table.store, tmp_path, world.ids, SystemClock())
-    run_rewrite(world.table, lambda: engine, options, RunIdentity(run_id="r"))
+    run_rewrite(Work(world.table, RunIdentity(run_id="r"), lambda: engine), options)
     assert kinds(world) == {}
 
 
@@ -553,7 +554,7 @@ def test_footers_may_be_read_elsewhere() -> None:
         asked.append(len(tasks))
         return iter(())
 
-    report = run_verify(world.table, DEEP, elsewhere)
+    report = run_verify(Work(world.table, footers=elsewhere), DEEP)
     assert (asked, report.checked.footers) == ([8], 0)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from firnline.operations.operation import Work
 from firnline.spark.format.sink import StreamWriter
 from firnline.spark.format.write import Written, withdraw
 from tests.unit.spark.format.test_write import make, mirrored, parts, rows, seen, shown
@@ -60,7 +61,7 @@ def test_a_delete_that_one_task_did_not_know_hides_the_rows_of_all(tmp_path: Pat
     table, target = make(tmp_path)
     first = StreamWriter(target, QUERY).write(rows(7))
     options = DeleteOptions(where="x = 7", mode="lazy")
-    run_delete(table, lambda: engine(table, tmp_path / "scratch"), options, RUN)
+    run_delete(Work(table, RUN, lambda: engine(table, tmp_path / "scratch")), options)
     second = StreamWriter(target, QUERY).write(rows(8))
     assert [message.begun.q for message in (first, second)] == [0, 1]
     StreamWriter(target, QUERY).commit([first, second], 0)

@@ -21,6 +21,7 @@ from firnline.commit.base import take_base
 from firnline.errors import CommitExpiredError, FirnlineError, SchemaConflictError, UsageError
 from firnline.operations.evolve.run import run_lazily
 from firnline.operations.mirror.check import run_check
+from firnline.operations.operation import Work
 from firnline.operations.options import Evolution, LazyOptions, SchemaFixOptions
 from firnline.operations.schema_fix.run import run_schema_fix
 from firnline.settings.mirrors import Mirror
@@ -54,7 +55,7 @@ def rows(number: int, **more: list[Any]) -> Iterator[pa.RecordBatch]:
 
 
 def lazily(table: Table, **asked: Any) -> None:
-    run_lazily(table, LazyOptions(evolution=Evolution(**asked)), RUN)
+    run_lazily(Work(table, RUN), LazyOptions(evolution=Evolution(**asked)))
 
 
 def seen(table: Table, column: str) -> list[int]:
@@ -88,7 +89,7 @@ def test_a_change_of_columns_that_contradicts_the_parts_ends_the_write(tmp_path:
     writer = Writer(target, {}, replaces=None)
     written = sent(writer).write(rows(2))
     options = SchemaFixOptions(evolution=Evolution(widen={"x": "BIGINT"}))
-    run_schema_fix(table, lambda: engine(table, tmp_path / "scratch"), options, RUN)
+    run_schema_fix(Work(table, RUN, lambda: engine(table, tmp_path / "scratch")), options)
     before = parts(table)
     with pytest.raises(SchemaConflictError, match=r"BIGINT.*INTEGER.*run the write again"):
         writer.commit([written])
