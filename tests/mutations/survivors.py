@@ -97,8 +97,6 @@ SURVIVORS: tuple[Survivor, ...] = (
     Survivor("commit/keys", "_bounds", "known is None or key is None or known[2] or (known[0] is None) or (known[1] is None) -> known is None or known[2] or known[0] is None or (known[1] is None)", "statistics are only of types that have an order"),
     Survivor("commit/keys", "_bounds", "known is None or key is None or known[2] or (known[0] is None) or (known[1] is None) -> known is None or key is None or known[2] or (known[0] is None)", "a column has both bounds or none"),
     Survivor("commit/keys", "_bounds", "known is None or key is None or known[2] or (known[0] is None) or (known[1] is None) -> known is None or key is None or known[2] or (known[1] is None)", "a column has both bounds or none"),
-    Survivor("operations/restore/run", "run_restore", "on_progress or (lambda _: None) -> lambda _: None", "only progress"),
-    Survivor("operations/restore/run", "run_restore", "on_progress or (lambda _: None) -> on_progress", "only progress"),
     Survivor("operations/restore/run", "_copy", "folders[source] or '-' -> folders[source]", "wording"),
     Survivor("operations/restore/run", "_copy", "done % _TELL_EVERY == 0 or done == len(names) -> done == len(names)", "only progress"),
     Survivor("operations/restore/run", "_copy", "done % _TELL_EVERY == 0 or done == len(names) -> done % _TELL_EVERY == 0", "only progress"),

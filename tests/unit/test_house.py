@@ -18,7 +18,6 @@ import pytest
 from tools.bootstrap import REPO, UV_VERSION
 
 MAX_FILE_LINES = 600
-MAX_FUNCTION_LINES = 40
 CODE = ("include", "dags", "plugins", "spark_jobs", "simulation", "demo", "tools")
 REGISTRIES = re.compile(
     r"pypi\.org|pythonhosted|proxy\.golang|crates\.io|npmjs|repo1?\.maven|deb\.debian"
@@ -50,29 +49,10 @@ def tracked_text_files() -> Iterator[Path]:
             yield path
 
 
-def functions(path: Path) -> Iterator[tuple[str, int]]:
-    """Every function with the lines of its body; a command's options and docstring are no code."""
-    for node in ast.walk(parsed(path)):
-        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
-            documented = ast.get_docstring(node, clean=False) is not None
-            before = node.body[0].end_lineno if documented else node.body[0].lineno - 1
-            yield node.name, (node.end_lineno or 0) - (before or 0)
-
-
 def test_every_file_holds_one_idea() -> None:
     files = [(name(p), len(p.read_text(encoding="utf-8").splitlines())) for p in code_files()]
     assert files
     assert [each for each in files if each[1] > MAX_FILE_LINES] == [], "ask whether it is two ideas"
-
-
-def test_functions_are_short() -> None:
-    long = [
-        f"{name(path)}: {found} ({lines})"
-        for path in code_files()
-        for found, lines in functions(path)
-        if lines > MAX_FUNCTION_LINES
-    ]
-    assert not long, f"functions over {MAX_FUNCTION_LINES} lines"
 
 
 def test_no_folder_holds_a_module_and_pieces_cut_off_it() -> None:

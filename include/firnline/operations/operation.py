@@ -48,8 +48,9 @@ class Plan(Figures, Protocol):
         ...
 
 
-def _no_engine() -> Engine:
-    raise AssertionError("this work opens no part")
+def no_engine() -> Engine:
+    """Refuse to start one, for work that opens no part."""
+    raise AssertionError("work that was given no engine opens a part")
 
 
 def untold(*_progress: object) -> None:
@@ -69,7 +70,7 @@ class Work:
     table: Table
     identity: RunIdentity = field(default_factory=_nobody)
     """Who runs it, for the history and certificates."""
-    engine: Callable[[], Engine] = _no_engine
+    engine: Callable[[], Engine] = no_engine
     """Called once there is a part to read, so that no JVM starts for nothing."""
     tell: Callable[..., None] = untold
     """Called with the run's progress, in whatever units the operation counts."""

@@ -147,9 +147,9 @@ PREPARED = (
     ),
     Mutation(
         name="a rewrite in Python commits what it was to prepare",
-        file="include/firnline/api.py",
-        old="import run_either\n",
-        new="import run_rewrite as run_either\n",
+        file="include/firnline/operations/rewrite/operation.py",
+        old="from firnline.operations.rewrite.prepare import run_either\n",
+        new="from firnline.operations.rewrite.run import run_rewrite as run_either\n",
         breaks="Rows are gone before anybody has looked at the difference.",
         caught_by=("tests/unit/test_api.py",),
         unit=True,

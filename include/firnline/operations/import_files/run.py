@@ -45,7 +45,7 @@ from firnline.operations.import_files.taken import (
     write_visible,
 )
 from firnline.operations.new_rows import NewRowTasks, RowFile, WrittenRows, runs_of
-from firnline.operations.operation import Work
+from firnline.operations.operation import Work, no_engine
 from firnline.operations.runner import Report, RunMetrics
 from firnline.parquet.part import PartMetadata
 from firnline.paths import Root
@@ -208,7 +208,7 @@ class _Work:
         """Return the plan."""
         return self.looked.plan
 
-    def execute(self, engine: Callable[[], Engine] | None) -> _Done:
+    def execute(self, engine: Callable[[], Engine]) -> _Done:
         """Write, copy and publish."""
         with Outputs(self.table) as new:
             work, rows = self._written(engine, new)
@@ -232,9 +232,7 @@ class _Work:
             write_visible(self.table, self.began.id)
         return _Done(work.plan, rows, log_file)
 
-    def _written(
-        self, engine: Callable[[], Engine] | None, new: Outputs
-    ) -> tuple[_Work, WrittenRows]:
+    def _written(self, engine: Callable[[], Engine], new: Outputs) -> tuple[_Work, WrittenRows]:
         """Write rows; return what is to be done without files that turned out not to fit.
 
         Without them columns may have other types: then the rows of the others are written again.
@@ -291,9 +289,9 @@ class _Work:
     def _name(self) -> str:
         return self.table.ids.uuid7(self.table.clock.now_ms())
 
-    def _write(self, engine: Callable[[], Engine] | None, new: Outputs) -> WrittenRows:
+    def _write(self, engine: Callable[[], Engine], new: Outputs) -> WrittenRows:
         """Read the files that cannot be parts as they are, and write their rows."""
-        if engine is None:
+        if engine is no_engine:
             first = self.plan.anew[0]
             raise UsageError(
                 f"{first.source} has to be read and written anew: {first.why}",

@@ -23,7 +23,7 @@ from firnline.operations.import_files.run import (
     preview,
     run_import,
 )
-from firnline.operations.operation import Work
+from firnline.operations.operation import Work, untold
 from firnline.operations.options import VerifyOptions
 from firnline.operations.verify.run import run_verify
 from firnline.parquet.part import read_pairs
@@ -66,7 +66,7 @@ def engine(tmp_path: Path) -> Any:
 def do_import(world: World, engine: Any, tell: Any = None, **options: Any) -> ImportReport:
     world.clock.advance(10)
     wanted = ImportOptions(source=FOLDER, split=True, **options)
-    return run_import(Work(world.table, engine=lambda: engine, tell=tell), wanted)
+    return run_import(Work(world.table, engine=lambda: engine, tell=tell or untold), wanted)
 
 
 def by_day(**settings: Any) -> World:
