@@ -9,12 +9,12 @@ import json
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from firnline import shown
+from firnline import pages, shown
 from firnline.cli.failures import printable, runnable, when_stopped
 from firnline.errors import FirnlineError, NothingToDoError
+from firnline.pages import Block, Column, Command, Grid, Line, Page, Pairs
 from firnline.units import counted
 
 if TYPE_CHECKING:
@@ -37,21 +37,8 @@ _ENOUGH = 24
 """Characters of a wrapped column for which no other column has to go."""
 _BARS = "▁▂▃▄▅▆▇█"
 
-
-@dataclass(frozen=True, slots=True)
-class Column:
-    """One column of a table."""
-
-    title: str
-    number: bool = False
-    """Right-aligned, never wrapped."""
-    wrap: bool = False
-    """Wrapped if the terminal is narrow."""
-    prose: bool = False
-    """Sentences, which are wrapped in a pipe too; nobody looks for them by a line."""
-    style: str = ""
-    dispensable: int = 0
-    """Above 0: left out if the terminal is too narrow, the largest value first."""
+number, requests_text = pages.number, pages.requests_text
+"""Of pages, for the commands that print without one."""
 
 
 def console() -> Console:
@@ -124,6 +111,31 @@ def nothing_to_do(table: str, as_json: bool) -> Iterator[None]:
         said = str(error)
         data = {"table": table, "nothing_to_do": True, "message": error.message}
         show(data, as_json, lambda _: line(f"{said[:1].upper()}{said[1:]}."))
+
+
+def draw(page: Page) -> None:
+    """Print a page."""
+    for block in page.blocks:
+        _draw(block)
+
+
+def _draw(block: Block) -> None:
+    match block:
+        case Grid(columns, rows, footer):
+            table(columns, rows, footer)
+        case Pairs(rows):
+            pairs(rows)
+        case Line(text):
+            line(text)
+        case Command(text):
+            to_run(text)
+
+
+def reasons(title: str, found: Mapping[str, int]) -> None:
+    """Print ``Page.reasons``."""
+    page = Page()
+    page.reasons(title, found)
+    draw(page)
 
 
 def write(text: str) -> None:
@@ -204,20 +216,6 @@ def table(
         line(f"{counted(len(left), 'more column')}: {', '.join(left)}; {others}.", style="dim")
 
 
-def reasons(title: str, found: Mapping[str, int]) -> None:
-    """Print how many were left as they are, by reason; nothing without any.
-
-    Args:
-        title: what is counted, such as ``parts``.
-        found: reason -> how many.
-    """
-    if not found:
-        return
-    columns = [Column(f"{title} left alone", number=True), Column("reason", wrap=True)]
-    table(columns, ([number(count), reason] for reason, count in found.items()))
-    line()
-
-
 def _prose_width(columns: Sequence[Column], needed: Sequence[int]) -> int | None:
     """Return the maximum width of a column of sentences in a pipe; None on a terminal."""
     count = sum(column.prose for column in columns)
@@ -280,11 +278,6 @@ def _print(grid: RenderableType) -> None:
     write("".join(f"{text.rstrip()}\n" for text in capture.get().splitlines()))
 
 
-def number(value: int | None) -> str:
-    """Format 1234567 as ``1,234,567``, and None as ``?``."""
-    return "?" if value is None else f"{value:,}"
-
-
 def percent(part: int, whole: int) -> str:
     """Format a share of a whole; ``-`` if the whole is 0."""
     return f"{100 * part // whole} %" if whole else "-"
@@ -303,14 +296,3 @@ def spark(counts: Sequence[int]) -> str:
         bars[max(1, -(-count * len(bars) // most)) - 1] if count else "·" if bars == _BARS else " "
         for count in counts
     )
-
-
-def requests_text(requests: dict[str, int]) -> str:
-    """Format requests as ``3 GET, 2 PUT, 2 LIST; 1.2 MiB read, 700 B written``."""
-    from firnline.units import about_size
-
-    kinds = ("get", "put", "list", "head", "delete")
-    sent = [f"{number(requests[kind])} {kind.upper()}" for kind in kinds if requests[kind]]
-    again = f", {number(requests['retries'])} of them again" if requests["retries"] else ""
-    read, written = about_size(requests["bytes_in"]), about_size(requests["bytes_out"])
-    return f"{', '.join(sent)}{again}; {read} read, {written} written"

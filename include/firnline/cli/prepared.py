@@ -7,6 +7,7 @@ from typing import Any
 
 from firnline.cli import output
 from firnline.operations.prepared.evidence import sample_text
+from firnline.pages import Column
 from firnline.units import counted
 
 SHOWN = 20
@@ -66,14 +67,14 @@ def render_evidence(table: str, shown: Mapping[str, Any]) -> None:
     """Print the difference: a row per partition, changed columns, sample rows, assertions."""
     _partitions(table, shown)
     if shown["columns"]:
-        columns = [output.Column("column", wrap=True), output.Column("values changed", number=True)]
+        columns = [Column("column", wrap=True), Column("values changed", number=True)]
         most = sorted(shown["columns"].items(), key=lambda item: (-item[1], item[0]))
         output.table(columns, ([name, output.number(count)] for name, count in most))
         output.line()
     if shown.get("samples"):
         _samples(shown["samples"])
     if shown.get("assertions"):
-        output.table([output.Column("holds", wrap=True)], ([one] for one in shown["assertions"]))
+        output.table([Column("holds", wrap=True)], ([one] for one in shown["assertions"]))
         output.line()
 
 
@@ -81,9 +82,9 @@ def _partitions(table: str, shown: Mapping[str, Any]) -> None:
     number = output.number
     kinds = ("removed", "added", "changed") if shown["keys"] else ("removed", "added")
     columns = [
-        output.Column("partition", wrap=True),
-        output.Column("rows", number=True),
-        *(output.Column(kind, number=True) for kind in kinds),
+        Column("partition", wrap=True),
+        Column("rows", number=True),
+        *(Column(kind, number=True) for kind in kinds),
     ]
 
     def row(name: str, figures: Mapping[str, Any]) -> list[str]:
@@ -110,9 +111,9 @@ def _samples(samples: list[dict[str, Any]]) -> None:
     if not several:
         output.line(f"Sample rows, of {of.pop()}:")
     columns = [
-        output.Column("sample", style="dim"),
-        *[output.Column("partition", wrap=True)] * several,
-        output.Column("row", wrap=True),
+        Column("sample", style="dim"),
+        *[Column("partition", wrap=True)] * several,
+        Column("row", wrap=True),
     ]
     rows = [
         [one["kind"], *[one["partition"] or "-"] * several, sample_text(one)] for one in samples

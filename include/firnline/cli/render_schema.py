@@ -8,6 +8,7 @@ from typing import Any
 
 from firnline.cli import output
 from firnline.cli.output import requests_text
+from firnline.pages import Column
 from firnline.units import counted
 
 _SHOWN = 20
@@ -16,7 +17,7 @@ _SHOWN = 20
 
 def schema(data: dict[str, Any]) -> None:
     """Print the columns, and for conflicts the log files and parts behind each type."""
-    columns = [output.Column("column"), output.Column("type", wrap=True), output.Column("used for")]
+    columns = [Column("column"), Column("type", wrap=True), Column("used for")]
     rows = [[c["column"], c["type"], ", ".join(c["used_for"])] for c in data["columns"]]
     for found in data["conflicts"]:
         types = dict.fromkeys(said["type"] for said in found["types"])
@@ -63,11 +64,11 @@ def _statements(conflicts: list[dict[str, Any]]) -> None:
 
     number = output.number
     columns = [
-        output.Column("column"),
-        output.Column("type", wrap=True),
-        *(output.Column(title, number=True) for title in ("log files", "parts", "rows", "bytes")),
-        output.Column("first written", dispensable=1),
-        output.Column("last written"),
+        Column("column"),
+        Column("type", wrap=True),
+        *(Column(title, number=True) for title in ("log files", "parts", "rows", "bytes")),
+        Column("first written", dispensable=1),
+        Column("last written"),
     ]
     rows = []
     for said in (said for found in conflicts for said in found["types"]):
@@ -108,10 +109,10 @@ def log_files(files: list[dict[str, Any]], count: int | None = None) -> None:
         return
     stating = "states" in files[0]
     columns = [
-        output.Column("log file", wrap=True),
-        output.Column("writer"),
-        output.Column("written"),
-        *([output.Column("states", wrap=True)] if stating else []),
+        Column("log file", wrap=True),
+        Column("writer"),
+        Column("written"),
+        *([Column("states", wrap=True)] if stating else []),
     ]
     rows = [
         [
@@ -176,14 +177,14 @@ def _wished(column: dict[str, Any], verb: str) -> str:
 def _unreadable(parts: Iterable[tuple[str, str]]) -> None:
     rows = [[key.rpartition("/_data/")[2], message] for key, message in parts]
     if rows:
-        columns = [output.Column("part", wrap=True), output.Column("does not read", wrap=True)]
+        columns = [Column("part", wrap=True), Column("does not read", wrap=True)]
         output.table(columns, rows[:_SHOWN])
         output.line()
 
 
 def failures(data: dict[str, Any]) -> None:
     """Print the reasons why nothing was changed."""
-    columns = [output.Column("partition"), output.Column("not rewritten because", wrap=True)]
+    columns = [Column("partition"), Column("not rewritten because", wrap=True)]
     output.table(columns, ([f["partition"] or "-", f["message"]] for f in data["failures"]))
     output.line()
 

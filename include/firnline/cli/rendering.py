@@ -8,6 +8,7 @@ from typing import Any
 from firnline.cli import output
 from firnline.cli.output import requests_text
 from firnline.errors import RunFailedError
+from firnline.pages import Column
 from firnline.units import counted
 
 
@@ -15,7 +16,7 @@ def show_undeleted(failures: list[dict[str, str]], count: int) -> None:
     """Print a row for each of the first objects that could not be deleted."""
     if not failures:
         return
-    columns = [output.Column("not deleted", wrap=True), output.Column("because", wrap=True)]
+    columns = [Column("not deleted", wrap=True), Column("because", wrap=True)]
     output.table(columns, ([f["key"], f["message"]] for f in failures))
     if count > len(failures):
         output.line(f"and {output.number(count - len(failures))} more")
@@ -69,7 +70,7 @@ def not_all_deleted(objects: str, name: str) -> RunFailedError:
 
 def render_failures(data: dict[str, Any]) -> None:
     """Print the partitions that could not be read, with reasons."""
-    columns = [output.Column("partition"), output.Column("not read because", wrap=True)]
+    columns = [Column("partition"), Column("not read because", wrap=True)]
     output.table(columns, ([f["partition"] or "-", f["message"]] for f in data["failures"]))
     output.line()
 
@@ -88,8 +89,8 @@ def groups_table(data: dict[str, Any]) -> None:
         by_partition[found["partition"]][1] += found["parts"]
     if by_partition:
         columns = [
-            output.Column("partition", wrap=True),
-            *(output.Column(title, number=True) for title in ("to read", "to drop", "bytes")),
+            Column("partition", wrap=True),
+            *(Column(title, number=True) for title in ("to read", "to drop", "bytes")),
         ]
         output.table(
             columns,

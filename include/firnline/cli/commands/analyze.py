@@ -22,6 +22,7 @@ from firnline.cli.output import requests_text
 from firnline.cli.rendering import SHOWN, render_failures
 from firnline.operations.operation import Work
 from firnline.operations.options import AnalyzeOptions
+from firnline.pages import Column
 from firnline.units import counted
 
 if TYPE_CHECKING:
@@ -94,13 +95,13 @@ def _render_plan(data: dict[str, Any]) -> None:
     if not data["parts"]:
         output.line(_complete(data["table"], data))
         return
-    columns = [output.Column("column", wrap=True), output.Column("parts that lack it", number=True)]
+    columns = [Column("column", wrap=True), Column("parts that lack it", number=True)]
     lacking = {**data["lacking"], **data["lacking_hashes"]}
     lacking[_ORDER] = data["parts_without_order"]
     rows = [[name, output.number(count)] for name, count in lacking.items() if count]
     output.table(columns, rows)
     output.line()
-    columns = [output.Column("partition", wrap=True), output.Column("parts", number=True)]
+    columns = [Column("partition", wrap=True), Column("parts", number=True)]
     partitions = list(data["partitions"].items())
     output.table(
         columns, ([name or "-", output.number(count)] for name, count in partitions[:SHOWN])

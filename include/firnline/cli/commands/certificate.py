@@ -18,6 +18,7 @@ from firnline.cli.options import (
     require_table,
 )
 from firnline.cli.progress import working
+from firnline.pages import Column
 from firnline.state.witness import CertificateWitness
 
 if TYPE_CHECKING:
@@ -117,7 +118,7 @@ def _render_list(data: dict[str, Any]) -> None:
         output.line(f"Nothing was ever erased from {data['table']}.")
         return
     rows = ([found["id"], found["status"]] for found in data["certificates"])
-    output.table([output.Column("certificate"), output.Column("status")], rows)
+    output.table([Column("certificate"), Column("status")], rows)
 
 
 def _render(data: dict[str, Any]) -> None:
@@ -165,9 +166,9 @@ def _render_parts(parts: list[dict[str, Any]], replaced: dict[str, Any] | None) 
         return
     number = output.number
     columns = [
-        output.Column("part that held keys", wrap=True),
-        output.Column("rows", number=True),
-        output.Column("object deleted"),
+        Column("part that held keys", wrap=True),
+        Column("rows", number=True),
+        Column("object deleted"),
     ]
     rows = [
         [_name(part["key"]), number(part["rows"]), _gone(part, replaced)] for part in parts[:_SHOWN]

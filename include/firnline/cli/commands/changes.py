@@ -23,6 +23,7 @@ from firnline.cli.options import (
 )
 from firnline.cli.progress import counting
 from firnline.errors import UsageError
+from firnline.pages import Column
 from firnline.units import counted
 
 if TYPE_CHECKING:
@@ -148,9 +149,9 @@ def _show(found: Changes, limit: int, as_json: bool) -> None:
 
     def render(_: dict[str, Any]) -> None:
         if shown:
-            added = [output.Column(n.lstrip("_"), number=n == SEQUENCE) for n in ADDED]
+            added = [Column(n.lstrip("_"), number=n == SEQUENCE) for n in ADDED]
             output.table(
-                [*added, *(output.Column(name, wrap=True) for name in names)],
+                [*added, *(Column(name, wrap=True) for name in names)],
                 [["" if value is None else value for value in row] for row in shown],
             )
             output.line()
@@ -184,8 +185,8 @@ def _count(found: Changes, as_json: bool) -> None:
 
 def _render_count(found: Changes, steps: list[Summary]) -> None:
     if steps:
-        columns = [output.Column("seq", number=True), output.Column("reason")]
-        columns += [output.Column(title, number=True) for title in _TITLES.values()]
+        columns = [Column("seq", number=True), Column("reason")]
+        columns += [Column(title, number=True) for title in _TITLES.values()]
         total = {name: sum(one.rows.get(name, 0) for one in steps) for name in _TITLES}
         output.table(
             columns,

@@ -22,6 +22,7 @@ from firnline.cli.progress import deleting
 from firnline.cli.rendering import not_all_deleted, show_undeleted
 from firnline.operations.operation import Work
 from firnline.operations.options import CleanupOptions
+from firnline.pages import Column
 from firnline.units import counted
 
 if TYPE_CHECKING:
@@ -134,12 +135,12 @@ def _render_waiting(waiting: list[dict[str, Any]]) -> None:
         return
     output.line()
     columns = [
-        output.Column("waits", number=True),
-        output.Column("what"),
-        output.Column("bytes", number=True, dispensable=1),
-        output.Column("from", dispensable=2),
-        output.Column("until"),
-        output.Column("because", wrap=True),
+        Column("waits", number=True),
+        Column("what"),
+        Column("bytes", number=True, dispensable=1),
+        Column("from", dispensable=2),
+        Column("until"),
+        Column("because", wrap=True),
     ]
     rows = [
         [

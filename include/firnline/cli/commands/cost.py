@@ -17,6 +17,7 @@ from firnline.cli.options import (
 )
 from firnline.errors import UsageError
 from firnline.operations.inspect.prices import GET, PUT, Prices
+from firnline.pages import Column
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -133,14 +134,14 @@ def _render(data: dict[str, Any]) -> None:
     output.line(_arrivals(data["table"], data["arrivals"], data["appends_per_day"]))
     output.line()
     columns = [
-        output.Column("in 30 days"),
-        output.Column("runs a day", number=True),
-        output.Column("LIST", number=True),
-        output.Column("GET", number=True),
-        output.Column("PUT", number=True),
-        output.Column("DELETE", number=True, dispensable=2),
-        output.Column("USD", number=True),
-        output.Column("from", wrap=True, prose=True, dispensable=1),
+        Column("in 30 days"),
+        Column("runs a day", number=True),
+        Column("LIST", number=True),
+        Column("GET", number=True),
+        Column("PUT", number=True),
+        Column("DELETE", number=True, dispensable=2),
+        Column("USD", number=True),
+        Column("from", wrap=True, prose=True, dispensable=1),
     ]
     rows = [
         [

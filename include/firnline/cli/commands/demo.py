@@ -11,6 +11,7 @@ import typer
 from firnline.cli import output
 from firnline.cli.options import JsonOption, command
 from firnline.cli.progress import counting
+from firnline.pages import Column
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -98,8 +99,8 @@ def _render(data: dict[str, Any], folder: Path, merged: int) -> None:
     )
     output.line()
     columns = [
-        output.Column(""),
-        *(output.Column(t, number=True) for t in ("before the merge", "after")),
+        Column(""),
+        *(Column(t, number=True) for t in ("before the merge", "after")),
     ]
     rows = [
         ["parts of the table", number(before["parts"]), number(after["parts"])],

@@ -17,6 +17,7 @@ from firnline.cli.options import (
     open_target,
     read_state,
 )
+from firnline.pages import Column
 
 commands = typer.Typer()
 SHOWN = 50
@@ -75,8 +76,8 @@ def _render(data: dict[str, Any]) -> None:
     span = f"between {output.when(data['from'])} and {until}"
     if data["partitions"]:
         columns = [
-            output.Column("partition", wrap=True),
-            *(output.Column(title, number=True) for title in ("parts", "rows", "bytes")),
+            Column("partition", wrap=True),
+            *(Column(title, number=True) for title in ("parts", "rows", "bytes")),
         ]
         rows = [[one["partition"] or "-", *_cells(one)] for one in data["partitions"][:SHOWN]]
         output.table(columns, rows, [f"{len(data['partitions'])} in all", *_cells(data)])

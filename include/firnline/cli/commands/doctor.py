@@ -9,6 +9,7 @@ import typer
 from firnline.cli import output
 from firnline.cli.options import JsonOption, SettingsOption, command, table_names
 from firnline.errors import FindingsError
+from firnline.pages import Column
 from firnline.units import counted
 
 commands = typer.Typer()
@@ -77,10 +78,10 @@ def doctor(
 
 def _render(data: dict[str, Any]) -> None:
     columns = [
-        output.Column("check"),
-        output.Column("state"),
-        output.Column("found", wrap=True, prose=True),
-        output.Column("next step", wrap=True, prose=True),
+        Column("check"),
+        Column("state"),
+        Column("found", wrap=True, prose=True),
+        Column("next step", wrap=True, prose=True),
     ]
     rows = [[c["what"], c["state"], c["found"], c["next_step"] or "-"] for c in data["checks"]]
     output.table(columns, rows)

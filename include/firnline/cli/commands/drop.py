@@ -23,6 +23,7 @@ from firnline.cli.options import (
 from firnline.cli.progress import working
 from firnline.cli.rendering import render_report, sentence
 from firnline.operations.operation import Work
+from firnline.pages import Column
 from firnline.units import counted
 
 if TYPE_CHECKING:
@@ -133,10 +134,10 @@ def _table(partitions: Sequence[dict[str, Any]], now_ms: int) -> None:
     from firnline.units import about_duration, about_size
 
     columns = [
-        output.Column("partition", wrap=True),
-        *(output.Column(title, number=True) for title in ("parts", "rows", "bytes")),
-        output.Column("oldest", number=True, dispensable=1),
-        output.Column("newest", number=True),
+        Column("partition", wrap=True),
+        *(Column(title, number=True) for title in ("parts", "rows", "bytes")),
+        Column("oldest", number=True, dispensable=1),
+        Column("newest", number=True),
     ]
     number = output.number
     rows = [

@@ -11,6 +11,7 @@ import typer
 from firnline.cli import output
 from firnline.cli.options import JsonOption, SettingsOption, command, read_settings
 from firnline.errors import FindingsError, UsageError
+from firnline.pages import Column
 from firnline.units import counted
 
 if TYPE_CHECKING:
@@ -89,12 +90,12 @@ def _render(data: dict[str, Any]) -> None:
     from firnline.units import about_size
 
     columns = [
-        output.Column("table", wrap=True),
-        output.Column("parts", number=True),
-        output.Column("saved", number=True),
-        output.Column("bytes", number=True),
-        output.Column("saved per GiB", number=True),
-        output.Column("now", wrap=True),
+        Column("table", wrap=True),
+        Column("parts", number=True),
+        Column("saved", number=True),
+        Column("bytes", number=True),
+        Column("saved per GiB", number=True),
+        Column("now", wrap=True),
     ]
     rows = [_row(row, _now(row)) for row in data["starts"]]
     rows += [_row(row, f"no: {row['reason']}") for row in data["waiting"]]

@@ -9,6 +9,7 @@ import typer
 from firnline.cli import output
 from firnline.cli.options import JsonOption, SettingsOption, command, read_settings, settings_of
 from firnline.errors import FindingsError, UsageError
+from firnline.pages import Column
 from firnline.units import counted
 
 if TYPE_CHECKING:
@@ -110,14 +111,14 @@ def _render(data: dict[str, Any]) -> None:
     from firnline.units import about_size
 
     columns = [
-        output.Column("table", wrap=True),
-        output.Column("score", number=True),
-        output.Column("parts", number=True),
-        output.Column("bytes", number=True),
-        output.Column("to merge", number=True),
-        output.Column("dead", number=True, dispensable=1),
-        output.Column("last merge", dispensable=2),
-        output.Column("because", wrap=True),
+        Column("table", wrap=True),
+        Column("score", number=True),
+        Column("parts", number=True),
+        Column("bytes", number=True),
+        Column("to merge", number=True),
+        Column("dead", number=True, dispensable=1),
+        Column("last merge", dispensable=2),
+        Column("because", wrap=True),
     ]
     rows = []
     for row in data["tables"]:

@@ -17,6 +17,7 @@ from firnline.cli.options import (
     open_target,
     require_table,
 )
+from firnline.pages import Column
 
 if TYPE_CHECKING:
     from firnline.log.txn_file import RunIdentity, TxnHeader
@@ -105,13 +106,13 @@ def _render(data: dict[str, Any]) -> None:
         output.line(f"{data['table']} has no maintenance transaction yet.")
         return
     columns = [
-        output.Column("seq", number=True),
-        output.Column("when"),
-        output.Column("what", wrap=True),
-        output.Column("by", wrap=True, dispensable=1),
-        output.Column("parts", number=True),
-        output.Column("rows", number=True, dispensable=2),
-        output.Column("bytes", number=True, dispensable=3),
+        Column("seq", number=True),
+        Column("when"),
+        Column("what", wrap=True),
+        Column("by", wrap=True, dispensable=1),
+        Column("parts", number=True),
+        Column("rows", number=True, dispensable=2),
+        Column("bytes", number=True, dispensable=3),
     ]
     output.table(
         columns,

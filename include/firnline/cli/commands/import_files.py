@@ -22,6 +22,7 @@ from firnline.cli.output import requests_text
 from firnline.cli.progress import importing
 from firnline.operations.import_files.options import ImportOptions
 from firnline.operations.operation import Work
+from firnline.pages import Column
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -106,8 +107,8 @@ def _render_plan(data: dict[str, Any]) -> None:
     partitions, by_rows = data["partitions"], data["split"]
     if partitions or by_rows["files"]:
         columns = [
-            output.Column("partition", wrap=True),
-            *(output.Column(title, number=True) for title in ("files", "rows", "bytes")),
+            Column("partition", wrap=True),
+            *(Column(title, number=True) for title in ("files", "rows", "bytes")),
         ]
         rows = [
             [p["partition"] or "-", number(p["files"]), number(p["rows"]), about_size(p["bytes"])]

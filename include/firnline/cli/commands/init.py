@@ -23,6 +23,7 @@ from firnline.errors import (
     StoreAccessError,
     UsageError,
 )
+from firnline.pages import Column
 
 if TYPE_CHECKING:
     from firnline.properties.record import Properties
@@ -365,7 +366,7 @@ def _look(table: TableSettings) -> None:
     from firnline.table import open_table
 
     checks = list(examine_store(open_table(table, StoreAccess.from_env()), write=True))
-    columns = [output.Column("check"), output.Column("state"), output.Column("found", wrap=True)]
+    columns = [Column("check"), Column("state"), Column("found", wrap=True)]
     output.table(columns, [[c.what, c.state, c.found] for c in checks])
     wrong = next((check for check in checks if check.bad), None)
     if wrong is not None:

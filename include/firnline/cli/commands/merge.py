@@ -29,6 +29,7 @@ from firnline.cli.progress import merging
 from firnline.errors import RunFailedError, UsageError
 from firnline.operations.operation import Work
 from firnline.operations.options import MergeOptions
+from firnline.pages import Column
 from firnline.units import counted
 
 if TYPE_CHECKING:
@@ -145,8 +146,8 @@ def _render_plan(data: dict[str, Any]) -> None:
     number = output.number
     if data["groups"]:
         columns = [
-            output.Column("partition", wrap=True),
-            *(output.Column(title, number=True) for title in ("parts in", "parts out", "bytes")),
+            Column("partition", wrap=True),
+            *(Column(title, number=True) for title in ("parts in", "parts out", "bytes")),
         ]
         rows = [
             [name or "-", number(parts), number(outputs), about_size(size)]
@@ -227,7 +228,7 @@ def _render(data: dict[str, Any]) -> None:
         output.line(f"Nothing to merge in {name}: `firnline plan merge {name}` says why.")
         return
     if data["failures"]:
-        columns = [output.Column("partition"), output.Column("not merged because", wrap=True)]
+        columns = [Column("partition"), Column("not merged because", wrap=True)]
         failures = ([f["partition"] or "-", f["message"]] for f in data["failures"])
         output.table(columns, failures)
         output.line()

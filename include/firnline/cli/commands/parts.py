@@ -20,6 +20,7 @@ from firnline.cli.options import (
     read_state,
 )
 from firnline.operations.health.histogram import histogram
+from firnline.pages import Column
 from firnline.units import counted
 
 if TYPE_CHECKING:
@@ -151,13 +152,13 @@ def _render(data: dict[str, Any]) -> None:
 def _table(data: dict[str, Any]) -> None:
     total = data["total"]
     columns = [
-        output.Column("partition", wrap=True),
-        *(output.Column(title, number=True, dispensable=rank) for title, rank in _TITLES.items()),
-        output.Column("4K … 1G", style="cyan", dispensable=1),
+        Column("partition", wrap=True),
+        *(Column(title, number=True, dispensable=rank) for title, rank in _TITLES.items()),
+        Column("4K … 1G", style="cyan", dispensable=1),
     ]
     stated = any(each["sorted_by"] for each in total["orders"])
     if stated:
-        columns.append(output.Column("sorted by", dispensable=2))
+        columns.append(Column("sorted by", dispensable=2))
 
     def cells(found: dict[str, Any]) -> list[str]:
         return [*_cells(found), *([_orders(found["orders"])] if stated else [])]

@@ -21,6 +21,7 @@ from firnline.cli.options import (
     require_table,
 )
 from firnline.cli.progress import working
+from firnline.pages import Column
 
 if TYPE_CHECKING:
     from firnline.operations.properties.run import AppliedReport
@@ -101,8 +102,8 @@ def _run(table: Table, *, dry_run: bool, as_json: bool) -> AppliedReport:
         return run_apply(table, identity(table), dry_run=dry_run)
 
 
-def _columns(*titles: str) -> list[output.Column]:
-    return [output.Column(title, wrap=place > 0) for place, title in enumerate(titles)]
+def _columns(*titles: str) -> list[Column]:
+    return [Column(title, wrap=place > 0) for place, title in enumerate(titles)]
 
 
 def _render(data: dict[str, Any]) -> None:

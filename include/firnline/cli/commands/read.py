@@ -24,6 +24,7 @@ from firnline.cli.options import (
     open_target,
 )
 from firnline.cli.progress import sharing
+from firnline.pages import Column
 from firnline.units import counted
 
 if TYPE_CHECKING:
@@ -179,8 +180,7 @@ def _show(found: Scan, limit: int, as_json: bool, *, vertical: bool) -> None:
         else:
             # The first ones stay; a wide table shows as many as fit.
             columns = [
-                output.Column(name, wrap=True, dispensable=at)
-                for at, name in enumerate(found.columns)
+                Column(name, wrap=True, dispensable=at) for at, name in enumerate(found.columns)
             ]
             output.table(columns, cells, others="--columns chooses, --vertical shows all")
         output.line()

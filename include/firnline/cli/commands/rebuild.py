@@ -21,6 +21,7 @@ from firnline.cli.options import (
 from firnline.cli.output import requests_text
 from firnline.operations.operation import Work
 from firnline.operations.options import RebuildOptions
+from firnline.pages import Column
 
 if TYPE_CHECKING:
     from firnline.table import Table
@@ -131,9 +132,9 @@ def _pile(title: str, objects: Sequence[dict[str, Any]]) -> None:
     if not objects:
         return
     columns = [
-        output.Column(title, wrap=True),
-        output.Column("rows", number=True),
-        output.Column("because it", wrap=True),
+        Column(title, wrap=True),
+        Column("rows", number=True),
+        Column("because it", wrap=True),
     ]
     rows = [
         [found["key"], output.number(found.get("rows", 0)), found.get("reason", "has no object")]

@@ -24,6 +24,7 @@ from firnline.cli.progress import reading
 from firnline.errors import RunFailedError
 from firnline.operations.operation import Work
 from firnline.operations.options import RepartitionOptions
+from firnline.pages import Column
 from firnline.units import counted
 
 if TYPE_CHECKING:
@@ -105,8 +106,8 @@ def _render_plan(data: dict[str, Any]) -> None:
         output.line(f"Nothing to move in {name}: all partitions are of the layout {layout}.")
         return
     columns = [
-        output.Column("partition", wrap=True),
-        *(output.Column(title, number=True) for title in ("parts", "bytes")),
+        Column("partition", wrap=True),
+        *(Column(title, number=True) for title in ("parts", "bytes")),
     ]
     rows = [
         [one["partition"] or "-", number(one["parts"]), about_size(one["bytes"])]
@@ -129,7 +130,7 @@ def _render(data: dict[str, Any]) -> None:
 
     number, counts = output.number, data["counts"]
     if data["failures"]:
-        columns = [output.Column("partition"), output.Column("as it was because", wrap=True)]
+        columns = [Column("partition"), Column("as it was because", wrap=True)]
         output.table(columns, ([f["partition"] or "-", f["message"]] for f in data["failures"]))
         output.line()
     if data["partitions"]:
@@ -160,8 +161,8 @@ def _render(data: dict[str, Any]) -> None:
 def _table(data: dict[str, Any]) -> None:
     number = output.number
     columns = [
-        output.Column("moved", wrap=True),
-        *(output.Column(title, number=True) for title in ("to partitions", "parts", "rows")),
+        Column("moved", wrap=True),
+        *(Column(title, number=True) for title in ("to partitions", "parts", "rows")),
     ]
     rows = [
         [

@@ -32,6 +32,7 @@ from firnline.cli.progress import reading
 from firnline.errors import RunFailedError, TooMuchRemovedError, UsageError
 from firnline.operations.operation import Work
 from firnline.operations.options import RewriteOptions
+from firnline.pages import Column
 from firnline.units import counted
 
 if TYPE_CHECKING:
@@ -221,8 +222,8 @@ def _render_plan(data: dict[str, Any]) -> None:
     number, name = output.number, data["table"]
     if data["partitions"]:
         columns = [
-            output.Column("partition", wrap=True),
-            *(output.Column(title, number=True) for title in ("to read", "to drop", "bytes")),
+            Column("partition", wrap=True),
+            *(Column(title, number=True) for title in ("to read", "to drop", "bytes")),
         ]
         rows = [
             [
@@ -256,7 +257,7 @@ def _render(data: dict[str, Any]) -> None:
 
     number, counts = output.number, data["counts"]
     if data["failures"]:
-        columns = [output.Column("partition"), output.Column("as it was because", wrap=True)]
+        columns = [Column("partition"), Column("as it was because", wrap=True)]
         output.table(columns, ([f["partition"] or "-", f["message"]] for f in data["failures"]))
         output.line()
     if data["partitions"]:
@@ -288,8 +289,8 @@ def _render(data: dict[str, Any]) -> None:
 def _table(data: dict[str, Any]) -> None:
     number = output.number
     columns = [
-        output.Column("partition", wrap=True),
-        *(output.Column(title, number=True) for title in ("parts", "rows", "vanished")),
+        Column("partition", wrap=True),
+        *(Column(title, number=True) for title in ("parts", "rows", "vanished")),
     ]
     rows = [
         [

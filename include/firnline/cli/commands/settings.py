@@ -21,6 +21,7 @@ from firnline.cli.options import (
     read_settings,
     settings_of,
 )
+from firnline.pages import Column
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -105,7 +106,7 @@ def _render_check(data: dict[str, Any]) -> None:
     names = ("table", "root", "merge", "cleanup")
     if tables:
         output.table(
-            [output.Column(name, wrap=name == "root") for name in names],
+            [Column(name, wrap=name == "root") for name in names],
             (
                 [t["name"], t["root"], t["merge"] or "by hand", t["cleanup"] or "by hand"]
                 for t in tables
@@ -137,9 +138,9 @@ def show(
     said = _said(found)
 
     def render(data: dict[str, Any]) -> None:
-        columns = [output.Column("setting"), output.Column("from")]
+        columns = [Column("setting"), Column("from")]
         output.table(
-            [*columns, output.Column("value", wrap=True)],
+            [*columns, Column("value", wrap=True)],
             ([name, "file" if name in said else "-", _text(value)] for name, value in _flat(data)),
         )
 

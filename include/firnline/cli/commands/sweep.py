@@ -23,6 +23,7 @@ from firnline.cli.rendering import not_all_deleted, show_undeleted
 from firnline.errors import UsageError
 from firnline.operations.operation import Work
 from firnline.operations.options import SweepOptions
+from firnline.pages import Column
 from firnline.units import counted
 
 if TYPE_CHECKING:
@@ -99,10 +100,10 @@ def _render_plan(data: dict[str, Any]) -> None:
     number, orphans = output.number, data["orphans"]
     if orphans:
         columns = [
-            output.Column("orphan", wrap=True),
-            output.Column("what"),
-            output.Column("bytes", number=True),
-            output.Column("age", number=True),
+            Column("orphan", wrap=True),
+            Column("what"),
+            Column("bytes", number=True),
+            Column("age", number=True),
         ]
         rows = [
             [

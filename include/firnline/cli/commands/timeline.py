@@ -21,6 +21,7 @@ from firnline.cli.options import (
     read_state,
 )
 from firnline.errors import UsageError
+from firnline.pages import Column
 
 if TYPE_CHECKING:
     from firnline.operations.inspect.timeline import Record, Timeline
@@ -155,10 +156,10 @@ def _tell_records(records: Sequence[Record]) -> None:
     if not records:
         return
     columns = [
-        output.Column("seq", number=True),
-        output.Column("op"),
-        output.Column("when", dispensable=1),
-        output.Column("hides, in earlier appends", wrap=True),
+        Column("seq", number=True),
+        Column("op"),
+        Column("when", dispensable=1),
+        Column("hides, in earlier appends", wrap=True),
     ]
     rows = [
         [str(record.seq), record.op, output.when(record.t), _where(record.where)]

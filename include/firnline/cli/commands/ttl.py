@@ -22,6 +22,7 @@ from firnline.cli.options import (
 from firnline.cli.rendering import SHOWN, render_report, sentence
 from firnline.operations.operation import Work
 from firnline.operations.options import TtlOptions
+from firnline.pages import Column
 
 if TYPE_CHECKING:
     from firnline.table import Table
@@ -85,9 +86,9 @@ def _render_plan(data: dict[str, Any]) -> None:
     number = output.number
     if data["partitions"]:
         columns = [
-            output.Column("partition", wrap=True),
-            *(output.Column(title, number=True) for title in ("parts", "rows", "bytes")),
-            output.Column("past since"),
+            Column("partition", wrap=True),
+            *(Column(title, number=True) for title in ("parts", "rows", "bytes")),
+            Column("past since"),
         ]
         rows = [
             [
@@ -122,9 +123,9 @@ def _render_kept(data: dict[str, Any]) -> None:
     """Print the reasons with their counts, and the partitions that cannot be dated."""
     if data["undecided"]:
         columns = [
-            output.Column("stays, not dated"),
-            output.Column("parts", number=True),
-            output.Column("because", wrap=True),
+            Column("stays, not dated"),
+            Column("parts", number=True),
+            Column("because", wrap=True),
         ]
         rows = [
             [found["partition"] or "-", output.number(found["parts"]), found["reason"]]

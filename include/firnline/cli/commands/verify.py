@@ -18,6 +18,7 @@ from firnline.cli.progress import verifying
 from firnline.errors import FindingsError, UsageError
 from firnline.operations.operation import Work
 from firnline.operations.options import VerifyOptions
+from firnline.pages import Column
 from firnline.units import counted
 
 if TYPE_CHECKING:
@@ -140,10 +141,10 @@ def _render_findings(data: dict[str, Any]) -> None:
     if not data["findings"]:
         return
     columns = [
-        output.Column("severity"),
-        output.Column("object", wrap=True),
-        output.Column("finding", wrap=True, prose=True),
-        output.Column("what to do", wrap=True, prose=True),
+        Column("severity"),
+        Column("object", wrap=True),
+        Column("finding", wrap=True, prose=True),
+        Column("what to do", wrap=True, prose=True),
     ]
     shown: dict[str, int] = {}
     rows = []
