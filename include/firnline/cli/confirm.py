@@ -15,6 +15,7 @@ from firnline.errors import UsageError
 
 if TYPE_CHECKING:
     from firnline.operations.operation import Plan
+    from firnline.pages import Page
     from firnline.table import Table
 
 YesOption = Annotated[bool, typer.Option("--yes", help="Do not ask for confirmation.")]
@@ -46,7 +47,7 @@ def agreed(question: str, unchanged: str = "nothing was changed") -> bool:
 def look_first(
     table: Table,
     plan: Callable[[], Plan],
-    render: Callable[[dict[str, Any]], None],
+    render: Callable[[dict[str, Any]], Page | None],
     *,
     asks: str = "",
     dry_run: bool,

@@ -53,12 +53,14 @@ def console() -> Console:
     return Pipe(file=sys.stdout, width=width, highlight=False, markup=False, emoji=False)
 
 
-def show(data: dict[str, Any], as_json: bool, render: Callable[[dict[str, Any]], None]) -> None:
-    """Print ``data`` as JSON, or let ``render`` print it for people."""
+def show(
+    data: dict[str, Any], as_json: bool, render: Callable[[dict[str, Any]], Page | None]
+) -> None:
+    """Print ``data`` as JSON, or for people the page that ``render`` makes, if not it prints."""
     if as_json:
         write(json.dumps(data, indent=2) + "\n")
-    else:
-        render(data)
+    elif (page := render(data)) is not None:
+        draw(page)
     # Flushed here, not at the interpreter's exit: a closed pipe must set the exit code.
     sys.stdout.flush()
 
@@ -67,12 +69,12 @@ def show_run(
     run: Callable[[Callable[[StateT], None]], Figures],
     progress: AbstractContextManager[Callable[[StateT], None]],
     as_json: bool,
-    render: Callable[[dict[str, Any]], None],
+    render: Callable[[dict[str, Any]], Page | None],
     *,
     stopped: tuple[str, str],
     failed: tuple[type[FirnlineError], ...],
     shorten: Callable[[Any], FirnlineError],
-    render_failed: Callable[[dict[str, Any]], None] | None = None,
+    render_failed: Callable[[dict[str, Any]], Page | None] | None = None,
 ) -> None:
     """Carry out a run, show its progress, and print its report, also that of a run that failed.
 

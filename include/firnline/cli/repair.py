@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from firnline.cli import output
-from firnline.cli import render_schema as schema_output
 from firnline.cli.confirm import look_first
 from firnline.cli.engine import EngineKind, engine_for
 from firnline.cli.options import identity
@@ -15,6 +14,7 @@ from firnline.cli.progress import reading
 from firnline.errors import RunFailedError
 from firnline.operations.operation import Work
 from firnline.operations.options import SchemaFixOptions
+from firnline.operations.schema_fix import pages
 
 if TYPE_CHECKING:
     from firnline.table import Table
@@ -44,7 +44,7 @@ def repair(
         if not look_first(
             table,
             lambda: preview(table, options),
-            partial(schema_output.plan, evolves=evolves),
+            partial(pages.plan_page, evolves=evolves),
             asks=f"to rewrite parts of {name}",
             dry_run=options.dry_run,
             yes=yes,
@@ -55,7 +55,7 @@ def repair(
             lambda tell: run_schema_fix(Work(table, identity(table), factory, tell), options),
             reading("changing" if evolves else "repairing", name, table.clock, silent=as_json),
             as_json,
-            partial(schema_output.report, evolves=evolves),
+            partial(pages.report_page, evolves=evolves),
             stopped=(stopped, f"see `firnline schema show {name}`, or run it again"),
             failed=(SchemaFixFailedError,),
             shorten=lambda _: RunFailedError(
@@ -63,5 +63,5 @@ def repair(
                 next_step="repair what is named, or "
                 + ("run it with --lazy" if evolves else "ask for another type or for --rename"),
             ),
-            render_failed=schema_output.failures,
+            render_failed=pages.failures_page,
         )

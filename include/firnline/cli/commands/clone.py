@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
 from firnline.cli import output
 from firnline.cli.failures import when_stopped
 from firnline.cli.options import JsonOption, SettingsOption, command, identity, open_target
-from firnline.cli.output import requests_text
+from firnline.operations.clone.pages import report_page
 from firnline.operations.operation import Work
 from firnline.operations.options import CloneOptions
-from firnline.units import counted
 
 commands = typer.Typer()
 
@@ -57,28 +56,4 @@ def clone(
             options,
             target=made,
         )
-    output.show(report.to_json(), as_json, _render)
-
-
-def _render(data: dict[str, Any]) -> None:
-    from firnline.units import about_duration, about_size
-
-    plan, number = data["plan"], output.number
-    logs, others = counted(plan["logs"], "log file"), number(plan["others"])
-    kept = f"{logs}, {others} transactions and certificates"
-    output.pairs(
-        [
-            ("table", data["table"]),
-            ("clone", data["target"]),
-            ("transaction", number(plan["seq"]) if plan["seq"] else "none yet"),
-            ("parts", f"{number(plan['parts'])}, {about_size(plan['bytes'])}"),
-            ("rows", number(plan["rows"])),
-            ("history", kept if plan["history"] else "none"),
-            (
-                "copied",
-                "nothing yet" if data["dry_run"] else counted(data["copied"], "object"),
-            ),
-            ("requests", requests_text(data["requests"])),
-            ("time", about_duration(round(data["seconds"] * 1000))),
-        ]
-    )
+    output.show(report.to_json(), as_json, report_page)

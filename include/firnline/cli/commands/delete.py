@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import typer
 
@@ -20,13 +19,12 @@ from firnline.cli.options import (
     open_target,
     require_table,
 )
-from firnline.cli.output import requests_text
 from firnline.cli.progress import reading
-from firnline.cli.rendering import groups_table, render_failures
 from firnline.errors import RunFailedError
+from firnline.operations.common_pages import failures_page
+from firnline.operations.delete.pages import plan_page, report_page
 from firnline.operations.operation import Work
 from firnline.operations.options import DeleteOptions
-from firnline.units import counted
 
 if TYPE_CHECKING:
     from firnline.kernel.engine import Engine
@@ -68,7 +66,7 @@ def delete(
         if not look_first(
             opened,
             lambda: preview(opened, options),
-            _render_plan,
+            plan_page,
             dry_run=options.dry_run,
             yes=yes,
             as_json=as_json,
@@ -90,7 +88,7 @@ def _delete(
         lambda tell: run_delete(Work(table, identity(table), engine, tell), options),
         reading("deleting from", name, table.clock, silent=as_json),
         as_json,
-        _render,
+        report_page,
         stopped=(stopped, f"see `firnline history {name}`, or run it again"),
         failed=(DeleteFailedError,),
         shorten=lambda report: RunFailedError(
@@ -99,68 +97,5 @@ def _delete(
                 report.failures, " and run it again, or hide the rows at once with --lazy"
             ),
         ),
-        render_failed=render_failures,
+        render_failed=failures_page,
     )
-
-
-def _render_plan(data: dict[str, Any]) -> None:
-    from firnline.units import about_size
-
-    number, name = output.number, data["table"]
-    groups_table(data)
-    if data["only_record"] and data["by_winners"]:
-        output.line(f"No row of {name} can match, and nothing would be changed.")
-        return
-    if data["only_record"]:
-        output.line(
-            f"No part of {name} would be touched. The delete record is committed all the same: it "
-            "hides matching rows, also those of appends that are under way."
-        )
-        return
-    read = (
-        f"{counted(data['parts_to_read'], 'part')} of {name} would be read (about "
-        f"{about_size(data['bytes_in'])}), and rewritten where rows match"
-    )
-    whole = (
-        f"{counted(data['parts_to_drop'], 'part')} of {name} would be dropped unread: all of "
-        f"{number(data['rows_to_drop'])} rows match"
-    )
-    found = [read] * bool(data["parts_to_read"]) + [whole] * bool(data["parts_to_drop"])
-    output.line(f"{'; '.join(found)}.")
-
-
-def _render(data: dict[str, Any]) -> None:
-    from firnline.units import about_duration
-
-    number, counts = output.number, defaultdict(int, data["counts"])
-    rows = [
-        ("deleted", _deleted(data, counts)),
-        (
-            "parts",
-            (
-                f"{number(data['parts_read'])} read, {number(data['parts_rewritten'])} of them "
-                f"rewritten, {number(data['parts_dropped'])} dropped unread, "
-                f"{number(data['parts_excluded'])} excluded by statistics"
-            ),
-        ),
-        ("transaction", "none" if data["transaction"] is None else number(data["transaction"])),
-        ("record", _record(data)),
-        ("requests", requests_text(data["requests"])),
-        ("time", about_duration(round(data["seconds"] * 1000))),
-    ]
-    output.pairs(rows)
-
-
-def _record(data: dict[str, Any]) -> str:
-    if data["delete"] is None:
-        return "none: the rows that readers saw are gone, and appends under way come after it"
-    return f"{data['delete']}: also hides such rows of appends under way"
-
-
-def _deleted(data: dict[str, Any], counts: dict[str, int]) -> str:
-    if data["mode"] == "lazy":
-        return (
-            f"rows of up to {counted(data['parts_hidden'], 'part')} are hidden from readers; the "
-            "next merge removes and counts them"
-        )
-    return counted(counts["rows_deleted"], "row")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -21,11 +21,10 @@ from firnline.cli.options import (
     open_target,
     require_table,
 )
-from firnline.cli.output import requests_text
 from firnline.cli.progress import working
+from firnline.operations.downgrade.pages import plan_page, report_page
 from firnline.operations.operation import Work
 from firnline.operations.options import DowngradeOptions
-from firnline.units import counted
 
 if TYPE_CHECKING:
     from firnline.table import Table
@@ -79,7 +78,7 @@ def downgrade(
         working("downgrading", opened.settings.name, opened.clock, silent=as_json),
     ):
         report = run_downgrade(Work(opened, identity(opened), factory), options)
-    output.show(report.to_json(), as_json, _render)
+    output.show(report.to_json(), as_json, report_page)
 
 
 def _show_plan(table: Table, as_json: bool) -> None:
@@ -87,66 +86,4 @@ def _show_plan(table: Table, as_json: bool) -> None:
 
     with looking(table, silent=as_json):
         plan = preview(table, DowngradeOptions())
-    output.show({"table": table.settings.name, **plan.to_json()}, as_json, _render_plan)
-
-
-def _render_plan(data: dict[str, Any]) -> None:
-    from firnline.units import about_size
-
-    if not data["is_v1"]:
-        output.pairs(
-            [
-                ("table", data["table"]),
-                (
-                    "rewrite",
-                    (
-                        f"{counted(data['parts_in'], 'part')} with deletes pending, "
-                        f"{about_size(data['bytes_in'])}"
-                    ),
-                ),
-                (
-                    "fold",
-                    (
-                        f"{counted(data['logs'], 'log file')} into one, "
-                        f"{counted(data['live'], 'part')}"
-                    ),
-                ),
-            ]
-        )
-        return
-    text = f"{data['table']} is a table of log version 1."
-    if data["left_overs"]:
-        text += (
-            f" {counted(data['left_overs'], 'folded log file')}, "
-            f"{counted(data['dead'], 'dead part')} "
-            f"and the history can be deleted from {output.when(data['due'])} on."
-        )
-    output.line(text)
-
-
-def _render(data: dict[str, Any]) -> None:
-    from firnline.units import about_duration
-
-    number = output.number
-    rows = [
-        (
-            "rewritten",
-            (
-                f"{counted(data['parts_rewritten'], 'part')}, {number(data['rows_deleted'])} "
-                "rows deleted"
-            ),
-        ),
-        ("transactions", ", ".join(map(number, data["transactions"])) or "none"),
-        ("deleted", counted(data["objects_deleted"], "object")),
-        ("requests", requests_text(data["requests"])),
-        ("time", about_duration(round(data["seconds"] * 1000))),
-    ]
-    output.pairs(rows)
-    output.line()
-    if data["waits_until"] is not None:
-        output.line(
-            f"{data['table']} is a table of log version 1. Run this again after "
-            f"{output.when(data['waits_until'])}: it then deletes what is left over."
-        )
-    else:
-        output.line(f"{data['table']} is a table of log version 1; nothing is left over.")
+    output.show({"table": table.settings.name, **plan.to_json()}, as_json, plan_page)

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -21,9 +20,9 @@ from firnline.cli.options import (
     require_table,
 )
 from firnline.cli.progress import working
-from firnline.cli.rendering import render_report, sentence
+from firnline.operations.common_pages import dropped_page
+from firnline.operations.drop.pages import list_page, plan_page
 from firnline.operations.operation import Work
-from firnline.pages import Column
 from firnline.units import counted
 
 if TYPE_CHECKING:
@@ -100,12 +99,12 @@ def _list(table: Table, as_json: bool) -> None:
         "now": table.clock.now_ms(),
         "partitions": [info.to_json() for info in found],
     }
-    output.show(data, as_json, _render_list)
+    output.show(data, as_json, list_page)
 
 
 def _show_plan(table: Table, plan: DropPlan, as_json: bool) -> None:
     data = {"table": table.settings.name, "now": table.clock.now_ms(), **plan.to_json()}
-    output.show(data, as_json, _render_plan)
+    output.show(data, as_json, plan_page)
 
 
 def _drop(table: Table, options: DropOptions, as_json: bool) -> None:
@@ -120,49 +119,4 @@ def _drop(table: Table, options: DropOptions, as_json: bool) -> None:
         working("dropping from", name, table.clock, silent=as_json),
     ):
         report = run_drop(Work(table, identity(table)), options)
-    output.show(report.to_json(), as_json, render_report)
-
-
-def _render_list(data: dict[str, Any]) -> None:
-    if not data["partitions"]:
-        output.line(f"{data['table']} has no live part.")
-        return
-    _table(data["partitions"], data["now"])
-
-
-def _table(partitions: Sequence[dict[str, Any]], now_ms: int) -> None:
-    from firnline.units import about_duration, about_size
-
-    columns = [
-        Column("partition", wrap=True),
-        *(Column(title, number=True) for title in ("parts", "rows", "bytes")),
-        Column("oldest", number=True, dispensable=1),
-        Column("newest", number=True),
-    ]
-    number = output.number
-    rows = [
-        [
-            found["partition"] or "-",
-            number(found["parts"]),
-            number(found["rows"]),
-            about_size(found["bytes"]),
-            *(about_duration(max(0, now_ms - found[f"{end}_ms"])) for end in ("oldest", "newest")),
-        ]
-        for found in partitions
-    ]
-    counts = [found["rows"] for found in partitions]
-    total = [
-        f"{number(len(rows))} in all",
-        number(sum(found["parts"] for found in partitions)),
-        number(None if None in counts else sum(counts)),
-        about_size(sum(found["bytes"] for found in partitions)),
-        "",
-        "",
-    ]
-    output.table(columns, rows, total if len(rows) > 1 else None)
-
-
-def _render_plan(data: dict[str, Any]) -> None:
-    _table(data["partitions"], data["now"])
-    output.line()
-    output.line(f"{sentence(data)} of {data['table']} would go.")
+    output.show(report.to_json(), as_json, dropped_page)

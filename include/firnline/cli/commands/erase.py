@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections import defaultdict
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any
@@ -23,10 +22,9 @@ from firnline.cli.options import (
     open_target,
     require_table,
 )
-from firnline.cli.output import requests_text
 from firnline.cli.progress import reading
-from firnline.cli.rendering import groups_table, render_failures
 from firnline.errors import RunFailedError, UsageError
+from firnline.operations.erase.pages import partly_page, plan_page, report_page
 from firnline.operations.operation import Work
 from firnline.operations.options import EraseOptions
 from firnline.operations.registry import CLEANUP
@@ -82,7 +80,7 @@ def erase(  # noqa: PLR0913, PLR0917 - one per option
         if not look_first(
             opened,
             lambda: preview(opened, options),
-            _render_plan,
+            plan_page,
             dry_run=options.dry_run,
             yes=yes,
             as_json=as_json,
@@ -124,7 +122,7 @@ def _erase(
         lambda tell: run_erase(Work(table, identity(table), engine, tell), options),
         reading("erasing from", name, table.clock, silent=as_json),
         as_json,
-        partial(_render, has_cleanup=has_cleanup),
+        partial(report_page, has_cleanup=has_cleanup),
         stopped=(stopped, f"see `firnline certificate {name}`, or run it again"),
         failed=(EraseFailedError,),
         shorten=lambda report: RunFailedError(
@@ -132,63 +130,5 @@ def _erase(
             "reasons above",
             next_step=what_helps(report.failures, " and erase again"),
         ),
-        render_failed=partial(_render_partly, has_cleanup=has_cleanup),
+        render_failed=partial(partly_page, has_cleanup=has_cleanup),
     )
-
-
-def _render_partly(data: dict[str, Any], *, has_cleanup: bool) -> None:
-    render_failures(data)
-    _render(data, has_cleanup=has_cleanup)
-
-
-def _render_plan(data: dict[str, Any]) -> None:
-    from firnline.units import about_size
-
-    number = output.number
-    groups_table(data)
-    output.line(
-        f"Keys of {', '.join(data['columns'])}: {number(data['keys'])}. "
-        f"{counted(data['parts_to_read'], 'part')} of {data['table']} would be read (about "
-        f"{about_size(data['bytes_in'])}), and rewritten where a row has one of them."
-    )
-
-
-def _next(data: dict[str, Any], *, has_cleanup: bool) -> str:
-    command = f"`firnline certificate {data['table']} {data['certificate']}`, after the grace"
-    return f"{command}; so does a run of {CLEANUP.dag} in Airflow" if has_cleanup else command
-
-
-def _render(data: dict[str, Any], *, has_cleanup: bool) -> None:
-    from firnline.units import about_duration
-
-    number, counts = output.number, defaultdict(int, data["counts"])
-    keys = f"{number(data['keys'])} of {', '.join(data['columns'])}"
-    rows = [
-        ("erased", counted(counts["rows_deleted"], "row")),
-        ("keys", keys),
-        (
-            "parts",
-            (
-                f"{number(data['parts_read'])} read, {number(data['parts_rewritten'])} of them "
-                f"rewritten, {number(data['parts_excluded'])} excluded by statistics"
-            ),
-        ),
-        ("transaction", number(data["transaction"])),
-        ("certificate", f"{data['certificate']}"),
-        ("next", _next(data, has_cleanup=has_cleanup)),
-        ("requests", requests_text(data["requests"])),
-        ("time", about_duration(round(data["seconds"] * 1000))),
-    ]
-    if data["secret"] is not None:
-        rows.append(("secret", f"{data['secret']}"))
-    if data["settled"]:
-        rows.append(("earlier runs", f"certified now: {', '.join(data['settled'])}"))
-    output.pairs(rows)
-    output.line()
-    if data["secret"] is not None:
-        output.line(
-            "Note the secret, it is stored nowhere: with it and the file of keys `firnline "
-            f"certificate {data['table']} {data['certificate']} --keys FILE --secret SECRET` shows "
-            "whose certificate this is."
-        )
-    output.line(f"No certificate speaks of {'; '.join(data['outside'])}.")

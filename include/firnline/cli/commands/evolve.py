@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -19,13 +19,11 @@ from firnline.cli.options import (
     open_target,
     require_table,
 )
-from firnline.cli.output import requests_text
 from firnline.cli.progress import working
-from firnline.cli.render_schema import evolution as changes
 from firnline.cli.repair import repair
+from firnline.operations.evolve.pages import plan_page, report_page
 from firnline.operations.operation import Work
 from firnline.operations.options import Evolution, LazyOptions, SchemaFixOptions
-from firnline.units import counted
 
 if TYPE_CHECKING:
     from firnline.operations.options import Evolution
@@ -86,7 +84,7 @@ def _change_lazily(
     if not look_first(
         table,
         lambda: preview(table, options),
-        _plan,
+        plan_page,
         asks=f"to change the columns of {name}",
         dry_run=dry_run,
         yes=yes,
@@ -99,39 +97,4 @@ def _change_lazily(
         working("changing", name, table.clock, silent=as_json),
     ):
         report = run_lazily(Work(table, identity(table)), options)
-    output.show(report.to_json(), as_json, _report)
-
-
-def _nothing(data: dict[str, Any], plan: dict[str, Any]) -> bool:
-    if plan["widen"] or plan["rename"] or plan["drop"]:
-        return False
-    output.line(f"The columns of {data['table']} have these types already.")
-    return True
-
-
-def _plan(data: dict[str, Any]) -> None:
-    from firnline.units import about_size
-
-    if not _nothing(data, data):
-        output.line(
-            f"{changes(data, 'would be')}, for every reader at once; no part is read or written. "
-            f"Merges write {counted(data['parts'], 'part')} "
-            f"({about_size(data['bytes'])}) in the new form."
-        )
-
-
-def _report(data: dict[str, Any]) -> None:
-    from firnline.units import about_duration, about_size
-
-    plan, number = data["plan"], output.number
-    if data["transaction"] is None and _nothing(data, plan):
-        return
-    output.pairs(
-        [
-            ("changed", changes(plan, "is")),
-            ("to merge", f"{counted(plan['parts'], 'part')}, {about_size(plan['bytes'])}"),
-            ("transaction", number(data["transaction"])),
-            ("requests", requests_text(data["requests"])),
-            ("time", about_duration(round(data["seconds"] * 1000))),
-        ]
-    )
+    output.show(report.to_json(), as_json, report_page)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import typer
 
@@ -18,19 +18,15 @@ from firnline.cli.options import (
     identity,
     open_target,
 )
-from firnline.cli.output import requests_text
 from firnline.cli.progress import importing
 from firnline.operations.import_files.options import ImportOptions
+from firnline.operations.import_files.pages import plan_page, report_page
 from firnline.operations.operation import Work
-from firnline.pages import Column
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
     from firnline.kernel.engine import Engine
     from firnline.table import Table
 
-from firnline.units import counted
 
 commands = typer.Typer()
 SHOWN = 20
@@ -81,7 +77,7 @@ def _plan(table: Table, options: ImportOptions, as_json: bool) -> None:
     with importing(table.settings.name, table.clock, silent=as_json) as tell:
         plan = preview(table, options, tell)
     data = {"table": table.settings.name, "source": options.source, **plan.to_json()}
-    output.show(data, as_json, _render_plan)
+    output.show(data, as_json, plan_page)
 
 
 def _import(
@@ -97,102 +93,4 @@ def _import(
         importing(name, table.clock, silent=as_json) as tell,
     ):
         report = run_import(Work(table, engine=engine, tell=tell), options)
-    output.show(report.to_json(), as_json, _render)
-
-
-def _render_plan(data: dict[str, Any]) -> None:
-    from firnline.units import about_size
-
-    number = output.number
-    partitions, by_rows = data["partitions"], data["split"]
-    if partitions or by_rows["files"]:
-        columns = [
-            Column("partition", wrap=True),
-            *(Column(title, number=True) for title in ("files", "rows", "bytes")),
-        ]
-        rows = [
-            [p["partition"] or "-", number(p["files"]), number(p["rows"]), about_size(p["bytes"])]
-            for p in partitions[:SHOWN]
-        ]
-        if by_rows["files"]:
-            figures = [number(by_rows["files"]), number(by_rows["rows"])]
-            rows.append(["by their rows", *figures, about_size(by_rows["bytes"])])
-        total = [number(data["files"]), number(data["rows"]), about_size(data["bytes"])]
-        output.table(columns, rows, [f"{number(len(partitions))} in all", *total])
-        output.line()
-    output.line(_summary(data))
-    _tell_beside(data)
-
-
-def _summary(data: dict[str, Any]) -> str:
-    number = output.number
-    if not data["files"]:
-        are = "is" if data["known"] == 1 else "are"
-        known = f": {counted(data['known'], 'file')} {are} in it already" if data["known"] else ""
-        return f"Nothing to import{known}."
-    anew = data["anew"]["files"]
-    read = f" and {number(anew)} read and written anew" if anew else ""
-    known = f"; {number(data['known'])} are in it already" if data["known"] else ""
-    return (
-        f"{counted(data['files'], 'file')} to import, {number(data['copies'])} of them copied by "
-        f"the store{read}, with about {counted(data['requests'], 'request')}{known}."
-    )
-
-
-def _tell_beside(data: dict[str, Any]) -> None:
-    """Print why files are written anew, and what is left out."""
-    from firnline.units import about_size
-
-    if data["path_columns"]:
-        columns = ", ".join(f"{name} {kind}" for name, kind in data["path_columns"].items())
-        output.line(f"Columns of the folders: {columns}.")
-    anew = data["anew"]
-    if anew["files"]:
-        output.line(f"Read and written anew, {about_size(anew['bytes'])}:")
-        _list(f"{counted(n, 'file')}: {why}" for why, n in anew["why"].items())
-    for key, what in (("empty", "without a row"), ("ignored", "left out")):
-        if data[key]:
-            noun = "file" if key == "empty" else "object"
-            output.line(f"{counted(len(data[key]), noun)} {what}:")
-            _list(data[key])
-    if data["changed"]:
-        files = counted(len(data["changed"]), "file")
-        output.line(f"{files} that were written again after they were imported, left out:")
-        _list(data["changed"])
-    if data["bad"]:
-        output.line(f"{counted(len(data['bad']), 'file')} that cannot be taken, left out:")
-        _list(f"{each['reason']}; {each['next_step']}" for each in data["bad"])
-
-
-def _list(lines: Iterable[str]) -> None:
-    every = list(lines)
-    for line in every[:SHOWN]:
-        output.line(f"  {line}")
-    if len(every) > SHOWN:
-        output.line(f"  and {output.number(len(every) - SHOWN)} more; --json has all")
-
-
-def _render(data: dict[str, Any]) -> None:
-    from firnline.units import about_duration, about_size
-
-    plan, number = data["plan"], output.number
-    if data["log_file"] is None:
-        output.line(_summary(plan))
-        _tell_beside(plan)
-        return
-    anew = plan["anew"]["files"]
-    parts = counted(data["parts_written"], "part")
-    read = f", {number(anew)} written anew as {parts}" if anew else ""
-    copied = f"{counted(plan['files'], 'file')}, {number(plan['copies'])} of them copied{read}"
-    output.pairs(
-        [
-            ("imported", copied),
-            ("rows", number(plan["rows"])),
-            ("bytes", about_size(plan["bytes"])),
-            ("partitions", number(data["partitions"])),
-            ("log file", data["log_file"]),
-            ("requests", requests_text(data["requests"])),
-            ("time", about_duration(round(data["seconds"] * 1000))),
-        ]
-    )
-    _tell_beside(plan)
+    output.show(report.to_json(), as_json, report_page)

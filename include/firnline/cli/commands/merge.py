@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -24,12 +23,11 @@ from firnline.cli.options import (
     open_target,
     require_table,
 )
-from firnline.cli.output import requests_text
 from firnline.cli.progress import merging
 from firnline.errors import RunFailedError, UsageError
+from firnline.operations.merge.pages import plan_page, report_page
 from firnline.operations.operation import Work
 from firnline.operations.options import MergeOptions
-from firnline.pages import Column
 from firnline.units import counted
 
 if TYPE_CHECKING:
@@ -137,62 +135,7 @@ def _show_plan(settings: TableSettings, plan: MergePlan, as_json: bool) -> None:
     """Print a plan."""
     data = {"table": settings.name, "root": settings.root, **plan.to_json()}
     data["sql"] = settings.merge.sql
-    output.show(data, as_json, _render_plan)
-
-
-def _render_plan(data: dict[str, Any]) -> None:
-    from firnline.units import about_size
-
-    number = output.number
-    if data["groups"]:
-        columns = [
-            Column("partition", wrap=True),
-            *(Column(title, number=True) for title in ("parts in", "parts out", "bytes")),
-        ]
-        rows = [
-            [name or "-", number(parts), number(outputs), about_size(size)]
-            for name, (parts, outputs, size) in _by_partition(data["groups"]).items()
-        ]
-        whole = [number(data["parts_in"]), number(data["parts_out"]), about_size(data["bytes_in"])]
-        output.table(columns, rows, [f"{len(rows)} in all", *whole] if len(rows) > 1 else None)
-        output.line()
-    output.reasons("parts", data["left_alone"])
-    output.line(_summary(data))
-
-
-def _by_partition(groups: Sequence[dict[str, Any]]) -> dict[str, tuple[int, int, int]]:
-    """Return parts, outputs and bytes by partition, in the order of the plan."""
-    found: dict[str, tuple[int, int, int]] = {}
-    for planned in groups:
-        parts, count, size = found.get(planned["partition"], (0, 0, 0))
-        added = (parts + planned["parts"], count + planned["outputs"], size + planned["bytes"])
-        found[planned["partition"]] = added
-    return found
-
-
-def _summary(data: dict[str, Any]) -> str:
-    from firnline.units import about_size
-
-    name, number = data["table"], output.number
-    said = []
-    if data["parts_hidden"]:
-        said.append(
-            f"{counted(data['parts_hidden'], 'part')}, of which deletes hide every row "
-            f"({number(data['rows_hidden'])}), would go without being read."
-        )
-    if data["groups"]:
-        said.append(
-            f"{counted(data['parts_in'], 'part')} would become {number(data['parts_out'])}: about "
-            f"{about_size(data['bytes_in'])} to read, at most as much to write, and "
-            f"{counted(data['requests'], 'request')} besides reading the log."
-        )
-        if data["tasks"] > len(data["groups"]):
-            said.append(
-                f"{counted(len(data['groups']), 'group')} would be up to {number(data['tasks'])} "
-                "tasks, because some are above merge.split_above."
-            )
-        said += ["merge.sql would be applied to their rows."] * (data["sql"] is not None)
-    return " ".join(said) or f"Nothing to merge in {name}."
+    output.show(data, as_json, plan_page)
 
 
 def _merge(
@@ -209,7 +152,7 @@ def _merge(
         lambda tell: run_merge(Work(table, identity(table), engine, tell), options),
         merging(name, table.clock, silent=as_json),
         as_json,
-        _render,
+        report_page,
         stopped=(stopped, "run the same command again to go on"),
         failed=(MergeFailedError,),
         shorten=lambda report: RunFailedError(
@@ -218,60 +161,3 @@ def _merge(
             next_step=what_helps(report.failures),
         ),
     )
-
-
-def _render(data: dict[str, Any]) -> None:
-    from firnline.units import about_duration, about_size
-
-    name, counts, number = data["table"], defaultdict(int, data["counts"]), output.number
-    if not data["groups"] and not data["groups_lost"]:
-        output.line(f"Nothing to merge in {name}: `firnline plan merge {name}` says why.")
-        return
-    if data["failures"]:
-        columns = [Column("partition"), Column("not merged because", wrap=True)]
-        failures = ([f["partition"] or "-", f["message"]] for f in data["failures"])
-        output.table(columns, failures)
-        output.line()
-    rows = [
-        ("merged", f"{counted(counts['parts_in'], 'part')} → {number(counts['parts_out'])}"),
-        ("rows", _rows(counts)),
-        ("bytes", f"{about_size(counts['bytes_in'])} → {about_size(counts['bytes_out'])}"),
-        ("groups", _groups(data)),
-        ("transactions", _sequences(data["transactions"])),
-        ("requests", requests_text(data["requests"])),
-        ("time", about_duration(round(data["seconds"] * 1000))),
-    ]
-    if data["groups_lost"]:
-        lost = f"{counted(data['groups_lost'], 'group')}, which another run had committed first"
-        rows.append(("in vain", lost))
-    if data["replans"]:
-        rows.append(("planned again", f"{counted(data['replans'], 'time')}, because of rivals"))
-    output.pairs(rows)
-
-
-def _groups(data: dict[str, Any]) -> str:
-    number = output.number
-    text = f"{number(data['groups_done'])} of {number(data['groups'])} committed"
-    if data["tasks"] > data["groups"]:
-        text += f", in {counted(data['tasks'], 'task')}"
-    return text
-
-
-def _rows(counts: dict[str, int]) -> str:
-    number = output.number
-    text = number(counts["rows_in"])
-    if counts["rows_in"] != counts["rows_out"]:
-        text += (
-            f" → {number(counts['rows_out'])}: {number(counts['rows_deleted'])} deleted, "
-            f"{number(counts['rows_deduplicated'])} replaced by newer ones of their key"
-        )
-    if counts["rows_removed"]:
-        text += f", {number(counts['rows_removed'])} removed by merge.sql"
-    return text
-
-
-def _sequences(numbers: Sequence[int]) -> str:
-    if not numbers:
-        return "none"
-    shown = ", ".join(output.number(seq) for seq in numbers[:10])
-    return shown if len(numbers) <= 10 else f"{shown} … {output.number(numbers[-1])}"

@@ -18,11 +18,10 @@ from firnline.cli.options import (
     open_target,
     require_table,
 )
-from firnline.cli.output import requests_text
 from firnline.errors import UsageError
+from firnline.operations.mirror.pages import checks_page, report_page
 from firnline.operations.operation import Work
 from firnline.operations.options import MirrorOptions
-from firnline.units import counted
 
 if TYPE_CHECKING:
     from firnline.table import Table
@@ -83,7 +82,7 @@ def _publish(table: Table, options: MirrorOptions, as_json: bool) -> None:
     name = table.settings.name
     with stopped, mirroring(name, table.clock, silent=as_json) as tell:
         report = run_mirror(Work(table, identity(table, commits=False), tell=tell), options)
-    output.show(report.to_json(), as_json, _render)
+    output.show(report.to_json(), as_json, report_page)
 
 
 def _check(table: Table, as_json: bool) -> None:
@@ -98,77 +97,5 @@ def _check(table: Table, as_json: bool) -> None:
     data |= {report.format: report.to_json() for report in checks.reports}
     data["errors"] = {name: str(error) for name, error in checks.errors.items()}
     data["same"] = checks.same
-    output.show(data, as_json, _render_checks)
+    output.show(data, as_json, checks_page)
     checks.refuse()
-
-
-def _render(data: dict[str, Any]) -> None:
-    from firnline.settings.mirrors import FORMATS
-    from firnline.units import about_duration
-
-    for name in FORMATS:
-        if data[name] is not None:
-            _render_one(data, name)
-    pairs = [("checkpoint", output.number(data["checkpoint"]))] if data["checkpoint"] else []
-    if data["expired"]:
-        pairs.append(("expired", counted(data["expired"], "object")))
-    pairs += [("warning", warning) for warning in data["warnings"]]
-    pairs += [
-        ("requests", requests_text(data["requests"])),
-        ("time", about_duration(round(data["seconds"] * 1000))),
-    ]
-    output.pairs(pairs)
-
-
-def _render_one(data: dict[str, Any], name: str) -> None:
-    from firnline.operations.mirror.words import VERSION, sentence_of
-
-    done, number = data[name], output.number
-    output.line(sentence_of(data, name))
-    pairs = [
-        (VERSION[name], "none" if done["version"] is None else number(done["version"])),
-        ("shows transaction", "none" if done["shown"] is None else number(done["shown"])),
-        ("newest transaction", number(done["seq"])),
-        ("files", number(done["files"])),
-    ]
-    if done["vectors"]:
-        pairs.append(("files with hidden rows", number(done["vectors"])))
-    if done["hold"] is not None:
-        pairs.append(("waits since", output.when(done["hold"]["since_ms"])))
-    output.pairs(pairs)
-
-
-def _render_checks(data: dict[str, Any]) -> None:
-    from firnline.settings.mirrors import FORMATS
-
-    for name in FORMATS:
-        if data[name] is not None:
-            _render_check(data[name])
-        if name in data["errors"]:
-            output.line(f"The {name.capitalize()} mirror of {data['table']} was not compared.")
-            output.pairs([("error", data["errors"][name])])
-
-
-def _render_check(data: dict[str, Any]) -> None:
-    from firnline.operations.mirror.words import VERSION
-
-    number, name = output.number, data["format"]
-    state = "shows the newest state" if data["same"] else "differs from the log"
-    output.line(f"The {name.capitalize()} mirror of {data['table']} {state}.")
-    pairs = [
-        (VERSION[name], "none" if data["version"] is None else number(data["version"])),
-        ("shows transaction", "none" if data["shown"] is None else number(data["shown"])),
-        ("newest transaction", number(data["seq"])),
-        ("live parts", number(data["parts"])),
-        ("of them missing", number(data["missing"])),
-        ("dead parts shown", number(data["dead"])),
-    ]
-    if data["unhidden"]:
-        pairs.append(("parts with other hidden rows", number(data["unhidden"])))
-    if data["columns_differ"]:
-        pairs.append(("columns", "differ"))
-    if data["hold"] is not None:
-        pairs.append(("waits", data["hold"]["reason"]))
-        pairs.append(("since", output.when(data["hold"]["since_ms"])))
-    pairs.append(("requests", requests_text(data["requests"])))
-    output.pairs(pairs)

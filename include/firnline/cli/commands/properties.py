@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import typer
 
@@ -21,7 +21,7 @@ from firnline.cli.options import (
     require_table,
 )
 from firnline.cli.progress import working
-from firnline.pages import Column
+from firnline.operations.properties.pages import report_page, show_page
 
 if TYPE_CHECKING:
     from firnline.operations.properties.run import AppliedReport
@@ -55,7 +55,7 @@ def show(
 
     with looking(opened, silent=as_json):
         found = properties.show(opened)
-    output.show(found.to_json(), as_json, _render)
+    output.show(found.to_json(), as_json, show_page)
 
 
 @command(
@@ -80,14 +80,14 @@ def apply(
     if not dry_run and not yes:
         refuse_silence(f"to change the properties of {opened.settings.name}", as_json)
         plan = _run(opened, dry_run=True, as_json=as_json)
-        output.show(plan.to_json(), as_json, _render_applied)
+        output.show(plan.to_json(), as_json, report_page)
         if not plan.changes:
             return
         if not agreed("Go on?"):
             output.line("Nothing was changed.")
             raise typer.Exit(1)
     report = _run(opened, dry_run=dry_run, as_json=as_json)
-    output.show(report.to_json(), as_json, _render_applied)
+    output.show(report.to_json(), as_json, report_page)
 
 
 def _run(table: Table, *, dry_run: bool, as_json: bool) -> AppliedReport:
@@ -100,54 +100,3 @@ def _run(table: Table, *, dry_run: bool, as_json: bool) -> AppliedReport:
         working("changing", name, table.clock, silent=as_json),
     ):
         return run_apply(table, identity(table), dry_run=dry_run)
-
-
-def _columns(*titles: str) -> list[Column]:
-    return [Column(title, wrap=place > 0) for place, title in enumerate(titles)]
-
-
-def _render(data: dict[str, Any]) -> None:
-    rows = [
-        (
-            one["name"],
-            one["table"] if one["table"] is not None else "",
-            one["settings"] if one["settings"] is not None else "",
-            "differs" if one["differs"] else "",
-        )
-        for one in data["properties"]
-    ]
-    output.table(_columns("property", "table", "settings", ""), rows)
-    if not data["said"]:
-        output.line()
-        output.line(
-            f"{data['table']} says nothing of itself yet: its next commit takes what the "
-            "settings say."
-        )
-    elif any(one["differs"] for one in data["properties"]):
-        output.line()
-        output.line(
-            f"The table's own are in force; `firnline properties apply {data['table']}` makes it "
-            "say what the settings say."
-        )
-
-
-def _render_applied(data: dict[str, Any]) -> None:
-    _render_changes(data)
-    if left := data["unnamed_mirrors"]:
-        from firnline.types.formats import ending
-
-        output.line(
-            f"{data['table']} states mirror: [{', '.join(left)}], and the settings do not name it: "
-            f"it goes on. To end it, {ending(data['table'], left)}."
-        )
-
-
-def _render_changes(data: dict[str, Any]) -> None:
-    if not data["changes"]:
-        output.line(f"{data['table']} says what the settings say: nothing to do.")
-        return
-    rows = [(one["name"], one["table"], one["settings"]) for one in data["changes"]]
-    output.table(_columns("property", "from", "to"), rows)
-    if data["transaction"] is not None:
-        output.line()
-        output.line(f"Committed as transaction {data['transaction']}.")

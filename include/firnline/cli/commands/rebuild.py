@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import typer
 
@@ -18,10 +17,9 @@ from firnline.cli.options import (
     identity,
     open_target,
 )
-from firnline.cli.output import requests_text
 from firnline.operations.operation import Work
 from firnline.operations.options import RebuildOptions
-from firnline.pages import Column
+from firnline.operations.rebuild.pages import plan_page, report_page
 
 if TYPE_CHECKING:
     from firnline.table import Table
@@ -77,7 +75,7 @@ def _plan(table: Table, options: RebuildOptions, as_json: bool) -> None:
     name = table.settings.name
     with working("looking at", name, table.clock, silent=as_json):
         plan = preview(table, options)
-    output.show({"table": table.settings.name, **plan.to_json()}, as_json, _render_plan)
+    output.show({"table": table.settings.name, **plan.to_json()}, as_json, plan_page)
 
 
 def _rebuild(table: Table, options: RebuildOptions, as_json: bool) -> None:
@@ -90,70 +88,4 @@ def _rebuild(table: Table, options: RebuildOptions, as_json: bool) -> None:
         footers("rebuilding", name, table.clock, silent=as_json) as tell,
     ):
         report = run_rebuild(Work(table, identity(table), tell=tell), options)
-    output.show(report.to_json(), as_json, _render)
-
-
-def _render_plan(data: dict[str, Any]) -> None:
-    from firnline.units import about_size
-
-    number = output.number
-    if data["history_lost"]:
-        output.line(
-            f"The history is lost, or a part of it: {data['history_lost']}. It may have removed "
-            f"rows of {number(data['doubtful'])} live parts, which --revive brings back."
-        )
-        output.line()
-    _pile("undecided: give --include or --exclude", data["undecided"])
-    _pile("left out", data["left_out"])
-    _pile("found, not named by any transaction", data["found"])
-    _pile("copied, because a merge of another client is taken back", data["copied"])
-    _pile("missing: these rows are lost", [{"key": key} for key in data["missing"]])
-    output.pairs(
-        [
-            ("table", data["table"]),
-            (
-                "live parts",
-                (
-                    f"{number(data['parts'])}: {number(data['named'])} named, "
-                    f"{number(len(data['found']))} found"
-                ),
-            ),
-            ("rows", number(data["rows"])),
-            ("bytes", about_size(data["bytes"])),
-            ("dead parts", number(data["dead_parts"])),
-            ("undecided", number(len(data["undecided"]))),
-            ("left out", number(len(data["left_out"]))),
-            ("missing", number(len(data["missing"]))),
-        ]
-    )
-
-
-def _pile(title: str, objects: Sequence[dict[str, Any]]) -> None:
-    if not objects:
-        return
-    columns = [
-        Column(title, wrap=True),
-        Column("rows", number=True),
-        Column("because it", wrap=True),
-    ]
-    rows = [
-        [found["key"], output.number(found.get("rows", 0)), found.get("reason", "has no object")]
-        for found in objects[:SHOWN]
-    ]
-    output.table(columns, rows)
-    if len(objects) > SHOWN:
-        output.line(f"… and {output.number(len(objects) - SHOWN)} more")
-    output.line()
-
-
-def _render(data: dict[str, Any]) -> None:
-    from firnline.units import about_duration
-
-    _render_plan({"table": data["table"], **data["plan"]})
-    output.pairs(
-        [
-            ("transaction", ", ".join(map(output.number, data["transactions"]))),
-            ("requests", requests_text(data["requests"])),
-            ("time", about_duration(round(data["seconds"] * 1000))),
-        ]
-    )
+    output.show(report.to_json(), as_json, report_page)

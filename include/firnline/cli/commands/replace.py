@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import typer
 
@@ -21,13 +20,12 @@ from firnline.cli.options import (
     open_target,
     require_table,
 )
-from firnline.cli.output import requests_text
 from firnline.cli.progress import reading
-from firnline.cli.rendering import groups_table, render_failures
 from firnline.errors import RunFailedError
+from firnline.operations.common_pages import failures_page
 from firnline.operations.operation import Work
 from firnline.operations.options import ReplaceOptions
-from firnline.units import counted
+from firnline.operations.replace.pages import plan_page, report_page
 
 if TYPE_CHECKING:
     from firnline.kernel.engine import Engine
@@ -71,7 +69,7 @@ def replace(
         if not look_first(
             opened,
             lambda: preview(opened, options),
-            _render_plan,
+            plan_page,
             dry_run=options.dry_run,
             yes=yes or not _is_there(opened),
             as_json=as_json,
@@ -104,7 +102,7 @@ def _replace(
         ),
         reading("replacing in", name, table.clock, silent=as_json),
         as_json,
-        _render,
+        report_page,
         stopped=(stopped, f"see `firnline history {name}`, or run it again"),
         failed=(ReplaceFailedError,),
         shorten=lambda report: RunFailedError(
@@ -113,76 +111,5 @@ def _replace(
                 report.failures, " and run it again, or leave the rewriting to merges with --lazy"
             ),
         ),
-        render_failed=render_failures,
+        render_failed=failures_page,
     )
-
-
-def _interval(data: dict[str, Any]) -> str:
-    start, end = (str(data[name]).replace(".000000", "") for name in ("start", "end"))
-    equal = "".join(f" where {column} = {value}" for column, value in data["equal"].items())
-    return f"[{start}, {end}) of {data['column']}{equal}"
-
-
-def _render_plan(data: dict[str, Any]) -> None:
-    from firnline.operations.replace.plan import rows_text
-    from firnline.units import about_size
-
-    groups_table(data)
-    output.line(f"To replace {_interval(data)} in {data['table']}: {rows_text(data)}.")
-    if data["parts_to_drop"]:
-        output.line(
-            f"{counted(data['parts_to_drop'], 'part')} would be dropped unread: all "
-            f"{counted(data['rows_to_drop'], 'row')} lie inside."
-        )
-    if data["parts_to_read"]:
-        output.line(
-            f"{counted(data['parts_to_read'], 'part')} would be read (about "
-            f"{about_size(data['bytes_in'])}), and rewritten where rows lie inside."
-        )
-    if data["parts_hidden"]:
-        output.line(
-            f"{counted(data['parts_hidden'], 'part')} would stay until the next merge; readers "
-            "hide what lies inside at once."
-        )
-    if data["only_record"] and not data["parts_hidden"]:
-        output.line(
-            "No part would be touched. The record is committed all the same: it hides such rows of "
-            "appends that are under way."
-        )
-
-
-def _render(data: dict[str, Any]) -> None:
-    from firnline.units import about_duration, about_size
-
-    number, counts = output.number, defaultdict(int, data["counts"])
-    new = "nothing"
-    if data["parts_new"]:
-        rows = data["rows_new"]
-        new = (
-            f"{counted(rows, 'row')} in {counted(data['parts_new'], 'part')}, "
-            f"{about_size(data['bytes_new'])}"
-        )
-    hidden = (
-        f", and what up to {counted(data['parts_hidden'], 'part')} hold of it is hidden until a "
-        "merge"
-        if data["parts_hidden"]
-        else ""
-    )
-    rows_told = [
-        ("replaced", _interval(data)),
-        ("by", new),
-        ("deleted", f"{counted(counts['rows_deleted'], 'row')}{hidden}"),
-        (
-            "parts",
-            (
-                f"{number(data['parts_dropped'])} dropped unread, {number(data['parts_read'])} "
-                f"read, {number(data['parts_rewritten'])} of them rewritten, "
-                f"{number(data['parts_excluded'])} excluded by statistics"
-            ),
-        ),
-        ("transaction", number(data["transaction"])),
-        ("record", f"{data['delete']}: also hides such rows of appends under way"),
-        ("requests", requests_text(data["requests"])),
-        ("time", about_duration(round(data["seconds"] * 1000))),
-    ]
-    output.pairs(rows_told)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 from msgspec.structs import replace
@@ -20,12 +20,11 @@ from firnline.cli.options import (
     open_target,
     require_table,
 )
-from firnline.cli.output import requests_text
 from firnline.cli.progress import restoring
 from firnline.errors import UsageError
 from firnline.operations.operation import Work
 from firnline.operations.options import RestoreOptions
-from firnline.units import counted
+from firnline.operations.restore.pages import plan_page, report_page
 
 commands = typer.Typer()
 
@@ -60,7 +59,7 @@ def restore(
     if options.dry_run or not yes:
         with looking(opened, silent=as_json):
             plan = preview(opened, options)
-        output.show({"table": name, **plan.to_json()}, as_json, _render_plan)
+        output.show({"table": name, **plan.to_json()}, as_json, plan_page)
         if options.dry_run or plan.nothing_to_do:
             return
         if as_json or not sys.stdin.isatty():
@@ -79,49 +78,4 @@ def restore(
         restoring(name, opened.clock, silent=as_json) as tell,
     ):
         report = run_restore(Work(opened, identity(opened), tell=tell), options)
-    output.show(report.to_json(), as_json, _render)
-
-
-def _render_plan(data: dict[str, Any]) -> None:
-    if not data["partitions"]:
-        output.line(f"{data['table']} is as it was after transaction {data['to']}.")
-        return
-    output.pairs(_rows(data))
-
-
-def _rows(plan: dict[str, Any]) -> list[tuple[str, str]]:
-    number = output.number
-    names = [name or "-" for name in plan["partitions"]]
-    more = f" and {number(len(names) - 3)} more" if len(names) > 3 else ""
-    noun = "transaction" if len(plan["undone"]) == 1 else "transactions"
-    return [
-        ("restored", _figures(plan["restored"])),
-        ("removed", _figures(plan["removed"])),
-        ("stays", f"{counted(plan['kept_parts'], 'part')}"),
-        ("partitions", f"{', '.join(names[:3])}{more}"),
-        ("undone", f"{noun} {', '.join(map(number, plan['undone'])) or 'none'}"),
-    ]
-
-
-def _figures(found: dict[str, int]) -> str:
-    from firnline.units import about_size
-
-    size = about_size(found["bytes"])
-    return f"{counted(found['parts'], 'part')}, {counted(found['rows'], 'row')}, {size}"
-
-
-def _render(data: dict[str, Any]) -> None:
-    from firnline.units import about_duration
-
-    plan = data["plan"]
-    if data["transaction"] is None:
-        output.line(f"{data['table']} is as it was after transaction {plan['to']}.")
-        return
-    output.pairs(
-        [
-            *_rows(plan),
-            ("transaction", output.number(data["transaction"])),
-            ("requests", requests_text(data["requests"])),
-            ("time", about_duration(round(data["seconds"] * 1000))),
-        ]
-    )
+    output.show(report.to_json(), as_json, report_page)

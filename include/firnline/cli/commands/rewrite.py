@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -19,20 +19,19 @@ from firnline.cli.options import (
     open_target,
     require_table,
 )
-from firnline.cli.output import requests_text
-from firnline.cli.prepared import (
-    render_commit,
-    render_committed,
-    render_discard,
-    render_discarded,
-    render_prepared,
-    render_waiting,
-)
 from firnline.cli.progress import reading
 from firnline.errors import RunFailedError, TooMuchRemovedError, UsageError
 from firnline.operations.operation import Work
 from firnline.operations.options import RewriteOptions
-from firnline.pages import Column
+from firnline.operations.prepared.pages import (
+    commit_page,
+    committed_page,
+    discard_page,
+    discarded_page,
+    prepared_page,
+    waiting_page,
+)
+from firnline.operations.rewrite.pages import plan_page, report_page
 from firnline.units import counted
 
 if TYPE_CHECKING:
@@ -114,7 +113,7 @@ def _start(
     go_on = look_first(
         opened,
         lambda: preview(opened, options),
-        _render_plan,
+        plan_page,
         dry_run=options.dry_run,
         yes=yes or options.prepare,
         as_json=as_json,
@@ -138,7 +137,7 @@ def _refuse_mixed(options: RewriteOptions, decided: list[str]) -> None:
 def _list(table: Table, as_json: bool) -> None:
     from firnline.operations.prepared.run import waiting
 
-    output.show(waiting(table).to_json(), as_json, render_waiting)
+    output.show(waiting(table).to_json(), as_json, waiting_page)
 
 
 def _commit(table: Table, change: str, *, dry_run: bool, yes: bool, as_json: bool) -> None:
@@ -148,7 +147,7 @@ def _commit(table: Table, change: str, *, dry_run: bool, yes: bool, as_json: boo
     go_on = look_first(
         table,
         lambda: preview_commit(table, change),
-        render_commit,
+        commit_page,
         asks=f"to commit {change} to {table.settings.name}",
         dry_run=dry_run,
         yes=yes,
@@ -156,17 +155,17 @@ def _commit(table: Table, change: str, *, dry_run: bool, yes: bool, as_json: boo
     )
     if go_on:
         report = commit_prepared(table, change, identity(table))
-        output.show(report.to_json(), as_json, render_committed)
+        output.show(report.to_json(), as_json, committed_page)
 
 
 def _discard(table: Table, change: str, *, dry_run: bool, as_json: bool) -> None:
     from firnline.operations.prepared.run import discard_prepared, preview_discard
 
     if dry_run:
-        output.show(preview_discard(table, change).to_json(), as_json, render_discard)
+        output.show(preview_discard(table, change).to_json(), as_json, discard_page)
         return
     report = discard_prepared(table, change, identity(table), "by hand")
-    output.show(report.to_json(), as_json, render_discarded)
+    output.show(report.to_json(), as_json, discarded_page)
 
 
 def _run(
@@ -179,11 +178,11 @@ def _run(
     name = table.settings.name
     committed = f"partitions of {name} that are committed stay, the others are as they were"
     doing, render, stopped = (
-        ("preparing", render_prepared, (f"{name} is as it was", "run the same command again"))
+        ("preparing", prepared_page, (f"{name} is as it was", "run the same command again"))
         if options.prepare
         else (
             "rewriting",
-            _render,
+            report_page,
             (committed, f"see `firnline history {name}`, then run it again"),
         )
     )
@@ -195,7 +194,7 @@ def _run(
         stopped=(f"stopped; {stopped[0]}", stopped[1]),
         failed=(RewriteFailedError, RewriteRefusedError),
         shorten=lambda report: _shortened(name, report),
-        render_failed=_render,
+        render_failed=report_page,
     )
 
 
@@ -214,94 +213,3 @@ def _shortened(name: str, report: RewriteReport) -> RunFailedError | TooMuchRemo
         f"{what}, for the reasons above",
         next_step=what_helps(report.failures, " and run it again for those partitions"),
     )
-
-
-def _render_plan(data: dict[str, Any]) -> None:
-    from firnline.units import about_size
-
-    number, name = output.number, data["table"]
-    if data["partitions"]:
-        columns = [
-            Column("partition", wrap=True),
-            *(Column(title, number=True) for title in ("to read", "to drop", "bytes")),
-        ]
-        rows = [
-            [
-                found["partition"] or "-",
-                number(found["parts_to_read"]),
-                number(found["parts_to_drop"]),
-                about_size(found["bytes"]),
-            ]
-            for found in data["partitions"]
-        ]
-        output.table(columns, rows)
-        output.line()
-    output.reasons("parts", data["left_alone"])
-    if not data["partitions"]:
-        output.line(f"Nothing to rewrite in {name}.")
-        return
-    text = (
-        f"{counted(data['parts_to_read'], 'part')} of {name} would be read (about "
-        f"{about_size(data['bytes_in'])}), with at most {number(data['requests'])} requests "
-        "besides reading the log"
-    )
-    if data["parts_to_drop"]:
-        text += (
-            f"; {counted(data['parts_to_drop'], 'part')} would go unread: none of their rows stays"
-        )
-    output.line(f"{text}.")
-
-
-def _render(data: dict[str, Any]) -> None:
-    from firnline.units import about_duration, about_size
-
-    number, counts = output.number, data["counts"]
-    if data["failures"]:
-        columns = [Column("partition"), Column("as it was because", wrap=True)]
-        output.table(columns, ([f["partition"] or "-", f["message"]] for f in data["failures"]))
-        output.line()
-    if data["partitions"]:
-        _table(data)
-    if not data["transactions"]:
-        output.line(f"Nothing changed in {data['table']}.")
-        return
-    output.pairs(
-        [
-            ("rows", f"{number(counts.get('rows_removed', 0))} vanished"),
-            (
-                "parts",
-                (
-                    f"{number(counts['parts_in'])} → {number(counts.get('parts_out', 0))}; "
-                    f"{number(data['parts_untouched'])} read and left as they are"
-                ),
-            ),
-            (
-                "bytes",
-                f"{about_size(counts['bytes_in'])} → {about_size(counts.get('bytes_out', 0))}",
-            ),
-            ("transactions", number(len(data["transactions"]))),
-            ("requests", requests_text(data["requests"])),
-            ("time", about_duration(round(data["seconds"] * 1000))),
-        ]
-    )
-
-
-def _table(data: dict[str, Any]) -> None:
-    number = output.number
-    columns = [
-        Column("partition", wrap=True),
-        *(Column(title, number=True) for title in ("parts", "rows", "vanished")),
-    ]
-    rows = [
-        [
-            done["partition"] or "-",
-            f"{number(done['parts_in'])} → {number(done['parts_out'])}",
-            f"{number(done['rows_in'])} → {number(done['rows_out'])}",
-            number(done["rows_removed"]),
-        ]
-        for done in data["partitions"][:SHOWN]
-    ]
-    output.table(columns, rows)
-    if data["partition_count"] > len(rows):
-        output.line(f"and {number(data['partition_count'] - len(rows))} more; --json has them")
-    output.line()

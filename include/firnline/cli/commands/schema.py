@@ -9,7 +9,6 @@ import msgspec
 import typer
 
 from firnline.cli import output
-from firnline.cli import render_schema as schema_output
 from firnline.cli.confirm import YesOption
 from firnline.cli.engine import EngineKind, EngineOption, MasterOption, ScratchOption
 from firnline.cli.options import (
@@ -25,6 +24,7 @@ from firnline.cli.options import (
 from firnline.cli.repair import repair
 from firnline.errors import UsageError
 from firnline.operations.options import ColumnFix, SchemaFixOptions
+from firnline.operations.schema_fix.pages import schema_page
 
 if TYPE_CHECKING:
     from firnline.settings.load import TableSettings
@@ -80,7 +80,7 @@ def show(
         ],
         "changes": _changes(state),
     }
-    output.show(data, as_json, schema_output.schema)
+    output.show(data, as_json, schema_page)
 
 
 def _changes(state: Snapshot) -> list[dict[str, Any]]:

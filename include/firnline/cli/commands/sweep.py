@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import msgspec
 import typer
@@ -17,13 +17,12 @@ from firnline.cli.options import (
     looking,
     open_target,
 )
-from firnline.cli.output import requests_text
 from firnline.cli.progress import deleting
-from firnline.cli.rendering import not_all_deleted, show_undeleted
 from firnline.errors import UsageError
+from firnline.operations.common_pages import not_all_deleted
 from firnline.operations.operation import Work
 from firnline.operations.options import SweepOptions
-from firnline.pages import Column
+from firnline.operations.sweep.pages import plan_page, report_page
 from firnline.units import counted
 
 if TYPE_CHECKING:
@@ -73,7 +72,7 @@ def sweep(
         with looking(opened, silent=as_json):
             plan = preview(opened, options)
         data = {"table": opened.settings.name, "root": opened.settings.root, **plan.to_json()}
-        output.show(data, as_json, _render_plan)
+        output.show(data, as_json, plan_page)
 
 
 def _sweep(table: Table, options: SweepOptions, as_json: bool) -> None:
@@ -87,99 +86,8 @@ def _sweep(table: Table, options: SweepOptions, as_json: bool) -> None:
         lambda tell: run_sweep(Work(table, identity(table), tell=tell), options),
         deleting("sweeping", name, table.clock, silent=as_json),
         as_json,
-        _render,
+        report_page,
         stopped=(stopped, "run the same command again to go on"),
         failed=(SweepFailedError,),
         shorten=lambda report: not_all_deleted(counted(report.failed, "orphan"), name),
     )
-
-
-def _render_plan(data: dict[str, Any]) -> None:
-    from firnline.units import about_duration, about_size
-
-    number, orphans = output.number, data["orphans"]
-    if orphans:
-        columns = [
-            Column("orphan", wrap=True),
-            Column("what"),
-            Column("bytes", number=True),
-            Column("age", number=True),
-        ]
-        rows = [
-            [
-                one["key"],
-                one["kind"],
-                "?" if one["kind"] == "upload" else about_size(one["bytes"]),
-                about_duration(one["age"]),
-            ]
-            for one in orphans[:_SHOWN]
-        ]
-        count, whole = len(orphans) + data["more"], data["bytes"] + data["more_bytes"]
-        output.table(columns, rows, [f"{number(count)} in all", "", about_size(whole), ""])
-        output.line()
-        if count > _SHOWN:
-            output.line(f"The first {_SHOWN} are shown; --json lists {number(len(orphans))}.")
-        output.line(f"`firnline sweep {data['table']} --delete` deletes them.")
-        foreign = sum(one["kind"] == "foreign" for one in orphans)
-        if foreign:
-            output.line(
-                f"But {number(foreign)} with names that firnline does not give: "
-                "those go only by --key."
-            )
-    else:
-        output.line(f"No orphans in {data['table']}.")
-    _render_young(data, about_duration(data["grace"]))
-
-
-def _render_young(data: dict[str, Any], grace: str) -> None:
-    from firnline.units import about_size
-
-    if data["prepared"]:
-        output.line(
-            f"{counted(data['prepared'], 'part')} of prepared changes wait for a decision: see "
-            f"`firnline rewrite {data['table']} --prepared`."
-        )
-    if data.get("endings"):
-        output.line(
-            f"{counted(len(data['endings']), 'prepared change')} would end: nobody decided in time."
-        )
-    if data.get("discarded"):
-        output.line(
-            f"{counted(data['discarded'], 'part')} of prepared changes deleted: nobody decided in "
-            "time."
-        )
-    if data.get("waiting"):
-        from firnline.operations.sweep.run import WAITING
-
-        size = about_size(data["waiting_bytes"])
-        output.line(f"{counted(data['waiting'], 'orphan')} ({size}) {WAITING}.")
-    if data["young"]:
-        output.line(
-            f"{counted(data['young'], 'object')} ({about_size(data['young_bytes'])}) that nobody "
-            f"names, not older than {grace}: somebody may still be at work there."
-        )
-
-
-def _render(data: dict[str, Any]) -> None:
-    from firnline.units import about_duration, about_size
-
-    number = output.number
-    show_undeleted(data["failures"], data["failed"])
-    if not data["orphans"]:
-        output.line(f"No orphans in {data['table']}.")
-        for why, count in data["left"].items():
-            output.line(f"{counted(count, 'orphan')} {why}.")
-    else:
-        output.pairs(
-            [
-                ("orphans", f"{number(data['orphans'])}, {about_size(data['orphan_bytes'])}"),
-                ("deleted", f"{number(data['deleted'])}, {about_size(data['bytes'])}"),
-                ("of them uploads", number(data["uploads_aborted"])),
-                *((f"left: {number(count)}", why) for why, count in data["left"].items()),
-                ("requests", requests_text(data["requests"])),
-                ("time", about_duration(round(data["seconds"] * 1000))),
-            ]
-        )
-    if data["gone"]:
-        output.line(f"{counted(data['gone'], 'key')} given that is not an orphan (any more).")
-    _render_young(data, "orphan_grace")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from msgspec import structs
@@ -13,13 +13,11 @@ from firnline.cli import output
 from firnline.cli.engine import EngineKind, MasterOption, engine_for
 from firnline.cli.failures import when_stopped
 from firnline.cli.options import JsonOption, SettingsOption, TableArgument, command, open_target
-from firnline.cli.output import requests_text
 from firnline.cli.progress import verifying
 from firnline.errors import FindingsError, UsageError
 from firnline.operations.operation import Work
 from firnline.operations.options import VerifyOptions
-from firnline.pages import Column
-from firnline.units import counted
+from firnline.operations.verify.pages import report_page
 
 if TYPE_CHECKING:
     from firnline.operations.verify.run import VerifyProgress, VerifyReport
@@ -70,7 +68,7 @@ def verify(
         verifying(opened.settings.name, opened.clock, silent=as_json) as tell,
     ):
         report = _verify(opened, options, engine, master, tell)
-    output.show(report.to_json(), as_json, _render)
+    output.show(report.to_json(), as_json, report_page)
     from firnline.operations.verify.run import refuse_findings
 
     try:
@@ -130,70 +128,3 @@ def _verify(
 
     with engine_for("verify", table, kind, master, scratch=None) as factory:
         return run_verify(Work(table, tell=tell, footers=footers_by(factory)), options)
-
-
-def _render(data: dict[str, Any]) -> None:
-    _render_findings(data)
-    output.pairs(_rows(data))
-
-
-def _render_findings(data: dict[str, Any]) -> None:
-    if not data["findings"]:
-        return
-    columns = [
-        Column("severity"),
-        Column("object", wrap=True),
-        Column("finding", wrap=True, prose=True),
-        Column("what to do", wrap=True, prose=True),
-    ]
-    shown: dict[str, int] = {}
-    rows = []
-    for finding in data["findings"]:
-        kind = finding["kind"]
-        shown[kind] = shown.get(kind, 0) + 1
-        if shown[kind] <= SHOWN:
-            texts = ("severity", "object", "sentence", "next_step")
-            rows.append([finding[name] for name in texts])
-    output.table(columns, rows)
-    for kind, count in data["kinds"].items():
-        if count > SHOWN:
-            output.line(f"{output.number(count - SHOWN)} more of the kind {kind}.")
-    output.line()
-
-
-def _rows(data: dict[str, Any]) -> list[tuple[str, str]]:
-    from firnline.units import about_duration, about_size
-
-    checked, number, severities = data["checked"], output.number, data["severities"]
-    found = ", ".join(
-        f"{number(severities[level])} {level}{'' if severities[level] == 1 else 's'}"
-        for level in ("error", "warning", "note")
-        if severities.get(level)
-    )
-    seen = checked["v1_parts"]
-    others = "" if seen == checked["live_parts"] else f"; clients of version 1 see {number(seen)}"
-    rows = [
-        ("table", data["table"]),
-        ("found", found or "nothing"),
-        ("log files", number(checked["log_files"])),
-        ("transactions", number(checked["transactions"])),
-        (
-            "parts",
-            f"{number(checked['live_parts'])} live, {number(checked['dead_parts'])} dead{others}",
-        ),
-        ("rows", number(checked["rows"])),
-        ("objects", f"{number(checked['objects'])}, {about_size(checked['bytes'])}"),
-    ]
-    if data["deep"]:
-        footers = f"{number(checked['footers'])} with {counted(checked['footer_rows'], 'row')}"
-        rows.append(("footers", footers))
-    if data["rows"]:
-        read = f"{number(checked['read_parts'])} with {counted(checked['read_rows'], 'row')} read"
-        if checked["unstated_parts"]:
-            read += f"; {counted(checked['unstated_parts'], 'part')} without a digest to compare"
-        rows.append(("rows of parts", read))
-    rows += [
-        ("requests", requests_text(data["requests"])),
-        ("time", about_duration(round(data["seconds"] * 1000))),
-    ]
-    return rows

@@ -1,51 +1,52 @@
-"""Output of ``firnline schema`` for people."""
+"""The pages of a schema, and of what repairs or changes it."""
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from firnline.cli import output
-from firnline.cli.output import requests_text
-from firnline.pages import Column
-from firnline.units import counted
+from firnline.pages import Column, Page, number, requests_text
+from firnline.shown import when
+from firnline.units import about_duration, about_size, counted
 
 _SHOWN = 20
 """Maximum log files that are printed; ``--json`` has all."""
 
 
-def schema(data: dict[str, Any]) -> None:
-    """Print the columns, and for conflicts the log files and parts behind each type."""
+def schema_page(data: Mapping[str, Any]) -> Page:
+    """Return the columns, and for conflicts the log files and parts behind each type."""
+    page = Page()
     columns = [Column("column"), Column("type", wrap=True), Column("used for")]
     rows = [[c["column"], c["type"], ", ".join(c["used_for"])] for c in data["columns"]]
     for found in data["conflicts"]:
         types = dict.fromkeys(said["type"] for said in found["types"])
         rows.append([found["column"], " or ".join(types), ", ".join(found["used_for"])])
-    output.table(columns, rows)
+    page.table(columns, rows)
     for change in data["changes"]:
-        output.line()
-        output.line(
-            f"Transaction {output.number(change['transaction'])}: {evolution(change, 'is')}; "
-            f"{output.number(change['parts'])} of {counted(change['of_parts'], 'part')} "
+        page.line()
+        page.line(
+            f"Transaction {number(change['transaction'])}: {evolution(change, 'is')}; "
+            f"{number(change['parts'])} of {counted(change['of_parts'], 'part')} "
             f"{'has' if change['parts'] == 1 else 'have'} it otherwise, until a merge rewrites "
             f"{'it' if change['parts'] == 1 else 'them'}."
         )
     if not data["conflicts"]:
-        return
-    output.line()
-    _statements(data["conflicts"])
-    output.line()
-    log_files(_minority(data["conflicts"]))
-    output.line()
-    output.line(
+        return page
+    page.line()
+    _statements(page, data["conflicts"])
+    page.line()
+    log_files(page, _minority(data["conflicts"]))
+    page.line()
+    page.line(
         f"Log files of {data['table']} contradict each other, and readers refuse it. "
         f"`{_fix_of(data)}` gives each the type of most of its bytes; with --rename instead of "
         "--type a column gets two names."
     )
+    return page
 
 
-def _fix_of(data: dict[str, Any]) -> str:
+def _fix_of(data: Mapping[str, Any]) -> str:
     """Return the command line that repairs all conflicts by the types of most bytes."""
     from firnline.types.schema import repair_command
 
@@ -53,16 +54,13 @@ def _fix_of(data: dict[str, Any]) -> str:
     return repair_command(data["table"], [(said["column"], said["type"]) for said in most])
 
 
-def _most(conflict: dict[str, Any]) -> dict[str, Any]:
+def _most(conflict: Mapping[str, Any]) -> Mapping[str, Any]:
     """Return the statement about a column behind which most bytes stand."""
-    found: dict[str, Any] = max(conflict["types"], key=lambda said: said["bytes"])
+    found: Mapping[str, Any] = max(conflict["types"], key=lambda said: said["bytes"])
     return found
 
 
-def _statements(conflicts: list[dict[str, Any]]) -> None:
-    from firnline.units import about_size
-
-    number = output.number
+def _statements(page: Page, conflicts: Sequence[Mapping[str, Any]]) -> None:
     columns = [
         Column("column"),
         Column("type", wrap=True),
@@ -81,16 +79,16 @@ def _statements(conflicts: list[dict[str, Any]]) -> None:
                 number(said["parts"]),
                 number(said["rows"]),
                 about_size(said["bytes"]),
-                output.when(min(times)),
-                output.when(max(times)),
+                when(min(times)),
+                when(max(times)),
             ]
         )
-    output.table(columns, rows)
+    page.table(columns, rows)
 
 
-def _minority(conflicts: list[dict[str, Any]]) -> list[dict[str, Any]]:
+def _minority(conflicts: Sequence[Mapping[str, Any]]) -> Sequence[Mapping[str, Any]]:
     """Return each log file once that states another type than most bytes of its column have."""
-    found: dict[str, dict[str, Any]] = {}
+    found: dict[str, Mapping[str, Any]] = {}
     for conflict in conflicts:
         most = _most(conflict)
         for said in conflict["types"]:
@@ -102,8 +100,8 @@ def _minority(conflicts: list[dict[str, Any]]) -> list[dict[str, Any]]:
     return sorted(found.values(), key=lambda file: str(file["key"]))
 
 
-def log_files(files: list[dict[str, Any]], count: int | None = None) -> None:
-    """Print the first log files with their writers."""
+def log_files(page: Page, files: Sequence[Mapping[str, Any]], count: int | None = None) -> None:
+    """Add the first log files with their writers."""
     count = len(files) if count is None else count
     if not files:
         return
@@ -118,42 +116,41 @@ def log_files(files: list[dict[str, Any]], count: int | None = None) -> None:
         [
             file["key"].rpartition("/")[2],
             file["writer"],
-            output.when(file["t"]),
+            when(file["t"]),
             *([", ".join(file["states"])] if stating else []),
         ]
         for file in files[:_SHOWN]
     ]
-    output.table(columns, rows)
+    page.table(columns, rows)
     if count > len(rows):
-        output.line(f"and {output.number(count - len(rows))} more; --json has them")
+        page.line(f"and {number(count - len(rows))} more; --json has them")
 
 
-def plan(data: dict[str, Any], *, evolves: bool = False) -> None:
-    """Print the plan of a repair, or of a change of columns."""
-    from firnline.units import about_size
-
-    number = output.number
+def plan_page(data: Mapping[str, Any], *, evolves: bool = False) -> Page:
+    """Return the plan of a repair, or of a change of columns."""
+    page = Page()
     if not data["log_file_count"] and not data["parts_to_rewrite"]:
         seen = f" and {counted(data['parts_checked'], 'footer')}" if data["parts_checked"] else ""
         verb = "change" if evolves else "repair"
-        output.line(
+        page.line(
             f"Nothing to {verb} in {data['table']}: {_wish(data['columns'], 'is')}, as its log "
             f"files{seen} say."
         )
-        return
-    log_files(data["log_files"], data["log_file_count"])
-    output.line()
-    _unreadable((u["key"], u["message"]) for u in data["unreadable"])
-    output.line(
+        return page
+    log_files(page, data["log_files"], data["log_file_count"])
+    page.line()
+    _unreadable(page, ((u["key"], u["message"]) for u in data["unreadable"]))
+    page.line(
         f"{_wish(data['columns'], 'would be')}: {number(data['parts_to_rewrite'])} of "
         f"{counted(data['parts_checked'], 'part')} looked at would be rewritten (about "
         f"{about_size(data['bytes_in'])}), "
         f"{counted(data['log_file_count'], 'log file')} corrected, with at most "
         f"{counted(data['requests'], 'request')} besides reading the log."
     )
+    return page
 
 
-def evolution(plan: dict[str, Any], verb: str) -> str:
+def evolution(plan: Mapping[str, Any], verb: str) -> str:
     """Return a short description of a change of columns."""
     from firnline.log.schema_changes import Evolved
 
@@ -161,11 +158,11 @@ def evolution(plan: dict[str, Any], verb: str) -> str:
     return what.in_words(verb)
 
 
-def _wish(columns: list[dict[str, Any]], verb: str) -> str:
+def _wish(columns: Sequence[Mapping[str, Any]], verb: str) -> str:
     return "; ".join(_wished(column, verb) for column in columns)
 
 
-def _wished(column: dict[str, Any], verb: str) -> str:
+def _wished(column: Mapping[str, Any], verb: str) -> str:
     name, new = column["column"], column["rename"]
     if column.get("drop"):
         return f"{name} {verb} gone"
@@ -174,32 +171,33 @@ def _wished(column: dict[str, Any], verb: str) -> str:
     return f"{name} {verb} {column['type']}" + (f", and in another type {new}" if new else "")
 
 
-def _unreadable(parts: Iterable[tuple[str, str]]) -> None:
+def _unreadable(page: Page, parts: Iterable[tuple[str, str]]) -> None:
     rows = [[key.rpartition("/_data/")[2], message] for key, message in parts]
     if rows:
         columns = [Column("part", wrap=True), Column("does not read", wrap=True)]
-        output.table(columns, rows[:_SHOWN])
-        output.line()
+        page.table(columns, rows[:_SHOWN])
+        page.line()
 
 
-def failures(data: dict[str, Any]) -> None:
-    """Print the reasons why nothing was changed."""
+def failures_page(data: Mapping[str, Any]) -> Page:
+    """Return the reasons why nothing was changed."""
+    page = Page()
     columns = [Column("partition"), Column("not rewritten because", wrap=True)]
-    output.table(columns, ([f["partition"] or "-", f["message"]] for f in data["failures"]))
-    output.line()
+    page.table(columns, ([f["partition"] or "-", f["message"]] for f in data["failures"]))
+    page.line()
+    return page
 
 
-def report(data: dict[str, Any], *, evolves: bool = False) -> None:
-    """Print the report of a repair, or of a change of columns."""
-    from firnline.units import about_duration, about_size
-
-    number, counts = output.number, defaultdict(int, data["counts"])
+def report_page(data: Mapping[str, Any], *, evolves: bool = False) -> Page:
+    """Return the report of a repair, or of a change of columns."""
+    page = Page()
+    counts = defaultdict(int, data["counts"])
     if data["transaction"] is None:
-        plan({"table": data["table"], **data["plan"]}, evolves=evolves)
-        return
-    _unreadable((f["key"], f["message"]) for f in data["left"])
+        page.add(plan_page({"table": data["table"], **data["plan"]}, evolves=evolves))
+        return page
+    _unreadable(page, ((f["key"], f["message"]) for f in data["left"]))
     wish = _wish(data["plan"]["columns"], "is")
-    output.pairs(
+    page.pairs(
         [
             ("changed" if evolves else "repaired", wish),
             (
@@ -218,5 +216,6 @@ def report(data: dict[str, Any], *, evolves: bool = False) -> None:
         ]
     )
     if data["conflict"] is not None:
-        output.line()
-        output.line(f"There is more to repair: {data['conflict']}.")
+        page.line()
+        page.line(f"There is more to repair: {data['conflict']}.")
+    return page

@@ -1,33 +1,32 @@
-"""Output that several commands share: parts to read, partitions dropped, and what failed."""
+"""What the pages of several operations have in common: parts to read, drops, and failures."""
 
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-from firnline.cli import output
-from firnline.cli.output import requests_text
 from firnline.errors import RunFailedError
-from firnline.pages import Column
+from firnline.pages import Column, Page, number, requests_text
 from firnline.units import counted
 
 
-def show_undeleted(failures: list[dict[str, str]], count: int) -> None:
-    """Print a row for each of the first objects that could not be deleted."""
+def add_undeleted(page: Page, failures: Sequence[Mapping[str, str]], count: int) -> None:
+    """Add a row for each of the first objects that could not be deleted."""
     if not failures:
         return
     columns = [Column("not deleted", wrap=True), Column("because", wrap=True)]
-    output.table(columns, ([f["key"], f["message"]] for f in failures))
+    page.table(columns, ([f["key"], f["message"]] for f in failures))
     if count > len(failures):
-        output.line(f"and {output.number(count - len(failures))} more")
-    output.line()
+        page.line(f"and {number(count - len(failures))} more")
+    page.line()
 
 
 SHOWN = 20
 """Maximum partitions that are printed; ``--json`` has all."""
 
 
-def sentence(data: dict[str, Any]) -> str:
+def sentence(data: Mapping[str, Any]) -> str:
     """Return the totals as ``3 parts with 1,200 rows (1.1 MiB)``."""
     from firnline.units import about_size
 
@@ -37,17 +36,17 @@ def sentence(data: dict[str, Any]) -> str:
     return f"{counted(data['parts'], 'part')} with {rows} ({about_size(data['bytes'])})"
 
 
-def render_report(data: dict[str, Any]) -> None:
-    """Print the report of a drop or a TTL run."""
+def dropped_page(data: Mapping[str, Any]) -> Page:
+    """Return the report of a drop or a TTL run."""
+    page = Page()
     from firnline.units import about_duration, about_size
 
-    number = output.number
     unknown = data["parts_without_rows"]
     more = f", and those of {counted(unknown, 'part')} that do not say" if unknown else ""
     again = " (by an earlier try of this run)" if data["done_earlier"] else ""
     names = [name or "-" for name in data["partitions"][:SHOWN]]
     left_out = data["partition_count"] - len(names)
-    output.pairs(
+    page.pairs(
         [
             ("dropped", counted(data["parts"], "part")),
             ("rows", f"{number(data['rows'])}{more}"),
@@ -58,6 +57,7 @@ def render_report(data: dict[str, Any]) -> None:
             ("time", about_duration(round(data["seconds"] * 1000))),
         ]
     )
+    return page
 
 
 def not_all_deleted(objects: str, name: str) -> RunFailedError:
@@ -68,18 +68,19 @@ def not_all_deleted(objects: str, name: str) -> RunFailedError:
     )
 
 
-def render_failures(data: dict[str, Any]) -> None:
-    """Print the partitions that could not be read, with reasons."""
+def failures_page(data: Mapping[str, Any]) -> Page:
+    """Return the partitions that could not be read, with reasons."""
+    page = Page()
     columns = [Column("partition"), Column("not read because", wrap=True)]
-    output.table(columns, ([f["partition"] or "-", f["message"]] for f in data["failures"]))
-    output.line()
+    page.table(columns, ([f["partition"] or "-", f["message"]] for f in data["failures"]))
+    page.line()
+    return page
 
 
-def groups_table(data: dict[str, Any]) -> None:
-    """Print the parts to read by partition, and the parts left alone."""
+def add_groups(page: Page, data: Mapping[str, Any]) -> None:
+    """Add the parts to read by partition, and the parts left alone."""
     from firnline.units import about_size
 
-    number = output.number
     by_partition: dict[str, list[int]] = defaultdict(lambda: [0, 0, 0])
     for found in data["groups"]:
         row = by_partition[found["partition"]]
@@ -92,12 +93,12 @@ def groups_table(data: dict[str, Any]) -> None:
             Column("partition", wrap=True),
             *(Column(title, number=True) for title in ("to read", "to drop", "bytes")),
         ]
-        output.table(
+        page.table(
             columns,
             (
                 [name or "-", number(read), number(dropped), about_size(size)]
                 for name, (read, dropped, size) in sorted(by_partition.items())
             ),
         )
-        output.line()
-    output.reasons("parts", data["left_alone"])
+        page.line()
+    page.reasons("parts", data["left_alone"])

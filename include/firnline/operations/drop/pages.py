@@ -1,0 +1,58 @@
+"""The pages of drop: what its plan and its report say."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from firnline.operations.common_pages import sentence
+from firnline.pages import Column, Page, number
+from firnline.units import about_duration, about_size
+
+
+def list_page(data: Mapping[str, Any]) -> Page:
+    """Return the page of a report, from its figures."""
+    page = Page()
+    if not data["partitions"]:
+        page.line(f"{data['table']} has no live part.")
+        return page
+    _table(page, data["partitions"], data["now"])
+    return page
+
+
+def _table(page: Page, partitions: Sequence[Mapping[str, Any]], now_ms: int) -> None:
+    columns = [
+        Column("partition", wrap=True),
+        *(Column(title, number=True) for title in ("parts", "rows", "bytes")),
+        Column("oldest", number=True, dispensable=1),
+        Column("newest", number=True),
+    ]
+    rows = [
+        [
+            found["partition"] or "-",
+            number(found["parts"]),
+            number(found["rows"]),
+            about_size(found["bytes"]),
+            *(about_duration(max(0, now_ms - found[f"{end}_ms"])) for end in ("oldest", "newest")),
+        ]
+        for found in partitions
+    ]
+    counts = [found["rows"] for found in partitions]
+    total = [
+        f"{number(len(rows))} in all",
+        number(sum(found["parts"] for found in partitions)),
+        number(None if None in counts else sum(counts)),
+        about_size(sum(found["bytes"] for found in partitions)),
+        "",
+        "",
+    ]
+    page.table(columns, rows, total if len(rows) > 1 else None)
+
+
+def plan_page(data: Mapping[str, Any]) -> Page:
+    """Return the page of a plan, from its figures."""
+    page = Page()
+    _table(page, data["partitions"], data["now"])
+    page.line()
+    page.line(f"{sentence(data)} of {data['table']} would go.")
+    return page

@@ -1,0 +1,108 @@
+"""The pages of import files: what its plan and its report say."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from firnline.pages import Column, Page, number, requests_text
+from firnline.units import about_duration, about_size, counted
+
+SHOWN = 20
+"""Maximum partitions that are printed; ``--json`` has all."""
+
+
+def plan_page(data: Mapping[str, Any]) -> Page:
+    """Return the page of a plan, from its figures."""
+    page = Page()
+    partitions, by_rows = data["partitions"], data["split"]
+    if partitions or by_rows["files"]:
+        columns = [
+            Column("partition", wrap=True),
+            *(Column(title, number=True) for title in ("files", "rows", "bytes")),
+        ]
+        rows = [
+            [p["partition"] or "-", number(p["files"]), number(p["rows"]), about_size(p["bytes"])]
+            for p in partitions[:SHOWN]
+        ]
+        if by_rows["files"]:
+            figures = [number(by_rows["files"]), number(by_rows["rows"])]
+            rows.append(["by their rows", *figures, about_size(by_rows["bytes"])])
+        total = [number(data["files"]), number(data["rows"]), about_size(data["bytes"])]
+        page.table(columns, rows, [f"{number(len(partitions))} in all", *total])
+        page.line()
+    page.line(_summary(data))
+    _tell_beside(page, data)
+    return page
+
+
+def _summary(data: Mapping[str, Any]) -> str:
+    if not data["files"]:
+        are = "is" if data["known"] == 1 else "are"
+        known = f": {counted(data['known'], 'file')} {are} in it already" if data["known"] else ""
+        return f"Nothing to import{known}."
+    anew = data["anew"]["files"]
+    read = f" and {number(anew)} read and written anew" if anew else ""
+    known = f"; {number(data['known'])} are in it already" if data["known"] else ""
+    return (
+        f"{counted(data['files'], 'file')} to import, {number(data['copies'])} of them copied by "
+        f"the store{read}, with about {counted(data['requests'], 'request')}{known}."
+    )
+
+
+def _tell_beside(page: Page, data: Mapping[str, Any]) -> None:
+    """Print why files are written anew, and what is left out."""
+    if data["path_columns"]:
+        columns = ", ".join(f"{name} {kind}" for name, kind in data["path_columns"].items())
+        page.line(f"Columns of the folders: {columns}.")
+    anew = data["anew"]
+    if anew["files"]:
+        page.line(f"Read and written anew, {about_size(anew['bytes'])}:")
+        _list(page, (f"{counted(n, 'file')}: {why}" for why, n in anew["why"].items()))
+    for key, what in (("empty", "without a row"), ("ignored", "left out")):
+        if data[key]:
+            noun = "file" if key == "empty" else "object"
+            page.line(f"{counted(len(data[key]), noun)} {what}:")
+            _list(page, data[key])
+    if data["changed"]:
+        files = counted(len(data["changed"]), "file")
+        page.line(f"{files} that were written again after they were imported, left out:")
+        _list(page, data["changed"])
+    if data["bad"]:
+        page.line(f"{counted(len(data['bad']), 'file')} that cannot be taken, left out:")
+        _list(page, (f"{each['reason']}; {each['next_step']}" for each in data["bad"]))
+
+
+def _list(page: Page, lines: Iterable[str]) -> None:
+    every = list(lines)
+    for line in every[:SHOWN]:
+        page.line(f"  {line}")
+    if len(every) > SHOWN:
+        page.line(f"  and {number(len(every) - SHOWN)} more; --json has all")
+
+
+def report_page(data: Mapping[str, Any]) -> Page:
+    """Return the page of a report, from its figures."""
+    page = Page()
+    plan = data["plan"]
+    if data["log_file"] is None:
+        page.line(_summary(plan))
+        _tell_beside(page, plan)
+        return page
+    anew = plan["anew"]["files"]
+    parts = counted(data["parts_written"], "part")
+    read = f", {number(anew)} written anew as {parts}" if anew else ""
+    copied = f"{counted(plan['files'], 'file')}, {number(plan['copies'])} of them copied{read}"
+    page.pairs(
+        [
+            ("imported", copied),
+            ("rows", number(plan["rows"])),
+            ("bytes", about_size(plan["bytes"])),
+            ("partitions", number(data["partitions"])),
+            ("log file", data["log_file"]),
+            ("requests", requests_text(data["requests"])),
+            ("time", about_duration(round(data["seconds"] * 1000))),
+        ]
+    )
+    _tell_beside(page, plan)
+    return page

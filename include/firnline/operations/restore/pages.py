@@ -1,0 +1,55 @@
+"""The pages of restore: what its plan and its report say."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from firnline.pages import Page, number, requests_text
+from firnline.units import about_duration, about_size, counted
+
+
+def plan_page(data: Mapping[str, Any]) -> Page:
+    """Return the page of a plan, from its figures."""
+    page = Page()
+    if not data["partitions"]:
+        page.line(f"{data['table']} is as it was after transaction {data['to']}.")
+        return page
+    page.pairs(_rows(data))
+    return page
+
+
+def _rows(plan: Mapping[str, Any]) -> list[tuple[str, str]]:
+    names = [name or "-" for name in plan["partitions"]]
+    more = f" and {number(len(names) - 3)} more" if len(names) > 3 else ""
+    noun = "transaction" if len(plan["undone"]) == 1 else "transactions"
+    return [
+        ("restored", _figures(plan["restored"])),
+        ("removed", _figures(plan["removed"])),
+        ("stays", f"{counted(plan['kept_parts'], 'part')}"),
+        ("partitions", f"{', '.join(names[:3])}{more}"),
+        ("undone", f"{noun} {', '.join(map(number, plan['undone'])) or 'none'}"),
+    ]
+
+
+def _figures(found: dict[str, int]) -> str:
+    size = about_size(found["bytes"])
+    return f"{counted(found['parts'], 'part')}, {counted(found['rows'], 'row')}, {size}"
+
+
+def report_page(data: Mapping[str, Any]) -> Page:
+    """Return the page of a report, from its figures."""
+    page = Page()
+    plan = data["plan"]
+    if data["transaction"] is None:
+        page.line(f"{data['table']} is as it was after transaction {plan['to']}.")
+        return page
+    page.pairs(
+        [
+            *_rows(plan),
+            ("transaction", number(data["transaction"])),
+            ("requests", requests_text(data["requests"])),
+            ("time", about_duration(round(data["seconds"] * 1000))),
+        ]
+    )
+    return page
