@@ -21,7 +21,7 @@ from firnline.operations import registry
 from firnline.operations.fields import checked
 from firnline.operations.local import identity_here, local_engine
 from firnline.operations.mirror.ended import however_it_ends
-from firnline.operations.operation import About, OptionsT, PlanT, ReportT, Work, untold
+from firnline.operations.operation import About, OptionsT, PlanT, ReportT, Work, decided, untold
 from firnline.operations.options import (
     CleanupOptions,
     DeleteOptions,
@@ -440,14 +440,16 @@ def _run(
     given = _to_run(options, about.options, f"plan_{about.name}")
     engine, tell = partial(local_engine, opened), on_progress or untold
     operation = about.load()
-    return _then_publish(opened, lambda run: operation.run(Work(opened, run, engine, tell), given))
+
+    def act(run: RunIdentity) -> ReportT:
+        return operation.run(Work(opened, run, engine, tell, consent=decided), given)
+
+    return _then_publish(opened, act)
 
 
 def _plan(about: About[OptionsT, PlanT, ReportT], table: Table | str, options: OptionsT) -> PlanT:
     """Plan an operation on a table that is there."""
-    preview = about.load().preview
-    assert preview is not None, about.name
-    return preview(_existing(table), checked(options, about.options))
+    return about.load().plan(_existing(table), options)
 
 
 def _to_run(options: object, kind: type[OptionsT], planner: str) -> OptionsT:

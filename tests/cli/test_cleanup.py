@@ -12,9 +12,11 @@ import pytest
 
 from firnline.clock import SystemClock
 from firnline.errors import StoreError
+from firnline.operations.registry import CLEANUP
 from firnline.store.base import Deleted
 from firnline.store.client import ObjectClient
 from tests.support.cli import Outcome, content_of, settings_file
+from tests.support.interrupted import interrupt
 
 Firnline = Callable[..., Outcome]
 
@@ -115,10 +117,7 @@ def test_there_has_to_be_a_table(firnline: Firnline, tmp_path: Path) -> None:
 def test_ctrl_c_says_what_is_safe(
     firnline: Firnline, merged: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def stopped(*_: object) -> None:
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr("firnline.operations.cleanup.run.run_cleanup", stopped)
+    interrupt(CLEANUP, monkeypatch)
     shown = firnline("cleanup", "e", "--settings", merged)
     assert shown.code == 130
     assert "what was deleted had no reader any more, e reads as before" in shown.sentence

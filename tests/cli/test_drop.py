@@ -8,7 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from firnline.operations.registry import DROP
 from tests.support.cli import LogOnlyTable, Outcome, content_of
+from tests.support.interrupted import interrupt
 
 Firnline = Callable[..., Outcome]
 
@@ -83,12 +85,12 @@ def test_only_a_yes_drops(
         typed(answer)
         shown = firnline("drop", table.root, "d=1")
         assert shown.code == 1
-        assert shown.out.splitlines()[-1].endswith("Nothing was dropped.")
+        assert shown.out.splitlines()[-1].endswith("Nothing was changed.")
         assert listed(firnline, table) == ["d=1", "d=2"]
     typed("yes\n")
     shown = firnline("drop", table.root, "d=1")
     assert shown.code == 0
-    assert "2 parts with 20 rows (3.9 KiB) of events would go.\nDrop them? " in shown.out
+    assert "2 parts with 20 rows (3.9 KiB) of events would go.\nDo it? " in shown.out
     assert listed(firnline, table) == ["d=2"]
 
 
@@ -109,7 +111,7 @@ def test_where_nobody_can_be_asked_yes_has_to_be_given(
     monkeypatch.setattr("sys.stdin", io.StringIO("yes\n"))
     shown = firnline("drop", table.root, "d=1")
     assert (shown.code, shown.out) == (2, "")
-    assert "2 parts of events may go; look with --dry-run, then give --yes" in shown.sentence
+    assert "partitions of events may go; look with --dry-run, then give --yes" in shown.sentence
     assert firnline("drop", table.root, "d=1", "--json").error["type"] == "UsageError"
     assert listed(firnline, table) == ["d=1", "d=2"]
 
@@ -134,10 +136,7 @@ def test_the_table_without_partitions_is_a_dash(firnline: Firnline, tmp_path: Pa
 def test_ctrl_c_says_what_is_safe(
     firnline: Firnline, table: LogOnlyTable, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def stopped(*_: object) -> None:
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr("firnline.operations.drop.run.run_drop", stopped)
+    interrupt(DROP, monkeypatch)
     shown = firnline("drop", table.root, "d=1", "--yes")
     assert shown.code == 130
     assert "the partitions of events went together or not at all" in shown.sentence

@@ -13,9 +13,11 @@ import pytest
 from firnline.cli.options import identity
 from firnline.errors import FirnlineError
 from firnline.operations.local import parallel_kernels
+from firnline.operations.registry import MERGE
 from firnline.settings.load import settings_for_root
 from firnline.table import open_table
 from tests.support.cli import Outcome, settings_file
+from tests.support.interrupted import interrupt
 from tools.bootstrap import REPO
 
 Firnline = Callable[..., Outcome]
@@ -145,10 +147,7 @@ def test_the_history_ends_with_the_newest(
 def test_ctrl_c_in_a_merge_says_what_is_safe(
     firnline: Firnline, root: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def stopped(*_: object) -> None:
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr("firnline.operations.merge.run.run_merge", stopped)
+    interrupt(MERGE, monkeypatch)
     shown = firnline("merge", root)
     assert shown.code == 130
     assert shown.sentence == (

@@ -8,7 +8,8 @@ from hypothesis import strategies as st
 
 from firnline.cli import output
 from firnline.cli.failures import printable
-from firnline.cli.output import Column, fitting, number, percent, spark, when
+from firnline.cli.output import fitting, number, percent, spark, when
+from firnline.pages import Column
 
 COLUMNS = [Column("a"), Column("b", dispensable=1), Column("c", dispensable=2), Column("d")]
 ROWS = [["1234567890"] * 4]

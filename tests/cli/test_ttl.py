@@ -7,7 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from firnline.operations.registry import TTL
 from tests.support.cli import LogOnlyTable, Outcome, content_of, settings_file
+from tests.support.interrupted import interrupt
 
 Firnline = Callable[..., Outcome]
 
@@ -93,10 +95,7 @@ def test_a_table_without_ttl_is_told_how_to_get_one(
 def test_ctrl_c_says_what_is_safe(
     firnline: Firnline, settings: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def stopped(*_: object) -> None:
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr("firnline.operations.ttl.run.run_ttl", stopped)
+    interrupt(TTL, monkeypatch)
     shown = firnline("ttl", "events", "--yes", "--settings", settings)
     assert shown.code == 130
     assert "went in one transaction or not at all" in shown.sentence

@@ -9,7 +9,7 @@ import pytest
 from airflow.sdk.exceptions import AirflowFailException
 
 from firnline.airflow.broken import TASK, RefuseSettings
-from firnline.operations.registry import OPERATIONS
+from firnline.operations.registry import DAGS
 from tests.dags.parsing import Parser
 
 TABLES = """
@@ -30,7 +30,7 @@ def test_a_mistake_in_one_table_leaves_all_others_their_dags_and_makes_its_own_s
     assert parsed["errors"] == {}
     dags = parsed["dags"]
     bad = {"merge__bad", "verify__bad", "merge__worse"}
-    shared = {each.dag for each in OPERATIONS if each.dag != "ttl"}
+    shared = {each.dag for each in DAGS if each.dag != "ttl"}
     assert dags.keys() == {*bad, *shared, "fleet__merge"}
     for name in bad:
         assert list(dags[name]["pools"]) == [TASK]

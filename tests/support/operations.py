@@ -229,14 +229,14 @@ def replace_eagerly(call: Call) -> None:
     options = ReplaceOptions(
         column="id", start=3, end=14, files=(call.known,), partition="p", mode="eager"
     )
-    run_replace(Work(call.table, call.run, call.engine), options, scratch=call.scratch)
+    run_replace(Work(call.table, call.run, call.engine, scratch=call.scratch), options)
 
 
 def replace_lazily(call: Call) -> None:
     options = ReplaceOptions(
         column="id", start=3, end=14, files=(call.known,), partition="p", mode="lazy"
     )
-    run_replace(Work(call.table, call.run, call.engine), options, scratch=call.scratch)
+    run_replace(Work(call.table, call.run, call.engine, scratch=call.scratch), options)
 
 
 def empty_lazily(call: Call) -> None:

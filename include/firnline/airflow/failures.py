@@ -22,7 +22,7 @@ from firnline.errors import FirnlineError
 from firnline.operations.dag_ids import TABLE
 from firnline.operations.fields import option_fields
 from firnline.operations.operation import AnyDag
-from firnline.operations.registry import OPERATIONS
+from firnline.operations.registry import DAGS
 
 if TYPE_CHECKING:
     import msgspec
@@ -31,7 +31,7 @@ _TYPED = re.compile(r"`firnline ([^`]*)`|`[^`]*`|(?<![\w-])--([a-z][a-z-]*)")
 """Commands as they are typed, and options outside of them."""
 _LISTING = "see `firnline parts`; "
 """Of a step that goes on with what the command lists; no DAG lists it."""
-_COMMANDS: Mapping[str, AnyDag] = {each.command: each for each in OPERATIONS}
+_COMMANDS: Mapping[str, AnyDag] = {each.command: each for each in DAGS}
 
 
 def in_a_form(sentence: str) -> str:

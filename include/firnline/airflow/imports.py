@@ -19,7 +19,7 @@ from firnline.airflow.tasks import conclude, progress_log
 from firnline.airflow.work import SparkWork
 from firnline.errors import FirnlineError
 from firnline.operations.import_files.options import ImportFoldersOptions
-from firnline.operations.operation import Work
+from firnline.operations.operation import Work, decided
 from firnline.operations.registry import IMPORT
 from firnline.units import about_size, counted
 
@@ -159,8 +159,8 @@ class ImportFolders(SubmitJob):
             options, settings = self.work.parse_params(context), self.table.of_run(context)
             table, run = open_in_task(settings), run_identity(context)
             try:
-                work, progress = self.work.about.load().run, progress_log(table.clock)
-                report = work(Work(table, run, _needs_spark, progress), options)
+                work = Work(table, run, _needs_spark, progress_log(table.clock), consent=decided)
+                report = self.work.about.load().run(work, options)
             except FirnlineError as error:
                 report, complete = getattr(error, "report", None), False
                 if not isinstance(error, _SparkNeededError):

@@ -83,9 +83,7 @@ class Work(Generic[OptionsT]):
 
     def preview(self, table: Table, options: OptionsT) -> Plan:
         """Return the plan without acting. Raises FirnlineError. Not for read-only work."""
-        plan = self.about.load().preview
-        assert plan is not None, f"{self.noun} of {table.settings.name} is not planned"
-        return cast("Plan", plan(table, options))
+        return cast("Plan", self.about.load().plan(table, options))
 
     def is_idle(self, plan: Plan) -> bool:
         """Return True if a run ends with this plan."""
@@ -184,7 +182,8 @@ class InTaskWork(Work[OptionsT]):
         on_progress: Callable[[Any], None],
     ) -> Figures:
         """Do the work. Raises FirnlineError; if it has a ``report``, the report is still logged."""
-        work = operations.Work(table, run, tell=on_progress)
+        # Whoever had to agree was asked by a task of the run.
+        work = operations.Work(table, run, tell=on_progress, consent=operations.decided)
         report: Figures = self.about.load().run(work, options)
         return report
 

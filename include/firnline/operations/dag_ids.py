@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from firnline.operations.registry import OPERATIONS
+from firnline.operations.registry import DAGS
 
 if TYPE_CHECKING:
     # Airflow loads this module into every task's process, which needs no settings.
@@ -29,7 +29,7 @@ FLEET = "fleet__merge"
 """The DAG that starts the merges of all tables."""
 
 _LONGEST = 120
-_OPERATIONS = {str(each.dag): each for each in OPERATIONS}
+_OPERATIONS = {str(each.dag): each for each in DAGS}
 
 
 @dataclass(frozen=True, slots=True)

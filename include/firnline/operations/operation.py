@@ -6,17 +6,23 @@ need to know without importing the operation; ``load`` imports what plans and ac
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Generic, Literal, Protocol, TypeVar
 
 import msgspec
 
+from firnline.errors import FirnlineError, UsageError
+from firnline.operations.fields import checked
+
 if TYPE_CHECKING:
+    from pathlib import Path
+
     # Airflow parses what imports this again and again.
     from firnline.kernel.engine import Engine
     from firnline.log.txn_file import RunIdentity
+    from firnline.pages import Page
     from firnline.parquet.footers import FooterFacts, FooterTask, FooterWanted
     from firnline.settings.sections import Operation as DagName
     from firnline.table import Table
@@ -76,18 +82,84 @@ class Work:
     """Called with the run's progress, in whatever units the operation counts."""
     footers: Callable[[Sequence[FooterTask], FooterWanted], Iterator[FooterFacts]] | None = None
     """Reads the footers of many parts elsewhere; None: in threads of this process."""
+    scratch: Path | None = None
+    """Folder for files on their way; None: the system's."""
+    consent: Consent | None = None
+    """Asked before a run after which rows may be gone; None: nobody can be asked, and an operation
+    that asks refuses to run."""
 
 
-@dataclass(frozen=True, slots=True)
+Consent = Callable[["Operation[Any, Any, Any]", Work, Any], Any]
+"""Returns the options to run with, which may hold the run to what was agreed to. Raises what ends
+the run instead."""
+Data = Mapping[str, Any]
+"""Figures of a plan or report as plain data, with the name of the table."""
+
+
+def decided(_operation: object, _work: Work, options: OptionsT) -> OptionsT:
+    """Consent of a caller who has decided before the call."""
+    return options
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Operation(Generic[OptionsT, PlanT, ReportT]):
-    """What an operation does."""
+    """What an operation does, and how it says what it would do and has done.
 
-    preview: Callable[[Table, OptionsT], PlanT] | None
+    Doors call ``run`` and ``plan``. Whatever every door has to heed stands in there, so that no
+    door can forget it.
+    """
+
+    about: About[OptionsT, PlanT, ReportT]
+    preview: Callable[[Table, OptionsT], PlanT] | None = None
     """Plans, and does nothing; None for an operation that only reads."""
-    run: Callable[[Work, OptionsT], ReportT]
-    """Plans and acts. An error with a ``report`` has the report logged before the error."""
+    act: Callable[[Work, OptionsT], ReportT]
+    """Plans and acts. An error with a ``report`` has the report shown before the error."""
     verdict: Callable[[ReportT], None] | None = None
     """Raises FirnlineError if what a run that changes nothing has found is to fail it."""
+    confirmed: Callable[[OptionsT, PlanT], OptionsT] | None = None
+    """Returns options by which the run refuses to do anything but the plan that was agreed to."""
+    asks_nobody: Callable[[Work, OptionsT], bool] | None = None
+    """Returns True where a run with these options takes no row from readers."""
+    plan_page: Callable[[Data], Page] | None = None
+    report_page: Callable[[Data], Page]
+    failure_page: Callable[[Data], Page] | None = None
+    """Page of the report of a run that failed; None: as of one that did not."""
+    stopped: Callable[[str, OptionsT], tuple[str, str]]
+    """Table, options -> what holds if the run is interrupted, and the next step."""
+    in_short: Callable[[str, ReportT], FirnlineError] | None = None
+    """Table, report -> the error of a run that failed, for who has the report before him."""
+
+    def plan(self, table: Table, options: OptionsT) -> PlanT:
+        """Plan; nothing is changed. Raises FirnlineError for options that a run would refuse."""
+        assert self.preview is not None, f"{self.about.noun} is not planned"
+        return self.preview(table, checked(options, self.about.options))
+
+    def run(self, work: Work, options: OptionsT) -> ReportT:
+        """Carry it out, once somebody has agreed where it asks.
+
+        Raises:
+            UsageError: options that are none; nobody who could agree.
+            others: as the operation's own ``run``; what ``work.consent`` raises.
+        """
+        options = checked(options, self.about.options)
+        if self.asks(work, options):
+            if work.consent is None:
+                raise UsageError(
+                    f"nobody has agreed that {self.question(work)}",
+                    next_step="give the consent of who has decided, or plan only",
+                )
+            options = work.consent(self, work, options)
+        return self.act(work, options)
+
+    def asks(self, work: Work, options: OptionsT) -> bool:
+        """Return True if somebody has to agree before a run with these options."""
+        if not self.about.asks or getattr(options, "dry_run", False):
+            return False
+        return self.asks_nobody is None or not self.asks_nobody(work, options)
+
+    def question(self, work: Work) -> str:
+        """Return what one agrees to: ``rows of flights may go``."""
+        return self.about.asks.format(table=work.table.settings.name)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -104,15 +176,22 @@ class About(Generic[OptionsT, PlanT, ReportT]):
     """Its effect on one table, as a sentence without its full stop."""
     options: type[OptionsT]
     """Its options (``operations.options``). With ``dry_run`` where there is a plan."""
+    asks: str = ""
+    """What somebody has to agree to before it runs: ``rows of {table} may go``; empty: nothing."""
     destroys: bool = False
     """Its effect cannot be taken back, so a person's run starts as a dry run."""
     only_looks: bool = False
     """There is nothing to plan, so its DAG has no dry run."""
 
+    attribute: str = "OPERATION"
+    """Of the module ``operation`` of its package."""
+    begins: bool = False
+    """It also works where no table is yet, or none that reads."""
+
     def load(self) -> Operation[OptionsT, PlanT, ReportT]:
-        """Import the operation: ``OPERATION`` of its package's module ``operation``."""
+        """Import the operation."""
         module = import_module(f"firnline.operations.{self.name}.operation")
-        loaded: Operation[OptionsT, PlanT, ReportT] = module.OPERATION
+        loaded: Operation[OptionsT, PlanT, ReportT] = getattr(module, self.attribute)
         return loaded
 
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from firnline.operations.dag_ids import parse_dag_id
 from firnline.operations.operation import AnyDag, Lock
-from firnline.operations.registry import OPERATIONS
+from firnline.operations.registry import DAGS
 
 if TYPE_CHECKING:
     # Airflow loads this module into every task's process, which needs no settings.
@@ -44,7 +44,7 @@ _DESCRIPTIONS: Mapping[Lock, str] = {
     "cleanup": "whatever deletes objects of table {table}: one at a time",
 }
 _SHARED = "{slots} merges of table {table}, or one of whatever else replaces its parts"
-_OPERATIONS: Mapping[str, AnyDag] = {each.dag: each for each in OPERATIONS}
+_OPERATIONS: Mapping[str, AnyDag] = {each.dag: each for each in DAGS}
 """By DAG id before ``__``."""
 LOCKS: tuple[Lock, ...] = tuple(_DESCRIPTIONS)
 

@@ -1,40 +1,56 @@
-"""The operations that DAGs run, each described once."""
+"""The operations, each described once."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
 from firnline.operations.import_files.options import ImportFoldersOptions
-from firnline.operations.operation import AboutDag
+from firnline.operations.operation import About, AboutDag, AnyDag
 from firnline.operations.options import (
+    AnalyzeOptions,
     CleanupOptions,
     DeleteOptions,
+    DowngradeOptions,
     DropOptions,
     EraseOptions,
+    LazyOptions,
     MergeOptions,
+    MirrorOptions,
     RebuildOptions,
+    RelocateOptions,
+    RepartitionOptions,
     ReplaceOptions,
     RestoreOptions,
     RewriteOptions,
+    SchemaFixOptions,
     SweepOptions,
     TtlOptions,
     VerifyOptions,
 )
 
 if TYPE_CHECKING:
+    from firnline.operations.analyze.plan import AnalyzePlan
+    from firnline.operations.analyze.run import AnalyzeReport
     from firnline.operations.cleanup.plan import CleanupPlan
     from firnline.operations.cleanup.run import CleanupReport
     from firnline.operations.delete.plan import DeletePlan, ErasePlan
     from firnline.operations.delete.run import DeleteReport
+    from firnline.operations.downgrade.plan import DowngradePlan
+    from firnline.operations.downgrade.run import DowngradeReport
     from firnline.operations.drop.plan import DropPlan
     from firnline.operations.drop.run import DropReport
     from firnline.operations.erase.run import EraseReport
+    from firnline.operations.evolve.plan import LazyPlan
     from firnline.operations.import_files.folders import FoldersPlan, FoldersReport
     from firnline.operations.merge.groups import MergePlan
     from firnline.operations.merge.run import MergeReport
+    from firnline.operations.mirror.run import MirrorReport
     from firnline.operations.operation import Figures
     from firnline.operations.rebuild.plan import RebuildPlan
     from firnline.operations.rebuild.run import RebuildReport
+    from firnline.operations.relocate.run import RelocateReport
+    from firnline.operations.repartition.plan import RepartitionPlan
+    from firnline.operations.repartition.run import RepartitionReport
     from firnline.operations.replace.plan import ReplacePlan
     from firnline.operations.replace.run import ReplaceReport
     from firnline.operations.restore.plan import RestorePlan
@@ -42,6 +58,8 @@ if TYPE_CHECKING:
     from firnline.operations.rewrite.prepare import PrepareReport
     from firnline.operations.rewrite.report import RewriteReport
     from firnline.operations.runner import TransactionReport
+    from firnline.operations.schema_fix.plan import SchemaFixPlan
+    from firnline.operations.schema_fix.run import SchemaFixReport
     from firnline.operations.sweep.plan import SweepPlan
     from firnline.operations.sweep.run import SweepReport
     from firnline.operations.ttl.plan import TtlPlan
@@ -65,6 +83,7 @@ DELETE: AboutDag[DeleteOptions, DeletePlan, DeleteReport] = AboutDag(
     dag="delete_where",
     noun="a delete",
     title="Delete the rows of one table for which a condition is true",
+    asks="rows of {table} may go",
     lock="merge",
     options=DeleteOptions,
     job=True,
@@ -78,6 +97,7 @@ REPLACE: AboutDag[ReplaceOptions, ReplacePlan, ReplaceReport] = AboutDag(
     dag="replace",
     noun="a replace",
     title="Replace an interval of one table by staged rows, or by nothing",
+    asks="rows of {table} may go",
     lock="merge",
     options=ReplaceOptions,
     job=True,
@@ -91,6 +111,7 @@ IMPORT: AboutDag[ImportFoldersOptions, FoldersPlan, FoldersReport] = AboutDag(
     dag="import",
     noun="an import",
     title="Import the new files of folders into one table",
+    begins=True,
     lock=None,
     options=ImportFoldersOptions,
     job=True,
@@ -103,6 +124,7 @@ REWRITE: AboutDag[RewriteOptions, RewritePlan, RewriteReport | PrepareReport] = 
     dag="rewrite_partitions",
     noun="a rewrite",
     title="Rewrite partitions of one table, by a filter or by a query",
+    asks="rows of {table} may go",
     lock="merge",
     options=RewriteOptions,
     job=True,
@@ -115,6 +137,7 @@ ERASE: AboutDag[EraseOptions, ErasePlan, EraseReport] = AboutDag(
     dag="erase",
     noun="an erase",
     title="Erase every row of one table that has one of the given keys",
+    asks="rows of {table} may go",
     lock="merge",
     options=EraseOptions,
     job=True,
@@ -127,6 +150,7 @@ DROP: AboutDag[DropOptions, DropPlan, DropReport] = AboutDag(
     dag="remove_partitions",
     noun="a removal of partitions",
     title="Drop partitions of one table with all their rows",
+    asks="partitions of {table} may go",
     lock="merge",
     options=DropOptions,
     destroys=True,
@@ -138,6 +162,7 @@ TTL: AboutDag[TtlOptions, TtlPlan, DropReport] = AboutDag(
     dag="ttl",
     noun="a TTL run",
     title="Drop what is past the age that one table keeps",
+    asks="rows of {table} may go",
     lock="merge",
     options=TtlOptions,
     destroys=True,
@@ -148,6 +173,7 @@ RESTORE: AboutDag[RestoreOptions, RestorePlan, TransactionReport] = AboutDag(
     dag="restore",
     noun="a restore",
     title="Undo what transactions did to partitions of one table",
+    asks="{table} may be changed",
     lock="merge",
     options=RestoreOptions,
     destroys=True,
@@ -171,6 +197,7 @@ SWEEP: AboutDag[SweepOptions, SweepPlan, SweepReport] = AboutDag(
     dag="orphan_sweep",
     noun="a sweep of orphans",
     title="Delete the objects of one table that its log does not name",
+    begins=True,
     lock="cleanup",
     options=SweepOptions,
     destroys=True,
@@ -183,6 +210,8 @@ REBUILD: AboutDag[RebuildOptions, RebuildPlan, RebuildReport] = AboutDag(
     dag="rebuild",
     noun="a rebuild",
     title="Write the lost log of one table from its parts and transactions",
+    begins=True,
+    asks="to rebuild the log of {table}",
     lock="cleanup",
     options=RebuildOptions,
     destroys=True,
@@ -195,6 +224,7 @@ VERIFY: AboutDag[VerifyOptions, Figures, VerifyReport] = AboutDag(
     dag="verify",
     noun="a check",
     title="Check one table",
+    begins=True,
     lock="cleanup",
     options=VerifyOptions,
     only_looks=True,
@@ -202,7 +232,70 @@ VERIFY: AboutDag[VerifyOptions, Figures, VerifyReport] = AboutDag(
     changes_table=False,
 )
 
-OPERATIONS: tuple[AboutDag[Any, Any, Any], ...] = (
+ANALYZE: About[AnalyzeOptions, AnalyzePlan, AnalyzeReport] = About(
+    name="analyze",
+    command="analyze",
+    noun="an analyze",
+    title="Fill in the statistics of parts of one table from their footers",
+    options=AnalyzeOptions,
+)
+REPARTITION: About[RepartitionOptions, RepartitionPlan, RepartitionReport] = About(
+    name="repartition",
+    command="repartition",
+    noun="a repartition",
+    title="Move rows of one table to the partitions of its layout",
+    options=RepartitionOptions,
+)
+EVOLVE: About[LazyOptions, LazyPlan, TransactionReport] = About(
+    name="evolve",
+    command="evolve",
+    noun="a change of columns",
+    title="Widen, rename and drop columns of one table; no part is rewritten",
+    asks="to change the columns of {table}",
+    options=LazyOptions,
+)
+EVOLVE_PARTS: About[SchemaFixOptions, SchemaFixPlan, SchemaFixReport] = About(
+    name="schema_fix",
+    attribute="EVOLVE",
+    command="evolve",
+    noun="a change of columns",
+    title="Widen, rename and drop columns of one table in all of its parts",
+    asks="to rewrite parts of {table}",
+    options=SchemaFixOptions,
+)
+SCHEMA_FIX: About[SchemaFixOptions, SchemaFixPlan, SchemaFixReport] = About(
+    name="schema_fix",
+    command="schema",
+    noun="a repair of the schema",
+    title="Repair columns of one table that parts hold in several types",
+    asks="to rewrite parts of {table}",
+    options=SchemaFixOptions,
+)
+DOWNGRADE: About[DowngradeOptions, DowngradePlan, DowngradeReport] = About(
+    name="downgrade",
+    command="downgrade",
+    noun="a downgrade",
+    title="Make one table a pure table of log version 1",
+    asks="to downgrade {table}",
+    options=DowngradeOptions,
+)
+RELOCATE: About[RelocateOptions, Figures, RelocateReport] = About(
+    name="relocate",
+    command="relocate",
+    noun="a relocation",
+    title="Write the log of one table for the place where it lies",
+    begins=True,
+    options=RelocateOptions,
+)
+MIRROR: About[MirrorOptions, Figures, MirrorReport] = About(
+    name="mirror",
+    command="mirror",
+    noun="a publication",
+    title="Publish the newest state of one table in its mirrors",
+    options=MirrorOptions,
+)
+
+DAGS: tuple[AnyDag, ...] = (
     MERGE,
     CLEANUP,
     TTL,
@@ -217,3 +310,16 @@ OPERATIONS: tuple[AboutDag[Any, Any, Any], ...] = (
     VERIFY,
     REBUILD,
 )
+"""Those that DAGs run."""
+OPERATIONS: tuple[About[Any, Any, Any], ...] = (
+    *DAGS,
+    ANALYZE,
+    REPARTITION,
+    EVOLVE,
+    EVOLVE_PARTS,
+    SCHEMA_FIX,
+    DOWNGRADE,
+    RELOCATE,
+    MIRROR,
+)
+"""All."""

@@ -29,7 +29,7 @@ from typing import TYPE_CHECKING, Any, Generic, NoReturn
 from firnline.errors import FirnlineError, StoppedError, UsageError
 from firnline.interrupts import Interrupts
 from firnline.operations.fields import OptionField, option_fields
-from firnline.operations.operation import About, Figures, OptionsT, Work
+from firnline.operations.operation import About, Figures, OptionsT, Work, decided
 from firnline.spark.heartbeat import Heartbeat
 from firnline.spark.supervision import watch_supervisors
 
@@ -105,7 +105,7 @@ class Job(Generic[OptionsT]):
             loaded = self.about.load()
             options = _convert(fields, self.about.options)
             if loaded.preview is not None:
-                _print(loaded.preview(table, options))
+                _print(loaded.plan(table, options))
                 return
         spark = _Spark(self.about.name, settings, access, given)
         try:
@@ -115,7 +115,8 @@ class Job(Generic[OptionsT]):
                 from firnline.spark.footers import footers_by
 
                 footers = footers_by(spark.engine)
-                work = Work(table, _identity(given), spark.engine, beat, footers)
+                who, engine = _identity(given), spark.engine
+                work = Work(table, who, engine, beat, footers, consent=decided)
                 done = loaded.run(work, options)
             _print(done)
             if loaded.verdict is not None:

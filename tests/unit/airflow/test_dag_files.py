@@ -13,7 +13,7 @@ import pytest
 from airflow.sdk import DAG
 
 from firnline.operations.dag_ids import FLEET
-from firnline.operations.registry import OPERATIONS
+from firnline.operations.registry import DAGS
 from firnline.settings.sections import OWN_DAGS
 from tools.reference import dags as reference
 from tools.reference.__main__ import DOCS, problems
@@ -33,7 +33,7 @@ def made() -> dict[str, DAG]:
 def test_each_operation_is_one_dag_and_one_of_each_table_that_asks_for_it(
     made: dict[str, DAG],
 ) -> None:
-    shared = {each.dag for each in OPERATIONS}
+    shared = {each.dag for each in DAGS}
     own = {f"{operation}__{t}" for operation in (*OWN_DAGS, "orphan_sweep") for t in TABLES}
     assert set(made) == {FLEET} | shared | own
 
@@ -78,7 +78,7 @@ def test_the_params_of_docs_airflow_md_are_those_of_the_dags(
 def test_the_tables_of_params_speak_of_every_dag(made: dict[str, DAG]) -> None:
     assert set(reference.blocks_of(made)) == {
         "params of fleet",
-        *(f"params of {each.dag}" for each in OPERATIONS),
+        *(f"params of {each.dag}" for each in DAGS),
     }
 
 

@@ -17,7 +17,7 @@ from firnline.airflow.tables import (
 from firnline.airflow.works import RestoreWork
 from firnline.errors import UsageError
 from firnline.operations.pools import NO_TABLE
-from firnline.operations.registry import OPERATIONS, RESTORE
+from firnline.operations.registry import DAGS, RESTORE
 from tests.support.airflow_context import run_context
 from tests.support.tables import one
 
@@ -82,7 +82,7 @@ def test_what_a_run_reports_is_an_event_on_the_asset_of_its_table(tmp_path: Path
 def test_only_what_changes_rows_reports_on_the_asset_that_wakes_a_merge(tmp_path: Path) -> None:
     table = OneTable(one(tmp_path, "locking: fenced"))
     rows, upkeep = assets_of(table.known)
-    told = {each.name: table.outlets(each) for each in OPERATIONS if each.changes_table}
+    told = {each.name: table.outlets(each) for each in DAGS if each.changes_table}
     assert {name for name, outlets in told.items() if outlets == (upkeep,)} == {"merge", "cleanup"}
     assert set(told.values()) == {(rows,), (upkeep,)}
     assert (upkeep.name, upkeep.uri) == ("t:upkeep", "s3://b/t/_log")

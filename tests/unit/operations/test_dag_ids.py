@@ -13,13 +13,13 @@ from firnline.operations.dag_ids import (
     parse_dag_id,
     run_of,
 )
-from firnline.operations.registry import OPERATIONS
+from firnline.operations.registry import DAGS
 from firnline.settings.load import TableSettings
 
 
 @pytest.mark.parametrize("table", [None, "flights", "a__b.c-d", "merge"])
 def test_an_id_is_parsed_as_it_was_made(table: str | None) -> None:
-    for operation in OPERATIONS:
+    for operation in DAGS:
         assert parse_dag_id(dag_id(operation.dag, table)) == DagId(operation.dag, table)
 
 

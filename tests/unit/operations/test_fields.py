@@ -10,7 +10,7 @@ from firnline.operations.common_options import Mode
 from firnline.operations.fields import Option, OptionField, option_fields, parse_moment
 from firnline.operations.operation import AnyDag
 from firnline.operations.options import CleanupOptions, ReplaceOptions, RewriteOptions, SweepOptions
-from firnline.operations.registry import OPERATIONS
+from firnline.operations.registry import DAGS
 
 
 def field(options: type[msgspec.Struct], name: str) -> OptionField:
@@ -24,7 +24,7 @@ def test_a_field_without_words_is_set_by_code_only() -> None:
 
 
 def test_every_option_of_every_operation_has_words() -> None:
-    for operation in OPERATIONS:
+    for operation in DAGS:
         options: type[msgspec.Struct] = operation.options
         for found in option_fields(options):
             assert found.option.title[0].isupper()
@@ -63,7 +63,7 @@ def test_nothing_given_is_none_only_where_none_means_something() -> None:
     assert [files.value(given) for given in (None, [], ["k"])] == [(), (), ("k",)]
 
 
-@pytest.mark.parametrize("operation", OPERATIONS, ids=lambda operation: operation.name)
+@pytest.mark.parametrize("operation", DAGS, ids=lambda operation: operation.name)
 def test_what_was_not_given_is_the_default_of_the_field(operation: AnyDag) -> None:
     options: type[msgspec.Struct] = operation.options
     required: dict[str, Any] = {

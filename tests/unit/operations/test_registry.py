@@ -12,16 +12,16 @@ from firnline.airflow.making import graph_of
 from firnline.cli.app import app
 from firnline.operations.operation import AnyDag
 from firnline.operations.pools import pool_of_run
-from firnline.operations.registry import OPERATIONS
+from firnline.operations.registry import DAGS
 from firnline.settings.sections import ALL_OPERATIONS
 from tools.bootstrap import REPO
 
-BY_NAME = pytest.mark.parametrize("operation", OPERATIONS, ids=lambda each: each.name)
+BY_NAME = pytest.mark.parametrize("operation", DAGS, ids=lambda each: each.name)
 
 
 def test_every_kind_of_dag_is_one_operation() -> None:
-    assert sorted(each.dag for each in OPERATIONS) == sorted(ALL_OPERATIONS)
-    assert len({each.name for each in OPERATIONS}) == len(OPERATIONS)
+    assert sorted(each.dag for each in DAGS) == sorted(ALL_OPERATIONS)
+    assert len({each.name for each in DAGS}) == len(DAGS)
 
 
 @BY_NAME

@@ -11,7 +11,7 @@ from pydantic import ValidationError
 
 from firnline.errors import SettingsError, UsageError
 from firnline.operations.dag_ids import dag_id, parse_dag_id
-from firnline.operations.registry import OPERATIONS
+from firnline.operations.registry import DAGS
 from firnline.settings.load import (
     MergeSettings,
     find_table,
@@ -224,7 +224,7 @@ def test_other_names_are_segments_of_paths_arguments_and_ids_of_dags(
     path.write_text(json.dumps({"tables": {name: {"root": "memory://x"}}}))
     assert list(load_settings(path).tables) == [name]
     assert (tmp_path / name).resolve() == tmp_path.resolve() / name
-    for operation in OPERATIONS:
+    for operation in DAGS:
         parsed = parse_dag_id(dag_id(operation.dag, name))
         assert parsed is not None
         assert parsed.table == name

@@ -15,6 +15,7 @@ from firnline.errors import FindingsError, SupervisorGoneError
 from firnline.operations.common_options import DryRun, Mode, Partitions
 from firnline.operations.fields import Option
 from firnline.operations.operation import About, Operation, Work
+from firnline.pages import Page
 from firnline.spark.job import OPTIONS_VARIABLE, Job
 
 GONE = SupervisorGoneError("the task is gone", next_step="wait")
@@ -71,7 +72,13 @@ def job(tmp_path: Path) -> Callable[..., int]:
 
     class Made(About[Options, Any, Any]):
         def load(self) -> Operation[Options, Any, Any]:
-            return Operation(lambda _table, o: Said({"planned": o.where}), run)
+            return Operation(
+                about=self,
+                preview=lambda _table, o: Said({"planned": o.where}),
+                act=run,
+                report_page=lambda _: Page(),
+                stopped=lambda _table, _options: ("", ""),
+            )
 
     made = Job(Made(name="made", command="make", noun="a make", title="Make it", options=Options))
     return lambda *arguments: made.main([f"file://{tmp_path}/t", *arguments])

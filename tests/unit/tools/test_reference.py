@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 from pydantic import BaseModel
 
-from firnline.operations.registry import OPERATIONS
+from firnline.operations.registry import DAGS
 from firnline.properties.in_force import FIELDS
 from firnline.settings.fleet import FleetSettings
 from firnline.settings.load import load_settings
@@ -230,5 +230,5 @@ def test_readme_names_the_dag_of_each_operation() -> None:
     rows = [[c.strip() for c in line.split("|")[1:-1]] for line in text.splitlines() if "|" in line]
     said = {row[1].split("`")[1]: (row[2].strip("`"), row[3]) for row in rows[2:] if "`" in row[1]}
     dags = {command: dag for command, dag in said.items() if dag[0] != "-" and " " not in dag[0]}
-    expected = {f"firnline {each.command}": (each.dag, each.lock or "-") for each in OPERATIONS}
+    expected = {f"firnline {each.command}": (each.dag, each.lock or "-") for each in DAGS}
     assert dags == expected

@@ -21,10 +21,10 @@ from firnline.airflow.ours import tagged
 from firnline.operations.dag_ids import TABLE, dag_id, parse_dag_id
 from firnline.operations.operation import Lock
 from firnline.operations.pools import LOCKS, pool_name
-from firnline.operations.registry import OPERATIONS
+from firnline.operations.registry import DAGS
 
-_FOR_ALL = tuple(dag_id(each.dag) for each in OPERATIONS)
-_NAMES = {each.dag: each.name for each in OPERATIONS}
+_FOR_ALL = tuple(dag_id(each.dag) for each in DAGS)
+_NAMES = {each.dag: each.name for each in DAGS}
 _MOST_RUNS = 1_000
 """Newest runs of each DAG for all tables that are looked through for the last one of each table."""
 _HOLDING = ("running", "queued", "restarting")

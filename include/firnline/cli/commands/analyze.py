@@ -2,28 +2,22 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from functools import partial
 
 import typer
 
-from firnline.cli import output
-from firnline.cli.failures import when_stopped
+from firnline.cli.operate import operate
 from firnline.cli.options import (
     JsonOption,
     SettingsOption,
     TableArgument,
     command,
-    identity,
-    looking,
     open_target,
     require_table,
 )
-from firnline.operations.analyze.pages import plan_page, report_page
-from firnline.operations.operation import Work
+from firnline.cli.progress import counting
 from firnline.operations.options import AnalyzeOptions
-
-if TYPE_CHECKING:
-    from firnline.table import Table
+from firnline.operations.registry import ANALYZE
 
 commands = typer.Typer()
 _ORDER = "(sort order)"
@@ -56,32 +50,5 @@ def analyze(
     """
     opened = open_target(table, settings)
     require_table(opened)
-    if options.dry_run:
-        from firnline.operations.analyze.run import preview
-
-        with looking(opened, silent=as_json):
-            plan = preview(opened, options)
-        output.show({"table": opened.settings.name, **plan.to_json()}, as_json, plan_page)
-    else:
-        _run(opened, options, as_json)
-
-
-def _run(table: Table, options: AnalyzeOptions, as_json: bool) -> None:
-    from firnline.cli.progress import counting
-    from firnline.operations.analyze.run import AnalyzeFailedError, run_analyze
-
-    name, failure = table.settings.name, None
-    with (
-        when_stopped(
-            f"stopped; the statistics of {name} that were committed stay",
-            next_step="run the same command again: it goes on with the other parts",
-        ),
-        counting("analyzing", name, table.clock, silent=as_json, unit="part") as tell,
-    ):
-        try:
-            report = run_analyze(Work(table, identity(table), tell=tell), options)
-        except AnalyzeFailedError as error:
-            report, failure = error.report, error
-    output.show(report.to_json(), as_json, report_page)
-    if failure is not None:
-        raise failure
+    progress = partial(counting, "analyzing", unit="part")
+    operate(ANALYZE.load(), opened, options, as_json=as_json, progress=progress)

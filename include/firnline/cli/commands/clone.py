@@ -9,7 +9,6 @@ import typer
 from firnline.cli import output
 from firnline.cli.failures import when_stopped
 from firnline.cli.options import JsonOption, SettingsOption, command, identity, open_target
-from firnline.operations.clone.pages import report_page
 from firnline.operations.operation import Work
 from firnline.operations.options import CloneOptions
 
@@ -43,6 +42,7 @@ def clone(
     that wait for a merge included.
     """
     from firnline.cli.progress import counting
+    from firnline.operations.clone.pages import report_page
     from firnline.operations.clone.run import run_clone
 
     opened, made = open_target(source, settings), open_target(target, settings)

@@ -3,31 +3,23 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
-from firnline.cli import output
-from firnline.cli.confirm import YesOption, agreed, refuse_silence
+from firnline.cli.confirm import YesOption
 from firnline.cli.engine import EngineKind, MasterOption, engine_for, scratch_folder
-from firnline.cli.failures import when_stopped
+from firnline.cli.operate import operate, works
 from firnline.cli.options import (
     JsonOption,
     SettingsOption,
     TableArgument,
     command,
-    identity,
-    looking,
     open_target,
     require_table,
 )
-from firnline.cli.progress import working
-from firnline.operations.downgrade.pages import plan_page, report_page
-from firnline.operations.operation import Work
 from firnline.operations.options import DowngradeOptions
-
-if TYPE_CHECKING:
-    from firnline.table import Table
+from firnline.operations.registry import DOWNGRADE
 
 commands = typer.Typer()
 
@@ -60,30 +52,13 @@ def downgrade(
     """
     opened = open_target(table, settings)
     require_table(opened)
-    if options.dry_run:
-        _show_plan(opened, as_json)
-        return
-    if not yes:
-        refuse_silence(f"to downgrade {opened.settings.name}", as_json)
-        _show_plan(opened, as_json)
-        if not agreed("Go on?"):
-            output.line("Nothing was changed.")
-            raise typer.Exit(1)
-    from firnline.operations.downgrade.run import run_downgrade
-
-    stopped = f"stopped; what is committed stays, and {opened.settings.name} reads as before"
-    with (
-        engine_for("downgrade", opened, engine, master, scratch) as factory,
-        when_stopped(stopped, next_step="run the same command again to go on"),
-        working("downgrading", opened.settings.name, opened.clock, silent=as_json),
-    ):
-        report = run_downgrade(Work(opened, identity(opened), factory), options)
-    output.show(report.to_json(), as_json, report_page)
-
-
-def _show_plan(table: Table, as_json: bool) -> None:
-    from firnline.operations.downgrade.run import preview
-
-    with looking(table, silent=as_json):
-        plan = preview(table, DowngradeOptions())
-    output.show({"table": table.settings.name, **plan.to_json()}, as_json, plan_page)
+    with engine_for("downgrade", opened, engine, master, scratch) as factory:
+        operate(
+            DOWNGRADE.load(),
+            opened,
+            options,
+            as_json=as_json,
+            yes=yes,
+            progress=works("downgrading"),
+            engine=factory,
+        )

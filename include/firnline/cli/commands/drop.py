@@ -7,27 +7,19 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from firnline.cli import output
-from firnline.cli.confirm import agreed, refuse_silence
-from firnline.cli.failures import when_stopped
+from firnline.cli.operate import operate, works
 from firnline.cli.options import (
     JsonOption,
     SettingsOption,
     TableArgument,
     command,
-    identity,
-    looking,
     open_target,
     require_table,
 )
-from firnline.cli.progress import working
-from firnline.operations.common_pages import dropped_page
-from firnline.operations.drop.pages import list_page, plan_page
-from firnline.operations.operation import Work
-from firnline.units import counted
+from firnline.operations.options import DropOptions
+from firnline.operations.registry import DROP
 
 if TYPE_CHECKING:
-    from firnline.operations.drop.plan import DropPlan
-    from firnline.operations.options import DropOptions
     from firnline.table import Table
 
 commands = typer.Typer()
@@ -68,28 +60,15 @@ def drop(
     if not partitions:
         _list(opened, as_json)
         return
-    from firnline.operations.drop.run import preview
-    from firnline.operations.options import DropOptions
-
-    options = DropOptions(partitions=tuple("" if p == "-" else p for p in partitions))
-    if yes and not dry_run:
-        _drop(opened, options, as_json)
-        return
-    with looking(opened, silent=as_json):
-        plan = preview(opened, options)
-    if dry_run:
-        _show_plan(opened, plan, as_json)
-        return
-    refuse_silence(f"{counted(plan.parts, 'part')} of {opened.settings.name} may go", as_json)
-    _show_plan(opened, plan, False)
-    if not agreed("Drop them?", "nothing was dropped"):
-        output.line("Nothing was dropped.")
-        raise typer.Exit(1)
-    confirmed = DropOptions(partitions=options.partitions, expected=plan.versions)
-    _drop(opened, confirmed, as_json)
+    options = DropOptions(
+        partitions=tuple("" if p == "-" else p for p in partitions), dry_run=dry_run
+    )
+    progress, now = works("dropping from"), opened.clock.now_ms()
+    operate(DROP.load(), opened, options, as_json=as_json, progress=progress, yes=yes, now=now)
 
 
 def _list(table: Table, as_json: bool) -> None:
+    from firnline.operations.drop.pages import list_page
     from firnline.operations.drop.run import list_partitions
 
     found = list_partitions(table)
@@ -100,23 +79,3 @@ def _list(table: Table, as_json: bool) -> None:
         "partitions": [info.to_json() for info in found],
     }
     output.show(data, as_json, list_page)
-
-
-def _show_plan(table: Table, plan: DropPlan, as_json: bool) -> None:
-    data = {"table": table.settings.name, "now": table.clock.now_ms(), **plan.to_json()}
-    output.show(data, as_json, plan_page)
-
-
-def _drop(table: Table, options: DropOptions, as_json: bool) -> None:
-    from firnline.operations.drop.run import run_drop
-
-    name = table.settings.name
-    with (
-        when_stopped(
-            f"stopped; the partitions of {name} went together or not at all",
-            next_step=f"see `firnline drop {name}` for those that are there",
-        ),
-        working("dropping from", name, table.clock, silent=as_json),
-    ):
-        report = run_drop(Work(table, identity(table)), options)
-    output.show(report.to_json(), as_json, dropped_page)

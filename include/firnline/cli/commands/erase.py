@@ -3,35 +3,32 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any
 
 import msgspec
 import typer
 
-from firnline.cli import output
-from firnline.cli.confirm import YesOption, look_first
+from firnline.cli.confirm import YesOption
 from firnline.cli.engine import EngineKind, EngineOption, MasterOption, ScratchOption, engine_for
+from firnline.cli.operate import operate
 from firnline.cli.options import (
     JsonOption,
     SettingsOption,
     TableArgument,
     command,
-    identity,
     open_target,
     require_table,
 )
 from firnline.cli.progress import reading
-from firnline.errors import RunFailedError, UsageError
-from firnline.operations.erase.pages import partly_page, plan_page, report_page
-from firnline.operations.operation import Work
+from firnline.errors import UsageError
+from firnline.operations.operation import Operation
 from firnline.operations.options import EraseOptions
-from firnline.operations.registry import CLEANUP
-from firnline.units import counted
+from firnline.operations.registry import CLEANUP, ERASE
 
 if TYPE_CHECKING:
-    from firnline.kernel.engine import Engine
     from firnline.table import Table
 
 commands = typer.Typer()
@@ -73,20 +70,30 @@ def erase(  # noqa: PLR0913, PLR0917 - one per option
     """
     opened = open_target(table, settings)
     require_table(opened)
-    from firnline.operations.erase.run import preview
-
     options = msgspec.structs.replace(options, keys=parse_keys(options.columns, key))
     with engine_for("erase", opened, engine, master, scratch) as factory:
-        if not look_first(
+        operate(
+            _saying_what_is_next(opened),
             opened,
-            lambda: preview(opened, options),
-            plan_page,
-            dry_run=options.dry_run,
-            yes=yes,
+            options,
             as_json=as_json,
-        ):
-            return
-        _erase(opened, factory, options, as_json)
+            yes=yes,
+            progress=partial(reading, "erasing from"),
+            engine=factory,
+        )
+
+
+def _saying_what_is_next(table: Table) -> Operation[EraseOptions, Any, Any]:
+    """Return the erase of a table whose settings name the DAG that completes it, or do not."""
+    from firnline.operations.erase.pages import partly_page, report_page
+    from firnline.settings.dags import has_dag
+
+    named = has_dag(table.settings, CLEANUP.dag)
+    return replace(
+        ERASE.load(),
+        report_page=partial(report_page, has_cleanup=named),
+        failure_page=partial(partly_page, has_cleanup=named),
+    )
 
 
 def parse_keys(columns: Sequence[str], keys: Sequence[str] | None) -> tuple[tuple[Any, ...], ...]:
@@ -106,29 +113,3 @@ def parse_keys(columns: Sequence[str], keys: Sequence[str] | None) -> tuple[tupl
             )
         found.append(tuple(values))
     return tuple(found)
-
-
-def _erase(
-    table: Table, engine: Callable[[], Engine], options: EraseOptions, as_json: bool
-) -> None:
-    from firnline.operations.erase.run import EraseFailedError, run_erase
-    from firnline.operations.runner import what_helps
-    from firnline.settings.dags import has_dag
-
-    name, has_cleanup = table.settings.name, has_dag(table.settings, CLEANUP.dag)
-    stopped = f"stopped; the rows of {name} went together or not at all"
-
-    output.show_run(
-        lambda tell: run_erase(Work(table, identity(table), engine, tell), options),
-        reading("erasing from", name, table.clock, silent=as_json),
-        as_json,
-        partial(report_page, has_cleanup=has_cleanup),
-        stopped=(stopped, f"see `firnline certificate {name}`, or run it again"),
-        failed=(EraseFailedError,),
-        shorten=lambda report: RunFailedError(
-            f"{counted(report.parts_failed, 'part')} of {name} may hold keys still, for the "
-            "reasons above",
-            next_step=what_helps(report.failures, " and erase again"),
-        ),
-        render_failed=partial(partly_page, has_cleanup=has_cleanup),
-    )

@@ -20,7 +20,6 @@ from firnline.cli.options import (
 )
 from firnline.cli.progress import importing
 from firnline.operations.import_files.options import ImportOptions
-from firnline.operations.import_files.pages import plan_page, report_page
 from firnline.operations.operation import Work
 
 if TYPE_CHECKING:
@@ -72,6 +71,7 @@ def import_files(
 
 
 def _plan(table: Table, options: ImportOptions, as_json: bool) -> None:
+    from firnline.operations.import_files.pages import plan_page
     from firnline.operations.import_files.run import preview
 
     with importing(table.settings.name, table.clock, silent=as_json) as tell:
@@ -83,6 +83,7 @@ def _plan(table: Table, options: ImportOptions, as_json: bool) -> None:
 def _import(
     table: Table, engine: Callable[[], Engine], options: ImportOptions, as_json: bool
 ) -> None:
+    from firnline.operations.import_files.pages import report_page
     from firnline.operations.import_files.run import run_import
 
     name = table.settings.name

@@ -3,38 +3,27 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 from typer.core import TyperGroup
 
-from firnline.cli import output
 from firnline.cli.engine import EngineKind, MasterOption, engine_for, scratch_folder
+from firnline.cli.operate import operate, show_plan
 from firnline.cli.options import (
     JsonOption,
     SettingsOption,
     TableArgument,
     Without,
     command,
-    identity,
-    looking,
     open_target,
     require_table,
 )
 from firnline.cli.progress import merging
-from firnline.errors import RunFailedError, UsageError
-from firnline.operations.merge.pages import plan_page, report_page
-from firnline.operations.operation import Work
+from firnline.errors import UsageError
 from firnline.operations.options import MergeOptions
-from firnline.units import counted
-
-if TYPE_CHECKING:
-    from firnline.kernel.engine import Engine
-    from firnline.operations.merge.groups import MergePlan
-    from firnline.settings.load import TableSettings
-    from firnline.table import Table
+from firnline.operations.registry import MERGE
 
 commands = typer.Typer()
 
@@ -94,14 +83,16 @@ def merge(
     opened = open_target(table, settings)
     require_table(opened)
     with engine_for("merge", opened, engine, master, scratch) as factory:
-        if options.dry_run:
-            from firnline.operations.merge.run import preview
-
-            with looking(opened, silent=as_json):
-                plan = preview(opened, options)
-            _show_plan(opened.settings, plan, as_json)
-        else:
-            _merge(opened, factory, options, as_json)
+        operate(
+            MERGE.load(),
+            opened,
+            options,
+            as_json=as_json,
+            progress=merging,
+            engine=factory,
+            root=opened.settings.root,
+            sql=opened.settings.merge.sql,
+        )
 
 
 @command(
@@ -122,42 +113,7 @@ def plan_merge(
 
     Parts, bytes and requests, and why the other parts are left alone.
     """
-    from firnline.operations.merge.run import preview
-
     opened = open_target(table, settings)
     require_table(opened)
-    with looking(opened, silent=as_json):
-        plan = preview(opened, options)
-    _show_plan(opened.settings, plan, as_json)
-
-
-def _show_plan(settings: TableSettings, plan: MergePlan, as_json: bool) -> None:
-    """Print a plan."""
-    data = {"table": settings.name, "root": settings.root, **plan.to_json()}
-    data["sql"] = settings.merge.sql
-    output.show(data, as_json, plan_page)
-
-
-def _merge(
-    table: Table, engine: Callable[[], Engine], options: MergeOptions, as_json: bool
-) -> None:
-    """Run the merge and print the report, even with failed groups. Raises RunFailedError."""
-    from firnline.operations.merge.run import MergeFailedError, run_merge
-    from firnline.operations.runner import what_helps
-
-    name = table.settings.name
-    stopped = f"stopped; what is committed stays, everything else in {name} is as it was"
-
-    output.show_run(
-        lambda tell: run_merge(Work(table, identity(table), engine, tell), options),
-        merging(name, table.clock, silent=as_json),
-        as_json,
-        report_page,
-        stopped=(stopped, "run the same command again to go on"),
-        failed=(MergeFailedError,),
-        shorten=lambda report: RunFailedError(
-            f"{len(report.failures)} of {counted(report.groups, 'group')} of {name} could not be "
-            "merged, for the reasons above",
-            next_step=what_helps(report.failures),
-        ),
-    )
+    beside = {"root": opened.settings.root, "sql": opened.settings.merge.sql}
+    show_plan(MERGE.load(), opened, options, as_json=as_json, **beside)

@@ -19,7 +19,6 @@ from firnline.cli.options import (
     require_table,
 )
 from firnline.errors import UsageError
-from firnline.operations.mirror.pages import checks_page, report_page
 from firnline.operations.operation import Work
 from firnline.operations.options import MirrorOptions
 
@@ -73,6 +72,7 @@ def mirror(
 
 def _publish(table: Table, options: MirrorOptions, as_json: bool) -> None:
     from firnline.cli.progress import mirroring
+    from firnline.operations.mirror.pages import report_page
     from firnline.operations.mirror.run import run_mirror
 
     stopped = when_stopped(
@@ -87,6 +87,7 @@ def _publish(table: Table, options: MirrorOptions, as_json: bool) -> None:
 
 def _check(table: Table, as_json: bool) -> None:
     from firnline.operations.mirror.check import run_checks
+    from firnline.operations.mirror.pages import checks_page
 
     with (
         when_stopped("stopped; a check changes nothing", next_step="run it again"),

@@ -21,7 +21,6 @@ from firnline.cli.options import (
     require_table,
 )
 from firnline.cli.progress import working
-from firnline.operations.properties.pages import report_page, show_page
 
 if TYPE_CHECKING:
     from firnline.operations.properties.run import AppliedReport
@@ -49,6 +48,8 @@ def show(
     What the table says is in force, whatever settings a process has; settings say what one wants
     it to be.
     """
+    from firnline.operations.properties.pages import show_page
+
     opened = open_target(table, settings)
     require_table(opened)
     from firnline.operations.properties import run as properties
@@ -75,6 +76,8 @@ def apply(
     Appends and runs that are under way go on by the properties of before: clean-up and sweep wait
     for them as long as those allow.
     """
+    from firnline.operations.properties.pages import report_page
+
     opened = open_target(table, settings)
     require_table(opened)
     if not dry_run and not yes:

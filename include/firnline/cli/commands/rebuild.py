@@ -2,29 +2,23 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from functools import partial
 
 import typer
 
 from firnline.cli import output
-from firnline.cli.confirm import YesOption, agreed, refuse_silence
-from firnline.cli.failures import when_stopped
+from firnline.cli.confirm import YesOption
+from firnline.cli.operate import operate
 from firnline.cli.options import (
     JsonOption,
     SettingsOption,
     TableArgument,
     command,
-    identity,
     open_target,
 )
-from firnline.operations.operation import Work
+from firnline.cli.progress import footers
 from firnline.operations.options import RebuildOptions
-from firnline.operations.rebuild.pages import plan_page, report_page
-
-if TYPE_CHECKING:
-    from firnline.table import Table
-
-from firnline.cli.progress import footers, working
+from firnline.operations.registry import REBUILD
 
 commands = typer.Typer()
 SHOWN = 20
@@ -56,36 +50,6 @@ def rebuild(
     written without --revive. Under Airflow the DAG rebuild does the same.
     """
     opened = open_target(table, settings)
+    progress = partial(footers, "rebuilding")
     with output.nothing_to_do(opened.settings.name, as_json):
-        if not options.dry_run and not yes:
-            refuse_silence(f"to rebuild the log of {opened.settings.name}", as_json)
-            _plan(opened, options, as_json)
-            if not agreed("Write this log?"):
-                output.line("Nothing was written.")
-                raise typer.Exit(1)
-        if options.dry_run:
-            _plan(opened, options, as_json)
-        else:
-            _rebuild(opened, options, as_json)
-
-
-def _plan(table: Table, options: RebuildOptions, as_json: bool) -> None:
-    from firnline.operations.rebuild.run import preview
-
-    name = table.settings.name
-    with working("looking at", name, table.clock, silent=as_json):
-        plan = preview(table, options)
-    output.show({"table": table.settings.name, **plan.to_json()}, as_json, plan_page)
-
-
-def _rebuild(table: Table, options: RebuildOptions, as_json: bool) -> None:
-    from firnline.operations.rebuild.run import run_rebuild
-
-    name = table.settings.name
-    stopped = f"stopped; the log of {name} is written wholly or not at all"
-    with (
-        when_stopped(stopped, next_step="run the same command again"),
-        footers("rebuilding", name, table.clock, silent=as_json) as tell,
-    ):
-        report = run_rebuild(Work(table, identity(table), tell=tell), options)
-    output.show(report.to_json(), as_json, report_page)
+        operate(REBUILD.load(), opened, options, as_json=as_json, progress=progress, yes=yes)

@@ -9,7 +9,6 @@ from firnline.cli.failures import when_stopped
 from firnline.cli.options import JsonOption, SettingsOption, TableArgument, command, open_target
 from firnline.operations.operation import Work
 from firnline.operations.options import RelocateOptions
-from firnline.operations.relocate.pages import report_page
 
 commands = typer.Typer()
 
@@ -36,6 +35,7 @@ def relocate(
     place is not looked at, and running it again completes a run that was stopped.
     """
     from firnline.cli.progress import counting
+    from firnline.operations.relocate.pages import report_page
     from firnline.operations.relocate.run import run_relocate
 
     opened = open_target(table, settings)

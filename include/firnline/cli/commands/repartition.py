@@ -2,33 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING
+from functools import partial
 
 import typer
 
-from firnline.cli import output
 from firnline.cli.engine import EngineKind, EngineOption, MasterOption, ScratchOption, engine_for
+from firnline.cli.operate import operate
 from firnline.cli.options import (
     JsonOption,
     SettingsOption,
     TableArgument,
     command,
-    identity,
-    looking,
     open_target,
     require_table,
 )
 from firnline.cli.progress import reading
-from firnline.errors import RunFailedError
-from firnline.operations.operation import Work
 from firnline.operations.options import RepartitionOptions
-from firnline.operations.repartition.pages import plan_page, report_page
-from firnline.units import counted
-
-if TYPE_CHECKING:
-    from firnline.kernel.engine import Engine
-    from firnline.table import Table
+from firnline.operations.registry import REPARTITION
 
 commands = typer.Typer()
 SHOWN = 20
@@ -60,37 +50,8 @@ def repartition(
     """
     opened = open_target(table, settings)
     require_table(opened)
-    if options.dry_run:
-        from firnline.operations.repartition.run import preview
-
-        with looking(opened, silent=as_json):
-            plan = preview(opened, options)
-        data = {"table": opened.settings.name, **plan.to_json()}
-        output.show(data, as_json, plan_page)
-        return
     with engine_for("repartition", opened, engine, master, scratch) as factory:
-        _repartition(opened, factory, options, as_json)
-
-
-def _repartition(
-    table: Table, engine: Callable[[], Engine], options: RepartitionOptions, as_json: bool
-) -> None:
-    """Run it and print the report, even with failed partitions. Raises RunFailedError."""
-    from firnline.operations.repartition.run import RepartitionFailedError, run_repartition
-
-    name = table.settings.name
-    stopped = f"stopped; partitions of {name} that are moved stay so, the others are as they were"
-
-    output.show_run(
-        lambda tell: run_repartition(Work(table, identity(table), engine, tell), options),
-        reading("repartitioning", name, table.clock, silent=as_json),
-        as_json,
-        report_page,
-        stopped=(stopped, "run the same command again to go on"),
-        failed=(RepartitionFailedError,),
-        shorten=lambda report: RunFailedError(
-            f"{counted(len({f.partition for f in report.failures}), 'partition')} of {name} could "
-            "not be moved, for the reasons above",
-            next_step="repair what is named and run it again",
-        ),
-    )
+        progress = partial(reading, "repartitioning")
+        operate(
+            REPARTITION.load(), opened, options, as_json=as_json, progress=progress, engine=factory
+        )

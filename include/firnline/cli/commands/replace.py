@@ -2,34 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from pathlib import Path
-from typing import TYPE_CHECKING
+from functools import partial
 
 import typer
 
-from firnline.cli import output
-from firnline.cli.confirm import YesOption, look_first
+from firnline.cli.confirm import YesOption
 from firnline.cli.engine import EngineKind, EngineOption, MasterOption, ScratchOption, engine_for
+from firnline.cli.operate import operate
 from firnline.cli.options import (
     JsonOption,
     SettingsOption,
     TableArgument,
     command,
-    identity,
     open_target,
     require_table,
 )
 from firnline.cli.progress import reading
-from firnline.errors import RunFailedError
-from firnline.operations.common_pages import failures_page
-from firnline.operations.operation import Work
 from firnline.operations.options import ReplaceOptions
-from firnline.operations.replace.pages import plan_page, report_page
-
-if TYPE_CHECKING:
-    from firnline.kernel.engine import Engine
-    from firnline.table import Table
+from firnline.operations.registry import REPLACE
 
 commands = typer.Typer()
 
@@ -63,53 +53,14 @@ def replace(
     opened = open_target(table, settings)
     if options.dry_run or options.nothing:
         require_table(opened)
-    from firnline.operations.replace.run import preview
-
     with engine_for("replace", opened, engine, master, scratch) as factory:
-        if not look_first(
+        operate(
+            REPLACE.load(),
             opened,
-            lambda: preview(opened, options),
-            plan_page,
-            dry_run=options.dry_run,
-            yes=yes or not _is_there(opened),
+            options,
             as_json=as_json,
-        ):
-            return
-        _replace(opened, factory, options, scratch, as_json)
-
-
-def _is_there(table: Table) -> bool:
-    """Return True if the table exists; otherwise no rows would go and nobody is asked."""
-    return next(iter(table.store.list(table.paths.log_dir)), None) is not None
-
-
-def _replace(
-    table: Table,
-    engine: Callable[[], Engine],
-    options: ReplaceOptions,
-    scratch: Path | None,
-    as_json: bool,
-) -> None:
-    from firnline.operations.replace.run import ReplaceFailedError, run_replace
-    from firnline.operations.runner import what_helps
-
-    name = table.settings.name
-    stopped = f"stopped; the interval of {name} was replaced as a whole or not at all"
-
-    output.show_run(
-        lambda tell: run_replace(
-            Work(table, identity(table), engine, tell), options, scratch=scratch
-        ),
-        reading("replacing in", name, table.clock, silent=as_json),
-        as_json,
-        report_page,
-        stopped=(stopped, f"see `firnline history {name}`, or run it again"),
-        failed=(ReplaceFailedError,),
-        shorten=lambda report: RunFailedError(
-            f"nothing was replaced in {name}, for the reasons above",
-            next_step=what_helps(
-                report.failures, " and run it again, or leave the rewriting to merges with --lazy"
-            ),
-        ),
-        render_failed=failures_page,
-    )
+            yes=yes,
+            progress=partial(reading, "replacing in"),
+            engine=factory,
+            scratch=scratch,
+        )

@@ -2,29 +2,22 @@
 
 from __future__ import annotations
 
-import sys
 from typing import Annotated
 
 import typer
-from msgspec.structs import replace
 
-from firnline.cli import output
-from firnline.cli.failures import when_stopped
+from firnline.cli.operate import operate
 from firnline.cli.options import (
     JsonOption,
     SettingsOption,
     TableArgument,
     command,
-    identity,
-    looking,
     open_target,
     require_table,
 )
 from firnline.cli.progress import restoring
-from firnline.errors import UsageError
-from firnline.operations.operation import Work
 from firnline.operations.options import RestoreOptions
-from firnline.operations.restore.pages import plan_page, report_page
+from firnline.operations.registry import RESTORE
 
 commands = typer.Typer()
 
@@ -51,31 +44,6 @@ def restore(
     --exact it goes, too. It is a new transaction, which can be undone itself. Parts that clean-up
     has deleted cannot come back, nor what an erase took away.
     """
-    from firnline.operations.restore.run import preview, run_restore
-
     opened = open_target(table, settings)
     require_table(opened)
-    name = opened.settings.name
-    if options.dry_run or not yes:
-        with looking(opened, silent=as_json):
-            plan = preview(opened, options)
-        output.show({"table": name, **plan.to_json()}, as_json, plan_page)
-        if options.dry_run or plan.nothing_to_do:
-            return
-        if as_json or not sys.stdin.isatty():
-            raise UsageError(
-                f"nobody can be asked whether {name} may be changed",
-                next_step="look with --dry-run, then give --yes",
-            )
-        if not typer.confirm("Restore?"):
-            output.line("Nothing was restored.")
-            raise typer.Exit(1)
-        # What was confirmed is what was shown.
-        options = replace(options, newest=plan.seq)
-    stopped = f"stopped; unless it was just committing, {name} is as it was"
-    with (
-        when_stopped(stopped, next_step=f"see `firnline history {name}`, and run it again"),
-        restoring(name, opened.clock, silent=as_json) as tell,
-    ):
-        report = run_restore(Work(opened, identity(opened), tell=tell), options)
-    output.show(report.to_json(), as_json, report_page)
+    operate(RESTORE.load(), opened, options, as_json=as_json, progress=restoring, yes=yes)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -10,6 +10,7 @@ import typer
 from firnline.cli import output
 from firnline.cli.confirm import YesOption, look_first
 from firnline.cli.engine import EngineKind, EngineOption, MasterOption, ScratchOption, engine_for
+from firnline.cli.operate import operate
 from firnline.cli.options import (
     JsonOption,
     SettingsOption,
@@ -20,23 +21,11 @@ from firnline.cli.options import (
     require_table,
 )
 from firnline.cli.progress import reading
-from firnline.errors import RunFailedError, TooMuchRemovedError, UsageError
-from firnline.operations.operation import Work
+from firnline.errors import UsageError
 from firnline.operations.options import RewriteOptions
-from firnline.operations.prepared.pages import (
-    commit_page,
-    committed_page,
-    discard_page,
-    discarded_page,
-    prepared_page,
-    waiting_page,
-)
-from firnline.operations.rewrite.pages import plan_page, report_page
-from firnline.units import counted
+from firnline.operations.registry import REWRITE
 
 if TYPE_CHECKING:
-    from firnline.kernel.engine import Engine
-    from firnline.operations.rewrite.run import RewriteReport
     from firnline.table import Table
 
 commands = typer.Typer()
@@ -96,30 +85,15 @@ def rewrite(  # noqa: PLR0913, PLR0917 - one per option
         _discard(opened, discard, dry_run=options.dry_run, as_json=as_json)
     else:
         with engine_for("rewrite", opened, engine, master, scratch) as factory:
-            _start(opened, factory, options, yes=yes, as_json=as_json)
-
-
-def _start(
-    opened: Table,
-    factory: Callable[[], Engine],
-    options: RewriteOptions,
-    *,
-    yes: bool,
-    as_json: bool,
-) -> None:
-    """Rewrite, or prepare, after a look at the plan; a prepare commits nothing and asks nobody."""
-    from firnline.operations.rewrite.run import preview
-
-    go_on = look_first(
-        opened,
-        lambda: preview(opened, options),
-        plan_page,
-        dry_run=options.dry_run,
-        yes=yes or options.prepare,
-        as_json=as_json,
-    )
-    if go_on:
-        _run(opened, factory, options, as_json)
+            operate(
+                REWRITE.load(),
+                opened,
+                options,
+                as_json=as_json,
+                yes=yes,
+                progress=partial(reading, "preparing" if options.prepare else "rewriting"),
+                engine=factory,
+            )
 
 
 def _refuse_mixed(options: RewriteOptions, decided: list[str]) -> None:
@@ -135,6 +109,7 @@ def _refuse_mixed(options: RewriteOptions, decided: list[str]) -> None:
 
 
 def _list(table: Table, as_json: bool) -> None:
+    from firnline.operations.prepared.pages import waiting_page
     from firnline.operations.prepared.run import waiting
 
     output.show(waiting(table).to_json(), as_json, waiting_page)
@@ -142,6 +117,7 @@ def _list(table: Table, as_json: bool) -> None:
 
 def _commit(table: Table, change: str, *, dry_run: bool, yes: bool, as_json: bool) -> None:
     """Commit a prepared change after a look at its evidence."""
+    from firnline.operations.prepared.pages import commit_page, committed_page
     from firnline.operations.prepared.run import commit_prepared, preview_commit
 
     go_on = look_first(
@@ -159,6 +135,7 @@ def _commit(table: Table, change: str, *, dry_run: bool, yes: bool, as_json: boo
 
 
 def _discard(table: Table, change: str, *, dry_run: bool, as_json: bool) -> None:
+    from firnline.operations.prepared.pages import discard_page, discarded_page
     from firnline.operations.prepared.run import discard_prepared, preview_discard
 
     if dry_run:
@@ -166,50 +143,3 @@ def _discard(table: Table, change: str, *, dry_run: bool, as_json: bool) -> None
         return
     report = discard_prepared(table, change, identity(table), "by hand")
     output.show(report.to_json(), as_json, discarded_page)
-
-
-def _run(
-    table: Table, engine: Callable[[], Engine], options: RewriteOptions, as_json: bool
-) -> None:
-    """Rewrite or prepare, as the options say, and print the report, even with failed partitions."""
-    from firnline.operations.rewrite.prepare import run_either
-    from firnline.operations.rewrite.run import RewriteFailedError, RewriteRefusedError
-
-    name = table.settings.name
-    committed = f"partitions of {name} that are committed stay, the others are as they were"
-    doing, render, stopped = (
-        ("preparing", prepared_page, (f"{name} is as it was", "run the same command again"))
-        if options.prepare
-        else (
-            "rewriting",
-            report_page,
-            (committed, f"see `firnline history {name}`, then run it again"),
-        )
-    )
-    output.show_run(
-        lambda tell: run_either(Work(table, identity(table), engine, tell), options),
-        reading(doing, name, table.clock, silent=as_json),
-        as_json,
-        render,
-        stopped=(f"stopped; {stopped[0]}", stopped[1]),
-        failed=(RewriteFailedError, RewriteRefusedError),
-        shorten=lambda report: _shortened(name, report),
-        render_failed=report_page,
-    )
-
-
-def _shortened(name: str, report: RewriteReport) -> RunFailedError | TooMuchRemovedError:
-    """Return a short form of the error: the printed report has the reasons by partition."""
-    from firnline.operations.runner import what_helps
-
-    failed = len({failure.partition for failure in report.failures})
-    what = f"{failed} of {counted(report.partition_count, 'partition')} of {name} not rewritten"
-    if report.refused:
-        return TooMuchRemovedError(
-            f"{what}: too many rows would vanish",
-            next_step="see whether --where says which rows stay, not which go; then give --force",
-        )
-    return RunFailedError(
-        f"{what}, for the reasons above",
-        next_step=what_helps(report.failures, " and run it again for those partitions"),
-    )

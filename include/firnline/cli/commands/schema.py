@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any
 
 import msgspec
@@ -10,7 +11,8 @@ import typer
 
 from firnline.cli import output
 from firnline.cli.confirm import YesOption
-from firnline.cli.engine import EngineKind, EngineOption, MasterOption, ScratchOption
+from firnline.cli.engine import EngineKind, EngineOption, MasterOption, ScratchOption, engine_for
+from firnline.cli.operate import operate
 from firnline.cli.options import (
     JsonOption,
     SettingsOption,
@@ -21,10 +23,10 @@ from firnline.cli.options import (
     open_target,
     require_table,
 )
-from firnline.cli.repair import repair
+from firnline.cli.progress import reading
 from firnline.errors import UsageError
 from firnline.operations.options import ColumnFix, SchemaFixOptions
-from firnline.operations.schema_fix.pages import schema_page
+from firnline.operations.registry import SCHEMA_FIX
 
 if TYPE_CHECKING:
     from firnline.settings.load import TableSettings
@@ -53,6 +55,8 @@ def show(
     Works on a table whose log files contradict each other: then also who states what, with the
     parts behind it.
     """
+    from firnline.operations.schema_fix.pages import schema_page
+
     opened = open_target(table, settings)
     from firnline.operations.schema_fix.target import disputes
     from firnline.state.snapshot import read_snapshot
@@ -168,7 +172,16 @@ def fix(  # noqa: PLR0913, PLR0917 - one per option
     opened = open_target(table, settings)
     require_table(opened)
     options = msgspec.structs.replace(options, fixes=_fixes(column, kind or [], rename or []))
-    repair(opened, options, engine, master, scratch, yes=yes, as_json=as_json)
+    with engine_for("schema-fix", opened, engine, master, scratch) as factory:
+        operate(
+            SCHEMA_FIX.load(),
+            opened,
+            options,
+            as_json=as_json,
+            yes=yes,
+            progress=partial(reading, "repairing"),
+            engine=factory,
+        )
 
 
 def _fixes(columns: list[str], types: list[str], names: list[str]) -> tuple[ColumnFix, ...]:

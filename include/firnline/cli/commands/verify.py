@@ -17,7 +17,6 @@ from firnline.cli.progress import verifying
 from firnline.errors import FindingsError, UsageError
 from firnline.operations.operation import Work
 from firnline.operations.options import VerifyOptions
-from firnline.operations.verify.pages import report_page
 
 if TYPE_CHECKING:
     from firnline.operations.verify.run import VerifyProgress, VerifyReport
@@ -56,6 +55,8 @@ def verify(
     there twice, what v1 clients see otherwise; says what to do about each. Changes nothing, and
     is safe beside everything else. Exit code 1 for an error or a warning, not for a note.
     """
+    from firnline.operations.verify.pages import report_page
+
     if engine is EngineKind.SPARK and not options.deep:
         raise UsageError(
             "--engine spark is for the footers, which are only read with --deep",

@@ -2,7 +2,34 @@
 
 from __future__ import annotations
 
+import msgspec
+
+from firnline.operations import registry
+from firnline.operations.common_pages import dropped_page
+from firnline.operations.drop.pages import plan_page
+from firnline.operations.drop.plan import DropPlan
 from firnline.operations.drop.run import preview, run_drop
 from firnline.operations.operation import Operation
+from firnline.operations.options import DropOptions
 
-OPERATION = Operation(preview, run_drop)
+
+def _stopped(table: str, _: DropOptions) -> tuple[str, str]:
+    return (
+        f"the partitions of {table} went together or not at all",
+        f"see `firnline drop {table}` for those that are there",
+    )
+
+
+def _confirmed(options: DropOptions, plan: DropPlan) -> DropOptions:
+    return msgspec.structs.replace(options, expected=plan.versions)
+
+
+OPERATION = Operation(
+    about=registry.DROP,
+    preview=preview,
+    act=run_drop,
+    confirmed=_confirmed,
+    plan_page=plan_page,
+    report_page=dropped_page,
+    stopped=_stopped,
+)

@@ -2,7 +2,38 @@
 
 from __future__ import annotations
 
-from firnline.operations.erase.run import preview, run_erase
+from firnline.errors import RunFailedError
+from firnline.operations import registry
+from firnline.operations.erase.pages import partly_page, plan_page, report_page
+from firnline.operations.erase.run import EraseReport, preview, run_erase
 from firnline.operations.operation import Operation
+from firnline.operations.options import EraseOptions
+from firnline.operations.runner import what_helps
+from firnline.units import counted
 
-OPERATION = Operation(preview, run_erase)
+
+def _stopped(table: str, _: EraseOptions) -> tuple[str, str]:
+    return (
+        f"the rows of {table} went together or not at all",
+        f"see `firnline certificate {table}`, or run it again",
+    )
+
+
+def _in_short(table: str, report: EraseReport) -> RunFailedError:
+    return RunFailedError(
+        f"{counted(report.parts_failed, 'part')} of {table} may hold keys still, for the "
+        "reasons above",
+        next_step=what_helps(report.failures, " and erase again"),
+    )
+
+
+OPERATION = Operation(
+    about=registry.ERASE,
+    preview=preview,
+    act=run_erase,
+    plan_page=plan_page,
+    report_page=report_page,
+    failure_page=partly_page,
+    stopped=_stopped,
+    in_short=_in_short,
+)

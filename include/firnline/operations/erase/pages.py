@@ -12,7 +12,7 @@ from firnline.pages import Page, number, requests_text
 from firnline.units import about_duration, about_size, counted
 
 
-def partly_page(data: Mapping[str, Any], *, has_cleanup: bool) -> Page:
+def partly_page(data: Mapping[str, Any], *, has_cleanup: bool = False) -> Page:
     """Return the page of a report, from its figures."""
     page = Page()
     page.add(failures_page(data))
@@ -37,7 +37,7 @@ def _next(data: Mapping[str, Any], *, has_cleanup: bool) -> str:
     return f"{command}; so does a run of {CLEANUP.dag} in Airflow" if has_cleanup else command
 
 
-def report_page(data: Mapping[str, Any], *, has_cleanup: bool) -> Page:
+def report_page(data: Mapping[str, Any], *, has_cleanup: bool = False) -> Page:
     """Return the page of a report, from its figures."""
     page = Page()
     counts = defaultdict(int, data["counts"])

@@ -2,7 +2,25 @@
 
 from __future__ import annotations
 
+from firnline.operations import registry
 from firnline.operations.import_files.folders import import_folders, preview
+from firnline.operations.import_files.options import ImportFoldersOptions
+from firnline.operations.import_files.pages import plan_page, report_page
 from firnline.operations.operation import Operation
 
-OPERATION = Operation(preview, import_folders)
+
+def _stopped(table: str, _: ImportFoldersOptions) -> tuple[str, str]:
+    return (
+        f"the files of a folder are in {table} all together or not at all",
+        f"see `firnline parts {table}`, then run it again",
+    )
+
+
+OPERATION = Operation(
+    about=registry.IMPORT,
+    preview=preview,
+    act=import_folders,
+    plan_page=plan_page,
+    report_page=report_page,
+    stopped=_stopped,
+)

@@ -67,7 +67,6 @@ def run_replace(
     options: ReplaceOptions,
     *,
     data: Rows | NewRows | None = None,
-    scratch: Path | None = None,
 ) -> ReplaceReport:
     """Replace the rows of an interval in one transaction, all of it or nothing.
 
@@ -88,7 +87,6 @@ def run_replace(
         options: which rows, and the files with the new ones.
         data: the new rows instead of files: tables, streams of batches, or parts that somebody
             has written already.
-        scratch: folder for files on their way; None: the system's.
 
     Raises:
         UsageError: an interval that is none; not exactly one of files, data and nothing; a new
@@ -107,7 +105,7 @@ def run_replace(
         if span_of(options, base.table.settings).column in base.snapshot.schema:
             _plan(base.table, base, options, {})  # before a row is read: refuses a bad interval
         state.runner.probe()
-        return state.replace(base, state.write(base, data, scratch))
+        return state.replace(base, state.write(base, data, work.scratch))
 
 
 def _refuse_sources(options: ReplaceOptions, *, has_data: bool) -> None:

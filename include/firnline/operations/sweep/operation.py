@@ -2,7 +2,33 @@
 
 from __future__ import annotations
 
+from firnline.errors import RunFailedError
+from firnline.operations import registry
+from firnline.operations.common_pages import not_all_deleted
 from firnline.operations.operation import Operation
-from firnline.operations.sweep.run import preview, run_sweep
+from firnline.operations.options import SweepOptions
+from firnline.operations.sweep.pages import plan_page, report_page
+from firnline.operations.sweep.run import SweepReport, preview, run_sweep
+from firnline.units import counted
 
-OPERATION = Operation(preview, run_sweep)
+
+def _stopped(table: str, _: SweepOptions) -> tuple[str, str]:
+    return (
+        f"what was deleted was named by nobody, {table} reads as before",
+        "run the same command again to go on",
+    )
+
+
+def _in_short(table: str, report: SweepReport) -> RunFailedError:
+    return not_all_deleted(counted(report.failed, "orphan"), table)
+
+
+OPERATION = Operation(
+    about=registry.SWEEP,
+    preview=preview,
+    act=run_sweep,
+    plan_page=plan_page,
+    report_page=report_page,
+    stopped=_stopped,
+    in_short=_in_short,
+)

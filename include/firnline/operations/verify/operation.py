@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
+from firnline.operations import registry
 from firnline.operations.operation import Operation
+from firnline.operations.options import VerifyOptions
+from firnline.operations.verify.pages import report_page
 from firnline.operations.verify.run import refuse_findings, run_verify
 
-if TYPE_CHECKING:
-    from firnline.operations.operation import Figures
-    from firnline.operations.options import VerifyOptions
-    from firnline.operations.verify.run import VerifyReport
 
-OPERATION: Operation[VerifyOptions, Figures, VerifyReport] = Operation(
-    None, run_verify, refuse_findings
+def _stopped(_table: str, _: VerifyOptions) -> tuple[str, str]:
+    return "a check changes nothing", "run it again"
+
+
+OPERATION = Operation(
+    about=registry.VERIFY,
+    act=run_verify,
+    verdict=refuse_findings,
+    report_page=report_page,
+    stopped=_stopped,
 )

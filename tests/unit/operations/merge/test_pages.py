@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
-
-from firnline.cli.commands.merge import _render
+from firnline.operations.merge.pages import report_page
 from firnline.store.base import Counters
 
 
@@ -24,17 +22,16 @@ def report(**more: Any) -> dict[str, Any]:
     return {"table": "flights", **none, **numbers, **more}
 
 
-def test_groups_that_another_run_had_committed_first_are_counted(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    _render(report(groups_lost=3))
-    said = capsys.readouterr().out
+def words(**more: Any) -> str:
+    return "\n".join(report_page(report(**more)).lines())
+
+
+def test_groups_that_another_run_had_committed_first_are_counted() -> None:
+    said = words(groups_lost=3)
     assert "3 groups, which another run had committed first" in said
     assert "Nothing to merge" not in said
 
 
-def test_without_any_nothing_is_said_of_them(capsys: pytest.CaptureFixture[str]) -> None:
-    _render(report())
-    assert "Nothing to merge in flights" in capsys.readouterr().out
-    _render(report(groups=1, groups_done=1))
-    assert "in vain" not in capsys.readouterr().out
+def test_without_any_nothing_is_said_of_them() -> None:
+    assert "Nothing to merge in flights" in words()
+    assert "in vain" not in words(groups=1, groups_done=1)

@@ -1,0 +1,162 @@
+"""Carry out an operation for a command: plan or run, ask, show progress, print the report."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import typer
+
+from firnline.cli import output
+from firnline.cli.confirm import agreed, refuse_silence
+from firnline.cli.failures import when_stopped
+from firnline.cli.options import identity, looking
+from firnline.cli.progress import working
+from firnline.clock import Clock
+from firnline.errors import FirnlineError
+from firnline.operations.operation import (
+    Consent,
+    Figures,
+    Operation,
+    OptionsT,
+    Work,
+    decided,
+    no_engine,
+    untold,
+)
+
+if TYPE_CHECKING:
+    from firnline.kernel.engine import Engine
+    from firnline.table import Table
+
+Shown = Callable[..., AbstractContextManager[Callable[..., None]]]
+"""Of ``cli.progress``: takes table, clock and ``silent``."""
+AnyOperation = Operation[Any, Any, Any]
+
+
+class _NothingLeftError(Exception):
+    """The plan that a person was to agree to has nothing to do, and was shown."""
+
+
+def operate(
+    operation: Operation[OptionsT, Any, Any],
+    table: Table,
+    options: OptionsT,
+    *,
+    as_json: bool,
+    progress: Shown,
+    yes: bool = False,
+    engine: Callable[[], Engine] = no_engine,
+    scratch: Path | None = None,
+    **planned: object,
+) -> None:
+    """Print the plan of a dry run; else run it, after a question where it asks, and report.
+
+    Args:
+        operation: what to do.
+        table: the table.
+        options: its options.
+        as_json: print JSON; a failure is then raised as it is.
+        yes: whoever calls has agreed already.
+        progress: shows what the run tells, or that it works.
+        engine: starts an engine.
+        scratch: folder for files on their way.
+        planned: more for the JSON of the plan.
+
+    Raises:
+        UsageError: options that are refused; nobody can be asked.
+        FirnlineError: the run failed; the report of what it has done was printed.
+        typer.Exit: the answer was not yes.
+    """
+    if getattr(options, "dry_run", False) and operation.preview is not None:
+        show_plan(operation, table, options, as_json=as_json, **planned)
+        return
+    name = table.settings.name
+    consent = decided if yes else _at_terminal(planned, as_json=as_json)
+    try:
+        agreed_to = _agreed(operation, Work(table, scratch=scratch, consent=consent), options)
+    except _NothingLeftError:
+        return
+    message, next_step = operation.stopped(name, options)
+    try:
+        with (
+            when_stopped(f"stopped; {message}", next_step=next_step),
+            progress(name, table.clock, silent=as_json) as tell,
+        ):
+            work = Work(table, identity(table), engine, tell, scratch=scratch, consent=decided)
+            report = operation.run(work, agreed_to)
+    except FirnlineError as error:
+        partly: Figures | None = getattr(error, "report", None)
+        if partly is None:
+            raise
+        page = operation.failure_page or operation.report_page
+        output.show(partly.to_json(), as_json, page)
+        if as_json or operation.in_short is None:
+            raise
+        raise operation.in_short(name, partly) from error
+    output.show(report.to_json(), as_json, operation.report_page)
+
+
+def show_plan(
+    operation: Operation[OptionsT, Any, Any],
+    table: Table,
+    options: OptionsT,
+    *,
+    as_json: bool,
+    **more: object,
+) -> None:
+    """Print the plan; nothing is changed. Raises FirnlineError for options that are refused."""
+    with looking(table, silent=as_json):
+        plan = operation.plan(table, options)
+    _show(operation, table, {**more, **plan.to_json()}, as_json=as_json)
+
+
+def _show(operation: AnyOperation, table: Table, data: dict[str, Any], *, as_json: bool) -> None:
+    assert operation.plan_page is not None
+    output.show({"table": table.settings.name, **data}, as_json, operation.plan_page)
+
+
+def _agreed(operation: AnyOperation, work: Work, options: OptionsT) -> OptionsT:
+    """Return the options of a run that was agreed to, before its progress is shown."""
+    if work.consent is None or not operation.asks(work, options):
+        return options
+    agreed_to: OptionsT = work.consent(operation, work, options)
+    return agreed_to
+
+
+def _at_terminal(planned: Mapping[str, object], *, as_json: bool) -> Consent:
+    """Return the consent of the person at the terminal, who sees the plan first."""
+
+    def ask(operation: AnyOperation, work: Work, options: Any) -> Any:  # noqa: ANN401 - of each operation
+        table = work.table
+        with working("looking at", table.settings.name, table.clock, silent=as_json):
+            plan = operation.plan(table, options)
+        nothing = getattr(plan, "nothing_to_do", False)
+        if not nothing:
+            # After the plan, which says what is wrong with the call.
+            refuse_silence(operation.question(work), as_json)
+        _show(operation, table, {**planned, **plan.to_json()}, as_json=as_json and nothing)
+        if nothing:
+            raise _NothingLeftError
+        if not agreed("Do it?"):
+            output.line("Nothing was changed.")
+            raise typer.Exit(1)
+        return operation.confirmed(options, plan) if operation.confirmed else options
+
+    return ask
+
+
+def works(doing: str) -> Shown:
+    """Return what shows that it works, such as ``dropping from``, for one that tells nothing."""
+    return partial(_telling, doing)
+
+
+@contextmanager
+def _telling(
+    doing: str, name: str, clock: Clock, *, silent: bool
+) -> Iterator[Callable[[Any], None]]:
+    with working(doing, name, clock, silent=silent):
+        yield untold
