@@ -124,11 +124,13 @@ def _interval(data: dict[str, Any]) -> str:
 
 
 def _render_plan(data: dict[str, Any]) -> None:
-    from firnline.operations.replace.plan import rows_text
+    from firnline.operations.replace.plan import new_rows_text, rows_text
     from firnline.units import about_size
 
     groups_table(data)
     output.line(f"To replace {_interval(data)} in {data['table']}: {rows_text(data)}.")
+    come = new_rows_text(data)
+    output.line(f"{come[:1].upper()}{come[1:]}.")
     if data["parts_to_drop"]:
         output.line(
             f"{counted(data['parts_to_drop'], 'part')} would be dropped unread: all "
