@@ -87,6 +87,7 @@ def test_all_changes_go_to_a_new_parquet_file(
         (["--to", "x.csv"], "is not the name of a Parquet file"),
         (["--to", "y.parquet", "--count"], "--count and --limit are for the screen"),
         (["--since", "7"], "has no transaction 7"),
+        (["--since", "2026-01-03", "--until", "2026-01-01"], "the end '2026-01-01' is before the"),
     ):
         failed = firnline("changes", root, *wrong)
         assert failed.code == 2

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
 from firnline.cli import output
-from firnline.cli.confirm import YesOption, agreed, refuse_silence
+from firnline.cli.confirm import YesOption, look_first
 from firnline.cli.engine import EngineKind, MasterOption, engine_for, scratch_folder
 from firnline.cli.failures import when_stopped
 from firnline.cli.options import (
@@ -17,7 +17,6 @@ from firnline.cli.options import (
     TableArgument,
     command,
     identity,
-    looking,
     open_target,
     require_table,
 )
@@ -26,9 +25,6 @@ from firnline.cli.progress import working
 from firnline.operations.operation import Work
 from firnline.operations.options import DowngradeOptions
 from firnline.units import counted
-
-if TYPE_CHECKING:
-    from firnline.table import Table
 
 commands = typer.Typer()
 
@@ -61,17 +57,19 @@ def downgrade(
     """
     opened = open_target(table, settings)
     require_table(opened)
-    if options.dry_run:
-        _show_plan(opened, as_json)
-        return
-    if not yes:
-        refuse_silence(f"to downgrade {opened.settings.name}", as_json)
-        _show_plan(opened, as_json)
-        if not agreed("Go on?"):
-            output.line("Nothing was changed.")
-            raise typer.Exit(1)
-    from firnline.operations.downgrade.run import run_downgrade
+    from firnline.operations.downgrade.run import preview, run_downgrade
 
+    if not look_first(
+        opened,
+        lambda: preview(opened, options),
+        _render_plan,
+        asks=f"to downgrade {opened.settings.name}",
+        question="Go on?",
+        dry_run=options.dry_run,
+        yes=yes,
+        as_json=as_json,
+    ):
+        return
     stopped = f"stopped; what is committed stays, and {opened.settings.name} reads as before"
     with (
         engine_for("downgrade", opened, engine, master, scratch) as factory,
@@ -80,14 +78,6 @@ def downgrade(
     ):
         report = run_downgrade(Work(opened, identity(opened), factory), options)
     output.show(report.to_json(), as_json, _render)
-
-
-def _show_plan(table: Table, as_json: bool) -> None:
-    from firnline.operations.downgrade.run import preview
-
-    with looking(table, silent=as_json):
-        plan = preview(table, DowngradeOptions())
-    output.show({"table": table.settings.name, **plan.to_json()}, as_json, _render_plan)
 
 
 def _render_plan(data: dict[str, Any]) -> None:

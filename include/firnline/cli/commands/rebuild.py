@@ -58,25 +58,27 @@ def rebuild(
     """
     opened = open_target(table, settings)
     with output.nothing_to_do(opened.settings.name, as_json):
-        if not options.dry_run and not yes:
+        if options.dry_run:
+            output.show(_plan(opened, options, as_json), as_json, _render_plan)
+            return
+        if not yes:
+            plan = _plan(opened, options, as_json)  # ends here where the log is whole
             refuse_silence(f"to rebuild the log of {opened.settings.name}", as_json)
-            _plan(opened, options, as_json)
+            output.show(plan, False, _render_plan)
             if not agreed("Write this log?"):
                 output.line("Nothing was written.")
                 raise typer.Exit(1)
-        if options.dry_run:
-            _plan(opened, options, as_json)
-        else:
-            _rebuild(opened, options, as_json)
+        _rebuild(opened, options, as_json)
 
 
-def _plan(table: Table, options: RebuildOptions, as_json: bool) -> None:
+def _plan(table: Table, options: RebuildOptions, as_json: bool) -> dict[str, Any]:
+    """Return the plan's figures. Raises NothingToDoError if the log is whole."""
     from firnline.operations.rebuild.run import preview
 
     name = table.settings.name
     with working("looking at", name, table.clock, silent=as_json):
         plan = preview(table, options)
-    output.show({"table": table.settings.name, **plan.to_json()}, as_json, _render_plan)
+    return {"table": name, **plan.to_json()}
 
 
 def _rebuild(table: Table, options: RebuildOptions, as_json: bool) -> None:

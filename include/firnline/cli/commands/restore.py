@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import sys
 from typing import Annotated, Any
 
 import typer
 from msgspec.structs import replace
 
 from firnline.cli import output
+from firnline.cli.confirm import refuse_silence
 from firnline.cli.failures import when_stopped
 from firnline.cli.options import (
     JsonOption,
@@ -22,7 +22,6 @@ from firnline.cli.options import (
 )
 from firnline.cli.output import requests_text
 from firnline.cli.progress import restoring
-from firnline.errors import UsageError
 from firnline.operations.operation import Work
 from firnline.operations.options import RestoreOptions
 from firnline.units import counted
@@ -63,11 +62,7 @@ def restore(
         output.show({"table": name, **plan.to_json()}, as_json, _render_plan)
         if options.dry_run or plan.nothing_to_do:
             return
-        if as_json or not sys.stdin.isatty():
-            raise UsageError(
-                f"nobody can be asked whether {name} may be changed",
-                next_step="look with --dry-run, then give --yes",
-            )
+        refuse_silence(f"{name} may be changed", as_json)
         if not typer.confirm("Restore?"):
             output.line("Nothing was restored.")
             raise typer.Exit(1)
