@@ -28,9 +28,7 @@ class Terminal:
 @pytest.fixture
 def settings(tmp_path: Path, firnline: Firnline) -> str:
     """The table ``t`` of six rows, which says what its settings say."""
-    path = settings_file(
-        tmp_path, f"tables: {{t: {{root: 'file://{tmp_path}/t', sort_by: [id]}}}}"
-    )
+    path = settings_file(tmp_path, f"tables: {{t: {{root: 'file://{tmp_path}/t', sort_by: [id]}}}}")
     rows = tmp_path / "rows.parquet"
     pq.write_table(pa.table({"id": list(range(6)), "v": [0] * 6}), rows)
     assert firnline("append", "t", rows, "--settings", path).code == 0

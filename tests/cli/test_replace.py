@@ -143,7 +143,7 @@ def test_without_a_column_of_times_one_has_to_be_named(firnline: Firnline, tmp_p
     plain = f"file://{tmp_path}/plain"
     assert firnline("append", plain, file(tmp_path, range(6))).code == 0
     shown = firnline("replace", plain, "--nothing", *INTERVAL, "--yes")
-    assert shown.sentence.endswith("name no column of times; name the column (--column)")
+    assert shown.sentence.endswith("name a column of times; name the column (--column)")
 
 
 def test_a_root_url_takes_the_column_of_the_table_s_own_order(

@@ -136,7 +136,7 @@ def test_a_type_for_all_is_reported_and_shown_afterwards(
     assert "repaired     n is BIGINT" in done.out
     assert numbers(settings) == [1, 2, 3, 4, 5, 6]
     again = firnline("schema", "fix", "t", *asked)
-    assert (again.code, again.out.strip()) == (2, "")  # nobody can be asked here
+    assert (again.code, again.out.startswith("Nothing to repair in t")) == (0, True)
     again = firnline("schema", "fix", "t", *asked, "--yes")
     assert again.out.strip() == "Nothing to repair in t: n is BIGINT, as its log files say."
     assert firnline("schema", "t", "--json", "--settings", settings).data["conflicts"] == []

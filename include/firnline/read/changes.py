@@ -99,9 +99,7 @@ def ends_of(feed: ChangeFeed, since: At | None, until: At | None) -> tuple[Offse
     return start, feed.until(start, end)
 
 
-def _refuse_reversed(
-    feed: ChangeFeed, since: At, until: At, start: Offset, end: Offset
-) -> None:
+def _refuse_reversed(feed: ChangeFeed, since: At, until: At, start: Offset, end: Offset) -> None:
     """Raise UsageError for an end before the start, between the same two transactions.
 
     Not for a position, which may have told appends already that are dated after the end.

@@ -78,7 +78,7 @@ def test_a_table_that_is_not_there_yet_has_a_plan(tmp_path: Path) -> None:
 
 
 def test_the_plan_fails_for_files_that_the_run_would_refuse() -> None:
-    with pytest.raises(UsageError, match="there is no file /nowhere.parquet"):
+    with pytest.raises(UsageError, match=r"there is no file /nowhere\.parquet"):
         REPLACE.preview(make_world().table, asked(column="k", files=["/nowhere.parquet"]))
 
 

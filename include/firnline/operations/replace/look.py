@@ -1,7 +1,5 @@
 """What the footers of a replace's new rows say, before a row is read."""
 
-# ruff: noqa: TID253 - footers are read here; no DAG file imports it at parse
-
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence

@@ -284,7 +284,7 @@ def span_of(options: ReplaceOptions, settings: TableSettings) -> Span:
     column = options.column or time_column(settings)
     if column is None:
         raise UsageError(
-            f"the settings of table {settings.name} name no column of times",
+            f"neither table {settings.name} nor its settings name a column of times",
             next_step="name the column (--column)",
         )
     return Span(column, options.start, options.end, tuple(options.equal.items()))

@@ -64,7 +64,7 @@ def change_schema(columns: Mapping[str, str], options: Mapping[str, str]) -> Str
     """Return the selected columns of the table and those that the feed adds."""
     named = {name.lower(): value for name, value in options.items()}
     Request(None, None, ()).shown(columns)  # refuses columns that the feed adds
-    return spark_schema({**narrowed(columns, list_option(named, "columns")), **ADDED})
+    return spark_schema({**narrowed(columns, named), **ADDED})
 
 
 @dataclass

@@ -103,9 +103,7 @@ def test_without_statistics_rows_are_checked_when_they_are_read() -> None:
         (ids(), "the rows to replace with are none"),
     ],
 )
-def test_rows_outside_by_their_footer_are_refused(
-    new: pa.Table, said: str, tmp_path: Path
-) -> None:
+def test_rows_outside_by_their_footer_are_refused(new: pa.Table, said: str, tmp_path: Path) -> None:
     world = world_of()
     stage(world, new)
     error = refused(world, tmp_path)
