@@ -63,7 +63,9 @@ def test_a_dry_run_and_a_plan_without_work_change_nothing(
     asked = ("--where", "n < 4", "--from", "1980-01-01", "--until", "1980-01-02")
     nothing = firnline("rewrite", "t", *asked, "--dry-run", "--settings", settings)
     assert (nothing.code, nothing.out.strip()) == (0, "Nothing to rewrite in t.")
-    refused = firnline("rewrite", "t", *asked, "--settings", settings)
+    unasked = firnline("rewrite", "t", *asked, "--settings", settings)
+    assert (unasked.code, unasked.out) == (0, nothing.out)
+    refused = firnline("rewrite", "t", "--where", "n < 4", "--settings", settings)
     assert "nobody can be asked whether rows of t may go" in refused.sentence
     assert content_of(settings.parent / "t") == before
 

@@ -283,7 +283,7 @@ def _field(node: exp.Expression, known: Mapping[str, str]) -> UsageError | None:
     return UsageError(
         f"`{node.sql(dialect='duckdb')}` is a field of column {first!r}, a STRUCT, and fields of "
         "structures cannot stand in a condition",
-        next_step="`firnline rewrite --sql` changes rows by a field, "
+        next_step="--sql of `firnline rewrite --help` changes rows by a field, "
         "firnline.scan(…).duckdb().filter(…) reads them",
     )
 

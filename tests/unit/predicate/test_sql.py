@@ -197,7 +197,7 @@ def test_a_column_with_a_point_in_its_name_is_to_be_quoted() -> None:
 def test_a_field_of_a_structure_is_no_part_of_a_condition(text: str) -> None:
     with pytest.raises(UsageError, match="is a field of column 'user', a STRUCT, and") as caught:
         parse_sql(text, {"User": "STRUCT(agent STRUCT(os VARCHAR))", "b": "BOOLEAN"})
-    assert "`firnline rewrite --sql`" in caught.value.next_step
+    assert "--sql of `firnline rewrite --help`" in caught.value.next_step
     assert "firnline.scan(…).duckdb()" in caught.value.next_step
 
 
