@@ -41,7 +41,7 @@ def test_changes_are_shown_with_the_position_to_continue_from(
     assert sorted(row.split() for row in rows) == [
         ["insert", "1", "append", "23", "n23"],
         ["insert", "1", "append", "24", "n24"],
-        ["insert", "append", "30"],
+        ["insert", "append", "30", "null"],
     ]
     assert many == "3 changed rows."
     assert upto == "Up to transaction 1; the next call continues with"
@@ -87,14 +87,15 @@ def test_all_changes_go_to_a_new_parquet_file(
         (["--to", "x.csv"], "is not the name of a Parquet file"),
         (["--to", "y.parquet", "--count"], "--count and --limit are for the screen"),
         (["--since", "7"], "has no transaction 7"),
+        (["--since", "2026-01-03", "--until", "2026-01-01"], "the end '2026-01-01' is before the"),
     ):
         failed = firnline("changes", root, *wrong)
         assert failed.code == 2
         assert why in failed.err
 
 
-def test_json_has_rows_as_text(root: str, firnline: Firnline) -> None:
+def test_json_has_rows_as_values(root: str, firnline: Firnline) -> None:
     data = firnline("changes", root, "--since", "1", "--json").data
     assert data["columns"] == ["_operation", "_sequence", "_reason", "id", "name"]
-    assert data["rows"] == [["insert", None, "append", "30", None]]
+    assert data["rows"] == [["insert", None, "append", 30, None]]
     assert (data["seq"], data["more"], data["table"]) == (1, False, "events")

@@ -5,7 +5,10 @@ from __future__ import annotations
 import csv
 import io
 from collections.abc import Callable
+from datetime import datetime
+from decimal import Decimal
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -46,10 +49,80 @@ def test_rows_are_shown_as_a_table_that_says_what_it_leaves_out(
     assert len(firnline("read", root).out.splitlines()) == 2 + 20 + 2
 
 
-def test_json_holds_the_rows_as_text_and_what_was_read(root: str, firnline: Firnline) -> None:
+def test_json_holds_the_rows_as_values_and_what_was_read(root: str, firnline: Firnline) -> None:
     data = firnline("read", root, "--where", "id = 9", "--json").data
-    assert data["rows"] == [["9", None, "[9]"]]
+    assert data["rows"] == [[9, None, [9]]]
     assert (data["columns"], data["parts"], data["more"]) == (["id", "name", "tags"], 3, False)
+
+
+@pytest.mark.parametrize("command", [("read",), ("changes", "--since", "0")])
+def test_json_has_values_where_it_can_and_text_elsewhere(
+    tmp_path: Path, firnline: Firnline, command: tuple[str, ...]
+) -> None:
+    root = f"file://{tmp_path}/kinds"
+    struct = {"agent": "y", "n": [1, None], "d": Decimal("1.50")}
+    row: dict[str, Any] = {
+        "small": 2**53,
+        "big": 2**53 + 1,
+        "ok": True,
+        "f": 0.5,
+        "nan": float("nan"),
+        "inf": float("-inf"),
+        "s": struct,
+        "at": datetime.fromisoformat("2026-01-02T03:04:05"),
+        "bytes": b"a\xff",
+        "empty": "",
+        "none": None,
+    }
+    maps = pa.array([[("k", 1)]], pa.map_(pa.string(), pa.int64()))
+    no_map = pa.array([[]], pa.map_(pa.string(), pa.int64()))
+    rows = pa.table({name: [value] for name, value in row.items()})
+    rows = rows.set_column(10, "none", pa.array([None], pa.string()))
+    rows = rows.append_column("m", maps).append_column("e", no_map)
+    Appender(open_table(settings_for_root(root))).append(rows)
+    data = firnline(command[0], root, *command[1:], "--json").data
+    added = 3 if command[0] == "changes" else 0
+    assert dict(zip(data["columns"][added:], data["rows"][0][added:], strict=True)) == {
+        "small": 2**53,
+        "big": str(2**53 + 1),
+        "ok": True,
+        "f": 0.5,
+        "nan": "nan",
+        "inf": "-inf",
+        "s": {"agent": "y", "n": [1, None], "d": "1.50"},
+        "at": "2026-01-02 03:04:05",
+        "bytes": "a\\xFF",
+        "empty": "",
+        "none": None,
+        "m": {"k": 1},
+        "e": {},
+    }
+    screen = firnline("read", root, "--columns", "empty,none", "--vertical").out
+    assert [line.split() for line in screen.splitlines()[1:3]] == [["empty"], ["none", "null"]]
+    assert firnline("read", root, "--columns", "none", "--output", "-").out == 'none\n""\n'
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        ("--output", "-", "--json"),
+        ("--output", "-", "--vertical"),
+        ("--output", "new.csv", "--vertical"),
+        ("--json", "--vertical"),
+    ],
+)
+def test_an_option_that_would_be_ignored_is_refused(
+    root: str, firnline: Firnline, options: tuple[str, ...]
+) -> None:
+    refused = firnline("read", root, *options)
+    said = refused.error["message"] if "--json" in options else refused.sentence
+    assert (refused.code, refused.out, "do not go together" in said) == (2, "", True)
+
+
+@pytest.mark.parametrize("command", ["read", "changes"])
+def test_rows_without_a_column_are_refused(root: str, firnline: Firnline, command: str) -> None:
+    refused = firnline(command, root, "--columns", "")
+    assert (refused.code, "columns names no column" in refused.sentence) == (2, True)
 
 
 def test_rows_go_to_csv_on_standard_output(root: str, firnline: Firnline) -> None:

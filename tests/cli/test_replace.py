@@ -74,16 +74,21 @@ def test_a_lazy_replace_says_that_rows_are_hidden(
 def test_a_dry_run_shows_the_plan_and_changes_nothing(
     firnline: Firnline, root: str, tmp_path: Path
 ) -> None:
+    new = file(tmp_path, range(4, 6))
     before = content_of(tmp_path)
-    whole = ("replace", root, "--column", "id", "--start", "0", "--end", "9", "--dry-run")
+    whole = ("replace", root, new, "--column", "id", "--start", "0", "--end", "9", "--dry-run")
     data = firnline(*whole, "--json").data
     assert (data["parts_to_read"], data["parts_to_drop"], data["rows_to_drop"]) == (1, 1, 6)
     out = firnline(*whole).out
     assert "To replace [0, 9) of id in events: between 6 and 12 rows would go." in out
+    assert "2 new rows would come, and all lie inside by their footers." in out
     assert "1 part would be dropped unread: all 6 rows lie inside." in out
     assert "1 part would be read" in out
     assert "1 part would stay until the next merge" in firnline(*whole, "--lazy").out
-    far = firnline("replace", root, "--column", "id", "--start", "50", "--end", "60", "--dry-run")
+    far = firnline(
+        "replace", root, "--nothing", "--column", "id", "--start", "50", "--end", "60", "--dry-run"
+    )
+    assert "No row would come instead." in far.out
     assert "No part would be touched." in far.out
     assert content_of(tmp_path) == before
 
@@ -108,16 +113,24 @@ def test_a_root_without_a_table_gets_one_and_nothing_needs_one(
         (["FILE", "--column", "user"], "name the column"),
         (["FILE", "--where-equal", "user"], "is not COLUMN=VALUE"),
         (["FILE", "--where-equal", "user=u7"], "do not lie in id from 3 to 9, user = u7"),
-        (["nowhere.parquet"], "nowhere.parquet"),
+        (["FILE", "--start", "5"], "do not lie in id from 5 to 9"),
+        (["nowhere.parquet"], "there is no file nowhere.parquet"),
+        (["TEXT"], "is not a Parquet file"),
+        (["FILE", "--partition", "d"], "does not consist of NAME=VALUE"),
+        (["--nothing", "--partition", "d=1"], "'d=1' is named for new rows, and there are to be"),
     ],
 )
+@pytest.mark.parametrize("how", ["--yes", "--dry-run"])
 def test_wrong_use_is_one_sentence_and_changes_nothing(
-    words: list[str], said: str, firnline: Firnline, root: str, tmp_path: Path
+    words: list[str], said: str, how: str, firnline: Firnline, root: str, tmp_path: Path
 ) -> None:
+    text = tmp_path / "text.parquet"
+    text.write_text("id,user\n4,u1\n")
     new = str(file(tmp_path, range(4, 6)))
     before = content_of(tmp_path / "events")
-    given = [new if word == "FILE" else word for word in words]
-    shown = firnline("replace", root, "--column", "id", *INTERVAL, "--yes", *given)
+    names = {"FILE": new, "TEXT": str(text)}
+    given = [names.get(word, word) for word in words]
+    shown = firnline("replace", root, "--column", "id", *INTERVAL, how, *given)
     if said == "name the column":  # of texts: 3 to 9 is an interval of them, without these rows
         said = "do not lie in user from 3 to 9"
     assert shown.code != 0
@@ -130,7 +143,7 @@ def test_without_a_column_of_times_one_has_to_be_named(firnline: Firnline, tmp_p
     plain = f"file://{tmp_path}/plain"
     assert firnline("append", plain, file(tmp_path, range(6))).code == 0
     shown = firnline("replace", plain, "--nothing", *INTERVAL, "--yes")
-    assert shown.sentence.endswith("name no column of times; name the column (--column)")
+    assert shown.sentence.endswith("name a column of times; name the column (--column)")
 
 
 def test_a_root_url_takes_the_column_of_the_table_s_own_order(

@@ -65,6 +65,9 @@ def test_a_diff_tells_what_came_and_went(firnline: Firnline, dropped: Table) -> 
     assert (only["came"]["parts"], only["went"]["parts"]) == (0, 1)
     assert "+1 -1" in firnline("diff", root, "0").out
     assert "No part of events came or went" in firnline("diff", root, "1", "1").out
+    back = firnline("diff", root, "1", "0")
+    assert back.code == 2
+    assert back.sentence == "the end '0' is before the beginning '1'; exchange the two"
 
 
 def test_a_restore_asks_and_then_brings_the_partition_back(

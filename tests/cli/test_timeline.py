@@ -54,6 +54,14 @@ def test_a_replace_is_a_bar_above_a_hatch_above_what_it_hides(
     assert out.partition("seq  op")[0].isascii()
 
 
+def test_a_root_url_takes_the_column_of_the_table_s_own_order(
+    firnline: Firnline, root: str
+) -> None:
+    assert firnline("timeline", root, "--ascii").out.startswith("events: n from 0 to 100")
+    columns = firnline("schema", "show", root, "--json").data["columns"]
+    assert columns == [{"column": "n", "type": "BIGINT", "used_for": ["sort"]}]
+
+
 def test_on_a_terminal_of_unicode_it_is_drawn_with_blocks(firnline: Firnline, root: str) -> None:
     out = firnline("timeline", root, "--column", "n").out
     assert {"█", "▌", "░", "\N{BOX DRAWINGS LIGHT DIAGONAL UPPER RIGHT TO LOWER LEFT}"} <= set(out)
@@ -76,7 +84,11 @@ def test_the_data_has_layers_from_the_newest_down(firnline: Firnline, root: str)
 
 
 def test_what_cannot_be_drawn_is_said(firnline: Firnline, root: str, tmp_path: Path) -> None:
-    assert "name it with --column" in firnline("timeline", root).sentence
+    plain, rows = f"file://{tmp_path}/plain", tmp_path / "rows.parquet"
+    assert firnline("append", plain, rows).code == 0
+    assert firnline("timeline", plain).sentence == (
+        "neither plain nor its settings name a column of times; name it with --column"
+    )
     assert "no column 'x'" in firnline("timeline", root, "--column", "x").sentence
     gone = firnline("drop", root, "--yes", "-")
     assert gone.code == 0, gone.err

@@ -59,9 +59,9 @@ def as_table(rows: Iterable[Row]) -> pa.Table:
     )
 
 
-def as_parquet(rows: Iterable[Row]) -> bytes:
+def as_parquet(rows: Iterable[Row], *, statistics: bool = True) -> bytes:
     sink = io.BytesIO()
-    pq.write_table(as_table(rows), sink)
+    pq.write_table(as_table(rows), sink, write_statistics=statistics)
     return sink.getvalue()
 
 
@@ -219,7 +219,8 @@ def test_what_cannot_be_meant_by_a_replace_fails_at_once_in_one_sentence(hourly:
 @pytest.mark.turn("a DAG whose job rewrites rows")
 def test_rows_that_lie_outside_the_interval_fail_the_job_and_change_nothing(hourly: Hourly) -> None:
     before = hourly.state
-    wrong = hourly.staged("wrong", "a.parquet", as_parquet([*NEW, *OUTSIDE]))
+    rows = as_parquet([*NEW, *OUTSIDE], statistics=False)  # else the plan refuses them
+    wrong = hourly.staged("wrong", "a.parquet", rows)
     outside = hourly.start("replace", **INTERVAL, files=[wrong], dry_run=False)
     assert outside.ended().state == "failed"
     assert outside.error("replace") == (
@@ -229,6 +230,16 @@ def test_rows_that_lie_outside_the_interval_fail_the_job_and_change_nothing(hour
     )
     assert outside.tasks["report"] == "skipped", "nothing was committed"
     assert outside.task("replace")["try_number"] == 1
+    assert hourly.state == before
+
+
+def test_rows_that_lie_outside_by_their_footers_fail_the_plan(hourly: Hourly) -> None:
+    before = hourly.state
+    wrong = hourly.staged("told", "a.parquet", as_parquet([*NEW, *OUTSIDE]))
+    outside = hourly.start("replace", **INTERVAL, files=[wrong], dry_run=False)
+    assert outside.ended().state == "failed"
+    assert "told/a.parquet has rows that do not lie in ts from 2024-03-01" in outside.error("plan")
+    assert outside.task("plan")["try_number"] == 1
     assert hourly.state == before
 
 

@@ -298,7 +298,7 @@ class ReplaceWork(SparkWork[ReplaceOptions]):
 
     def plan_lines(self, figures: Mapping[str, Any]) -> list[str]:
         """Return the interval and its rows, the parts that are dropped or read, why others stay."""
-        from firnline.operations.replace.plan import rows_text
+        from firnline.operations.replace.plan import new_rows_text, rows_text
 
         equal = "".join(f", {column} = {value}" for column, value in figures["equal"].items())
         size = about_size(figures["bytes_in"])
@@ -307,6 +307,7 @@ class ReplaceWork(SparkWork[ReplaceOptions]):
         plan = f"as of transaction {figures['seq']}, {figures['mode']}: {interval}"
         return [
             f"{plan}: {rows_text(figures)}",
+            new_rows_text(figures),
             f"{parts_text(dropped)} of {counted(rows, 'row')} lie inside and go unread",
             f"{parts_text(figures['parts_to_read'])} to read ({size}), which the interval may cut",
             *(f"{parts_text(n)} left alone: {why}" for why, n in figures["left_alone"].items()),

@@ -25,9 +25,9 @@ DryRunOption = Annotated[bool, typer.Option("--dry-run", help="Print the plan on
 def refuse_silence(whether: str, as_json: bool) -> None:
     """Raise UsageError if nobody can be asked; ``whether`` is such as ``to downgrade flights``."""
     if as_json or not sys.stdin.isatty():
+        who = "--json asks nobody" if as_json else "nobody can be asked"
         raise UsageError(
-            f"nobody can be asked whether {whether}",
-            next_step="look with --dry-run, then give --yes",
+            f"{who} whether {whether}", next_step="look with --dry-run, then give --yes"
         )
 
 
@@ -50,6 +50,7 @@ def look_first(
     render: Callable[[dict[str, Any]], Page | None],
     *,
     asks: str = "",
+    question: str = "Do it?",
     dry_run: bool,
     yes: bool,
     as_json: bool,
@@ -61,6 +62,7 @@ def look_first(
         plan: makes the plan; not called if ``yes`` was given already.
         render: prints the plan's figures.
         asks: what nobody can be asked, for the error: ``to rewrite parts``.
+        question: what a person is asked.
         dry_run: only the plan is wanted.
         yes: nobody has to be asked.
         as_json: print JSON.
@@ -74,15 +76,14 @@ def look_first(
     name = table.settings.name
     with working("looking at", name, table.clock, silent=as_json):
         made = plan()
-    if not dry_run:
-        # After the plan, which says what is wrong with the call.
-        refuse_silence(asks or f"rows of {name} may go", as_json)
     data = {"table": name, **made.to_json()}
     if dry_run or made.nothing_to_do:
         output.show(data, as_json, render)
         return False
+    # After the plan, which says what is wrong with the call, and whether there is anything to ask.
+    refuse_silence(asks or f"rows of {name} may go", as_json)
     output.show(data, False, render)
-    if not agreed("Do it?"):
+    if not agreed(question):
         output.line("Nothing was changed.")
         raise typer.Exit(1)
     return True

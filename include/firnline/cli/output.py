@@ -171,7 +171,7 @@ def to_run(command: str) -> None:
 
 def table(
     columns: Sequence[Column],
-    rows: Iterable[Sequence[str]],
+    rows: Iterable[Sequence[str | None]],
     footer: Sequence[str] | None = None,
     *,
     others: str = "a wider terminal and --json have them",
@@ -182,7 +182,7 @@ def table(
 
     Args:
         columns: the columns.
-        rows: cells, in the order of the columns.
+        rows: cells, in the order of the columns; None for a null.
         footer: a last row.
         others: where the columns are seen that do not fit.
     """
@@ -190,7 +190,8 @@ def table(
     from rich.table import Table
     from rich.text import Text
 
-    lines = [[printable(cell) for cell in row] for row in [*rows, *([footer] if footer else [])]]
+    cells = [*rows, *([footer] if footer else [])]
+    lines = [[_cell(cell) for cell in row] for row in cells]
     kept = fitting(columns, lines, console().width)
     needed = _needed(columns, lines)
     prose = _prose_width(columns, needed)
@@ -211,11 +212,16 @@ def table(
         last = footer is not None and index == len(lines) - 1
         if last:
             grid.add_section()
-        grid.add_row(*(Text(row[place]) for place in kept), style="bold" if last else None)
+        texts = (Text(row[at], style="dim" * (cells[index][at] is None)) for at in kept)
+        grid.add_row(*texts, style="bold" if last else None)
     _print(grid)
     left = [column.title for at, column in enumerate(columns) if at not in kept]
     if left:
         line(f"{counted(len(left), 'more column')}: {', '.join(left)}; {others}.", style="dim")
+
+
+def _cell(value: str | None) -> str:
+    return "null" if value is None else printable(value)
 
 
 def _prose_width(columns: Sequence[Column], needed: Sequence[int]) -> int | None:
@@ -256,8 +262,8 @@ def _width(needed: Sequence[int], kept: Sequence[int]) -> int:
     return sum(needed[index] for index in kept) + _GAP * (len(kept) - 1)
 
 
-def pairs(rows: Iterable[tuple[str, str]]) -> None:
-    """Print names and values, one pair per line."""
+def pairs(rows: Iterable[tuple[str, str | None]]) -> None:
+    """Print names and values, one pair per line; None for a null."""
     from rich.table import Table
     from rich.text import Text
 
@@ -265,7 +271,7 @@ def pairs(rows: Iterable[tuple[str, str]]) -> None:
     grid.add_column(style="bold", no_wrap=True)
     grid.add_column(overflow="fold")
     for name, value in rows:
-        grid.add_row(Text(printable(name)), Text(printable(value)))
+        grid.add_row(Text(printable(name)), Text(_cell(value), style="dim" * (value is None)))
     _print(grid)
 
 

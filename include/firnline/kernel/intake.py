@@ -212,6 +212,14 @@ def _excerpt(source: KernelInput) -> Excerpt | None:
     return Excerpt(source.bytes, source.row_groups, source.rows)
 
 
+def lacks_column(column: str, interval: str) -> UsageError:
+    """Return the error for new rows without a column of the interval."""
+    return UsageError(
+        f"the new rows have no column {column!r}, so they do not lie in {interval}",
+        next_step="add the column; nothing was changed",
+    )
+
+
 def refuse_outside(check: RowCheck, rows: pa.Table, limits: Limits) -> None:
     """Refuse new rows outside of their limits.
 
@@ -219,10 +227,7 @@ def refuse_outside(check: RowCheck, rows: pa.Table, limits: Limits) -> None:
     """
     for column in limits.columns:
         if column not in rows.column_names:
-            raise UsageError(
-                f"the new rows have no column {column!r}, so they do not lie in {limits.text}",
-                next_step="add the column; nothing was changed",
-            )
+            raise lacks_column(column, limits.text)
     count, values = check.breaking(rows, limits.condition, limits.columns)
     if count:
         has = ", ".join(f"{c} = {v}" for c, v in zip(limits.columns, values, strict=True))

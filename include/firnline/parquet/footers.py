@@ -64,6 +64,9 @@ class FooterWanted(msgspec.Struct, frozen=True, kw_only=True):
     """Look at each column of each row group, for somebody who will do so in another process."""
     form: bool = False
     """Look for columns that are written in another form than those of parts, in each row group."""
+    anew: bool = False
+    """The rows are to be written anew: leave out what has no type, and refuse days that only Spark
+    reads as they were meant."""
 
 
 class RowGroupFacts(msgspec.Struct, frozen=True, array_like=True):
@@ -160,6 +163,7 @@ def facts_of(task: FooterTask, footer: pq.FileMetaData, wanted: FooterWanted) ->
         PartUnreadableError: the firnline metadata cannot be parsed.
         PartSchemaError: a part of a table cannot have these columns.
     """
+    from firnline.parquet.form import refuse_julian
     from firnline.parquet.part import read_pairs
     from firnline.parquet.stats import from_footer
     from firnline.types.arrow import from_arrow
@@ -168,10 +172,12 @@ def facts_of(task: FooterTask, footer: pq.FileMetaData, wanted: FooterWanted) ->
     if wanted.chunks:
         for group in map(footer.row_group, range(footer.num_row_groups)):
             _page_bytes(group)
+    if wanted.anew:
+        refuse_julian(footer)
     part = read_pairs(task.key, footer.metadata)
     schema = arrow_schema(footer)
     # What has no type waits for it when rows are written anew, which such a column asks for.
-    typed = typed_schema(schema, wanted.columns) if wanted.form else schema
+    typed = typed_schema(schema, wanted.columns) if wanted.form or wanted.anew else schema
     columns = from_arrow(typed, wanted.columns)
     return FooterFacts(
         key=task.key,

@@ -24,8 +24,9 @@ from firnline.predicate.tree import (
     parse_json,
     to_json,
 )
+from firnline.types.schema import normalise
 from firnline.types.sql import fold_name, quote_name
-from firnline.types.values import canonical
+from firnline.types.values import bound_key, canonical
 
 if TYPE_CHECKING:
     from sqlglot import exp
@@ -96,12 +97,15 @@ def _expression(text: str) -> exp.Expression:
 
 
 def _tree_of(condition: exp.Expression, columns: Mapping[str, str]) -> Predicate:
-    try:
-        return _tree(condition)
-    except UsageError:
-        from sqlglot import exp
+    from sqlglot import exp
 
-        known = frozenset(map(fold_name, columns))
+    known = {fold_name(name): normalise(kind) for name, kind in columns.items()}
+    try:
+        tree = _tree(condition)
+        for column in condition.find_all(exp.Column):
+            _refuse_lone(column, known)
+        return tree
+    except UsageError:
         pieces = condition.find_all(exp.Expression)
         found = next(filter(None, (_habit(piece, known) for piece in pieces)), None)
         if found is None:
@@ -127,6 +131,39 @@ def _tree(node: exp.Expression) -> Predicate:
     if isinstance(node, exp.Between):
         return _between(node)
     return _comparison(node)
+
+
+def _refuse_lone(column: exp.Column, known: Mapping[str, str]) -> None:
+    """Raise UsageError for a column that is a condition of its own, and not a BOOLEAN.
+
+    Args:
+        column: of a condition.
+        known: the table's columns by ``fold_name`` -> canonical SQL type.
+    """
+    from sqlglot import exp
+
+    kind = known.get(fold_name(_column(column)), "BOOLEAN")  # of others bind says what is wrong
+    around = column.parent
+    while isinstance(around, exp.Paren):
+        around = around.parent
+    if kind == "BOOLEAN" or not isinstance(around, exp.And | exp.Or | exp.Not | exp.Where):
+        return
+    name, literal = _name(column), _example(kind)
+    compare = f"`{name} = {literal}` or " if literal else ""
+    raise UsageError(
+        f"column {_column(column)!r} is {kind}, and only a BOOLEAN column is a condition of its "
+        "own",
+        next_step=f"compare it, as in {compare}`{name} IS NOT NULL`",
+    )
+
+
+def _example(kind: str) -> str:
+    """Return a literal of a type; empty where there is none."""
+    if bound_key(kind) is None:
+        return ""
+    if kind == "VARCHAR":
+        return "'x'"
+    return "'2026-01-31'" if kind.startswith(("DATE", "TIMESTAMP")) else "1"
 
 
 def _is(node: exp.Is) -> Predicate:
@@ -188,12 +225,12 @@ def _refuse_two_columns(left: exp.Expression, right: exp.Expression) -> None:
         )
 
 
-def _habit(node: exp.Expression, known: frozenset[str]) -> UsageError | None:
+def _habit(node: exp.Expression, known: Mapping[str, str]) -> UsageError | None:
     """Return the error for a piece that is written as elsewhere but not in SQL; None for others.
 
     Args:
         node: a piece of a condition that was refused.
-        known: the table's columns, by ``fold_name``.
+        known: the table's columns, by ``fold_name`` -> canonical SQL type.
     """
     from sqlglot import exp
 
@@ -207,14 +244,9 @@ def _habit(node: exp.Expression, known: frozenset[str]) -> UsageError | None:
             f"`{_dated(date).strip(chr(39))}` without quotes is a subtraction",
             next_step=f"a date stands in single quotes: {shown}",
         )
-    if isinstance(node, exp.Column) and node.table:
-        name = ".".join(str(part.this) for part in node.parts)
-        if fold_name(name) in known:
-            return UsageError(
-                f"`{name}` without quotes is the field {node.name} of {node.table}",
-                next_step=f"a column with a point in its name stands in double quotes: "
-                f"{quote_name(name)}",
-            )
+    field = _field(node, known)
+    if field is not None:
+        return field
     wrong = next((c for c in _for_literals(node) if fold_name(str(c.this.this)) not in known), None)
     if wrong is None:
         return None
@@ -223,6 +255,36 @@ def _habit(node: exp.Expression, known: frozenset[str]) -> UsageError | None:
     return UsageError(
         f"`{_name(wrong)}`{how} is a column, as in SQL, and the table has none of this name",
         next_step=f"write '{text}' in single quotes if it is a text",
+    )
+
+
+def _field(node: exp.Expression, known: Mapping[str, str]) -> UsageError | None:
+    """Return the error for a field of a structure; None for other pieces. Arguments of ``_habit``.
+
+    It may also be a column with a point in its name.
+    """
+    from sqlglot import exp
+
+    if isinstance(node, exp.Column) and node.table:
+        name = ".".join(str(part.this) for part in node.parts)
+        if fold_name(name) in known:
+            return UsageError(
+                f"`{name}` without quotes is the field {node.name} of {node.table}",
+                next_step=f"a column with a point in its name stands in double quotes: "
+                f"{quote_name(name)}",
+            )
+        first = str(node.parts[0].this)
+    elif isinstance(node, exp.Bracket) and isinstance(node.this, exp.Column):
+        first = str(node.this.parts[0].this)
+    else:
+        return None
+    if not known.get(fold_name(first), "").startswith("STRUCT"):
+        return None
+    return UsageError(
+        f"`{node.sql(dialect='duckdb')}` is a field of column {first!r}, a STRUCT, and fields of "
+        "structures cannot stand in a condition",
+        next_step="--sql of `firnline rewrite --help` changes rows by a field, "
+        "firnline.scan(…).duckdb().filter(…) reads them",
     )
 
 

@@ -16,13 +16,13 @@ from typing import TYPE_CHECKING, Any
 from firnline.errors import UsageError
 from firnline.predicate.tree import Predicate
 from firnline.read import position as positions
-from firnline.read.feed import ChangeFeed
+from firnline.read.feed import ENDS, ChangeFeed
 from firnline.read.offsets import Offset
 from firnline.read.plan import ReadOptions
 from firnline.read.scan import MEMORY, condition, limits_for, names_of, opened
 from firnline.read.task import ChangeTask
 from firnline.shown import Shown
-from firnline.state.moment import At
+from firnline.state.moment import At, parse_moment, reversed_ends
 from firnline.store.access import StoreAccess
 from firnline.table import Table
 from firnline.types.sql import fold_name
@@ -71,10 +71,7 @@ def changes(
     found = opened(table, settings, access)
     feed = ChangeFeed(found)
     feed.hold()
-    start = None if since is None else offset_of(feed, since)
-    end = feed.newest(start)
-    if until is not None:
-        end = feed.until(start, offset_of(feed, until))
+    start, end = ends_of(feed, since, until)
     names = None if columns is None else names_of(columns, "columns")
     globs = (partitions,) if isinstance(partitions, str) else tuple(partitions)
     wanted = Request(names, where, globs)
@@ -88,6 +85,36 @@ def offset_of(feed: ChangeFeed, at: At) -> Offset:
     if isinstance(at, str) and positions.is_position(at):
         return positions.from_text(at)
     return feed.start(at)
+
+
+def ends_of(feed: ChangeFeed, since: At | None, until: At | None) -> tuple[Offset | None, Offset]:
+    """Return where the changes begin and end. Arguments and errors as those of ``changes``."""
+    start = None if since is None else offset_of(feed, since)
+    end = feed.newest(start)
+    if until is None:
+        return start, end
+    end = offset_of(feed, until)
+    if start is not None and since is not None and not positions.is_position(since):
+        _refuse_reversed(feed, since, until, start, end)
+    return start, feed.until(start, end)
+
+
+def _refuse_reversed(feed: ChangeFeed, since: At, until: At, start: Offset, end: Offset) -> None:
+    """Raise UsageError for an end before the start, between the same two transactions.
+
+    Not for a position, which may have told appends already that are dated after the end.
+    """
+    first, last = (_time(each, feed.table.clock.now_ms()) for each in (since, until))
+    earlier = first is not None and last is not None and last < first
+    if earlier or (end.seq == start.seq and end.seen < start.seen):
+        raise reversed_ends(since, until, names=ENDS)
+
+
+def _time(at: At, now_ms: int) -> int | None:
+    """Return a time as unix ms; None for a position or the number of a transaction."""
+    if isinstance(at, str) and (at == "now" or positions.is_position(at)):
+        return now_ms if at == "now" else None
+    return parse_moment(at, now_ms).ms
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,6 +8,8 @@ Rows that are on one side more often than on the other are changes (``multiset``
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from contextlib import closing
+from typing import Any
 
 import duckdb
 import pyarrow as pa
@@ -19,6 +21,7 @@ from firnline.read.multiset import differing
 from firnline.read.steps import BEGIN_AGAIN
 from firnline.read.task import ChangeTask, ReadTask
 from firnline.store.base import Store
+from firnline.types.json_values import JsonForm
 from firnline.types.sql import free_name, quote_name
 
 OPERATION, SEQUENCE, REASON = "_operation", "_sequence", "_reason"
@@ -113,7 +116,37 @@ def change_texts(
     tasks: Sequence[ChangeTask], store: Store, limits: Limits, columns: Sequence[str]
 ) -> Generator[tuple[str | None, ...]]:
     """Yield changed rows with all values as text by DuckDB, first those of ``ADDED``."""
-    shown = ", ".join(f"CAST({quote_name(name)} AS VARCHAR)" for name in (*ADDED, *columns))
+    kinds = dict.fromkeys((*ADDED, *columns), "VARCHAR")
+    yield from _cast(tasks, store, limits, kinds, columns)
+
+
+def change_values(
+    tasks: Sequence[ChangeTask], store: Store, limits: Limits, columns: Mapping[str, str]
+) -> Generator[list[object]]:
+    """Yield changed rows with all values as JSON has them, first those of ``ADDED``.
+
+    Args:
+        tasks: the changes.
+        store: of their parts.
+        limits: of the read.
+        columns: SQL type by column.
+    """
+    forms = {name: JsonForm.of(kind) for name, kind in (*ADDED.items(), *columns.items())}
+    kinds = {name: str(form.kind) for name, form in forms.items()}
+    with closing(_cast(tasks, store, limits, kinds, list(columns))) as rows:
+        for row in rows:
+            yield [form.value(v) for form, v in zip(forms.values(), row, strict=True)]
+
+
+def _cast(
+    tasks: Sequence[ChangeTask],
+    store: Store,
+    limits: Limits,
+    kinds: Mapping[str, str],
+    columns: Sequence[str],
+) -> Generator[tuple[Any, ...]]:
+    """Yield changed rows with their values in other types; ``kinds``: column -> that type."""
+    shown = ", ".join(f"CAST({quote_name(name)} AS {kind})" for name, kind in kinds.items())
 
     def query(task: ChangeTask, rows: Callable[[ReadTask], str]) -> str:
         return f"SELECT {shown} FROM ({change_query(task, rows, columns)})"

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import atexit
 import re
-from collections.abc import Callable, Generator, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 from weakref import WeakKeyDictionary, WeakSet
 
 import duckdb
@@ -23,6 +24,7 @@ from firnline.read.files import PartFiles, is_gone, not_readable
 from firnline.read.sql import RESERVED, read_query
 from firnline.read.task import ReadPart, ReadTask
 from firnline.store.base import Store
+from firnline.types.json_values import JsonForm
 from firnline.types.sql import fold_name, quote_name
 from firnline.watching import repeated
 
@@ -182,8 +184,25 @@ def texts(
     task: ReadTask, store: Store, limits: Limits, limit: int | None
 ) -> Iterator[tuple[str | None, ...]]:
     """Yield every row with its values as text by DuckDB, None for null; errors as ``stream``."""
+    yield from _cast(task, store, limits, limit, ["VARCHAR" for _ in task.columns])
+
+
+def json_rows(
+    task: ReadTask, store: Store, limits: Limits, limit: int | None
+) -> Iterator[list[object]]:
+    """Yield every row with its values as JSON has them (``json_values``); errors as ``stream``."""
+    forms = [JsonForm.of(kind) for _, kind in task.columns]
+    for row in _cast(task, store, limits, limit, [str(form.kind) for form in forms]):
+        yield [form.value(value) for form, value in zip(forms, row, strict=True)]
+
+
+def _cast(
+    task: ReadTask, store: Store, limits: Limits, limit: int | None, kinds: Sequence[str]
+) -> Iterator[tuple[Any, ...]]:
+    """Yield every row with its values in other types, as Python has them."""
     connection = open_connection(limits)
-    shown = ", ".join(f"CAST({quote_name(name)} AS VARCHAR)" for name, _ in task.columns)
+    names = (quote_name(name) for name, _ in task.columns)
+    shown = ", ".join(f"CAST({name} AS {kind})" for name, kind in zip(names, kinds, strict=True))
     try:
         with faults(connection, limits, (task, store)):
             rows = _limited(_rows(task, store, connection), limit).sql_query()

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 
 import msgspec
 
-from firnline.errors import SnapshotExpiredError, StreamBehindError, UsageError
+from firnline.errors import SnapshotExpiredError, StreamBehindError
 from firnline.log.records import Delete, LogContent, Marker, TxnMark
 from firnline.properties.in_force import current, in_force
 from firnline.read import offsets as plan
@@ -20,8 +20,11 @@ from firnline.read.steps import BEGIN_AGAIN, Effect, Known
 from firnline.read.stream import of_append
 from firnline.read.task import ChangeTask
 from firnline.settings.load import TableSettings
+from firnline.state.moment import reversed_ends
 from firnline.state.snapshot import Snapshot
 
+ENDS = "`since` and `until`, or leave `until` out"
+"""What is to be exchanged where the end of a feed is before its beginning."""
 Wanted = Callable[[Mapping[str, str]], ReadOptions]
 """Maps the table's columns (column -> SQL type) to the options of the read."""
 
@@ -81,10 +84,7 @@ class ChangeFeed(AppendLog):
             folded = frozenset[str]().union(*(f.every for seq, f in folds if seq <= end.seq))
             reached = replace(end, seen=end.seen | (start.seen - folded), foreign=start.foreign)
         if end.seq < start.seq:
-            raise UsageError(
-                "the end of the changes is before their beginning",
-                next_step="exchange `since` and `until`, or leave `until` out",
-            )
+            raise reversed_ends(f"transaction {start.seq}", f"transaction {end.seq}", names=ENDS)
         return reached
 
     def changes(self, start: Offset | None, end: Offset, wanted: Wanted) -> list[ChangeTask]:

@@ -253,10 +253,18 @@ class Scan(Shown):
 
 
 def names_of(given: Iterable[str], what: str) -> tuple[str, ...]:
-    """Return the names of an argument. Raises UsageError for a text, which is one name."""
+    """Return the names of an argument. Raises UsageError for a text, which is one name, or none."""
     if isinstance(given, str):
         raise UsageError(f"{what} is one text, {given!r}", next_step="give a list of names")
-    return tuple(given)
+    names = tuple(given)
+    if not any(names):  # rows without a column have no form
+        raise no_name(what)
+    return names
+
+
+def no_name(what: str) -> UsageError:
+    """Return the error for an argument or option that names nothing. ``what``: its name."""
+    return UsageError(f"{what} names no column", next_step=f"name one, or leave {what} out for all")
 
 
 def condition(where: str | Predicate | None, schema: Mapping[str, str]) -> Predicate | None:

@@ -59,13 +59,16 @@ def staged_batches(
         check_files([copy], known)
         yield from read_files([copy])
     except ObjectNotFoundError:
-        raise UsageError(
-            f"{name} was deleted while it was wanted", next_step="stage the rows again"
-        ) from None
+        raise was_deleted(name) from None
     except ABOUT_A_FILE as error:
         raise _renamed(error, copy, name) from None
     finally:
         copy.unlink(missing_ok=True)
+
+
+def was_deleted(name: str) -> UsageError:
+    """Return the error for a staged file that is there no more. ``name``: its URL."""
+    return UsageError(f"{name} was deleted while it was wanted", next_step="stage the rows again")
 
 
 def _fetch(store: Store, key: str, copy: Path, excerpt: Excerpt | None) -> None:

@@ -18,7 +18,7 @@ from pyspark.sql.types import StructType
 
 from firnline.errors import UsageError
 from firnline.spark.engine import distribute
-from firnline.spark.format.options import Opened, flag_option, list_option, opened
+from firnline.spark.format.options import Opened, flag_option, opened
 from firnline.spark.format.types import spark_schema
 from firnline.spark.tasks import is_connect
 from firnline.state.moment import snapshot_at
@@ -70,7 +70,8 @@ class FirnlineSource(DataSource):
         snapshot = snapshot_at(self._opened().table(), self.options.get("at"))
         if changes.wanted(self.options):
             return changes.change_schema(snapshot.schema, self.options)
-        return spark_schema(narrowed(snapshot.schema, list_option(self.options, "columns")))
+        named = {name.lower(): value for name, value in self.options.items()}
+        return spark_schema(narrowed(snapshot.schema, named))
 
     def reader(self, schema: StructType) -> DataSourceReader:
         """Return a batch read, of rows or of changes."""

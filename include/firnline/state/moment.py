@@ -54,6 +54,20 @@ def parse_moment(at: At, now_ms: int) -> Moment:
     return found
 
 
+def reversed_ends(start: object, end: object, *, names: str = "the two") -> UsageError:
+    """Return the error for two states of which the second is before the first.
+
+    Args:
+        start: the beginning, as it was given.
+        end: the end, likewise.
+        names: what is to be exchanged.
+    """
+    return UsageError(
+        f"the end {str(end)!r} is before the beginning {str(start)!r}",
+        next_step=f"exchange {names}",
+    )
+
+
 def time_ms(table: Table, at: At, snapshot: Snapshot) -> int:
     """Unix milliseconds of a moment by the clock, as ``Snapshot.at`` takes it.
 

@@ -1,7 +1,10 @@
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from airflow.sdk.exceptions import ParamValidationError
 
@@ -44,8 +47,9 @@ def test_the_plan_says_what_goes_unread_and_what_stays() -> None:
     said = REPLACE.plan_lines(REPLACE.plan_figures(plan))
     interval = "as of transaction 0, eager: k from -5 to 500"
     assert said[0] == f"{interval}: between 0 and 200 rows would go"
-    assert said[1] == "0 parts of 0 rows lie inside and go unread"
-    assert said[2].startswith("4 parts to read (")  # of writers who give no statistics
+    assert said[1] == "no row would come instead"
+    assert said[2] == "0 parts of 0 rows lie inside and go unread"
+    assert said[3].startswith("4 parts to read (")  # of writers who give no statistics
 
 
 @pytest.mark.parametrize(
@@ -64,9 +68,18 @@ def test_a_dry_run_says_how_many_rows_would_go(dropped: int, cut: int | None, te
     assert REPLACE.plan_sentence(figures).endswith(f"to 500: {text}")
 
 
-def test_a_table_that_is_not_there_yet_has_a_plan() -> None:
-    plan = REPLACE.preview(make_world().table, asked(column="k", files=["s3://b/staged/"]))
-    assert REPLACE.plan_lines(REPLACE.plan_figures(plan))[1].startswith("0 parts of 0 rows")
+def test_a_table_that_is_not_there_yet_has_a_plan(tmp_path: Path) -> None:
+    new = tmp_path / "new.parquet"
+    pq.write_table(pa.table({"k": [1, 2]}), new)
+    plan = REPLACE.preview(make_world().table, asked(column="k", files=[str(new)]))
+    said = REPLACE.plan_lines(REPLACE.plan_figures(plan))
+    assert said[1] == "2 new rows would come, and all lie inside by their footers"
+    assert said[2].startswith("0 parts of 0 rows")
+
+
+def test_the_plan_fails_for_files_that_the_run_would_refuse() -> None:
+    with pytest.raises(UsageError, match=r"there is no file /nowhere\.parquet"):
+        REPLACE.preview(make_world().table, asked(column="k", files=["/nowhere.parquet"]))
 
 
 @pytest.mark.parametrize(

@@ -94,7 +94,13 @@ def test_sql_text_is_read_into_a_tree(text: str, tree: Predicate) -> None:
         ("i = '1'::INTEGER", "AS INT"),
         ("try_cast('2013-01-01' as date) = d", "TRY_CAST"),
         ("x.i = 1", "x.i"),
-        ("i", "i"),
+        (
+            "i",
+            "column 'i' is INTEGER, and only a BOOLEAN column is a condition of its own; compare",
+        ),
+        ("not I", "as in `I = 1` or `I IS NOT NULL`"),
+        ("b and (ts)", "as in `ts = '2026-01-31'` or `ts IS NOT NULL`"),
+        ("blob", "compare it, as in `blob IS NOT NULL`"),
         ("true", "TRUE"),
         ("1 = 1", "1"),
         ('"i" = "x"', """`"x"` in double quotes is a column, as in SQL, and the table has none"""),
@@ -183,6 +189,16 @@ def test_a_column_with_a_point_in_its_name_is_to_be_quoted() -> None:
     ):
         parse_sql("User.agent = 'x'", columns)
     assert parse_sql("\"user.agent\" = 'x'", columns) == Equal("user.agent", "x")
+
+
+@pytest.mark.parametrize(
+    "text", ["user.agent = 'x'", "b and user.agent.os is null", "user['agent'] = 'x'"]
+)
+def test_a_field_of_a_structure_is_no_part_of_a_condition(text: str) -> None:
+    with pytest.raises(UsageError, match="is a field of column 'user', a STRUCT, and") as caught:
+        parse_sql(text, {"User": "STRUCT(agent STRUCT(os VARCHAR))", "b": "BOOLEAN"})
+    assert "--sql of `firnline rewrite --help`" in caught.value.next_step
+    assert "firnline.scan(…).duckdb()" in caught.value.next_step
 
 
 def test_what_no_condition_can_say_names_what_can() -> None:

@@ -250,8 +250,25 @@ def test_a_time_ends_and_begins_between_appends(tmp_path: Path) -> None:
     played.merge()
     assert told(table, since=middle.position) == {("insert", 3, 1, "append"): 1}
     assert told(table, since=middle.position, until=middle.position) == {}
-    with pytest.raises(UsageError, match="the end of the changes is before their beginning"):
+    with pytest.raises(UsageError, match="the end 'transaction 0' is before the beginning"):
         firnline.changes(table, 1, until=0)
+
+
+def test_an_end_before_the_beginning_is_refused_also_between_two_transactions(
+    tmp_path: Path,
+) -> None:
+    played = table_of(tmp_path)
+    table, clock = played.world.table, played.world.clock
+    before = clock.now_ms()
+    put(played, [1])
+    clock.advance(1_000)
+    after = clock.now_ms()
+    for since, until in ((after, before), (after, 0), ("now", before)):
+        with pytest.raises(UsageError, match="is before the beginning") as caught:
+            firnline.changes(table, since, until=until)
+        assert "exchange `since` and `until`" in str(caught.value.next_step)
+    assert told(table, since=before, until=after) == {("insert", 1, None, "append"): 1}
+    assert told(table, since=after, until=after) == {}
 
 
 def test_another_key_or_a_merge_of_version_1_ends_a_feed() -> None:

@@ -282,3 +282,14 @@ def test_a_library_that_is_missing_is_named_with_its_command(
     with pytest.raises(EnvironmentFaultError, match=f"{package} is not installed") as caught:
         getattr(scan, f"to_{package}")()
     assert caught.value.next_step == f"install it with {extras.to_install(package)}"
+
+
+def test_rows_without_a_column_are_refused_before_anything_is_read() -> None:
+    world = table_of(pa.table({"id": [1, 2]}))
+    for read in (
+        lambda: firnline.scan(world.table, columns=[]),
+        lambda: firnline.changes(world.table, None, columns=()),
+    ):
+        with pytest.raises(UsageError, match="columns names no column") as caught:
+            read()
+        assert caught.value.next_step == "name one, or leave columns out for all"

@@ -13,8 +13,9 @@ only plans unless `dry_run` is switched off.
   row outside of the interval is refused. With `nothing` the interval is empty afterwards.
 - A row without a time lies in no interval and stays.
 
-1. `plan` reads the table's log and says which parts go unread and which are read. No part and no
-   staged file is opened.
+1. `plan` reads the table's log and says which parts go unread and which are read. No part is
+   opened. Of staged files it reads the footers: one that is not Parquet, that does not fit the
+   table or that has rows outside of the interval by its statistics fails `plan`.
 2. `replace` submits the Spark job and holds all slots of the pool `<table>.merge`. One
    transaction: readers see the old rows or the new ones. Its driver streams the staged rows into
    new parts; executors rewrite the parts that the interval cuts (`mode` eager).

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Generator, Sequence
 from contextlib import closing
 from itertools import islice
 from pathlib import Path
@@ -138,12 +139,16 @@ def _head(found: Changes) -> dict[str, Any]:
 
 
 def _show(found: Changes, limit: int, as_json: bool) -> None:
-    from firnline.read.difference import ADDED, SEQUENCE, change_texts
+    from firnline.read.difference import ADDED, SEQUENCE, change_texts, change_values
 
-    names = list(found.columns)
-    texts = change_texts(found.tasks, found.table.store, found.limits(), names)
-    with looking(found.table, silent=as_json), closing(texts):
-        rows = list(islice(texts, limit + 1))
+    names, tasks, store = list(found.columns), found.tasks, found.table.store
+    values: Generator[Sequence[Any]] = (
+        change_values(tasks, store, found.limits(), found.columns)
+        if as_json
+        else change_texts(tasks, store, found.limits(), names)
+    )
+    with looking(found.table, silent=as_json), closing(values):
+        rows = list(islice(values, limit + 1))
     more, shown = len(rows) > limit, rows[:limit]
     data = {**_head(found), "columns": [*ADDED, *names], "more": more, "rows": shown}
 
@@ -152,7 +157,7 @@ def _show(found: Changes, limit: int, as_json: bool) -> None:
             added = [Column(n.lstrip("_"), number=n == SEQUENCE) for n in ADDED]
             output.table(
                 [*added, *(Column(name, wrap=True) for name in names)],
-                [["" if value is None else value for value in row] for row in shown],
+                [[*(v or "" for v in row[: len(ADDED)]), *row[len(ADDED) :]] for row in shown],
             )
             output.line()
         if more:

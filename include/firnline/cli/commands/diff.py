@@ -42,7 +42,8 @@ def diff(
         ),
     ],
     after: Annotated[
-        str | None, typer.Argument(metavar="[B]", help="Second state; without it the newest.")
+        str | None,
+        typer.Argument(metavar="[B]", help="Second state, not before A; without it the newest."),
     ] = None,
     as_json: JsonOption = False,
     settings: SettingsOption = None,
@@ -54,12 +55,15 @@ def diff(
     hides in a part that stayed are not in them.
     """
     from firnline.operations.inspect.diff import compare
+    from firnline.state.moment import reversed_ends
 
     opened = open_target(table, settings)
     state = read_state(opened, silent=as_json)
     with looking(opened, silent=as_json):
         start = moment(opened, before, state)
         end = None if after is None else moment(opened, after, state)
+        if end is not None and end < start:
+            raise reversed_ends(before, after)
     found = compare(state.at(start), state if end is None else state.at(end))
     data = {
         "table": opened.settings.name,

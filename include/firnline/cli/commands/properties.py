@@ -81,11 +81,12 @@ def apply(
     opened = open_target(table, settings)
     require_table(opened)
     if not dry_run and not yes:
-        refuse_silence(f"to change the properties of {opened.settings.name}", as_json)
         plan = _run(opened, dry_run=True, as_json=as_json)
-        output.show(plan.to_json(), as_json, report_page)
         if not plan.changes:
+            output.show(plan.to_json(), as_json, report_page)
             return
+        refuse_silence(f"to change the properties of {opened.settings.name}", as_json)
+        output.show(plan.to_json(), False, report_page)
         if not agreed("Go on?"):
             output.line("Nothing was changed.")
             raise typer.Exit(1)

@@ -24,6 +24,7 @@ from firnline.cli.options import (
     open_target,
 )
 from firnline.cli.progress import sharing
+from firnline.errors import UsageError
 from firnline.pages import Column
 from firnline.units import counted
 
@@ -109,6 +110,7 @@ def read(  # noqa: PLR0913, PLR0917 - a command's options are its parameters
     """
     from firnline.read.scan import scan
 
+    _refuse_ignored(target, as_json=as_json, vertical=vertical)
     if target is not None and target != "-":
         _check_target(Path(target))
     opened = open_target(table, settings)
@@ -131,6 +133,19 @@ def read(  # noqa: PLR0913, PLR0917 - a command's options are its parameters
         output.show(data, as_json, lambda _: output.line(f"{counted(rows, 'row')} in {target}"))
 
 
+def _refuse_ignored(target: str | None, *, as_json: bool, vertical: bool) -> None:
+    """Raise UsageError for options of which one would be ignored."""
+    if as_json and target == "-":
+        clash, why = "--output - and --json", "CSV and JSON would go to the same place"
+    elif vertical and target is not None:
+        clash, why = "--output and --vertical", "--vertical is for rows on the screen"
+    elif vertical and as_json:
+        clash, why = "--json and --vertical", "--vertical is for people"
+    else:
+        return
+    raise UsageError(f"{clash} do not go together: {why}", next_step="leave one of them out")
+
+
 def _check_target(path: Path) -> None:
     step = "let it end in .parquet or .csv, or write - for CSV on standard output"
     check_new(path, "Parquet or CSV", (".parquet", ".csv"), step)
@@ -149,10 +164,12 @@ def _write(found: Scan, path: Path, limit: int | None, *, as_json: bool) -> int:
         return write_file(found.plan.task, table.store, found.limits(), part, limit, tell)
 
 
-def _rows(found: Scan, limit: int | None) -> Sequence[tuple[str | None, ...]]:
-    from firnline.read.duckdb import texts
+def _rows(found: Scan, limit: int, as_json: bool) -> Sequence[Sequence[Any]]:
+    """Return rows; values as JSON has them, or as text, None for null."""
+    from firnline.read.duckdb import json_rows, texts
 
-    return list(texts(found.plan.task, found.table.store, found.limits(), limit))
+    rows = json_rows if as_json else texts
+    return list(rows(found.plan.task, found.table.store, found.limits(), limit))
 
 
 def _print_csv(found: Scan, limit: int | None) -> None:
@@ -167,14 +184,13 @@ def _print_csv(found: Scan, limit: int | None) -> None:
 
 def _show(found: Scan, limit: int, as_json: bool, *, vertical: bool) -> None:
     with looking(found.table, silent=as_json):
-        rows = _rows(found, limit + 1)
+        rows = _rows(found, limit + 1, as_json)
     more, shown = len(rows) > limit, list(islice(rows, limit))
     data: dict[str, Any] = {**found.plan.to_json(), "more": more, "rows": shown}
 
     def render(_: dict[str, Any]) -> None:
-        cells = [["" if value is None else value for value in row] for row in shown]
         if vertical:
-            for number, row in enumerate(cells, start=1):
+            for number, row in enumerate(shown, start=1):
                 output.line(f"row {number}", style="bold")
                 output.pairs(zip(found.columns, row, strict=True))
         else:
@@ -182,7 +198,7 @@ def _show(found: Scan, limit: int, as_json: bool, *, vertical: bool) -> None:
             columns = [
                 Column(name, wrap=True, dispensable=at) for at, name in enumerate(found.columns)
             ]
-            output.table(columns, cells, others="--columns chooses, --vertical shows all")
+            output.table(columns, shown, others="--columns chooses, --vertical shows all")
         output.line()
         output.line(_summary(found, len(shown), more))
 

@@ -59,6 +59,7 @@ def show(
 
     opened = open_target(table, settings)
     from firnline.operations.schema_fix.target import disputes
+    from firnline.properties.in_force import current, in_force
     from firnline.state.snapshot import read_snapshot
 
     with looking(opened, silent=as_json):
@@ -66,8 +67,9 @@ def show(
     if not state.listing:
         require_table(opened)
     found = disputes(state) if state.conflict is not None else []
+    own = in_force(opened.settings, current(state.properties), any_key=True)
     columns = [
-        {"column": name, "type": sql_type, "used_for": uses(opened.settings, name)}
+        {"column": name, "type": sql_type, "used_for": uses(own, name)}
         for name, sql_type in state.schema.items()
     ]
     data = {
@@ -77,7 +79,7 @@ def show(
         "conflicts": [
             {
                 "column": said[0].column,
-                "used_for": uses(opened.settings, said[0].column),
+                "used_for": uses(own, said[0].column),
                 "types": [statement.to_json() for statement in said],
             }
             for said in found

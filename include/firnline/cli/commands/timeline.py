@@ -93,12 +93,13 @@ def _plan(
 ) -> Timeline:
     from firnline.operations.inspect.timeline import Bounds, plan_timeline
     from firnline.operations.replace.plan import time_column
+    from firnline.properties.in_force import current, in_force
 
-    settings = table.settings
+    settings = in_force(table.settings, current(snapshot.properties), any_key=True)
     name = column or time_column(settings)
     if name is None:
         raise UsageError(
-            f"the settings of {settings.name} name no column of times",
+            f"neither {settings.name} nor its settings name a column of times",
             next_step="name it with --column",
         )
     if not snapshot.live:

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from firnline.operations.common_pages import add_groups
+from firnline.operations.replace.plan import new_rows_text, rows_text
 from firnline.pages import Page, number, requests_text
 from firnline.units import about_duration, about_size, counted
 
@@ -20,10 +21,10 @@ def _interval(data: Mapping[str, Any]) -> str:
 def plan_page(data: Mapping[str, Any]) -> Page:
     """Return the page of a plan, from its figures."""
     page = Page()
-    from firnline.operations.replace.plan import rows_text
-
     add_groups(page, data)
     page.line(f"To replace {_interval(data)} in {data['table']}: {rows_text(data)}.")
+    come = new_rows_text(data)
+    page.line(f"{come[:1].upper()}{come[1:]}.")
     if data["parts_to_drop"]:
         page.line(
             f"{counted(data['parts_to_drop'], 'part')} would be dropped unread: all "

@@ -97,6 +97,11 @@ class ReplacePlan(Selected):
     """The bound predicate as JSON."""
     rows_cut: int | None
     """Rows of the parts that the interval cuts; None if one of them does not state them."""
+    rows_new: int | None = 0
+    """New rows by the footers of their files; None if they are not in files."""
+    inside: bool = True
+    """True if footers prove that every new row lies in the interval; a run checks each in any case
+    when it reads it."""
 
     def to_json(self) -> dict[str, Any]:
         """Plain data: the interval, totals, a row per group and per partition."""
@@ -109,6 +114,8 @@ class ReplacePlan(Selected):
             "where": msgspec.json.decode(self.where),
             "parts_hidden": self.hidden,
             "rows_cut": self.rows_cut,
+            "rows_new": self.rows_new,
+            "rows_new_inside": self.inside,
             **self.as_json(),
         }
 
@@ -204,7 +211,24 @@ def plan_nothing(snapshot: Snapshot, span: Span, mode: Mode) -> ReplacePlan:
         groups=(),
         dropped=(),
         left_alone=(),
+        rows_new=None,
+        inside=False,
     )
+
+
+def new_rows_text(figures: Mapping[str, Any]) -> str:
+    """Return how many rows come, and whether all are known to lie in the interval.
+
+    Args:
+        figures: a plan as plain data.
+    """
+    rows = figures["rows_new"]
+    if rows == 0:
+        return "no row would come instead"
+    come = "new rows would come" if rows is None else f"{counted(rows, 'new row')} would come"
+    if figures["rows_new_inside"]:
+        return f"{come}, and all lie inside by their footers"
+    return f"{come}; whether each lies inside is checked when it is read"
 
 
 def rows_text(figures: Mapping[str, Any]) -> str:
@@ -260,7 +284,7 @@ def span_of(options: ReplaceOptions, settings: TableSettings) -> Span:
     column = options.column or time_column(settings)
     if column is None:
         raise UsageError(
-            f"the settings of table {settings.name} name no column of times",
+            f"neither table {settings.name} nor its settings name a column of times",
             next_step="name the column (--column)",
         )
     return Span(column, options.start, options.end, tuple(options.equal.items()))

@@ -51,15 +51,32 @@ OP = "replace"
 
 
 def preview(table: Table, options: ReplaceOptions) -> ReplacePlan:
-    """Plan the parts as ``run_replace`` would; no new row is read.
+    """Plan as ``run_replace`` would; the footers of the new rows are read, and no row.
 
-    Requests: those of ``take_base``. Raises UsageError besides, as ``Span.bound``.
+    Requests: those of ``take_base``; for staged files a LIST per prefix, and a ranged GET per file
+    (two for a very wide one).
+
+    Raises what ``run_replace`` raises before it reads a row, and UsageError for rows of which a
+    footer proves that they lie outside of the interval.
     """
+    _refuse_sources(options, has_data=False)
+    base = take_base(table)
+    if options.nothing:
+        return _plan(base.table, base, options, {})
+    from firnline.operations.replace.look import look_at
+
+    found = look_at(base, options)
+    plan = _plan(base.table, base, options, found.columns)
+    return replace(plan, rows_new=found.rows, inside=found.inside)
+
+
+def _preview_of_data(table: Table, options: ReplaceOptions) -> ReplacePlan:
+    """Plan the parts for rows that the caller has, which are not looked at."""
     base = take_base(table)
     table = base.table
-    if not base.snapshot.live and not options.nothing:  # its columns may be those of the new rows
+    if not base.snapshot.live:  # its columns may be those of the new rows
         return plan_nothing(base.snapshot, span_of(options, table.settings), _mode(table, options))
-    return _plan(table, base, options, {})
+    return replace(_plan(table, base, options, {}), rows_new=None, inside=False)
 
 
 def run_replace(
@@ -89,8 +106,9 @@ def run_replace(
             has written already.
 
     Raises:
-        UsageError: an interval that is none; not exactly one of files, data and nothing; a new
-            row outside of the interval, or no new row at all.
+        UsageError: an interval that is none; not exactly one of files, data and nothing; a
+            partition for nothing, or one that the table does not take; a new row outside of the
+            interval, or no new row at all.
         PartUnreadableError, PartSchemaError, SchemaConflictError: new rows that do not fit.
         ReplaceFailedError: a part could not be read; nothing was committed.
         CommitConflictError, CommitExpiredError, CommitUnknownError: see ``transaction.commit``.
@@ -98,7 +116,8 @@ def run_replace(
     _refuse_sources(options, has_data=data is not None)
     state = _Run(Runner(work.table, work.identity, work.engine), options, work.tell)
     if options.dry_run:
-        return state.report(preview(work.table, options), RewriteResult(), None)
+        plan = preview if data is None else _preview_of_data
+        return state.report(plan(work.table, options), RewriteResult(), None)
     with state.new:
         state.answer_for(data)
         base = state.runner.take_base()
@@ -110,13 +129,16 @@ def run_replace(
 
 def _refuse_sources(options: ReplaceOptions, *, has_data: bool) -> None:
     given = [bool(options.files), has_data, options.nothing]
-    if options.dry_run and not any(given):
-        return  # a plan needs no rows
     if sum(given) != 1:
         raise UsageError(
             "the interval is to be replaced with "
             + ("nothing that is named" if not any(given) else "rows and with nothing at once"),
             next_step="give files with the new rows, or say that there are none (--nothing)",
+        )
+    if options.nothing and options.partition is not None:
+        raise UsageError(
+            f"partition {options.partition!r} is named for new rows, and there are to be none",
+            next_step="leave out the partition (--partition), or give files instead of --nothing",
         )
 
 

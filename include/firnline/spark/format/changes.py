@@ -16,7 +16,7 @@ from pyspark.sql.types import StructType
 
 from firnline.errors import UsageError
 from firnline.read import position as positions
-from firnline.read.changes import Request, offset_of
+from firnline.read.changes import Request, ends_of, offset_of
 from firnline.read.difference import ADDED, run_changes
 from firnline.read.duckdb import Limits
 from firnline.read.feed import ChangeFeed
@@ -64,7 +64,7 @@ def change_schema(columns: Mapping[str, str], options: Mapping[str, str]) -> Str
     """Return the selected columns of the table and those that the feed adds."""
     named = {name.lower(): value for name, value in options.items()}
     Request(None, None, ()).shown(columns)  # refuses columns that the feed adds
-    return spark_schema({**narrowed(columns, list_option(named, "columns")), **ADDED})
+    return spark_schema({**narrowed(columns, named), **ADDED})
 
 
 @dataclass
@@ -152,10 +152,7 @@ class ChangesReader(DataSourceReader):
         options = self._pieces.options
         feed = ChangeFeed(self._pieces.table.table())
         feed.hold()
-        start = offset_of(feed, options["since"]) if "since" in options else None
-        end = feed.newest(start)
-        if "until" in options:
-            end = feed.until(start, offset_of(feed, options["until"]))
+        start, end = ends_of(feed, options.get("since"), options.get("until"))
         return self._pieces.of(feed, start, end)
 
     def read(self, partition: InputPartition) -> Iterator[RecordBatch]:

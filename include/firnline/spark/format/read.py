@@ -18,6 +18,7 @@ from firnline.predicate.tree import And, Predicate
 from firnline.read.batches import stream
 from firnline.read.duckdb import Limits
 from firnline.read.plan import ReadOptions, ReadPlan, plan_read
+from firnline.read.scan import no_name
 from firnline.read.task import ReadTask
 from firnline.spark.format.options import (
     BYTES_PER_TASK,
@@ -132,10 +133,20 @@ class PushingReader(Reader):
         return left
 
 
-def narrowed(columns: Mapping[str, str], names: tuple[str, ...]) -> dict[str, str]:
-    """Return the selected columns, in the given order. Raises UsageError."""
-    if not names:
+def narrowed(columns: Mapping[str, str], options: Mapping[str, str]) -> dict[str, str]:
+    """Return the columns that the option ``columns`` selects, in the given order.
+
+    Args:
+        columns: of the table, column -> SQL type.
+        options: options of the reader, by their names in lower case.
+
+    Raises UsageError.
+    """
+    if "columns" not in options:
         return dict(columns)
+    names = list_option(options, "columns")
+    if not names:
+        raise no_name("columns")
     spelled = {fold_name(name): name for name in columns}
     for name in names:
         if fold_name(name) not in spelled:

@@ -393,13 +393,13 @@ def test_a_part_that_does_not_read_stops_the_replace_and_leaves_no_output(
 def test_a_dry_run_says_why_and_writes_nothing(replace: Replace) -> None:
     world = world_of()
     before = dict(world.store.objects)
-    plan = preview(world.table, hours(3, 14)).to_json()
+    plan = preview(world.table, hours(3, 14, nothing=True)).to_json()
     assert (plan["parts_to_drop"], plan["rows_to_drop"], plan["parts_to_read"]) == (1, 6, 2)
     assert (plan["column"], plan["start"]) == ("ts", "2026-01-01T03:00:00.000000")
     assert plan["left_alone"] == {"its statistics prove that no row matches": 1}
-    lazy = preview(world.table, hours(3, 14, mode="lazy")).to_json()
+    lazy = preview(world.table, hours(3, 14, mode="lazy", nothing=True)).to_json()
     assert (lazy["parts_to_drop"], lazy["parts_to_read"], lazy["parts_hidden"]) == (1, 0, 2)
-    report = replace(world, hours(3, 14, dry_run=True))
+    report = replace(world, hours(3, 14, dry_run=True), rows([51]))
     assert (report.dry_run, report.transaction) == (True, None)
     assert world.store.objects == before
 
