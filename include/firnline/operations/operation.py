@@ -145,8 +145,8 @@ class Operation(Generic[OptionsT, PlanT, ReportT]):
         if self.asks(work, options):
             if work.consent is None:
                 raise UsageError(
-                    f"nobody has agreed that {self.question(work)}",
-                    next_step="give the consent of who has decided, or plan only",
+                    f"nobody can be asked whether {self.question(work)}",
+                    next_step="give the consent of somebody who has decided, or plan only",
                 )
             options = work.consent(self, work, options)
         return self.act(work, options)
