@@ -9,11 +9,17 @@ import json
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypeVar
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 from firnline import shown
-from firnline.cli.failures import printable, runnable, when_stopped
+from firnline.cli.failures import (
+    output_written,
+    printable,
+    runnable,
+    when_stopped,
+    with_report,
+)
 from firnline.errors import FirnlineError, NothingToDoError
 from firnline.units import counted
 
@@ -22,6 +28,8 @@ if TYPE_CHECKING:
 
     from firnline.operations.operation import Figures
 
+Cell: TypeAlias = str | Sequence[str]
+"""Text of a table; or lines, below each other. A newline within a text is none of the table."""
 StateT = TypeVar("StateT")
 """Progress of a run."""
 
@@ -30,7 +38,6 @@ _PIPE_WIDTH = 4_000
 _PROSE_WIDTH, _LEAST_PROSE = 120, 40
 """Width of a table with sentences in a pipe, and of each column of them at least."""
 _GAP = 2
-_PIECE = 16 * 1024
 _LEAST = 16
 """Characters of a wrapped column at least: a narrower one cannot be read."""
 _ENOUGH = 24
@@ -60,7 +67,8 @@ def console() -> Console:
 
     class Pipe(Console):
         def on_broken_pipe(self) -> None:
-            raise BrokenPipeError  # app.run ends with the exit code for it
+            # Instead of rich's own exit; it calls this while it handles the error.
+            raise sys.exception() or BrokenPipeError()
 
     width = None if sys.stdout.isatty() else _PIPE_WIDTH
     return Pipe(file=sys.stdout, width=width, highlight=False, markup=False, emoji=False)
@@ -72,8 +80,8 @@ def show(data: dict[str, Any], as_json: bool, render: Callable[[dict[str, Any]],
         write(json.dumps(data, indent=2) + "\n")
     else:
         render(data)
-    # Flushed here, not at the interpreter's exit: a closed pipe must set the exit code.
     sys.stdout.flush()
+    output_written()
 
 
 def show_run(
@@ -108,7 +116,8 @@ def show_run(
             report = run(tell)
     except failed as error:
         partly: Figures = error.report  # type: ignore[attr-defined] # all of ``failed`` have one
-        show(partly.to_json(), as_json, render_failed or render)
+        with with_report(error):
+            show(partly.to_json(), as_json, render_failed or render)
         if as_json:
             raise
         raise shorten(partly) from error
@@ -127,13 +136,8 @@ def nothing_to_do(table: str, as_json: bool) -> Iterator[None]:
 
 
 def write(text: str) -> None:
-    """Write text to standard output.
-
-    In pieces: with PYTHONUNBUFFERED, Python takes a large piece for written even if a closing
-    pipe has cut it short.
-    """
-    for start in range(0, len(text), _PIECE):
-        sys.stdout.write(text[start : start + _PIECE])
+    """Write text to standard output."""
+    sys.stdout.write(text)
 
 
 def line(text: str = "", style: str = "") -> None:
@@ -157,14 +161,15 @@ def to_run(command: str) -> None:
 
 def table(
     columns: Sequence[Column],
-    rows: Iterable[Sequence[str]],
+    rows: Iterable[Sequence[Cell]],
     footer: Sequence[str] | None = None,
     *,
     others: str = "a wider terminal and --json have them",
 ) -> None:
     """Print a table with a rule under its header, and one above its footer.
 
-    Columns that do not fit into a narrow terminal are named below it.
+    Columns that do not fit into a narrow terminal are named below it. Where the required ones do
+    not fit either, each row is printed as lines: a figure is never cut.
 
     Args:
         columns: the columns.
@@ -172,20 +177,47 @@ def table(
         footer: a last row.
         others: where the columns are seen that do not fit.
     """
+    columns = [replace(column, title=printable(column.title)) for column in columns]
+    lines = [[_cell(cell) for cell in row] for row in [*rows, *([footer] if footer else [])]]
+    width = console().width
+    kept = fitting(columns, lines, width)
+    if _width(_needed(columns, lines, _LEAST), kept) > width:
+        _lines_each(columns, lines)
+        return
+    _print(_grid(columns, lines, kept, footer=footer is not None))
+    left = [column.title for at, column in enumerate(columns) if at not in kept]
+    if left:
+        line(f"{counted(len(left), 'more column')}: {', '.join(left)}; {others}.", style="dim")
+
+
+def _cell(cell: Cell) -> str:
+    return printable(cell) if isinstance(cell, str) else "\n".join(map(printable, cell))
+
+
+def _lines_each(columns: Sequence[Column], rows: Sequence[Sequence[str]]) -> None:
+    """Print a line for each value, and an empty one between two rows."""
+    for number, row in enumerate(rows):
+        if number:
+            line()
+        _pairs((column.title, value) for column, value in zip(columns, row, strict=True))
+
+
+def _grid(
+    columns: Sequence[Column], lines: Sequence[Sequence[str]], kept: Sequence[int], *, footer: bool
+) -> RenderableType:
+    """Return the table of some columns, whose texts are printable."""
     from rich import box
     from rich.table import Table
     from rich.text import Text
 
-    lines = [[printable(cell) for cell in row] for row in [*rows, *([footer] if footer else [])]]
-    kept = fitting(columns, lines, console().width)
-    needed = _needed(columns, lines)
+    needed, least = _needed(columns, lines), _needed(columns, lines, _LEAST)
     prose = _prose_width(columns, needed)
     grid = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False, padding=(0, 1, 0, 0))
     for index in kept:
         column = columns[index]
         grid.add_column(
             column.title,
-            min_width=min(needed[index], _LEAST) if column.wrap else None,
+            min_width=least[index] if column.wrap else None,
             max_width=prose if column.prose else None,
             justify="right" if column.number else "left",
             no_wrap=not column.wrap,
@@ -194,14 +226,11 @@ def table(
             header_style="bold",
         )
     for index, row in enumerate(lines):
-        last = footer is not None and index == len(lines) - 1
+        last = footer and index == len(lines) - 1
         if last:
             grid.add_section()
         grid.add_row(*(Text(row[place]) for place in kept), style="bold" if last else None)
-    _print(grid)
-    left = [column.title for at, column in enumerate(columns) if at not in kept]
-    if left:
-        line(f"{counted(len(left), 'more column')}: {', '.join(left)}; {others}.", style="dim")
+    return grid
 
 
 def reasons(title: str, found: Mapping[str, int]) -> None:
@@ -230,10 +259,7 @@ def _prose_width(columns: Sequence[Column], needed: Sequence[int]) -> int | None
 
 def fitting(columns: Sequence[Column], rows: Sequence[Sequence[str]], width: int) -> list[int]:
     """Return the columns to show: the required ones, and as many others as fit ``width``."""
-    needed = [
-        min(cells, _ENOUGH) if column.wrap else cells
-        for column, cells in zip(columns, _needed(columns, rows), strict=True)
-    ]
+    needed = _needed(columns, rows, _ENOUGH)
     kept = list(range(len(columns)))
     for index in sorted(kept, key=lambda index: -columns[index].dispensable):
         if not columns[index].dispensable or _width(needed, kept) <= width:
@@ -242,14 +268,21 @@ def fitting(columns: Sequence[Column], rows: Sequence[Sequence[str]], width: int
     return kept
 
 
-def _needed(columns: Sequence[Column], rows: Sequence[Sequence[str]]) -> list[int]:
-    """Return the widths of columns of which nothing is wrapped or cut."""
+def _needed(
+    columns: Sequence[Column], rows: Sequence[Sequence[str]], wrapped: int | None = None
+) -> list[int]:
+    """Return the widths of columns of which nothing is cut.
+
+    ``wrapped``: maximum width of a column that is wrapped; None: none is.
+    """
     from rich.cells import cell_len
 
-    return [
-        max(cell_len(text) for text in (column.title, *(row[index] for row in rows)))
-        for index, column in enumerate(columns)
-    ]
+    def needed(index: int, column: Column) -> int:
+        texts = (column.title, *(text for row in rows for text in row[index].split("\n")))
+        cells = max(map(cell_len, texts))
+        return min(cells, wrapped) if column.wrap and wrapped is not None else cells
+
+    return [needed(index, column) for index, column in enumerate(columns)]
 
 
 def _width(needed: Sequence[int], kept: Sequence[int]) -> int:
@@ -258,6 +291,10 @@ def _width(needed: Sequence[int], kept: Sequence[int]) -> int:
 
 def pairs(rows: Iterable[tuple[str, str]]) -> None:
     """Print names and values, one pair per line."""
+    _pairs((printable(name), printable(value)) for name, value in rows)
+
+
+def _pairs(rows: Iterable[tuple[str, str]]) -> None:
     from rich.table import Table
     from rich.text import Text
 
@@ -265,7 +302,7 @@ def pairs(rows: Iterable[tuple[str, str]]) -> None:
     grid.add_column(style="bold", no_wrap=True)
     grid.add_column(overflow="fold")
     for name, value in rows:
-        grid.add_row(Text(printable(name)), Text(printable(value)))
+        grid.add_row(Text(name), Text(value))
     _print(grid)
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from firnline.cli import output
-from firnline.cli.failures import when_stopped
+from firnline.cli.failures import when_stopped, with_report
 from firnline.cli.options import (
     JsonOption,
     SettingsOption,
@@ -84,7 +84,8 @@ def _run(table: Table, options: AnalyzeOptions, as_json: bool) -> None:
             report = run_analyze(Work(table, identity(table), tell=tell), options)
         except AnalyzeFailedError as error:
             report, failure = error.report, error
-    output.show(report.to_json(), as_json, _render_report)
+    with with_report(failure):
+        output.show(report.to_json(), as_json, _render_report)
     if failure is not None:
         raise failure
 

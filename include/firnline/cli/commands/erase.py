@@ -14,6 +14,7 @@ import typer
 from firnline.cli import output
 from firnline.cli.confirm import YesOption, look_first
 from firnline.cli.engine import EngineKind, EngineOption, MasterOption, ScratchOption, engine_for
+from firnline.cli.failures import only_here
 from firnline.cli.options import (
     JsonOption,
     SettingsOption,
@@ -34,6 +35,8 @@ from firnline.units import counted
 
 if TYPE_CHECKING:
     from firnline.kernel.engine import Engine
+    from firnline.operations.erase.run import EraseReport
+    from firnline.operations.runner import Progress
     from firnline.table import Table
 
 commands = typer.Typer()
@@ -120,8 +123,17 @@ def _erase(
     name, has_cleanup = table.settings.name, has_dag(table.settings, CLEANUP.dag)
     stopped = f"stopped; the rows of {name} went together or not at all"
 
+    def run(tell: Callable[[Progress], None]) -> EraseReport:
+        try:
+            report = run_erase(Work(table, identity(table), engine, tell), options)
+        except EraseFailedError as error:
+            _keep_secret(error.report)
+            raise
+        _keep_secret(report)
+        return report
+
     output.show_run(
-        lambda tell: run_erase(Work(table, identity(table), engine, tell), options),
+        run,
         reading("erasing from", name, table.clock, silent=as_json),
         as_json,
         partial(_render, has_cleanup=has_cleanup),
@@ -134,6 +146,14 @@ def _erase(
         ),
         render_failed=partial(_render_partly, has_cleanup=has_cleanup),
     )
+
+
+def _keep_secret(report: EraseReport) -> None:
+    """Let a failure of the output show the secret, which the output alone would have."""
+    if report.secret is not None:
+        only_here(
+            f"secret of certificate {report.certificate}, which is stored nowhere: {report.secret}"
+        )
 
 
 def _render_partly(data: dict[str, Any], *, has_cleanup: bool) -> None:
