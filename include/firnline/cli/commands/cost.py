@@ -134,13 +134,13 @@ def _render(data: dict[str, Any]) -> None:
     output.line()
     columns = [
         output.Column("in 30 days"),
-        output.Column("runs a day", number=True),
-        output.Column("LIST", number=True),
-        output.Column("GET", number=True),
-        output.Column("PUT", number=True),
-        output.Column("DELETE", number=True, dispensable=2),
+        output.Column("runs a day", number=True, dispensable=4),
+        output.Column("LIST", number=True, dispensable=3),
+        output.Column("GET", number=True, dispensable=2),
+        output.Column("PUT", number=True, dispensable=1),
+        output.Column("DELETE", number=True, dispensable=6),
         output.Column("USD", number=True),
-        output.Column("from", wrap=True, prose=True, dispensable=1),
+        output.Column("from", wrap=True, prose=True, dispensable=5),
     ]
     rows = [
         [
