@@ -7,7 +7,7 @@ command line.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 _LONGEST = 60
@@ -30,6 +30,8 @@ class FirnlineError(Exception):
     Args:
         message: what happened, naming the object (table, key, column, setting).
         next_step: what the user should do about it, in the imperative.
+        listed: lines below the message, each of one thing that is wrong. Only they begin lines:
+            a name within the message may hold whatever the store or a file has.
     """
 
     exit_code: int = 1
@@ -37,20 +39,26 @@ class FirnlineError(Exception):
     retryable: bool = False
     """True if the same call may succeed later without any change."""
 
-    def __init__(self, message: str, *, next_step: str) -> None:
+    def __init__(self, message: str, *, next_step: str, listed: Sequence[str] = ()) -> None:
+        self.headline = message
+        self.listed = tuple(listed)
+        if listed:
+            message += "".join(f"\n  {line}" for line in listed) + "\n"
         super().__init__(f"{message}; {next_step}")
         self.message = message
         self.next_step = next_step
 
     def __reduce__(self) -> tuple[Any, ...]:
-        # The default reduces to cls(*args), which loses the keyword: errors travel between the
+        # The default reduces to cls(*args), which loses the keywords: errors travel between the
         # processes of a Spark application.
-        return _rebuild, (type(self), self.message, self.next_step)
+        return _rebuild, (type(self), self.headline, self.next_step, self.listed)
 
 
-def _rebuild(cls: type[FirnlineError], message: str, next_step: str) -> FirnlineError:
+def _rebuild(
+    cls: type[FirnlineError], headline: str, next_step: str, listed: Sequence[str]
+) -> FirnlineError:
     error = cls.__new__(cls)
-    FirnlineError.__init__(error, message, next_step=next_step)
+    FirnlineError.__init__(error, headline, next_step=next_step, listed=listed)
     return error
 
 
@@ -351,3 +359,13 @@ class SupervisorGoneError(StoppedError):
 
 class FindingsError(FirnlineError):
     """A check of a table has findings; the report lists them."""
+
+
+class OutputLostError(FirnlineError):
+    """What a command prints could not be written; the message says whether its work is done."""
+
+
+class ReaderGoneError(OutputLostError):
+    """The reader of a pipe went away before a command had printed what it has done."""
+
+    exit_code = 141  # 128 + SIGPIPE, as a shell shows it

@@ -88,3 +88,47 @@ def test_sentences_are_wrapped_in_a_pipe_too_and_keys_are_not(
     assert all(len(line) <= len(key) + 42 for line in [first, *more])
     output.table([Column("seq"), columns[1]], [["1", "word " * 60]])
     assert max(map(len, capsys.readouterr().out.splitlines())) <= 120
+
+
+NARROW = [
+    Column("what", wrap=True),
+    Column("requests", number=True),
+    Column("bytes", number=True),
+]
+FIGURES = [["merge of a partition", "1,234,567", "17,342"], ["clean-up", "5,000", "?"]]
+
+
+@pytest.mark.parametrize("width", [40, 39, 25])
+def test_a_figure_is_never_cut(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], width: int
+) -> None:
+    monkeypatch.setattr(output, "_PIPE_WIDTH", width)
+    output.table(NARROW, FIGURES, ["all", "1,239,567", "17,342"])
+    shown = capsys.readouterr().out
+    assert "…" not in shown
+    assert max(map(len, shown.splitlines())) <= width
+    for figure in ("1,234,567", "17,342", "5,000", "1,239,567"):
+        assert figure in shown
+
+
+def test_where_the_columns_do_not_fit_each_row_has_lines(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(output, "_PIPE_WIDTH", 30)
+    output.table(NARROW, FIGURES)
+    assert capsys.readouterr().out.splitlines() == [
+        "what      merge of a partition",
+        "requests  1,234,567",
+        "bytes     17,342",
+        "",
+        "what      clean-up",
+        "requests  5,000",
+        "bytes     ?",
+    ]
+
+
+def test_names_of_columns_cannot_drive_a_terminal(capsys: pytest.CaptureFixture[str]) -> None:
+    output.table([Column("a\x1b[31mb\nc"), Column("d")], [["1\n2", ["3\x1b", "4"]]])
+    header, _, *rows = capsys.readouterr().out.splitlines()
+    assert header.split() == ["a\\x1b[31mb\\nc", "d"]
+    assert [row.split() for row in rows] == [["1\\n2", "3\\x1b"], ["4"]]

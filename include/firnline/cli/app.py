@@ -7,11 +7,12 @@ import io
 import os
 import sys
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, redirect_stderr, redirect_stdout
+from contextlib import contextmanager, redirect_stderr, redirect_stdout, suppress
 from typing import Annotated, Any
 
 import typer
 
+from firnline.cli import streams
 from firnline.cli.commands import (
     alerts,
     analyze,
@@ -56,16 +57,22 @@ from firnline.cli.commands import (
     witness,
 )
 from firnline.cli.failures import (
-    PIPE_CLOSED,
     Manner,
     end_by_sigterm,
     nothing_begun,
+    output_lost,
     stopped,
     tell,
     usage,
 )
 from firnline.cli.words import instead
-from firnline.errors import FirnlineError, UsageError
+from firnline.errors import (
+    LARGER_SCRATCH,
+    FirnlineError,
+    ReaderGoneError,
+    ScratchFullError,
+    UsageError,
+)
 from firnline.extras import explained
 
 _HELP = """Maintain log-structured Parquet tables.
@@ -170,20 +177,33 @@ def run(arguments: Sequence[str]) -> int:
     manner = Manner.of(arguments)
     nothing_begun(manner)
     try:
-        return _invoke(arguments)
-    except FirnlineError as error:
-        return tell(error, manner)
-    except BrokenPipeError:
-        return _leave_pipe()
-    except OSError as error:
-        if error.errno == errno.ENOSPC and error.filename is None:
-            _forget_output()
-            return tell(_FULL, manner)
-        return tell(_of_a_file(error), manner)
+        streams.refuse_closed()
+        code = _invoke(arguments)
+        # Not at the interpreter's exit: output that is lost must set the exit code.
+        streams.flush()
+        return code
+    except streams.OutputError as error:
+        return _cut_short(error, manner)
     except KeyboardInterrupt as interrupt:
-        return tell(stopped(interrupt), manner)
+        failure: BaseException = stopped(interrupt)
+    except FirnlineError as error:
+        failure = error
+    except OSError as error:
+        failure = _of_a_file(error)
     except Exception as error:  # noqa: BLE001 - the last place to report a bug as a sentence
-        return tell(explained(error), manner)
+        failure = explained(error)
+    code = tell(failure, manner)
+    with suppress(streams.OutputError):  # the failure says more
+        streams.flush()
+        return code
+    streams.forget()
+    return code
+
+
+def _cut_short(error: streams.OutputError, manner: Manner) -> int:
+    streams.forget()
+    lost = output_lost(error)
+    return ReaderGoneError.exit_code if lost is None else tell(lost, manner)
 
 
 @contextmanager
@@ -266,14 +286,10 @@ def _path(
         yield word, command
 
 
-_FULL = FirnlineError(
-    "the output cannot be written: no space is left on its disk",
-    next_step="write it elsewhere, or free some space and run the command again",
-)
-
-
 def _of_a_file(error: OSError) -> BaseException:
     """Return the error about a file that cannot be read or written; others as they are."""
+    if error.errno == errno.ENOSPC and error.filename is None:
+        return ScratchFullError("no space is left on a local disk", next_step=LARGER_SCRATCH)
     if error.filename is None or not error.strerror:
         return explained(error)
     return FirnlineError(
@@ -282,21 +298,9 @@ def _of_a_file(error: OSError) -> BaseException:
     )
 
 
-def _leave_pipe() -> int:
-    _forget_output()
-    return PIPE_CLOSED
-
-
-def _forget_output() -> None:
-    # Buffered output must not raise again while the interpreter exits.
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-
-
 def main() -> None:
     """Entry point of the ``firnline`` script."""
-    for stream in (sys.stdout, sys.stderr):
-        if isinstance(stream, io.TextIOWrapper):
-            stream.reconfigure(errors="replace")  # a terminal without arrows gets a '?'
+    streams.take_over()
     end_by_sigterm()
     sys.exit(run(sys.argv[1:]))
 

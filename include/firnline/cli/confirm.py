@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from firnline.cli import output
-from firnline.cli.failures import when_stopped
+from firnline.cli.failures import printable, when_stopped
 from firnline.cli.progress import working
 from firnline.errors import UsageError
 
@@ -39,7 +39,7 @@ def agreed(question: str, unchanged: str = "nothing was changed") -> bool:
         unchanged: message if the person interrupts the command instead.
     """
     with when_stopped(f"stopped; {unchanged}", next_step="run the same command again"):
-        sys.stdout.write(f"{question} Type yes, the whole word: ")
+        sys.stdout.write(f"{printable(question)} Type yes, the whole word: ")
         sys.stdout.flush()
         return sys.stdin.readline().strip().lower() == "yes"
 

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Literal
 from firnline.cli.mirrored import check_columns
 from firnline.errors import FirnlineError
 from firnline.extras import EXTRAS, to_install
+from firnline.store.base import Changes
 from firnline.units import about_duration, counted
 
 if TYPE_CHECKING:
@@ -104,8 +105,8 @@ def examine(
 
 def _wrong(what: str, error: FirnlineError) -> Check:
     """Return the check that an error ends; mistakes, which have a line each, follow each other."""
-    head, *lines = (line.strip() for line in error.message.strip().splitlines())
-    return Check(what, "wrong", " ".join([head, "; ".join(lines)]).strip(), error.next_step)
+    found = " ".join([error.headline, "; ".join(error.listed)]).strip()
+    return Check(what, "wrong", found, error.next_step)
 
 
 def _libraries() -> Check:
@@ -260,12 +261,13 @@ def _conditional(table: Table) -> tuple[State, str]:
 def _clock(table: Table) -> tuple[State, str, str]:
     now = table.clock.now_ms()
     key = table.paths.probe(table.ids.uuid7(now))
-    table.store.put_new(key, b"")
-    try:
-        wrote = table.clock.now_ms()
-        found = table.store.head(key)
-    finally:
-        list(table.store.delete_many([key]))
+    with Changes.none():
+        table.store.put_new(key, b"")
+        try:
+            wrote = table.clock.now_ms()
+            found = table.store.head(key)
+        finally:
+            list(table.store.delete_many([key]))
     # The store's time has whole seconds.
     early, late = now - found.modified_ms, found.modified_ms - wrote
     skew = max(early - 1_000, late, 0)

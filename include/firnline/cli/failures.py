@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import re
@@ -19,11 +20,17 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
 
-from firnline.errors import FirnlineError, StoppedError, TerminatedError, UsageError
+from firnline.errors import (
+    FirnlineError,
+    OutputLostError,
+    ReaderGoneError,
+    StoppedError,
+    TerminatedError,
+    UsageError,
+)
+from firnline.store.base import Changes
 
 UNEXPECTED = 1
-PIPE_CLOSED = 141
-"""128 + SIGPIPE."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +76,12 @@ class _Begun:
     manner: Manner = Manner()
     reached: str | None = None
     """The last that the operation told of its progress."""
+    sent: int = 0
+    """Requests of ``Changes`` before this command line."""
+    done: ClassVar[list[str]] = []
+    """What was done outside of any store, each as a clause."""
+    only_here: ClassVar[list[str]] = []
+    """What nothing but the output has, and the output does not have yet."""
 
 
 def given(name: str, target: str, settings: Path | None) -> None:
@@ -93,7 +106,28 @@ def nothing_begun(manner: Manner | None = None) -> None:
     _Begun.sentence = _Begun.reached = None
     _Begun.manner = manner or Manner()
     _Begun.settings = None
-    _Begun.tables.clear()
+    _Begun.sent = Changes.sent
+    for noted in (_Begun.tables, _Begun.done, _Begun.only_here):
+        noted.clear()
+
+
+def done(clause: str) -> None:
+    """Note what the command has done outside of any store, such as ``rows.csv is written``.
+
+    An interrupt from here on says so, and no longer what it would have said before.
+    """
+    _Begun.done.append(clause)
+    _Begun.sentence = _Begun.reached = None
+
+
+def only_here(note: str) -> None:
+    """Note what is stored nowhere: if the output does not get to show it, the failure does."""
+    _Begun.only_here.append(note)
+
+
+def output_written() -> None:
+    """Note that the output is written, with what is only there."""
+    _Begun.only_here.clear()
 
 
 def settings_read(path: Path | None) -> None:
@@ -107,12 +141,10 @@ def settings_read(path: Path | None) -> None:
     if _Begun.manner.as_json:
         return
     if _Begun.manner.debug:
-        sys.stderr.write(f"settings: {path or 'none'}\n")
+        sys.stderr.write(printable(f"settings: {path or 'none'}") + "\n")
     elif path == BESIDE and path not in places_here() and not _named():
-        sys.stderr.write(
-            f"firnline: settings of {path}, since this folder has none; --settings or "
-            "FIRNLINE_TABLES name others\n"
-        )
+        said = f"firnline: settings of {path}, since this folder has none; --settings or "
+        sys.stderr.write(printable(said) + "FIRNLINE_TABLES name others\n")
 
 
 def _named() -> bool:
@@ -139,14 +171,83 @@ def when_stopped(message: str, *, next_step: str) -> Iterator[None]:
 
 def stopped(interrupt: KeyboardInterrupt) -> StoppedError:
     """Return the error for Ctrl-C or SIGTERM: nothing has changed unless an operation began."""
-    message, step = _Begun.sentence or (
-        "stopped; nothing was changed",
-        "run the same command again",
-    )
+    message, step = _Begun.sentence or _stopped_anywhere()
     if _Begun.reached:
         message = message.replace("stopped;", f"stopped at {_Begun.reached};", 1)
     kind = TerminatedError if isinstance(interrupt, Terminated) else StoppedError
     return kind(message, next_step=step)
+
+
+def _stopped_anywhere() -> tuple[str, str]:
+    """Return message and next step for an interrupt of which no operation has said its effect."""
+    if _changed():
+        what = "some of the work is done" if _in_store() else _what_is_done()
+        return f"stopped; {what}", f"{_see()} before you run it again"
+    return "stopped; nothing was changed", "run the same command again"
+
+
+def _changed() -> bool:
+    return _in_store() or bool(_Begun.done)
+
+
+def _in_store() -> bool:
+    """Return True if requests were sent that may have changed a table.
+
+    The requests are counted where they are sent, so no command has to tell.
+    """
+    return Changes.sent != _Begun.sent
+
+
+def _what_is_done() -> str:
+    names = " and ".join(_Begun.tables)
+    changes = [f"the changes to {names} are made" if names else "the changes are made"]
+    return " and ".join([*(changes if _in_store() else []), *_Begun.done])
+
+
+def _see() -> str:
+    if not _in_store():
+        return "see what was done"
+    # The history has no appends.
+    return "see with `firnline history TABLE` and `firnline snapshot TABLE` what was done"
+
+
+def output_lost(error: OSError) -> OutputLostError | None:
+    """Return the error for output that could not be written; None if nobody has to know.
+
+    Where something was changed, the same command line again would change more.
+    """
+    gone = isinstance(error, BrokenPipeError)
+    full = error.errno == errno.ENOSPC
+    why = "no space is left on its disk" if full else (error.strerror or "").lower()
+    if _changed():
+        kind = ReaderGoneError if gone else OutputLostError
+        return kind(
+            f"{_what_is_done()}, and only the output is incomplete: {why}",
+            next_step=f"do not run the command again, but {_see()}",
+        )
+    if gone:
+        return None
+    return OutputLostError(
+        f"the output cannot be written: {why}",
+        next_step=f"write it elsewhere{', or free some space' if full else ''} and run the "
+        "command again",
+    )
+
+
+@contextmanager
+def with_report(failure: FirnlineError | None) -> Iterator[None]:
+    """Print the report of a run: one that failed is told of, also if that cannot be printed.
+
+    Args:
+        failure: of the run; None: it did not fail.
+    """
+    try:
+        yield
+    except OSError as lost:
+        if failure is None:
+            raise
+        failure.add_note(f"the report of this run cannot be printed: {lost.strerror}")
+        raise failure from None
 
 
 def usage(message: str, command: str, instead: str | None = None) -> FirnlineError:
@@ -170,6 +271,9 @@ def usage(message: str, command: str, instead: str | None = None) -> FirnlineErr
 def tell(error: BaseException, manner: Manner) -> int:
     """Print the failure to stderr and return the exit code."""
     stream = sys.stderr
+    for note in _Begun.only_here:
+        error.add_note(note)
+    output_written()
     if manner.debug and not manner.as_json:
         stream.write("".join(traceback.format_exception(error)))
     if manner.as_json:
@@ -185,12 +289,11 @@ def sentence(error: BaseException) -> str:
     if not isinstance(error, FirnlineError):
         what = _one_line(str(error))
         shown = f"{type(error).__name__}: {what}" if what else type(error).__name__
-        return f"unexpected {shown}; {_REPORT}"
-    if "\n" in error.message:
+        return f"unexpected {shown}; {printable(_report())}"
+    if error.listed:
         step = printable(error.next_step)
-        return (
-            f"{printable(error.message.rstrip(), keep_lines=True)}\n{step[:1].upper()}{step[1:]}."
-        )
+        lines = (f"  {printable(line)}" for line in error.listed)
+        return "\n".join([printable(error.headline), *lines, f"{step[:1].upper()}{step[1:]}."])
     return printable(str(error))
 
 
@@ -199,7 +302,7 @@ def as_data(error: BaseException, *, debug: bool) -> dict[str, Any]:
     if isinstance(error, FirnlineError):
         message, step, code = error.message, error.next_step, error.exit_code
     else:
-        message, step, code = _one_line(str(error)), _REPORT, UNEXPECTED
+        message, step, code = _one_line(str(error)), _report(), UNEXPECTED
     data: dict[str, Any] = {
         "type": type(error).__name__,
         "message": runnable(message),
@@ -216,8 +319,14 @@ def as_data(error: BaseException, *, debug: bool) -> dict[str, Any]:
 
 
 _PROGRAM = "firnline"
-_REPORT = "run again with --debug and report it"
 _LONGEST = 300
+
+
+def _report() -> str:
+    """Return the next step after a bug of ours."""
+    if not _changed():
+        return "run again with --debug and report it"
+    return f"report it, and {_see()} before you run it again"
 
 
 def _one_line(text: str) -> str:
@@ -225,12 +334,10 @@ def _one_line(text: str) -> str:
     return printable(line if len(line) <= _LONGEST else line[: _LONGEST - 1] + "…")
 
 
-def printable(text: str, *, keep_lines: bool = False) -> str:
+def printable(text: str) -> str:
     """Escape characters that a terminal would act on: names of keys and columns are not trusted."""
-    kept = "\n" if keep_lines else ""
     return "".join(
-        c if c.isprintable() or c in kept else c.encode("unicode_escape").decode()
-        for c in runnable(text)
+        c if c.isprintable() else c.encode("unicode_escape").decode() for c in runnable(text)
     )
 
 

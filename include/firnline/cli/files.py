@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from firnline.cli.failures import done
 from firnline.errors import ScratchFullError, UsageError
 
 
@@ -42,6 +43,7 @@ def written(path: Path) -> Iterator[Path]:
     try:
         yield part
         part.rename(path)
+        done(f"{path} is written")
     except OSError as error:
         raise ScratchFullError(
             f"{path} cannot be written: {error.strerror}", next_step="choose another folder"

@@ -12,7 +12,7 @@ import typer
 
 from firnline.cli import output
 from firnline.cli.confirm import agreed, refuse_silence
-from firnline.cli.failures import when_stopped
+from firnline.cli.failures import only_here, when_stopped, with_report
 from firnline.cli.options import identity, looking
 from firnline.cli.progress import working
 from firnline.clock import Clock
@@ -88,16 +88,26 @@ def operate(
         ):
             work = Work(table, identity(table), engine, tell, scratch=scratch, consent=decided)
             report = operation.run(work, agreed_to)
+            _keep(operation, report)
     except FirnlineError as error:
         partly: Figures | None = getattr(error, "report", None)
         if partly is None:
             raise
+        _keep(operation, partly)
         page = operation.failure_page or operation.report_page
-        output.show(partly.to_json(), as_json, page)
+        with with_report(error):
+            output.show(partly.to_json(), as_json, page)
         if as_json or operation.in_short is None:
             raise
         raise operation.in_short(name, partly) from error
     output.show(report.to_json(), as_json, operation.report_page)
+
+
+def _keep(operation: AnyOperation, report: object) -> None:
+    """Let a failure of the output show what the output alone would have."""
+    note = operation.stored_nowhere and operation.stored_nowhere(report)
+    if note:
+        only_here(note)
 
 
 def show_plan(

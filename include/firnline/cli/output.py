@@ -7,30 +7,34 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager
-from typing import TYPE_CHECKING, Any, TypeVar
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from firnline import pages, shown
-from firnline.cli.failures import printable, runnable, when_stopped
-from firnline.errors import FirnlineError, NothingToDoError
+from firnline.cli.failures import (
+    output_written,
+    printable,
+    runnable,
+)
+from firnline.errors import NothingToDoError
 from firnline.pages import Block, Column, Command, Grid, Line, Page, Pairs
 from firnline.units import counted
 
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType
 
-    from firnline.operations.operation import Figures
 
-StateT = TypeVar("StateT")
-"""Progress of a run."""
+Cell: TypeAlias = str | Sequence[str] | None
+"""Text of a table; None for a null; or lines, below each other. A newline within a text is none of
+the table."""
 
 _PIPE_WIDTH = 4_000
 """Width of output that is not a terminal: wide enough for any row."""
 _PROSE_WIDTH, _LEAST_PROSE = 120, 40
 """Width of a table with sentences in a pipe, and of each column of them at least."""
 _GAP = 2
-_PIECE = 16 * 1024
 _LEAST = 16
 """Characters of a wrapped column at least: a narrower one cannot be read."""
 _ENOUGH = 24
@@ -47,7 +51,8 @@ def console() -> Console:
 
     class Pipe(Console):
         def on_broken_pipe(self) -> None:
-            raise BrokenPipeError  # app.run ends with the exit code for it
+            # Instead of rich's own exit; it calls this while it handles the error.
+            raise sys.exception() or BrokenPipeError()
 
     width = None if sys.stdout.isatty() else _PIPE_WIDTH
     return Pipe(file=sys.stdout, width=width, highlight=False, markup=False, emoji=False)
@@ -61,47 +66,8 @@ def show(
         write(json.dumps(data, indent=2) + "\n")
     elif (page := render(data)) is not None:
         draw(page)
-    # Flushed here, not at the interpreter's exit: a closed pipe must set the exit code.
     sys.stdout.flush()
-
-
-def show_run(
-    run: Callable[[Callable[[StateT], None]], Figures],
-    progress: AbstractContextManager[Callable[[StateT], None]],
-    as_json: bool,
-    render: Callable[[dict[str, Any]], Page | None],
-    *,
-    stopped: tuple[str, str],
-    failed: tuple[type[FirnlineError], ...],
-    shorten: Callable[[Any], FirnlineError],
-    render_failed: Callable[[dict[str, Any]], Page | None] | None = None,
-) -> None:
-    """Carry out a run, show its progress, and print its report, also that of a run that failed.
-
-    Args:
-        run: takes the callback for its progress, and returns the report.
-        progress: yields that callback; see ``firnline.cli.progress``.
-        as_json: print JSON; a failure is then raised as it is.
-        render: prints the report for people.
-        stopped: message and next step if Ctrl-C or SIGTERM ends the run.
-        failed: errors that have a ``report``.
-        shorten: takes the report; the error for people, who have the report before them.
-        render_failed: prints the report of a run that failed; None for ``render``.
-
-    Raises:
-        FirnlineError: the run failed.
-    """
-    message, next_step = stopped
-    try:
-        with when_stopped(message, next_step=next_step), progress as tell:
-            report = run(tell)
-    except failed as error:
-        partly: Figures = error.report  # type: ignore[attr-defined] # all of ``failed`` have one
-        show(partly.to_json(), as_json, render_failed or render)
-        if as_json:
-            raise
-        raise shorten(partly) from error
-    show(report.to_json(), as_json, render)
+    output_written()
 
 
 @contextmanager
@@ -141,13 +107,8 @@ def reasons(title: str, found: Mapping[str, int]) -> None:
 
 
 def write(text: str) -> None:
-    """Write text to standard output.
-
-    In pieces: with PYTHONUNBUFFERED, Python takes a large piece for written even if a closing
-    pipe has cut it short.
-    """
-    for start in range(0, len(text), _PIECE):
-        sys.stdout.write(text[start : start + _PIECE])
+    """Write text to standard output."""
+    sys.stdout.write(text)
 
 
 def line(text: str = "", style: str = "") -> None:
@@ -171,14 +132,15 @@ def to_run(command: str) -> None:
 
 def table(
     columns: Sequence[Column],
-    rows: Iterable[Sequence[str | None]],
+    rows: Iterable[Sequence[Cell]],
     footer: Sequence[str] | None = None,
     *,
     others: str = "a wider terminal and --json have them",
 ) -> None:
     """Print a table with a rule under its header, and one above its footer.
 
-    Columns that do not fit into a narrow terminal are named below it.
+    Columns that do not fit into a narrow terminal are named below it. Where the required ones do
+    not fit either, each row is printed as lines: a figure is never cut.
 
     Args:
         columns: the columns.
@@ -186,21 +148,60 @@ def table(
         footer: a last row.
         others: where the columns are seen that do not fit.
     """
+    columns = [replace(column, title=printable(column.title)) for column in columns]
+    cells = [*rows, *([footer] if footer else [])]
+    lines = [[_cell(cell) for cell in row] for row in cells]
+    width = console().width
+    kept = fitting(columns, lines, width)
+    if _width(_needed(columns, lines, _LEAST), kept) > width:
+        _lines_each(columns, lines)
+        return
+    nulls = {(i, at) for i, row in enumerate(cells) for at, cell in enumerate(row) if cell is None}
+    _print(_grid(columns, lines, kept, nulls, footer=footer is not None))
+    left = [column.title for at, column in enumerate(columns) if at not in kept]
+    if left:
+        line(f"{counted(len(left), 'more column')}: {', '.join(left)}; {others}.", style="dim")
+
+
+def _cell(cell: Cell) -> str:
+    if cell is None:
+        return _null(cell)
+    return printable(cell) if isinstance(cell, str) else "\n".join(map(printable, cell))
+
+
+def _null(text: str | None) -> str:
+    return "null" if text is None else text
+
+
+def _lines_each(columns: Sequence[Column], rows: Sequence[Sequence[str]]) -> None:
+    """Print a line for each value, and an empty one between two rows."""
+    for number, row in enumerate(rows):
+        if number:
+            line()
+        _pairs((column.title, value) for column, value in zip(columns, row, strict=True))
+
+
+def _grid(
+    columns: Sequence[Column],
+    lines: Sequence[Sequence[str]],
+    kept: Sequence[int],
+    nulls: Collection[tuple[int, int]],
+    *,
+    footer: bool,
+) -> RenderableType:
+    """Return the table of some columns, whose texts are printable; ``nulls`` by row and column."""
     from rich import box
     from rich.table import Table
     from rich.text import Text
 
-    cells = [*rows, *([footer] if footer else [])]
-    lines = [[_cell(cell) for cell in row] for row in cells]
-    kept = fitting(columns, lines, console().width)
-    needed = _needed(columns, lines)
+    needed, least = _needed(columns, lines), _needed(columns, lines, _LEAST)
     prose = _prose_width(columns, needed)
     grid = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False, padding=(0, 1, 0, 0))
     for index in kept:
         column = columns[index]
         grid.add_column(
             column.title,
-            min_width=min(needed[index], _LEAST) if column.wrap else None,
+            min_width=least[index] if column.wrap else None,
             max_width=prose if column.prose else None,
             justify="right" if column.number else "left",
             no_wrap=not column.wrap,
@@ -209,19 +210,12 @@ def table(
             header_style="bold",
         )
     for index, row in enumerate(lines):
-        last = footer is not None and index == len(lines) - 1
+        last = footer and index == len(lines) - 1
         if last:
             grid.add_section()
-        texts = (Text(row[at], style="dim" * (cells[index][at] is None)) for at in kept)
+        texts = (Text(row[at], style="dim" * ((index, at) in nulls)) for at in kept)
         grid.add_row(*texts, style="bold" if last else None)
-    _print(grid)
-    left = [column.title for at, column in enumerate(columns) if at not in kept]
-    if left:
-        line(f"{counted(len(left), 'more column')}: {', '.join(left)}; {others}.", style="dim")
-
-
-def _cell(value: str | None) -> str:
-    return "null" if value is None else printable(value)
+    return grid
 
 
 def _prose_width(columns: Sequence[Column], needed: Sequence[int]) -> int | None:
@@ -236,10 +230,7 @@ def _prose_width(columns: Sequence[Column], needed: Sequence[int]) -> int | None
 
 def fitting(columns: Sequence[Column], rows: Sequence[Sequence[str]], width: int) -> list[int]:
     """Return the columns to show: the required ones, and as many others as fit ``width``."""
-    needed = [
-        min(cells, _ENOUGH) if column.wrap else cells
-        for column, cells in zip(columns, _needed(columns, rows), strict=True)
-    ]
+    needed = _needed(columns, rows, _ENOUGH)
     kept = list(range(len(columns)))
     for index in sorted(kept, key=lambda index: -columns[index].dispensable):
         if not columns[index].dispensable or _width(needed, kept) <= width:
@@ -248,14 +239,21 @@ def fitting(columns: Sequence[Column], rows: Sequence[Sequence[str]], width: int
     return kept
 
 
-def _needed(columns: Sequence[Column], rows: Sequence[Sequence[str]]) -> list[int]:
-    """Return the widths of columns of which nothing is wrapped or cut."""
+def _needed(
+    columns: Sequence[Column], rows: Sequence[Sequence[str]], wrapped: int | None = None
+) -> list[int]:
+    """Return the widths of columns of which nothing is cut.
+
+    ``wrapped``: maximum width of a column that is wrapped; None: none is.
+    """
     from rich.cells import cell_len
 
-    return [
-        max(cell_len(text) for text in (column.title, *(row[index] for row in rows)))
-        for index, column in enumerate(columns)
-    ]
+    def needed(index: int, column: Column) -> int:
+        texts = (column.title, *(text for row in rows for text in row[index].split("\n")))
+        cells = max(map(cell_len, texts))
+        return min(cells, wrapped) if column.wrap and wrapped is not None else cells
+
+    return [needed(index, column) for index, column in enumerate(columns)]
 
 
 def _width(needed: Sequence[int], kept: Sequence[int]) -> int:
@@ -264,6 +262,10 @@ def _width(needed: Sequence[int], kept: Sequence[int]) -> int:
 
 def pairs(rows: Iterable[tuple[str, str | None]]) -> None:
     """Print names and values, one pair per line; None for a null."""
+    _pairs((printable(name), None if value is None else printable(value)) for name, value in rows)
+
+
+def _pairs(rows: Iterable[tuple[str, str | None]]) -> None:
     from rich.table import Table
     from rich.text import Text
 
@@ -271,7 +273,7 @@ def pairs(rows: Iterable[tuple[str, str | None]]) -> None:
     grid.add_column(style="bold", no_wrap=True)
     grid.add_column(overflow="fold")
     for name, value in rows:
-        grid.add_row(Text(printable(name)), Text(_cell(value), style="dim" * (value is None)))
+        grid.add_row(Text(name), Text(_null(value), style="dim" * (value is None)))
     _print(grid)
 
 

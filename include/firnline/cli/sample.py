@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from firnline.cli.failures import done
 from firnline.errors import StoreError, UsageError
 from firnline.paths import Root
 from firnline.store.client import open_store
@@ -89,6 +90,7 @@ def make_folder(folder: Path, bucket: str | None = None) -> Path:
     settings = folder / "include" / "tables.yaml"
     settings.parent.mkdir(parents=True, exist_ok=True)
     settings.write_text(_SETTINGS.format(name=NAME, root=json.dumps(root)), encoding="utf-8")
+    done(f"{settings} is written")
     return settings
 
 

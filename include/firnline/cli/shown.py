@@ -171,7 +171,7 @@ class _Lines:
         if last or now - self._last >= _LINE_EVERY_MS:
             self._last = now
             said = filter(None, (state.detail, "" if last else pace.in_words(state.unit)))
-            _line(f"{self._title}: {'; '.join(said)}")
+            _line(printable(f"{self._title}: {'; '.join(said)}"))
 
     def beat(self, state: Done | None, pace: Pace) -> None:
         now = self._clock.elapsed_ms()
@@ -179,7 +179,7 @@ class _Lines:
             return
         self._last, self._said = now, True
         detail = _NOTHING_YET if state is None else state.detail
-        _line(f"{self._title}: {detail}, after {about_duration(pace.elapsed_ms)}")
+        _line(printable(f"{self._title}: {detail}, after {about_duration(pace.elapsed_ms)}"))
 
     def end(self, state: Done, pace: Pace) -> None:
         pass

@@ -124,6 +124,8 @@ class Operation(Generic[OptionsT, PlanT, ReportT]):
     report_page: Callable[[Data], Page]
     failure_page: Callable[[Data], Page] | None = None
     """Page of the report of a run that failed; None: as of one that did not."""
+    stored_nowhere: Callable[[ReportT], str | None] | None = None
+    """Returns what is lost if nobody gets to see the report; None: nothing."""
     stopped: Callable[[str, OptionsT], tuple[str, str]]
     """Table, options -> what holds if the run is interrupted, and the next step."""
     in_short: Callable[[str, ReportT], FirnlineError] | None = None

@@ -116,7 +116,9 @@ class Settings:
         missing = next((each for each in self.unread if each.since_ms is None), None)
         if missing is not None:
             error = missing.error
-            raise SettingsError(f"{none}, and {error.message}", next_step=error.next_step)
+            raise SettingsError(
+                f"{none}, and {error.headline}", next_step=error.next_step, listed=error.listed
+            )
         raise UsageError(none, next_step=_which(name, self.tables))
 
     def refuse_broken(self, name: object) -> None:

@@ -34,8 +34,10 @@ _NEXT_STEP = "correct the file and run `firnline settings check`"
 class FileError(SettingsError):
     """The mistakes in a file, each a line."""
 
-    def __init__(self, message: str, path: Path, lines: Sequence[str]) -> None:
-        super().__init__(message, next_step=_NEXT_STEP)
+    def __init__(
+        self, message: str, path: Path, lines: Sequence[str], listed: Sequence[str] = ()
+    ) -> None:
+        super().__init__(message, next_step=_NEXT_STEP, listed=listed)
         self.path = path
         self.lines = lines
 
@@ -45,10 +47,9 @@ def as_error(where: Path, problems: Sequence[str]) -> SettingsError:
     problems = [p if len(p) <= _LONGEST else f"{p[:_LONGEST]}…" for p in problems]
     if len(problems) == 1:
         return FileError(f"{where}: {problems[0]}", where, problems)
-    shown = problems[:_SHOWN]
+    shown = list(problems[:_SHOWN])
     more = [f"… and {len(problems) - _SHOWN} more"] if len(problems) > _SHOWN else []
-    lines = "\n".join(f"  {line}" for line in shown + more)
-    return FileError(f"{where} has {len(problems)} mistakes:\n{lines}\n", where, problems)
+    return FileError(f"{where} has {len(problems)} mistakes:", where, problems, shown + more)
 
 
 def lines_of(error: SettingsError, where: Path) -> list[str]:

@@ -8,9 +8,10 @@ requests in ``counters`` and raise only ``StoreError`` and its subclasses.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import BinaryIO, Protocol, runtime_checkable
+from typing import BinaryIO, ClassVar, Protocol, runtime_checkable
 
 from firnline.errors import StoreError
 
@@ -37,6 +38,23 @@ class Deleted:
     """None when the object is confirmed deleted (not found counts as deleted)."""
 
 
+class Changes:
+    """What this process may have changed in any store: whoever opened it need not tell."""
+
+    sent: ClassVar[int] = 0
+    """PUT and DELETE requests; of interest is whether there were more."""
+
+    @classmethod
+    @contextmanager
+    def none(cls) -> Iterator[None]:
+        """Count no request of this context: it deletes again what it has put."""
+        before = cls.sent
+        try:
+            yield
+        finally:
+            cls.sent = before
+
+
 @dataclass(slots=True)
 class Counters:
     """Requests and bytes of one Store object, as the store would bill them."""
@@ -59,6 +77,7 @@ class Counters:
         """Add the counts of another Store object, such as that of a Spark task."""
         for name, count in other.items():
             setattr(self, name, getattr(self, name) + count)
+        Changes.sent += other.get("put", 0) + other.get("delete", 0)
 
 
 class Store(Protocol):

@@ -14,7 +14,7 @@ from firnline.errors import (
 )
 from firnline.ids import Ids, SystemIds
 from firnline.paths import TablePaths
-from firnline.store.base import Store
+from firnline.store.base import Changes, Store
 from firnline.store.create import create
 
 _LIVES_MS = 3_600_000
@@ -41,9 +41,10 @@ def probe(store: Store, prefix: str, *, ids: Ids | None = None, clock: Clock | N
     clock = clock or SystemClock()
     name = (ids or SystemIds()).uuid7(clock.now_ms())
     key = TablePaths(prefix).probe(name)
-    finding = _put_twice(store, key, name, clock)
-    # The result is ignored: credentials without permission to delete are enough for appends.
-    list(store.delete_many([key]))
+    with Changes.none():
+        finding = _put_twice(store, key, name, clock)
+        # The result is ignored: credentials without permission to delete are enough for appends.
+        list(store.delete_many([key]))
     if finding is not None:
         raise StoreUnsafeError(
             f"{seen[0]} {finding}: two transactions could both commit",

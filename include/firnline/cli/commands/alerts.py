@@ -7,6 +7,7 @@ from typing import Any
 import typer
 
 from firnline.cli import output
+from firnline.cli.failures import done
 from firnline.cli.options import JsonOption, SettingsOption, TableArgument, command, settings_of
 from firnline.errors import EnvironmentFaultError, UsageError
 from firnline.extras import require
@@ -43,6 +44,7 @@ def try_notifier(
             f"the notifier {notifier} of table {found.name} failed: {why}",
             next_step="correct alerts.notifier and its arguments, or install what it needs",
         ) from error
+    done(f"the notifier of {found.name} was called")
     data = {"table": found.name, "notifier": notifier, "told": told}
     output.show(data, as_json, _render)
 

@@ -21,6 +21,7 @@ from firnline.cli.options import (
 )
 from firnline.cli.progress import appending
 from firnline.errors import UsageError
+from firnline.operations.mirror.ended import however_it_ends
 from firnline.units import counted
 
 if TYPE_CHECKING:
@@ -134,9 +135,13 @@ def append(  # noqa: PLR0913, PLR0917 - one per option
             new_columns=not no_new_columns,
             on_progress=tell,
         )
-    output.show(describe(opened, result, len(files)), as_json, _render)
-    if mirror:
-        publish(opened, identity(opened, commits=False), silent=as_json)
+
+    def publish_it() -> None:
+        if mirror:
+            publish(opened, identity(opened, commits=False), silent=as_json)
+
+    with however_it_ends(publish_it):
+        output.show(describe(opened, result, len(files)), as_json, _render)
 
 
 def describe(table: Table, result: AppendResult, files: int) -> dict[str, Any]:

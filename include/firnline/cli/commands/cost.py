@@ -135,13 +135,13 @@ def _render(data: dict[str, Any]) -> None:
     output.line()
     columns = [
         Column("in 30 days"),
-        Column("runs a day", number=True),
-        Column("LIST", number=True),
-        Column("GET", number=True),
-        Column("PUT", number=True),
-        Column("DELETE", number=True, dispensable=2),
+        Column("runs a day", number=True, dispensable=4),
+        Column("LIST", number=True, dispensable=3),
+        Column("GET", number=True, dispensable=2),
+        Column("PUT", number=True, dispensable=1),
+        Column("DELETE", number=True, dispensable=6),
         Column("USD", number=True),
-        Column("from", wrap=True, prose=True, dispensable=1),
+        Column("from", wrap=True, prose=True, dispensable=5),
     ]
     rows = [
         [

@@ -120,10 +120,10 @@ def _render(data: dict[str, Any]) -> None:
         Column("last merge", dispensable=2),
         Column("because", wrap=True),
     ]
-    rows = []
+    rows: list[list[output.Cell]] = []
     for row in data["tables"]:
         found, number = row["figures"], output.number
-        reasons = "\n".join(f"-{r['points']} {r['text']}" for r in row["reasons"])
+        reasons = [f"-{r['points']} {r['text']}" for r in row["reasons"]]
         if found is None:
             rows.append([row["table"], "0", "?", "?", "?", "?", "?", reasons])
             continue

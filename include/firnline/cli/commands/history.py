@@ -121,7 +121,7 @@ def _render(data: dict[str, Any]) -> None:
                 output.number(txn["seq"]),
                 output.when(txn["t"]),
                 _what(txn),
-                "\n".join(filter(None, [txn["by"], txn["link"]])),
+                [text for text in (txn["by"], txn["link"]) if text],
                 _change(output.number(txn["parts_in"]), output.number(txn["parts_out"])),
                 _change(output.number(txn["rows_in"]), output.number(txn["rows_out"])),
                 _change(about_size(txn["bytes_in"]), about_size(txn["bytes_out"])),

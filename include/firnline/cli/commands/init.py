@@ -16,6 +16,7 @@ import typer
 
 from firnline.cli import output
 from firnline.cli.confirm import DryRunOption, YesOption, agreed, refuse_silence
+from firnline.cli.failures import done, printable
 from firnline.cli.options import command
 from firnline.errors import (
     EnvironmentFaultError,
@@ -217,12 +218,16 @@ class _File:
                 return load_settings(folder if self.others else draft).table(name)
             except SettingsError as error:
                 # The draft is gone when this is read.
-                said = error.message.replace(str(draft), f"{self.path} with these lines")
-                given = "correct what was given"
-                step = given if said != error.message else error.next_step
+                named = str(draft) in error.message
+                step = "correct what was given" if named else error.next_step
+                said = (
+                    text.replace(str(draft), f"{self.path} with these lines").replace(
+                        folder, str(self.path.parent)
+                    )
+                    for text in (error.headline, *error.listed)
+                )
                 raise SettingsError(
-                    said.replace(folder, str(self.path.parent)),
-                    next_step=f"{step}; nothing was written",
+                    next(said), next_step=f"{step}; nothing was written", listed=tuple(said)
                 ) from None
 
 
@@ -242,7 +247,7 @@ def _ask(question: str, check: Callable[[str], object], default: str = "") -> st
     """Ask until the answer passes a check, which raises what is wrong with it."""
     shown = f"{question} [{default}]: " if default else f"{question}: "
     while True:
-        sys.stdout.write(shown)
+        sys.stdout.write(printable(shown))
         sys.stdout.flush()
         line = sys.stdin.readline()
         answer = line.strip() or default
@@ -416,5 +421,6 @@ def _write(path: Path, text: str) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
         new.write_text(text, encoding="utf-8")
         new.replace(path)
+        done(f"{path} is written")
     except OSError as error:
         raise _unwritable(path, error.strerror or str(error)) from None

@@ -138,7 +138,7 @@ def show(
     said = _said(found)
 
     def render(data: dict[str, Any]) -> None:
-        columns = [Column("setting"), Column("from")]
+        columns = [Column("setting", wrap=True), Column("from")]
         output.table(
             [*columns, Column("value", wrap=True)],
             ([name, "file" if name in said else "-", _text(value)] for name, value in _flat(data)),
@@ -173,13 +173,13 @@ def _said(model: BaseModel, above: str = "") -> set[str]:
     return found
 
 
-def _text(value: object) -> str:
+def _text(value: object) -> output.Cell:
     if value is None or value in ([], {}):
         return "-"
     if isinstance(value, list):
         return ", ".join(map(str, value))
     if isinstance(value, dict):
-        return "\n".join(f"{key}={item}" for key, item in value.items())
+        return [f"{key}={item}" for key, item in value.items()]
     return str(value)
 
 

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from firnline.cli import output
-from firnline.cli.failures import when_stopped
+from firnline.cli.failures import done, when_stopped
 from firnline.cli.options import JsonOption, command
 from firnline.cli.progress import counting
 from firnline.clock import SystemClock
@@ -61,6 +61,7 @@ def pack(
         counting("packing", str(file), SystemClock(), silent=as_json, unit="file") as tell,
     ):
         made = make(file, aws=not without_aws, source=with_source, on_progress=tell)
+        done(f"{file} is written")
     data: dict[str, Any] = {
         "file": str(made.path),
         "bytes": made.bytes,

@@ -27,6 +27,12 @@ def _in_short(table: str, report: EraseReport) -> RunFailedError:
     )
 
 
+def _secret(report: EraseReport) -> str | None:
+    if report.secret is None:
+        return None
+    return f"secret of certificate {report.certificate}, which is stored nowhere: {report.secret}"
+
+
 OPERATION = Operation(
     about=registry.ERASE,
     preview=preview,
@@ -34,6 +40,7 @@ OPERATION = Operation(
     plan_page=plan_page,
     report_page=report_page,
     failure_page=partly_page,
+    stored_nowhere=_secret,
     stopped=_stopped,
     in_short=_in_short,
 )

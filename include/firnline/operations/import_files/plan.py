@@ -309,14 +309,15 @@ def refusal(faults: Sequence[Fault], files: int) -> FirnlineError:
         return first
     same = len({type(each.error) for each in faults}) == 1
     steps = {each.error.next_step for each in faults}
-    lines = [f"  {each.error.message}" for each in faults[:_SHOWN]]
-    lines += [f"  … and {len(faults) - _SHOWN:,} more"] if len(faults) > _SHOWN else []
+    lines = [each.error.message for each in faults[:_SHOWN]]
+    lines += [f"… and {len(faults) - _SHOWN:,} more"] if len(faults) > _SHOWN else []
     several = "correct them; a dry run with --skip-bad and --json has a step for each"
     step = steps.pop() if len(steps) == 1 else several
     kind = type(first) if same else UsageError
     return kind(
-        f"{len(faults):,} of {files:,} files cannot be taken:\n" + "\n".join(lines) + "\n",
+        f"{len(faults):,} of {files:,} files cannot be taken:",
         next_step=f"{step}; or take the others with --skip-bad",
+        listed=lines,
     )
 
 
