@@ -23,7 +23,6 @@ from firnline.kernel.local import LocalEngine
 from firnline.log.txn_file import RunIdentity
 from firnline.operations.cleanup.run import run_cleanup
 from firnline.operations.drop.run import run_drop
-from firnline.operations.evolve.run import run_lazily
 from firnline.operations.merge.run import run_merge
 from firnline.operations.operation import Work
 from firnline.operations.options import (
@@ -35,6 +34,7 @@ from firnline.operations.options import (
     RestoreOptions,
 )
 from firnline.operations.restore.run import run_restore
+from firnline.operations.schema.lazy import run_lazily
 from firnline.settings.load import TableSettings
 from firnline.store.client import open_store
 from firnline.table import Table, open_table

@@ -17,7 +17,6 @@ from firnline.operations.cleanup import run as cleanup
 from firnline.operations.delete import run as delete
 from firnline.operations.drop import run as drop
 from firnline.operations.erase import run as erase
-from firnline.operations.evolve.run import run_lazily
 from firnline.operations.merge import run as merge
 from firnline.operations.operation import Work
 from firnline.operations.options import (
@@ -37,6 +36,7 @@ from firnline.operations.options import (
 from firnline.operations.replace import run as replace
 from firnline.operations.restore import run as restore
 from firnline.operations.rewrite import run as rewrite
+from firnline.operations.schema.lazy import run_lazily
 from firnline.operations.sweep import run as sweep
 from firnline.operations.verify import run as verify
 from firnline.state.snapshot import read_snapshot

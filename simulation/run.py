@@ -18,13 +18,13 @@ import greenlet
 from firnline.commit import fold
 from firnline.operations.analyze import run as analyze
 from firnline.operations.erase import run as erase
-from firnline.operations.evolve import run as evolve
 from firnline.operations.merge import slices
 from firnline.operations.prepared import expiry
 from firnline.operations.rebuild import inventory
 from firnline.operations.replace import rows as replace_rows
 from firnline.operations.restore import run as restore
 from firnline.operations.rewrite import prepare
+from firnline.operations.schema import lazy as evolve
 from firnline.rows import parts as part_rows
 from firnline.store.probe import forget
 from simulation import once, prepared, rows

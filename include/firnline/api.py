@@ -52,20 +52,20 @@ if TYPE_CHECKING:
     from firnline.operations.cleanup.run import CleanupReport
     from firnline.operations.delete.plan import DeletePlan, ErasePlan
     from firnline.operations.delete.run import DeleteReport
+    from firnline.operations.drop.expired import TtlPlan
     from firnline.operations.drop.plan import DropPlan
     from firnline.operations.drop.run import DropReport
     from firnline.operations.erase.run import EraseReport
     from firnline.operations.import_files.plan import ImportPlan
     from firnline.operations.import_files.progress import ImportProgress
     from firnline.operations.import_files.run import ImportReport
-    from firnline.operations.merge.groups import MergePlan
+    from firnline.operations.merge.plan import MergePlan
     from firnline.operations.merge.run import MergeReport
     from firnline.operations.mirror.run import MirrorReport
     from firnline.operations.restore.plan import RestorePlan
     from firnline.operations.rewrite.plan import RewritePlan
     from firnline.operations.rewrite.prepare import PrepareReport
     from firnline.operations.rewrite.report import RewriteReport
-    from firnline.operations.ttl.plan import TtlPlan
     from firnline.operations.verify.run import VerifyReport
 
 OnProgress = Callable[[Progress], None]

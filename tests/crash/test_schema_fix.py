@@ -18,7 +18,7 @@ from firnline.log.txn_file import RunIdentity
 from firnline.operations.merge.run import run_merge
 from firnline.operations.operation import Work
 from firnline.operations.options import ColumnFix, MergeOptions, SchemaFixOptions, VerifyOptions
-from firnline.operations.schema_fix.run import run_schema_fix
+from firnline.operations.schema.run import run_schema_fix
 from firnline.operations.verify.run import run_verify
 from firnline.state.history import history
 from firnline.state.snapshot import read_snapshot

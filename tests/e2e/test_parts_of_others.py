@@ -20,7 +20,6 @@ from firnline.kernel.local import LocalEngine
 from firnline.log.txn_file import RunIdentity
 from firnline.operations.delete.run import run_delete
 from firnline.operations.drop.run import run_drop
-from firnline.operations.evolve.run import run_lazily
 from firnline.operations.merge.run import run_merge
 from firnline.operations.operation import Work
 from firnline.operations.options import (
@@ -33,7 +32,8 @@ from firnline.operations.options import (
     SchemaFixOptions,
     VerifyOptions,
 )
-from firnline.operations.schema_fix.run import run_schema_fix
+from firnline.operations.schema.lazy import run_lazily
+from firnline.operations.schema.run import run_schema_fix
 from firnline.operations.verify.run import VerifyReport, run_verify
 from firnline.types.arrow import parse_type
 from tests.support.forms import LOST, MERGED, by_duckdb, damaged, in_groups, int96

@@ -27,7 +27,7 @@ from firnline.operations.options import (
 )
 from firnline.operations.replace.run import run_replace
 from firnline.operations.restore.run import run_restore
-from firnline.operations.schema_fix.run import run_schema_fix
+from firnline.operations.schema.run import run_schema_fix
 from firnline.state.snapshot import read_snapshot
 from tests.support.beside import Beside
 from tests.support.checkpoints import by_checkpoint, by_log, checkpoints

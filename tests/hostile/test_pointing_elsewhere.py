@@ -22,6 +22,7 @@ from firnline.operations.cleanup.run import run_cleanup
 from firnline.operations.delete.run import run_delete
 from firnline.operations.downgrade.run import run_downgrade
 from firnline.operations.drop.run import run_drop
+from firnline.operations.drop.ttl import run_ttl
 from firnline.operations.erase.completion import complete_certificate
 from firnline.operations.erase.run import run_erase
 from firnline.operations.merge.run import run_merge
@@ -42,7 +43,6 @@ from firnline.operations.options import (
 from firnline.operations.rebuild.run import run_rebuild
 from firnline.operations.rewrite.run import run_rewrite
 from firnline.operations.sweep.run import run_sweep
-from firnline.operations.ttl.run import run_ttl
 from firnline.operations.verify.run import run_verify
 from firnline.state.snapshot import read_snapshot
 from firnline.store.client import open_store

@@ -23,7 +23,7 @@ from firnline.operations.options import (
     MergeOptions,
     SchemaFixOptions,
 )
-from firnline.operations.schema_fix.run import run_schema_fix
+from firnline.operations.schema.run import run_schema_fix
 from firnline.read.offsets import Bounds
 from firnline.read.plan import ReadOptions
 from firnline.read.stream import AppendStream

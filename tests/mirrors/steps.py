@@ -21,10 +21,10 @@ from firnline.operations.cleanup.run import run_cleanup
 from firnline.operations.clone.run import run_clone
 from firnline.operations.delete.run import run_delete
 from firnline.operations.drop.run import run_drop
+from firnline.operations.drop.ttl import run_ttl
 from firnline.operations.erase.run import run_erase
-from firnline.operations.evolve.run import run_lazily
-from firnline.operations.import_files.options import ImportOptions
 from firnline.operations.import_files.run import run_import
+from firnline.operations.import_options import ImportOptions
 from firnline.operations.merge.run import run_merge
 from firnline.operations.mirror.check import run_checks
 from firnline.operations.mirror.run import run_mirror
@@ -58,8 +58,8 @@ from firnline.operations.replace.run import run_replace
 from firnline.operations.restore.run import run_restore
 from firnline.operations.rewrite.prepare import run_prepare
 from firnline.operations.rewrite.run import run_rewrite
-from firnline.operations.schema_fix.run import run_schema_fix
-from firnline.operations.ttl.run import run_ttl
+from firnline.operations.schema.lazy import run_lazily
+from firnline.operations.schema.run import run_schema_fix
 from firnline.state.snapshot import read_snapshot
 from firnline.table import Table
 from firnline.types.arrow import from_arrow

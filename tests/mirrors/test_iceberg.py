@@ -9,7 +9,7 @@ import pytest
 
 from firnline.errors import UsageError
 from firnline.log.txn_file import RunIdentity
-from firnline.operations.evolve.run import run_lazily
+from firnline.operations.drop.ttl import run_ttl
 from firnline.operations.merge.run import run_merge
 from firnline.operations.mirror.check import check_iceberg
 from firnline.operations.operation import Work
@@ -20,8 +20,8 @@ from firnline.operations.options import (
     SchemaFixOptions,
     TtlOptions,
 )
-from firnline.operations.schema_fix.run import run_schema_fix
-from firnline.operations.ttl.run import run_ttl
+from firnline.operations.schema.lazy import run_lazily
+from firnline.operations.schema.run import run_schema_fix
 from tests.mirrors.conftest import in_order
 from tests.mirrors.in_catalog import InCatalog
 from tests.mirrors.steps import HISTORIES, ICEBERG, Step, check_every_cell

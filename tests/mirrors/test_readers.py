@@ -13,7 +13,7 @@ from firnline.errors import UsageError
 from firnline.log.txn_file import RunIdentity
 from firnline.mirror.delta.replay import replay
 from firnline.operations.delete.run import run_delete
-from firnline.operations.evolve.run import run_lazily
+from firnline.operations.drop.ttl import run_ttl
 from firnline.operations.merge.run import run_merge
 from firnline.operations.operation import Work
 from firnline.operations.options import (
@@ -24,8 +24,8 @@ from firnline.operations.options import (
     SchemaFixOptions,
     TtlOptions,
 )
-from firnline.operations.schema_fix.run import run_schema_fix
-from firnline.operations.ttl.run import run_ttl
+from firnline.operations.schema.lazy import run_lazily
+from firnline.operations.schema.run import run_schema_fix
 from tests.mirrors.conftest import (
     Mirrored,
     by_datafusion,

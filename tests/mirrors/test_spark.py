@@ -17,7 +17,6 @@ from firnline.errors import MirrorDamagedError
 from firnline.log.txn_file import RunIdentity
 from firnline.mirror.delta.head import list_versions
 from firnline.operations.delete.run import run_delete
-from firnline.operations.evolve.run import run_lazily
 from firnline.operations.merge.run import run_merge
 from firnline.operations.mirror.check import run_checks
 from firnline.operations.mirror.run import run_mirror
@@ -29,6 +28,7 @@ from firnline.operations.options import (
     MergeOptions,
     MirrorOptions,
 )
+from firnline.operations.schema.lazy import run_lazily
 from tests.mirrors.conftest import Mirrored, Rows, in_order
 from tests.mirrors.in_catalog import CATALOG, InCatalog, in_rest_catalog
 from tests.mirrors.lazily import Lazily, delete_of_many

@@ -11,7 +11,6 @@ from firnline.mirror.delta import checkpoint
 from firnline.mirror.delta.head import list_versions
 from firnline.mirror.delta.publish import publish
 from firnline.mirror.delta.replay import replay
-from firnline.operations.evolve.run import run_lazily
 from firnline.operations.mirror.run import run_mirror
 from firnline.operations.operation import Work
 from firnline.operations.options import (
@@ -19,6 +18,7 @@ from firnline.operations.options import (
     LazyOptions,
     MirrorOptions,
 )
+from firnline.operations.schema.lazy import run_lazily
 from tests.mirrors import in_duckdb
 from tests.mirrors.conftest import (
     Mirrored,

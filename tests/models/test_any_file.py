@@ -31,8 +31,8 @@ from firnline.kernel.local import LocalEngine
 from firnline.log.txn_file import RunIdentity
 from firnline.mirror.delta.publish import publish
 from firnline.operations.delete.run import run_delete
-from firnline.operations.import_files.options import ImportOptions
 from firnline.operations.import_files.run import ImportReport, run_import
+from firnline.operations.import_options import ImportOptions
 from firnline.operations.merge.run import run_merge
 from firnline.operations.operation import Work
 from firnline.operations.options import DeleteOptions, MergeOptions, VerifyOptions

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from firnline.operations.import_files.options import ImportOptions
 from firnline.operations.import_files.run import run_import
+from firnline.operations.import_options import ImportOptions
 from firnline.operations.operation import Work
 from firnline.settings.load import TableSettings, load_settings, settings_for_root
 from firnline.spark.engine import SparkEngine

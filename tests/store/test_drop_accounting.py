@@ -10,9 +10,9 @@ import pytest
 from firnline.append.append import Appender
 from firnline.log.txn_file import RunIdentity
 from firnline.operations.drop.run import list_partitions, preview, run_drop
+from firnline.operations.drop.ttl import run_ttl
 from firnline.operations.operation import Work
 from firnline.operations.options import DropOptions, TtlOptions
-from firnline.operations.ttl.run import run_ttl
 from firnline.settings.load import TableSettings
 from firnline.state.snapshot import read_snapshot
 from firnline.store.access import StoreAccess

@@ -19,7 +19,7 @@ from firnline.log.txn_file import RunIdentity
 from firnline.operations.merge.run import run_merge
 from firnline.operations.operation import Work
 from firnline.operations.options import ColumnFix, MergeOptions, SchemaFixOptions
-from firnline.operations.schema_fix.run import (
+from firnline.operations.schema.run import (
     SchemaFixFailedError,
     SchemaFixReport,
     preview,

@@ -19,8 +19,8 @@ from firnline.log import codec
 from firnline.log.records import LogContent, Marker
 from firnline.log.txn_file import RunIdentity
 from firnline.operations.downgrade.run import run_downgrade
-from firnline.operations.import_files.options import ImportOptions
 from firnline.operations.import_files.run import run_import
+from firnline.operations.import_options import ImportOptions
 from firnline.operations.merge.run import run_merge
 from firnline.operations.operation import Work
 from firnline.operations.options import (

@@ -14,7 +14,7 @@ from firnline.kernel.local import LocalEngine
 from firnline.log.txn_file import RunIdentity
 from firnline.operations.operation import Work
 from firnline.operations.options import ColumnFix, SchemaFixOptions
-from firnline.operations.schema_fix.run import SchemaFixReport, run_schema_fix
+from firnline.operations.schema.run import SchemaFixReport, run_schema_fix
 from firnline.state.snapshot import read_snapshot
 from firnline.table import Table
 from firnline.types.arrow import from_arrow

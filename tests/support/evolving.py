@@ -14,12 +14,12 @@ import pyarrow.parquet as pq
 import firnline
 from firnline.append.append import Appender
 from firnline.log.txn_file import RunIdentity
-from firnline.operations.evolve.run import run_lazily
 from firnline.operations.merge.run import MergeReport, run_merge
 from firnline.operations.operation import Work
 from firnline.operations.options import Evolution, LazyOptions, MergeOptions, SchemaFixOptions
 from firnline.operations.runner import TransactionReport
-from firnline.operations.schema_fix.run import SchemaFixReport, run_schema_fix
+from firnline.operations.schema.lazy import run_lazily
+from firnline.operations.schema.run import SchemaFixReport, run_schema_fix
 from firnline.state.snapshot import read_snapshot
 from tests.support.effort import sample
 from tests.support.scenarios import Sequential

@@ -15,6 +15,4 @@ def interrupt(about: AnyDag, monkeypatch: pytest.MonkeyPatch) -> None:
     def stopped(*_: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(
-        f"firnline.operations.{about.name}.operation.OPERATION", replace(about.load(), act=stopped)
-    )
+    monkeypatch.setattr(f"{about.module}.{about.attribute}", replace(about.load(), act=stopped))

@@ -15,11 +15,12 @@ from firnline.operations.cleanup.run import run_cleanup
 from firnline.operations.delete.run import run_delete
 from firnline.operations.downgrade.run import run_downgrade
 from firnline.operations.drop.run import list_partitions, run_drop
+from firnline.operations.drop.ttl import run_ttl
 from firnline.operations.erase.certificate import list_certificates
 from firnline.operations.erase.completion import complete_certificate
 from firnline.operations.erase.run import run_erase
-from firnline.operations.import_files.options import ImportOptions
 from firnline.operations.import_files.run import run_import
+from firnline.operations.import_options import ImportOptions
 from firnline.operations.operation import Work
 from firnline.operations.options import (
     AnalyzeOptions,
@@ -47,9 +48,8 @@ from firnline.operations.replace.run import run_replace
 from firnline.operations.restore.run import run_restore
 from firnline.operations.rewrite.prepare import run_prepare
 from firnline.operations.rewrite.run import run_rewrite
-from firnline.operations.schema_fix.run import run_schema_fix
+from firnline.operations.schema.run import run_schema_fix
 from firnline.operations.sweep.run import run_sweep
-from firnline.operations.ttl.run import run_ttl
 from firnline.operations.verify.run import run_verify
 from firnline.settings.fields import PartitionField
 from firnline.state.snapshot import read_snapshot

@@ -90,6 +90,27 @@ def test_no_modules_import_each_other_in_a_circle() -> None:
     assert len(list(graph.static_order())) == len(paths)  # raises CycleError, which names it
 
 
+def room(module: str) -> str | None:
+    """A package of ``firnline.operations`` or a module beside them; None: neither."""
+    found = re.match(r"firnline\.operations\.(\w+)", module)
+    return found and found[1]
+
+
+def test_no_packages_of_operations_import_each_other_in_a_circle() -> None:
+    # Whoever reads one room of two that need each other has to read both: they are one, or what
+    # both need stands beside them. The modules beside them are rooms, too: a package that needs a
+    # second one through them needs it all the same.
+    root = REPO / "include"
+    paths = {".".join(p.relative_to(root).with_suffix("").parts): p for p in root.rglob("*.py")}
+    needs: dict[str, set[str]] = {}
+    for module, path in paths.items():
+        if (here := room(module)) is not None:
+            there = {room(other) for other in imported(path, frozenset(paths))} - {None, here}
+            needs.setdefault(here, set()).update(filter(None, there))
+    assert len(needs) > 20
+    assert set(TopologicalSorter(needs).static_order()) == set(needs)  # raises CycleError
+
+
 FRONT_DOORS = [
     REPO / "include" / "firnline" / "__init__.py",
     REPO / "include" / "firnline" / "spark" / "__init__.py",

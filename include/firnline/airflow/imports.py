@@ -18,7 +18,7 @@ from firnline.airflow.submit import SubmitJob
 from firnline.airflow.tasks import conclude, progress_log
 from firnline.airflow.work import SparkWork
 from firnline.errors import FirnlineError
-from firnline.operations.import_files.options import ImportFoldersOptions
+from firnline.operations.import_options import ImportFoldersOptions
 from firnline.operations.operation import Work, decided
 from firnline.operations.registry import IMPORT
 from firnline.units import about_size, counted

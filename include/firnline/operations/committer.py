@@ -14,8 +14,8 @@ from firnline.commit.transaction import commit
 from firnline.errors import CommitConflictError
 from firnline.kernel.task import KernelResult
 from firnline.log.txn_file import Counts, RunIdentity
+from firnline.operations.groups import PlannedGroup
 from firnline.operations.kernel_tasks import change_of
-from firnline.operations.merge.groups import PlannedGroup
 from firnline.table import Table
 
 _LOG = logging.getLogger(__name__)

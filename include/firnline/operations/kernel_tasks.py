@@ -24,8 +24,7 @@ from firnline.kernel.task import (
 )
 from firnline.log.records import Delete, Marker, marker_of
 from firnline.log.txn_file import Counts
-from firnline.operations.merge.groups import PlannedGroup
-from firnline.operations.merge.splits import MARK
+from firnline.operations.groups import SPLIT_MARK, PlannedGroup
 from firnline.parquet.part import PartMetadata, WrittenPart
 from firnline.predicate.tree import parse_json, to_sql
 from firnline.settings.load import MergeSettings, TableSettings
@@ -324,7 +323,7 @@ def _run_of(group: PlannedGroup, parts: Sequence[Marker], result: KernelResult) 
     runs = {m.c for m in parts}
     run = runs.pop() if len(runs) == 1 else None
     sliced = group.slices > 1 and len(result.parts) > 1
-    mark = group.cluster or (MARK if sliced else None)
+    mark = group.cluster or (SPLIT_MARK if sliced else None)
     if mark is None or (run is not None and run.startswith(f"{mark}-")):
         return run
     if not result.parts:

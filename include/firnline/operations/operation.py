@@ -169,7 +169,7 @@ class About(Generic[OptionsT, PlanT, ReportT]):
     """What there is to know of an operation before it is imported."""
 
     name: str
-    """Name of its package in ``firnline.operations``, and of its job in ``spark_jobs/``."""
+    """Its name, and that of its job in ``spark_jobs/``."""
     command: str
     """Subcommand of ``firnline``."""
     noun: str
@@ -185,14 +185,21 @@ class About(Generic[OptionsT, PlanT, ReportT]):
     only_looks: bool = False
     """There is nothing to plan, so its DAG has no dry run."""
 
+    package: str = ""
+    """Its package in ``firnline.operations``; empty: the one that has its name."""
     attribute: str = "OPERATION"
     """Of the module ``operation`` of its package."""
     begins: bool = False
     """It also works where no table is yet, or none that reads."""
 
+    @property
+    def module(self) -> str:
+        """Full name of the module that describes it further."""
+        return f"firnline.operations.{self.package or self.name}.operation"
+
     def load(self) -> Operation[OptionsT, PlanT, ReportT]:
         """Import the operation."""
-        module = import_module(f"firnline.operations.{self.name}.operation")
+        module = import_module(self.module)
         loaded: Operation[OptionsT, PlanT, ReportT] = getattr(module, self.attribute)
         return loaded
 

@@ -8,7 +8,7 @@ import msgspec
 
 from firnline.operations.common_options import DryRun, Mode, Partitions, partitions
 from firnline.operations.fields import Option
-from firnline.operations.import_files.options import (
+from firnline.operations.import_options import (
     ImportOptions as ImportOptions,  # noqa: PLC0414 - with the options of all operations
 )
 from firnline.operations.inline_keys import keys_of

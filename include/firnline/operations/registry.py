@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from firnline.operations.import_files.options import ImportFoldersOptions
+from firnline.operations.import_options import ImportFoldersOptions
 from firnline.operations.operation import About, AboutDag, AnyDag
 from firnline.operations.options import (
     AnalyzeOptions,
@@ -37,12 +37,12 @@ if TYPE_CHECKING:
     from firnline.operations.delete.run import DeleteReport
     from firnline.operations.downgrade.plan import DowngradePlan
     from firnline.operations.downgrade.run import DowngradeReport
+    from firnline.operations.drop.expired import TtlPlan
     from firnline.operations.drop.plan import DropPlan
     from firnline.operations.drop.run import DropReport
     from firnline.operations.erase.run import EraseReport
-    from firnline.operations.evolve.plan import LazyPlan
     from firnline.operations.import_files.folders import FoldersPlan, FoldersReport
-    from firnline.operations.merge.groups import MergePlan
+    from firnline.operations.merge.plan import MergePlan
     from firnline.operations.merge.run import MergeReport
     from firnline.operations.mirror.run import MirrorReport
     from firnline.operations.operation import Figures
@@ -58,11 +58,11 @@ if TYPE_CHECKING:
     from firnline.operations.rewrite.prepare import PrepareReport
     from firnline.operations.rewrite.report import RewriteReport
     from firnline.operations.runner import TransactionReport
-    from firnline.operations.schema_fix.plan import SchemaFixPlan
-    from firnline.operations.schema_fix.run import SchemaFixReport
+    from firnline.operations.schema.evolution import LazyPlan
+    from firnline.operations.schema.plan import SchemaFixPlan
+    from firnline.operations.schema.run import SchemaFixReport
     from firnline.operations.sweep.plan import SweepPlan
     from firnline.operations.sweep.run import SweepReport
-    from firnline.operations.ttl.plan import TtlPlan
     from firnline.operations.verify.run import VerifyReport
 
 MERGE: AboutDag[MergeOptions, MergePlan, MergeReport] = AboutDag(
@@ -158,6 +158,8 @@ DROP: AboutDag[DropOptions, DropPlan, DropReport] = AboutDag(
 )
 TTL: AboutDag[TtlOptions, TtlPlan, DropReport] = AboutDag(
     name="ttl",
+    package="drop",
+    attribute="TTL",
     command="ttl",
     dag="ttl",
     noun="a TTL run",
@@ -248,6 +250,8 @@ REPARTITION: About[RepartitionOptions, RepartitionPlan, RepartitionReport] = Abo
 )
 EVOLVE: About[LazyOptions, LazyPlan, TransactionReport] = About(
     name="evolve",
+    package="schema",
+    attribute="LAZY",
     command="evolve",
     noun="a change of columns",
     title="Widen, rename and drop columns of one table; no part is rewritten",
@@ -256,6 +260,7 @@ EVOLVE: About[LazyOptions, LazyPlan, TransactionReport] = About(
 )
 EVOLVE_PARTS: About[SchemaFixOptions, SchemaFixPlan, SchemaFixReport] = About(
     name="schema_fix",
+    package="schema",
     attribute="EVOLVE",
     command="evolve",
     noun="a change of columns",
@@ -265,6 +270,7 @@ EVOLVE_PARTS: About[SchemaFixOptions, SchemaFixPlan, SchemaFixReport] = About(
 )
 SCHEMA_FIX: About[SchemaFixOptions, SchemaFixPlan, SchemaFixReport] = About(
     name="schema_fix",
+    package="schema",
     command="schema",
     noun="a repair of the schema",
     title="Repair columns of one table that parts hold in several types",

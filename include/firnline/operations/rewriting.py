@@ -36,9 +36,9 @@ from firnline.kernel.task import KernelResult, KernelTask
 from firnline.log.records import Delete, Marker
 from firnline.log.txn_file import Counts, RunIdentity
 from firnline.operations.committer import Done, outputs_of
+from firnline.operations.groups import PlannedGroup
 from firnline.operations.hidden import shown_failure
 from firnline.operations.kernel_tasks import RowWork, change_of, kernel_task, rewritten_parts
-from firnline.operations.merge.groups import PlannedGroup
 from firnline.operations.runner import Failure, Progress
 from firnline.operations.selection import Selected
 from firnline.state.snapshot import Snapshot

@@ -9,8 +9,8 @@ from typing import Any, Literal
 
 from firnline.commit import keys
 from firnline.log.records import Marker
+from firnline.operations.groups import LeftAlone, PlannedGroup
 from firnline.operations.merge import tiers
-from firnline.operations.merge.groups import LeftAlone, PlannedGroup
 from firnline.operations.requests import FIXED_REQUESTS
 from firnline.settings.load import TableSettings
 from firnline.shown import ShownFigures

@@ -169,7 +169,7 @@ FENCE = (
         old="since=base, tolerant=True, doubled=True)",
         new="since=base, tolerant=change.repair is not None)",
         breaks="Each try of a merge leaves its outputs behind, for days.",
-        caught_by=("tests/unit/operations/schema_fix/test_conflict.py",),
+        caught_by=("tests/unit/operations/schema/test_conflict.py",),
     ),
     Mutation(
         name="a commit that slept is over before the fence has passed it",

@@ -442,7 +442,7 @@ KERNEL = (
     ),
     Mutation(
         name="a part in an odd form counts as right",
-        file="include/firnline/operations/schema_fix/repairs.py",
+        file="include/firnline/operations/schema/repairs.py",
         old="    if not (conversions or dropped or odd):",
         new="    if not (conversions or dropped):",
         breaks="What merges refuse for its form is not repaired by the command that they name.",

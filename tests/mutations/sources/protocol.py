@@ -248,7 +248,7 @@ PROTOCOL = (
     ),
     Mutation(
         name="a repair of the schema does not look whether a rival changed its columns",
-        file="include/firnline/operations/schema_fix/run.py",
+        file="include/firnline/operations/schema/run.py",
         old="            if snapshot.seq > base.seq:",
         new="            if snapshot.seq < base.seq:",
         breaks="A column that a rival has dropped comes back, empty.",
@@ -256,7 +256,7 @@ PROTOCOL = (
     ),
     Mutation(
         name="new parts of one millisecond are named as they are written",
-        file="include/firnline/operations/schema_fix/run.py",
+        file="include/firnline/operations/schema/run.py",
         old="        return [now + ranks[fix.marker.p] for fix in plan.rewrites]",
         new="        return [None for fix in plan.rewrites]",
         breaks="After a change of the schema an older row of a key is seen.",
@@ -264,7 +264,7 @@ PROTOCOL = (
     ),
     Mutation(
         name="a change of the schema leaves parts of the same millisecond behind",
-        file="include/firnline/operations/schema_fix/plan.py",
+        file="include/firnline/operations/schema/plan.py",
         old="        if fix is None and planned.keyed and",
         new="        if fix is None and not planned.keyed and",
         breaks="After a change of the schema an older row of a key is seen.",
@@ -537,11 +537,11 @@ PROTOCOL = (
     ),
     Mutation(
         name="a former layout is dated by its first time column alone",
-        file="include/firnline/operations/ttl/plan.py",
+        file="include/firnline/operations/drop/expired.py",
         old="dated = self._dated(partition, sorted(self._times))",
         new="dated = self._dated(partition, sorted(self._times)[-1:])",
         breaks="A TTL drops rows that are younger by another column.",
-        caught_by=("tests/unit/operations/ttl/test_plan.py",),
+        caught_by=("tests/unit/operations/drop/test_expired.py",),
     ),
     Mutation(
         name="a commit does not name the transaction before",

@@ -28,7 +28,7 @@ from firnline.airflow.tasks import PlanOperation
 from firnline.errors import CommitConflictError, UsageError
 from firnline.kernel.local import LocalEngine
 from firnline.operations.import_files.folders import import_folders, options_of
-from firnline.operations.import_files.options import ImportFoldersOptions, ImportOptions
+from firnline.operations.import_options import ImportFoldersOptions, ImportOptions
 from firnline.operations.operation import Work
 from firnline.operations.options import VerifyOptions
 from firnline.operations.verify.run import run_verify

@@ -13,7 +13,8 @@ from firnline.airflow.merge import MergeWork, woken_by_itself
 from firnline.airflow.submit import job_arguments
 from firnline.errors import PartUnreadableError, StoreUnavailableError, UsageError
 from firnline.log.records import Marker
-from firnline.operations.merge.groups import LeftAlone, MergePlan, PlannedGroup
+from firnline.operations.groups import LeftAlone, PlannedGroup
+from firnline.operations.merge.plan import MergePlan
 from firnline.operations.options import MergeOptions
 from tests.support.world import make_world
 

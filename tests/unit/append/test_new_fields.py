@@ -14,7 +14,6 @@ import firnline
 from firnline.append.append import Appender
 from firnline.errors import PartSchemaError, SchemaConflictError, UsageError
 from firnline.log.txn_file import RunIdentity
-from firnline.operations.evolve.run import run_lazily
 from firnline.operations.operation import Work
 from firnline.operations.options import (
     DeleteOptions,
@@ -24,6 +23,7 @@ from firnline.operations.options import (
     RewriteOptions,
     VerifyOptions,
 )
+from firnline.operations.schema.lazy import run_lazily
 from firnline.state.snapshot import read_snapshot
 from tests.support.appends import make
 from tests.support.world import make_world

@@ -14,8 +14,8 @@ from firnline.append.service import Appender as Service
 from firnline.commit.base import take_base
 from firnline.commit.outputs import Outputs
 from firnline.errors import CommitUnknownError, FlushFailedError, InvariantError, StoreAccessError
-from firnline.operations.import_files.options import ImportOptions
 from firnline.operations.import_files.run import run_import
+from firnline.operations.import_options import ImportOptions
 from firnline.operations.merge.run import run_merge
 from firnline.operations.operation import Work
 from firnline.operations.options import MergeOptions, RestoreOptions, VerifyOptions

@@ -13,8 +13,8 @@ from firnline.errors import CommitConflictError, RowCountMismatchError
 from firnline.kernel.task import KernelResult, KernelTask
 from firnline.log.records import Delete
 from firnline.log.txn_file import RunIdentity
+from firnline.operations.groups import PlannedGroup
 from firnline.operations.kernel_tasks import RowWork, change_of, kernel_task
-from firnline.operations.merge.groups import PlannedGroup
 from firnline.operations.rewriting import PartitionResult, commit_or_discard, is_nothing, run_groups
 from firnline.state.snapshot import Snapshot
 from tests.support.engines import CountingEngine

@@ -16,12 +16,12 @@ from firnline.append.append import Appender
 from firnline.errors import SchemaConflictError, UsageError
 from firnline.log.txn_file import RunIdentity
 from firnline.operations.drop.run import run_drop
-from firnline.operations.evolve.run import run_lazily
-from firnline.operations.import_files.options import ImportOptions
 from firnline.operations.import_files.run import run_import
+from firnline.operations.import_options import ImportOptions
 from firnline.operations.operation import Work
 from firnline.operations.options import DropOptions, Evolution, LazyOptions, SchemaFixOptions
-from firnline.operations.schema_fix.run import run_schema_fix
+from firnline.operations.schema.lazy import run_lazily
+from firnline.operations.schema.run import run_schema_fix
 from firnline.state.snapshot import read_snapshot
 from firnline.store.base import ObjectMeta
 from tests.support.histories import parquet_bytes

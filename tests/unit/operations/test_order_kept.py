@@ -20,7 +20,6 @@ from firnline.kernel.local import LocalEngine
 from firnline.kernel.task import KernelResult, KernelTask
 from firnline.log.txn_file import RunIdentity
 from firnline.operations.downgrade.run import run_downgrade
-from firnline.operations.evolve.run import run_lazily
 from firnline.operations.operation import Work
 from firnline.operations.options import (
     ColumnFix,
@@ -29,7 +28,8 @@ from firnline.operations.options import (
     LazyOptions,
     SchemaFixOptions,
 )
-from firnline.operations.schema_fix.run import run_schema_fix
+from firnline.operations.schema.lazy import run_lazily
+from firnline.operations.schema.run import run_schema_fix
 from tests.support.effort import examples
 from tests.support.log_tables import snapshot
 from tests.support.updates import stored, visible

@@ -28,7 +28,7 @@ def test_every_kind_of_dag_is_one_operation() -> None:
 def test_its_package_its_command_its_dag_and_its_job_are_there(
     operation: AnyDag,
 ) -> None:
-    assert find_spec(f"firnline.operations.{operation.name}.run") is not None
+    assert find_spec(operation.module) is not None
     assert operation.command in typer.main.get_command(app).commands  # type: ignore[attr-defined]
     assert graph_of(operation.dag).make is not None
     # A deep check reads footers by Spark, beside the check that its task does itself.

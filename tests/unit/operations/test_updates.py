@@ -21,9 +21,10 @@ from firnline.kernel.local import LocalEngine
 from firnline.log.txn_file import RunIdentity
 from firnline.operations.committer import Committer
 from firnline.operations.delete.run import DeleteReport, run_delete
+from firnline.operations.drop.ttl import run_ttl
 from firnline.operations.erase.run import preview as preview_erase
+from firnline.operations.groups import PlannedGroup
 from firnline.operations.kernel_tasks import kernel_task
-from firnline.operations.merge.groups import PlannedGroup
 from firnline.operations.merge.run import run_merge
 from firnline.operations.operation import Work
 from firnline.operations.options import (
@@ -37,7 +38,6 @@ from firnline.operations.options import (
 from firnline.operations.replace.plan import Span, plan_replace
 from firnline.operations.restore.run import run_restore
 from firnline.operations.rewrite.run import run_rewrite
-from firnline.operations.ttl.run import run_ttl
 from firnline.rows import parts as part_rows
 from tests.support.histories import drop
 from tests.support.log_tables import do_merge, merge_change, snapshot

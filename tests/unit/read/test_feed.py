@@ -23,7 +23,6 @@ from firnline.log.txn_file import Counts
 from firnline.operations.cleanup.run import run_cleanup
 from firnline.operations.delete.run import run_delete
 from firnline.operations.drop.run import run_drop
-from firnline.operations.evolve.run import run_lazily
 from firnline.operations.operation import Work
 from firnline.operations.options import (
     CleanupOptions,
@@ -39,7 +38,8 @@ from firnline.operations.options import (
 from firnline.operations.relocate.run import run_relocate
 from firnline.operations.restore.run import run_restore
 from firnline.operations.rewrite.run import run_rewrite
-from firnline.operations.schema_fix.run import run_schema_fix
+from firnline.operations.schema.lazy import run_lazily
+from firnline.operations.schema.run import run_schema_fix
 from firnline.read.feed import ChangeFeed
 from firnline.read.offsets import Bounds, Offset
 from firnline.read.plan import ReadOptions

@@ -19,7 +19,7 @@ from firnline.cli.options import (
     open_target,
 )
 from firnline.cli.progress import importing
-from firnline.operations.import_files.options import ImportOptions
+from firnline.operations.import_options import ImportOptions
 from firnline.operations.operation import Work
 
 if TYPE_CHECKING:

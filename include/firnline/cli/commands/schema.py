@@ -55,10 +55,10 @@ def show(
     Works on a table whose log files contradict each other: then also who states what, with the
     parts behind it.
     """
-    from firnline.operations.schema_fix.pages import schema_page
+    from firnline.operations.schema.pages import schema_page
 
     opened = open_target(table, settings)
-    from firnline.operations.schema_fix.target import disputes
+    from firnline.operations.schema.target import disputes
     from firnline.properties.in_force import current, in_force
     from firnline.state.snapshot import read_snapshot
 

@@ -11,7 +11,7 @@ from firnline.errors import UsageError
 from firnline.log import dated
 from firnline.log.fence import Fence
 from firnline.log.records import LogContent
-from firnline.operations.merge.groups import PlannedGroup
+from firnline.operations.groups import PlannedGroup
 from firnline.operations.selection import group_of
 from firnline.properties.in_force import Waits, waits
 from firnline.settings.load import TableSettings

@@ -1,4 +1,4 @@
-"""A removal of partitions, as every door takes it."""
+"""A removal of partitions, and a TTL run, as every door takes them."""
 
 from __future__ import annotations
 
@@ -6,11 +6,12 @@ import msgspec
 
 from firnline.operations import registry
 from firnline.operations.common_pages import dropped_page
-from firnline.operations.drop.pages import plan_page
+from firnline.operations.drop import ttl
+from firnline.operations.drop.pages import plan_page, ttl_plan_page, ttl_report_page
 from firnline.operations.drop.plan import DropPlan
 from firnline.operations.drop.run import preview, run_drop
 from firnline.operations.operation import Operation
-from firnline.operations.options import DropOptions
+from firnline.operations.options import DropOptions, TtlOptions
 
 
 def _stopped(table: str, _: DropOptions) -> tuple[str, str]:
@@ -24,6 +25,13 @@ def _confirmed(options: DropOptions, plan: DropPlan) -> DropOptions:
     return msgspec.structs.replace(options, expected=plan.versions)
 
 
+def _ttl_stopped(table: str, _: TtlOptions) -> tuple[str, str]:
+    return (
+        f"what is past in {table} went in one transaction or not at all",
+        "run the same command again",
+    )
+
+
 OPERATION = Operation(
     about=registry.DROP,
     preview=preview,
@@ -32,4 +40,12 @@ OPERATION = Operation(
     plan_page=plan_page,
     report_page=dropped_page,
     stopped=_stopped,
+)
+TTL = Operation(
+    about=registry.TTL,
+    preview=ttl.preview,
+    act=ttl.run_ttl,
+    plan_page=ttl_plan_page,
+    report_page=ttl_report_page,
+    stopped=_ttl_stopped,
 )

@@ -1,12 +1,13 @@
-"""The pages of drop: what its plan and its report say."""
+"""The pages of removals: what their plans and reports say."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from firnline.operations.common_pages import sentence
+from firnline.operations.common_pages import SHOWN, dropped_page, sentence
 from firnline.pages import Column, Page, number
+from firnline.shown import when
 from firnline.units import about_duration, about_size
 
 
@@ -56,3 +57,65 @@ def plan_page(data: Mapping[str, Any]) -> Page:
     page.line()
     page.line(f"{sentence(data)} of {data['table']} would go.")
     return page
+
+
+def ttl_plan_page(data: Mapping[str, Any]) -> Page:
+    """Return the page of a plan, from its figures."""
+    page = Page()
+    if data["partitions"]:
+        columns = [
+            Column("partition", wrap=True),
+            *(Column(title, number=True) for title in ("parts", "rows", "bytes")),
+            Column("past since"),
+        ]
+        rows = [
+            [
+                found["partition"] or "-",
+                number(found["parts"]),
+                number(found["rows"]),
+                about_size(found["bytes"]),
+                when(found["end_ms"]),
+            ]
+            for found in data["partitions"]
+        ]
+        page.table(columns, rows)
+        page.line()
+    _render_kept(page, data)
+    cutoff = when(data["cutoff_ms"])
+    if data["partitions"]:
+        page.line(f"{sentence(data)} of {data['table']} would go: wholly before {cutoff}.")
+    else:
+        page.line(f"Nothing in {data['table']} is wholly before {cutoff}.")
+    return page
+
+
+def ttl_report_page(data: Mapping[str, Any]) -> Page:
+    """Return the page of a report, from its figures."""
+    page = Page()
+    _render_kept(page, data)
+    if data["transaction"] is None:
+        name = data["table"]
+        page.line(f"Nothing to drop in {name}: `firnline ttl {name} --dry-run` says why.")
+        return page
+    page.add(dropped_page(data))
+    return page
+
+
+def _render_kept(page: Page, data: Mapping[str, Any]) -> None:
+    """Print the reasons with their counts, and the partitions that cannot be dated."""
+    if data["undecided"]:
+        columns = [
+            Column("stays, not dated"),
+            Column("parts", number=True),
+            Column("because", wrap=True),
+        ]
+        rows = [
+            [found["partition"] or "-", number(found["parts"]), found["reason"]]
+            for found in data["undecided"][:SHOWN]
+        ]
+        page.table(columns, rows)
+        left_out = data.get("undecided_count", len(data["undecided"])) - len(rows)
+        if left_out > 0:
+            page.line(f"… and {number(left_out)} more: --json lists them")
+        page.line()
+    page.reasons("partitions", data["kept"])

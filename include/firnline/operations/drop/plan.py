@@ -65,6 +65,15 @@ def version_of(markers: Sequence[Marker]) -> str:
     return hashlib.blake2b(keys.encode(), digest_size=8).hexdigest()
 
 
+class Undecided(msgspec.Struct, frozen=True, kw_only=True):
+    """A partition or part that a rule by age could not decide on; it was left alone."""
+
+    partition: str
+    parts: int
+    bytes: int
+    reason: str
+
+
 @dataclass(frozen=True, slots=True)
 class Removal:
     """Live parts of one partition that are to be dropped."""

@@ -19,6 +19,7 @@ from firnline.operations.drop.plan import (
     DropPlan,
     PartitionInfo,
     Removals,
+    Undecided,
     describe,
     plan_drop,
     refuse_changed,
@@ -26,7 +27,6 @@ from firnline.operations.drop.plan import (
 from firnline.operations.operation import Work
 from firnline.operations.options import DropOptions
 from firnline.operations.runner import Report, Runner
-from firnline.operations.ttl.plan import Undecided
 from firnline.properties.in_force import current, in_force
 from firnline.state.history import history
 from firnline.state.snapshot import Snapshot, read_snapshot

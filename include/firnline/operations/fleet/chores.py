@@ -17,8 +17,8 @@ from firnline.commit.base import Base
 from firnline.errors import FirnlineError
 from firnline.operations.cleanup.plan import TXN_AGE_MS, TXN_KEPT
 from firnline.operations.cleanup.run import look
+from firnline.operations.drop.expired import plan_ttl
 from firnline.operations.erase.pending import ripe_certificates
-from firnline.operations.ttl.plan import plan_ttl
 from firnline.properties.in_force import waits
 from firnline.settings.sections import Operation
 from firnline.state.snapshot import Snapshot

@@ -21,7 +21,7 @@ from firnline.settings.load import TableSettings
 if TYPE_CHECKING:
     from firnline.log.txn_file import RunIdentity
     from firnline.operations.fleet.run import Member
-    from firnline.operations.merge.groups import MergePlan
+    from firnline.operations.merge.plan import MergePlan
     from firnline.operations.mirror.run import MirrorReport
 
 _LOG = logging.getLogger(__name__)

@@ -11,7 +11,7 @@ from typing import Any
 
 from firnline.errors import FirnlineError
 from firnline.operations.fleet.chores import Due
-from firnline.operations.merge.groups import MergePlan
+from firnline.operations.merge.plan import MergePlan
 
 GIB = 2**30
 

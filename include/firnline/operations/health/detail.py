@@ -20,7 +20,7 @@ from firnline.operations.health.histogram import SIZE_STEPS, histogram
 from firnline.operations.health.reading import Reading
 from firnline.operations.health.savings import savings
 from firnline.operations.hidden import shown_partition
-from firnline.operations.merge.groups import MergePlan
+from firnline.operations.merge.plan import MergePlan
 from firnline.operations.operation import Plan
 from firnline.operations.prepared.run import WaitingChange
 from firnline.operations.restore.undone import Undone, undone

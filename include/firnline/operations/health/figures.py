@@ -15,11 +15,11 @@ from firnline.errors import FirnlineError
 from firnline.log.parts_view import figures, totals
 from firnline.log.txn_file import TxnHeader
 from firnline.operations.cleanup.plan import CleanupPlan
+from firnline.operations.drop.expired import TtlPlan
 from firnline.operations.health.reading import Reading
-from firnline.operations.merge.groups import MergePlan
+from firnline.operations.merge.plan import MergePlan
 from firnline.operations.merge.tiers import is_small
 from firnline.operations.runner import Report
-from firnline.operations.ttl.plan import TtlPlan
 from firnline.properties.in_force import differences
 
 

@@ -13,12 +13,11 @@ from firnline.errors import FirnlineError, LogCorruptError
 from firnline.log.reader import LogObject, list_log
 from firnline.log.txn_file import TxnHeader
 from firnline.operations.cleanup.plan import TXN_KEPT, CleanupPlan, plan_cleanup
+from firnline.operations.drop.expired import TtlPlan, plan_ttl
 from firnline.operations.health.erases import Erased, erases_of
-from firnline.operations.merge.groups import MergePlan
-from firnline.operations.merge.plan import plan_merge
+from firnline.operations.merge.plan import MergePlan, plan_merge
 from firnline.operations.prepared.objects import entries
 from firnline.operations.prepared.run import WaitingChange, waiting_of
-from firnline.operations.ttl.plan import TtlPlan, plan_ttl
 from firnline.properties.record import Properties
 from firnline.settings.load import TableSettings
 from firnline.state.health import no_table

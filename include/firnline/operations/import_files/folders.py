@@ -11,10 +11,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from firnline.errors import FirnlineError, UsageError
-from firnline.operations.import_files.options import ImportFoldersOptions, ImportOptions
 from firnline.operations.import_files.plan import ImportPlan
 from firnline.operations.import_files.run import ImportReport, run_import
 from firnline.operations.import_files.run import preview as preview_folder
+from firnline.operations.import_options import ImportFoldersOptions, ImportOptions
 from firnline.operations.operation import Work
 from firnline.operations.runner import Report, RunMetrics
 from firnline.settings.imports import ImportSettings

@@ -18,7 +18,6 @@ from firnline.operations.import_files.listing import (
     refuse_inside_of_other,
     sort_out,
 )
-from firnline.operations.import_files.options import ImportOptions
 from firnline.operations.import_files.path_columns import parse_types
 from firnline.operations.import_files.plan import (
     Folder,
@@ -33,6 +32,7 @@ from firnline.operations.import_files.taken import (
     refuse_forgotten,
     refuse_unlisted,
 )
+from firnline.operations.import_options import ImportOptions
 from firnline.parquet.footers import FooterFacts, FooterTask, FooterWanted, many_facts
 from firnline.paths import Root
 from firnline.state.snapshot import Snapshot

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from firnline.operations import registry
 from firnline.operations.import_files.folders import import_folders, preview
-from firnline.operations.import_files.options import ImportFoldersOptions
 from firnline.operations.import_files.pages import plan_page, report_page
+from firnline.operations.import_options import ImportFoldersOptions
 from firnline.operations.operation import Operation
 
 

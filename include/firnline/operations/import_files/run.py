@@ -32,7 +32,6 @@ from firnline.operations.import_files.listing import (
     refuse_rewritten,
 )
 from firnline.operations.import_files.look import Looked, look, prefix_of
-from firnline.operations.import_files.options import ImportOptions
 from firnline.operations.import_files.plan import (
     Fault,
     ImportPlan,
@@ -44,6 +43,7 @@ from firnline.operations.import_files.taken import (
     write_taken,
     write_visible,
 )
+from firnline.operations.import_options import ImportOptions
 from firnline.operations.new_rows import NewRowTasks, RowFile, WrittenRows, runs_of
 from firnline.operations.operation import Work, no_engine
 from firnline.operations.runner import Report, RunMetrics

@@ -26,9 +26,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from firnline.log.records import Delete, Marker
+from firnline.operations.groups import LeftAlone, PlannedGroup
 from firnline.operations.merge import splits, tiers
 from firnline.operations.merge.finishing import FEWEST, waits_for
-from firnline.operations.merge.groups import LeftAlone, PlannedGroup
 from firnline.settings.load import ClusterSettings, MergeSettings, TableSettings
 from firnline.state.snapshot import Snapshot
 from firnline.types.order import Order, is_other

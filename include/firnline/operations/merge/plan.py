@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from operator import itemgetter
+from typing import Any
 
 from firnline.commit import keys
 from firnline.errors import UsageError
 from firnline.log.records import Delete, Marker
+from firnline.operations.groups import LeftAlone, PlannedGroup
 from firnline.operations.merge import splits, tiers
 from firnline.operations.merge.clusters import plan_clusters, sorted_otherwise
 from firnline.operations.merge.finishing import FEWEST, finished_at, may_shrink, waits_for
-from firnline.operations.merge.groups import LeftAlone, MergePlan, PlannedGroup
+from firnline.operations.requests import FIXED_REQUESTS, upload_requests
 from firnline.settings.load import MergeSettings, TableSettings
+from firnline.shown import ShownFigures
 from firnline.state.partitions import choose
 from firnline.state.snapshot import Snapshot
 from firnline.types.order import Order, order_of
@@ -21,6 +25,92 @@ from firnline.types.schema import normalise
 from firnline.types.values import bound_key
 
 __all__ = ["LeftAlone", "MergePlan", "PlannedGroup", "plan_merge"]
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class MergePlan(ShownFigures):
+    """The groups of a merge in the order in which they are worked on."""
+
+    seq: int
+    """Transaction of the snapshot it was made from."""
+    groups: tuple[PlannedGroup, ...]
+    left_alone: tuple[LeftAlone, ...]
+    hidden: tuple[PlannedGroup, ...] = ()
+    """Per partition, the parts dropped unread: deletes hide every row of each."""
+    next_due: int | None = None
+    """Time, unix ms, at which the plan may change although nothing is written: the first of the
+    parts that wait settles, or its partition is finished; None if none does."""
+
+    @property
+    def nothing_to_do(self) -> bool:
+        """Return True if no group is worth merging and no part is hidden as a whole."""
+        return not self.groups and not self.hidden
+
+    @property
+    def parts_hidden(self) -> int:
+        """Parts that would be dropped unread."""
+        return sum(len(g.parts) for g in self.hidden)
+
+    @property
+    def parts_in(self) -> int:
+        """Parts that would be read and replaced."""
+        return sum(len(g.parts) for g in self.groups)
+
+    @property
+    def parts_out(self) -> int:
+        """Parts that would be written."""
+        return sum(g.outputs for g in self.groups)
+
+    @property
+    def tasks(self) -> int:
+        """Kernel tasks that the groups would be; fewer where a group cannot be sliced."""
+        return sum(g.slices for g in self.groups)
+
+    @property
+    def bytes_in(self) -> int:
+        """Bytes of the parts, and at most about as many written."""
+        return sum(g.bytes for g in self.groups)
+
+    @property
+    def requests(self) -> int:
+        """Estimate of store requests, log reads and further commits not counted.
+
+        Of sliced groups more than it will be: most slices need some of the parts only.
+        """
+        uploads = sum(upload_requests(g.bytes, g.outputs) for g in self.groups)
+        # Of a sliced group the footers, and in each slice a footer and row groups.
+        sliced = sum(2 * g.slices * len(g.parts) for g in self.groups if g.slices > 1)
+        return self.parts_in + sliced + uploads + (0 if self.nothing_to_do else FIXED_REQUESTS)
+
+    @property
+    def reasons(self) -> dict[str, int]:
+        """Reason -> number of parts left alone for it."""
+        return dict(Counter(part.reason for part in self.left_alone).most_common())
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain data: totals, a row per group, the reasons with their counts."""
+        return {
+            "seq": self.seq,
+            "parts_in": self.parts_in,
+            "parts_out": self.parts_out,
+            "parts_hidden": self.parts_hidden,
+            "rows_hidden": sum(m.n or 0 for g in self.hidden for m in g.parts),
+            "bytes_in": self.bytes_in,
+            "tasks": self.tasks,
+            "requests": self.requests,
+            "groups": [
+                {
+                    "partition": g.partition,
+                    "parts": len(g.parts),
+                    "outputs": g.outputs,
+                    "bytes": g.bytes,
+                    "tasks": g.slices,
+                }
+                for g in self.groups
+            ],
+            "left_alone": self.reasons,
+            "next_due": self.next_due,
+        }
 
 
 def plan_merge(

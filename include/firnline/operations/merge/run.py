@@ -17,9 +17,9 @@ from firnline.kernel.engine import Engine, at_once, running
 from firnline.kernel.task import KernelResult
 from firnline.log.txn_file import Counts
 from firnline.operations.committer import Committer, Done
+from firnline.operations.groups import PlannedGroup
 from firnline.operations.kernel_tasks import MERGE_SOURCE, unread
-from firnline.operations.merge.groups import MergePlan, PlannedGroup
-from firnline.operations.merge.plan import plan_merge
+from firnline.operations.merge.plan import MergePlan, plan_merge
 from firnline.operations.merge.slices import Gathering, tasks_of
 from firnline.operations.merge.turns import limited, next_turn, partitions_of
 from firnline.operations.operation import Work

@@ -17,6 +17,7 @@ from msgspec import structs
 from firnline.commit.outputs import Outputs
 from firnline.kernel.task import KernelResult, KernelTask, KeyRange, Slice
 from firnline.log.records import Marker
+from firnline.operations.groups import PlannedGroup
 from firnline.operations.kernel_tasks import kernel_task
 from firnline.operations.merge.cutting import (
     PartGroups,
@@ -26,7 +27,6 @@ from firnline.operations.merge.cutting import (
     is_small,
     share_outputs,
 )
-from firnline.operations.merge.groups import PlannedGroup
 from firnline.parquet.footers import (
     FooterFacts,
     FooterTask,

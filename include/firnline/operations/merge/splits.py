@@ -11,18 +11,16 @@ became several parts would be merged again at once.
 
 from __future__ import annotations
 
-import zlib
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from firnline.log.records import Marker
+from firnline.operations.groups import SPLIT_MARK
 from firnline.settings.load import TableSettings
 from firnline.types.schema import normalise
 from firnline.types.sql import fold_name
 from firnline.types.values import WITHOUT_BOUNDS, bound_key
 
-MARK = f"{zlib.crc32(b'split'):08x}"
-"""What the run of a split group begins with, in place of ``ClusterSettings.mark``."""
 MOST_TASKS = 64
 """Maximum tasks of one group."""
 
@@ -63,7 +61,7 @@ def slices_of(settings: TableSettings, parts: Sequence[Marker]) -> int:
 
 def name_of(marker: Marker) -> str:
     """Return the run of a part of a split group, and the key of any other part."""
-    return marker.c if marker.c is not None and marker.c.startswith(f"{MARK}-") else marker.p
+    return marker.c if marker.c is not None and marker.c.startswith(f"{SPLIT_MARK}-") else marker.p
 
 
 def count(parts: Iterable[Marker]) -> int:

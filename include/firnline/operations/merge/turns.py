@@ -15,7 +15,7 @@ from hashlib import sha256
 from math import ceil
 
 from firnline.log.txn_file import RunIdentity
-from firnline.operations.merge.groups import MergePlan
+from firnline.operations.merge.plan import MergePlan
 
 _PARTS = 4
 """A turn takes one of so many parts of a merge's share, unless the engine works on more at once.

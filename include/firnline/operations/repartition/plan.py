@@ -13,9 +13,9 @@ from typing import Any
 
 from firnline.errors import PropertiesDifferError, UsageError
 from firnline.kernel.task import Layout
+from firnline.operations.groups import PlannedGroup
 from firnline.operations.kernel_tasks import RowWork, levels
 from firnline.operations.merge import tiers
-from firnline.operations.merge.groups import PlannedGroup
 from firnline.operations.requests import COMMIT_REQUESTS, FIXED_REQUESTS
 from firnline.operations.selection import group_of
 from firnline.parquet.partition import span_of

@@ -15,7 +15,7 @@ from firnline.log.parts_view import summed
 from firnline.log.records import Marker
 from firnline.operations.common_options import Mode
 from firnline.operations.delete.plan import judge_by
-from firnline.operations.merge.groups import LeftAlone, PlannedGroup
+from firnline.operations.groups import LeftAlone, PlannedGroup
 from firnline.operations.options import ReplaceOptions
 from firnline.operations.selection import HIDDEN, Selected, select
 from firnline.predicate.pruning import Pruner

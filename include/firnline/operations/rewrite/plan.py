@@ -14,8 +14,8 @@ from firnline.commit.keys import outside_key
 from firnline.errors import UsageError
 from firnline.kernel.query.process import check_query
 from firnline.log.records import Marker
+from firnline.operations.groups import LeftAlone, PlannedGroup
 from firnline.operations.kernel_tasks import RowWork
-from firnline.operations.merge.groups import LeftAlone, PlannedGroup
 from firnline.operations.options import RewriteOptions
 from firnline.operations.requests import COMMIT_REQUESTS, FIXED_REQUESTS
 from firnline.operations.selection import NO_ROW, Selected, Verdict, select, select_whole

@@ -19,8 +19,8 @@ from firnline.errors import (
 )
 from firnline.kernel.task import KernelResult, KernelTask
 from firnline.log.records import Marker
+from firnline.operations.groups import PlannedGroup
 from firnline.operations.kernel_tasks import RowWork, kernel_task
-from firnline.operations.merge.groups import PlannedGroup
 from firnline.state.snapshot import Snapshot
 from firnline.table import Table
 

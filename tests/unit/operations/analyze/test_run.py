@@ -24,7 +24,6 @@ from firnline.log.txn_file import RunIdentity
 from firnline.operations.analyze import run as analyze
 from firnline.operations.analyze.run import AnalyzeFailedError, AnalyzeReport, run_analyze
 from firnline.operations.delete.run import run_delete
-from firnline.operations.evolve.run import run_lazily
 from firnline.operations.merge.run import run_merge
 from firnline.operations.operation import Work
 from firnline.operations.options import (
@@ -38,6 +37,7 @@ from firnline.operations.options import (
 )
 from firnline.operations.properties.run import run_apply
 from firnline.operations.restore.run import run_restore
+from firnline.operations.schema.lazy import run_lazily
 from firnline.operations.verify.run import run_verify
 from firnline.settings.load import TableSettings
 from firnline.store.probe import forget

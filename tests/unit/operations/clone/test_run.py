@@ -24,7 +24,6 @@ from firnline.errors import (
 )
 from firnline.log.sinks import newest_batches
 from firnline.operations.clone.run import CloneReport, run_clone
-from firnline.operations.evolve.run import run_lazily
 from firnline.operations.operation import Work
 from firnline.operations.options import (
     CloneOptions,
@@ -38,6 +37,7 @@ from firnline.operations.options import (
 from firnline.operations.rebuild.run import run_rebuild
 from firnline.operations.relocate.run import RelocateProgress, run_relocate
 from firnline.operations.restore.run import run_restore
+from firnline.operations.schema.lazy import run_lazily
 from firnline.operations.verify.run import run_verify
 from firnline.read.offsets import Bounds
 from firnline.read.plan import ReadOptions

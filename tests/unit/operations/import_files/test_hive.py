@@ -14,8 +14,8 @@ from firnline.append.append import Appender
 from firnline.clock import SystemClock
 from firnline.errors import FirnlineError, PartSchemaError, UsageError
 from firnline.kernel.local import LocalEngine
-from firnline.operations.import_files.options import ImportOptions
 from firnline.operations.import_files.run import ImportReport, run_import
+from firnline.operations.import_options import ImportOptions
 from firnline.operations.operation import Work
 from firnline.operations.options import VerifyOptions
 from firnline.operations.verify.run import run_verify

@@ -15,8 +15,8 @@ from firnline.errors import CommitConflictError, ObjectNotFoundError, UsageError
 from firnline.log.imports import last_listed, record_line, records_of
 from firnline.operations.import_files import look, taken
 from firnline.operations.import_files import run as module
-from firnline.operations.import_files.options import ImportOptions
 from firnline.operations.import_files.run import ImportReport, run_import
+from firnline.operations.import_options import ImportOptions
 from firnline.operations.operation import Work
 from firnline.operations.options import RebuildOptions, VerifyOptions
 from firnline.operations.rebuild.run import run_rebuild

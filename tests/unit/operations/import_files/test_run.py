@@ -19,8 +19,8 @@ from firnline.errors import (
     StoreUnavailableError,
     UsageError,
 )
-from firnline.operations.import_files.options import ImportOptions
 from firnline.operations.import_files.run import ImportReport, preview, run_import
+from firnline.operations.import_options import ImportOptions
 from firnline.operations.operation import Work
 from firnline.operations.options import VerifyOptions
 from firnline.operations.verify.run import run_verify

@@ -14,8 +14,8 @@ from firnline.append.append import Appender
 from firnline.clock import SystemClock
 from firnline.errors import FirnlineError, PartSchemaError, PartUnreadableError, UsageError
 from firnline.kernel.local import LocalEngine
-from firnline.operations.import_files.options import ImportOptions
 from firnline.operations.import_files.run import ImportReport, run_import
+from firnline.operations.import_options import ImportOptions
 from firnline.operations.operation import Work
 from tests.support.histories import ids_of, parquet_bytes, state
 from tests.support.world import World, make_world

@@ -16,13 +16,13 @@ from firnline.clock import SystemClock
 from firnline.errors import KernelError, PartUnreadableError, UsageError
 from firnline.kernel.local import LocalEngine
 from firnline.kernel.task import KernelResult, KernelTask
-from firnline.operations.import_files.options import ImportOptions
 from firnline.operations.import_files.progress import ImportProgress
 from firnline.operations.import_files.run import (
     ImportReport,
     preview,
     run_import,
 )
+from firnline.operations.import_options import ImportOptions
 from firnline.operations.operation import Work, untold
 from firnline.operations.options import VerifyOptions
 from firnline.operations.verify.run import run_verify

@@ -24,7 +24,7 @@ from firnline.operations.options import (
     SchemaFixOptions,
 )
 from firnline.operations.rewrite.run import run_rewrite
-from firnline.operations.schema_fix.run import run_schema_fix
+from firnline.operations.schema.run import run_schema_fix
 from tests.support.log_tables import snapshot
 from tests.support.world import World, make_world
 

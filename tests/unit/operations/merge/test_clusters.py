@@ -16,8 +16,7 @@ from hypothesis import strategies as st
 from firnline.errors import UsageError
 from firnline.log.records import NO_STATS, Marker, stats_json
 from firnline.operations.merge.clusters import IN_ORDER, LARGE, outputs_of
-from firnline.operations.merge.groups import MergePlan
-from firnline.operations.merge.plan import plan_merge
+from firnline.operations.merge.plan import MergePlan, plan_merge
 from tests.support.effort import examples
 from tests.support.log_tables import put_append, snapshot
 from tests.support.world import make_world

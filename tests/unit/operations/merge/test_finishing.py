@@ -17,8 +17,7 @@ from firnline.commit.transaction import Change, commit
 from firnline.log.records import Marker
 from firnline.log.txn_file import Counts, RunIdentity
 from firnline.operations.merge.finishing import FEWEST
-from firnline.operations.merge.groups import MergePlan
-from firnline.operations.merge.plan import plan_merge
+from firnline.operations.merge.plan import MergePlan, plan_merge
 from tests.support.effort import examples
 from tests.support.log_tables import merge_change, part_key, put_append, snapshot
 from tests.support.world import World, make_world

@@ -30,7 +30,6 @@ from firnline.operations.erase.certificate import list_certificates
 from firnline.operations.erase.completion import complete_certificate
 from firnline.operations.erase.run import preview as preview_erase
 from firnline.operations.erase.run import run_erase
-from firnline.operations.evolve.run import run_lazily
 from firnline.operations.merge.run import run_merge
 from firnline.operations.operation import Work
 from firnline.operations.options import (
@@ -48,7 +47,8 @@ from firnline.operations.properties.run import run_apply
 from firnline.operations.replace.run import preview as preview_replace
 from firnline.operations.replace.run import run_replace
 from firnline.operations.rewrite.run import preview as preview_rewrite
-from firnline.operations.schema_fix.run import run_schema_fix
+from firnline.operations.schema.lazy import run_lazily
+from firnline.operations.schema.run import run_schema_fix
 from firnline.parquet import footers
 from firnline.predicate.sql import parse_sql
 from firnline.read import batches

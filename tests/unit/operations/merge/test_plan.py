@@ -14,8 +14,7 @@ from firnline.commit.base import take_base
 from firnline.commit.transaction import commit
 from firnline.errors import UsageError
 from firnline.log.txn_file import RunIdentity
-from firnline.operations.merge.groups import MergePlan
-from firnline.operations.merge.plan import plan_merge
+from firnline.operations.merge.plan import MergePlan, plan_merge
 from firnline.state.snapshot import Snapshot
 from tests.support.log_tables import do_merge, merge_change, put_append, snapshot
 from tests.support.world import World, make_world

@@ -13,8 +13,8 @@ from msgspec import structs
 
 from firnline.kernel.task import KernelResult, KeyRange, Slice
 from firnline.log.records import stats_json
+from firnline.operations.groups import PlannedGroup
 from firnline.operations.merge import slices
-from firnline.operations.merge.groups import PlannedGroup
 from firnline.operations.merge.slices import Gathering, GroupTasks, tasks_of
 from firnline.parquet.footers import FooterFacts, RowGroupFacts
 from firnline.parquet.part import WrittenPart

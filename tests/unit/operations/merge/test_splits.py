@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 
 from firnline.kernel.task import KernelResult
 from firnline.log.records import Marker
+from firnline.operations.groups import SPLIT_MARK, PlannedGroup
 from firnline.operations.kernel_tasks import change_of
-from firnline.operations.merge.groups import MergePlan, PlannedGroup
-from firnline.operations.merge.plan import plan_merge
-from firnline.operations.merge.splits import MARK, MOST_TASKS, slicing_columns
+from firnline.operations.merge.plan import MergePlan, plan_merge
+from firnline.operations.merge.splits import MOST_TASKS, slicing_columns
 from firnline.parquet.part import WrittenPart
 from firnline.settings.load import TableSettings
 from tests.support.log_tables import put_append, snapshot
@@ -133,13 +133,13 @@ def test_a_split_group_is_merged_as_one_once_enough_has_come() -> None:
     (group,) = model.plan().groups
     made = model.apply(group)
     assert len(made) == 2
-    assert {m.c for m in made} == {f"{MARK}-000005"}
+    assert {m.c for m in made} == {f"{SPLIT_MARK}-000005"}
     model.append(*[5 * MIB] * 2)
     assert model.plan().nothing_to_do  # three of about its size: the split group and two more
     model.append(5 * MIB)
     (group,) = model.plan().groups
     assert len(group.parts) == 5
-    assert {m.c for m in model.apply(group)} == {f"{MARK}-000010"}
+    assert {m.c for m in model.apply(group)} == {f"{SPLIT_MARK}-000010"}
 
 
 def test_a_full_split_group_is_left_alone_with_the_reason_of_a_full_part() -> None:

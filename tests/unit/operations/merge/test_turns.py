@@ -12,8 +12,8 @@ import pytest
 from firnline.commit.base import take_base
 from firnline.kernel.engine import at_once
 from firnline.log.txn_file import RunIdentity
-from firnline.operations.merge.groups import MergePlan, PlannedGroup
-from firnline.operations.merge.plan import plan_merge
+from firnline.operations.groups import PlannedGroup
+from firnline.operations.merge.plan import MergePlan, plan_merge
 from firnline.operations.merge.run import MergeFailedError, MergeReport, run_merge
 from firnline.operations.merge.turns import limited, next_turn, partitions_of
 from firnline.operations.operation import Work

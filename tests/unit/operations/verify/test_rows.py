@@ -9,10 +9,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from firnline.log.records import Marker
-from firnline.operations.evolve.run import run_lazily
 from firnline.operations.operation import Work
 from firnline.operations.options import Evolution, LazyOptions, RebuildOptions, VerifyOptions
 from firnline.operations.rebuild.run import run_rebuild
+from firnline.operations.schema.lazy import run_lazily
 from firnline.operations.verify.rows import chosen
 from firnline.operations.verify.run import VerifyProgress, VerifyReport, run_verify
 from tests.support.histories import RUN, append, filled, merge, state

@@ -19,11 +19,11 @@ import firnline
 from firnline.append.append import Appender
 from firnline.commit.base import take_base
 from firnline.errors import CommitExpiredError, FirnlineError, SchemaConflictError, UsageError
-from firnline.operations.evolve.run import run_lazily
 from firnline.operations.mirror.check import run_check
 from firnline.operations.operation import Work
 from firnline.operations.options import Evolution, LazyOptions, SchemaFixOptions
-from firnline.operations.schema_fix.run import run_schema_fix
+from firnline.operations.schema.lazy import run_lazily
+from firnline.operations.schema.run import run_schema_fix
 from firnline.settings.mirrors import Mirror
 from firnline.spark.format.options import Opened, opened
 from firnline.spark.format.sink import StreamWriter

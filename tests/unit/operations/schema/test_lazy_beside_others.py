@@ -181,7 +181,7 @@ def test_a_repair_of_a_conflict_goes_on_top_of_it(tmp_path: Path) -> None:
     with pytest.raises(SchemaConflictError, match="remark"):
         read_snapshot(world.store, world.table.paths)
     from firnline.operations.options import ColumnFix, SchemaFixOptions
-    from firnline.operations.schema_fix.run import run_schema_fix
+    from firnline.operations.schema.run import run_schema_fix
 
     options = SchemaFixOptions(fixes=(ColumnFix(column="remark", type="VARCHAR"),))
     run_schema_fix(Work(world.table, RUN, engine(world, tmp_path)), options)

@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 from firnline.errors import CommitConflictError, SchemaConflictError, UsageError
 from firnline.kernel.task import Conversion
 from firnline.operations.options import ColumnFix
-from firnline.operations.schema_fix.plan import SchemaFixPlan, aim, plan_schema_fix
-from firnline.operations.schema_fix.repairs import line_of, repaired, wrong_files
-from firnline.operations.schema_fix.target import Target, disputes, statements, targets_of
+from firnline.operations.schema.plan import SchemaFixPlan, aim, plan_schema_fix
+from firnline.operations.schema.repairs import line_of, repaired, wrong_files
+from firnline.operations.schema.target import Target, disputes, statements, targets_of
 from firnline.parquet.footers import FooterFacts
 from firnline.state.snapshot import Snapshot, read_snapshot
 from firnline.types.schema import union

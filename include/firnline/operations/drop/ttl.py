@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from firnline.commit.base import Base, take_base
+from firnline.operations.drop.expired import TtlPlan, plan_ttl
 from firnline.operations.drop.run import DropReport, remove, report
 from firnline.operations.operation import Work
 from firnline.operations.options import TtlOptions
 from firnline.operations.runner import Runner
-from firnline.operations.ttl.plan import TtlPlan, plan_ttl
 from firnline.table import Table
 
 _OP = "ttl"

@@ -10,8 +10,8 @@ from typing import Any
 from firnline.errors import UsageError
 from firnline.log.schema_changes import Evolved, line_now, record, split
 from firnline.operations.options import Evolution
-from firnline.operations.schema_fix.repairs import refuse_deletes
-from firnline.operations.schema_fix.target import Target, known_type, storable
+from firnline.operations.schema.repairs import refuse_deletes
+from firnline.operations.schema.target import Target, known_type, storable
 from firnline.settings.load import TableSettings
 from firnline.state.snapshot import Snapshot
 from firnline.types.schema import WIDER, normalise, widens

@@ -16,7 +16,6 @@ from firnline.errors import FirnlineError, UsageError
 from firnline.operations.delete.run import run_delete
 from firnline.operations.downgrade.run import run_downgrade
 from firnline.operations.drop.run import run_drop
-from firnline.operations.evolve.run import run_lazily
 from firnline.operations.operation import Work
 from firnline.operations.options import (
     DeleteOptions,
@@ -30,6 +29,7 @@ from firnline.operations.options import (
 )
 from firnline.operations.rebuild.run import run_rebuild
 from firnline.operations.restore.run import run_restore
+from firnline.operations.schema.lazy import run_lazily
 from firnline.operations.verify.run import run_verify
 from firnline.state.snapshot import read_snapshot
 from firnline.store.probe import forget

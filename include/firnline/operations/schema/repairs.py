@@ -10,7 +10,7 @@ from firnline.commit.transaction import Repaired
 from firnline.errors import CommitConflictError, SchemaConflictError, UsageError
 from firnline.kernel.task import Conversion
 from firnline.log.records import Marker
-from firnline.operations.schema_fix.target import Target, lines
+from firnline.operations.schema.target import Target, lines
 from firnline.parquet.footers import FooterFacts
 from firnline.paths import path_columns
 from firnline.predicate.tree import bind, columns_of, parse_json

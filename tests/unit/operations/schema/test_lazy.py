@@ -15,9 +15,9 @@ import firnline
 from firnline.errors import UsageError
 from firnline.log.records import Delete
 from firnline.operations.delete.run import run_delete
-from firnline.operations.evolve.run import preview
 from firnline.operations.operation import Work
 from firnline.operations.options import DeleteOptions, Evolution, LazyOptions, VerifyOptions
+from firnline.operations.schema.lazy import preview
 from firnline.operations.verify.run import run_verify
 from firnline.predicate.tree import parse_json
 from firnline.state.history import history

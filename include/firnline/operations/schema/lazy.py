@@ -15,10 +15,10 @@ from firnline.log.schema_changes import Evolved, record
 from firnline.log.txn_file import Counts
 from firnline.mirror.delta import columns as delta
 from firnline.mirror.iceberg import hold as iceberg
-from firnline.operations.evolve.plan import LazyPlan, plan_lazily
 from firnline.operations.operation import Work
 from firnline.operations.options import Evolution, LazyOptions
 from firnline.operations.runner import Runner, TransactionReport
+from firnline.operations.schema.evolution import LazyPlan, plan_lazily
 from firnline.state.snapshot import Snapshot
 from firnline.table import Table
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from firnline.errors import UsageError
 from firnline.log import codec
 from firnline.log.records import LogContent, Marker, stats_json
-from firnline.operations.ttl.plan import FORMER, OLDER, YOUNG, TtlPlan, plan_ttl
+from firnline.operations.drop.expired import FORMER, OLDER, YOUNG, TtlPlan, plan_ttl
 from firnline.parquet.partition import partition_batches
 from firnline.parquet.stats import from_table
 from firnline.settings.fields import PartitionField

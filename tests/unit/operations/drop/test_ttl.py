@@ -7,9 +7,9 @@ import pytest
 
 from firnline.errors import UsageError
 from firnline.log.txn_file import RunIdentity
+from firnline.operations.drop.ttl import preview, run_ttl
 from firnline.operations.operation import Work
 from firnline.operations.options import TtlOptions
-from firnline.operations.ttl.run import preview, run_ttl
 from firnline.settings.load import TableSettings
 from firnline.state.history import history
 from tests.support.log_tables import put_append, snapshot, v1_live

@@ -27,7 +27,7 @@ from firnline.kernel.task import KernelInput, KernelResult, KernelTask
 from firnline.log.records import Marker, marker_of
 from firnline.log.txn_file import Counts
 from firnline.operations.committer import Done
-from firnline.operations.evolve.plan import evolved
+from firnline.operations.groups import PlannedGroup
 from firnline.operations.kernel_tasks import (
     bloom_filters,
     buckets,
@@ -35,14 +35,14 @@ from firnline.operations.kernel_tasks import (
     proof_of,
     sources_of,
 )
-from firnline.operations.merge.groups import PlannedGroup
 from firnline.operations.operation import Work
 from firnline.operations.options import SchemaFixOptions
 from firnline.operations.rewriting import commit_or_discard
 from firnline.operations.runner import Failure, Progress, Report, Runner
-from firnline.operations.schema_fix.plan import SchemaFixPlan, aim, plan_schema_fix
-from firnline.operations.schema_fix.repairs import PartFix, repaired
-from firnline.operations.schema_fix.target import Target, targets_of
+from firnline.operations.schema.evolution import evolved
+from firnline.operations.schema.plan import SchemaFixPlan, aim, plan_schema_fix
+from firnline.operations.schema.repairs import PartFix, repaired
+from firnline.operations.schema.target import Target, targets_of
 from firnline.parquet.footers import FooterTask, FooterWanted, many_facts
 from firnline.parquet.part import PartMetadata
 from firnline.rows.given import Fitting

@@ -16,7 +16,7 @@ from typing import Any
 from firnline.errors import UsageError
 from firnline.log.records import Marker
 from firnline.operations.requests import FIXED_REQUESTS
-from firnline.operations.schema_fix.repairs import (
+from firnline.operations.schema.repairs import (
     PartFix,
     as_it_is,
     line_of,
@@ -24,7 +24,7 @@ from firnline.operations.schema_fix.repairs import (
     refuse_deletes,
     wrong_files,
 )
-from firnline.operations.schema_fix.target import LineSource, Target, lines, live_parts, source_of
+from firnline.operations.schema.target import LineSource, Target, lines, live_parts, source_of
 from firnline.parquet.footers import FooterFacts
 from firnline.state.snapshot import Snapshot
 from firnline.types.sql import fold_name

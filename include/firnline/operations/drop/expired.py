@@ -23,7 +23,7 @@ import msgspec
 from firnline.commit.keys import may_go
 from firnline.errors import UsageError
 from firnline.log.records import Marker
-from firnline.operations.drop.plan import Removal, Removals
+from firnline.operations.drop.plan import Removal, Removals, Undecided
 from firnline.paths import NULL_VALUE
 from firnline.settings.fields import TIME_TRANSFORMS
 from firnline.settings.load import TableSettings, TtlSettings
@@ -41,15 +41,6 @@ OLDER = "is past, but an older row of its primary keys may be in a part that is 
 _ZONED = ("TIMESTAMP WITH TIME ZONE", "TIMESTAMPTZ_NS")
 _TIMES = (*_ZONED, "TIMESTAMP_S", "TIMESTAMP_MS", "TIMESTAMP", "TIMESTAMP_NS", "DATE")
 _LISTED = 1_000
-
-
-class Undecided(msgspec.Struct, frozen=True, kw_only=True):
-    """A partition or part that a rule by age could not decide on; it was left alone."""
-
-    partition: str
-    parts: int
-    bytes: int
-    reason: str
 
 
 @dataclass(frozen=True, slots=True, repr=False)

@@ -30,7 +30,7 @@ from firnline.operations.options import (
     SchemaFixOptions,
     VerifyOptions,
 )
-from firnline.operations.schema_fix.run import (
+from firnline.operations.schema.run import (
     SchemaFixFailedError,
     SchemaFixReport,
     preview,

@@ -33,7 +33,7 @@ from firnline.operations.options import (
     VerifyOptions,
 )
 from firnline.operations.rebuild.run import run_rebuild
-from firnline.operations.schema_fix.run import (
+from firnline.operations.schema.run import (
     SchemaFixFailedError,
     SchemaFixReport,
     preview,
