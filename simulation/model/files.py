@@ -168,7 +168,7 @@ def _counts_for_nobody(file: Ref, fence: int, off: frozenset[str]) -> bool:
 def parts_of(
     unfolded: list[Ref], folded: list[Ref], purged: int, off: frozenset[str]
 ) -> tuple[dict[str, Marker], dict[str, tuple[Marker, int]]]:
-    """Return the live and the dead parts. Stands for ``state.snapshot._parts``."""
+    """Return the live and the dead parts. Stands for ``state.folded.parts_of``."""
     alive: dict[str, Marker] = {}
     dead: dict[str, tuple[Marker, int]] = {}
     for f in (*unfolded, *folded):

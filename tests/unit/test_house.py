@@ -16,6 +16,7 @@ from pathlib import Path
 import pytest
 
 from tools.bootstrap import REPO, UV_VERSION
+from tools.docnames import stale
 
 MAX_FILE_LINES = 600
 CODE = ("include", "dags", "plugins", "spark_jobs", "simulation", "demo", "tools")
@@ -109,6 +110,10 @@ def test_no_packages_of_operations_import_each_other_in_a_circle() -> None:
             needs.setdefault(here, set()).update(filter(None, there))
     assert len(needs) > 20
     assert set(TopologicalSorter(needs).static_order()) == set(needs)  # raises CycleError
+
+
+def test_docstrings_name_what_is_there() -> None:
+    assert [str(each) for each in stale()] == []
 
 
 FRONT_DOORS = [

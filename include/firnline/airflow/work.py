@@ -57,7 +57,7 @@ class Work(Generic[OptionsT]):
 
     @property
     def once(self) -> bool:
-        """Return ``Operation.once``."""
+        """Return ``AboutDag.once``."""
         return self.about.once
 
     def params(self, known: TableSettings | None = None) -> dict[str, Param]:

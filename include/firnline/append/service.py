@@ -63,7 +63,7 @@ class Appender(Shown):
     given as dictionaries need about ten times their size until 8,192 of them are collected.
 
     Requests per flush: 1 LIST, a PUT per part, 1 PUT for the log file; in addition, once and after
-    a transaction or a new column, those of ``append_columns.KnownColumns``.
+    a transaction or a new column, those of ``append.columns.KnownColumns``.
 
     Args:
         target: name of a table in the settings, its root URL, or an open table (for example one

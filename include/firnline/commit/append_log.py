@@ -140,7 +140,7 @@ _LOG = logging.getLogger(__name__)
 
 LONGEST_MS = 23 * 3_600_000
 """Maximum age in ms of an append that does not know the table's ``append.ttl``: less than the age
-of anything that a sweep may delete, whatever the settings (``plan.sweep.FLOOR_MS``)."""
+of anything that a sweep may delete, whatever the settings (``sweep.plan.FLOOR_MS``)."""
 FRESH_MS = 30_000
 """Longest time in ms from listing ``_txn/`` to the put: shorter than any ``append.ttl``."""
 

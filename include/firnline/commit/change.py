@@ -54,7 +54,7 @@ class Change:
     repair: Callable[[Snapshot], Repaired] | None = None
     """Computes the repair of a schema; called like ``refuse``, also on a base with a conflict."""
     planned: Snapshot | None = None
-    """Base on which it was planned, if that matters: see ``plan.keys.refuse_beneath``."""
+    """Base on which it was planned, if that matters: see ``commit.keys.refuse_beneath``."""
     properties: Properties | None = None
     """The table's new properties; None: unchanged."""
     why: str = ""

@@ -111,7 +111,7 @@ class RowCheck:
 
         Args:
             rows: rows in the types of a part.
-            condition: as ``predicate.to_sql`` makes it; false and null both violate it.
+            condition: as ``predicate.tree.to_sql`` makes it; false and null both violate it.
             columns: columns of ``rows`` whose values are returned.
 
         Returns:

@@ -37,7 +37,7 @@ class DagId:
     """A parsed id."""
 
     operation: DagName
-    """``Operation.dag``."""
+    """``AboutDag.dag``."""
     table: str | None
     """None for a DAG for all tables."""
 

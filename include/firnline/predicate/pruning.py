@@ -48,7 +48,7 @@ def evaluate(tree: Predicate, row: Mapping[str, object], columns: Mapping[str, s
         columns: the table's schema, column -> SQL type.
 
     Raises:
-        UsageError: see ``predicate.bind``.
+        UsageError: see ``predicate.tree.bind``.
         ValueError: a value of the row is not of its column's type.
     """
     return _evaluate(bind(tree, columns), row, columns)
@@ -57,7 +57,7 @@ def evaluate(tree: Predicate, row: Mapping[str, object], columns: Mapping[str, s
 class Pruner:
     """Tests a predicate against statistics and hash ranges of parts; binds and sorts it only once.
 
-    Raises UsageError as ``predicate.bind``.
+    Raises UsageError as ``predicate.tree.bind``.
     """
 
     def __init__(self, tree: Predicate, columns: Mapping[str, str]) -> None:

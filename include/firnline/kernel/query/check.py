@@ -5,7 +5,7 @@ It can read the rows and nothing else, by two protections: DuckDB's own parse tr
 hold one SELECT over the rows and its own common table expressions, no table function, and no
 function that reveals the process or its settings; and its database has no access to files outside
 the task's folder, to the network or to extensions, with its configuration locked (``open_duckdb``).
-It runs in a process that can be killed (``query_process``).
+It runs in a process that can be killed (``kernel.query.process``).
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The process of a user's query: see ``query_process``. Request on stdin, answer on stdout."""
+"""The process of a user's query: see ``query.process``. Request on stdin, answer on stdout."""
 
 from __future__ import annotations
 

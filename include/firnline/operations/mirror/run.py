@@ -62,9 +62,9 @@ def run_mirror(work: Work, options: MirrorOptions) -> MirrorReport:
     readers anyway.
 
     Requests: those of ``publish`` of each format; where the table does not say yet that it has a
-    mirror, and the settings do, those of ``properties.run_apply``, and the others twice. Where the
-    settings name no mirror, and what the table states was not read before, those of ``read_base``
-    once more.
+    mirror, and the settings do, those of ``properties.run.run_apply``, and the others twice. Where
+    the settings name no mirror, and what the table states was not read before, those of
+    ``read_base`` once more.
 
     Args:
         work: on what, and for whom; told with the parts that are looked through for rows which
@@ -72,7 +72,7 @@ def run_mirror(work: Work, options: MirrorOptions) -> MirrorReport:
         options: whether to plan only, and whether to look for damage.
 
     Raises UsageError for a repair without a Delta mirror; others as ``publish`` of each format and
-    ``properties.run_apply``.
+    ``properties.run.run_apply``.
     """
     table = work.table
     metrics = RunMetrics(table)

@@ -177,7 +177,7 @@ def plan_lazily(snapshot: Snapshot, settings: TableSettings, evolution: Evolutio
     """Decide the contents of the record.
 
     Raises:
-        UsageError: as ``evolve.evolved``; a new name that a column has, even one of the same type,
+        UsageError: as ``evolved``; a new name that a column has, even one of the same type,
             since no part is looked at for one that holds both; a column whose old name or type a
             delete record needs.
     """

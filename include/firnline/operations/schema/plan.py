@@ -124,7 +124,7 @@ def aim(
 
     Args:
         snapshot: the state, read ``tolerant``.
-        targets: see ``schema_target.targets_of``.
+        targets: see ``target.targets_of``.
         all_parts: suspect every live part, not only those of log files that are wrong.
         keyed: the table has a primary key.
     """

@@ -118,7 +118,7 @@ def run_schema_fix(work: Work, options: SchemaFixOptions) -> SchemaFixReport:
         options: which columns, and what becomes of them.
 
     Raises:
-        UsageError: see ``schema_target.targets_of`` and ``plan_schema_fix``.
+        UsageError: see ``target.targets_of`` and ``plan_schema_fix``.
         SchemaFixFailedError: a value that the type cannot hold exactly, or a part that cannot be
             read; nothing was changed.
         CommitConflictError, CommitExpiredError, CommitUnknownError: see ``transaction.commit``.
