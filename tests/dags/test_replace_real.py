@@ -209,8 +209,8 @@ def test_what_cannot_be_meant_by_a_replace_fails_at_once_in_one_sentence(hourly:
     neither = hourly.start("replace", **INTERVAL, dry_run=False).ended()
     assert neither.state == "failed"
     assert neither.error("plan") == (
-        "a replace takes either `files` or `nothing`, and neither is given; say where the new "
-        'rows are, as "files": ["s3://bucket/staged/"], or that there are none, as "nothing": true'
+        "a replace takes either new rows or `nothing`, and neither is given; give files with the "
+        "new rows, or say that there are none (`nothing`, `--nothing`)"
     )
     assert neither.task("plan")["try_number"] == 1
     assert hourly.state == before

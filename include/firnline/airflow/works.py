@@ -284,18 +284,6 @@ class ReplaceWork(SparkWork[ReplaceOptions]):
 
     about = REPLACE
 
-    def options(self, params: Mapping[str, Any], *, dry_run: bool) -> ReplaceOptions:
-        """Return the options. Raises UsageError unless one of files and nothing is given."""
-        options = super().options(params, dry_run=dry_run)
-        if bool(options.files) == options.nothing:
-            given = "both are" if options.nothing else "neither is"
-            raise UsageError(
-                f"a replace takes either `files` or `nothing`, and {given} given",
-                next_step='say where the new rows are, as "files": ["s3://bucket/staged/"], or '
-                'that there are none, as "nothing": true',
-            )
-        return options
-
     def plan_lines(self, figures: Mapping[str, Any]) -> list[str]:
         """Return the interval and its rows, the parts that are dropped or read, why others stay."""
         from firnline.operations.replace.plan import new_rows_text, rows_text

@@ -34,12 +34,6 @@ def test_a_replace_by_hand_only_plans_unless_told_otherwise() -> None:
     )
 
 
-def test_a_replace_takes_files_or_nothing() -> None:
-    for wrong in ({}, {"files": [], "nothing": False}, {"files": ["a"], "nothing": True}):
-        with pytest.raises(UsageError, match="takes either `files` or `nothing`"):
-            asked(**wrong)
-
-
 def test_the_plan_says_what_goes_unread_and_what_stays() -> None:
     world = make_world(sort_by=["k"])
     fill(world.table, 2)
