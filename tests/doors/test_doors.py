@@ -91,11 +91,17 @@ class Player:
     capture: pytest.CaptureFixture[str]
 
     @property
+    def kind(self) -> type[msgspec.Struct]:
+        kind: type[msgspec.Struct] = self.about.options
+        return kind
+
+    @property
     def name(self) -> str:
         return self.table.settings.name
 
     def field(self, name: str) -> OptionField | None:
-        return next((f for f in option_fields(self.about.options) if f.name == name), None)
+        fields = {field.name: field for field in option_fields(self.kind)}
+        return fields.get(name)
 
     def options(self, given: Given) -> Any:
         values = {}
@@ -180,8 +186,9 @@ def on_a_line(field: OptionField, value: Any) -> list[str]:
 def by_python(player: Player, given: Given) -> None:
     options = player.options(given)
     doing = getattr(firnline, player.about.name)
-    planning = getattr(firnline, f"plan_{player.about.name}", None)
-    (planning if given.get("dry_run") else doing)(player.name, options)
+    if given.get("dry_run"):
+        doing = getattr(firnline, f"plan_{player.about.name}")
+    doing(player.name, options)
 
 
 def by_operation(player: Player, given: Given) -> None:
