@@ -19,7 +19,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from firnline.errors import SettingsError, UsageError
-from firnline.meant_url import meant_url
+from firnline.meant_url import is_path, refuse_unfilled, step_to
 from firnline.settings.broken import BrokenTable, root_of
 from firnline.settings.dags import fleet_tables, own_dags
 from firnline.settings.document import KEYS, expand, parse_yaml, with_defaults
@@ -485,15 +485,14 @@ def settings_for_root(url: str) -> TableSettings:
     Raises:
         UsageError: ``url`` is not a root.
     """
+    refuse_unfilled(url)
     name = name_from(url)
     try:
         return TableSettings.model_validate({"name": name or "table", "root": url})
     except ValidationError as error:
         mistake = error.errors(include_url=False)[0]
-        reason = mistake.get("ctx", {}).get("error", mistake["msg"])
-        step = "correct it, or give a name of the settings file"
-        if "://" not in url:
-            step = f"for a folder write file://{Path(url).absolute()}"
+        step = step_to(url) or "correct it, or give a name of the settings file"
+        reason = str(mistake.get("ctx", {}).get("error", mistake["msg"])).removesuffix(f"; {step}")
         raise UsageError(f"no table can be at this root: {reason}", next_step=step) from None
 
 
@@ -544,11 +543,10 @@ def _refuse_path(target: object) -> None:
         )
     else:
         path = target
-    meant = meant_url(path)
-    if meant is None:
-        return
-    is_path = meant == f"file://{Path(path).absolute()}"
-    raise UsageError(
-        f"{path!r} is {'a path' if is_path else 'no URL'}, and a table is named by its root URL",
-        next_step=f"write {meant}",
-    )
+    refuse_unfilled(path)
+    step = step_to(path)
+    if step is not None:
+        what = "a path" if is_path(path) else "no URL"
+        raise UsageError(
+            f"{path!r} is {what}, and a table is named by its root URL", next_step=step
+        )
