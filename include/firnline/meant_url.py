@@ -49,8 +49,13 @@ def meant_url(text: str) -> str | None:
     return None if url == text else url
 
 
-def step_to(text: str) -> str | None:
-    """Return the next step for a text that is almost a URL; None where ``meant_url`` has none."""
+def step_to(text: str, *, word_is_path: bool = False) -> str | None:
+    """Return the next step for a text that is almost a URL; None where ``meant_url`` has none.
+
+    Args:
+        text: what was given.
+        word_is_path: a single word is the path of a folder here, and no name of a table.
+    """
     if _DATABRICKS.fullmatch(text):
         return (
             "write the s3://, gs:// or az:// URL (abfss:// there) of the folder behind it: the "
@@ -59,6 +64,8 @@ def step_to(text: str) -> str | None:
     url = meant_url(text)
     if url is None and _OTHER_ARN.fullmatch(text):
         return "write the s3:// URL of the bucket itself, such as s3://bucket/prefix"
+    if url is None and word_is_path and text and ":" not in text:
+        url = _of_path(text)
     return None if url is None else f"write {url}"
 
 

@@ -94,15 +94,21 @@ class Root:
     """Key prefix of the table in the bucket; may be empty except for ``file``."""
 
     @classmethod
-    def parse(cls, url: str) -> Root:
-        """Parse a root URL. Raises UsageError, which names the URL."""
+    def parse(cls, url: str, *, source: bool = False) -> Root:
+        """Parse a root URL. Raises UsageError, which names the URL.
+
+        Args:
+            url: of a table, or with ``source`` of another folder in a store.
+            source: errors speak of a folder of files, and take a word without a slash for its path.
+        """
+        what = "URL" if source else "root"
         refuse_unfilled(url)
         scheme, mark, rest = url.partition("://")
         bad = scheme == "file" and not rest.startswith("/")
         if bad or not mark or scheme not in {"s3", "gs", "az", "file", "memory"}:
             raise UsageError(
-                f"{url!r} is not the root of a table",
-                next_step=step_to(url)
+                f"{url!r} is not the {what} of a {'folder' if source else 'table'}",
+                next_step=step_to(url, word_is_path=source)
                 or "write s3://bucket/prefix, gs://, az://, file:///folder or memory://name",
             )
         path = rest.rstrip("/")
@@ -114,12 +120,12 @@ class Root:
         segments = path.lstrip("/").split("/") if scheme == "file" else [bucket, *_split(prefix)]
         if _CONTROL.search(path):
             raise UsageError(
-                f"the root {url!r} has a control character in it, such as a line break or a tab",
+                f"the {what} {url!r} has a control character in it, such as a line break or a tab",
                 next_step="write it in one line, without quotes around what YAML would unescape",
             )
         if any(s in {"", ".", ".."} for s in segments):
             raise UsageError(
-                f"the root {url!r} has an empty or relative segment in it",
+                f"the {what} {url!r} has an empty or relative segment in it",
                 next_step="write the whole path, such as s3://bucket/prefix or file:///data/table",
             )
         return cls(url=url, scheme=scheme, bucket=bucket, prefix=prefix)

@@ -10,6 +10,7 @@ second.
 from __future__ import annotations
 
 import dataclasses
+import datetime
 import difflib
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -380,7 +381,8 @@ def _correct_place(where: Path, *, given: bool) -> str:
         return "correct --settings"
     if not may_be(where.exists):
         raise SettingsError(
-            "there is no settings file: neither $FIRNLINE_TABLES nor include/tables.yaml here",
+            "there is no settings file: $FIRNLINE_TABLES names none, and here is neither "
+            f"{' nor '.join(str(place.relative_to(Path.cwd())) for place in places_here())}",
             next_step="`firnline init` writes one; or give the root URL of a table",
         )
     return NAME_IT
@@ -429,13 +431,30 @@ class _MistakesError(Exception):
         self.lines = list(lines)
 
 
+def _no_name(name: object) -> str:
+    """Return why a key of ``tables`` is none of a table, and what to write."""
+    if isinstance(name, str):
+        return f"is not a table name; {TABLE_NAME_RULE}"
+    if isinstance(name, bool):
+        words = "yes, on or true" if name else "no, off or false"
+        return f"YAML reads this name ({words}) as a boolean; put it in quotes, as it is written"
+    kind = _KINDS.get(type(name), "a null" if name is None else "no text")
+    return f"YAML reads this name as {kind}; put it in quotes, as it is written"
+
+
+_KINDS = {
+    int: "a number",
+    float: "a number",
+    datetime.date: "a date",
+    datetime.datetime: "a date",
+}
+"""What YAML makes of a key without quotes."""
+
+
 def _load_table(name: object, given: object, defaults: dict[Any, Any]) -> TableSettings:
     """Return the settings of one table. Raises _MistakesError."""
     if not isinstance(name, str) or TABLE_NAME.fullmatch(name) is None:
-        raise _MistakesError(
-            f"tables.{name}: is not a table name; {TABLE_NAME_RULE}; write it in quotes when it "
-            "could be a number or a date"
-        )
+        raise _MistakesError(f"tables.{name}: {_no_name(name)}")
     if not isinstance(given, dict):
         raise _MistakesError(f"tables.{name}: must be a mapping with at least a root")
     if "name" in given:
