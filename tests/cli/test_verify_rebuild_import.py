@@ -146,11 +146,11 @@ def test_a_file_is_no_source_and_can_be_appended(firnline: Firnline, tmp_path: P
     pq.write_table(pa.table({"id": [1]}), tmp_path / "new.parquet")
     root = f"file://{tmp_path}/events"
     shown = firnline("import", root, f"file://{tmp_path}/new.parquet")
-    assert (shown.code, shown.sentence) == (
-        2,
+    assert shown.code == 2
+    assert shown.sentence == (
         f"file://{tmp_path}/new.parquet is a file, and a folder is imported; give its folder, "
         f"file://{tmp_path}, or take this file alone by `firnline append {root} "
-        f"{tmp_path}/new.parquet`",
+        f"{tmp_path}/new.parquet`"
     )
 
 

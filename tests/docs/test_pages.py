@@ -89,6 +89,22 @@ def test_no_two_pages_that_run_write_the_same_file() -> None:
     assert writers == ["README.md", "tutorial.md"]
 
 
+@pytest.mark.parametrize(
+    ("page", "words"),
+    [
+        ("updates", ["upsert", "CDC", "deduplicate", "idempotent"]),
+        ("appender", ["upsert", "CDC", "deduplicate", "idempotent"]),
+        ("airflow", ["monitoring"]),
+    ],
+)
+def test_the_words_that_people_search_for_stand_where_the_answer_is(
+    page: str, words: list[str]
+) -> None:
+    text = (REPO / "docs" / f"{page}.md").read_text(encoding="utf-8")
+    first = text.split("\n\n")[1]
+    assert [word for word in words if word not in first] == []
+
+
 def test_the_notebook_for_jupyter_is_that_of_the_page() -> None:
     page = (REPO / "docs" / "notebook.md").read_text(encoding="utf-8")
     text = FILE.read_text(encoding="utf-8")

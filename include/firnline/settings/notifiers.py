@@ -10,7 +10,6 @@ from pydantic import AfterValidator, Field
 from firnline.settings.fields import Duration, duration_between
 from firnline.settings.sections import Section
 
-
 _DOTTED = re.compile(r"[A-Za-z_][\w.]*\.[A-Za-z_]\w*")
 
 
@@ -18,7 +17,7 @@ def _check_notifier(path: str) -> str:
     if _DOTTED.fullmatch(path) is None:
         raise ValueError(
             f"{path!r} is not the dotted path of a class or a function; write module.name, such as "
-            "airflow.providers.slack.notifications.slack_webhook.SlackWebhookNotifier"
+            "airflow.providers.slack.notifications.slack.SlackNotifier"
         )
     return path
 
