@@ -28,7 +28,7 @@ def reader(
     def env(name: str, value: str) -> None:
         """Set what the page says, but for the id that a command before has printed."""
         if name == "FIX":
-            (prepared,) = tmp_path.glob("lake/*/_prepared/*.json")
+            (prepared,) = tmp_path.glob("fix-a-bug/*/_prepared/*.json")
             value = prepared.stem
         monkeypatch.setenv(name, value)
 
@@ -41,10 +41,11 @@ def reader(
 
 
 @pytest.mark.parametrize("name", PAGES)
-def test_a_page_prints_what_it_says(reader: Reader, name: str) -> None:
+def test_a_page_prints_what_it_says_also_a_second_time(reader: Reader, name: str) -> None:
     page = REPO / "docs" / f"{name}.md"
     found = list(blocks(page.read_text(encoding="utf-8")))
     assert {"python", "console"} <= {block.language for block in found}
+    reader.follow(found)
     reader.follow(found)
     if WRITING:
         reader.write(page)

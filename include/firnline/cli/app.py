@@ -249,7 +249,8 @@ def _invoke(arguments: Sequence[str]) -> int:
             return 0
         called = where.command_path if where else _called(command, arguments)
         message = error.format_message()
-        raise usage(message, called, instead(message)) from error
+        options = [name for each in where.command.params for name in each.opts] if where else []
+        raise usage(message, called, instead(message, options)) from error
     return 0
 
 

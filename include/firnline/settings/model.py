@@ -11,6 +11,7 @@ from typing import Annotated, Literal
 from pydantic import AfterValidator, Field, model_validator
 
 from firnline.errors import UsageError
+from firnline.meant_url import step_to
 from firnline.paths import Root
 from firnline.settings.fields import Duration, PartitionField, SortField, duration_between
 from firnline.settings.imports import ImportSettings
@@ -81,7 +82,7 @@ SqlTypeText = Annotated[str, AfterValidator(_check_type)]
 
 def _check_root(url: str) -> str:
     """Return a root URL without its trailing slash. Raises ValueError."""
-    if "@" in url.partition("://")[2].partition("/")[0]:
+    if "@" in url.partition("://")[2].partition("/")[0] and step_to(url) is None:
         # The URL is not repeated in the message: it holds a credential before the @.
         raise ValueError("a root holds no credentials; use connection_id or the usual chain")
     if "?" in url or "#" in url:

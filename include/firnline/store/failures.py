@@ -153,6 +153,16 @@ _NEXT_STEPS = {
 }
 
 
+def _proxy(failure: Failure, word: str) -> str:
+    """Name the proxies of the environment, where one may be why a request was not sent."""
+    named = [f"{name}={os.environ[name]}" for name in _PROXIES if os.environ.get(name)]
+    if not failure.unsent or not named:
+        return ""
+    # Credentials of a proxy stand before an @, and must not end up in a log.
+    shown = ", ".join(_CREDENTIALS.sub("://", each) for each in named)
+    return f", {word} the proxy of the environment ({shown})"
+
+
 def to_error(failure: Failure, request: str, where: str) -> StoreError:
     """Return the error for a failure.
 
@@ -169,12 +179,10 @@ def to_error(failure: Failure, request: str, where: str) -> StoreError:
                 sentence, next_step="let this user read and write that folder and what is in it"
             )
         step = "check the credentials and their permissions on the bucket"
-        return StoreAccessError(sentence, next_step=_NEXT_STEPS.get(failure.code or "", step))
+        step = _NEXT_STEPS.get(failure.code or "", step)
+        return StoreAccessError(sentence, next_step=f"{step}{_proxy(failure, 'or')}")
     if failure.kind == "transient":
-        proxies = [f"{name}={os.environ[name]}" for name in _PROXIES if os.environ.get(name)]
-        # Credentials of a proxy stand before an @, and must not end up in a log.
-        shown = ", ".join(_CREDENTIALS.sub("://", each) for each in proxies)
-        proxy = f", and the proxy of the environment ({shown})" if failure.unsent and shown else ""
+        proxy = _proxy(failure, "and")
         return StoreUnavailableError(
             sentence, next_step=f"try again when the store answers, and check the endpoint{proxy}"
         )
