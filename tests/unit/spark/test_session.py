@@ -89,9 +89,9 @@ def test_a_pyspark_with_the_files_of_another_is_refused_before_a_task_dies_of_it
     for module in (extras, session):
         monkeypatch.setattr(module, "version", lambda name: versions[name])
     package = ModuleType("pyspark")
-    package.__version__ = used
+    vars(package)["__version__"] = used
     if not refused:
         session._refuse_overwritten(package)
         return
-    with pytest.raises(EnvironmentFaultError, match="pyspark-client 4.2.0 has the same files"):
+    with pytest.raises(EnvironmentFaultError, match="pyspark-client .* has the same files"):
         session._refuse_overwritten(package)
