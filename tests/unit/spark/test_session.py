@@ -93,5 +93,5 @@ def test_a_pyspark_with_the_files_of_another_is_refused_before_a_task_dies_of_it
     if not refused:
         session._refuse_overwritten(package)
         return
-    with pytest.raises(EnvironmentFaultError, match="pyspark-client .* has the same files"):
+    with pytest.raises(EnvironmentFaultError, match=r"pyspark-client .* has the same files"):
         session._refuse_overwritten(package)
