@@ -7,7 +7,7 @@ from typing import Any
 
 from firnline.operations.common_pages import sentence
 from firnline.pages import Column, Page, number
-from firnline.units import about_duration, about_size
+from firnline.units import about_duration, about_size, counted
 
 
 def list_page(data: Mapping[str, Any]) -> Page:
@@ -16,7 +16,11 @@ def list_page(data: Mapping[str, Any]) -> Page:
     if not data["partitions"]:
         page.line(f"{data['table']} has no live part.")
         return page
-    _table(page, data["partitions"], data["now"])
+    found = data["partitions"]
+    _table(page, found, data["now"])
+    parts, size = (sum(each[name] for each in found) for name in ("parts", "bytes"))
+    listed = counted(len(found), "partition"), counted(parts, "part"), about_size(size)
+    page.in_short(", ".join(listed))
     return page
 
 
@@ -54,5 +58,5 @@ def plan_page(data: Mapping[str, Any]) -> Page:
     page = Page()
     _table(page, data["partitions"], data["now"])
     page.line()
-    page.line(f"{sentence(data)} of {data['table']} would go.")
+    page.conclusion(f"{sentence(data)} of {data['table']} would go.")
     return page

@@ -35,9 +35,9 @@ def plan_page(data: Mapping[str, Any]) -> Page:
     _render_kept(page, data)
     cutoff = when(data["cutoff_ms"])
     if data["partitions"]:
-        page.line(f"{sentence(data)} of {data['table']} would go: wholly before {cutoff}.")
+        page.conclusion(f"{sentence(data)} of {data['table']} would go: wholly before {cutoff}.")
     else:
-        page.line(f"Nothing in {data['table']} is wholly before {cutoff}.")
+        page.conclusion(f"Nothing in {data['table']} is wholly before {cutoff}.")
     return page
 
 
@@ -47,7 +47,7 @@ def report_page(data: Mapping[str, Any]) -> Page:
     _render_kept(page, data)
     if data["transaction"] is None:
         name = data["table"]
-        page.line(f"Nothing to drop in {name}: `firnline ttl {name} --dry-run` says why.")
+        page.conclusion(f"Nothing to drop in {name}: `firnline ttl {name} --dry-run` says why.")
         return page
     page.add(dropped_page(data))
     return page
