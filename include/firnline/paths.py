@@ -95,11 +95,9 @@ class Root:
 
     @classmethod
     def parse(cls, url: str, *, source: bool = False) -> Root:
-        """Parse a root URL. Raises UsageError, which names the URL.
+        """Parse the URL of a table, or with ``source`` of a folder of other files.
 
-        Args:
-            url: of a table, or with ``source`` of another folder in a store.
-            source: errors speak of a folder of files, and take a word without a slash for its path.
+        Raises UsageError, which names it. For a source a word without a slash is the path of one.
         """
         what = "URL" if source else "root"
         refuse_unfilled(url)

@@ -123,8 +123,8 @@ _WORDS = {
         "`firnline verify TABLE` finds what is wrong, and says what mends it",
     ),
 }
-_BEGINS = ("--from", "--since", "--start", "--begin", "--after")
-_ENDS = ("--until", "--end", "--to", "--before")
+_BEGINS = ("--from", "--since", "--start")
+_ENDS = ("--until", "--end", "--to")
 _PARTITIONS = ("--partitions", "--partition")
 _LAST = ("--until", "--end")
 """Ends of an interval as commands call them; their ``--to`` is something else."""
