@@ -98,10 +98,12 @@ def port_of(text: str) -> int:
 
 def _keys(file: Path) -> tuple[str, str]:
     """The keys in a file that only its owner can read; made if there are none."""
-    if not file.exists() or len(file.read_text(encoding="utf-8").split()) != 2:
-        _write_for_owner(file, "\n".join(new_keys()) + "\n")
-    access_key, secret_key = file.read_text(encoding="utf-8").split()
-    return access_key, secret_key
+    held = file.read_text(encoding="utf-8").split() if file.exists() else []
+    if len(held) == 2:
+        return held[0], held[1]
+    keys = new_keys()
+    _write_for_owner(file, "\n".join(keys) + "\n")
+    return keys
 
 
 def _write_for_owner(file: Path, text: str) -> None:
@@ -122,11 +124,12 @@ def exports(server: S3Server) -> str:
 
 def let_in(server: S3Server, folder: Path) -> str:
     """Write ``env_file`` of a running server; return what tells a user how to get in."""
+    lines = exports(server)
     with _written_to(folder):
-        _write_for_owner(env_file(folder), exports(server))
+        _write_for_owner(env_file(folder), lines)
     return (
         f"An S3 at {server.endpoint} with the bucket {server.bucket}, until Ctrl-C.\n"
-        f"In another terminal:\n\n{exports(server)}\n"
+        f"In another terminal:\n\n{lines}\n"
         f"or, the same: . {shlex.quote(str(env_file(folder)))}\n\n"
         f"Root of a table: {server.url('events')}, or any other prefix of {server.url()}\n"
         f"The objects are files in {server.data_dir} and stay after Ctrl-C;\n"

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.cli import inside
+from tests.support.laptop import as_ana
 from tests.support.pages import WRITING, Reader, blocks
 from tools.bootstrap import REPO
 
@@ -18,12 +19,7 @@ def reader(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> Reader:
     """Somebody in an empty folder, without a store."""
-    monkeypatch.chdir(tmp_path)
-    # Set first: what a block of Python sets is undone only then.
-    monkeypatch.setenv("FIRNLINE_TABLES", "")
-    monkeypatch.delenv("FIRNLINE_TABLES")
-    monkeypatch.setattr("getpass.getuser", lambda: "ana")
-    monkeypatch.setattr("socket.gethostname", lambda: "laptop")
+    as_ana(tmp_path, monkeypatch)
 
     def env(name: str, value: str) -> None:
         """Set what the page says, but for the id that a command before has printed."""

@@ -15,6 +15,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from tests.support.cli import inside
+from tests.support.laptop import as_ana
 from tests.support.markdown import pages
 from tests.support.pages import WRITING, Reader, blocks
 from tools.bootstrap import REPO
@@ -26,10 +27,7 @@ def reader(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> Reader:
     """Somebody with a folder of small files; without a store."""
-    monkeypatch.chdir(tmp_path)
-    # Set first: what a block of Python sets is undone only then.
-    monkeypatch.setenv("FIRNLINE_TABLES", "")
-    monkeypatch.delenv("FIRNLINE_TABLES")
+    as_ana(tmp_path, monkeypatch)
     (tmp_path / "clicks").mkdir()
     for hour in range(24):
         rows = {

@@ -111,7 +111,9 @@ def _without_answer(text: str) -> Failure:
     system = _OS_ERROR.search(text)
     if system is not None:
         reason = system[1].lower()
-        return Failure("access" if system[2] in {"1", "13", "30"} else "other", reason)
+        if system[2] == "30":
+            return Failure("access", reason, "read-only")
+        return Failure("access" if system[2] in {"1", "13"} else "other", reason)
     return Failure("other", text.strip().split("\n", 1)[0][:200])
 
 
@@ -149,6 +151,7 @@ _NEXT_STEPS = {
     "tls": "write the endpoint with http://, or give the store a certificate",
     "certificate": "correct the endpoint, or install the certificate of its authority",
     "scheme": "write the endpoint with https://, or set allow_http",
+    "read-only": "choose a root on another disk, or mount that one for writing",
     "credentials": "log in again, or correct the profile or role",
 }
 
@@ -170,15 +173,11 @@ def to_error(failure: Failure, request: str, where: str) -> StoreError:
     """
     sentence = f"{request} in {where} failed: {failure.reason}"
     if failure.kind == "access":
-        if "read-only" in failure.reason:
-            return StoreAccessError(
-                sentence, next_step="choose a root on another disk, or mount that one for writing"
-            )
-        if where.startswith("file://"):
-            return StoreAccessError(
-                sentence, next_step="let this user read and write that folder and what is in it"
-            )
-        step = "check the credentials and their permissions on the bucket"
+        step = (
+            "let this user read and write that folder and what is in it"
+            if where.startswith("file://")
+            else "check the credentials and their permissions on the bucket"
+        )
         step = _NEXT_STEPS.get(failure.code or "", step)
         return StoreAccessError(sentence, next_step=f"{step}{_proxy(failure, 'or')}")
     if failure.kind == "transient":
