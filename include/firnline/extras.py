@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from importlib.metadata import PackageNotFoundError, requires
+from importlib.metadata import PackageNotFoundError, requires, version
 from importlib.util import find_spec
 
 from firnline.errors import EnvironmentFaultError
@@ -44,6 +44,26 @@ def _required(extra: str) -> list[str]:
             each.marker = None
             found.append(str(each))
     return found or [f"firnline[{extra}]"]
+
+
+def two_pysparks() -> EnvironmentFaultError | None:
+    """Return what is wrong if pyspark-client of another version has files of pyspark, else None.
+
+    Airflow's Spark provider asks for it. With the files of both, tasks of Spark die by errors that
+    do not say so, such as of bytes that are not UTF-8.
+    """
+    try:
+        whole, client = version("pyspark"), version("pyspark-client")
+    except PackageNotFoundError:
+        return None
+    if client == whole:
+        return None
+    return EnvironmentFaultError(
+        f"pyspark-client {client} has the same files as pyspark {whole}, and whichever came last "
+        "has won",
+        next_step="pip uninstall -y pyspark-client, then pip install --force-reinstall --no-deps "
+        f"pyspark=={whole}",
+    )
 
 
 def require(package: str) -> None:

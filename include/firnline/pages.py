@@ -80,6 +80,10 @@ class Page:
         self.line(text)
         self._sentence = text
 
+    def in_short(self, text: str) -> None:
+        """Set the sentence of a page that has it nowhere, such as one of names and values."""
+        self._sentence = text
+
     def command(self, text: str) -> None:
         """Add a command line to be copied."""
         self.blocks.append(Command(text))
@@ -113,7 +117,7 @@ class Page:
 
     @property
     def sentence(self) -> str:
-        """The conclusion, or else the first line, without its full stop."""
+        """The conclusion or what ``in_short`` has set, or else the first line; no full stop."""
         return (self._sentence or next(self.lines(), "nothing")).removesuffix(".")
 
     def lines(self) -> Iterator[str]:
@@ -133,12 +137,16 @@ class Page:
 def _row_lines(grid: Grid) -> Iterator[str]:
     first, *others = (column.title for column in grid.columns)
     for cells in grid.rows[:MOST_ROWS]:
-        more = ", ".join(
-            f"{title} {cell}" for title, cell in zip(others, cells[1:], strict=True) if cell
-        )
-        yield f"{first} {cells[0]}: {more}" if more else f"{first} {cells[0]}"
+        yield _row_line(f"{first} {cells[0]}", others, cells[1:])
     if len(grid.rows) > MOST_ROWS:
         yield f"and {counted(len(grid.rows) - MOST_ROWS, 'row')} more"
+    if grid.footer is not None:
+        yield _row_line(grid.footer[0], others, grid.footer[1:])
+
+
+def _row_line(name: str, titles: Sequence[str], cells: Sequence[str]) -> str:
+    more = ", ".join(f"{title} {cell}" for title, cell in zip(titles, cells, strict=True) if cell)
+    return f"{name}: {more}" if more else name
 
 
 def _pair_lines(pairs: Pairs) -> Iterator[str]:

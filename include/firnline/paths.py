@@ -31,7 +31,7 @@ from uuid import UUID
 
 from firnline.errors import ForeignPathError, LogCorruptError, UsageError
 from firnline.ids import UUID7
-from firnline.meant_url import meant_url
+from firnline.meant_url import refuse_unfilled, step_to
 
 NULL_VALUE = "__null__"
 """Directory value of a null partition value."""
@@ -94,16 +94,20 @@ class Root:
     """Key prefix of the table in the bucket; may be empty except for ``file``."""
 
     @classmethod
-    def parse(cls, url: str) -> Root:
-        """Parse a root URL. Raises UsageError, which names the URL."""
+    def parse(cls, url: str, *, source: bool = False) -> Root:
+        """Parse the URL of a table, or with ``source`` of a folder of other files.
+
+        Raises UsageError, which names it. For a source a word without a slash is the path of one.
+        """
+        what = "URL" if source else "root"
+        refuse_unfilled(url)
         scheme, mark, rest = url.partition("://")
-        if not mark or scheme not in {"s3", "gs", "az", "file", "memory"}:
-            meant = meant_url(url)
+        bad = scheme == "file" and not rest.startswith("/")
+        if bad or not mark or scheme not in {"s3", "gs", "az", "file", "memory"}:
             raise UsageError(
-                f"{url!r} is not the root of a table",
-                next_step=f"write {meant}"
-                if meant
-                else "write s3://bucket/prefix, gs://, az://, file:///folder or memory://name",
+                f"{url!r} is not the {what} of a {'folder' if source else 'table'}",
+                next_step=step_to(url, word_is_path=source)
+                or "write s3://bucket/prefix, gs://, az://, file:///folder or memory://name",
             )
         path = rest.rstrip("/")
         if scheme == "file":
@@ -112,15 +116,14 @@ class Root:
         else:
             bucket, _, prefix = path.partition("/")
         segments = path.lstrip("/").split("/") if scheme == "file" else [bucket, *_split(prefix)]
-        bad = scheme == "file" and not rest.startswith("/")
         if _CONTROL.search(path):
             raise UsageError(
-                f"the root {url!r} has a control character in it, such as a line break or a tab",
+                f"the {what} {url!r} has a control character in it, such as a line break or a tab",
                 next_step="write it in one line, without quotes around what YAML would unescape",
             )
-        if bad or any(s in {"", ".", ".."} for s in segments):
+        if any(s in {"", ".", ".."} for s in segments):
             raise UsageError(
-                f"the root {url!r} has an empty or relative segment in it",
+                f"the {what} {url!r} has an empty or relative segment in it",
                 next_step="write the whole path, such as s3://bucket/prefix or file:///data/table",
             )
         return cls(url=url, scheme=scheme, bucket=bucket, prefix=prefix)

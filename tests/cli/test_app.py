@@ -263,19 +263,46 @@ def test_the_module_is_the_program_too() -> None:
         ("s3a://lake/x", "s3://lake/x"),
         ("file:/data/x", "file:///data/x"),
         ("/data/x", "file:///data/x"),
+        ("/data/../x", "file:///x"),
+        ("file://localhost/data/x", "file:///data/x"),
+        ("~/x", "file:///home/ana/x"),
+        ("file://~/x", "file:///home/ana/x"),
+        ("arn:aws:s3:::lake/x", "s3://lake/x"),
+        ("arn:aws-cn:s3:::lake/x", "s3://lake/x"),
+        ("arn:aws:s3:eu-west-1:1:accesspoint/x", "the s3:// URL of the bucket"),
+        ("gcs://lake/x", "gs://lake/x"),
+        ("abfss://lake@account.dfs.core.windows.net/x", "az://lake/x"),
+        ("dbfs:/x", "the s3://, gs:// or az:// URL"),
+        ("dbfs:///x", "the s3://, gs:// or az:// URL"),
+        ("$ROOT/x", "what it stands for"),
+        ("s3://lake/${DAY}", "what it stands for"),
+        ("s3://lake/{{ ds }}", "what it stands for"),
     ],
 )
 def test_what_is_almost_a_root_is_answered_with_the_root(
-    firnline: Firnline, tmp_path: Path, written: str, meant: str
+    firnline: Firnline,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    written: str,
+    meant: str,
 ) -> None:
+    monkeypatch.setenv("HOME", "/home/ana")
     table = f"file://{tmp_path}/t"
     for command in (
         ["parts", written],
         ["append", written, "f.parquet"],
         ["import", table, written],
+        ["init", "x", "--root", written, "--yes"],
     ):
         done = firnline(*command)
         assert (done.code, f"; write {meant}" in done.sentence) == (2, True), done.err
+        assert done.sentence.count("; write ") == 1
+
+
+def test_a_credential_is_not_repeated(firnline: Firnline) -> None:
+    for url in ("s3a://k:s3cr3t@b/t", "s3://k:s3cr3t@b/$X", "S3://k:s3cr3t@b/t"):
+        done = firnline("parts", url)
+        assert (done.code, "s3cr3t" in done.err) == (2, False)
 
 
 def test_an_append_takes_files_and_says_what_takes_a_bucket(

@@ -35,9 +35,57 @@ def test_what_others_call_a_command_names_the_one_that_does_it(
     done = firnline(word, "events")
     assert done.code == 2
     assert done.sentence.startswith(f"no such command '{word}'; ")
-    named = re.findall(r"`firnline (?:--help|([a-z]+(?: check)?))", _WORDS[word])
+    named = re.findall(r"`firnline (?:--help|--version|([a-z]+(?: check| show)?))", _WORDS[word])
     assert named
     assert {*named, ""} <= {*TAKE_A_TABLE, *TAKE_SETTINGS, "COMMAND", ""}
+
+
+def test_evolve_is_not_said_to_add_columns(firnline: Firnline) -> None:
+    options = firnline("evolve", "--help").out
+    assert "--add" not in options
+    for word in ("alter", "rename", "add-column"):
+        said = firnline(word).sentence
+        assert "the first append that has a new column adds it" in said
+        assert "evolve TABLE` widens, renames and drops columns" in said
+
+
+@pytest.mark.parametrize(
+    ("arguments", "name"),
+    [
+        ("replace t f --from 3 --until 4", "--start"),
+        ("replace t f --start 3 --until 4", "--end"),
+        ("replace t f --since 3", "--start"),
+        ("timeline t --since 3", "--start"),
+        ("timeline t --to 3", "--end"),
+        ("rewrite t --start 3", "--from"),
+        ("rewrite t --end 3", "--until"),
+        ("rewrite t --partition x", "--partitions"),
+        ("changes t --from 3", "--since"),
+        ("changes t --end 3", "--until"),
+        ("changes t --partitions x", "--partition"),
+        ("merge t --partition x", "--partitions"),
+        ("plan merge t --partition x", "--partitions"),
+        ("append t f --partitions x", "--partition"),
+    ],
+)
+def test_the_name_that_another_command_has_for_an_option_is_answered_with_its_own(
+    firnline: Firnline, arguments: str, name: str
+) -> None:
+    done = firnline(*arguments.split())
+    assert done.code == 2
+    assert re.fullmatch(rf"no such option: --\w+; this command calls it {name}", done.sentence)
+
+
+def test_a_partition_that_is_an_argument_is_no_option(firnline: Firnline) -> None:
+    assert firnline("drop", "t", "--partition", "x").sentence == (
+        "no such option: --partition; this command takes partitions without an option, behind the "
+        "table"
+    )
+
+
+@pytest.mark.parametrize("arguments", ["relocate t --start x", "restore t --until 3", "parts t -x"])
+def test_an_option_of_another_meaning_is_not_proposed(firnline: Firnline, arguments: str) -> None:
+    assert "calls it" not in firnline(*arguments.split()).sentence
 
 
 def test_another_word_is_told_to_look_at_the_help(firnline: Firnline) -> None:

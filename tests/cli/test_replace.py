@@ -107,8 +107,8 @@ def test_a_root_without_a_table_gets_one_and_nothing_needs_one(
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        ([], "replaced with nothing that is named; give files"),
-        (["--nothing", "FILE"], "rows and with nothing at once"),
+        ([], "either new rows or `nothing`, and neither is given; give files"),
+        (["--nothing", "FILE"], "and both are given"),
         (["FILE", "--end", "2"], "there is nothing between 3 and 2"),
         (["FILE", "--column", "user"], "name the column"),
         (["FILE", "--where-equal", "user"], "is not COLUMN=VALUE"),

@@ -148,7 +148,8 @@ def test_a_settings_file_that_is_not_there_is_corrected_where_it_is_named(
     assert (neither.code, neither.sentence) == (
         2,
         (
-            "there is no settings file: neither $FIRNLINE_TABLES nor include/tables.yaml here; "
+            "there is no settings file: $FIRNLINE_TABLES names none, and here is neither "
+            "include/tables.yaml nor tables.yaml; "
             "`firnline init` writes one; or give the root URL of a table"
         ),
     )

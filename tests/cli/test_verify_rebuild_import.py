@@ -142,6 +142,18 @@ def test_a_folder_is_imported_once(firnline: Firnline, tmp_path: Path) -> None:
     assert placed.out == "Nothing to import: 6 files are in it already.\n"
 
 
+def test_a_file_is_no_source_and_can_be_appended(firnline: Firnline, tmp_path: Path) -> None:
+    pq.write_table(pa.table({"id": [1]}), tmp_path / "new.parquet")
+    root = f"file://{tmp_path}/events"
+    shown = firnline("import", root, f"file://{tmp_path}/new.parquet")
+    assert shown.code == 2
+    assert shown.sentence == (
+        f"file://{tmp_path}/new.parquet is a file, and a folder is imported; give its folder, "
+        f"file://{tmp_path}, or take this file alone by `firnline append {root} "
+        f"{tmp_path}/new.parquet`"
+    )
+
+
 @pytest.mark.parametrize("source", ["file:///", "s3://bucket/x", "nowhere"])
 def test_a_source_that_cannot_be_is_wrong_usage(
     firnline: Firnline, tmp_path: Path, source: str

@@ -136,7 +136,7 @@ def test_a_removal_begins_as_a_dry_run_that_asks_nobody(removed: Maintained) -> 
         "approve": "skipped",
         "remove_partitions": "skipped",
     }
-    assert f"{partition(DAYS[3])}: 1 part, 20 rows" in run.log("list")
+    assert f"partition {partition(DAYS[3])}: parts 1, rows 20" in run.log("list")
 
 
 @pytest.mark.parametrize(

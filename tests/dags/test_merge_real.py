@@ -148,7 +148,7 @@ def test_with_nothing_to_do_no_jvm_starts_and_the_reasons_are_told(maintained: M
     assert run.xcom("plan")["left_alone"] == {
         "waits until 4 parts of about its size are there, or no append for 2d": 2
     }
-    assert "2 parts left alone: waits until 4 parts" in run.log("plan")
+    assert "parts left alone 2: reason waits until 4 parts" in run.log("plan")
     assert not [line for line in watcher.seen if "spark_jobs/merge.py" in line and "idle" in line]
 
 

@@ -70,7 +70,7 @@ def test_ttl_by_hand_only_plans_unless_told_otherwise(maintained: Maintained, ag
     plan = run.xcom("plan")
     assert (plan["dry_run"], plan["parts"], plan["rows"]) == (True, 4, 200)
     assert [each["partition"] for each in plan["partitions"]] == list(OLD)
-    assert "goes: day=2020-01-01: 2 parts, 100 rows" in run.log("plan")
+    assert "partition day=2020-01-01: parts 2, rows 100" in run.log("plan")
     assert len(live_keys(aged)) == 6
 
 
@@ -157,7 +157,7 @@ def test_clean_up_deletes_what_is_due_and_a_second_run_finds_nothing(
     figures = run.xcom("tombstone_cleanup")
     assert (figures["parts"], figures["failed"]) == (3, 0)
     assert figures["transactions"] == [history(cleaned)[0].seq]
-    assert "deleted: 3 parts" in run.log("tombstone_cleanup")
+    assert "deleted: 3 data parts" in run.log("tombstone_cleanup")
     assert objects(cleaned) == {key.rpartition("/")[2] for key in live_keys(cleaned)}
     again = maintained.start("tombstone_cleanup", "cleaned", dry_run=False).ended()
     assert again.xcom("plan")["parts"] == 0

@@ -10,7 +10,7 @@ import pytest
 from tests.dags.commands import AirflowCommands
 from tests.support.cli import inside
 from tests.support.effort import FULL
-from tests.support.laptop import laptop
+from tests.support.laptop import as_ana, laptop
 from tests.support.pages import WRITING, Reader, blocks
 from tools.bootstrap import REPO
 
@@ -35,10 +35,7 @@ def reader(
     """Somebody who has come as far as the section on Airflow."""
     here = tmp_path / "ana"
     here.mkdir()
-    monkeypatch.chdir(here)
-    monkeypatch.setenv("PWD", str(here))
-    monkeypatch.setattr("getpass.getuser", lambda: "ana")
-    monkeypatch.setattr("socket.gethostname", lambda: "laptop")
+    as_ana(here, monkeypatch)
     # boto3 would keep the keys of another test in this process.
     monkeypatch.setattr("boto3.DEFAULT_SESSION", None)
     with laptop(tmp_path / "firnline") as at:

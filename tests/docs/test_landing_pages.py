@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.cli import inside
+from tests.support.laptop import as_ana
 from tests.support.pages import WRITING, Reader, blocks
 from tools.bootstrap import REPO
 
@@ -18,17 +19,12 @@ def reader(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> Reader:
     """Somebody in an empty folder, without a store."""
-    monkeypatch.chdir(tmp_path)
-    # Set first: what a block of Python sets is undone only then.
-    monkeypatch.setenv("FIRNLINE_TABLES", "")
-    monkeypatch.delenv("FIRNLINE_TABLES")
-    monkeypatch.setattr("getpass.getuser", lambda: "ana")
-    monkeypatch.setattr("socket.gethostname", lambda: "laptop")
+    as_ana(tmp_path, monkeypatch)
 
     def env(name: str, value: str) -> None:
         """Set what the page says, but for the id that a command before has printed."""
         if name == "FIX":
-            (prepared,) = tmp_path.glob("lake/*/_prepared/*.json")
+            (prepared,) = tmp_path.glob("fix-a-bug/*/_prepared/*.json")
             value = prepared.stem
         monkeypatch.setenv(name, value)
 
@@ -41,10 +37,11 @@ def reader(
 
 
 @pytest.mark.parametrize("name", PAGES)
-def test_a_page_prints_what_it_says(reader: Reader, name: str) -> None:
+def test_a_page_prints_what_it_says_also_a_second_time(reader: Reader, name: str) -> None:
     page = REPO / "docs" / f"{name}.md"
     found = list(blocks(page.read_text(encoding="utf-8")))
     assert {"python", "console"} <= {block.language for block in found}
+    reader.follow(found)
     reader.follow(found)
     if WRITING:
         reader.write(page)

@@ -157,7 +157,7 @@ def test_an_import_of_such_a_file_is_refused_by_name_and_brings_nothing(kind: st
     world.store.objects["in/d=1/bad.parquet"] = (IN_PLACE[kind], 1)
     before = dict(world.store.objects)
     options = ImportOptions(source="memory://bucket/in")
-    refusal("in/d=1/bad.parquet", run_import, world.table, options)
+    refusal("in/d=1/bad.parquet", run_import, Work(world.table), options)
     assert world.store.objects == before
 
 
@@ -206,7 +206,7 @@ def test_a_file_without_rows_or_columns_appends_and_imports_nothing(
     world.store.objects["in/d=1/empty.parquet"] = (data, 1)
     before = dict(world.store.objects)
     reading("", Appender(world.table).append_files, [tmp_path / "empty.parquet"])
-    reading("", run_import, world.table, ImportOptions(source="memory://bucket/in"))
+    reading("", run_import, Work(world.table), ImportOptions(source="memory://bucket/in"))
     assert {k for k in world.store.objects if "/_data/" in k} == {
         k for k in before if "/_data/" in k
     }

@@ -204,7 +204,7 @@ def is_refused(attacked: Attacked, text: str) -> None:
     before = dict(attacked.world.store.objects)
     options = RewriteOptions(sql=attacked.fill(text), force=True)
     error = refusal(
-        "the query", rewrite.run_rewrite, attacked.world.table, pytest.fail, options, RUN
+        "the query", rewrite.run_rewrite, Work(attacked.world.table, RUN, pytest.fail), options
     )
     assert isinstance(error, UsageError)
     unchanged(attacked, before, error)
@@ -259,7 +259,7 @@ def test_the_query_of_a_merge_is_no_way_out_either(attacked: Attacked, text: str
     world = filled({"merge": {"sql": sql, "min_inputs": 2}, "partition_by": []})
     case = Attacked(world, attacked.folder)
     before = dict(world.store.objects)
-    error = refusal("the query", run_merge, world.table, case.engine, MergeOptions(), RUN)
+    error = refusal("the query", run_merge, Work(world.table, RUN, case.engine), MergeOptions())
     unchanged(case, before, error)
 
 
@@ -303,9 +303,11 @@ def test_a_condition_that_is_more_than_one_is_refused_before_anything_is_read(
     where, table = attacked.fill(text), attacked.world.table
     if operation == "rewrite":
         options = RewriteOptions(where=where, force=True)
-        error = refusal("", rewrite.run_rewrite, table, pytest.fail, options, RUN)
+        error = refusal("", rewrite.run_rewrite, Work(table, RUN, pytest.fail), options)
     else:
-        error = refusal("", delete.run_delete, table, pytest.fail, DeleteOptions(where=where), RUN)
+        error = refusal(
+            "", delete.run_delete, Work(table, RUN, pytest.fail), DeleteOptions(where=where)
+        )
     assert isinstance(error, UsageError)
     unchanged(attacked, before, error)
 
@@ -326,7 +328,9 @@ def test_a_query_without_end_is_ended_and_changes_nothing(attacked: Attacked, sq
     object.__setattr__(table, "settings", settings)
     before = set(attacked.world.store.objects)
     options = RewriteOptions(sql=sql, force=True)
-    error = refusal("ran longer than", rewrite.run_rewrite, table, attacked.engine, options, RUN)
+    error = refusal(
+        "ran longer than", rewrite.run_rewrite, Work(table, RUN, attacked.engine), options
+    )
     assert isinstance(error, RunFailedError)
     assert set(attacked.world.store.objects) == before
 
@@ -339,7 +343,7 @@ def test_a_query_that_fills_the_memory_ends_with_one_error_and_changes_nothing(
     case = Attacked(world, attacked.folder)
     before = set(world.store.objects)
     options = RewriteOptions(sql="select k, n, repeat(s, 1000000000) as s from _rows", force=True)
-    refusal("memory", rewrite.run_rewrite, world.table, case.engine, options, RUN)
+    refusal("memory", rewrite.run_rewrite, Work(world.table, RUN, case.engine), options)
     assert set(world.store.objects) == before
 
 

@@ -188,7 +188,7 @@ def test_a_part_that_nobody_reads_is_named_by_the_check_and_by_every_reader(
         advises(refusal(key, read, world), "firnline drop")
     advises(refusal(key, merge, world, tmp_path / "scratch"))
     eager = DeleteOptions(where="d = 1 and id = 1", mode="eager")
-    advises(refusal(key, run_delete, world.table, engine(world, tmp_path), eager, RUN))
+    advises(refusal(key, run_delete, Work(world.table, RUN, engine(world, tmp_path)), eager))
 
 
 @pytest.mark.parametrize("name", LOST)

@@ -6,12 +6,14 @@ import os
 import re
 import subprocess
 import sys
+import tarfile
 import zipfile
 from pathlib import Path
 
 import pytest
 
 from tools.bootstrap import REPO, ensure_uv
+from tools.release import SHIPPED
 
 ABSENT = ("airflow", "pyspark", "polars", "deltalake", "pandas")
 LOCK = ("-c", str(REPO / "requirements.lock"))
@@ -58,6 +60,10 @@ def test_the_wheel_is_as_large_as_the_page_says(wheel: Path) -> None:
 
 def test_an_sdist_installs_what_the_wheel_does(wheel: Path, tmp_path: Path) -> None:
     sdist, there = build("sdist", tmp_path), tmp_path / "there"
+    with tarfile.open(sdist) as archive:
+        shipped = {name.partition("/")[2] for name in archive.getnames()}
+    beside = {name for name in shipped if not name.startswith("include/firnline/")}
+    assert beside - {".gitignore", "PKG-INFO"} == {*SHIPPED} - {"include/firnline"}
     command = [str(ensure_uv()), "pip", "install", "-q", "--no-deps", "-p", sys.executable]
     subprocess.run([*command, "--target", str(there), str(sdist)], check=True)
     with zipfile.ZipFile(wheel) as archive:

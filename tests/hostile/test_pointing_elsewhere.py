@@ -225,7 +225,7 @@ def test_a_tombstone_of_a_log_file_that_nobody_carries_deletes_nothing() -> None
     v1_log(world, tombstones=tuple({"p": key, "t": START_MS} for key in named))
     for _ in range(3):
         world.clock.advance(YEAR)
-        reading("", run_cleanup, world.table, CleanupOptions(), RUN)
+        reading("", run_cleanup, Work(world.table, RUN), CleanupOptions())
         assert set(snapshot(world).live) == live
     assert strange in world.store.objects
     assert below in world.store.objects
@@ -282,7 +282,7 @@ def test_escapes_in_a_key_do_not_leave_the_folder_of_a_table_on_disk(
     assert "somebody" not in str(reading("", table.store.get, f"t/_data/{key}"))
     # By the clock of the machine the log file is new: what a clean-up does is asked for directly.
     assert len(list(table.store.delete_many([f"t/_data/{key}"]))) == 1
-    reading("", run_cleanup, table, CleanupOptions(), RUN)
+    reading("", run_cleanup, Work(table, RUN), CleanupOptions())
     for place in (canary, tmp_path / "store" / "canary", tmp_path / "store" / "t" / "canary"):
         assert place.read_text() == "somebody else's"
 

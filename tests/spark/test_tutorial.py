@@ -13,7 +13,7 @@ import pytest
 
 from tests.support.cli import inside
 from tests.support.effort import fetched_or_full
-from tests.support.laptop import laptop
+from tests.support.laptop import as_ana, laptop
 from tests.support.pages import WRITING, Reader, blocks
 from tests.support.programs import run_program
 from tools import sparks3
@@ -54,10 +54,7 @@ def reader(
     """Somebody with a clone, no bucket, and an empty folder."""
     here = tmp_path / "ana"
     here.mkdir()
-    monkeypatch.chdir(here)
-    monkeypatch.setenv("PWD", str(here))
-    monkeypatch.setattr("getpass.getuser", lambda: "ana")
-    monkeypatch.setattr("socket.gethostname", lambda: "laptop")
+    as_ana(here, monkeypatch)
     # boto3 would keep the keys of another test in this process.
     monkeypatch.setattr("boto3.DEFAULT_SESSION", None)
     with laptop(tmp_path / "firnline") as at:

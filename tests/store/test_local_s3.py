@@ -27,8 +27,8 @@ def make_s3(folder: Path, port: int) -> Iterator[subprocess.Popen[str]]:
     # Without site-packages: it needs none.
     command = [os.path.realpath(PROGRAM.with_name("python")), "-S", *recipe]
     env = {**os.environ, "PYTHONPATH": "include"}
-    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
-    with subprocess.Popen(command, cwd=REPO, env=env, text=True, **pipes) as process:  # type: ignore[call-overload]
+    out = err = subprocess.PIPE
+    with subprocess.Popen(command, cwd=REPO, env=env, text=True, stdout=out, stderr=err) as process:
         try:
             yield process
         finally:

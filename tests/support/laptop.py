@@ -7,6 +7,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+import pytest
+
 from tests.support.cli import Outcome
 from tools import local_s3
 from tools.bootstrap import REPO
@@ -35,6 +37,17 @@ class Laptop:
             "~/firnline": str(self.clone),
             f"http://127.0.0.1:{local_s3.PORT}": self.endpoint,
         }
+
+
+def as_ana(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Be the person of the pages, in a folder of hers, without settings."""
+    monkeypatch.chdir(here)
+    monkeypatch.setenv("PWD", str(here))
+    # Set first: what a block of Python sets is undone only then.
+    monkeypatch.setenv("FIRNLINE_TABLES", "")
+    monkeypatch.delenv("FIRNLINE_TABLES")
+    monkeypatch.setattr("getpass.getuser", lambda: "ana")
+    monkeypatch.setattr("socket.gethostname", lambda: "laptop")
 
 
 @contextmanager

@@ -18,7 +18,6 @@ import pytest
 from tools.bootstrap import REPO, UV_VERSION
 from tools.docnames import stale
 
-MAX_FILE_LINES = 600
 CODE = ("include", "dags", "plugins", "spark_jobs", "simulation", "demo", "tools")
 REGISTRIES = re.compile(
     r"pypi\.org|pythonhosted|proxy\.golang|crates\.io|npmjs|repo1?\.maven|deb\.debian"
@@ -48,12 +47,6 @@ def tracked_text_files() -> Iterator[Path]:
         path = REPO / line
         if path.is_file() and path != Path(__file__) and b"\0" not in path.read_bytes()[:8192]:
             yield path
-
-
-def test_every_file_holds_one_idea() -> None:
-    files = [(name(p), len(p.read_text(encoding="utf-8").splitlines())) for p in code_files()]
-    assert files
-    assert [each for each in files if each[1] > MAX_FILE_LINES] == [], "ask whether it is two ideas"
 
 
 def test_no_folder_holds_a_module_and_pieces_cut_off_it() -> None:

@@ -24,6 +24,7 @@ def test_its_lines_name_what_each_cell_is() -> None:
     assert list(page().lines()) == [
         "partition d=1: parts 2",
         "partition d=2: parts 3",
+        "2 in all: parts 5",
         "parts left alone 1,200: reason they are large",
         "5 parts would become 2.",
         "deleted: 4 parts",
@@ -41,6 +42,14 @@ def test_its_sentence_is_the_conclusion_or_else_the_first_line() -> None:
     assert Page().sentence == "nothing"
     plain.add(page())
     assert plain.sentence == "5 parts would become 2"
+
+
+def test_a_page_of_values_has_its_sentence_beside_them() -> None:
+    made = Page()
+    made.in_short("deleted: 4 parts (1.0 MiB)")
+    made.pairs([("deleted", "4 parts"), ("bytes", "1.0 MiB")])
+    assert made.sentence == "deleted: 4 parts (1.0 MiB)"
+    assert list(made.lines()) == ["deleted: 4 parts", "bytes: 1.0 MiB"]
 
 
 def test_of_a_long_table_lines_have_the_first_rows_and_their_number() -> None:

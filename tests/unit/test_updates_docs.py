@@ -25,14 +25,17 @@ TEXT = (REPO / "docs" / "updates.md").read_text(encoding="utf-8")
 def test_the_example_prints_what_the_page_says_before_and_after_a_merge(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    (settings,) = re.findall(r"```yaml\n(.*?)```", TEXT, re.DOTALL)
+    ((name, settings),) = re.findall(r"```yaml title=\"(.*?)\"\n(.*?)```", TEXT, re.DOTALL)
     (code,) = re.findall(r"```python\n(.*?)```", TEXT, re.DOTALL)
-    file = tmp_path / "tables.yaml"
-    file.write_text(settings.replace("/tmp/users", f"{tmp_path}/users"))
-    monkeypatch.setenv("FIRNLINE_TABLES", str(file))
-    exec(code, {})  # noqa: S102 - of our own page
-    printed = capsys.readouterr().out.strip()
-    assert f"prints `{printed}`" in TEXT
+    monkeypatch.chdir(tmp_path)
+    # Set first: what the page sets is undone only then.
+    monkeypatch.setenv("FIRNLINE_TABLES", "")
+    Path(name).write_text(settings.replace("/tmp/", f"{tmp_path}/"))
+    printed = ""
+    for _ in range(2):
+        exec(code.replace("/tmp/", f"{tmp_path}/"), {})  # noqa: S102 - of our own page
+        printed = capsys.readouterr().out.strip()
+        assert f"prints `{printed}`" in TEXT
     table = open_table(find_table("users"))
     engine = LocalEngine(
         lambda: open_table(find_table("users")).store, tmp_path, SystemIds(), SystemClock()

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from firnline.operations.cleanup.plan import CleanupPlan
     from firnline.operations.erase.attempt import Attempt, Hindrance
     from firnline.operations.options import CleanupOptions
+    from firnline.pages import Page
     from firnline.settings.load import TableSettings
     from firnline.table import Table
 
@@ -78,10 +79,14 @@ class CleanupRun(CleanupWork):
         ripe = ripe_certificates(base.table, base.snapshot, table.clock.now_ms())
         return CleanupAndCertificates(plan_on(base, options), ripe)
 
-    def plan_lines(self, figures: Mapping[str, Any]) -> list[str]:
+    def plan_page(self, table: Table, figures: Mapping[str, Any]) -> Page:
         """Return what is deleted and what waits, and the certificates that are tried."""
-        tried = [f"certificate {erase} may be complete" for erase in figures[CERTIFICATES]]
-        return [*super().plan_lines(figures), *tried]
+        page = super().plan_page(table, figures)
+        for erase in figures[CERTIFICATES]:
+            page.line(f"Certificate {erase} may be complete.")
+        if tried := len(figures[CERTIFICATES]):
+            page.in_short(f"{page.sentence}; {counted(tried, 'certificate')} may be complete")
+        return page
 
 
 class PlanCleanup(PlanOperation):

@@ -25,7 +25,6 @@ from firnline.airflow.params import asked_param, form_params, form_values
 from firnline.airflow.runs import run_identity
 from firnline.airflow.tasks import ReportRun
 from firnline.airflow.work import SparkWork
-from firnline.airflow.works import reading_lines
 from firnline.operations.hidden import shown_partition
 from firnline.operations.options import EraseOptions
 from firnline.operations.registry import CLEANUP, ERASE
@@ -113,11 +112,6 @@ class EraseWork(SparkWork["EraseRequest"]):
         if options.options.keys_file is not None:
             return None
         return "put the keys into a file in the table's bucket and give keys_file"
-
-    def plan_lines(self, figures: Mapping[str, Any]) -> list[str]:
-        """Return totals, each group to read, and the reasons for leaving other parts alone."""
-        keys = f"{counted(figures['keys'], 'key')} of {', '.join(figures['columns'])}"
-        return [f"as of transaction {figures['seq']}, {keys}:", *reading_lines(figures)]
 
     def report_sentence(self, figures: Mapping[str, Any]) -> str:
         """Return what was erased, and the certificate with what completes it."""

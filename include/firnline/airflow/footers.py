@@ -39,8 +39,8 @@ class FooterWork(SparkWork["VerifyOptions"]):
         return VerifyWork().params(known)
 
     def report_sentence(self, figures: Mapping[str, Any]) -> str:
-        """Return what was read and found."""
-        return VerifyWork().report_sentence(figures)
+        """Return what was read and found, by the job's own report."""
+        return self.report_page(figures).sentence
 
     def options(self, params: Mapping[str, Any], *, dry_run: bool) -> VerifyOptions:
         """Return the options of a deep check; the task before it has asked the witnesses."""
@@ -50,10 +50,10 @@ class FooterWork(SparkWork["VerifyOptions"]):
 class CheckTable(RunInTask):
     """The check that opens no part; skips the deep check unless the run asks for one."""
 
-    def conclude(self, context: Context, table: str, figures: Mapping[str, Any]) -> None:
+    def conclude(self, context: Context, table: str, said: str) -> None:
         """Say what was found, unless the deep check says it: that one checks all of it again."""
         if not _is_deep(context):
-            super().conclude(context, table, figures)
+            super().conclude(context, table, said)
 
     def execute(self, context: Context) -> dict[str, Any]:
         """Check. A damaged table fails here already, before any JVM starts."""

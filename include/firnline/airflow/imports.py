@@ -15,13 +15,12 @@ from firnline.airflow.figures import shortened
 from firnline.airflow.runs import first_try, run_identity
 from firnline.airflow.said import say
 from firnline.airflow.submit import SubmitJob
-from firnline.airflow.tasks import conclude, progress_log
+from firnline.airflow.tasks import conclude, log_page, progress_log
 from firnline.airflow.work import SparkWork
 from firnline.errors import FirnlineError
 from firnline.operations.import_options import ImportFoldersOptions
 from firnline.operations.operation import Work, decided
 from firnline.operations.registry import IMPORT
-from firnline.units import about_size, counted
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
@@ -34,7 +33,6 @@ _LOG = logging.getLogger(__name__)
 
 LEFT_OUT = "files_left_out"
 """Reason with which a notifier is called for files that cannot be taken."""
-_SHOWN = 20
 _ELSEWHERE = "imported; how much is in the log of its driver"
 
 
@@ -47,64 +45,9 @@ class ImportWork(SparkWork[ImportFoldersOptions]):
 
     about = IMPORT
 
-    def plan_lines(self, figures: Mapping[str, Any]) -> list[str]:
-        """Return totals, each folder, and what is left out."""
-        return [_amounts("to import", figures), *_beside(figures)]
-
-    def plan_sentence(self, figures: Mapping[str, Any]) -> str:
-        """Return totals with what is left out."""
-        return _sentence("to import", figures)
-
-    def report_lines(self, figures: Mapping[str, Any]) -> list[str]:
-        """Return totals, each folder, and what was left out."""
-        return [_amounts("imported", figures), *_beside(figures)]
-
     def report_sentence(self, figures: Mapping[str, Any]) -> str:
-        """Return totals with what was left out."""
-        return _sentence("imported", figures)
-
-
-def _amounts(done: str, figures: Mapping[str, Any]) -> str:
-    rows, size = counted(figures["rows"], "row"), about_size(figures["bytes"])
-    anew = f", {figures['anew']:,} written anew" if figures["anew"] else ""
-    parts = figures.get("parts_written", 0)
-    as_parts = f" as {counted(parts, 'part')}" if parts else ""
-    how = f"{figures['copies']:,} copied{anew}{as_parts}"
-    return f"{done}: {counted(figures['files'], 'file')} of {rows} ({size}), {how}"
-
-
-def _beside(figures: Mapping[str, Any]) -> list[str]:
-    lines = [
-        f"from {each['source']}: {counted(each['files'], 'file')}, {counted(each['rows'], 'row')}"
-        for each in figures["folders"]
-    ]
-    lines += [f"imported before: {counted(figures['known'], 'file')}"] * bool(figures["known"])
-    lines += [f"left out: {counted(n, 'object')}: {why}" for why, n in figures["left_out"].items()]
-    bad = figures["bad"]
-    lines += [f"cannot be taken: {each['reason']}; {each['next_step']}" for each in bad[:_SHOWN]]
-    more = _bad_count(figures) - len(bad[:_SHOWN])
-    return lines + ([f"cannot be taken: {counted(more, 'file')} more"] if more else [])
-
-
-def _bad_count(figures: Mapping[str, Any]) -> int:
-    return int(figures.get("bad_in_all", len(figures["bad"])))
-
-
-def _sentence(done: str, figures: Mapping[str, Any]) -> str:
-    left_out = ", ".join(
-        f"{counted(n, 'object')} ({why})" for why, n in figures["left_out"].items()
-    )
-    told = [_amounts(done, figures), f"left out: {left_out}" if left_out else "", _bad(figures)]
-    return "; ".join(filter(None, told))
-
-
-def _bad(figures: Mapping[str, Any]) -> str:
-    """Return how many files cannot be taken, and why the first; empty without any."""
-    count = _bad_count(figures)
-    if not count:
-        return ""
-    which = "that cannot be taken" + ("" if count == 1 else ", the first")
-    return f"{counted(count, 'file')} {which}: {figures['bad'][0]['reason']}"
+        """Return totals with what was left out, by the report of the job or the task."""
+        return self.report_page(figures).sentence
 
 
 def _needs_spark() -> NoReturn:
@@ -143,7 +86,7 @@ class ImportFolders(SubmitJob):
         settings = self.table.of_run(context)
         if figures:
             self._tell(context, settings, figures)
-        self.table.report(context, self.work.about, figures)
+        self.table.report(context, self.work.about, shortened(figures))
         said = self.work.report_sentence(figures) if figures else _ELSEWHERE
         conclude(context, settings.name, said)
 
@@ -172,17 +115,18 @@ class ImportFolders(SubmitJob):
     def _log_figures(self, context: Context, report: Figures | None) -> dict[str, Any]:
         if report is None:
             return {}
-        figures = shortened(report.to_json())
-        for line in self.work.report_lines(figures):
-            _LOG.info(line)
+        figures = report.to_json()
+        log_page(self.work.report_page(figures))
         # Pushed here: a task that fails or skips itself returns no value.
-        context["ti"].xcom_push("return_value", figures)
+        context["ti"].xcom_push("return_value", shortened(figures))
         return figures
 
     def _tell(self, context: Context, settings: TableSettings, figures: dict[str, Any]) -> None:
         """Tell of files that cannot be taken; skip if the run has imported nothing."""
-        context["ti"].xcom_push("return_value", figures)
-        if bad := _bad(figures):
+        from firnline.operations.import_files.pages import bad_text
+
+        context["ti"].xcom_push("return_value", shortened(figures))
+        if bad := bad_text(figures["bad"]):
             sentence = f"an import into table {settings.name} has left out {bad}"
             tell(settings.alerts, f"table {settings.name}", context, LEFT_OUT, sentence)
         # An earlier try may have imported the files and died before it reported.

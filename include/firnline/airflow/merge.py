@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from firnline.airflow.figures import parts_text
-from firnline.airflow.said import changed_sentence
 from firnline.airflow.tasks import PlanOperation
 from firnline.airflow.work import SparkWork
 from firnline.operations.dag_ids import parse_dag_id
@@ -23,42 +22,11 @@ class MergeWork(SparkWork[MergeOptions]):
 
     about = MERGE
 
-    def plan_lines(self, figures: Mapping[str, Any]) -> list[str]:
-        """Return totals, groups, and the reasons for leaving the other parts alone."""
-        size = about_size(figures["bytes_in"])
-        becomes = f"{parts_text(figures['parts_in'])} ({size}) become {figures['parts_out']}"
-        requests = f"about {counted(figures['requests'], 'request')}"
-        lines = [f"as of transaction {figures['seq']}: {becomes}, {requests}"]
-        lines += [
-            f"partition {group['partition'] or '(none)'}: {parts_text(group['parts'])}, "
-            f"{about_size(group['bytes'])}{_tasks(group)}"
-            for group in figures["groups"]
-        ]
-        if figures.get("parts_hidden"):
-            rows = counted(figures["rows_hidden"], "row")
-            hidden = f"{parts_text(figures['parts_hidden'])} ({rows})"
-            lines.append(f"{hidden} are hidden by deletes as a whole and go without being read")
-        listed = sum(group["outputs"] for group in figures["groups"])
-        more = figures["parts_out"] - listed
-        lines += [f"and {parts_text(more)} more"] if more > 0 else []
-        return lines + [
-            f"{parts_text(n)} left alone: {why}" for why, n in figures["left_alone"].items()
-        ]
-
-    def report_sentence(self, figures: Mapping[str, Any]) -> str:
-        """Return what became of how many parts."""
-        return changed_sentence(self.about.name, figures)
-
     def report_lines(self, figures: Mapping[str, Any]) -> list[str]:
         """Return one line of totals."""
         before, after = (_amount(figures["counts"], end) for end in ("in", "out"))
         commits = counted(len(figures["transactions"]), "transaction")
         return [f"{before} became {after} in {commits}"]
-
-
-def _tasks(group: Mapping[str, Any]) -> str:
-    tasks = group.get("tasks", 1)
-    return f", up to {counted(tasks, 'task')}" if tasks > 1 else ""
 
 
 def _amount(counts: Mapping[str, int], end: str) -> str:

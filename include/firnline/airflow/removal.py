@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any
@@ -15,7 +14,6 @@ from firnline.airflow.approvals import (
     ANSWER_WITHIN,
     LISTED,
     Approve,
-    age_text,
     answer_within,
     answer_within_param,
     approved_by,
@@ -25,7 +23,7 @@ from firnline.airflow.approvals import (
 from firnline.airflow.failures import airflow_failures
 from firnline.airflow.figures import parts_text, time_text
 from firnline.airflow.params import form_params, form_values
-from firnline.airflow.tasks import PlanOperation
+from firnline.airflow.tasks import PlanOperation, log_page
 from firnline.airflow.work import InTaskWork
 from firnline.operations.common_options import GLOB
 from firnline.operations.fields import Option
@@ -41,13 +39,11 @@ if TYPE_CHECKING:
     from firnline.operations.drop.plan import DropPlan, PartitionInfo
     from firnline.operations.drop.run import DropReport
     from firnline.operations.options import DropOptions
+    from firnline.pages import Page
     from firnline.table import Table
-
-_LOG = logging.getLogger(__name__)
 
 MOST_LISTED = 300
 """Maximum partitions in the form; a longer list cannot be used by a person."""
-_LOGGED = 50
 _NO_PARTITION = "(none)"
 """Name in the list for the single partition of a table without partitions."""
 
@@ -125,12 +121,6 @@ class RemoveWork(InTaskWork["Confirmed"]):
         by = msgspec.structs.replace(run, approved_by=options.by)
         return run_drop(Work(table, by), options.options)
 
-    def report_lines(self, figures: Mapping[str, Any]) -> list[str]:
-        """Return totals."""
-        what = f"{counted(figures['partition_count'], 'partition')}, {parts_text(figures['parts'])}"
-        size, rows = about_size(figures["bytes"]), counted(figures["rows"], "row")
-        return [f"dropped: {what} ({size}), {rows}"]
-
     def question(
         self, table: TableSettings, figures: Mapping[str, Any], now_ms: int
     ) -> tuple[str, str]:
@@ -193,12 +183,12 @@ class ListPartitions(PlanOperation):
             "dry_run": self.work.is_dry_run(context),
         }
         context["ti"].xcom_push(LISTED, rows)
-        for line in list_lines(figures, rows, now):
-            _LOG.info(line)
+        page = list_page(table.settings.name, found, now)
+        log_page(page)
         if not rows:
             self._skip(context, figures, "the table has no partition")
         if figures["dry_run"]:
-            said = f"dry run, nothing removed: {listed_text(figures)} to pick from"
+            said = f"dry run, nothing removed: {page.sentence} to pick from"
             self._skip(context, figures, "a dry run ends here", said)
         self.skip_spare(context, figures)
         return figures
@@ -240,6 +230,14 @@ def newest_transaction(table: Table) -> int:
     return next((header.seq for header in history(table, 1)), 0)
 
 
+def list_page(table: str, found: Sequence[PartitionInfo], now_ms: int) -> Page:
+    """Return the list as the command line draws it."""
+    from firnline.operations.drop.pages import list_page
+
+    partitions = [info.to_json() for info in found]
+    return list_page({"table": table, "now": now_ms, "partitions": partitions})
+
+
 def row_of(info: PartitionInfo) -> dict[str, Any]:
     """Return the row of one partition for the list and the form."""
     return {
@@ -257,23 +255,3 @@ def rows_of(rows: Sequence[Mapping[str, Any]]) -> int | None:
     """Return the total number of rows; None if that of any partition is unknown."""
     known = [row["rows"] for row in rows]
     return None if None in known else sum(known)
-
-
-def listed_text(figures: Mapping[str, Any]) -> str:
-    """Return the totals of the list: ``12 partitions, 340 parts, 1.2 GiB``."""
-    partitions = counted(figures["partitions"], "partition")
-    return f"{partitions}, {parts_text(figures['parts'])}, {about_size(figures['bytes'])}"
-
-
-def list_lines(
-    figures: Mapping[str, Any], rows: Sequence[Mapping[str, Any]], now_ms: int
-) -> list[str]:
-    """Return the list as lines for the task's log."""
-    lines = [listed_text(figures)]
-    lines += [
-        f"{row['name']}: {parts_text(row['parts'])}, {counted(row['rows'], 'row')}, "
-        f"{about_size(row['bytes'])}, newest rows added {age_text(row, now_ms)} ago"
-        for row in rows[:_LOGGED]
-    ]
-    more = figures["partitions"] - min(len(rows), _LOGGED)
-    return lines + ([f"and {more} more"] if more > 0 else [])

@@ -18,7 +18,7 @@ from firnline.operations.options import RewriteOptions
 from firnline.operations.registry import REWRITE
 from firnline.settings.fields import TIME_TRANSFORMS
 from firnline.settings.load import TableSettings
-from firnline.units import DAY_MS, about_size, counted
+from firnline.units import DAY_MS
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
@@ -35,14 +35,6 @@ class RewriteWork(PreparedWork[RewriteOptions]):
     """Replaces partitions by the result of a filter or a query."""
 
     about = REWRITE
-
-    def plan_sentence(self, figures: Mapping[str, Any]) -> str:
-        """Return how much of how many partitions is read."""
-        number = figures.get("partitions_in_all", len(figures["partitions"]))
-        size, dropped = about_size(figures["bytes_in"]), figures["parts_to_drop"]
-        read = f"{counted(figures['parts_to_read'], 'part')} ({size}) to read"
-        unread = f", {counted(dropped, 'part')} would go unread" if dropped else ""
-        return f"in {counted(number, 'partition')} {read}{unread}"
 
     def params(self, known: TableSettings | None = None) -> dict[str, Param]:
         """Return the params: those of the options, and whether a person is asked."""

@@ -7,7 +7,7 @@ A task pushes it under the XCom key ``SAID`` and logs it as its last line;
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from airflow.sdk.exceptions import AirflowRuntimeError
@@ -73,6 +73,12 @@ def changed_sentence(operation: str, figures: Mapping[str, Any]) -> str:
     return f"{done}: {became} {commits}{_head_text(figures)}{_rows_text(counts)}"
 
 
+def with_head(sentence: str, figures: Mapping[str, Any]) -> str:
+    """Add the newest transaction of a run to what its report says, as a witness."""
+    head = _head_text(figures).removeprefix(" up to ")
+    return f"{sentence}; transaction {head}" if head else sentence
+
+
 def _head_text(figures: Mapping[str, Any]) -> str:
     """Return the newest transaction with the beginning of its digest, as a witness."""
     head = figures.get("head")
@@ -84,13 +90,3 @@ def _rows_text(counts: Mapping[str, int]) -> str:
     if not gone:
         return ""
     return f", {counted(abs(gone), 'row')} {'fewer' if gone > 0 else 'more'}"
-
-
-def first_sentence(lines: Sequence[str]) -> str:
-    """Return the first of a plan's or a report's lines, and what it announces by a colon."""
-    said = ""
-    for line in lines:
-        said = f"{said} {line}".strip()
-        if not line.endswith(":"):
-            break
-    return said or "nothing"

@@ -274,7 +274,7 @@ class SubmitJob(SparkSubmitOperator):
                 before.record(committed(before.table, context))
 
     def execute_and_report(self, context: Context) -> dict[str, Any]:
-        """Submit the job; return the figures of its report, which are the XCom even if it fails.
+        """Submit the job; return the figures of its report, whose XCom is cut, even if it fails.
 
         Empty if its driver runs elsewhere, and no report came back.
         """
@@ -283,8 +283,8 @@ class SubmitJob(SparkSubmitOperator):
             SubmitJob.execute(self, context)  # not that of a subclass, which may call this
         finally:
             if isinstance(self._hook, SubmitHook) and self._hook.report is not None:
-                figures = shortened(self._hook.report)
-                context["ti"].xcom_push("return_value", figures)
+                figures = self._hook.report
+                context["ti"].xcom_push("return_value", shortened(figures))
         return figures
 
     def _begin(self, table: TableSettings, context: Context) -> Once | None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -24,7 +23,7 @@ from firnline.airflow.failures import airflow_failures
 from firnline.airflow.figures import shortened
 from firnline.airflow.params import form_params, form_values
 from firnline.airflow.runs import run_identity
-from firnline.airflow.tasks import PlanOperation
+from firnline.airflow.tasks import PlanOperation, log_page
 from firnline.airflow.work import InTaskWork
 from firnline.operations.operation import Work
 from firnline.operations.options import SweepOptions
@@ -38,9 +37,8 @@ if TYPE_CHECKING:
     from firnline.log.txn_file import RunIdentity
     from firnline.operations.sweep.plan import SweepPlan
     from firnline.operations.sweep.run import SweepReport
+    from firnline.pages import Page
     from firnline.table import Table
-
-_LOG = logging.getLogger(__name__)
 
 MOST_APPROVED = 5_000
 """Maximum keys of one approval: they pass through Airflow's database."""
@@ -116,28 +114,14 @@ class SweepWork(InTaskWork["Approved"]):
             "later": len(plan.orphans) - len(asked) + plan.more,
         }
 
-    def plan_lines(self, figures: Mapping[str, Any]) -> list[str]:
-        """Return totals, and a line for each of the first orphans."""
-        from firnline.operations.sweep.run import WAITING
-
-        lines = _kind_lines(figures)
-        lines += [_row(orphan) for orphan in figures["orphans"]]
-        lines += [f"{figures['later']} more wait for another run"] if figures["later"] else []
-        lines += [f"{figures['waiting']} {WAITING}"] if figures["waiting"] else []
-        return [*lines, f"{counted(figures['young'], 'object')} too young to say"]
-
-    def plan_sentence(self, figures: Mapping[str, Any]) -> str:
-        """Return the number and the size of the orphans, and how many wait for another run."""
-        found = counted(figures["orphans_asked"], "orphan")
-        later = f", {figures['later']} more for another run" if figures["later"] else ""
-        return f"{found} ({about_size(figures['bytes_asked'])}){later}"
-
-    def report_lines(self, figures: Mapping[str, Any]) -> list[str]:
-        """Return totals, and the reasons for leaving objects."""
-        done = f"deleted: {counted(figures['deleted'], 'orphan')} ({about_size(figures['bytes'])})"
-        gone = [f"of those approved {figures['gone']:,} no orphan any more"]
-        left = [f"{count} left: {why}" for why, count in figures["left"].items()]
-        return [done, *(gone if figures["gone"] else []), *left]
+    def plan_page(self, table: Table, figures: Mapping[str, Any]) -> Page:
+        """Return the plan, with how many orphans nobody is asked about yet."""
+        page = super().plan_page(table, figures)
+        if figures["later"]:
+            later = f"{figures['later']:,} of them wait for another run"
+            page.line(f"{later}: nobody is asked about more than {MOST_APPROVED:,} at once.")
+            page.in_short(f"{page.sentence}, {later}")
+        return page
 
     def question(
         self, table: TableSettings, figures: Mapping[str, Any], now_ms: int
@@ -208,19 +192,20 @@ class PlanSweep(PlanOperation):
             asked: Approved = self.work.parse_params(context)
             table = open_in_task(self.table.of_run(context))
             plan = plan_and_mark(table, asked.options, run_identity(context))
+        whole = self.work.plan_figures(plan)
         figures = {
-            **shortened(self.work.plan_figures(plan)),
+            **shortened(whole),
             "planned_ms": SystemClock().now_ms(),
             "dry_run": asked.options.dry_run,
         }
-        for line in self.work.plan_lines(figures):
-            _LOG.info(line)
+        page = self.work.plan_page(table, whole)
+        log_page(page)
         keys = [orphan["key"] for orphan in plan.to_json()["orphans"][:MOST_APPROVED]]
         context["ti"].xcom_push(LISTED, keys)
         if plan.nothing_to_do:
             self._skip(context, figures, "nothing to do")
         if asked.options.dry_run:
-            said = f"dry run, nothing deleted: {self.work.plan_sentence(figures)}"
+            said = f"dry run, nothing deleted: {page.sentence}"
             self._skip(context, figures, "a dry run ends here", said)
         return figures
 
@@ -229,8 +214,3 @@ def _kind_lines(figures: Mapping[str, Any]) -> list[str]:
     """Return how many orphans there are of each kind."""
     found = ((count, *_KINDS[kind]) for kind, count in figures["kinds"].items())
     return [f"{counted(count, noun)}{more}" for count, noun, more in found]
-
-
-def _row(orphan: Mapping[str, Any]) -> str:
-    old = about_duration(orphan["age"])
-    return f"{orphan['key']}: {orphan['kind']}, {about_size(orphan['bytes'])}, {old} old"

@@ -7,7 +7,7 @@ Spark jobs are submitted by ``firnline.airflow.submit``. Figures are plain data,
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -21,9 +21,9 @@ from firnline.airflow.links import RunLink
 from firnline.airflow.mirror import publish
 from firnline.airflow.once import Once, as_transactions, once
 from firnline.airflow.runs import first_try, run_identity
-from firnline.airflow.said import changed_sentence, say
+from firnline.airflow.said import changed_sentence, say, with_head
 from firnline.airflow.tables import MIRROR, DagTable
-from firnline.airflow.work import InTaskWork, Work
+from firnline.airflow.work import InTaskWork, SparkWork, Work
 from firnline.errors import FirnlineError
 from firnline.operations.operation import Figures
 
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 
     from firnline.clock import Clock
     from firnline.log.txn_file import TxnHeader
+    from firnline.pages import Page
     from firnline.table import Table
 
 _LOG = logging.getLogger(__name__)
@@ -73,11 +74,14 @@ class PlanOperation(BaseOperator):
             plan = self.work.preview(table, options)
             if before is not None and self.work.is_idle(plan):
                 before.record(())
-        figures = {**shortened(self.work.plan_figures(plan)), "dry_run": dry_run}
-        for line in self.work.plan_lines(figures):
-            _LOG.info(line)
+        whole = self.work.plan_figures(plan)
+        figures = {**shortened(whole), "dry_run": dry_run}
+        page = self.work.plan_page(table, whole)
+        as_of = f", as of transaction {whole['seq']}" if "seq" in whole else ""
+        _LOG.info("the plan%s:", as_of)
+        log_page(page)
         if dry_run:
-            said = "nothing to do" if self.work.is_idle(plan) else self.work.plan_sentence(figures)
+            said = "nothing to do" if self.work.is_idle(plan) else f"{page.sentence}{as_of}"
             self._skip(context, figures, "a dry run ends here", f"dry run, nothing done: {said}")
         if self.work.is_idle(plan):
             self._skip(context, figures, "nothing to do")
@@ -172,7 +176,7 @@ class RunInTask(BaseOperator):
             run, progress = run_identity(context), progress_log(table.clock)
             try:
                 report = self.work.run(table, options, run, progress)
-                figures = self._report_progress(context, table, report)
+                figures, said = self._report_progress(context, table, report)
                 self.work.verdict(report)
             except FirnlineError as error:
                 if (partly := getattr(error, "report", None)) is not None:
@@ -183,12 +187,12 @@ class RunInTask(BaseOperator):
         if not self.work.changed(figures):
             say(context, "nothing was to be done any more")
             raise AirflowSkipException(f"{settings.name}: nothing was to be done any more")
-        self.conclude(context, settings.name, figures)
+        self.conclude(context, settings.name, said)
         return figures
 
-    def conclude(self, context: Context, table: str, figures: Mapping[str, Any]) -> None:
+    def conclude(self, context: Context, table: str, said: str) -> None:
         """Say what was done, for the note of the run. Overridden where a later task says more."""
-        conclude(context, table, self.work.report_sentence(figures))
+        conclude(context, table, said)
 
     def _tell_history(self, context: Context, table: Table) -> dict[str, Any]:
         figures = history_figures(context, table, self.plan)
@@ -196,16 +200,20 @@ class RunInTask(BaseOperator):
         conclude(context, table.settings.name, changed_sentence(self.work.about.name, figures))
         return figures
 
-    def _report_progress(self, context: Context, table: Table, report: Figures) -> dict[str, Any]:
-        figures = shortened(report.to_json())
+    def _report_progress(
+        self, context: Context, table: Table, report: Figures
+    ) -> tuple[dict[str, Any], str]:
+        """Log the report and hand it on; return its figures, cut, and its sentence."""
+        whole = report.to_json()
+        figures = shortened(whole)
         if self.work.about.changes_table:
             figures |= history_figures(context, table, self.plan)
             self.table.report(context, self.work.about, figures)
-        for line in self.work.report_lines(figures):
-            _LOG.info(line)
+        page = self.work.report_page(whole)
+        log_page(page)
         # Pushed here: a task that fails or skips itself returns no value.
         context["ti"].xcom_push("return_value", figures)
-        return figures
+        return figures, with_head(page.sentence, figures)
 
 
 class ReportRun(BaseOperator):
@@ -222,7 +230,7 @@ class ReportRun(BaseOperator):
     def __init__(
         self,
         *,
-        work: Work[Any],
+        work: SparkWork[Any],
         table: DagTable,
         plan: str = "plan",
         **more: Any,
@@ -324,6 +332,12 @@ def _publish_partly(table: DagTable, context: Context, plan: str) -> None:
 def committed(table: Table, context: Context, plan: str = "plan") -> tuple[int, ...]:
     """Return the run's transactions since its plan, all tries. Requests: as history_figures."""
     return _numbers(_headers(table, context, plan))
+
+
+def log_page(page: Page) -> None:
+    """Log the lines of a page."""
+    for line in page.lines():
+        _LOG.info("%s", line)
 
 
 def conclude(context: Context, table: str, sentence: str) -> None:

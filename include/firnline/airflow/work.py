@@ -1,4 +1,4 @@
-"""Operations as DAG tasks see them: params, plan, run, and lines for the log.
+"""Operations as DAG tasks see them: params, plan, run, and pages for log and note.
 
 Each operation has a subclass of ``Work``; ``firnline.airflow.tasks`` and ``submit`` make tasks of
 it, ``firnline.airflow.dags`` the DAG. Imported at every parse: methods import what they need.
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar, cast
 from firnline.airflow.figures import figure_lines
 from firnline.airflow.once import AGAIN, again_param
 from firnline.airflow.params import flag_param, form_params, form_values
-from firnline.airflow.said import changed_sentence, first_sentence
+from firnline.airflow.said import changed_sentence
 from firnline.errors import UsageError
 from firnline.operations import operation as operations
 from firnline.operations.dag_ids import TABLE, parse_dag_id
@@ -24,14 +24,13 @@ if TYPE_CHECKING:
 
     from firnline.log.txn_file import RunIdentity
     from firnline.operations.operation import AnyDag
+    from firnline.pages import Page
     from firnline.settings.sections import Operation as DagName
     from firnline.table import Table
 
 OptionsT = TypeVar("OptionsT")
 """An operation's options; subclasses name them in quotes and import them in their methods."""
 
-_TOTALS = 5
-"""Figures in the sentence on a plan that has no words of its own."""
 _BY_ITSELF = frozenset({"scheduled", "asset_triggered"})
 
 
@@ -93,28 +92,13 @@ class Work(Generic[OptionsT]):
         """Return the plan as plain data; it is cut for XCom afterwards."""
         return plan.to_json()
 
-    def plan_lines(self, figures: Mapping[str, Any]) -> list[str]:
-        """Return the plan as lines for the task's log."""
-        return figure_lines(figures)
+    def plan_page(self, table: Table, figures: Mapping[str, Any]) -> Page:
+        """Return the plan as the command line draws it, of all figures, as none is cut yet."""
+        return self.about.load().page_of_plan(table, figures)
 
-    def report_lines(self, figures: Mapping[str, Any]) -> list[str]:
-        """Return the report as lines for the task's log."""
-        return figure_lines(figures)
-
-    def plan_sentence(self, figures: Mapping[str, Any]) -> str:
-        """Return the plan in one sentence, for the note of a dry run."""
-        if type(self).plan_lines is not Work.plan_lines:
-            return first_sentence(self.plan_lines(figures))
-        totals = {name: value for name, value in figures.items() if _is_total(value)}
-        return ", ".join(figure_lines(totals)[:_TOTALS])
-
-    def report_sentence(self, figures: Mapping[str, Any]) -> str:
-        """Return the report in one sentence, for the note of the run."""
-        if "counts" in figures and type(self).report_lines is Work.report_lines:
-            return changed_sentence(self.about.name, figures)
-        lines = self.report_lines(figures)
-        # What only looks has done nothing else than find something, which its second line says.
-        return "; ".join(lines[:2]) if self.about.only_looks else first_sentence(lines)
+    def report_page(self, figures: Mapping[str, Any]) -> Page:
+        """Return the report as the command line draws it, of all figures, as none is cut yet."""
+        return self.about.load().report_page(figures)
 
     # --- params of a run --------------------------------------------------------------------------
 
@@ -199,7 +183,7 @@ class InTaskWork(Work[OptionsT]):
 
 
 class SparkWork(Work[OptionsT]):
-    """Work that a program in ``spark_jobs/`` does."""
+    """Work that a program in ``spark_jobs/`` does; its report is made from the table's history."""
 
     @property
     def job(self) -> str:
@@ -216,6 +200,14 @@ class SparkWork(Work[OptionsT]):
         """Return further arguments of the job; any user can read them, so no secrets."""
         return []
 
+    def report_lines(self, figures: Mapping[str, Any]) -> list[str]:
+        """Return what the history says of the run, as lines for the log."""
+        return figure_lines(figures)
+
+    def report_sentence(self, figures: Mapping[str, Any]) -> str:
+        """Return what the history says of the run in one sentence, for its note."""
+        return changed_sentence(self.about.name, figures)
+
     def completes(self, options: OptionsT) -> bool:  # noqa: ARG002 - for subclasses
         """Return True if the run has completed once its job has succeeded."""
         return True
@@ -226,7 +218,3 @@ class SparkWork(Work[OptionsT]):
         In cluster mode the driver's environment cannot be set: only arguments reach the driver.
         """
         return None
-
-
-def _is_total(value: object) -> bool:
-    return isinstance(value, int | str) and not isinstance(value, bool)

@@ -249,7 +249,8 @@ def _invoke(arguments: Sequence[str]) -> int:
             return 0
         called = where.command_path if where else _called(command, arguments)
         message = error.format_message()
-        raise usage(message, called, instead(message)) from error
+        options = [name for each in where.command.params for name in each.opts] if where else []
+        raise usage(message, called, instead(message, options)) from error
     return 0
 
 
@@ -260,9 +261,9 @@ def _refuse_contradiction(
     """Raise UsageError for both sides of one choice, of which typer would take the last."""
     *_, (_, called) = _path(command, arguments)
     for parameter in called.params:
-        sides = [*parameter.opts, *getattr(parameter, "secondary_opts", [])]
-        given = [side for side in sides if side in arguments]
-        if getattr(parameter, "secondary_opts", []) and len(given) > 1:
+        others = getattr(parameter, "secondary_opts", [])
+        given = [side for side in (*parameter.opts, *others) if side in arguments]
+        if others and len(given) > 1:
             raise UsageError(
                 f"{' and '.join(given)} exclude each other", next_step="give one of them"
             )

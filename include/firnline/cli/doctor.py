@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Literal
 
 from firnline.cli.mirrored import check_columns
 from firnline.errors import FirnlineError
-from firnline.extras import EXTRAS, to_install
+from firnline.extras import EXTRAS, to_install, two_pysparks
 from firnline.store.base import Changes
 from firnline.units import about_duration, counted
 
@@ -135,18 +135,9 @@ def _packages() -> Iterator[Check]:
 
 def _two_pysparks() -> Iterator[Check]:
     """Yield a check if pyspark-client, which Airflow's provider asks for, lies over pyspark."""
-    try:
-        whole, client = version("pyspark"), version("pyspark-client")
-    except PackageNotFoundError:
-        return
-    if client != whole:
-        yield Check(
-            "pyspark-client",
-            "wrong",
-            f"{client} has the same files as pyspark {whole}, and whichever came last has won",
-            "pip uninstall -y pyspark-client, then pip install --force-reinstall --no-deps "
-            f"pyspark=={whole}",
-        )
+    fault = two_pysparks()
+    if fault is not None:
+        yield Check("pyspark-client", "wrong", fault.message, fault.next_step)
 
 
 def _java() -> Check:

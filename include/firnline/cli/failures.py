@@ -263,7 +263,7 @@ def usage(message: str, command: str, instead: str | None = None) -> FirnlineErr
         "must be a valid integer, unable to parse string as an integer", "must be a whole number"
     )
     if instead is not None:
-        message = message.partition(". Did you mean")[0]
+        message = message.partition(". Did you mean")[0].partition(" (Possible options")[0]
     step = instead or f"see `{command} --help`"
     return UsageError(message[:1].lower() + message[1:], next_step=step)
 

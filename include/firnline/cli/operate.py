@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from functools import partial
 from pathlib import Path
@@ -51,7 +51,6 @@ def operate(
     yes: bool = False,
     engine: Callable[[], Engine] = no_engine,
     scratch: Path | None = None,
-    **planned: object,
 ) -> None:
     """Print the plan of a dry run; else run it, after a question where it asks, and report.
 
@@ -64,7 +63,6 @@ def operate(
         progress: shows what the run tells, or that it works.
         engine: starts an engine.
         scratch: folder for files on their way.
-        planned: more for the JSON of the plan.
 
     Raises:
         UsageError: options that are refused; nobody can be asked.
@@ -72,10 +70,10 @@ def operate(
         typer.Exit: the answer was not yes.
     """
     if getattr(options, "dry_run", False) and operation.preview is not None:
-        show_plan(operation, table, options, as_json=as_json, **planned)
+        show_plan(operation, table, options, as_json=as_json)
         return
     name = table.settings.name
-    consent = decided if yes else _at_terminal(planned, as_json=as_json)
+    consent = decided if yes else _at_terminal(as_json=as_json)
     try:
         agreed_to = _agreed(operation, Work(table, scratch=scratch, consent=consent), options)
     except _NothingLeftError:
@@ -116,17 +114,16 @@ def show_plan(
     options: OptionsT,
     *,
     as_json: bool,
-    **more: object,
 ) -> None:
     """Print the plan; nothing is changed. Raises FirnlineError for options that are refused."""
     with looking(table, silent=as_json):
         plan = operation.plan(table, options)
-    _show(operation, table, {**more, **plan.to_json()}, as_json=as_json)
+    _show(operation, table, plan, as_json=as_json)
 
 
-def _show(operation: AnyOperation, table: Table, data: dict[str, Any], *, as_json: bool) -> None:
+def _show(operation: AnyOperation, table: Table, plan: Figures, *, as_json: bool) -> None:
     assert operation.plan_page is not None
-    output.show({"table": table.settings.name, **data}, as_json, operation.plan_page)
+    output.show(operation.plan_data(table, plan.to_json()), as_json, operation.plan_page)
 
 
 def _agreed(operation: AnyOperation, work: Work, options: OptionsT) -> OptionsT:
@@ -137,7 +134,7 @@ def _agreed(operation: AnyOperation, work: Work, options: OptionsT) -> OptionsT:
     return agreed_to
 
 
-def _at_terminal(planned: Mapping[str, object], *, as_json: bool) -> Consent:
+def _at_terminal(*, as_json: bool) -> Consent:
     """Return the consent of the person at the terminal, who sees the plan first."""
 
     def ask(operation: AnyOperation, work: Work, options: Any) -> Any:  # noqa: ANN401 - of each operation
@@ -148,7 +145,7 @@ def _at_terminal(planned: Mapping[str, object], *, as_json: bool) -> Consent:
         if not nothing:
             # After the plan, which says what is wrong with the call.
             refuse_silence(operation.question(work), as_json)
-        _show(operation, table, {**planned, **plan.to_json()}, as_json=as_json and nothing)
+        _show(operation, table, plan, as_json=as_json and nothing)
         if nothing:
             raise _NothingLeftError
         if not agreed("Do it?"):

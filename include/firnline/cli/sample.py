@@ -84,8 +84,10 @@ def make_folder(folder: Path, bucket: str | None = None) -> Path:
             f"the folder {folder} is there already, and not empty",
             next_step="give another with --folder, or remove it",
         )
-    root = f"{bucket.rstrip('/')}/{NAME}" if bucket else f"file://{folder.resolve()}/{NAME}"
-    if bucket is not None:
+    if bucket is None:
+        root = f"file://{folder.resolve()}/{NAME}"
+    else:
+        root = f"{bucket.rstrip('/')}/{NAME}"
         _check_empty(root)
     settings = folder / "include" / "tables.yaml"
     settings.parent.mkdir(parents=True, exist_ok=True)

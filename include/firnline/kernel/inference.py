@@ -44,12 +44,11 @@ def columns_of(path: Path) -> tuple[dict[str, str], list[str]]:
             next_step="give a sample in one of these formats",
         )
     found = _described(path, _READERS[suffix])
-    rows = _rows(path) if found and _READERS[suffix].startswith("read_json") else None
-    if rows is not None:
-        _refuse_renamed(path, found, rows)
     shown = {name: _with_types(kind) for name, kind in found.items()}
     columns = {name: kind for name, kind in shown.items() if kind is not None}
-    if rows is not None:
+    if found and _READERS[suffix].startswith("read_json"):
+        rows = _rows(path)
+        _refuse_renamed(path, found, rows)
         columns = _that_rows_fit(rows, columns)
     return columns, [name for name in shown if name not in columns]
 

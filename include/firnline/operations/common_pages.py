@@ -44,6 +44,9 @@ def dropped_page(data: Mapping[str, Any]) -> Page:
     unknown = data["parts_without_rows"]
     more = f", and those of {counted(unknown, 'part')} that do not say" if unknown else ""
     again = " (by an earlier try of this run)" if data["done_earlier"] else ""
+    page.in_short(
+        f"dropped: {sentence(data)} of {counted(data['partition_count'], 'partition')}{again}"
+    )
     names = [name or "-" for name in data["partitions"][:SHOWN]]
     left_out = data["partition_count"] - len(names)
     page.pairs(

@@ -120,6 +120,8 @@ class Operation(Generic[OptionsT, PlanT, ReportT]):
     """Returns options by which the run refuses to do anything but the plan that was agreed to."""
     asks_nobody: Callable[[Work, OptionsT], bool] | None = None
     """Returns True where a run with these options takes no row from readers."""
+    beside: Callable[[Table], Data] | None = None
+    """Returns what plan page and JSON have of the table besides the plan and the table's name."""
     plan_page: Callable[[Data], Page] | None = None
     report_page: Callable[[Data], Page]
     failure_page: Callable[[Data], Page] | None = None
@@ -135,6 +137,16 @@ class Operation(Generic[OptionsT, PlanT, ReportT]):
         """Plan; nothing is changed. Raises FirnlineError for options that a run would refuse."""
         assert self.preview is not None, f"{self.about.noun} is not planned"
         return self.preview(table, checked(options, self.about.options))
+
+    def plan_data(self, table: Table, figures: Data) -> dict[str, Any]:
+        """Return the figures of a plan, with what its page has of the table besides."""
+        beside = self.beside(table) if self.beside is not None else {}
+        return {"table": table.settings.name, **beside, **figures}
+
+    def page_of_plan(self, table: Table, figures: Data) -> Page:
+        """Return the page of a plan, from all of its figures."""
+        assert self.plan_page is not None, f"{self.about.noun} is not planned"
+        return self.plan_page(self.plan_data(table, figures))
 
     def run(self, work: Work, options: OptionsT) -> ReportT:
         """Carry it out, once somebody has agreed where it asks.

@@ -22,7 +22,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from firnline.errors import PartSchemaError
-from firnline.types.arrow import to_arrow
+from firnline.types.arrow import holds, to_arrow
 
 _ENCODINGS = frozenset(
     {
@@ -274,10 +274,8 @@ def variant_columns(footer: pq.FileMetaData, schema: pa.Schema) -> list[str]:
     # The annotation of a group is shown in the text of a schema only.
     if "(Variant" not in str(footer.schema):
         return []
-    return [field.name for field in schema if _is_variant(field.type)]
+    return [field.name for field in schema if holds(field.type, _is_variant)]
 
 
 def _is_variant(kind: pa.DataType) -> bool:
-    if pa.types.is_struct(kind) and {"metadata", "value"} <= {field.name for field in kind}:
-        return True
-    return any(_is_variant(kind.field(n).type) for n in range(kind.num_fields))
+    return pa.types.is_struct(kind) and {"metadata", "value"} <= {field.name for field in kind}

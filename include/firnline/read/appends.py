@@ -18,7 +18,7 @@ from firnline.read import offsets as plan
 from firnline.read.offsets import BEGIN_AGAIN, Folds, Initial, Offset, View, long, short, time_in
 from firnline.state.birth import last_number
 from firnline.state.health import no_table
-from firnline.state.history import heads, newest_at
+from firnline.state.history import heads, newest_at, no_transaction
 from firnline.state.moment import At, Moment, parse_moment
 from firnline.state.snapshot import Snapshot, read_snapshot
 from firnline.table import Table
@@ -107,14 +107,11 @@ class AppendLog:
                 "came before a moment in its past",
                 next_step="leave startingAt out, or set it to now",
             )
-        seq = moment.seq
+        seq = moment.seq or 0
         if moment.ms is not None:
             seq = newest_at(self.table, moment.ms, snapshot.effective)
-        if seq is None or seq > snapshot.seq:
-            raise UsageError(
-                f"the table has no transaction {seq}, the newest is {snapshot.seq}",
-                next_step="see them with `firnline history`",
-            )
+        if seq > snapshot.seq:
+            raise no_transaction(self.table.settings.name, seq, snapshot.seq)
         offset = Offset(seq=seq, digest=self._known_digests(snapshot).get(seq, ""))
         if moment.ms is None:
             return offset

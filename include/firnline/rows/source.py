@@ -196,7 +196,7 @@ def require_file(path: Path, shown: str | None = None) -> None:
 
 def _refuse_url(name: str) -> None:
     """Raise UsageError for a URL that was given as the path of a file."""
-    url = meant_url(name.replace("://", ":/", 1)) or ""
+    url = meant_url(name) or meant_url(name.replace("://", ":/", 1)) or ""
     folder, _, file = url.rpartition("/")
     if ":/" not in name:
         return

@@ -29,6 +29,8 @@ NAMED_TRANSFORMS: tuple[Transform, ...] = (*TIME_TRANSFORMS, "bucket")
 """Those that the name of a partition's folder tells after the column (``PartitionField.label``)."""
 
 _CALL = re.compile(r"(?P<name>[A-Za-z]+)\((?:(?P<n>[^,()]+),)?(?P<column>[^()]+)\)")
+_SPLIT = re.compile(rf"(?P<name>{'|'.join(NAMED_TRANSFORMS)})[\s:]+(?P<column>\S.*)", re.IGNORECASE)
+"""A transform without its parentheses."""
 BUCKET = '"bucket(16, column)"'
 """A field of buckets as it stands in a list of YAML, which would be split at its comma."""
 _HALF = re.compile(r"bucket\([^)]*|[^(]*\)", re.IGNORECASE)
@@ -109,6 +111,7 @@ def parse_partition_field(text: str) -> dict[str, object]:
         ValueError: anything else; names the allowed transforms.
     """
     if "(" not in text and ")" not in text:
+        _refuse_split(text.strip())
         return {"column": text.strip()}
     if _HALF.fullmatch(text.strip()):
         raise ValueError(
@@ -132,6 +135,18 @@ def parse_partition_field(text: str) -> dict[str, object]:
             raise ValueError(f"{text!r} needs a whole number of buckets; write {BUCKET}")
         field["buckets"] = int(number)
     return field
+
+
+def _refuse_split(text: str) -> None:
+    """Raise ValueError for ``day ts``, which would be a column of this name."""
+    found = _SPLIT.fullmatch(text)
+    if found is not None:
+        word, column = found["name"].lower(), found["column"]
+        meant = BUCKET if word == "bucket" else f"{word}({column})"
+        raise ValueError(
+            f"{text!r} is not a partition field; write {meant}; a column of this very name is "
+            f"{{column: '{text}'}}"
+        )
 
 
 class SortField(BaseModel):

@@ -17,9 +17,9 @@ def _as_list(value: Any) -> Any:  # noqa: ANN401 - pydantic gives what the file 
 
 def _check_url(url: str) -> str:
     try:
-        Root.parse(url)
-    except UsageError:
-        raise ValueError(f"{url!r} is not the URL of a folder; write s3://bucket/folder") from None
+        Root.parse(url, source=True)
+    except UsageError as error:
+        raise ValueError(str(error)) from None
     return url
 
 

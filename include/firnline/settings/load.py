@@ -10,6 +10,7 @@ second.
 from __future__ import annotations
 
 import dataclasses
+import datetime
 import difflib
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -19,7 +20,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from firnline.errors import SettingsError, UsageError
-from firnline.meant_url import meant_url
+from firnline.meant_url import is_path, refuse_unfilled, step_to
 from firnline.settings.broken import BrokenTable, root_of
 from firnline.settings.dags import fleet_tables, own_dags
 from firnline.settings.document import KEYS, expand, parse_yaml, with_defaults
@@ -382,7 +383,8 @@ def _correct_place(where: Path, *, given: bool) -> str:
         return "correct --settings"
     if not may_be(where.exists):
         raise SettingsError(
-            "there is no settings file: neither $FIRNLINE_TABLES nor include/tables.yaml here",
+            "there is no settings file: $FIRNLINE_TABLES names none, and here is neither "
+            f"{' nor '.join(str(place.relative_to(Path.cwd())) for place in places_here())}",
             next_step="`firnline init` writes one; or give the root URL of a table",
         )
     return NAME_IT
@@ -431,13 +433,30 @@ class _MistakesError(Exception):
         self.lines = list(lines)
 
 
+def _no_name(name: object) -> str:
+    """Return why a key of ``tables`` is none of a table, and what to write."""
+    if isinstance(name, str):
+        return f"is not a table name; {TABLE_NAME_RULE}"
+    if isinstance(name, bool):
+        words = "yes, on or true" if name else "no, off or false"
+        return f"YAML reads this name ({words}) as a boolean; put it in quotes, as it is written"
+    kind = _KINDS.get(type(name), "a null" if name is None else "no text")
+    return f"YAML reads this name as {kind}; put it in quotes, as it is written"
+
+
+_KINDS = {
+    int: "a number",
+    float: "a number",
+    datetime.date: "a date",
+    datetime.datetime: "a date",
+}
+"""What YAML makes of a key without quotes."""
+
+
 def _load_table(name: object, given: object, defaults: dict[Any, Any]) -> TableSettings:
     """Return the settings of one table. Raises _MistakesError."""
     if not isinstance(name, str) or TABLE_NAME.fullmatch(name) is None:
-        raise _MistakesError(
-            f"tables.{name}: is not a table name; {TABLE_NAME_RULE}; write it in quotes when it "
-            "could be a number or a date"
-        )
+        raise _MistakesError(f"tables.{name}: {_no_name(name)}")
     if not isinstance(given, dict):
         raise _MistakesError(f"tables.{name}: must be a mapping with at least a root")
     if "name" in given:
@@ -487,15 +506,14 @@ def settings_for_root(url: str) -> TableSettings:
     Raises:
         UsageError: ``url`` is not a root.
     """
+    refuse_unfilled(url)
     name = name_from(url)
     try:
         return TableSettings.model_validate({"name": name or "table", "root": url})
     except ValidationError as error:
         mistake = error.errors(include_url=False)[0]
-        reason = mistake.get("ctx", {}).get("error", mistake["msg"])
-        step = "correct it, or give a name of the settings file"
-        if "://" not in url:
-            step = f"for a folder write file://{Path(url).absolute()}"
+        step = step_to(url) or "correct it, or give a name of the settings file"
+        reason = str(mistake.get("ctx", {}).get("error", mistake["msg"])).removesuffix(f"; {step}")
         raise UsageError(f"no table can be at this root: {reason}", next_step=step) from None
 
 
@@ -546,11 +564,10 @@ def _refuse_path(target: object) -> None:
         )
     else:
         path = target
-    meant = meant_url(path)
-    if meant is None:
-        return
-    is_path = meant == f"file://{Path(path).absolute()}"
-    raise UsageError(
-        f"{path!r} is {'a path' if is_path else 'no URL'}, and a table is named by its root URL",
-        next_step=f"write {meant}",
-    )
+    refuse_unfilled(path)
+    step = step_to(path)
+    if step is not None:
+        what = "a path" if is_path(path) else "no URL"
+        raise UsageError(
+            f"{path!r} is {what}, and a table is named by its root URL", next_step=step
+        )

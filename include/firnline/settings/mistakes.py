@@ -77,8 +77,10 @@ def describe(
     if kind == "missing":
         return f"{path}: is missing"
     value, shape = mistake["input"], _SHAPES.get(kind)
-    # Items of lists may be texts: mappings are their longer form.
-    is_text = kind == "string_type" or (shape == "a mapping" and path.endswith("]"))
+    # Items of lists may be texts: mappings are their longer form. Names of settings are texts.
+    is_text = kind in {"string_type", "invalid_key"} or (
+        shape == "a mapping" and path.endswith("]")
+    )
     if is_text and isinstance(value, bool | int | float):
         return f"{path}: YAML reads this as {value!r}; put it in quotes"
     shown = f", not {value!r}" if isinstance(value, str | int | float | None) else ""

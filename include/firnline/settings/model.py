@@ -11,6 +11,7 @@ from typing import Annotated, Literal
 from pydantic import AfterValidator, Field, model_validator
 
 from firnline.errors import UsageError
+from firnline.meant_url import step_to
 from firnline.paths import Root
 from firnline.settings.fields import Duration, PartitionField, SortField, duration_between
 from firnline.settings.imports import ImportSettings
@@ -81,7 +82,7 @@ SqlTypeText = Annotated[str, AfterValidator(_check_type)]
 
 def _check_root(url: str) -> str:
     """Return a root URL without its trailing slash. Raises ValueError."""
-    if "@" in url.partition("://")[2].partition("/")[0]:
+    if "@" in url.partition("://")[2].partition("/")[0] and step_to(url) is None:
         # The URL is not repeated in the message: it holds a credential before the @.
         raise ValueError("a root holds no credentials; use connection_id or the usual chain")
     if "?" in url or "#" in url:
@@ -134,13 +135,13 @@ class TableSettings(Section):
     cluster_by: ClusterSettings | None = Field(
         default=None,
         description="Clustering of rows by merges: a list of columns, or a mapping. Not together "
-        "with `primary_key`. null: none, a part holds rows as they arrived together.",
+        "with `primary_key`. null: none, a part holds rows that arrived together.",
     )
     columns: dict[Column, SqlTypeText] = Field(
         default={},
         description="Columns of a new table and their SQL types, such as "
-        "`{id: BIGINT, ts: TIMESTAMP}`: it has them before its first row, and rows are read by "
-        "them. Only until it has columns; then those that it has count.",
+        "`{id: BIGINT, ts: TIMESTAMP}`: the table has them before its first row, and rows are "
+        "converted to these types. As soon as the table has columns, those are in force instead.",
     )
     primary_key: tuple[Column, ...] = Field(
         default=(), description="Columns of which merges keep one row for each value."
@@ -217,11 +218,11 @@ class TableSettings(Section):
     own_dags: OwnDags = Field(
         default=(),
         description="Operations that get a DAG for this table alone, such as `merge__TABLE`, with "
-        "a pause switch of its own; that of merges runs also whenever the table's asset reports "
-        "new rows, and that of `rewrite_partitions` takes backfills: some of "
+        "a pause switch of its own: some of "
         "`merge`, `tombstone_cleanup`, `ttl`, `verify`, `rewrite_partitions` and, with an `import` "
-        "section, `import`, or `all`. What "
-        "has a schedule of its own has one besides. All others run in one DAG for all tables, "
+        "section, `import`, or `all`. `merge__TABLE` also runs whenever the table's asset reports "
+        "new rows, and `rewrite_partitions__TABLE` takes backfills. An operation with a schedule "
+        "of its own has such a DAG in any case. All others run in one DAG for all tables, "
         "such as `merge`. Each DAG costs Airflow 3 CPU seconds an hour.",
     )
     approvers: tuple[UserName, ...] | None = Field(

@@ -113,7 +113,7 @@ class CleanupSettings(PlannedSection):
     schedule: PlannedSchedule | None = Field(
         default=FLEET,
         description="`fleet`: the planner of the fleet starts the clean-up DAG once a day, if "
-        "there is something to delete. A schedule: the DAG runs by it, whether there is or not. "
+        "there is something to delete. A schedule: the DAG runs by it in any case. "
         "null: only by hand.",
     )
     grace: Annotated[Duration, duration_between("1s", "365d")] = Field(
@@ -198,7 +198,7 @@ class TtlSettings(PlannedSection):
     schedule: PlannedSchedule | None = Field(
         default=FLEET,
         description="`fleet`: the planner of the fleet starts the TTL DAG once a day, if something "
-        "is past its time to live. A schedule: the DAG runs by it, whether there is or not. null: "
+        "is past its time to live. A schedule: the DAG runs by it in any case. null: "
         "only by hand.",
     )
 
@@ -290,7 +290,7 @@ class MergeSettings(PlannedSection):
     schedule: PlannedSchedule | None = Field(
         default=FLEET,
         description="`fleet`: the planner of the fleet starts the merge DAG whenever there is "
-        "something to do. A schedule: the DAG runs by it, whether there is or not. null: only by "
+        "something to do. A schedule: the DAG runs by it in any case. null: only by "
         "events of the table's asset or by hand, which start it in any case.",
     )
     min_inputs: int = Field(
@@ -316,9 +316,9 @@ class MergeSettings(PlannedSection):
     finish_after: Annotated[Duration, duration_between("1h", "365d")] | None = Field(
         default=172_800_000,
         description="Time without an append after which a partition is brought to the fewest "
-        "parts, whatever `merge.min_inputs` says. Rows that arrive after that make it wait for "
-        "as long as it was old by then. Set it above the time by which most rows of a partition "
-        "have arrived. null: a group that is too small waits for ever.",
+        "parts, whatever `merge.min_inputs` says. Late rows restart the wait: it then lasts as "
+        "long as the age of the partition when they arrived. Set it above the time by which "
+        "most rows of a partition have arrived. null: a group that is too small waits for ever.",
     )
     max_bytes_per_run: Annotated[Size, size_between("1MiB")] | None = Field(
         default=None,

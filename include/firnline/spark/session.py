@@ -9,11 +9,13 @@ import subprocess
 import sys
 import warnings
 from collections.abc import Mapping
+from importlib.metadata import version
 from pathlib import Path
+from types import ModuleType
 from typing import TYPE_CHECKING
 
 from firnline.errors import EnvironmentFaultError
-from firnline.extras import require
+from firnline.extras import require, two_pysparks
 from firnline.settings.spark_conf import with_defaults
 
 if TYPE_CHECKING:
@@ -47,7 +49,8 @@ def open_session(
         remote: URL of a Connect server (``sc://host:15002``): no JVM starts here at all.
 
     Raises:
-        EnvironmentFaultError: Java is missing or too old, or Spark cannot be reached.
+        EnvironmentFaultError: Java is missing or too old, pyspark is a mixture of two versions, or
+            Spark cannot be reached.
     """
     require("pyspark")
     remote = remote or os.environ.get("SPARK_REMOTE")
@@ -55,8 +58,10 @@ def open_session(
         check_java()
     # pyspark warns about the pandas version; no pandas object is created here.
     warnings.filterwarnings("ignore", ".*pandas", FutureWarning)
+    import pyspark
     from pyspark.sql import SparkSession
 
+    _refuse_overwritten(pyspark)
     builder = SparkSession.builder.appName(name)
     if remote is not None:
         builder = builder.remote(remote)
@@ -109,6 +114,16 @@ def _fit_into(master: str, conf: dict[str, str]) -> None:
     conf["spark.task.cpus"] = str(max(1, min(cores, int(conf["spark.task.cpus"]))))
 
 
+def _refuse_overwritten(package: ModuleType) -> None:
+    """Raise EnvironmentFaultError if files of pyspark-client lie over the pyspark that is used.
+
+    A cluster's own pyspark, of $SPARK_HOME, comes before what pip has installed here.
+    """
+    fault = two_pysparks()
+    if fault is not None and version("pyspark-client") == package.__version__:
+        raise fault
+
+
 def check_java(environ: Mapping[str, str] | None = None) -> int:
     """Return the major version of the Java that Spark would start.
 
@@ -123,13 +138,13 @@ def check_java(environ: Mapping[str, str] | None = None) -> int:
         raise EnvironmentFaultError(
             f"Spark needs Java and there is none {where}", next_step=_INSTALL_JAVA
         )
-    version = _version(Path(found).resolve())
-    if version < OLDEST_JAVA:
+    java = _version(Path(found).resolve())
+    if java < OLDEST_JAVA:
         raise EnvironmentFaultError(
-            f"Spark needs Java {OLDEST_JAVA} or newer and {found} is Java {version}",
+            f"Spark needs Java {OLDEST_JAVA} or newer and {found} is Java {java}",
             next_step=_INSTALL_JAVA,
         )
-    return version
+    return java
 
 
 def _version(java: Path) -> int:

@@ -159,21 +159,31 @@ def time_of(table: Table, seq: int) -> int:
     for header in _headers(table, [paths.txn(seq or 1)]):
         return header.t if seq else header.t - 1
     numbers = [paths.parse_txn(meta.key) for meta in _transactions(table)]
-    if not numbers:
-        raise UsageError(
-            f"table {table.settings.name} has no transaction at all",
-            next_step="there is no earlier state to return to yet; see `firnline history "
-            f"{table.settings.name}`",
-        )
-    if seq > max(numbers):
-        raise UsageError(
-            f"table {table.settings.name} has no transaction {seq}, the newest is {max(numbers)}",
-            next_step=f"see them with `firnline history {table.settings.name}`",
-        )
+    if not numbers or seq > max(numbers):
+        raise no_transaction(table.settings.name, seq, max(numbers, default=0))
     raise SnapshotExpiredError(
         f"the record of transaction {seq} of table {table.settings.name} is past its retention, "
         f"the oldest that is kept is {min(numbers)}",
         next_step="give a time instead, or a later transaction",
+    )
+
+
+def no_transaction(name: str, seq: int, newest: int) -> UsageError:
+    """Return the error for a transaction that a table does not have yet.
+
+    Args:
+        name: of the table.
+        seq: number of the transaction.
+        newest: number of its newest one; 0 if it has none.
+    """
+    if not newest:
+        return UsageError(
+            f"table {name} has no transaction at all",
+            next_step=f"there is no earlier state to return to yet; see `firnline history {name}`",
+        )
+    return UsageError(
+        f"table {name} has no transaction {seq}, the newest is {newest}",
+        next_step=f"see them with `firnline history {name}`",
     )
 
 

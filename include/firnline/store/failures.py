@@ -111,7 +111,9 @@ def _without_answer(text: str) -> Failure:
     system = _OS_ERROR.search(text)
     if system is not None:
         reason = system[1].lower()
-        return Failure("access" if system[2] in {"1", "13", "30"} else "other", reason)
+        if system[2] == "30":
+            return Failure("access", reason, "read-only")
+        return Failure("access" if system[2] in {"1", "13"} else "other", reason)
     return Failure("other", text.strip().split("\n", 1)[0][:200])
 
 
@@ -149,8 +151,19 @@ _NEXT_STEPS = {
     "tls": "write the endpoint with http://, or give the store a certificate",
     "certificate": "correct the endpoint, or install the certificate of its authority",
     "scheme": "write the endpoint with https://, or set allow_http",
+    "read-only": "choose a root on another disk, or mount that one for writing",
     "credentials": "log in again, or correct the profile or role",
 }
+
+
+def _proxy(failure: Failure, word: str) -> str:
+    """Name the proxies of the environment, where one may be why a request was not sent."""
+    named = [f"{name}={os.environ[name]}" for name in _PROXIES if os.environ.get(name)]
+    if not failure.unsent or not named:
+        return ""
+    # Credentials of a proxy stand before an @, and must not end up in a log.
+    shown = ", ".join(_CREDENTIALS.sub("://", each) for each in named)
+    return f", {word} the proxy of the environment ({shown})"
 
 
 def to_error(failure: Failure, request: str, where: str) -> StoreError:
@@ -160,21 +173,15 @@ def to_error(failure: Failure, request: str, where: str) -> StoreError:
     """
     sentence = f"{request} in {where} failed: {failure.reason}"
     if failure.kind == "access":
-        if "read-only" in failure.reason:
-            return StoreAccessError(
-                sentence, next_step="choose a root on another disk, or mount that one for writing"
-            )
-        if where.startswith("file://"):
-            return StoreAccessError(
-                sentence, next_step="let this user read and write that folder and what is in it"
-            )
-        step = "check the credentials and their permissions on the bucket"
-        return StoreAccessError(sentence, next_step=_NEXT_STEPS.get(failure.code or "", step))
+        step = (
+            "let this user read and write that folder and what is in it"
+            if where.startswith("file://")
+            else "check the credentials and their permissions on the bucket"
+        )
+        step = _NEXT_STEPS.get(failure.code or "", step)
+        return StoreAccessError(sentence, next_step=f"{step}{_proxy(failure, 'or')}")
     if failure.kind == "transient":
-        proxies = [f"{name}={os.environ[name]}" for name in _PROXIES if os.environ.get(name)]
-        # Credentials of a proxy stand before an @, and must not end up in a log.
-        shown = ", ".join(_CREDENTIALS.sub("://", each) for each in proxies)
-        proxy = f", and the proxy of the environment ({shown})" if failure.unsent and shown else ""
+        proxy = _proxy(failure, "and")
         return StoreUnavailableError(
             sentence, next_step=f"try again when the store answers, and check the endpoint{proxy}"
         )

@@ -280,11 +280,13 @@ def is_untyped(kind: pa.DataType) -> bool:
 
     An empty list or dictionary of a data frame becomes one.
     """
-    if pa.types.is_null(kind) or (pa.types.is_struct(kind) and not kind.num_fields):
-        return True
+    return holds(kind, _has_no_value)
+
+
+def _has_no_value(kind: pa.DataType) -> bool:
     if pa.types.is_dictionary(kind):
         return is_untyped(kind.value_type)
-    return any(is_untyped(kind.field(index).type) for index in range(kind.num_fields))
+    return pa.types.is_null(kind) or (pa.types.is_struct(kind) and not kind.num_fields)
 
 
 def _sql(kind: pa.DataType, *, in_parquet: bool) -> SqlType | None:

@@ -90,14 +90,12 @@ CLI = (
     ),
     Mutation(
         name="a clean-up that failed ends with 0",
-        file="include/firnline/cli/output.py",
-        old="""            show(partly.to_json(), as_json, render_failed or render)
-        if as_json:
-            raise
-""",
-        new="""            show(partly.to_json(), as_json, render_failed or render)
+        file="include/firnline/cli/operate.py",
+        old="""            output.show(partly.to_json(), as_json, page)
+        if as_json or""",
+        new="""            output.show(partly.to_json(), as_json, page)
         return
-""",
+        if as_json or""",
         breaks="Objects that cannot be deleted stay, and nobody is told.",
         caught_by=("tests/cli/test_cleanup.py",),
         unit=False,

@@ -471,7 +471,7 @@ def test_a_dry_run_names_the_certificates_and_completes_none(
     world.clock.advance(3 * HOUR)
     with caplog.at_level(logging.INFO):
         ran = clean_up(world, {"dry_run": True})
-    assert f"certificate {certificate} may be complete" in caplog.messages
+    assert f"Certificate {certificate} may be complete." in caplog.messages
     assert (ran.states["tombstone_cleanup"], ran.states["certificates"]) == ("skipped", "skipped")
     assert statuses(world) == {certificate: "waiting"}
 

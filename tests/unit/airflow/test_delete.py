@@ -35,8 +35,7 @@ def world() -> World:
 def lines(work: Any, world: World, conf: dict[str, Any]) -> list[str]:
     """What the plan of a run says."""
     plan = work.preview(world.table, work.parse_params(run_context(work, conf)))
-    said: list[str] = work.plan_lines(work.plan_figures(plan))
-    return said
+    return list(work.plan_page(world.table, work.plan_figures(plan)).lines())
 
 
 # --- delete where ---------------------------------------------------------------------------------
@@ -53,9 +52,9 @@ def test_a_delete_by_hand_only_plans_unless_told_otherwise(world: World) -> None
 
 def test_a_delete_s_plan_says_what_is_read_and_what_stays(world: World) -> None:
     said = lines(DELETE, world, {"where": "k < 5", "partitions": ["day=a"]})
-    assert said[0] == "as of transaction 0, eager:"
-    assert said[1].startswith("2 parts to read (")
-    assert said[2].startswith("partition day=a: 2 parts, ")
+    assert said[0].startswith("partition day=a: to read 2, to drop 0, ")
+    assert said[-1].startswith("2 parts of t would be read (about ")
+    assert said[-1].endswith("), and rewritten where rows match.")
 
 
 @pytest.mark.parametrize(
@@ -102,7 +101,10 @@ def test_no_key_stands_in_plan_question_log_or_argument_list(world: World) -> No
         "are deleted 1d after the erase: approved now, not before 2026-11-25 12:00:00 UTC" in body
     )
     assert "| `day=a` | 2 | " in body
-    shown = [subject, body, str(figures), *ERASE.plan_lines(figures), *ERASE.job_arguments(asked)]
+    page = ERASE.plan_page(world.table, figures)
+    assert page.sentence.startswith("Keys of k: 2. 4 parts of t would be read (")
+    logged = [*page.lines(), page.sentence]
+    shown = [subject, body, str(figures), *logged, *ERASE.job_arguments(asked)]
     assert not [text for text in shown if str(SECRET) in text]
     assert str(SECRET) in ERASE.job_options(asked)
 

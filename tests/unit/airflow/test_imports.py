@@ -175,7 +175,7 @@ def test_the_note_says_files_rows_and_what_was_left_out(
     assert "; 1 file that cannot be taken: " in note
     assert "in/bad.parquet" in note
     assert caplog.messages[-1] == f"t: {note}"
-    assert any(line.startswith(f"from {table.lake}/in: 1 file") for line in caplog.messages)
+    assert any(line.startswith(f"from {table.lake}/in: files 1") for line in caplog.messages)
     assert any(line.startswith("to import: 1 file of 2 rows") for line in caplog.messages)
 
 

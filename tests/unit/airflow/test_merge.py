@@ -85,23 +85,29 @@ def plan_of(groups: int) -> MergePlan:
 
 
 def test_the_plan_of_a_large_table_stays_short_in_xcom_and_log() -> None:
-    figures = shortened(MERGE.plan_figures(plan_of(3000)))
+    whole = MERGE.plan_figures(plan_of(3000))
+    figures = shortened(whole)
     assert (figures["parts_in"], figures["parts_out"]) == (12_000, 3000)
     assert (len(figures["groups"]), figures["groups_in_all"]) == (50, 3000)
-    lines = MERGE.plan_lines(figures)
-    assert lines[0].startswith(
-        "as of transaction 7: 12,000 parts (11.7 GiB) become 3000, about 15,010 requests"
-    )
-    assert lines[1] == "partition day=0: 4 parts, 4.0 MiB"
-    assert lines[-2:] == ["and 2,950 parts more", "1 part left alone: is large enough"]
+    page = MERGE.plan_page(make_world().table, whole)
+    lines = list(page.lines())
+    assert lines[0] == "partition day=0: parts in 4, parts out 1, bytes 4.0 MiB"
+    assert lines[50:53] == [
+        "and 2,950 rows more",
+        "3000 in all: parts in 12,000, parts out 3,000, bytes 11.7 GiB",
+        "parts left alone 1: reason is large enough",
+    ]
+    assert lines[53:] == [f"{page.sentence}."]
+    assert page.sentence.startswith("12,000 parts would become 3,000: about 11.7 GiB to read")
 
 
 def test_a_group_of_several_tasks_says_so() -> None:
     parts = tuple(Marker(p=f"{n}", b=2**30, t=1) for n in range(4))
     group = PlannedGroup("d=1", parts, outputs=4, slices=4, sliced_by=("id",))
-    figures = shortened(MERGE.plan_figures(MergePlan(seq=7, groups=(group,), left_alone=())))
+    figures = MERGE.plan_figures(MergePlan(seq=7, groups=(group,), left_alone=()))
     assert figures["tasks"] == 4
-    assert MERGE.plan_lines(figures)[1] == "partition d=1: 4 parts, 4.0 GiB, up to 4 tasks"
+    page = MERGE.plan_page(make_world().table, figures)
+    assert "1 group would be up to 4 tasks, because some are above" in page.sentence
 
 
 def test_a_report_says_what_became_of_what() -> None:

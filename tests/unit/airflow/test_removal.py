@@ -77,7 +77,9 @@ def test_the_list_has_sizes_and_the_version_that_is_confirmed(
         ("day=b", 2, 100),
     ]
     assert len({row["version"] for row in rows}) == 2
-    assert any(message.startswith("day=a: 2 parts, 100 rows, ") for message in caplog.messages)
+    assert any(
+        message.startswith("partition day=a: parts 2, rows 100, ") for message in caplog.messages
+    )
 
 
 @pytest.mark.long
@@ -158,13 +160,16 @@ def test_what_people_confirmed_is_dropped_and_history_names_them(
     fill(table, 2)
     _, rows = listed(settings, ACT)
     remove = RunInTask(task_id="remove", work=REMOVE, table=OneTable(settings), plan="list")
-    figures = remove.execute(run_context(REMOVE, ACT, **answered(rows, "day=b")))
+    context = run_context(REMOVE, ACT, **answered(rows, "day=b"))
+    figures = remove.execute(context)
     (header,) = history(table)
     assert (header.op, header.partitions) == ("drop", ("day=b",))
     assert (header.run.user, header.run.approved_by) == ("ana", "bo")
     assert figures["transactions"] == [header.seq] == [newest_transaction(table)]
     assert all("day=a" in key for key in live_keys(table))
-    assert REMOVE.report_lines(figures)[0].startswith("dropped: 1 partition, 2 parts (")
+    said = context["ti"].pushed["said"]
+    assert said.startswith("dropped: 2 parts with 100 rows (")
+    assert f" of 1 partition; transaction 1 (digest {figures['head']['digest'][:16]}…)" in said
 
 
 def test_what_changed_since_is_not_dropped(table: Table, settings: TableSettings) -> None:

@@ -34,22 +34,15 @@ def test_a_replace_by_hand_only_plans_unless_told_otherwise() -> None:
     )
 
 
-def test_a_replace_takes_files_or_nothing() -> None:
-    for wrong in ({}, {"files": [], "nothing": False}, {"files": ["a"], "nothing": True}):
-        with pytest.raises(UsageError, match="takes either `files` or `nothing`"):
-            asked(**wrong)
-
-
 def test_the_plan_says_what_goes_unread_and_what_stays() -> None:
     world = make_world(sort_by=["k"])
     fill(world.table, 2)
     plan = REPLACE.preview(world.table, asked(column="k", start=-5, end=500, nothing=True))
-    said = REPLACE.plan_lines(REPLACE.plan_figures(plan))
-    interval = "as of transaction 0, eager: k from -5 to 500"
-    assert said[0] == f"{interval}: between 0 and 200 rows would go"
-    assert said[1] == "no row would come instead"
-    assert said[2] == "0 parts of 0 rows lie inside and go unread"
-    assert said[3].startswith("4 parts to read (")  # of writers who give no statistics
+    said = list(REPLACE.plan_page(world.table, REPLACE.plan_figures(plan)).lines())
+    assert said[0].startswith("partition day=a: to read 2, to drop 0, bytes ")
+    assert said[-3] == "To replace [-5, 500) of k in t: between 0 and 200 rows would go."
+    assert said[-2] == "No row would come instead."
+    assert said[-1].startswith("4 parts would be read (")  # of writers who give no statistics
 
 
 @pytest.mark.parametrize(
@@ -65,16 +58,18 @@ def test_a_dry_run_says_how_many_rows_would_go(dropped: int, cut: int | None, te
     fill(world.table, 2)
     plan = REPLACE.preview(world.table, asked(column="k", start=-5, end=500, nothing=True))
     figures = {**REPLACE.plan_figures(plan), "rows_to_drop": dropped, "rows_cut": cut}
-    assert REPLACE.plan_sentence(figures).endswith(f"to 500: {text}")
+    page = REPLACE.plan_page(world.table, figures)
+    said = f"to replace [-5, 500) of k in t: {text}; no row would come instead"
+    assert page.sentence == said
 
 
 def test_a_table_that_is_not_there_yet_has_a_plan(tmp_path: Path) -> None:
     new = tmp_path / "new.parquet"
     pq.write_table(pa.table({"k": [1, 2]}), new)
-    plan = REPLACE.preview(make_world().table, asked(column="k", files=[str(new)]))
-    said = REPLACE.plan_lines(REPLACE.plan_figures(plan))
-    assert said[1] == "2 new rows would come, and all lie inside by their footers"
-    assert said[2].startswith("0 parts of 0 rows")
+    table = make_world().table
+    plan = REPLACE.preview(table, asked(column="k", files=[str(new)]))
+    said = REPLACE.plan_page(table, REPLACE.plan_figures(plan)).lines()
+    assert "2 new rows would come, and all lie inside by their footers." in said
 
 
 def test_the_plan_fails_for_files_that_the_run_would_refuse() -> None:

@@ -46,17 +46,19 @@ def test_plan_and_report_say_what_comes_back() -> None:
     world = filled()
     drop(world, "day=0")
     plan = RESTORE.preview(world.table, asked())
-    said = RESTORE.plan_lines(RESTORE.plan_figures(plan))
-    assert said[0] == "as of transaction 1, back to 0; undone: 1"
-    assert said[1].startswith("comes back: 4 parts of 12 rows (")
-    assert said[2].startswith("goes: 0 parts of 0 rows")
-    assert said[3:] == ["stays: 0 parts", "in day=0"]
-    sentence = RESTORE.plan_sentence(RESTORE.plan_figures(plan))
-    assert sentence == "; ".join(said[:3]), "the note of a dry run has the rows"
+    page = RESTORE.plan_page(world.table, RESTORE.plan_figures(plan))
+    said = list(page.lines())
+    assert said[0].startswith("restored: 4 parts, 12 rows, ")
+    assert said[2:] == ["stays: 0 parts", "partitions: day=0", "undone: transaction 1"]
+    assert page.sentence.startswith("t would go back to transaction 0: 4 parts of 12 rows (")
+    assert page.sentence.endswith(
+        ") would come back, 0 parts of 0 rows (0 B) would go; undone: transaction 1"
+    )
     report = RESTORE.run(world.table, asked(dry_run=False), RUN, lambda _: None)
-    (line,) = RESTORE.report_lines(report.to_json())
-    assert line.startswith("restored: 4 parts of 12 rows")
-    assert line.endswith("transaction 2")
+    done = RESTORE.report_page(report.to_json())
+    assert done.sentence.startswith("restored: 4 parts of 12 rows (")
+    assert done.sentence.endswith("; removed: 0 parts of 0 rows (0 B)")
+    assert "transaction: 2" in done.lines()
     assert visible_ids(world.table).total() == 24
 
 

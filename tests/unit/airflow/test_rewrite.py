@@ -126,6 +126,8 @@ def test_the_plan_says_what_is_read() -> None:
     fill(world.table, 2)
     conf = {"where": "k < 60", "partitions": ["day=a"]}
     plan = REWRITE.preview(world.table, REWRITE.parse_params(context(conf, "manual")))
-    said = REWRITE.plan_lines(REWRITE.plan_figures(plan))
+    page = REWRITE.plan_page(world.table, REWRITE.plan_figures(plan))
+    said = list(page.lines())
+    assert page.sentence.startswith("in 1 partition 2 parts of t would be read (about ")
     assert any("day=a" in line for line in said)
     assert not any("day=b" in line for line in said)

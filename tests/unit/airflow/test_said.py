@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 from airflow.sdk.exceptions import AirflowFailException, AirflowRuntimeError, ErrorType
 from airflow.sdk.execution_time.comms import ErrorResponse
@@ -12,8 +10,8 @@ from airflow.sdk.execution_time.context import set_current_context
 from firnline.airflow.failures import airflow_failures
 from firnline.airflow.merge import MergeWork
 from firnline.airflow.rewrite import RewriteWork
-from firnline.airflow.said import MOST, changed_sentence, first_sentence, say
-from firnline.airflow.works import DeleteWork, RebuildWork, TtlWork, VerifyWork
+from firnline.airflow.said import MOST, changed_sentence, say, with_head
+from firnline.airflow.works import DeleteWork
 from firnline.errors import UsageError
 from tests.support.airflow_context import run_context
 
@@ -46,38 +44,17 @@ def test_a_run_says_what_it_changed(
     assert changed_sentence(operation, figures) == sentence
 
 
-def test_each_work_has_a_sentence_on_its_plan_and_on_its_report() -> None:
+def test_reports_of_spark_jobs_say_what_the_history_says() -> None:
     changed = {"counts": COUNTS, "transactions": [3]}
-    for work in (MergeWork(), RewriteWork(), DeleteWork(), RebuildWork()):
+    for work in (MergeWork(), RewriteWork(), DeleteWork()):
         assert "120 parts (3.0 GiB) became 1" in work.report_sentence(changed)
-    gone = {"partition_count": 1, "parts": 2, "bytes": 0, "rows": 5, "parts_without_rows": 0}
-    ttl = TtlWork().report_sentence({**gone, "kept": {}, **changed})
-    assert ttl == "dropped: 1 partition, 2 parts (0 B), 5 rows"
-    names = ("log_files", "transactions", "live_parts", "dead_parts", "objects", "bytes")
-    checked = {**dict.fromkeys(names, 1), "unstated_parts": 0}
-    found = {"checked": checked, "severities": {}, "findings": [], "deep": False, "rows": False}
-    sentence = VerifyWork().report_sentence(found)
-    assert sentence.endswith("1 live and 1 dead part, 1 object (1 B); found: nothing")
-    read = {**checked, "footers": 1, "footer_rows": 9, "read_parts": 2, "read_rows": 7}
-    sentence = VerifyWork().report_sentence({**found, "checked": read, "deep": True, "rows": True})
-    assert sentence.endswith(", 1 footer that states 9 rows, all 7 rows of 2 parts; found: nothing")
-    rebuild: dict[str, Any] = {
-        "parts": 3,
-        "dead_parts": 0,
-        "rows": None,
-        "bytes": 2_048,
-        "found": [],
-    }
-    assert RebuildWork().plan_sentence(rebuild) == "parts: 3, dead parts: 0, bytes: 2.0 KiB"
-    rewrite = {"partitions": [1], "parts_to_read": 3, "bytes_in": 0, "parts_to_drop": 1}
-    said = RewriteWork().plan_sentence(rewrite)
-    assert said == "in 1 partition 3 parts (0 B) to read, 1 part would go unread"
 
 
-def test_what_a_line_announces_belongs_to_the_sentence() -> None:
-    assert first_sentence(["as of transaction 3, lazy:", "4 parts to read", "more"]) == (
-        "as of transaction 3, lazy: 4 parts to read"
-    )
+def test_a_report_has_the_newest_transaction_as_a_witness() -> None:
+    head = {"seq": 3, "digest": "0123456789abcdef" * 4}
+    said = with_head("dropped: 2 parts", {"head": head})
+    assert said == "dropped: 2 parts; transaction 3 (digest 0123456789abcdef…)"
+    assert with_head("checked: 1 part", {}) == "checked: 1 part"
 
 
 def test_a_sentence_fits_into_a_note() -> None:

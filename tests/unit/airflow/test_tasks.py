@@ -24,6 +24,7 @@ from firnline.errors import CommitConflictError, FirnlineError, RunFailedError
 from firnline.log.txn_file import RunIdentity
 from firnline.operations.properties.run import run_apply
 from firnline.operations.registry import REBUILD
+from firnline.pages import Page
 from firnline.settings.load import SortField, TableSettings
 from firnline.state.history import history, newest_head
 from firnline.table import Table, open_table
@@ -64,7 +65,10 @@ def test_a_plan_hands_on_its_figures_and_says_them(
     with caplog.at_level(logging.INFO):
         figures = plan.execute(run_context(TTL, {"dry_run": False}))
     assert (figures["seq"], figures["parts"], figures["dry_run"]) == (0, 2, False)
-    assert "goes: day=2020-01-01: 2 parts, 100 rows" in caplog.messages
+    first, *lines = caplog.messages
+    assert first == "the plan, as of transaction 0:"
+    assert lines[0].startswith("partition day=2020-01-01: parts 2, rows 100, bytes ")
+    assert lines[-1].startswith("2 parts with 100 rows (")
 
 
 def test_a_plan_makes_the_table_say_what_the_settings_say_where_that_is_harmless(
@@ -99,7 +103,9 @@ def test_a_dry_run_ends_with_its_plan(table: Table, settings: TableSettings) -> 
     assert list(skipped.value.tasks) == [run.task_id]
     assert context["ti"].pushed["return_value"]["dry_run"] is True
     said = context["ti"].pushed["said"]
-    assert said.startswith("dry run, nothing done: as of transaction 0: what ended before")
+    assert said.startswith("dry run, nothing done: 2 parts with 100 rows (")
+    assert " of t would go: wholly before " in said
+    assert said.endswith(", as of transaction 0")
     assert len(live_keys(table)) == 4
 
 
@@ -186,6 +192,11 @@ class Failing(InTaskWork[None]):
 
     def run(self, table: Table, options: None, run: Any, on_progress: Any) -> Report:
         raise self.error
+
+    def report_page(self, figures: Any) -> Page:
+        page = Page()
+        page.pairs([("parts", str(figures["parts"]))])
+        return page
 
 
 def test_a_run_that_fails_half_way_hands_on_what_it_did(

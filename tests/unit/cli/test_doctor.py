@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from firnline import extras
 from firnline.cli import doctor
 from firnline.cli.doctor import Check, examine
 from firnline.errors import EnvironmentFaultError, SettingsError, StoreAccessError
@@ -167,7 +168,7 @@ def test_another_version_of_pyspark_over_it_is_wrong(
     client: str, bad: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     versions = {"pyspark": "4.3.0", "pyspark-client": client}
-    monkeypatch.setattr(doctor, "version", lambda name: versions.get(name) or version(name))
+    monkeypatch.setattr(extras, "version", lambda name: versions.get(name) or version(name))
     found = list(doctor._two_pysparks())
     assert [check.bad for check in found] == [True] * bad
     step = "pip uninstall -y pyspark-client, then pip install --force-reinstall --no-deps "

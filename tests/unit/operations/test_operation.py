@@ -14,17 +14,20 @@ from firnline.errors import UsageError
 from firnline.log.txn_file import RunIdentity
 from firnline.operations.operation import About, Operation, Work, decided
 from firnline.operations.options import (
+    CleanupOptions,
     DeleteOptions,
     DowngradeOptions,
     DropOptions,
     EraseOptions,
     Evolution,
     LazyOptions,
+    MergeOptions,
     RebuildOptions,
     ReplaceOptions,
     RestoreOptions,
     RewriteOptions,
     SchemaFixOptions,
+    SweepOptions,
     TtlOptions,
 )
 from firnline.operations.registry import OPERATIONS
@@ -131,3 +134,33 @@ def test_what_holds_after_an_interrupt_names_the_table_or_says_that_nothing_chan
     message, next_step = about.load().stopped("flights", options)
     assert "flights" in message or "changes nothing" in message or "the mirror shows" in message
     assert next_step
+
+
+PLANNED: Mapping[str, msgspec.Struct] = {
+    **{name: ANY[name] for name in ("delete", "drop", "erase", "rebuild", "replace", "rewrite")},
+    "cleanup": CleanupOptions(),
+    "merge": MergeOptions(full=True),
+    "sweep": SweepOptions(),
+}
+
+
+@pytest.mark.parametrize("name", PLANNED)
+def test_a_plan_has_a_page_by_its_figures_and_the_table_whatever_door_draws_it(name: str) -> None:
+    """What else the page needs, such as a merge's SQL, is added with the operation."""
+    table = table_with_rows().table
+    operation = next(each for each in OPERATIONS if each.name == name).load()
+    plan = operation.plan(table, PLANNED[name])
+    page = operation.page_of_plan(table, plan.to_json())
+    assert list(page.lines())
+    assert page.sentence != "nothing"
+    assert not page.sentence.endswith(".")
+
+
+def test_what_a_plan_page_has_of_the_table_besides_its_name() -> None:
+    table = table_with_rows().table
+    found = {each.name: each.load().plan_data(table, {}) for each in OPERATIONS}
+    root = table.settings.root
+    assert found["merge"] == {"table": "t", "root": root, "sql": None}
+    assert found["drop"] == {"table": "t", "now": table.clock.now_ms()}
+    assert found["sweep"] == found["cleanup"] == {"table": "t", "root": root}
+    assert found["ttl"] == {"table": "t"}

@@ -334,6 +334,10 @@ def test_a_stream_begins_after_a_transaction_or_a_time() -> None:
     assert whole.drain() == fourth
     with pytest.raises(UsageError, match="has no transaction 3"):
         Reader(world, 3)
+    fresh = make_world()
+    put_append(fresh)
+    with pytest.raises(UsageError, match="table t has no transaction at all"):
+        Reader(fresh, 3)
 
 
 @pytest.mark.long

@@ -243,6 +243,35 @@ def test_the_path_of_a_folder_is_answered_with_its_root() -> None:
             refused("/data/my lake")
 
 
+@pytest.mark.parametrize(
+    ("written", "said"),
+    [
+        ("~/x", "write file:///home/ana/x"),
+        ("$LAKE/x", r"\$LAKE in .* is not filled in here; .* \$\{NAME\}"),
+        ("s3://lake/{{ ds }}", r"\{\{ ds \}\} in .* is not filled in here"),
+        ("arn:aws:s3:::lake/x", "write s3://lake/x"),
+        ("abfss://lake@account.dfs.core.windows.net/x", "write az://lake/x"),
+        ("dbfs:/x", "the file system of Databricks is no store"),
+    ],
+)
+def test_what_is_almost_a_root_is_answered_in_a_settings_file_too(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, written: str, said: str
+) -> None:
+    monkeypatch.setenv("HOME", "/home/ana")
+    path = tmp_path / "tables.yaml"
+    path.write_text(f"tables: {{t: {{root: '{written}'}}}}")
+    with pytest.raises(SettingsError, match=rf"tables\.t\.root: .*{said}"):
+        load_settings(path, strict=True)
+    path.write_text(f"tables: {{t: {{root: 's3://lake/t', import: {{source: '{written}'}}}}}}")
+    if "lake@" not in written:
+        with pytest.raises(SettingsError, match=r"tables\.t\.import\.source.*; write"):
+            load_settings(path, strict=True)
+
+
+def test_a_dollar_within_a_name_is_no_variable() -> None:
+    assert settings_for_root("file:///data/US$sales/x_$folder$").root.endswith("x_$folder$")
+
+
 def test_a_command_finds_tables_by_name_and_by_root(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -1,6 +1,8 @@
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
+from typing import get_args
 
 import pytest
 from pydantic import BaseModel
@@ -182,7 +184,12 @@ def test_settings_cannot_be_changed(tmp_path: Path) -> None:
         ("ttl: {keep: 3d, column: ts, time_zone: Berlin}", "ttl", "'Berlin' is not an IANA"),
         ("rewrite: {max_removed_fraction: 2}", "rewrite.max_removed_fraction", "1"),
         ("operations: [merge, vacuum]", "operations[1]", "tombstone_cleanup"),
-        ("alerts: {notifier: 'rm -rf'}", "alerts.notifier", "match"),
+        ("alerts: {notifier: 'rm -rf'}", "alerts.notifier", "'rm -rf' is not the dotted path"),
+        ("alerts: {notifier: slack}", "alerts.notifier", "write module.name, such as airflow."),
+        ("partition_by: [day ts]", "partition_by[0]", "write day(ts); a column of this very name"),
+        ("partition_by: ['Hour: ts']", "partition_by[0]", "write hour(ts)"),
+        ("partition_by: [bucket 16 id]", "partition_by[0]", 'write "bucket(16, column)"'),
+        ("statistics: [yes]", "statistics[0]", "YAML reads this as True"),
         ("approvers: []", "t", "approvers is empty, so nobody could approve anything"),
         ("approvers: ['']", "approvers[0]", "at least 1"),
         ("approvers: [ana, bo, ana]", "t", "approvers names a user twice"),
@@ -207,6 +214,50 @@ def test_a_mistake_names_its_field_and_what_is_allowed(
     assert f"{tmp_path}/tables.yaml: {field}: " in said
     assert allowed in said
     assert "\n" not in said
+
+
+def test_no_setting_of_a_user_is_answered_with_a_regular_expression() -> None:
+    """A message of pydantic's shows it; a validator of our own says what to write."""
+    shown = [
+        (model.__name__, name)
+        for model in of_sections(TableSettings)
+        for name, field in model.model_fields.items()
+        if any(getattr(each, "pattern", None) for each in field.metadata)
+    ]
+    # The name is the key of the section, which is looked at before.
+    assert shown == [("TableSettings", "name")]
+
+
+def of_sections(model: type[BaseModel]) -> Iterator[type[BaseModel]]:
+    """Yield the model of a section and those of the sections in it."""
+    yield model
+    for field in model.model_fields.values():
+        for each in (field.annotation, *get_args(field.annotation)):
+            if isinstance(each, type) and issubclass(each, BaseModel):
+                yield from of_sections(each)
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("yes", "tables.True: YAML reads this name (yes, on or true) as a boolean; put it in"),
+        ("off", "tables.False: YAML reads this name (no, off or false) as a boolean; put it in"),
+        ("7", "tables.7: YAML reads this name as a number; put it in quotes"),
+        ("1.5", "tables.1.5: YAML reads this name as a number; put it in quotes"),
+        ("2026-01-01", "tables.2026-01-01: YAML reads this name as a date; put it in quotes"),
+        ("null", "tables.None: YAML reads this name as a null; put it in quotes"),
+        ("a b", "tables.a b: is not a table name; use letters"),
+    ],
+)
+def test_a_name_that_yaml_reads_as_something_else_is_put_in_quotes(
+    tmp_path: Path, name: str, said: str
+) -> None:
+    assert said in mistakes(tmp_path, f"tables:\n  {name}: {{root: 's3://b/t'}}\n")
+
+
+def test_a_setting_that_yaml_reads_as_a_boolean_is_no_riddle(tmp_path: Path) -> None:
+    text = "tables:\n  t: {root: 's3://b/t', on: 1}\n"
+    assert "YAML reads this as True; put it in quotes" in mistakes(tmp_path, text)
 
 
 @pytest.mark.parametrize(

@@ -2,10 +2,13 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 
+from firnline import extras
 from firnline.errors import EnvironmentFaultError
+from firnline.spark import session
 from firnline.spark.session import _of_driver, check_java
 
 
@@ -73,3 +76,22 @@ def test_a_task_takes_no_more_cores_than_a_local_master_has(
 ) -> None:
     conf = _of_driver({"spark.task.cpus": wanted}, master)
     assert (conf["spark.task.cpus"], conf["spark.master"]) == (taken, master)
+
+
+@pytest.mark.parametrize(
+    ("used", "client", "refused"),
+    [("4.2.0", "4.2.0", True), ("4.3.0", "4.2.0", False), ("4.3.0", "4.3.0", False)],
+)
+def test_a_pyspark_with_the_files_of_another_is_refused_before_a_task_dies_of_it(
+    used: str, client: str, refused: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    versions = {"pyspark": "4.3.0", "pyspark-client": client}
+    for module in (extras, session):
+        monkeypatch.setattr(module, "version", lambda name: versions[name])
+    package = ModuleType("pyspark")
+    vars(package)["__version__"] = used
+    if not refused:
+        session._refuse_overwritten(package)
+        return
+    with pytest.raises(EnvironmentFaultError, match=r"pyspark-client .* has the same files"):
+        session._refuse_overwritten(package)

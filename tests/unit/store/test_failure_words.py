@@ -26,5 +26,12 @@ def test_nobody_who_answers_may_be_a_proxy(monkeypatch: pytest.MonkeyPatch) -> N
     step = to_error(silent, "GET of a", "s3://b").next_step
     assert "the proxy of the environment (HTTPS_PROXY=http://127.0.0.1:9)" in step
     assert "secret" not in step
+    unknown = Failure("access", "the host name does not resolve", "dns", unsent=True)
+    assert to_error(unknown, "LIST of a", "s3://b").next_step == (
+        "correct the endpoint's host name, or the proxy of the environment "
+        "(HTTPS_PROXY=http://127.0.0.1:9)"
+    )
+    refused = Failure("access", "403 AccessDenied", "AccessDenied")
+    assert "proxy" not in to_error(refused, "GET of a", "s3://b").next_step
     late = Failure("transient", "no answer in time")
     assert "proxy" not in to_error(late, "GET of a", "s3://b").next_step

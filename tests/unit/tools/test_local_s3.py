@@ -15,6 +15,16 @@ from tools.bootstrap import REPO
 from tools.s3server import free_port, is_taken
 
 
+@pytest.fixture
+def refused(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> pytest.CaptureFixture[str]:
+    """What is printed by a start that must not come to building or starting a server."""
+    monkeypatch.setattr("signal.signal", lambda *_: None)
+    monkeypatch.setattr("tools.gotools.GoTool.build", lambda _: pytest.fail("built"))
+    return capsys
+
+
 def test_the_keys_of_the_first_start_are_those_of_the_next_and_their_owners(tmp_path: Path) -> None:
     first, second = (local_s3.prepared(tmp_path / "s3", 9000) for _ in range(2))
     assert (first.access_key, first.secret_key) == (second.access_key, second.secret_key)
@@ -51,20 +61,74 @@ def test_the_exports_are_all_that_firnline_needs(tmp_path: Path) -> None:
 
 
 def test_a_port_that_is_taken_says_so_before_anything_is_built(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, refused: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr("signal.signal", lambda *_: None)
-    monkeypatch.setattr("tools.gotools.GoTool.build", lambda _: pytest.fail("built"))
     with socket.socket() as somebody:
         somebody.bind(("127.0.0.1", 0))
         somebody.listen()
         port = somebody.getsockname()[1]
         assert is_taken(port)
         assert local_s3.main(["--port", str(port), "--folder", str(tmp_path)]) == 1
-    said = capsys.readouterr()
+    said = refused.readouterr()
     assert f"port {port} of this machine is taken" in said.err
     assert "make s3 PORT=" in said.err
     assert said.out == ""
+
+
+@pytest.mark.parametrize("port", ["80000", "-1", "65536", "abc", "9000.5"])
+def test_what_is_no_port_is_said_in_one_sentence(
+    tmp_path: Path, refused: pytest.CaptureFixture[str], port: str
+) -> None:
+    assert local_s3.main([f"--port={port}", "--folder", str(tmp_path)]) == 1
+    assert refused.readouterr().err == (
+        f"s3: {port!r} is not a port: those are 1 to 65535; take another, such as `make s3 "
+        "PORT=9001`\n"
+    )
+
+
+@pytest.mark.parametrize("spoilt", [".", "objects", "objects/lake", "lock"])
+def test_a_folder_that_can_hold_no_objects_is_said_in_one_sentence(
+    tmp_path: Path, refused: pytest.CaptureFixture[str], spoilt: str
+) -> None:
+    folder = tmp_path / "s3"
+    wrong = folder / spoilt
+    wrong.parent.mkdir(parents=True, exist_ok=True)
+    if spoilt == "lock":
+        wrong.mkdir()
+    else:
+        wrong.write_text("a file")
+    assert local_s3.main(["--folder", str(folder), "--port", str(free_port())]) == 1
+    (said,) = refused.readouterr().err.splitlines()
+    assert said.startswith(f"s3: {folder} cannot be the folder of an S3: ")
+    assert said.endswith(
+        "; give a folder that you may write to: `python -m tools.local_s3 --folder FOLDER`"
+    )
+
+
+def test_a_folder_that_nobody_can_make_is_said_in_one_sentence(
+    refused: pytest.CaptureFixture[str],
+) -> None:
+    assert local_s3.main(["--folder", "/proc/x", "--port", str(free_port())]) == 1
+    assert refused.readouterr().err.startswith("s3: /proc/x cannot be the folder of an S3: ")
+
+
+def test_a_second_server_over_the_same_folder_is_refused_and_leaves_its_address(
+    tmp_path: Path, refused: pytest.CaptureFixture[str]
+) -> None:
+    with local_s3.alone(tmp_path):
+        server = local_s3.prepared(tmp_path, 9000)
+        local_s3.let_in(server, tmp_path)
+        before = local_s3.env_file(tmp_path).read_text()
+        assert local_s3.main(["--folder", str(tmp_path), "--port", "9001"]) == 1
+    (said,) = refused.readouterr().err.splitlines()
+    assert said == (
+        f"s3: an S3 over {tmp_path} runs already; let a shell into it by `. "
+        f"{tmp_path}/env`, end it with Ctrl-C in its terminal, or give this one another "
+        "--folder"
+    )
+    assert local_s3.env_file(tmp_path).read_text() == before
+    with local_s3.alone(tmp_path):  # it ended: the folder is free
+        pass
 
 
 def test_a_port_that_nobody_listens_on_is_not_taken() -> None:

@@ -50,5 +50,4 @@ def cleanup(
         options,
         as_json=as_json,
         progress=partial(deleting, "cleaning up"),
-        root=opened.settings.root,
     )

@@ -63,8 +63,8 @@ def drop(
     options = DropOptions(
         partitions=tuple("" if p == "-" else p for p in partitions), dry_run=dry_run
     )
-    progress, now = works("dropping from"), opened.clock.now_ms()
-    operate(DROP.load(), opened, options, as_json=as_json, progress=progress, yes=yes, now=now)
+    progress = works("dropping from")
+    operate(DROP.load(), opened, options, as_json=as_json, progress=progress, yes=yes)
 
 
 def _list(table: Table, as_json: bool) -> None:

@@ -90,8 +90,6 @@ def merge(
             as_json=as_json,
             progress=merging,
             engine=factory,
-            root=opened.settings.root,
-            sql=opened.settings.merge.sql,
         )
 
 
@@ -115,5 +113,4 @@ def plan_merge(
     """
     opened = open_target(table, settings)
     require_table(opened)
-    beside = {"root": opened.settings.root, "sql": opened.settings.merge.sql}
-    show_plan(MERGE.load(), opened, options, as_json=as_json, **beside)
+    show_plan(MERGE.load(), opened, options, as_json=as_json)

@@ -63,5 +63,4 @@ def sweep(
         options,
         as_json=as_json,
         progress=partial(deleting, "sweeping"),
-        root=opened.settings.root,
     )

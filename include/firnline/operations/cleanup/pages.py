@@ -16,15 +16,22 @@ def plan_page(data: Mapping[str, Any]) -> Page:
     page = Page()
     count = data["parts"] + data["log_files"] + data["txn_files"] + data["claims"]
     if count:
-        page.line(
+        page.conclusion(
             f"{counted(count, 'object')} would be deleted, {about_size(data['bytes'])}: "
-            f"{counted(data['parts'], 'data part')}, {counted(data['log_files'], 'log file')}, "
-            f"{counted(data['txn_files'], 'old transaction')}{_claims(data)}."
+            f"{_kinds(data)}."
         )
     else:
-        page.line(f"Nothing to clean up in {data['table']}.")
+        page.conclusion(f"Nothing to clean up in {data['table']}.")
     _render_waiting(page, data["waiting"])
     return page
+
+
+def _kinds(data: Mapping[str, Any]) -> str:
+    """Return how many objects there are of each kind."""
+    return (
+        f"{counted(data['parts'], 'data part')}, {counted(data['log_files'], 'log file')}, "
+        f"{counted(data['txn_files'], 'old transaction')}{_claims(data)}"
+    )
 
 
 def _claims(data: Mapping[str, Any]) -> str:
@@ -38,8 +45,10 @@ def report_page(data: Mapping[str, Any]) -> Page:
     count = data["parts"] + data["log_files"] + data["txn_files"] + data["claims"]
     add_undeleted(page, data["failures"], data["failed"])
     if not count and not data["failed"]:
-        page.line(f"Nothing to clean up in {data['table']}.")
+        page.conclusion(f"Nothing to clean up in {data['table']}.")
     else:
+        left = f"; not deleted: {counted(data['failed'], 'object')}" if data["failed"] else ""
+        page.in_short(f"deleted: {_kinds(data)} ({about_size(data['bytes'])}){left}")
         page.pairs(
             [
                 ("deleted", counted(data["parts"], "data part")),

@@ -17,10 +17,10 @@ def plan_page(data: Mapping[str, Any]) -> Page:
     name = data["table"]
     add_groups(page, data)
     if data["only_record"] and data["by_winners"]:
-        page.line(f"No row of {name} can match, and nothing would be changed.")
+        page.conclusion(f"No row of {name} can match, and nothing would be changed.")
         return page
     if data["only_record"]:
-        page.line(
+        page.conclusion(
             f"No part of {name} would be touched. The delete record is committed all the same: it "
             "hides matching rows, also those of appends that are under way."
         )
@@ -34,7 +34,7 @@ def plan_page(data: Mapping[str, Any]) -> Page:
         f"{number(data['rows_to_drop'])} rows match"
     )
     found = [read] * bool(data["parts_to_read"]) + [whole] * bool(data["parts_to_drop"])
-    page.line(f"{'; '.join(found)}.")
+    page.conclusion(f"{'; '.join(found)}.")
     return page
 
 

@@ -10,8 +10,9 @@ from firnline.operations.drop import ttl
 from firnline.operations.drop.pages import plan_page, ttl_plan_page, ttl_report_page
 from firnline.operations.drop.plan import DropPlan
 from firnline.operations.drop.run import preview, run_drop
-from firnline.operations.operation import Operation
+from firnline.operations.operation import Data, Operation
 from firnline.operations.options import DropOptions, TtlOptions
+from firnline.table import Table
 
 
 def _stopped(table: str, _: DropOptions) -> tuple[str, str]:
@@ -23,6 +24,10 @@ def _stopped(table: str, _: DropOptions) -> tuple[str, str]:
 
 def _confirmed(options: DropOptions, plan: DropPlan) -> DropOptions:
     return msgspec.structs.replace(options, expected=plan.versions)
+
+
+def _beside(table: Table) -> Data:
+    return {"now": table.clock.now_ms()}
 
 
 def _ttl_stopped(table: str, _: TtlOptions) -> tuple[str, str]:
@@ -37,6 +42,7 @@ OPERATION = Operation(
     preview=preview,
     act=run_drop,
     confirmed=_confirmed,
+    beside=_beside,
     plan_page=plan_page,
     report_page=dropped_page,
     stopped=_stopped,

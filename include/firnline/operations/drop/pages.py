@@ -8,7 +8,7 @@ from typing import Any
 from firnline.operations.common_pages import SHOWN, dropped_page, sentence
 from firnline.pages import Column, Page, number
 from firnline.shown import when
-from firnline.units import about_duration, about_size
+from firnline.units import about_duration, about_size, counted
 
 
 def list_page(data: Mapping[str, Any]) -> Page:
@@ -17,7 +17,11 @@ def list_page(data: Mapping[str, Any]) -> Page:
     if not data["partitions"]:
         page.line(f"{data['table']} has no live part.")
         return page
-    _table(page, data["partitions"], data["now"])
+    found = data["partitions"]
+    _table(page, found, data["now"])
+    parts, size = (sum(each[name] for each in found) for name in ("parts", "bytes"))
+    listed = counted(len(found), "partition"), counted(parts, "part"), about_size(size)
+    page.in_short(", ".join(listed))
     return page
 
 
@@ -55,7 +59,7 @@ def plan_page(data: Mapping[str, Any]) -> Page:
     page = Page()
     _table(page, data["partitions"], data["now"])
     page.line()
-    page.line(f"{sentence(data)} of {data['table']} would go.")
+    page.conclusion(f"{sentence(data)} of {data['table']} would go.")
     return page
 
 
@@ -83,9 +87,9 @@ def ttl_plan_page(data: Mapping[str, Any]) -> Page:
     _render_kept(page, data)
     cutoff = when(data["cutoff_ms"])
     if data["partitions"]:
-        page.line(f"{sentence(data)} of {data['table']} would go: wholly before {cutoff}.")
+        page.conclusion(f"{sentence(data)} of {data['table']} would go: wholly before {cutoff}.")
     else:
-        page.line(f"Nothing in {data['table']} is wholly before {cutoff}.")
+        page.conclusion(f"Nothing in {data['table']} is wholly before {cutoff}.")
     return page
 
 
@@ -95,7 +99,7 @@ def ttl_report_page(data: Mapping[str, Any]) -> Page:
     _render_kept(page, data)
     if data["transaction"] is None:
         name = data["table"]
-        page.line(f"Nothing to drop in {name}: `firnline ttl {name} --dry-run` says why.")
+        page.conclusion(f"Nothing to drop in {name}: `firnline ttl {name} --dry-run` says why.")
         return page
     page.add(dropped_page(data))
     return page

@@ -24,7 +24,7 @@ def plan_page(data: Mapping[str, Any]) -> Page:
     """Return the page of a plan, from its figures."""
     page = Page()
     add_groups(page, data)
-    page.line(
+    page.conclusion(
         f"Keys of {', '.join(data['columns'])}: {number(data['keys'])}. "
         f"{counted(data['parts_to_read'], 'part')} of {data['table']} would be read (about "
         f"{about_size(data['bytes_in'])}), and rewritten where a row has one of them."

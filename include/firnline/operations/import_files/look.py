@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 
-from firnline.errors import UsageError
+from firnline.errors import StoreError, UsageError
 from firnline.log.imports import (
     ImportedFrom,
     last_listed,
@@ -36,7 +36,7 @@ from firnline.operations.import_options import ImportOptions
 from firnline.parquet.footers import FooterFacts, FooterTask, FooterWanted, many_facts
 from firnline.paths import Root
 from firnline.state.snapshot import Snapshot
-from firnline.store.base import ObjectMeta
+from firnline.store.base import ObjectMeta, Store
 from firnline.table import Table
 from firnline.units import counted
 
@@ -47,7 +47,7 @@ _SHOWN = 20
 
 def prefix_of(table: Table, source: str) -> str:
     """Return the folder's key prefix in the table's store, ending in ``/``. Raises UsageError."""
-    here, there = Root.parse(table.settings.root), Root.parse(source)
+    here, there = Root.parse(table.settings.root), Root.parse(source, source=True)
     if here.scheme == "file":
         # Keys are relative to the table's parent folder.
         whole, parent = f"{there.bucket.rstrip('/')}/{there.prefix}", here.bucket.rstrip("/")
@@ -142,7 +142,7 @@ def look(
     listing = sort_out(table.store.list(prefix), prefix, options.exclude)
     # A folder from which everything was moved away is none that somebody has mistyped.
     if not listing.files and not (options.new and overlapping(records_of(snapshot.other), prefix)):
-        raise _no_files(listing, options)
+        raise _no_files(table.store, prefix, listing, options)
     new = [meta for meta in listing.files if meta.key not in snapshot.parts]
     changed: list[str] = []
     if taken is not None and options.new:
@@ -217,7 +217,15 @@ def _left_out(keys: Sequence[str], options: ImportOptions) -> UsageError:
     )
 
 
-def _no_files(listing: Listing, options: ImportOptions) -> UsageError:
+def _no_files(store: Store, prefix: str, listing: Listing, options: ImportOptions) -> UsageError:
+    if _is_file(store, prefix.rstrip("/")):
+        source = options.source.rstrip("/")
+        here = source.removeprefix("file://")
+        append = f", or take this file alone by `firnline append TABLE {here}`"
+        return UsageError(
+            f"{source} is a file, and a folder is imported",
+            next_step=f"give its folder, {source.rpartition('/')[0]}{append * (here != source)}",
+        )
     found = len(listing.left_out)
     are = "is" if found == 1 else "are"
     beside = f"; {counted(found, 'object')} there {are} none" if found else ""
@@ -225,6 +233,14 @@ def _no_files(listing: Listing, options: ImportOptions) -> UsageError:
         f"no Parquet file lies under {options.source}{beside}",
         next_step="correct the address; files end in .parquet, .parq or .pq, or have no ending",
     )
+
+
+def _is_file(store: Store, key: str) -> bool:
+    try:
+        store.head(key)
+    except StoreError:
+        return False
+    return True
 
 
 def _without_strangers(footers: Sequence[FooterFacts]) -> tuple[list[FooterFacts], list[str]]:

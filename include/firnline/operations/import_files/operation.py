@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from firnline.operations import registry
 from firnline.operations.import_files.folders import import_folders, preview
-from firnline.operations.import_files.pages import plan_page, report_page
+from firnline.operations.import_files.pages import folders_plan_page, folders_report_page
 from firnline.operations.import_options import ImportFoldersOptions
 from firnline.operations.operation import Operation
 
@@ -20,7 +20,7 @@ OPERATION = Operation(
     about=registry.IMPORT,
     preview=preview,
     act=import_folders,
-    plan_page=plan_page,
-    report_page=report_page,
+    plan_page=folders_plan_page,
+    report_page=folders_report_page,
     stopped=_stopped,
 )

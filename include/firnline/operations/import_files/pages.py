@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from firnline.pages import Column, Page, number, requests_text
@@ -31,7 +31,7 @@ def plan_page(data: Mapping[str, Any]) -> Page:
         total = [number(data["files"]), number(data["rows"]), about_size(data["bytes"])]
         page.table(columns, rows, [f"{number(len(partitions))} in all", *total])
         page.line()
-    page.line(_summary(data))
+    page.conclusion(_summary(data))
     _tell_beside(page, data)
     return page
 
@@ -106,3 +106,52 @@ def report_page(data: Mapping[str, Any]) -> Page:
     )
     _tell_beside(page, plan)
     return page
+
+
+def folders_plan_page(data: Mapping[str, Any]) -> Page:
+    """Return the page of the plan of all folders of a run (``FoldersPlan``)."""
+    return _folders_page("to import", data)
+
+
+def folders_report_page(data: Mapping[str, Any]) -> Page:
+    """Return the page of the report of all folders of a run (``FoldersReport``)."""
+    return _folders_page("imported", data)
+
+
+def _folders_page(done: str, data: Mapping[str, Any]) -> Page:
+    page = Page()
+    amounts = _amounts(done, data)
+    page.line(amounts)
+    columns = [Column("from"), *(Column(title, number=True) for title in ("files", "rows"))]
+    page.table(
+        columns,
+        ([each["source"], number(each["files"]), number(each["rows"])] for each in data["folders"]),
+    )
+    if data["known"]:
+        page.line(f"imported before: {counted(data['known'], 'file')}")
+    for why, count in data["left_out"].items():
+        page.line(f"left out: {counted(count, 'object')}: {why}")
+    if data["bad"]:
+        page.line(f"{counted(len(data['bad']), 'file')} that cannot be taken, left out:")
+        _list(page, (f"{each['reason']}; {each['next_step']}" for each in data["bad"]))
+    left_out = ", ".join(f"{counted(n, 'object')} ({why})" for why, n in data["left_out"].items())
+    told = (amounts, f"left out: {left_out}" if left_out else "", bad_text(data["bad"]))
+    page.in_short("; ".join(filter(None, told)))
+    return page
+
+
+def _amounts(done: str, data: Mapping[str, Any]) -> str:
+    rows, size = counted(data["rows"], "row"), about_size(data["bytes"])
+    anew = f", {number(data['anew'])} written anew" if data["anew"] else ""
+    parts = data.get("parts_written", 0)
+    as_parts = f" as {counted(parts, 'part')}" if parts else ""
+    how = f"{number(data['copies'])} copied{anew}{as_parts}"
+    return f"{done}: {counted(data['files'], 'file')} of {rows} ({size}), {how}"
+
+
+def bad_text(bad: Sequence[Mapping[str, Any]]) -> str:
+    """Return how many files cannot be taken, and why the first; empty without any."""
+    if not bad:
+        return ""
+    which = "that cannot be taken" + ("" if len(bad) == 1 else ", the first")
+    return f"{counted(len(bad), 'file')} {which}: {bad[0]['reason']}"

@@ -6,9 +6,10 @@ from firnline.errors import RunFailedError
 from firnline.operations import registry
 from firnline.operations.merge.pages import plan_page, report_page
 from firnline.operations.merge.run import MergeReport, preview, run_merge
-from firnline.operations.operation import Operation
+from firnline.operations.operation import Data, Operation
 from firnline.operations.options import MergeOptions
 from firnline.operations.runner import what_helps
+from firnline.table import Table
 from firnline.units import counted
 
 
@@ -27,10 +28,15 @@ def _in_short(table: str, report: MergeReport) -> RunFailedError:
     )
 
 
+def _beside(table: Table) -> Data:
+    return {"root": table.settings.root, "sql": table.settings.merge.sql}
+
+
 OPERATION = Operation(
     about=registry.MERGE,
     preview=preview,
     act=run_merge,
+    beside=_beside,
     plan_page=plan_page,
     report_page=report_page,
     stopped=_stopped,

@@ -26,7 +26,7 @@ def plan_page(data: Mapping[str, Any]) -> Page:
         page.table(columns, rows, [f"{len(rows)} in all", *whole] if len(rows) > 1 else None)
         page.line()
     page.reasons("parts", data["left_alone"])
-    page.line(_summary(data))
+    page.conclusion(_summary(data))
     return page
 
 

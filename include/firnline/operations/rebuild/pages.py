@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from firnline.pages import Column, Page, number, requests_text
-from firnline.units import about_duration, about_size
+from firnline.units import about_duration, about_size, counted
 
 SHOWN = 20
 """Maximum objects of one list that are printed; ``--json`` has all."""
@@ -15,6 +15,7 @@ SHOWN = 20
 def plan_page(data: Mapping[str, Any]) -> Page:
     """Return the page of a plan, from its figures."""
     page = Page()
+    page.in_short(f"the log of {data['table']} would name {_contents(data)}")
     if data["history_lost"]:
         page.line(
             f"The history is lost, or a part of it: {data['history_lost']}. It may have removed "
@@ -47,6 +48,18 @@ def plan_page(data: Mapping[str, Any]) -> Page:
     return page
 
 
+def _contents(data: Mapping[str, Any]) -> str:
+    """Return what the log names, and what needs a decision or is lost."""
+    rows, size = counted(data["rows"], "row"), about_size(data["bytes"])
+    live = f"{counted(data['parts'], 'live part')} of {rows} ({size})"
+    more = "".join(
+        f", {number(len(data[key]))} {key.replace('_', ' ')}"
+        for key in ("undecided", "left_out", "missing")
+        if data[key]
+    )
+    return f"{live} and {counted(data['dead_parts'], 'dead part')}{more}"
+
+
 def _pile(page: Page, title: str, objects: Sequence[Mapping[str, Any]]) -> None:
     if not objects:
         return
@@ -69,6 +82,7 @@ def report_page(data: Mapping[str, Any]) -> Page:
     """Return the page of a report, from its figures."""
     page = Page()
     page.add(plan_page({"table": data["table"], **data["plan"]}))
+    page.in_short(f"log rebuilt: it names {_contents(data['plan'])}")
     page.pairs(
         [
             ("transaction", ", ".join(map(number, data["transactions"]))),

@@ -25,6 +25,7 @@ def plan_page(data: Mapping[str, Any]) -> Page:
     page.line(f"To replace {_interval(data)} in {data['table']}: {rows_text(data)}.")
     come = new_rows_text(data)
     page.line(f"{come[:1].upper()}{come[1:]}.")
+    page.in_short(f"to replace {_interval(data)} in {data['table']}: {rows_text(data)}; {come}")
     if data["parts_to_drop"]:
         page.line(
             f"{counted(data['parts_to_drop'], 'part')} would be dropped unread: all "

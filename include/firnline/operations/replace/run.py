@@ -130,10 +130,11 @@ def run_replace(
 def _refuse_sources(options: ReplaceOptions, *, has_data: bool) -> None:
     given = [bool(options.files), has_data, options.nothing]
     if sum(given) != 1:
+        which = "neither is" if not any(given) else "both are"
         raise UsageError(
-            "the interval is to be replaced with "
-            + ("nothing that is named" if not any(given) else "rows and with nothing at once"),
-            next_step="give files with the new rows, or say that there are none (--nothing)",
+            f"a replace takes either new rows or `nothing`, and {which} given",
+            next_step="give files with the new rows, or say that there are none (`nothing`, "
+            "`--nothing`)",
         )
     if options.nothing and options.partition is not None:
         raise UsageError(

@@ -13,8 +13,13 @@ def plan_page(data: Mapping[str, Any]) -> Page:
     """Return the page of a plan, from its figures."""
     page = Page()
     if not data["partitions"]:
-        page.line(f"{data['table']} is as it was after transaction {data['to']}.")
+        page.conclusion(f"{data['table']} is as it was after transaction {data['to']}.")
         return page
+    page.in_short(
+        f"{data['table']} would go back to transaction {number(data['to'])}: "
+        f"{_amount(data['restored'])} would come back, {_amount(data['removed'])} would go; "
+        f"undone: {_undone(data)}"
+    )
     page.pairs(_rows(data))
     return page
 
@@ -22,14 +27,24 @@ def plan_page(data: Mapping[str, Any]) -> Page:
 def _rows(plan: Mapping[str, Any]) -> list[tuple[str, str]]:
     names = [name or "-" for name in plan["partitions"]]
     more = f" and {number(len(names) - 3)} more" if len(names) > 3 else ""
-    noun = "transaction" if len(plan["undone"]) == 1 else "transactions"
     return [
         ("restored", _figures(plan["restored"])),
         ("removed", _figures(plan["removed"])),
         ("stays", f"{counted(plan['kept_parts'], 'part')}"),
         ("partitions", f"{', '.join(names[:3])}{more}"),
-        ("undone", f"{noun} {', '.join(map(number, plan['undone'])) or 'none'}"),
+        ("undone", _undone(plan)),
     ]
+
+
+def _undone(plan: Mapping[str, Any]) -> str:
+    noun = "transaction" if len(plan["undone"]) == 1 else "transactions"
+    return f"{noun} {', '.join(map(number, plan['undone'])) or 'none'}"
+
+
+def _amount(found: Mapping[str, Any]) -> str:
+    """Return ``_figures`` as a sentence has them."""
+    rows, size = counted(found["rows"], "row"), about_size(found["bytes"])
+    return f"{counted(found['parts'], 'part')} of {rows} ({size})"
 
 
 def _figures(found: dict[str, int]) -> str:
@@ -42,8 +57,10 @@ def report_page(data: Mapping[str, Any]) -> Page:
     page = Page()
     plan = data["plan"]
     if data["transaction"] is None:
-        page.line(f"{data['table']} is as it was after transaction {plan['to']}.")
+        page.conclusion(f"{data['table']} is as it was after transaction {plan['to']}.")
         return page
+    back, gone = _amount(plan["restored"]), _amount(plan["removed"])
+    page.in_short(f"restored: {back}; removed: {gone}")
     page.pairs(
         [
             *_rows(plan),

@@ -34,7 +34,7 @@ def plan_page(data: Mapping[str, Any]) -> Page:
         page.line()
     page.reasons("parts", data["left_alone"])
     if not data["partitions"]:
-        page.line(f"Nothing to rewrite in {name}.")
+        page.conclusion(f"Nothing to rewrite in {name}.")
         return page
     text = (
         f"{counted(data['parts_to_read'], 'part')} of {name} would be read (about "
@@ -46,6 +46,7 @@ def plan_page(data: Mapping[str, Any]) -> Page:
             f"; {counted(data['parts_to_drop'], 'part')} would go unread: none of their rows stays"
         )
     page.line(f"{text}.")
+    page.in_short(f"in {counted(len(data['partitions']), 'partition')} {text}")
     return page
 
 

@@ -5,10 +5,11 @@ from __future__ import annotations
 from firnline.errors import RunFailedError
 from firnline.operations import registry
 from firnline.operations.common_pages import not_all_deleted
-from firnline.operations.operation import Operation
+from firnline.operations.operation import Data, Operation
 from firnline.operations.options import SweepOptions
 from firnline.operations.sweep.pages import plan_page, report_page
 from firnline.operations.sweep.run import SweepReport, preview, run_sweep
+from firnline.table import Table
 from firnline.units import counted
 
 
@@ -23,10 +24,15 @@ def _in_short(table: str, report: SweepReport) -> RunFailedError:
     return not_all_deleted(counted(report.failed, "orphan"), table)
 
 
+def _beside(table: Table) -> Data:
+    return {"root": table.settings.root}
+
+
 OPERATION = Operation(
     about=registry.SWEEP,
     preview=preview,
     act=run_sweep,
+    beside=_beside,
     plan_page=plan_page,
     report_page=report_page,
     stopped=_stopped,

@@ -33,6 +33,7 @@ def plan_page(data: Mapping[str, Any]) -> Page:
             for one in orphans[:_SHOWN]
         ]
         count, whole = len(orphans) + data["more"], data["bytes"] + data["more_bytes"]
+        page.in_short(f"{counted(count, 'orphan')} ({about_size(whole)}) would be deleted")
         page.table(columns, rows, [f"{number(count)} in all", "", about_size(whole), ""])
         page.line()
         if count > _SHOWN:
@@ -45,7 +46,10 @@ def plan_page(data: Mapping[str, Any]) -> Page:
                 "those go only by --key."
             )
     else:
-        page.line(f"No orphans in {data['table']}.")
+        page.conclusion(f"No orphans in {data['table']}.")
+    if data["endings"]:
+        ends = counted(len(data["endings"]), "prepared change")
+        page.in_short(f"{page.sentence}; {ends} would end")
     _render_young(page, data, about_duration(data["grace"]))
     return page
 
@@ -82,10 +86,13 @@ def report_page(data: Mapping[str, Any]) -> Page:
     page = Page()
     add_undeleted(page, data["failures"], data["failed"])
     if not data["orphans"]:
-        page.line(f"No orphans in {data['table']}.")
+        page.conclusion(f"No orphans in {data['table']}.")
         for why, count in data["left"].items():
             page.line(f"{counted(count, 'orphan')} {why}.")
     else:
+        page.in_short(
+            f"deleted: {counted(data['deleted'], 'orphan')} ({about_size(data['bytes'])})"
+        )
         page.pairs(
             [
                 ("orphans", f"{number(data['orphans'])}, {about_size(data['orphan_bytes'])}"),
@@ -98,5 +105,11 @@ def report_page(data: Mapping[str, Any]) -> Page:
         )
     if data["gone"]:
         page.line(f"{counted(data['gone'], 'key')} given that is not an orphan (any more).")
+    left = sum(data["left"].values())
+    page.in_short(
+        page.sentence
+        + (f"; {number(left)} left" if left else "")
+        + (f"; {counted(data['discarded'], 'prepared part')} deleted" if data["discarded"] else "")
+    )
     _render_young(page, data, "orphan_grace")
     return page

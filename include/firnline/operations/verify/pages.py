@@ -15,9 +15,50 @@ SHOWN = 20
 def report_page(data: Mapping[str, Any]) -> Page:
     """Return the page of a report, from its figures."""
     page = Page()
+    page.in_short(_sentence(data))
     _render_findings(page, data)
     page.pairs(_rows(data))
     return page
+
+
+def _sentence(data: Mapping[str, Any]) -> str:
+    """Return what was checked, and how much was found."""
+    checked = data["checked"]
+    each = (
+        counted(checked["log_files"], "log file"),
+        counted(checked["transactions"], "transaction"),
+        f"{number(checked['live_parts'])} live and {counted(checked['dead_parts'], 'dead part')}",
+        f"{counted(checked['objects'], 'object')} ({about_size(checked['bytes'])})",
+        *_opened(data),
+    )
+    return f"checked: {', '.join(each)}; found: {_found(data)}"
+
+
+def _opened(data: Mapping[str, Any]) -> list[str]:
+    """Return what a check that opens parts has opened."""
+    checked, found = data["checked"], []
+    if data["deep"]:
+        states = "states" if checked["footers"] == 1 else "state"
+        rows = counted(checked["footer_rows"], "row")
+        found.append(f"{counted(checked['footers'], 'footer')} that {states} {rows}")
+    if data["rows"]:
+        parts = counted(checked["read_parts"], "part")
+        found.append(f"all {counted(checked['read_rows'], 'row')} of {parts}")
+    if checked["unstated_parts"]:
+        parts = counted(checked["unstated_parts"], "part")
+        found.append(f"{parts} without a digest to compare them with")
+    return found
+
+
+def _found(data: Mapping[str, Any]) -> str:
+    """Return the number of findings of each severity, the worst first."""
+    severities = data["severities"]
+    found = (
+        f"{number(severities[level])} {level}{'' if severities[level] == 1 else 's'}"
+        for level in ("error", "warning", "note")
+        if severities.get(level)
+    )
+    return ", ".join(found) or "nothing"
 
 
 def _render_findings(page: Page, data: Mapping[str, Any]) -> None:
@@ -45,17 +86,12 @@ def _render_findings(page: Page, data: Mapping[str, Any]) -> None:
 
 
 def _rows(data: Mapping[str, Any]) -> list[tuple[str, str]]:
-    checked, severities = data["checked"], data["severities"]
-    found = ", ".join(
-        f"{number(severities[level])} {level}{'' if severities[level] == 1 else 's'}"
-        for level in ("error", "warning", "note")
-        if severities.get(level)
-    )
+    checked = data["checked"]
     seen = checked["v1_parts"]
     others = "" if seen == checked["live_parts"] else f"; clients of version 1 see {number(seen)}"
     rows = [
         ("table", data["table"]),
-        ("found", found or "nothing"),
+        ("found", _found(data)),
         ("log files", number(checked["log_files"])),
         ("transactions", number(checked["transactions"])),
         (

@@ -1,4 +1,4 @@
-"""What Spark's S3 connector is told of a store that is not Amazon's, so that it reads as firnline.
+"""Tells Spark's S3 connector the endpoint and region of a store that is not Amazon's.
 
 A session that names no endpoint would look for the bucket at Amazon, and one that names no region
 would sign its requests for us-east-2, which other stores refuse (400).
@@ -14,8 +14,8 @@ from firnline.spark.tasks import is_connect
 from firnline.store.access import StoreAccess
 from firnline.store.connect import DEFAULT_REGION
 
-_DEFAULTS = "core-default.xml"
-"""Where Hadoop says that it has a value from if nobody has stated one."""
+_HADOOP_DEFAULTS = "core-default.xml"
+"""Hadoop's name for the source of its own default values."""
 
 
 def s3a_options(spark: SparkSession, bucket: str, access: StoreAccess) -> dict[str, str]:
@@ -53,7 +53,7 @@ def _stated(spark: SparkSession, bucket: str, name: str) -> str | None:
         for own in (key, f"spark.hadoop.{key}"):
             if value := spark.conf.get(own, None):
                 return value
-        if list(hadoop.getPropertySources(key) or ()) not in ([], [_DEFAULTS]):
+        if list(hadoop.getPropertySources(key) or ()) not in ([], [_HADOOP_DEFAULTS]):
             found: str | None = hadoop.get(key)
             return found
     return None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -197,15 +198,32 @@ def test_a_file_that_does_not_read_is_refused_by_name() -> None:
         ("memory://bucket", "the folder of table t itself or holds it"),
         ("memory://bucket/t/_log", "the folder of table t itself"),
         ("memory://bucket/other/_data", "the data folder of another table"),
-        ("nonsense", "is not the root"),
+        ("nonsense", "'nonsense' is not the URL of a folder"),
+        ("memory://bucket/other/_data/d=1/x.parquet", "the data folder of another table"),
+        ("memory://bucket/lake/x.parquet", "is a file, and a folder is imported"),
     ],
 )
 def test_a_folder_that_cannot_be_is_refused(source: str, words: str) -> None:
     world = plain()
     put(world, "x.parquet", day(1), "other/_data/d=1")
+    put(world, "x.parquet", day(1), "lake")
     error = refused(world, source)
     assert isinstance(error, UsageError)
     assert words in error.message
+
+
+def test_a_word_that_is_no_url_is_the_path_of_a_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert refused(plain(), "dir").next_step == f"write file://{tmp_path}/dir"
+
+
+def test_a_file_is_answered_with_its_folder() -> None:
+    world = plain()
+    put(world, "x.parquet", day(1), "lake")
+    error = refused(world, "memory://bucket/lake/x.parquet")
+    assert error.next_step == "give its folder, memory://bucket/lake"
 
 
 def test_tables_of_other_formats_are_refused() -> None:

@@ -338,8 +338,8 @@ def test_a_row_that_breaks_an_equality_is_refused_after_parts_were_written(
     [
         (hours(6, 6, nothing=True), "there is nothing between"),
         (hours(7, 6, nothing=True), "there is nothing between"),
-        (hours(6, 7), "replaced with nothing that is named"),
-        (hours(6, 7, nothing=True, files=("a",)), "rows and with nothing at once"),
+        (hours(6, 7), "either new rows or `nothing`, and neither is given"),
+        (hours(6, 7, nothing=True, files=("a",)), "and both are given"),
         (hours(6, 7, nothing=True, equal={"ts": "2026-01-01"}), "'ts' is named twice"),
         (hours(6, 7, nothing=True, equal={"nobody": 1}), "has no column 'nobody'"),
         (hours(6, 7, nothing=True, equal={"client": "x"}), "'x' is not a number"),

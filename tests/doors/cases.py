@@ -1,0 +1,149 @@
+"""Options for every operation: together they use each field of each options struct."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+Given = Mapping[str, Any]
+"""Fields as a person writes them: sizes and times as text, lists as lists."""
+
+DAY = "1970-01-02"
+CASES: Mapping[str, Sequence[Given]] = {
+    "merge": [
+        {},
+        {"partitions": ["d=1"]},
+        {"partitions": ["d=9"]},
+        {"max_bytes": "1B"},
+        {"max_bytes": "0B"},
+        {"full": True},
+        {"dry_run": True},
+    ],
+    "cleanup": [{}, {"max_deletes": 1}, {"max_deletes": 0}, {"old_types": True}, {"dry_run": True}],
+    "ttl": [{}, {"partitions": ["d=1"]}, {"partitions": ["d=9"]}, {"dry_run": True}],
+    "drop": [
+        {"partitions": ["d=1"]},
+        {"partitions": ["d=9"]},
+        {"partitions": ["d=1"], "dry_run": True},
+    ],
+    "rewrite": [
+        {"where": "x <> 1"},
+        {"where": "x <> 1", "partitions": ["d=1"]},
+        {"where": "x <> 1", "partitions": ["d=9"]},
+        {"where": "nope <> 1"},
+        {"where": "x > 90"},
+        {"where": "x > 90", "force": True},
+        {"where": "x = 1", "sql": "from _rows"},
+        {},
+        {"sql": "select * replace (x + 1 as x) from _rows"},
+        {"sql": "select 1"},
+        {"where": "x <> 1", "start_ms": DAY, "end_ms": "1970-01-03"},
+        {"where": "x <> 1", "start_ms": DAY},
+        {"where": "x <> 1", "prepare": True},
+        {"where": "x <> 1", "assertions": ["select false"]},
+        {"where": "x <> 1", "assertions": ["select false"], "prepare": True},
+        {"where": "x <> 1", "keys": ["x"]},
+        {"where": "x <> 1", "keys": ["x"], "prepare": True},
+        {"where": "x <> 1", "samples": 1},
+        {"where": "x <> 1", "samples": 1, "prepare": True},
+        {"where": "x <> 1", "keep": "7d"},
+        {"where": "x <> 1", "keep": "7d", "prepare": True},
+        {"where": "x <> 1", "dry_run": True},
+    ],
+    "delete": [
+        {"where": "x = 1"},
+        {"where": "x = 1", "partitions": ["d=1"]},
+        {"where": "x = 1", "partitions": ["d=9"]},
+        {"where": "x = 1", "mode": "eager"},
+        {"where": "x = 1", "mode": "lazy"},
+        {"where": "x + 1 = 2"},
+        {"where": ""},
+        {"where": "x = 1", "dry_run": True},
+    ],
+    "replace": [
+        {"column": "x", "start": 1, "end": 2, "nothing": True},
+        {"column": "x", "start": 2, "end": 1, "nothing": True},
+        {"column": "x", "start": 1, "end": 2},
+        {"column": "x", "start": 1, "end": 2, "files": ["{rows}"]},
+        {"column": "x", "start": 1, "end": 2, "files": ["{rows}"], "nothing": True},
+        {"column": "x", "start": 5, "end": 6, "files": ["{rows}"]},
+        {"column": "x", "start": 1, "end": 2, "files": ["{folder}/none.parquet"]},
+        {"column": "x", "start": 1, "end": 2, "nothing": True, "equal": {"d": "1"}},
+        {"column": "x", "start": 1, "end": 2, "nothing": True, "partition": "d=1"},
+        {"column": "x", "start": 1, "end": 2, "nothing": True, "mode": "lazy"},
+        {"start": "a", "end": "b", "nothing": True},
+        {"column": "x", "start": 1, "end": 2, "nothing": True, "dry_run": True},
+    ],
+    "restore": [
+        {"to": 0},
+        {"to": 0, "partitions": ["*"]},
+        {"to": 0, "partitions": ["d=1"]},
+        {"to": 0, "partitions": ["d=9"]},
+        {"to": 1, "partitions": ["*"], "exact": True},
+        {"to": 0, "partitions": ["*"], "newest": 1},
+        {"to": 0, "partitions": ["*"], "newest": 0},
+        {"to": 77, "partitions": ["*"]},
+        {"to": 0, "partitions": ["*"], "dry_run": True},
+    ],
+    "erase": [
+        {"columns": ["x"], "keys_file": "{keys}"},
+        {"columns": ["nope"], "keys_file": "{keys}"},
+        {"columns": ["x"], "keys_file": "{folder}/none.csv"},
+        {"columns": ["x"]},
+        {"columns": ["x"], "keys": [[1]]},
+        {"columns": ["x"], "keys_file": "{keys}", "dry_run": True},
+    ],
+    "sweep": [
+        {},
+        {"older_than": "7d"},
+        {"older_than": "1h"},
+        {"approved": ["nothing"]},
+        {"dry_run": True},
+    ],
+    "verify": [
+        {},
+        {"deep": True},
+        {"rows": True},
+        {"rows": True, "sample": 2},
+        {"sample": 2},
+        {"witness": ["firnline-witness nonsense"]},
+    ],
+    "rebuild": [
+        {},
+        {"force": True},
+        {"force": True, "include": ["*"]},
+        {"force": True, "exclude": ["*"]},
+        {"force": True, "revive": True},
+        {"force": True, "dry_run": True},
+    ],
+    "import_files": [],
+    "analyze": [{}, {"partitions": ["d=9"]}, {"hashes": True}, {"dry_run": True}],
+    "repartition": [{}, {"partitions": ["d=9"]}, {"every": True}, {"dry_run": True}],
+    "downgrade": [{}, {"dry_run": True}],
+    "relocate": [{}, {"old": "elsewhere"}, {"dry_run": True}],
+    "mirror": [{}, {"repair": True}, {"dry_run": True}],
+    "evolve": [],
+    "schema_fix": [],
+}
+"""Options by the name of the operation."""
+ELSEWHERE: Mapping[str, str] = {
+    "import_files": "its command imports one folder, its DAG all folders of the settings "
+    "(tests/unit/airflow/test_imports.py)",
+    "evolve": "its command gives a struct within the options (tests/cli/test_evolve.py)",
+    "schema_fix": "the same (tests/cli/test_schema.py)",
+}
+"""Operations that are not played here, and why."""
+UNSEEN: Mapping[str, frozenset[str]] = {
+    "rewrite": frozenset({"first_try"}),  # of Airflow's retries
+    "drop": frozenset({"expected"}),  # of a question
+}
+"""Fields that no person gives."""
+OTHERWISE: Mapping[tuple[str, str], Sequence[str]] = {
+    # A form has to name partitions, `*` for all.
+    ("restore", str({"to": 0})): ["task"],
+    # A plan proves by the footers that all rows lie outside; a run without one counts them.
+    ("replace", str({"column": "x", "start": 5, "end": 6, "files": ["{rows}"]})): ["task"],
+    # The parser of command lines has words of its own for what is no number of the range.
+    ("cleanup", str({"max_deletes": 0})): ["command"],
+}
+"""Operation and case -> doors with another answer, which is compared nowhere."""
