@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Iterator
 from firnline.append.append import Appender
 from firnline.commit.base import take_base
 from firnline.errors import FindingsError, FirnlineError, LogLostError, UsageError
+from firnline.log import dated
 from firnline.log.txn_file import folded_by
 from firnline.operations.operation import Work
 from firnline.operations.options import RebuildOptions, VerifyOptions
@@ -51,7 +52,8 @@ def clear_the_place(world: World, oracle: Oracle) -> None:
     if oracle.landed or world.asleep:
         return
     old = world.now - OLD_MS + _SKEW
-    for key in [k for k, item in world.objects.items() if item.at < old]:
+    begun = {k: dated.begun_by(k, item.at, world.now) for k, item in world.objects.items()}
+    for key in [k for k, at in begun.items() if at < old]:
         if key.startswith(world.paths.data_dir):
             world.remove(key)
 

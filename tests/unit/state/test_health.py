@@ -354,6 +354,31 @@ def test_a_log_is_missed_too_where_a_clock_that_was_ahead_has_named_all_parts() 
     assert "older than any append" in str(refused_without_snapshot(world))
 
 
+def copied_without_its_log() -> World:
+    """A table of old appends whose objects, copied to another bucket a moment ago, lack the log."""
+    world = table_world()
+    append(world, 0)
+    lose_log(world)
+    del world.store.objects[world.table.paths.birth]
+    world.clock.advance(OLD_MS + 1_000)
+    for key, (data, _) in list(world.store.objects.items()):
+        world.store.objects[key] = (data, world.clock.now)
+    return world
+
+
+def test_a_log_that_a_copy_of_the_bucket_left_out_is_missed_at_once() -> None:
+    assert "older than any append" in str(refused_without_snapshot(copied_without_its_log()))
+
+
+def test_parts_that_a_clone_has_copied_before_the_log_are_no_lost_table() -> None:
+    world = copied_without_its_log()
+    world.store.objects[world.table.paths.clone_plan] = (b"{}", world.clock.now)
+    with pytest.raises(UsageError, match="there is no table"):
+        snapshot_at(world.table)
+    world.clock.advance(OLD_MS + 1_000)
+    refused_without_snapshot(world)  # nobody completes it any more
+
+
 def refused_without_snapshot(world: World) -> LogLostError:
     with pytest.raises(LogLostError) as caught:
         snapshot_at(world.table)
