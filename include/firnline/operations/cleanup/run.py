@@ -27,13 +27,13 @@ from firnline.mirror.retention import Readers
 from firnline.operations.cleanup.claims import expired_claims
 from firnline.operations.cleanup.lists import continued_lists
 from firnline.operations.cleanup.plan import (
-    TXN_KEPT,
     CleanupPlan,
     Waiting,
     doomed,
     plan_cleanup,
     purge_horizon,
 )
+from firnline.operations.cleanup.retention import TXN_KEPT
 from firnline.operations.deletion import Deleter, NotDeleted
 from firnline.operations.operation import Work
 from firnline.operations.options import CleanupOptions

@@ -14,7 +14,7 @@ from firnline.errors import DAMAGED_PART
 from firnline.log import dated
 from firnline.log.records import Marker
 from firnline.log.schema_changes import AS_IT_IS, PartColumns
-from firnline.operations.cleanup.plan import TXN_KEPT
+from firnline.operations.cleanup.retention import first_kept
 from firnline.parquet.footers import FooterFacts
 from firnline.parquet.words import odd_in_words
 from firnline.paths import TablePaths, path_columns
@@ -171,7 +171,7 @@ def missing_numbers(
         restarts: numbers before which there need be nothing.
     """
     there = set(numbers)
-    first = max([min(there, default=newest), newest - TXN_KEPT + 1, *restarts])
+    first = max([min(there, default=newest), first_kept(newest), *restarts])
     return [seq for seq in range(max(1, first), newest + 1) if seq not in there]
 
 
