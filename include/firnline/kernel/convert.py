@@ -14,6 +14,7 @@ from firnline.kernel.duckdb import open_duckdb
 from firnline.kernel.faults import first_line
 from firnline.kernel.inputs import Converted, Inputs, Staged, scan
 from firnline.kernel.staging import InputError
+from firnline.kernel.visibility import stays
 from firnline.types.sql import parse_sql_type, quote_name
 
 # ruff: noqa: S608 -- every name and path is quoted; DuckDB is confined to this task's folder
@@ -120,7 +121,7 @@ class RowCheck:
         shown = ", ".join(quote_name(column) for column in columns)
         self._connection.register(_ROWS, rows)
         try:
-            where = f"FROM {_ROWS} WHERE ({condition}) IS NOT TRUE"
+            where = f"FROM {_ROWS} WHERE {stays(condition)}"
             counted = self._connection.execute(f"SELECT count(*) {where}").fetchall()
             count = int(counted[0][0])
             if not count:

@@ -41,6 +41,7 @@ from firnline.log.txn_file import TxnHeader
 from firnline.log.union import union_parts
 from firnline.paths import TablePaths
 from firnline.properties.record import Birth
+from firnline.settings.ages import LEAST_ORPHAN_MS
 from firnline.state.birth import read_birth
 from firnline.state.survey import LogSurvey, TxnSurvey, survey_transactions
 from firnline.store.base import ObjectMeta, Store
@@ -50,9 +51,6 @@ from firnline.table import Table
 
 State = Literal["never written", "whole", "unpublished", "lost"]
 
-OLD_MS = 24 * 3_600_000
-"""Age in ms above which an object cannot belong to an append in progress, unless the table's times
-to live are longer: the minimum age of the orphan sweep."""
 _BY_WHOM = "; log files were deleted, maybe by the clean-up of a client of log version 1"
 
 
@@ -382,7 +380,7 @@ def refuse_objects(table: Table) -> None:
 def old_objects(table: Table) -> str:
     """Return evidence that a table without log and transactions had a log (``refuse_objects``)."""
     settings = table.settings
-    longest = max(OLD_MS, settings.append.ttl, settings.commit_ttl)
+    longest = max(LEAST_ORPHAN_MS, settings.append.ttl, settings.commit_ttl)
     now = table.clock.now_ms()
 
     def begun(meta: ObjectMeta) -> bool:

@@ -10,8 +10,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from firnline.operations.inspect.arrivals import Arrivals
-from firnline.operations.merge.groups import upload_requests
 from firnline.operations.merge.tiers import Tier, group_by_size, group_newest_first, worthwhile
+from firnline.operations.requests import upload_requests
 from firnline.settings.load import TableSettings
 
 DAYS = 30

@@ -9,15 +9,8 @@ from typing import Any
 import msgspec
 
 from firnline.log.records import Delete, Marker
-from firnline.operations.requests import FIXED_REQUESTS
+from firnline.operations.requests import FIXED_REQUESTS, upload_requests
 from firnline.shown import ShownFigures
-
-_PUT_BYTES = 16 * 1024 * 1024
-
-
-def upload_requests(size: int, parts: int = 1) -> int:
-    """Return the requests that write ``size`` bytes as so many parts, at most."""
-    return parts if size <= _PUT_BYTES else 2 * parts + size // _PUT_BYTES
 
 
 class LeftAlone(msgspec.Struct, frozen=True, gc=False):
