@@ -16,6 +16,9 @@ from firnline.paths import TablePaths
 from firnline.properties.record import Properties
 from firnline.shown import Shown, figures, when
 
+NAMED_PARTITIONS = 1000
+"""Partitions that a header names at most; one with so many may have changed others, too."""
+
 
 class RunIdentity(msgspec.Struct, frozen=True, omit_defaults=True):
     """The run of an operation, kept in the history for good."""

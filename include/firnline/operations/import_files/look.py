@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 
-from firnline.errors import UsageError
+from firnline.errors import UsageError, some
 from firnline.log.imports import (
     ImportedFrom,
     last_listed,
@@ -41,8 +41,6 @@ from firnline.table import Table
 from firnline.units import counted
 
 _TELL_EVERY = 10
-_SHOWN = 20
-"""Objects that an error names at most."""
 
 
 def prefix_of(table: Table, source: str) -> str:
@@ -211,8 +209,7 @@ def _taken_before(
 
 def _left_out(keys: Sequence[str], options: ImportOptions) -> UsageError:
     return UsageError(
-        f"{counted(len(keys), 'object')} of {options.source} would be left out: "
-        f"{', '.join(keys[:_SHOWN])}{', …' if len(keys) > _SHOWN else ''}",
+        f"{counted(len(keys), 'object')} of {options.source} would be left out: {some(keys)}",
         next_step="import without --strict, or move them away",
     )
 

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from firnline.errors import PropertiesDifferError, UsageError
+from firnline.errors import CHOICES, PropertiesDifferError, UsageError, some
 from firnline.kernel.task import Layout
 from firnline.operations.kernel_tasks import RowWork, levels
 from firnline.operations.merge import tiers
@@ -183,7 +183,7 @@ def _refuse(snapshot: Snapshot, settings: TableSettings) -> None:
         )
     for field in settings.partition_by:
         if snapshot.schema and field.column not in snapshot.schema:
-            known = ", ".join(list(snapshot.schema)[:20])
+            known = some(snapshot.schema, CHOICES)
             raise UsageError(
                 f"table {name} has no column {field.column!r} (partition_by {field})",
                 next_step=f"correct the setting; the columns are {known}",
