@@ -24,6 +24,7 @@ from firnline.errors import (
     StoreError,
     StoreUnavailableError,
 )
+from firnline.next_steps import CHECK_ENDPOINT, STORE_LOG
 
 Kind = Literal["not-found", "exists", "access", "transient", "range", "other"]
 
@@ -175,9 +176,7 @@ def to_error(failure: Failure, request: str, where: str) -> StoreError:
         # Credentials of a proxy stand before an @, and must not end up in a log.
         shown = ", ".join(_CREDENTIALS.sub("://", each) for each in proxies)
         proxy = f", and the proxy of the environment ({shown})" if failure.unsent and shown else ""
-        return StoreUnavailableError(
-            sentence, next_step=f"try again when the store answers, and check the endpoint{proxy}"
-        )
+        return StoreUnavailableError(sentence, next_step=f"{CHECK_ENDPOINT}{proxy}")
     if failure.kind == "not-found":
         return ObjectNotFoundError(sentence, next_step="check the key, or whether it was deleted")
     if failure.kind == "exists":
@@ -193,4 +192,4 @@ def to_error(failure: Failure, request: str, where: str) -> StoreError:
         return StoreError(sentence, next_step="free some space on that disk")
     if where.startswith("file://"):
         return StoreError(sentence, next_step="see whether that folder and its disk are in order")
-    return StoreError(sentence, next_step="look into the store's own log for this request")
+    return StoreError(sentence, next_step=STORE_LOG)

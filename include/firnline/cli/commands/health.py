@@ -9,6 +9,7 @@ import typer
 from firnline.cli import output
 from firnline.cli.options import JsonOption, SettingsOption, command, read_settings, settings_of
 from firnline.errors import FindingsError, UsageError, some
+from firnline.next_steps import REASONS_ABOVE
 from firnline.pages import Column
 from firnline.units import counted
 
@@ -83,7 +84,7 @@ def health(
     if bad:
         raise FindingsError(
             f"{counted(len(bad), 'table')} below a score of {below}: {some(bad)}",
-            next_step="see the reasons above; `firnline verify` looks for damage",
+            next_step=REASONS_ABOVE,
         )
 
 

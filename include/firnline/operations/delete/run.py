@@ -146,6 +146,7 @@ class _Run:
         work = RowWork(op=OP, hides=(self.record(plan),), only_touched=True)
         if plan.by_winners:
             gone = hidden_condition([self.record(plan)], base.snapshot.schema)
+            assert gone is not None  # of a record there is one
             work = RowWork(op=OP, keep=stays(gone), keep_winners=True, only_touched=True)
         return execute(
             base.table,

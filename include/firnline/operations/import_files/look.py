@@ -12,6 +12,7 @@ from firnline.log.imports import (
     overlapping,
     records_of,
 )
+from firnline.next_steps import NEW_OR_AGAIN
 from firnline.operations.import_files.listing import (
     Listing,
     is_named_parquet,
@@ -256,6 +257,5 @@ def _refuse_imported(records: Sequence[ImportedFrom], prefix: str) -> None:
         raise UsageError(
             f"{record.source} was imported into this table before "
             f"({counted(record.files, 'file')})",
-            next_step="add --new to take the files that were not, or --again to have all rows "
-            "twice",
+            next_step=NEW_OR_AGAIN,
         )

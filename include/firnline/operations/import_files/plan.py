@@ -16,6 +16,7 @@ from firnline.errors import (
     SchemaConflictError,
     UsageError,
 )
+from firnline.next_steps import CORRECT_COLUMNS
 from firnline.operations.import_files.path_columns import (
     own_folder,
     path_values,
@@ -411,7 +412,7 @@ def _check_columns(settings: TableSettings, columns: Mapping[str, str]) -> None:
             raise UsageError(
                 f"the settings of table {settings.name} name column {name!r}, and files and table "
                 f"have {', '.join(columns)}",
-                next_step="correct partition_by, sort_by, cluster_by, primary_key, version or ttl",
+                next_step=CORRECT_COLUMNS,
             )
 
 

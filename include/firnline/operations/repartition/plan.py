@@ -13,6 +13,7 @@ from typing import Any
 
 from firnline.errors import CHOICES, PropertiesDifferError, UsageError, some
 from firnline.kernel.task import Layout
+from firnline.next_steps import NEW_TABLE
 from firnline.operations.kernel_tasks import RowWork, levels
 from firnline.operations.merge import tiers
 from firnline.operations.merge.groups import PlannedGroup
@@ -179,7 +180,7 @@ def _refuse(snapshot: Snapshot, settings: TableSettings) -> None:
         raise UsageError(
             f"table {name} has a primary key, and rows of one key that lie in two partitions would "
             "become one row",
-            next_step="make a new table with that partition_by and append the rows there",
+            next_step=NEW_TABLE,
         )
     for field in settings.partition_by:
         if snapshot.schema and field.column not in snapshot.schema:

@@ -17,6 +17,7 @@ from firnline.commit.transaction import commit
 from firnline.errors import CommitConflictError, RunFailedError, UsageError
 from firnline.log.fence import raised
 from firnline.log.txn_file import Counts, RunIdentity
+from firnline.next_steps import MAY_DELETE
 from firnline.operations.deletion import Deleter, NotDeleted
 from firnline.operations.operation import Work
 from firnline.operations.options import SweepOptions
@@ -78,7 +79,7 @@ class SweepFailedError(RunFailedError):
         super().__init__(
             f"{report.failed} of {counted(report.failed + report.deleted, 'orphan')} of table "
             f"{report.table} could not be deleted; the first, {first.key}: {first.message}",
-            next_step="see that the credentials may delete there and run it again",
+            next_step=MAY_DELETE,
         )
         self.report = report
 
