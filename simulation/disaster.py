@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Iterator
 from firnline.append.append import Appender
 from firnline.commit.base import take_base
 from firnline.errors import FindingsError, FirnlineError, LogLostError, UsageError
+from firnline.log import dated
 from firnline.log.txn_file import folded_by
 from firnline.operations.operation import Work
 from firnline.operations.options import RebuildOptions, VerifyOptions
@@ -17,7 +18,7 @@ from firnline.operations.verify import run as verify
 from firnline.parquet.footers import FooterFacts, FooterTask, FooterWanted, RowGroupFacts
 from firnline.parquet.part import read_pairs
 from firnline.read.stream import AppendStream
-from firnline.state.health import OLD_MS
+from firnline.settings.ages import LEAST_ORPHAN_MS
 from firnline.state.snapshot import read_snapshot
 from firnline.store.base import Store
 from simulation.oracle import Oracle
@@ -50,8 +51,9 @@ def clear_the_place(world: World, oracle: Oracle) -> None:
     """
     if oracle.landed or world.asleep:
         return
-    old = world.now - OLD_MS + _SKEW
-    for key in [k for k, item in world.objects.items() if item.at < old]:
+    old = world.now - LEAST_ORPHAN_MS + _SKEW
+    begun = {k: dated.begun_by(k, item.at, world.now) for k, item in world.objects.items()}
+    for key in [k for k, at in begun.items() if at < old]:
         if key.startswith(world.paths.data_dir):
             world.remove(key)
 

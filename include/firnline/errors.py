@@ -21,7 +21,28 @@ def cut(text: str) -> str:
 
 def quoted(value: object) -> str:
     """Return a value in quotes, or as it is written, cut as above."""
-    return cut(repr(value))
+    try:
+        return cut(repr(value))
+    except RecursionError:
+        return f"a {type(value).__name__} of very many levels"
+
+
+NAMED = 5
+"""Names in a sentence: enough to see which they are, and few enough to read."""
+CHOICES = 20
+"""Names in a sentence that offers them for a choice, such as the columns of a table."""
+
+
+def some(names: Iterable[str], most: int = NAMED) -> str:
+    """Return names as a sentence lists them: ``a, b and 3 more``.
+
+    Args:
+        names: all of them.
+        most: how many are listed.
+    """
+    every = list(names)
+    more = f" and {len(every) - most:,} more" if len(every) > most else ""
+    return f"{', '.join(every[:most])}{more}"
 
 
 class FirnlineError(Exception):

@@ -148,7 +148,7 @@ def _sweep_reads_the_log_only() -> None:
 
 
 def _no_orphan_floor() -> None:
-    put(plan_sweep, "FLOOR_MS", 0)
+    put(plan_sweep, "LEAST_ORPHAN_MS", 0)
     put(sweep, "_grace", lambda *_: 0)
 
 

@@ -10,7 +10,7 @@ from typing import Any
 
 from firnline.commit import append_log, transaction
 from firnline.log import fence
-from firnline.operations.cleanup import plan as plan_cleanup
+from firnline.operations.cleanup import retention
 from firnline.operations.sweep import plan as plan_sweep
 from firnline.properties.in_force import Waits
 from simulation.rules.breaking import Mutation, put
@@ -48,8 +48,8 @@ def _fence_waits_for_nobody() -> None:
 
 
 def _numbers_are_freed_early() -> None:
-    put(plan_cleanup, "TXN_KEPT", 1)
-    put(plan_cleanup, "TXN_AGE_MS", 0)
+    put(retention, "TXN_KEPT", 1)
+    put(retention, "TXN_AGE_MS", 0)
 
 
 def _no_fence() -> None:

@@ -122,6 +122,7 @@ SURVIVORS: tuple[Survivor, ...] = (
     Survivor("state/health", "Watch._is_final", "before is None or before == txns -> before is None", "what has not changed is judged as before: one GET more"),
     Survivor("state/health", "_in_background", "isinstance(store, ObjectClient) and (not store.in_folder) -> False", "speed"),
     Survivor("state/health", "_in_background", "isinstance(store, ObjectClient) and (not store.in_folder) -> isinstance(store, ObjectClient)", "speed"),
+    Survivor("state/health", "old_objects", "dated.begun_by(meta.key, meta.modified_ms, now) < now - longest -> dated.begun_by(meta.key, meta.modified_ms, now) <= now - longest", "the very millisecond"),
     Survivor("state/health", "old_objects", "dated.written_since(meta.key, meta.modified_ms, now) < now - longest -> dated.written_since(meta.key, meta.modified_ms, now) <= now - longest", "the very millisecond"),
     Survivor("state/health", "refuse_whole", "txns.newest > published -> txns.newest >= published", "speed: the transactions are read once more"),
     Survivor("state/health", "refuse_whole", "txns.newest > published -> True", "speed: the transactions are read once more"),

@@ -9,8 +9,8 @@ from typing import Any
 import pyarrow as pa
 
 from firnline.append.append import Appender
+from firnline.operations.job_variables import OPTIONS_VARIABLE
 from firnline.settings.load import settings_for_root
-from firnline.spark.job import OPTIONS_VARIABLE
 from firnline.state.history import history
 from firnline.state.snapshot import read_snapshot
 from firnline.table import Table, open_table

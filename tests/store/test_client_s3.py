@@ -9,8 +9,9 @@ import pytest
 
 from firnline.errors import StoreAccessError, StoreError, StoreUnavailableError
 from firnline.store.access import StoreAccess
-from firnline.store.client import PART_BYTES, ObjectClient, open_store
+from firnline.store.client import ObjectClient, open_store
 from firnline.store.requests import RetryPolicy
+from firnline.store.sizes import PART_BYTES
 from tests.store.conftest import QUICK, Faulty, access
 from tests.support.store_contract import StoreContract, fill
 from tools.s3server import S3Server, StoreRoot, free_port

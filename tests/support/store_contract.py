@@ -12,9 +12,10 @@ from pathlib import Path
 import pytest
 
 from firnline.errors import ObjectExistsError, ObjectNotFoundError, StoreError
-from firnline.store.client import PART_BYTES, ObjectClient
+from firnline.store.client import ObjectClient
 from firnline.store.create import create
 from firnline.store.probe import probe
+from firnline.store.sizes import PART_BYTES
 
 KEYS = [
     "plain",

@@ -6,7 +6,7 @@ import pickle
 
 import pytest
 
-from firnline.errors import PartGoneError, RunFailedError
+from firnline.errors import NAMED, PartGoneError, RunFailedError, quoted, some
 
 
 @pytest.mark.parametrize(
@@ -32,3 +32,17 @@ def test_an_error_travels_between_processes() -> None:
     error = pickle.loads(pickle.dumps(PartGoneError("t/x has no object", next_step="read again")))
     assert (error.message, error.next_step) == ("t/x has no object", "read again")
     assert error.retryable
+
+
+def test_a_sentence_lists_some_names_and_counts_the_rest() -> None:
+    assert [some([]), some(["a"]), some(iter("abcde"))] == ["", "a", "a, b, c, d, e"]
+    assert some("abcdefg") == "a, b, c, d, e and 2 more"
+    assert some(map(str, range(1_000 + NAMED))).endswith("4 and 1,000 more")
+    assert some("abc", 1) == "a and 2 more"
+
+
+def test_a_value_of_very_many_levels_is_named_by_its_type() -> None:
+    value: list[object] = []
+    for _ in range(100_000):
+        value = [value]
+    assert quoted(value) == "a list of very many levels"

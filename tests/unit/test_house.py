@@ -142,6 +142,41 @@ def test_a_front_door_imports_nothing_until_a_name_is_asked_for(package: str) ->
     assert done.stdout.strip() == str([package] if "." in package else [])
 
 
+SAID_TWICE = {
+    # Pieces of sentences about different things, each with names and a next step of its own.
+    " is committed, and its log file is not published yet",  # a clone, a rebuild
+    " old objects of the mirror could not be deleted",  # of Delta, of Iceberg
+    " differs only in the case of its letters from ",  # a column of a file, of the log
+    " of parts could not be rewritten; the first, ",  # a delete, a replace
+    ": also hides such rows of appends under way",  # a delete, a replace
+    " is compared with null, which is never true",  # an interval, a condition
+    " nor its settings name a column of times",  # a timeline, a replace
+}
+
+
+def sentences(path: Path) -> Iterator[str]:
+    """Texts of 40 characters and more with spaces, which are sentences or SQL; no docstrings."""
+    tree = parsed(path)
+    documented = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Constant) and id(node) not in documented:
+            text = node.value
+            if isinstance(text, str) and len(text) >= 40 and text.count(" ") > 2:
+                yield text
+
+
+def test_no_sentence_and_no_sql_stands_in_two_modules_of_the_product() -> None:
+    # A rule or a next step that two modules state changes in one of them: import it from its owner
+    # (for next steps firnline.next_steps).
+    places: dict[str, set[str]] = {}
+    for path in sorted((REPO / "include" / "firnline").rglob("*.py")):
+        for text in sentences(path):
+            places.setdefault(text, set()).add(name(path))
+    twice = {text: sorted(of) for text, of in places.items() if len(of) > 1}
+    assert {text: of for text, of in twice.items() if text not in SAID_TWICE} == {}
+    assert twice.keys() >= SAID_TWICE, "take out what is said once by now"
+
+
 def test_no_file_names_a_registry_or_this_machine() -> None:
     found = [
         f"{name(path)}:{number}: {line.strip()[:80]}"

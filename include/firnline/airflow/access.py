@@ -17,6 +17,7 @@ from airflow.sdk.log import mask_secret
 from firnline.errors import EnvironmentFaultError, StoreAccessError
 from firnline.paths import Root
 from firnline.settings.load import TableSettings
+from firnline.store.access import ACCESS_VARIABLE
 
 if TYPE_CHECKING:
     from firnline.store.access import StoreAccess
@@ -153,7 +154,7 @@ def driver_environment(access: StoreAccess | None) -> dict[str, str]:
         "AWS_PROFILE": access.profile,
         # Carries what the variables above cannot: the addressing style, a role to assume, and the
         # access to Google and Azure, which the job reads nowhere else.
-        "FIRNLINE_STORE_ACCESS": access.to_json(),
+        ACCESS_VARIABLE: access.to_json(),
     }
     return {name: value for name, value in values.items() if value}
 

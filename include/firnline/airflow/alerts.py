@@ -21,7 +21,7 @@ from airflow.sdk.definitions.deadline import DeadlineAlert, DeadlineReference
 
 from firnline.airflow.settings import current_settings
 from firnline.airflow.within import LIMIT, call_within
-from firnline.operations.dag_ids import FLEET, parse_dag_id, run_of
+from firnline.operations.dag_ids import FLEET, parse_dag_id, run_of, table_in_run_id
 from firnline.settings.load import BrokenTable, Settings, TableSettings
 from firnline.settings.notifiers import NotifierSettings
 from firnline.units import format_duration
@@ -127,9 +127,7 @@ def _in_run_id(context: Mapping[str, Any], tables: Iterable[str]) -> str:
     """
     if context.get("dag_run") is not None:
         return ""
-    run_id = str(context.get("run_id") or "")
-    found = [name for name in tables if run_id.endswith(f"__{name}")]
-    return max(found, key=len, default="")
+    return table_in_run_id(str(context.get("run_id") or ""), tables)
 
 
 def failure_alert(table: TableSettings | BrokenTable) -> FailureAlert | None:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from airflow.listeners import hookimpl
 
+from firnline.airflow import failing
 from firnline.operations.dag_ids import parse_dag_id
 
 if TYPE_CHECKING:
@@ -32,17 +33,8 @@ def on_dag_run_running(dag_run: DagRun, msg: str) -> None:  # noqa: ARG001 - the
 
     if not is_too_large(dag_run.conf) or not is_ours(dag_run.dag_id):
         return
-    from airflow.utils.state import DagRunState
-
-    from firnline.airflow.notes import add_note
-    from firnline.airflow.watch import call_soon
-
     problem = f"the configuration of this run {TOO_LARGE}; start a new one"
-    _LOG.error("%s (run %s of %s)", problem, dag_run.run_id, dag_run.dag_id)
-    add_note(dag_run, problem)
-    # Airflow calls no callback for a state that a listener sets: it could not hand this one on.
-    dag_run.set_state(DagRunState.FAILED)
+    failing.note(dag_run, problem, _LOG)
     table = dag.table_of(dag_run.conf)
-    if table is not None:
-        run = {"dag_id": dag_run.dag_id, "run_id": dag_run.run_id}
-        call_soon(table, run, "failed", problem)
+    # Nobody can be handed the configuration.
+    failing.fail(dag_run, table, "failed", problem, with_conf=False)

@@ -29,7 +29,7 @@ from firnline.airflow.said import say
 from firnline.airflow.settings import current_settings
 from firnline.airflow.tables import clock_of
 from firnline.airflow.troubles import KNOWN, compare, troubles_of
-from firnline.errors import EnvironmentFaultError, FirnlineError, UsageError
+from firnline.errors import EnvironmentFaultError, FirnlineError, UsageError, some
 from firnline.operations.dag_ids import FLEET, TAG, RunOf, run_of
 from firnline.paths import Root
 from firnline.settings.cron import early_in_hour
@@ -54,7 +54,6 @@ _LOG = logging.getLogger(__name__)
 DRY_RUN = "dry_run"
 LONGEST = timedelta(minutes=50)
 """Time limit of the task; tables whose stores are silent are what takes long."""
-_NAMED = 5
 """Tables that an error names at most."""
 
 
@@ -484,7 +483,7 @@ def _is_news(
     if found.known != before:
         keep(KNOWN, found.known, "what fleet__merge has told of, and when (unix ms)")
     if found.over:
-        well = f"all is well again with {_some(found.over)}"
+        well = f"all is well again with {some(found.over)}"
         _LOG.info(well)
         tell(settings.fleet.alerts, "the planner", {**context}, "recovered", well)
     return bool(found.new or done.refused)
@@ -494,18 +493,13 @@ def _failure(plan: FleetPlan, done: _Done, unread: Iterable[UnreadFile]) -> str 
     """Return the sentence with which the run fails; None for a run that did all."""
     said = [each.sentence for each in unread]
     if names := [table.table for table in plan.unreadable]:
-        said.append(f"{len(names)} of {plan.tables} tables could not be read: {_some(names)}")
+        said.append(f"{len(names)} of {plan.tables} tables could not be read: {some(names)}")
     if refused := done.refused:
         runs = len(plan.starts) + sum(not chore.reason for chore in plan.chores)
-        said.append(f"Airflow did not start {len(refused)} of {runs} runs: {_some(refused)}")
+        said.append(f"Airflow did not start {len(refused)} of {runs} runs: {some(refused)}")
     if failed := done.unpublished:
         count = f"{len(failed)} of {len(plan.mirrors)}"
-        said.append(f"{count} mirrors could not be published: {_some(failed)}")
+        said.append(f"{count} mirrors could not be published: {some(failed)}")
     if not said:
         return None
     return f"{'; '.join(said)}; all others were handled, the log of plan has each reason"
-
-
-def _some(names: Sequence[str]) -> str:
-    more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
-    return f"{', '.join(names[:_NAMED])}{more}"

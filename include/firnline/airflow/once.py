@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 from firnline.airflow.figures import shortened, time_text
 from firnline.airflow.params import asked_param
 from firnline.airflow.runs import kind_of_run, run_identity
+from firnline.errors import some
 
 if TYPE_CHECKING:
     from airflow.sdk import Context, Param
@@ -143,9 +144,8 @@ def as_transactions(numbers: Sequence[int]) -> str:
         else:
             spans.append([number, number])
     texts = [str(a) if a == b else f"{a}-{b}" for a, b in spans]
-    more = f" and {len(texts) - _SHOWN} more" if len(texts) > _SHOWN else ""
     noun = "transaction" if len(numbers) == 1 else "transactions"
-    return f"as {noun} {', '.join(texts[:_SHOWN])}{more}"
+    return f"as {noun} {some(texts, _SHOWN)}"
 
 
 def _value(word: str) -> str:

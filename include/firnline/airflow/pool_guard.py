@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from airflow.listeners import hookimpl
 
+from firnline.airflow import failing
 from firnline.airflow.ours import is_ours
 from firnline.operations.dag_ids import parse_dag_id
 from firnline.operations.pools import (
@@ -61,8 +62,6 @@ def on_dag_run_running(dag_run: DagRun, msg: str) -> None:  # noqa: ARG001 - the
     name = None if dag is None else dag.table_of(dag_run.conf)
     if dag is None or name is None or not is_ours(dag_run.dag_id):
         return
-    from firnline.airflow.notes import add_note
-
     tables = _tables(name)
     lock = lock_of_run(dag_run.dag_id, dag_run.conf, tables or {})
     if lock is None:
@@ -75,11 +74,9 @@ def on_dag_run_running(dag_run: DagRun, msg: str) -> None:  # noqa: ARG001 - the
     of = lock.of if tables is not None else (there or 1)
     known = {} if there is None else {lock.pool: there}
     for problem in hangs or pool_problems({lock.pool: of}, known):
-        _LOG.error("%s (run %s of %s)", problem, dag_run.run_id, dag_run.dag_id)
-        # The run belongs to the scheduler's session, which saves both with what it does anyway.
-        add_note(dag_run, problem)
+        failing.note(dag_run, problem, _LOG)
         if hangs or not _commits_exclude((tables or {}).get(name)):
-            _fail(dag_run, name, problem)
+            failing.fail(dag_run, name, POOL_WRONG, problem)
 
 
 def _tables(name: str) -> dict[str, TableSettings] | None:
@@ -134,14 +131,3 @@ def read_slots() -> dict[str, int]:
 def _commits_exclude(table: TableSettings | None) -> bool:
     """Return True if commits exclude each other without the pool (locking ``fenced``)."""
     return table is None or table.locking == "fenced"
-
-
-def _fail(dag_run: DagRun, table: str, problem: str) -> None:
-    """Fail the run and tell its table, which Airflow would not do."""
-    from airflow.utils.state import DagRunState
-
-    from firnline.airflow.watch import call_soon
-
-    dag_run.set_state(DagRunState.FAILED)
-    run = {"dag_id": dag_run.dag_id, "run_id": dag_run.run_id, "conf": dag_run.conf}
-    call_soon(table, run, POOL_WRONG, problem)

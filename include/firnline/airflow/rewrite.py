@@ -14,6 +14,7 @@ from firnline.airflow.params import flag_param, form_params, form_values
 from firnline.airflow.prepared import APPROVE, PreparedWork
 from firnline.airflow.runs import first_try, kind_of_run
 from firnline.errors import UsageError
+from firnline.next_steps import GIVE_PARTITIONS
 from firnline.operations.options import RewriteOptions
 from firnline.operations.registry import REWRITE
 from firnline.settings.fields import TIME_TRANSFORMS
@@ -91,7 +92,7 @@ class RewriteWork(PreparedWork[RewriteOptions]):
         if not options.partitions:
             raise UsageError(
                 "a rewrite by hand needs partitions, and none was named",
-                next_step='give partitions, such as ["ts_day=2024-03-*"], or ["*"] for all',
+                next_step=GIVE_PARTITIONS,
             )
         return options
 

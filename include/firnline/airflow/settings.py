@@ -18,7 +18,7 @@ from pathlib import Path
 from firnline.airflow.kept import SettingsFile
 from firnline.clock import SystemClock
 from firnline.errors import SettingsError
-from firnline.settings.files import Content, UnreadFile, is_shared, listed
+from firnline.settings.files import TABLES_VARIABLE, Content, UnreadFile, is_shared, listed
 from firnline.settings.load import Settings, load_settings, settings_path
 
 _LOG = logging.getLogger(__name__)
@@ -87,7 +87,7 @@ def environment() -> dict[str, str]:
     """
     if all(each.since_ms is None for each in current_settings().unread):
         return {}
-    return {"FIRNLINE_TABLES": str(copy_of(settings_path()))}
+    return {TABLES_VARIABLE: str(copy_of(settings_path()))}
 
 
 def _last_good(copy: Path, where: Path, error: SettingsError) -> Settings:

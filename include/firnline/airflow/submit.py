@@ -32,6 +32,7 @@ from firnline.airflow.tables import DagTable
 from firnline.airflow.tasks import begin, committed, mirrored_partly
 from firnline.airflow.work import SparkWork
 from firnline.errors import EnvironmentFaultError
+from firnline.operations.job_variables import OPTIONS_VARIABLE
 from firnline.settings.load import TableSettings
 from firnline.settings.spark_conf import conf_of
 
@@ -208,10 +209,6 @@ def _check_java() -> None:
             f"this Airflow worker has no Java {where}, and Spark needs it",
             next_step="install Java 17 or newer where the worker runs and set JAVA_HOME to it",
         )
-
-
-OPTIONS_VARIABLE = "FIRNLINE_JOB_OPTIONS"
-"""Variable with the job's options as JSON: any user can read argument lists, not environments."""
 
 
 class SubmitJob(SparkSubmitOperator):

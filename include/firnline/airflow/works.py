@@ -15,6 +15,7 @@ from firnline.airflow.figures import time_text
 from firnline.airflow.settings import current_settings
 from firnline.airflow.work import InTaskWork, SparkWork
 from firnline.errors import UsageError
+from firnline.next_steps import GIVE_PARTITIONS
 from firnline.operations.dag_ids import parse_dag_id
 from firnline.operations.operation import Plan
 from firnline.operations.options import (
@@ -67,7 +68,7 @@ class RestoreWork(InTaskWork[RestoreOptions]):
         if not options.partitions:
             raise UsageError(
                 "a restore needs partitions, and none was named",
-                next_step='give partitions, such as ["ts_day=2024-03-*"], or ["*"] for all',
+                next_step=GIVE_PARTITIONS,
             )
         return options
 

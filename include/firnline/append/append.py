@@ -20,7 +20,7 @@ import msgspec
 from firnline.append.claims import Claims
 from firnline.append.columns import KnownColumns
 from firnline.append.mirrored import MirrorOutcome
-from firnline.append.run import NAMED, AppendRun, Origin
+from firnline.append.run import AppendRun, Origin
 from firnline.append.store_time import StoreTime
 from firnline.commit import append_log as birth
 from firnline.commit.base import take_base
@@ -29,6 +29,7 @@ from firnline.errors import (
     ScratchFullError,
     SnapshotUnstableError,
     UsageError,
+    some,
 )
 from firnline.log import dated
 from firnline.log.keyed import Published
@@ -303,10 +304,9 @@ class Appender:
         columns = sorted(checked.new)
         one = len(columns) == 1
         files = list(dict.fromkeys(map(str, checked.new.values())))
-        more = f" and {len(columns) - NAMED} more" if len(columns) > NAMED else ""
         raise UsageError(
             f"table {self._table.settings.name} has no {'column' if one else 'columns'} "
-            f"{', '.join(columns[:NAMED])}{more}, and {' and '.join(files[:2])}"
+            f"{some(columns)}, and {' and '.join(files[:2])}"
             f"{' and others' if len(files) > 2 else ''} {'has' if len(files) == 1 else 'have'} "
             f"{'it' if one else 'them'}",
             next_step="correct the file, or leave --no-new-columns out; nothing was written"

@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from firnline.commit.append_log import publish_append
 from firnline.commit.outputs import Outputs
-from firnline.errors import UsageError
+from firnline.errors import UsageError, some
 from firnline.log.keyed import void
 from firnline.log.records import LogContent, marker_of
 from firnline.parquet.part import PartMetadata, WrittenPart
@@ -23,10 +23,6 @@ from firnline.types.schema import SchemaUnion, added, as_known
 from firnline.types.sql import fold_name
 
 # ruff: noqa: TID253 - rows are handled here; no DAG file imports it at parse
-
-
-NAMED = 5
-"""New columns that an error names."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,8 +152,7 @@ class AppendRun:
         new = list(new_in(schema, self._before))
         if new:
             raise UsageError(
-                f"table {self.table.settings.name} has no {', '.join(new[:NAMED])}"
-                f"{f' and {len(new) - NAMED} more' if len(new) > NAMED else ''}, and the rows do",
+                f"table {self.table.settings.name} has no {some(new)}, and the rows do",
                 next_step="correct the rows, or let the append add columns; nothing was written",
             )
 

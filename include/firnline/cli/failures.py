@@ -148,7 +148,9 @@ def settings_read(path: Path | None) -> None:
 
 
 def _named() -> bool:
-    return _Begun.settings is not None or bool(os.environ.get("FIRNLINE_TABLES"))
+    from firnline.settings.files import TABLES_VARIABLE
+
+    return _Begun.settings is not None or bool(os.environ.get(TABLES_VARIABLE))
 
 
 def reached(detail: str) -> None:

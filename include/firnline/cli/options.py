@@ -24,7 +24,7 @@ from firnline.operations.mirror.ended import however_it_ends
 
 if TYPE_CHECKING:
     from firnline.log.txn_file import RunIdentity
-    from firnline.settings.load import Settings, TableSettings
+    from firnline.settings.load import FoundTable, Settings, TableSettings
     from firnline.state.snapshot import Snapshot
     from firnline.table import Table
 
@@ -241,14 +241,19 @@ def _help(field: OptionField) -> str:
     return " ".join(filter(None, (option.text, "May be repeated." * repeated, absent)))
 
 
-def settings_of(target: str, path: Path | None) -> TableSettings:
-    """Return the settings for a table's name or root. Raises UsageError, SettingsError."""
+def found_table(target: str, path: Path | None) -> FoundTable:
+    """Return what the settings have of a table's name or root. Raises UsageError, SettingsError."""
     from firnline.settings.load import find_with_file
 
-    found, file = find_with_file(target, path)
-    given(found.name, target, path)
-    settings_read(file)
+    found = find_with_file(target, path)
+    given(found.table.name, target, path)
+    settings_read(found.file)
     return found
+
+
+def settings_of(target: str, path: Path | None) -> TableSettings:
+    """Return the settings for a table's name or root. Raises UsageError, SettingsError."""
+    return found_table(target, path).table
 
 
 def read_settings(path: Path | None, *, strict: bool = False) -> Settings:
@@ -265,7 +270,11 @@ def read_settings(path: Path | None, *, strict: bool = False) -> Settings:
 
 def open_target(target: str, path: Path | None) -> Table:
     """Open the table of a name or root, with the usual credentials; sends no request."""
-    settings = settings_of(target, path)
+    return open_found(settings_of(target, path))
+
+
+def open_found(settings: TableSettings) -> Table:
+    """Open a table by its settings, with the usual credentials; sends no request."""
     from firnline.store.access import StoreAccess
     from firnline.table import open_table
 

@@ -25,6 +25,7 @@ from firnline.log.records import LogContent
 from firnline.properties import record as birth_file
 from firnline.properties.in_force import IDENTITY, from_settings, put_within
 from firnline.properties.record import Properties, PropertiesRecord
+from firnline.settings.ages import LONGEST_UNTOLD_MS
 from firnline.settings.load import TableSettings
 from firnline.store.create import Attempt, create
 from firnline.table import Table
@@ -127,20 +128,17 @@ def _latest_ms(table: Table, began_ms: int, *, begins: bool, stated: bool) -> tu
     """Return ``append.ttl`` in ms, and the latest ``Clock.elapsed_ms`` to put the log file."""
     ttl = table.settings.append.ttl
     if not stated:
-        ttl = min(ttl, LONGEST_MS)  # it may be longer than what the table will say
+        ttl = min(ttl, LONGEST_UNTOLD_MS)  # it may be longer than what the table will say
     if not begins:
         return ttl, began_ms + ttl
     looked = table.clock.elapsed_ms()
     found = look_again(table)
-    ttl = min(ttl, LONGEST_MS, ttl if found is None else found.append_ttl)
+    ttl = min(ttl, LONGEST_UNTOLD_MS, ttl if found is None else found.append_ttl)
     return ttl, min(began_ms + ttl, looked + FRESH_MS)
 
 
 _LOG = logging.getLogger(__name__)
 
-LONGEST_MS = 23 * 3_600_000
-"""Maximum age in ms of an append that does not know the table's ``append.ttl``: less than the age
-of anything that a sweep may delete, whatever the settings (``sweep.plan.FLOOR_MS``)."""
 FRESH_MS = 30_000
 """Longest time in ms from listing ``_txn/`` to the put: shorter than any ``append.ttl``."""
 

@@ -13,6 +13,7 @@ from typing import Any
 
 from firnline.errors import CommitConflictError, UsageError
 from firnline.log.records import Marker
+from firnline.next_steps import PLANNED_ON_CURRENT
 from firnline.properties.in_force import waits
 from firnline.settings.load import TableSettings
 from firnline.state.snapshot import Snapshot
@@ -160,7 +161,7 @@ def refuse_between(
         if found is not None:
             raise CommitConflictError(
                 f"part {found} was inserted between the parts of a group meanwhile",
-                next_step="run it again: it is planned on the current state",
+                next_step=PLANNED_ON_CURRENT,
             )
 
 
@@ -207,7 +208,7 @@ def refuse_beneath(
             if below and marker.t in since and marker.p not in planned.parts:
                 raise CommitConflictError(
                     f"part {marker.p} was restored beneath parts of a group meanwhile",
-                    next_step="run it again: it is planned on the current state",
+                    next_step=PLANNED_ON_CURRENT,
                 )
 
 

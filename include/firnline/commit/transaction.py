@@ -27,7 +27,8 @@ from firnline.log.reader import LogObject, list_log, time_after
 from firnline.log.records import Delete, LogContent, Marker, TxnMark, marker_json
 from firnline.log.schema_changes import line_now, split
 from firnline.log.superseded import without_superseded
-from firnline.log.txn_file import Counts, RunIdentity, TxnHeader
+from firnline.log.txn_file import NAMED_PARTITIONS, Counts, RunIdentity, TxnHeader
+from firnline.next_steps import PLANNED_ON_CURRENT
 from firnline.properties.in_force import current, disagree, from_settings, needed, waits
 from firnline.properties.record import Properties, PropertiesRecord, record_line
 from firnline.settings.load import TableSettings
@@ -39,7 +40,6 @@ from firnline.types.schema import SchemaUnion, as_known
 __all__ = ["Change", "Committed", "Repaired", "commit", "commit_whole"]
 
 _LOG = logging.getLogger(__name__)
-_NAMED_PARTITIONS = 1000
 PLANNED_BY = ("primary_key", "version", "deleted", "partition_by", "cluster_by")
 """Properties that determine the content of the new parts of a change."""
 
@@ -318,7 +318,7 @@ def _refuse_conflict(
         raise CommitConflictError(
             f"{len(lost)} of the {len(change.replaces)} parts that this {change.op} replaces "
             f"were replaced by another process, {lost[0]} among them",
-            next_step="run it again: it is planned on the current state",
+            next_step=PLANNED_ON_CURRENT,
         )
     refuse_between(snapshot, settings, planned, frozenset(change.replaces), change.adds)
     if change.planned is not None:
@@ -342,7 +342,7 @@ def _refuse_late_append(table: Table, base: Base, change: Change) -> None:
             raise CommitConflictError(
                 f"append {key} landed late, with a time at or between those of parts that "
                 f"this {change.op} combines",
-                next_step="run it again: it is planned on the current state",
+                next_step=PLANNED_ON_CURRENT,
             )
 
 
@@ -408,7 +408,7 @@ def _header(
         log=table.paths.txn_log(t, mark.seq, mark.txn),
         run=run,
         counts=counts,
-        partitions=change.partitions[:_NAMED_PARTITIONS],
+        partitions=change.partitions[:NAMED_PARTITIONS],
         why=change.why,
         properties=current(content.properties),
         erase=erase,

@@ -9,11 +9,12 @@ from pathlib import Path
 import duckdb
 import pyarrow as pa
 
-from firnline.errors import PartSchemaError
+from firnline.errors import PartSchemaError, cut
 from firnline.kernel.duckdb import open_duckdb
 from firnline.kernel.faults import first_line
 from firnline.kernel.inputs import Converted, Inputs, Staged, scan
 from firnline.kernel.staging import InputError
+from firnline.kernel.visibility import stays
 from firnline.types.sql import parse_sql_type, quote_name
 
 # ruff: noqa: S608 -- every name and path is quoted; DuckDB is confined to this task's folder
@@ -22,8 +23,6 @@ _WHOLE = {
     *("TINYINT", "SMALLINT", "INTEGER", "BIGINT", "HUGEINT"),
     *("UTINYINT", "USMALLINT", "UINTEGER", "UBIGINT", "UHUGEINT"),
 }
-_SHOWN = 60
-"""Maximum characters of a sample value."""
 
 
 def check_values(
@@ -61,7 +60,7 @@ def _check(
         raise _failed(first, made, f"cannot become {made.wanted} ({first_line(error)})") from error
     if found:
         path, count, sample = found[0]
-        sample = sample if len(sample) <= _SHOWN else f"{sample[: _SHOWN - 1]}…"
+        sample = cut(sample)
         values = "1 value" if count == 1 else f"{count:,} values"
         what = f"has {values} that {made.wanted} cannot hold exactly, such as {sample!r}"
         raise _failed(keys[path], made, what)
@@ -120,7 +119,7 @@ class RowCheck:
         shown = ", ".join(quote_name(column) for column in columns)
         self._connection.register(_ROWS, rows)
         try:
-            where = f"FROM {_ROWS} WHERE ({condition}) IS NOT TRUE"
+            where = f"FROM {_ROWS} WHERE {stays(condition)}"
             counted = self._connection.execute(f"SELECT count(*) {where}").fetchall()
             count = int(counted[0][0])
             if not count:

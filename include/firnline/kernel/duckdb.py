@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -27,6 +27,14 @@ _DICTIONARY_SHARE = 1 / 4
 _MIN_LIMIT = 48 * 2**20
 """Bytes below which DuckDB cannot hold the pages of a single sort."""
 
+CLOSED: Mapping[str, bool] = {
+    "autoinstall_known_extensions": False,
+    "autoload_known_extensions": False,
+    "allow_community_extensions": False,
+    "python_enable_replacements": False,  # a table name is not a Python variable
+}
+"""Settings of every database that is opened: it loads no code, and sees nothing of the process."""
+
 
 @contextmanager
 def open_duckdb(
@@ -47,10 +55,7 @@ def open_duckdb(
             "threads": threads,
             "memory_limit": f"{max(int(memory * MEMORY_SHARE), _MIN_LIMIT)}B",
             "temp_directory": str(spill_folder),
-            "autoinstall_known_extensions": False,
-            "autoload_known_extensions": False,
-            "allow_community_extensions": False,
-            "python_enable_replacements": False,  # a table name is not a Python variable
+            **CLOSED,
         }
     )
     try:

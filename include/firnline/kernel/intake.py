@@ -27,6 +27,7 @@ from firnline.kernel.task import (
     KernelTask,
     Limits,
 )
+from firnline.next_steps import WIDEN
 from firnline.parquet.excerpt import Excerpt
 from firnline.parquet.part import read_pairs
 from firnline.paths import TablePaths
@@ -234,5 +235,5 @@ def refuse_outside(check: RowCheck, rows: pa.Table, limits: Limits) -> None:
         raise UsageError(
             f"{count:,} of {rows.num_rows:,} new rows do not lie in {limits.text}; the first has "
             f"{has}",
-            next_step="leave them out or widen the interval; nothing was changed",
+            next_step=WIDEN,
         )

@@ -30,13 +30,11 @@ from firnline.kernel.outputs import Produced, Producer, Written
 from firnline.kernel.sql import rows_by_file
 from firnline.kernel.staging import InputError, scratch_folder, stage, stage_keys
 from firnline.kernel.task import KernelInput, KernelResult, KernelTask
+from firnline.kernel.visibility import NEEDS_PLACES, PLACE_COLUMNS
 from firnline.parquet.part import WrittenPart
 from firnline.paths import TablePaths
 from firnline.store.base import Store
 from firnline.types.sql import fold_name
-
-_RESERVED = ("filename", "file_row_number")
-"""DuckDB's own columns of a scan, which show what was inserted last."""
 
 
 def merge_group(
@@ -253,10 +251,9 @@ def _check_task(task: KernelTask) -> None:
                 f"keys is not in the table of {task.name}",
                 next_step="correct the column in tables.yaml or in the call",
             )
-    if task.primary_key and known.intersection(_RESERVED):
+    if task.primary_key and known.intersection(PLACE_COLUMNS):
         raise PartSchemaError(
-            f"a table with a primary key has a column named {' or '.join(_RESERVED)}, which "
-            "DuckDB needs to find out what was inserted last",
+            f"a table with a primary key has {NEEDS_PLACES}",
             next_step="rename the column",
         )
 

@@ -31,6 +31,7 @@ from firnline.kernel.ranges import Range, Spreader
 from firnline.kernel.sort_codes import sort_codes
 from firnline.kernel.sql import copy_to, in_order, rows_in_all, statements
 from firnline.kernel.task import KernelTask
+from firnline.next_steps import REPORT_UNCHANGED
 from firnline.parquet.join import Footer, join, read_footer, state
 from firnline.parquet.part import DIGEST_KEY, read_pairs
 from firnline.parquet.stats import from_footer, from_table
@@ -362,7 +363,7 @@ class Producer:
         if written.rows != count:
             raise KernelError(
                 f"{count} rows were to be written, and {written.rows} were written",
-                next_step="nothing was changed; report this with the log of the run",
+                next_step=REPORT_UNCHANGED,
             )
         return dataclasses.replace(written, hashes=self._hashes(path, hashes))
 

@@ -22,6 +22,7 @@ from firnline.kernel.inputs import scan
 from firnline.kernel.ranges import Range, split
 from firnline.kernel.sql import in_order
 from firnline.kernel.task import KernelTask, Layout
+from firnline.next_steps import REPORT_UNCHANGED
 from firnline.parquet.partition import partition_codes
 from firnline.types.sql import free_name, quote_name
 
@@ -74,7 +75,7 @@ class Partitioner:
         if not count == written == total:
             raise KernelError(
                 f"{count} rows were to be put into partitions, and these have {total}",
-                next_step="nothing was changed; report this with the log of the run",
+                next_step=REPORT_UNCHANGED,
             )
         return found
 
@@ -107,7 +108,7 @@ class Partitioner:
                 if wrong:
                     raise KernelError(
                         f"rows of partition {min(wrong)!r} were put into {partition!r}",
-                        next_step="nothing was changed; report this with the log of the run",
+                        next_step=REPORT_UNCHANGED,
                     )
             source = scan(files)
             total = self.connection.execute(f"SELECT count(*) FROM {source}").fetchall()[0][0]

@@ -22,6 +22,7 @@ from firnline.kernel.duckdb import quote_list, quote_text, tries
 from firnline.kernel.inputs import scan
 from firnline.kernel.sql import order_by, with_nulls
 from firnline.kernel.task import Cluster, KernelTask
+from firnline.next_steps import REPORT_UNCHANGED
 from firnline.types.hashes import Hashes, HashRange
 from firnline.types.sql import free_name, quote_name
 from firnline.types.values import WITHOUT_BOUNDS
@@ -91,7 +92,7 @@ class Spreader:
         if len(counts) == len(found) and sum(counts) != count:
             raise KernelError(
                 f"{count} rows were to be split into ranges, and these have {sum(counts)}",
-                next_step="nothing was changed; report this with the log of the run",
+                next_step=REPORT_UNCHANGED,
             )
         return [
             replace(each, hashes=keys.hashes(cuts, each.number))

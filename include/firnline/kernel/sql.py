@@ -171,7 +171,7 @@ def _gone(
         yield "deleted", f"SELECT r.* FROM ({left}) AS r SEMI JOIN {keys[0]} ON {keys[1]}"
     if task.keep and not task.keep_winners:
         visible = _visible(rows, group, keys)
-        yield "removed", f"SELECT * FROM ({visible}) WHERE ({task.keep}) IS NOT TRUE"
+        yield "removed", f"SELECT * FROM ({visible}) WHERE {stays(task.keep)}"
 
 
 def _last_of_each_key(
@@ -224,10 +224,9 @@ def _goes(task: KernelTask, place: tuple[str, str], inputs: Inputs) -> tuple[str
     numbers = [int(path.stem) for group in inputs.staged for path in group.paths]
     old = [str(number) for number in numbers if task.inputs[number].forget]
     tombstone = f"({dead} AND {quote_name(place[0])} IN ({', '.join(old)}))"
-    removed = f"(NOT {dead} AND ({task.keep}) IS NOT TRUE)"
     return (
         tombstone if task.deleted and old else "false",
-        removed if task.keep and task.keep_winners else "false",
+        f"(NOT {dead} AND {stays(task.keep)})" if task.keep and task.keep_winners else "false",
     )
 
 

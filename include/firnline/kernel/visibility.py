@@ -12,6 +12,14 @@ from firnline.types.sql import quote_name
 
 # ruff: noqa: S608 -- names are quoted here, conditions come from predicate trees
 
+PLACE_COLUMNS = ("filename", "file_row_number")
+"""DuckDB's own columns of a scan, which show what was inserted last."""
+NEEDS_PLACES = (
+    f"a column named {' or '.join(PLACE_COLUMNS)}, which DuckDB needs to find out what was "
+    "inserted last"
+)
+"""What a table must not have where one of its rows has to win a key."""
+
 
 def stays(condition: str) -> str:
     """Return the condition of the rows that a delete leaves: false or null, not true."""

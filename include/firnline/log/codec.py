@@ -26,6 +26,7 @@ from firnline.log.records import (
     with_spelling,
     with_unknown,
 )
+from firnline.next_steps import UPGRADE_TO_USE
 from firnline.paths import TablePaths
 from firnline.properties.record import PropertiesRecord, parse_line, record_line
 
@@ -204,7 +205,7 @@ def decode_header(key: str, data: bytes) -> Header:
     if str(header.v) != str(VERSION):
         raise LogCorruptError(
             f"log file {key} has format version {header.v}, this firnline reads version {VERSION}",
-            next_step="upgrade firnline before you use this table",
+            next_step=UPGRADE_TO_USE,
         )
     sections = [header.sch, *(n for n in (header.ext, header.tmb) if n is not None), header.f]
     if sections[0] < 1 or any(a >= b for a, b in pairwise(sections)):
@@ -278,7 +279,7 @@ def _properties(key: str, number: int, line: bytes) -> PropertiesRecord:
         raise LogCorruptError(
             f"log file {key} line {number + 1} holds properties of the table that this version "
             f"does not know: {error}",
-            next_step="upgrade firnline before you use this table",
+            next_step=UPGRADE_TO_USE,
         ) from error
 
 

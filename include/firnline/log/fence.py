@@ -16,6 +16,7 @@ import msgspec
 from firnline.log.reader import newest_seq
 from firnline.log.record_kind import RecordKind
 from firnline.log.schema_lines import first_sequence, folded_by_ours, standing
+from firnline.settings.ages import LEAST_ORPHAN_MS
 
 if TYPE_CHECKING:
     from firnline.log.reader import LogObject, LogRead
@@ -99,9 +100,6 @@ def without_fences(lines: Iterable[bytes]) -> list[bytes]:
     return [line for line in lines if _read(line) is None]
 
 
-FIRST_MS = 24 * 3_600_000
-"""Least time before the first fence, ms: appends that have read no properties of the table go by
-times of their own, of at most 23 hours (``commit.append_log``)."""
 _CANDIDATES = 8
 """Candidates, so that the fence is at most an eighth older than it has to be."""
 _MOST = 2 * _CANDIDATES
@@ -130,7 +128,8 @@ def raised(
     named = (i for i in listing.values() if i.name.seq)
     shown = {Candidate(item.name.seq, item.name.t, item.modified_ms) for item in named}
     candidates = shown.union(*(found.next for found in _records(known)))
-    before_ms = listed_ms - (ended_ms if fence.seq else max(ended_ms, FIRST_MS))
+    # Appends that have read no properties of the table go by a shorter time (LONGEST_UNTOLD_MS).
+    before_ms = listed_ms - (ended_ms if fence.seq else max(ended_ms, LEAST_ORPHAN_MS))
     most = newest if least is None else min(newest, least)
     passed = (Fence(c.seq, c.t) for c in candidates if c.seen_ms < before_ms)
     fence = max([fence, *(each for each in passed if each.seq <= most)])

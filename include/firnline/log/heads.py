@@ -16,6 +16,7 @@ from firnline.log.reader import ATTEMPTS, LogObject, list_log, refuse_other_size
 from firnline.log.records import Delete, Header, LogTombstone, Marker, TxnMark
 from firnline.log.schema_changes import MARK, is_change, line_now, split
 from firnline.log.schema_lines import line_sequence
+from firnline.next_steps import MANY_CLEANUPS
 from firnline.paths import TablePaths
 from firnline.store.base import Store
 
@@ -118,7 +119,7 @@ def read_schemas(
         return _lines(listing, heads)
     raise SnapshotUnstableError(
         f"the log under {paths.log_dir} changed during each of {ATTEMPTS} attempts to read it",
-        next_step="try again; if it goes on, see whether several clean-ups run at once",
+        next_step=MANY_CLEANUPS,
     )
 
 

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Protocol
 from firnline.errors import LogCorruptError, SnapshotUnstableError
 from firnline.log import codec
 from firnline.log.records import LogContent, TxnMark
+from firnline.next_steps import MANY_CLEANUPS
 from firnline.paths import LogName, TablePaths
 from firnline.store.base import Store
 
@@ -163,7 +164,7 @@ def read_log(
         known = {**known, **contents}
     raise SnapshotUnstableError(
         f"the log under {paths.log_dir} changed during each of {ATTEMPTS} attempts to read it",
-        next_step="try again; if it goes on, see whether several clean-ups run at once",
+        next_step=MANY_CLEANUPS,
     )
 
 

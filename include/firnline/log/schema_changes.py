@@ -18,6 +18,7 @@ import msgspec
 
 from firnline.errors import LogCorruptError, UsageError
 from firnline.log.records import Delete
+from firnline.next_steps import UPGRADE_OR_RESTORE
 from firnline.predicate.tree import columns_of, parse_json
 from firnline.types.hashes import Hashes, HashRange
 from firnline.types.order import Order, SortKey
@@ -163,8 +164,7 @@ def _what(delete: Delete) -> Evolved | None:
         raise LogCorruptError(
             f"record {delete.id} of transaction {delete.seq}, which changes columns, cannot be "
             f"read: {error}",
-            next_step="upgrade firnline, if a newer one wrote it; else restore the log files that "
-            "hold it from a backup",
+            next_step=UPGRADE_OR_RESTORE,
         ) from None
 
 

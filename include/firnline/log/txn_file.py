@@ -12,9 +12,13 @@ from firnline.errors import LogCorruptError
 from firnline.log.codec import UNREADABLE, check_seal, corrupt, seal
 from firnline.log.erases import EraseLink
 from firnline.log.records import LogContent
+from firnline.next_steps import UPGRADE_TO_USE
 from firnline.paths import TablePaths
 from firnline.properties.record import Properties
 from firnline.shown import Shown, figures, when
+
+NAMED_PARTITIONS = 1000
+"""Partitions that a header names at most; one with so many may have changed others, too."""
 
 
 class RunIdentity(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -134,7 +138,7 @@ def decode_header(key: str, head: bytes, paths: TablePaths) -> TxnHeader | None:
     if header.v != 1:
         raise LogCorruptError(
             f"transaction {key} has format version {header.v}, this firnline reads version 1",
-            next_step="upgrade firnline before you use this table",
+            next_step=UPGRADE_TO_USE,
         )
     paths.check_log(header.log, f"the header of transaction {key}")
     try:

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from firnline.errors import RunFailedError
+from firnline.next_steps import MAY_DELETE
 from firnline.pages import Column, Page, number, requests_text
 from firnline.units import counted
 
@@ -67,7 +68,7 @@ def not_all_deleted(objects: str, name: str) -> RunFailedError:
     """Return the error for objects, such as ``3 orphans``, that a table's run left."""
     return RunFailedError(
         f"{objects} of {name} could not be deleted, for the reasons above",
-        next_step="see that the credentials may delete there and run it again",
+        next_step=MAY_DELETE,
     )
 
 

@@ -8,7 +8,7 @@ asks for a pause switch and backfills of its own (``own_dags``).
 from __future__ import annotations
 
 import zlib
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -29,6 +29,7 @@ FLEET = "fleet__merge"
 """The DAG that starts the merges of all tables."""
 
 _LONGEST = 120
+_BETWEEN = "__"
 _OPERATIONS = {str(each.dag): each for each in DAGS}
 
 
@@ -59,7 +60,7 @@ class RunOf:
 
     def run_id(self, prefix: str) -> str:
         """Return an id for a run: of a DAG for all tables it has the table in it."""
-        return "__".join([prefix, *map(_shortened, self.conf.values())])
+        return _BETWEEN.join([prefix, *map(_shortened, self.conf.values())])
 
 
 def _shortened(table: str) -> str:
@@ -69,9 +70,20 @@ def _shortened(table: str) -> str:
     return f"{table[: _LONGEST - 9]}-{zlib.crc32(table.encode()):08x}"
 
 
+def table_in_run_id(run_id: str, tables: Iterable[str]) -> str:
+    """Return the table with which an id of ``RunOf.run_id`` ends; empty if it is none of them.
+
+    Args:
+        run_id: of a run of a DAG for all tables.
+        tables: names that there are.
+    """
+    found = [name for name in tables if run_id.endswith(f"{_BETWEEN}{_shortened(name)}")]
+    return max(found, key=len, default="")
+
+
 def dag_id(operation: str, table: str | None = None) -> str:
     """Return ``merge__flights``, or ``restore`` for the DAG for all tables."""
-    return operation if table is None else f"{operation}__{table}"
+    return operation if table is None else f"{operation}{_BETWEEN}{table}"
 
 
 def run_of(operation: DagName, table: TableSettings) -> RunOf:
@@ -88,7 +100,7 @@ def is_like_ours(text: str) -> bool:
 
 def parse_dag_id(text: str) -> DagId | None:
     """Return the operation and the table of a DAG of an operation; None for any other id."""
-    operation, separator, table = text.partition("__")
+    operation, separator, table = text.partition(_BETWEEN)
     about = _OPERATIONS.get(operation)
     if about is None or (separator and not table):
         return None

@@ -15,6 +15,7 @@ import msgspec
 from firnline.errors import LogCorruptError
 from firnline.log.codec import UNREADABLE
 from firnline.log.txn_file import RunIdentity
+from firnline.next_steps import UPGRADE_TO_TOUCH
 from firnline.store.create import create
 from firnline.table import Table
 
@@ -115,6 +116,6 @@ def _decode(key: str, data: bytes) -> RunRecord:
         raise LogCorruptError(
             f"the record {key} of a run has format version {record.version}, this firnline reads "
             f"version {VERSION}",
-            next_step="upgrade firnline before you touch this table",
+            next_step=UPGRADE_TO_TOUCH,
         )
     return record

@@ -11,7 +11,7 @@ from firnline.commit import keys
 from firnline.log.records import Marker
 from firnline.operations.groups import LeftAlone, PlannedGroup
 from firnline.operations.merge import tiers
-from firnline.operations.requests import FIXED_REQUESTS
+from firnline.operations.requests import FIXED_REQUESTS, upload_requests
 from firnline.settings.load import TableSettings
 from firnline.shown import ShownFigures
 from firnline.state.snapshot import Snapshot
@@ -21,7 +21,6 @@ Verdict = Literal["none", "some", "all"]
 
 NO_ROW = "its statistics prove that no row matches"
 HIDDEN = "may hold matching rows: readers hide them at once, the next merge removes them"
-_PUT_BYTES = 16 * 1024 * 1024
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
@@ -72,9 +71,7 @@ class Selected(ShownFigures):
     @property
     def requests(self) -> int:
         """Upper estimate of store requests; log reads and further commits not counted."""
-        uploads = sum(
-            1 if g.bytes <= _PUT_BYTES else 2 + g.bytes // _PUT_BYTES for g in self.groups
-        )
+        uploads = sum(upload_requests(g.bytes) for g in self.groups)
         return self.parts_in + uploads + FIXED_REQUESTS
 
     def as_json(self) -> dict[str, Any]:

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from firnline.errors import PartUnreadableError
+from firnline.next_steps import RESTORE_PART
 from firnline.parquet.io import read_tail
 from firnline.parquet.join import MAGIC, Footer, RowGroup, end_file, parse_footer
 from firnline.parquet.thrift import ThriftError
@@ -56,7 +57,7 @@ def fetch_excerpt(store: Store, key: str, excerpt: Excerpt, path: Path) -> None:
     except (ThriftError, IndexError) as error:
         raise PartUnreadableError(
             f"the footer of {key} cannot be read: {error}",
-            next_step="restore the part from a backup or rewrite it",
+            next_step=RESTORE_PART,
         ) from None
     _refuse_other(key, excerpt, groups)
     with path.open("xb") as file:

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import BinaryIO, Final
 
 from firnline.errors import KernelError, PartUnreadableError
+from firnline.next_steps import REPORT_UNCHANGED, RESTORE_PART
 from firnline.parquet.thrift import (
     BINARY,
     FALSE,
@@ -195,7 +196,7 @@ def _check(footer: Footer) -> None:
 def _unreadable(path: Path, why: str) -> PartUnreadableError:
     return PartUnreadableError(
         f"the footer of {path.name} cannot be read: {why}",
-        next_step="restore the part from a backup or rewrite it",
+        next_step=RESTORE_PART,
     )
 
 
@@ -225,7 +226,7 @@ def join(
     if len({footer.schema for footer in footers}) != 1:
         raise KernelError(
             f"{', '.join(f.path.name for f in footers[:5])} have different Parquet schemas",
-            next_step="nothing was changed; report this with the log of the run",
+            next_step=REPORT_UNCHANGED,
         )
     groups: list[Struct] = []
     with target.open("xb") as out:

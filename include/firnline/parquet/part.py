@@ -8,6 +8,7 @@ from typing import Protocol
 import msgspec
 
 from firnline.errors import PartUnreadableError
+from firnline.next_steps import RESTORE_PART
 from firnline.types.hashes import Hashes
 from firnline.types.order import Order
 from firnline.types.values import Stats
@@ -144,7 +145,7 @@ def read_pairs(name: str, pairs: Mapping[bytes, bytes] | None) -> PartMetadata |
     except (msgspec.MsgspecError, ValueError) as error:
         raise PartUnreadableError(
             f"the firnline metadata in the footer of {name} cannot be parsed: {error}",
-            next_step="restore the part from a backup or rewrite it",
+            next_step=RESTORE_PART,
         ) from None
 
 

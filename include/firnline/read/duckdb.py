@@ -16,12 +16,13 @@ import msgspec
 import pyarrow as pa
 
 from firnline.errors import FirnlineError, KernelError, UsageError
-from firnline.kernel.duckdb import quote_text
+from firnline.kernel.duckdb import CLOSED, quote_text
 from firnline.kernel.faults import first_line, scratch_full
 from firnline.kernel.inputs import may_be_of_a_file, sql_type
+from firnline.kernel.visibility import NEEDS_PLACES, PLACE_COLUMNS
 from firnline.parquet.footers import FooterTask, FooterWanted, read_facts
 from firnline.read.files import PartFiles, is_gone, not_readable
-from firnline.read.sql import RESERVED, read_query
+from firnline.read.sql import read_query
 from firnline.read.task import ReadPart, ReadTask
 from firnline.store.base import Store
 from firnline.types.json_values import JsonForm
@@ -104,10 +105,7 @@ def open_connection(limits: Limits) -> Connection:
             "threads": limits.threads,
             "memory_limit": f"{limits.memory}B",
             "temp_directory": str(limits.spill),
-            "autoinstall_known_extensions": False,
-            "autoload_known_extensions": False,
-            "allow_community_extensions": False,
-            "python_enable_replacements": False,  # a table name is not a Python variable
+            **CLOSED,
         }
     )
     connection.execute("SET TimeZone = 'UTC'")
@@ -373,10 +371,9 @@ def checked(task: ReadTask, connection: Connection, *, placed: bool = False) -> 
             spelled[kind] = sql_type(connection, name, kind)
     kinds = {name: spelled[kind] for name, kind in task.needed}
     taken = {fold_name(name) for name in kinds}
-    if (placed or task.primary_key) and taken.intersection(RESERVED):
+    if (placed or task.primary_key) and taken.intersection(PLACE_COLUMNS):
         raise UsageError(
-            f"the table has a column named {' or '.join(RESERVED)}, which DuckDB needs to find "
-            "out what was inserted last",
+            f"the table has {NEEDS_PLACES}",
             next_step="merge the table or rename the column"
             if placed
             else "rename the column, or read with dedup=False",

@@ -28,6 +28,7 @@ from firnline.errors import (
     PartGoneError,
     PartUnreadableError,
 )
+from firnline.next_steps import READ_AGAIN
 from firnline.parquet.words import WRITTEN_OTHERWISE, odd_in_words
 from firnline.read.task import ReadPart
 from firnline.store.base import InFolder, Store
@@ -260,7 +261,7 @@ def is_gone(key: str) -> PartGoneError:
     return PartGoneError(
         f"part {key} has no object any more: this snapshot was held for longer than "
         "cleanup.grace, or the object was deleted",
-        next_step="read again; if it persists, `firnline verify` lists what is missing",
+        next_step=READ_AGAIN,
     )
 
 

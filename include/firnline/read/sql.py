@@ -8,13 +8,10 @@ from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 
 from firnline.kernel.duckdb import quote_text
-from firnline.kernel.visibility import goes, stays, winners
+from firnline.kernel.visibility import PLACE_COLUMNS, goes, stays, winners
 from firnline.predicate.tree import opaque
 from firnline.read.task import ReadPart, ReadTask, Sources
 from firnline.types.sql import free_name, quote_name
-
-RESERVED = ("filename", "file_row_number")
-"""DuckDB's own columns of a scan, which show what was inserted last."""
 
 
 def read_query(
@@ -126,7 +123,7 @@ def _renamed(task: ReadTask, urls: Sequence[str], sources: Sources, *, placed: b
     """Scan files in which some columns have other names than in the table."""
     other = dict(sources)
     held: list[tuple[str, str]] = []
-    columns = list(RESERVED) if placed else []
+    columns = list(PLACE_COLUMNS) if placed else []
     for column, kind in task.needed:
         names = other.get(column, (column,))
         held += [(name, kind) for name in names]

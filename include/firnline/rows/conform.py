@@ -11,6 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from firnline.errors import PartSchemaError, UsageError
+from firnline.next_steps import CORRECT_COLUMNS
 from firnline.rows.json_texts import malformed
 from firnline.rows.source import CAST
 from firnline.types.arrow import conform, from_arrow, to_arrow
@@ -124,7 +125,7 @@ def check_columns(table: str, named: Sequence[str], columns: Mapping[str, str]) 
             raise UsageError(
                 f"the settings of table {table} name column {name!r}, which is not among "
                 f"the columns of rows and table ({', '.join(columns)})",
-                next_step="correct partition_by, sort_by, cluster_by, primary_key, version or ttl",
+                next_step=CORRECT_COLUMNS,
             )
 
 

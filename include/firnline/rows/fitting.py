@@ -20,6 +20,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from firnline.errors import quoted
 from firnline.types.sql import MAX_LEVELS, fold_name
 
 _DATE = re.compile(r"\d{4}-\d\d-\d\d")
@@ -30,8 +31,6 @@ _DIGITS = {"s": 0, "ms": 3, "us": 6, "ns": 9}
 """Digits of a second by unit."""
 _MICROS = 6
 """Digits of a second that Python's times have."""
-_SHOWN = 60
-"""Characters of a value that an error shows."""
 
 Fit = Callable[[Any], Any]
 """Returns a value, which is not None, in a form that pyarrow converts without loss or refuses."""
@@ -218,7 +217,7 @@ def _of_struct(kind: pa.DataType, path: str) -> Fit:
 
     def fit(value: Any) -> Any:  # noqa: ANN401 - any value of a row
         if not isinstance(value, Mapping):
-            raise UnfitError(path, f"{_shown(value)} is no dictionary")
+            raise UnfitError(path, f"{quoted(value)} is no dictionary")
         found = {}
         for name, each in fits.items():
             inner = value.get(name)
@@ -233,7 +232,7 @@ def _of_list(kind: pa.DataType, path: str) -> Fit:
 
     def fit(value: Any) -> Any:  # noqa: ANN401 - any value of a row
         if not _is_listed(value):
-            raise UnfitError(path, f"{_shown(value)} is no list")
+            raise UnfitError(path, f"{quoted(value)} is no list")
         if each is None:
             return value
         return [None if item is None else each(item) for item in value]
@@ -246,7 +245,7 @@ def _of_map(kind: pa.DataType, path: str) -> Fit:
 
     def fit(value: Any) -> Any:  # noqa: ANN401 - any value of a row
         if not _is_listed(value) and not isinstance(value, Mapping):
-            raise UnfitError(path, f"{_shown(value)} is no dictionary")
+            raise UnfitError(path, f"{quoted(value)} is no dictionary")
         return [
             (k if key is None else key(k), v if v is None or item is None else item(v))
             for k, v in _pairs(value)
@@ -264,12 +263,12 @@ _OTHER = (bool, str, bytes, Mapping, list, tuple)
 def _of_integer(_kind: pa.DataType, path: str) -> Fit:
     def fit(value: Any) -> Any:  # noqa: ANN401 - any value of a row
         if isinstance(value, _OTHER):
-            raise UnfitError(path, f"{_shown(value)} is no whole number")
+            raise UnfitError(path, f"{quoted(value)} is no whole number")
         if isinstance(value, numbers.Integral) or not isinstance(value, numbers.Real):
             return value
         number = float(value)
         if not number.is_integer():
-            raise UnfitError(path, f"{_shown(value)} is no whole number", fraction=True)
+            raise UnfitError(path, f"{quoted(value)} is no whole number", fraction=True)
         return int(number)
 
     return fit
@@ -280,9 +279,9 @@ def _of_float(kind: pa.DataType, path: str) -> Fit:
 
     def fit(value: Any) -> Any:  # noqa: ANN401 - any value of a row
         if isinstance(value, _OTHER):
-            raise UnfitError(path, f"{_shown(value)} is no number")
+            raise UnfitError(path, f"{quoted(value)} is no number")
         if isinstance(value, numbers.Real) and most < abs(float(value)) < math.inf:
-            raise UnfitError(path, f"{_shown(value)} is too large and would become infinite")
+            raise UnfitError(path, f"{quoted(value)} is too large and would become infinite")
         return value
 
     return fit
@@ -291,7 +290,7 @@ def _of_float(kind: pa.DataType, path: str) -> Fit:
 def _of_text(_kind: pa.DataType, path: str) -> Fit:
     def fit(value: Any) -> Any:  # noqa: ANN401 - any value of a row
         if not isinstance(value, str | bytes):
-            raise UnfitError(path, f"{_shown(value)} is no text")
+            raise UnfitError(path, f"{quoted(value)} is no text")
         return value
 
     return fit
@@ -302,7 +301,7 @@ def _of_date(_kind: pa.DataType, path: str) -> Fit:
         if isinstance(value, str):
             return _parsed(_DATE, datetime.date.fromisoformat, value, path, "a date (YYYY-MM-DD)")
         if isinstance(value, datetime.datetime | numbers.Number):
-            raise UnfitError(path, f"{_shown(value)} is no date")
+            raise UnfitError(path, f"{quoted(value)} is no date")
         return value
 
     return fit
@@ -315,7 +314,7 @@ def _of_time(kind: pa.DataType, path: str) -> Fit:
         if isinstance(value, str):
             return _time_of(value, digits, path)
         if isinstance(value, numbers.Number):
-            raise UnfitError(path, f"{_shown(value)} is a number, and no time")
+            raise UnfitError(path, f"{quoted(value)} is a number, and no time")
         if isinstance(value, datetime.time):
             if value.tzinfo is not None:
                 raise UnfitError(path, f"{value} has a zone, which would be lost")
@@ -333,7 +332,7 @@ def _of_timestamp(kind: pa.DataType, path: str) -> Fit:
         if isinstance(value, str):
             return _timestamp_of(value, digits, path, zoned=zoned)
         if isinstance(value, numbers.Number):
-            raise UnfitError(path, f"{_shown(value)} is a number, and no time")
+            raise UnfitError(path, f"{quoted(value)} is a number, and no time")
         if isinstance(value, datetime.datetime):
             if value.tzinfo is not None and not zoned:
                 raise UnfitError(path, f"{value} has a zone, which would be lost")
@@ -364,7 +363,7 @@ def _timestamp_of(text: str, digits: int, path: str, *, zoned: bool) -> Any:  # 
     _refuse_digits(found, digits, text, path)
     if found is not None and zoned != (found["zone"] is not None):
         lacks = "states no zone (Z or an offset)" if zoned else "states a zone, which would be lost"
-        raise UnfitError(path, f"{_shown(text)} {lacks}")
+        raise UnfitError(path, f"{quoted(text)} {lacks}")
     wanted = "a time (YYYY-MM-DDTHH:MM:SS)"
     moment = _parsed(_TIMESTAMP, datetime.datetime.fromisoformat, text, path, wanted)
     fraction = "" if found is None else found["fraction"] or ""
@@ -381,7 +380,7 @@ _MICROSECOND = datetime.timedelta(microseconds=1)
 def _refuse_digits(found: re.Match[str] | None, digits: int, text: str, path: str) -> None:
     fraction = "" if found is None else (found["fraction"] or "").rstrip("0")
     if len(fraction) > digits:
-        raise UnfitError(path, f"{_shown(text)} is finer than the column")
+        raise UnfitError(path, f"{quoted(text)} is finer than the column")
 
 
 def _parsed(form: re.Pattern[str], parse: Fit, text: str, path: str, wanted: str) -> Any:  # noqa: ANN401
@@ -389,9 +388,9 @@ def _parsed(form: re.Pattern[str], parse: Fit, text: str, path: str, wanted: str
     try:
         if form.fullmatch(text) is not None:
             return parse(text)
-        why = f"{_shown(text)} is not {wanted}"
+        why = f"{quoted(text)} is not {wanted}"
     except ValueError as error:  # such as a 31st of April
-        why = f"{_shown(text)} is not {wanted}: {error}"
+        why = f"{quoted(text)} is not {wanted}: {error}"
     raise UnfitError(path, why)
 
 
@@ -405,7 +404,7 @@ def _of_extension(kind: pa.DataType, path: str) -> Fit | None:
         try:
             return uuid.UUID(value).bytes
         except ValueError:
-            raise UnfitError(path, f"{_shown(value)} is no UUID") from None
+            raise UnfitError(path, f"{quoted(value)} is no UUID") from None
 
     return fit
 
@@ -425,14 +424,6 @@ def _pairs(value: Any) -> Iterable[tuple[Any, Any]]:  # noqa: ANN401 - any value
     if isinstance(value, Mapping):
         return value.items()
     return value if _is_listed(value) else ()
-
-
-def _shown(value: object) -> str:
-    try:
-        said = repr(value)
-    except RecursionError:
-        said = f"a {type(value).__name__} of very many levels"
-    return said if len(said) <= _SHOWN else f"{said[: _SHOWN - 3]}..."
 
 
 _BY_TYPE: tuple[

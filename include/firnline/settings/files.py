@@ -17,7 +17,9 @@ _ENDINGS = (".yaml", ".yml")
 """Those of the files of a folder, in any case of letters."""
 _SHARED_NAMES = tuple(SHARED.partition(".")[0] + ending for ending in _ENDINGS)
 
-NAME_IT = "give the path of tables.yaml by --settings or FIRNLINE_TABLES"
+TABLES_VARIABLE = "FIRNLINE_TABLES"
+"""Environment variable with the path of the settings."""
+NAME_IT = f"give the path of tables.yaml by --settings or {TABLES_VARIABLE}"
 
 MAX_BYTES = 8 * 2**20
 """Bytes of a settings file at most; a thousand tables take about 300 KB."""

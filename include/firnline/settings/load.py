@@ -15,7 +15,7 @@ import difflib
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from pydantic import ValidationError
 
@@ -28,6 +28,7 @@ from firnline.settings.fields import PartitionField, SortField
 from firnline.settings.files import (
     NAME_IT,
     SHARED,
+    TABLES_VARIABLE,
     Content,
     UnreadFile,
     files_of,
@@ -146,7 +147,7 @@ def settings_path() -> Path:
     The former may be a folder. The latter is searched under the current folder, where
     ``tables.yaml`` itself comes next, under $AIRFLOW_HOME and beside the package.
     """
-    named = os.environ.get("FIRNLINE_TABLES")
+    named = os.environ.get(TABLES_VARIABLE)
     if named:
         return Path(named)
     home = os.environ.get("AIRFLOW_HOME")
@@ -167,7 +168,7 @@ def places_here() -> tuple[Path, ...]:
 
 def no_settings() -> bool:
     """Return True if the environment names no settings file, and the usual places have none."""
-    return not os.environ.get("FIRNLINE_TABLES") and not may_be(settings_path().is_file)
+    return not os.environ.get(TABLES_VARIABLE) and not may_be(settings_path().is_file)
 
 
 def load_settings(
@@ -376,9 +377,9 @@ def _correct_place(where: Path, *, given: bool) -> str:
 
     Raises SettingsError if no file was named and none was found.
     """
-    named = os.environ.get("FIRNLINE_TABLES")
+    named = os.environ.get(TABLES_VARIABLE)
     if named and where == Path(named):
-        return "correct FIRNLINE_TABLES, which names it"
+        return f"correct {TABLES_VARIABLE}, which names it"
     if given:
         return "correct --settings"
     if not may_be(where.exists):
@@ -527,30 +528,38 @@ def find_table(target: str, path: Path | str | None = None) -> TableSettings:
         UsageError: it is neither a name nor a root URL, such as the path of a folder.
         UsageError, SettingsError: as ``load_settings``, ``Settings.table``, ``settings_for_root``.
     """
-    return find_with_file(target, path)[0]
+    return find_with_file(target, path).table
 
 
-def find_with_file(
-    target: str, path: Path | str | None = None
-) -> tuple[TableSettings, Path | None]:
-    """Return as ``find_table``, with the settings file that has the table; None if none has it."""
+class FoundTable(NamedTuple):
+    """The settings of a table, and where they are from."""
+
+    table: TableSettings
+    file: Path | None
+    """Settings file that has the table; None if none has it."""
+    fleet: FleetSettings
+    """Of the planner; the defaults for a table that no file has."""
+
+
+def find_with_file(target: str, path: Path | str | None = None) -> FoundTable:
+    """Return as ``find_table``, with the file and the planner's settings; reads the file once."""
     _refuse_path(target)
     if "://" not in target:
         loaded = load_settings(path)
-        return loaded.table(target), loaded.files[target]
+        return FoundTable(loaded.table(target), loaded.files[target], loaded.fleet)
     ad_hoc = settings_for_root(target)
     if path is None and not may_be(settings_path().exists):
-        return ad_hoc, None
+        return FoundTable(ad_hoc, None, FleetSettings())
     loaded = load_settings(path)
     same = (table for table in loaded.tables.values() if table.root == ad_hoc.root)
     found = next(same, None)
     if found is not None:
-        return found, loaded.files[found.name]
+        return FoundTable(found, loaded.files[found.name], loaded.fleet)
     for broken in loaded.unusable:
         # A file that does not read may have the table with this root.
         if not {"", ad_hoc.root}.isdisjoint(broken.roots):
             raise broken.error
-    return ad_hoc, None
+    return FoundTable(ad_hoc, None, FleetSettings())
 
 
 def _refuse_path(target: object) -> None:

@@ -13,6 +13,7 @@ from pydantic import AfterValidator, Field, model_validator
 from firnline.errors import UsageError
 from firnline.meant_url import step_to
 from firnline.paths import Root
+from firnline.settings.ages import LEAST_ORPHAN
 from firnline.settings.fields import Duration, PartitionField, SortField, duration_between
 from firnline.settings.imports import ImportSettings
 from firnline.settings.mirrors import DeltaMirror, IcebergMirror, Mirrors
@@ -186,7 +187,7 @@ class TableSettings(Section):
         description="Folders that others keep writing, whose new files become rows of the table. "
         "null: only by hand, of a folder that the run names.",
     )
-    orphan_grace: Annotated[Duration, duration_between("24h", "365d")] = Field(
+    orphan_grace: Annotated[Duration, duration_between(LEAST_ORPHAN, "365d")] = Field(
         default=259_200_000,
         description="Minimum age of an orphan, longer than `append.ttl` and `commit_ttl`: a "
         "younger object that no log file names may belong to an append or run still under way.",

@@ -29,9 +29,11 @@ from typing import TYPE_CHECKING, Any, Generic, NoReturn
 from firnline.errors import FirnlineError, StoppedError, UsageError
 from firnline.interrupts import Interrupts
 from firnline.operations.fields import OptionField, option_fields
+from firnline.operations.job_variables import OPTIONS_VARIABLE
 from firnline.operations.operation import About, Figures, OptionsT, Work, decided
 from firnline.spark.heartbeat import Heartbeat
 from firnline.spark.supervision import watch_supervisors
+from firnline.store.access import ACCESS_VARIABLE
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -40,10 +42,6 @@ if TYPE_CHECKING:
     from firnline.log.txn_file import RunIdentity
     from firnline.settings.load import TableSettings
     from firnline.store.access import StoreAccess
-
-ACCESS_VARIABLE = "FIRNLINE_STORE_ACCESS"
-"""``StoreAccess.to_json`` of the table's Airflow connection, if it has one."""
-OPTIONS_VARIABLE = "FIRNLINE_JOB_OPTIONS"
 
 
 @dataclass(frozen=True, slots=True)

@@ -41,17 +41,16 @@ from firnline.log.txn_file import TxnHeader
 from firnline.log.union import union_parts
 from firnline.paths import TablePaths
 from firnline.properties.record import Birth
+from firnline.settings.ages import LEAST_ORPHAN_MS
 from firnline.state.birth import read_birth
 from firnline.state.survey import LogSurvey, TxnSurvey, survey_transactions
 from firnline.store.base import ObjectMeta, Store
 from firnline.store.client import ObjectClient
+from firnline.store.present import head_or_none
 from firnline.table import Table
 
 State = Literal["never written", "whole", "unpublished", "lost"]
 
-OLD_MS = 24 * 3_600_000
-"""Age in ms above which an object cannot belong to an append in progress, unless the table's times
-to live are longer: the minimum age of the orphan sweep."""
 _BY_WHOM = "; log files were deleted, maybe by the clean-up of a client of log version 1"
 
 
@@ -370,7 +369,8 @@ def refuse_objects(table: Table) -> None:
     A first append that is in progress has written younger objects. Leftovers of one that failed
     long ago cannot be told apart from the remains of a table; only a person can decide.
 
-    Requests: 1 LIST of ``_data/``, up to the first such object. Raises LogLostError.
+    Requests: 1 LIST of ``_data/``, up to the first such object; where there is one, a HEAD of the
+    plan of a clone, and with that a second LIST. Raises LogLostError.
     """
     found = old_objects(table)
     if found:
@@ -380,13 +380,20 @@ def refuse_objects(table: Table) -> None:
 def old_objects(table: Table) -> str:
     """Return evidence that a table without log and transactions had a log (``refuse_objects``)."""
     settings = table.settings
-    longest = max(OLD_MS, settings.append.ttl, settings.commit_ttl)
+    longest = max(LEAST_ORPHAN_MS, settings.append.ttl, settings.commit_ttl)
     now = table.clock.now_ms()
 
-    def is_old(meta: ObjectMeta) -> bool:
+    def begun(meta: ObjectMeta) -> bool:
+        # A copy of a bucket makes every last-modified time new, and leaves the names.
+        return dated.begun_by(meta.key, meta.modified_ms, now) < now - longest
+
+    def written(meta: ObjectMeta) -> bool:
         return dated.written_since(meta.key, meta.modified_ms, now) < now - longest
 
-    old = _first(table.store, table.paths, is_old)
+    store, paths = table.store, table.paths
+    old = _first(store, paths, begun)
+    if old and head_or_none(store, paths.clone_plan) is not None:
+        old = _first(store, paths, written)  # a clone under way copies old parts before their log
     if not old:
         return ""
     return (

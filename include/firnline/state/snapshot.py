@@ -57,6 +57,7 @@ from firnline.log.schema_lines import (
     times_of,
 )
 from firnline.log.union import Past, combine, first_folded, is_live, union_parts
+from firnline.next_steps import UPGRADE_OR_RESTORE
 from firnline.paths import LogName, TablePaths
 from firnline.predicate.pruning import Pruner
 from firnline.predicate.tree import parse_json
@@ -336,8 +337,7 @@ class Snapshot(StateColumns):
                 raise LogCorruptError(
                     f"delete {delete.id} of transaction {delete.seq} under {self.paths.log_dir} "
                     f"does not say which rows it hides: {error.message}",
-                    next_step="upgrade firnline, if a newer one wrote it; else restore the log "
-                    "files that hold it from a backup",
+                    next_step=UPGRADE_OR_RESTORE,
                 ) from None
             self._pruners[delete.id] = found
         return found

@@ -15,6 +15,9 @@ from firnline.store.google import GoogleAccess
 
 Addressing = Literal["auto", "path", "virtual"]
 
+ACCESS_VARIABLE = "FIRNLINE_STORE_ACCESS"
+"""Variable with ``StoreAccess.to_json`` of the table's Airflow connection, for a Spark job."""
+
 
 @dataclass(frozen=True, slots=True)
 class StoreAccess:

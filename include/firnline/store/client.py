@@ -13,7 +13,6 @@ idempotent, and one failing key among 1,000 costs about 20 more requests, none o
 
 from __future__ import annotations
 
-import math
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from itertools import islice
@@ -32,14 +31,11 @@ from firnline.store.connect import open_backend
 from firnline.store.failures import Failure, classify
 from firnline.store.listing import spelled, without_markers
 from firnline.store.requests import LIBRARY_ERRORS, RequestFailed, Requests, RetryPolicy
+from firnline.store.sizes import PART_BYTES, part_bytes, put_requests
 
 if TYPE_CHECKING:
     from obstore import GetResult, ListStream
     from obstore import ObjectMeta as Row
-
-PART_BYTES = 16 * 2**20
-"""Bytes of an upload part; a larger file is uploaded in several."""
-_MAX_PARTS = 10_000
 
 
 def open_store(
@@ -144,12 +140,12 @@ class ObjectClient:
         self._requests.run("PUT", key, put)
 
     def _put_parts(self, key: str, path: Path, size: int) -> None:
-        part = max(PART_BYTES, math.ceil(size / _MAX_PARTS))
+        part = part_bytes(size)
 
         def put() -> None:
             # One request begins the upload and one completes it. Retries by obstore itself are
             # not counted.
-            self._requests.count(put=2 + math.ceil(size / part), bytes_out=size)
+            self._requests.count(put=put_requests(size), bytes_out=size)
             store = self._requests.writable(key, upload=True)
             obstore.put(store, key, path, use_multipart=True, chunk_size=part, max_concurrency=4)
 

@@ -15,7 +15,7 @@ from firnline.errors import (
     StoreUnavailableError,
 )
 from firnline.store.base import Store
-from firnline.store.client import PART_BYTES
+from firnline.store.sizes import PART_BYTES
 
 ATTEMPTS = 4
 """Puts at most, each with a read-back. Two suffice for a store that serializes puts."""

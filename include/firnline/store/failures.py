@@ -24,6 +24,7 @@ from firnline.errors import (
     StoreError,
     StoreUnavailableError,
 )
+from firnline.next_steps import CHECK_ENDPOINT, STORE_LOG
 
 Kind = Literal["not-found", "exists", "access", "transient", "range", "other"]
 
@@ -182,9 +183,7 @@ def to_error(failure: Failure, request: str, where: str) -> StoreError:
         return StoreAccessError(sentence, next_step=f"{step}{_proxy(failure, 'or')}")
     if failure.kind == "transient":
         proxy = _proxy(failure, "and")
-        return StoreUnavailableError(
-            sentence, next_step=f"try again when the store answers, and check the endpoint{proxy}"
-        )
+        return StoreUnavailableError(sentence, next_step=f"{CHECK_ENDPOINT}{proxy}")
     if failure.kind == "not-found":
         return ObjectNotFoundError(sentence, next_step="check the key, or whether it was deleted")
     if failure.kind == "exists":
@@ -200,4 +199,4 @@ def to_error(failure: Failure, request: str, where: str) -> StoreError:
         return StoreError(sentence, next_step="free some space on that disk")
     if where.startswith("file://"):
         return StoreError(sentence, next_step="see whether that folder and its disk are in order")
-    return StoreError(sentence, next_step="look into the store's own log for this request")
+    return StoreError(sentence, next_step=STORE_LOG)

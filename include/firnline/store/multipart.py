@@ -11,6 +11,7 @@ from datetime import datetime
 from typing import Any
 
 from firnline.errors import StoreAccessError, StoreError, StoreUnavailableError
+from firnline.next_steps import CHECK_ENDPOINT, STORE_LOG
 from firnline.paths import Root
 from firnline.store.access import StoreAccess
 from firnline.store.base import Counters
@@ -167,7 +168,7 @@ def translated(request: str) -> Iterator[None]:
     except (ConnectionError, HTTPClientError) as error:
         raise StoreUnavailableError(
             f"{request} failed: {type(error).__name__}",
-            next_step="try again when the store answers, and check the endpoint",
+            next_step=CHECK_ENDPOINT,
         ) from None
     except (BotoCoreError, ValueError) as error:
         raise StoreAccessError(
@@ -190,7 +191,7 @@ def _answer(response: dict[str, Any], request: str) -> StoreError:
             next_step="check bucket and credentials; they need s3:ListBucketMultipartUploads and "
             "s3:AbortMultipartUpload",
         )
-    return StoreError(sentence, next_step="look into the store's own log for this request")
+    return StoreError(sentence, next_step=STORE_LOG)
 
 
 def _ms(time: datetime) -> int:

@@ -14,6 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from firnline.errors import PartSchemaError
+from firnline.next_steps import CAST_IT
 from firnline.types.schema import normalise
 from firnline.types.sql import (
     MAX_DIGITS,
@@ -240,7 +241,7 @@ def _column_type(field: pa.Field, known: str) -> str:
     if untyped:
         raise PartSchemaError(
             f"column {field.name!r} is {field.type}: it holds only nulls and has no type",
-            next_step="cast it to its intended type, or leave it out",
+            next_step=CAST_IT,
         )
     exact = _sql(field.type, in_parquet=False) if known else None
     if exact is not None and str(exact) == known:

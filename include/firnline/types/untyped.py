@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 import pyarrow as pa
 
 from firnline.errors import PartSchemaError
+from firnline.next_steps import CAST_IT
 from firnline.types.arrow import conform, is_untyped, parse_type
 from firnline.types.schema import fields_of
 
@@ -70,7 +71,7 @@ class Waiting:
             raise PartSchemaError(
                 f"column {lost!r} holds nothing but empty lists or dictionaries and has no type: "
                 "they would become null",
-                next_step="cast it to its intended type, or leave it out",
+                next_step=CAST_IT,
             )
         if given and not rows.num_columns:
             raise PartSchemaError(
@@ -137,7 +138,7 @@ class Waiting:
             raise PartSchemaError(
                 f"column {path!r} is {values.type}: its values hold only nulls and have no type, "
                 "and its keys would be lost",
-                next_step="cast it to its intended type, or leave it out",
+                next_step=CAST_IT,
             )
         return None
 

@@ -42,7 +42,7 @@ PROPERTIES = (
     Mutation(
         name="the first append of a table goes by its own ttl",
         file="include/firnline/commit/append_log.py",
-        old="    ttl = min(ttl, LONGEST_MS, ttl if found is None else found.append_ttl)",
+        old="    ttl = min(ttl, LONGEST_UNTOLD_MS, ttl if found is None else found.append_ttl)",
         new="    ttl = min(ttl, ttl if found is None else found.append_ttl)",
         breaks="A sweep by other settings deletes its parts right before it is acknowledged.",
         caught_by=_TESTS,

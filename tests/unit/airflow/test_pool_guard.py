@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from firnline.airflow import pool_guard
+from firnline.airflow import failing, pool_guard
 from firnline.operations.pools import NO_TABLE
 
 
@@ -23,7 +23,9 @@ def ended(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[str]:
     )
     monkeypatch.setenv("FIRNLINE_TABLES", str(settings))
     found: list[str] = []
-    monkeypatch.setattr(pool_guard, "_fail", lambda _run, _table, problem: found.append(problem))
+    monkeypatch.setattr(
+        failing, "fail", lambda _run, _table, _reason, problem: found.append(problem)
+    )
     return found
 
 

@@ -10,7 +10,7 @@ import pytest
 from airflow.sdk.exceptions import AirflowException, AirflowFailException
 
 from firnline.airflow.runs import run_identity
-from firnline.airflow.submit import OPTIONS_VARIABLE, SubmitJob
+from firnline.airflow.submit import SubmitJob
 from firnline.airflow.tables import OneTable
 from firnline.airflow.work import SparkWork
 from firnline.commit.base import take_base
@@ -18,6 +18,7 @@ from firnline.errors import UsageError
 from firnline.log.txn_file import RunIdentity
 from firnline.mirror.delta.head import read_head
 from firnline.operations.drop.run import run_drop
+from firnline.operations.job_variables import OPTIONS_VARIABLE
 from firnline.operations.operation import Work
 from firnline.operations.options import DropOptions
 from firnline.operations.properties.run import run_apply

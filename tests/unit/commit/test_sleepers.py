@@ -15,7 +15,7 @@ from firnline.log import codec, txn_file
 from firnline.log.fence import Candidate, Stated, fence_record
 from firnline.log.records import LogContent
 from firnline.log.txn_file import Counts
-from firnline.operations.cleanup.plan import TXN_KEPT
+from firnline.operations.cleanup.retention import TXN_KEPT
 from firnline.operations.operation import Work
 from firnline.operations.options import RebuildOptions, SweepOptions, VerifyOptions
 from firnline.operations.rebuild.run import run_rebuild

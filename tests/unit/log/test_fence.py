@@ -7,12 +7,10 @@ from dataclasses import replace
 import msgspec
 import pytest
 
-from firnline.commit.append_log import LONGEST_MS
 from firnline.commit.checkpoint import head_of
 from firnline.log.checkpoint import decode, encode
 from firnline.log.erases import EraseLink, erase_record
 from firnline.log.fence import (
-    FIRST_MS,
     NO_FENCE,
     Fence,
     behind,
@@ -25,6 +23,7 @@ from firnline.log.reader import LogObject, LogRead
 from firnline.log.records import LogContent, LogTombstone, Marker, TxnMark
 from firnline.log.superseded import without_superseded
 from firnline.paths import TablePaths
+from firnline.settings.ages import LEAST_ORPHAN_MS, LONGEST_UNTOLD_MS
 from firnline.state.snapshot import build
 
 PATHS = TablePaths("t")
@@ -169,9 +168,9 @@ def test_a_transaction_raises_the_fence_to_the_newest_that_all_work_under_way_ha
 def test_the_first_fence_waits_for_appends_that_have_read_no_times_of_the_table() -> None:
     key = txn_key(1, 10)
     listing = {key: LogObject(PATHS.parse_log(key), 1, 100)}
-    assert raised([], listing, 100 + FIRST_MS, 50).fence == NO_FENCE
-    assert raised([], listing, 101 + FIRST_MS, 50).fence == Fence(1, 10)
-    assert LONGEST_MS < FIRST_MS
+    assert raised([], listing, 100 + LEAST_ORPHAN_MS, 50).fence == NO_FENCE
+    assert raised([], listing, 101 + LEAST_ORPHAN_MS, 50).fence == Fence(1, 10)
+    assert LONGEST_UNTOLD_MS < LEAST_ORPHAN_MS
 
 
 def test_a_transaction_becomes_the_fence_though_its_log_file_is_gone_by_then() -> None:

@@ -12,9 +12,17 @@ from firnline.operations.dag_ids import (
     is_like_ours,
     parse_dag_id,
     run_of,
+    table_in_run_id,
 )
 from firnline.operations.registry import DAGS
 from firnline.settings.load import TableSettings
+
+
+@pytest.mark.parametrize("table", ["t", "a__t", "x" * 130])
+def test_the_table_is_found_in_the_id_of_a_run_as_it_was_made(table: str) -> None:
+    run_id = RunOf("verify", {"table": table}).run_id("fleet__1")
+    assert table_in_run_id(run_id, ["t", "a__t", "x" * 130, "y" * 130]) == table
+    assert table_in_run_id(run_id, ["other"]) == ""
 
 
 @pytest.mark.parametrize("table", [None, "flights", "a__b.c-d", "merge"])

@@ -16,7 +16,6 @@ from firnline.commit.base import take_base
 from firnline.commit.transaction import Change, commit
 from firnline.errors import LogLostError, StreamBehindError, UsageError
 from firnline.log.dated import FAR_MS
-from firnline.log.fence import FIRST_MS
 from firnline.log.records import Delete
 from firnline.log.txn_file import Counts, RunIdentity
 from firnline.operations.cleanup.run import CleanupFailedError
@@ -26,6 +25,7 @@ from firnline.operations.rebuild.run import run_rebuild
 from firnline.read.offsets import MOST_SEEN, Bounds, Offset, View, advance
 from firnline.read.plan import ReadOptions
 from firnline.read.stream import AppendStream
+from firnline.settings.ages import LEAST_ORPHAN_MS
 from firnline.state.moment import At
 from firnline.state.snapshot import read_snapshot
 from firnline.store.base import ObjectMeta
@@ -499,7 +499,7 @@ def test_rows_of_deletes_that_the_log_has_forgotten_are_not_delivered_either(beh
     end = reader.stream.latest(reader.offset, ALL)
     task = reader.stream.batch(reader.offset, end, lambda _: ReadOptions()).task
     assert task.hidden  # the record is there: its rows are left out
-    world.clock.advance(FIRST_MS + 2 * HOUR)  # the fence has reached the delete
+    world.clock.advance(LEAST_ORPHAN_MS + 2 * HOUR)  # the fence has reached the delete
     for _ in range(9):
         drop(world, [])  # one of them folds the record's log file, without it
     assert not read_snapshot(world.store, world.table.paths).deletes

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import pytest
 
-from firnline.operations.cleanup.plan import TXN_KEPT
+from firnline.operations.cleanup.retention import TXN_KEPT
 from simulation.model.__main__ import is_found, main
 from simulation.model.liveness import PROMISES, measure
 from simulation.model.rules import FENCE, RULES, Rule

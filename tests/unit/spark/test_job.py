@@ -14,9 +14,10 @@ import pytest
 from firnline.errors import FindingsError, SupervisorGoneError
 from firnline.operations.common_options import DryRun, Mode, Partitions
 from firnline.operations.fields import Option
+from firnline.operations.job_variables import OPTIONS_VARIABLE
 from firnline.operations.operation import About, Operation, Work
 from firnline.pages import Page
-from firnline.spark.job import OPTIONS_VARIABLE, Job
+from firnline.spark.job import Job
 
 GONE = SupervisorGoneError("the task is gone", next_step="wait")
 # As a call to DuckDB or Spark that is interrupted ends.

@@ -24,7 +24,8 @@ from firnline.operations.options import MergeOptions, RebuildOptions, VerifyOpti
 from firnline.operations.rebuild.run import run_rebuild
 from firnline.operations.verify.run import VerifyReport, run_verify
 from firnline.read.stream import AppendStream
-from firnline.state.health import OLD_MS, Health, confirmed_lost, require_table, unknown_parts
+from firnline.settings.ages import LEAST_ORPHAN_MS
+from firnline.state.health import Health, confirmed_lost, require_table, unknown_parts
 from firnline.state.moment import snapshot_at
 from firnline.state.snapshot import read_snapshot
 from firnline.state.survey import TxnSurvey
@@ -314,7 +315,7 @@ def test_the_log_of_a_table_of_appends_alone_that_is_deleted_is_missed_when_its_
     del world.store.objects[world.table.paths.birth]  # as of a table that was written before
     with pytest.raises(UsageError, match="there is no table"):
         snapshot_at(world.table)  # all of it may belong to an append that is under way
-    world.clock.advance(OLD_MS + 1_000)
+    world.clock.advance(LEAST_ORPHAN_MS + 1_000)
     assert "older than any append" in str(refused_without_snapshot(world))
     with pytest.raises(FindingsError, match="not even a birth record"):
         rebuild(world)  # nobody knows whether a transaction had removed some of it
@@ -342,16 +343,41 @@ def test_a_transaction_that_vanishes_while_the_log_is_judged_is_looked_for_again
 
 def test_a_log_is_missed_too_where_a_clock_that_was_ahead_has_named_all_parts() -> None:
     world = table_world()
-    world.clock.now += 90 * OLD_MS
+    world.clock.now += 90 * LEAST_ORPHAN_MS
     for first in (0, 6):
         append(world, first)
-    world.clock.now -= 90 * OLD_MS
+    world.clock.now -= 90 * LEAST_ORPHAN_MS
     for key, (data, modified) in list(world.store.objects.items()):
-        world.store.objects[key] = (data, modified - 90 * OLD_MS)
+        world.store.objects[key] = (data, modified - 90 * LEAST_ORPHAN_MS)
     lose_log(world)
     del world.store.objects[world.table.paths.birth]
-    world.clock.advance(OLD_MS + 1_000)
+    world.clock.advance(LEAST_ORPHAN_MS + 1_000)
     assert "older than any append" in str(refused_without_snapshot(world))
+
+
+def copied_without_its_log() -> World:
+    """A table of old appends whose objects, copied to another bucket a moment ago, lack the log."""
+    world = table_world()
+    append(world, 0)
+    lose_log(world)
+    del world.store.objects[world.table.paths.birth]
+    world.clock.advance(LEAST_ORPHAN_MS + 1_000)
+    for key, (data, _) in list(world.store.objects.items()):
+        world.store.objects[key] = (data, world.clock.now)
+    return world
+
+
+def test_a_log_that_a_copy_of_the_bucket_left_out_is_missed_at_once() -> None:
+    assert "older than any append" in str(refused_without_snapshot(copied_without_its_log()))
+
+
+def test_parts_that_a_clone_has_copied_before_the_log_are_no_lost_table() -> None:
+    world = copied_without_its_log()
+    world.store.objects[world.table.paths.clone_plan] = (b"{}", world.clock.now)
+    with pytest.raises(UsageError, match="there is no table"):
+        snapshot_at(world.table)
+    world.clock.advance(LEAST_ORPHAN_MS + 1_000)
+    refused_without_snapshot(world)  # nobody completes it any more
 
 
 def refused_without_snapshot(world: World) -> LogLostError:
@@ -424,7 +450,7 @@ def test_an_append_or_run_that_died_a_moment_ago_does_not_make_a_new_table_a_los
 def test_an_old_object_that_is_no_part_does_not_make_a_new_table_a_lost_one() -> None:
     world = table_world()
     world.store.objects[f"{world.table.paths.data_dir}_SUCCESS"] = (b"", world.clock.now)
-    world.clock.advance(OLD_MS + 1_000)
+    world.clock.advance(LEAST_ORPHAN_MS + 1_000)
     append(world, 0)
     assert sum(read(world).values()) == 6
 

@@ -7,8 +7,9 @@ from pathlib import Path
 import pytest
 
 from firnline.errors import StoreError, StoreUnavailableError
-from firnline.store.client import PART_BYTES, open_store
+from firnline.store.client import open_store
 from firnline.store.create import overwrite
+from firnline.store.sizes import PART_BYTES
 from tests.support.world import Fault, FaultyStore, MemoryStore, SetClock
 
 

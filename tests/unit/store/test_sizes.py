@@ -1,53 +1,25 @@
-"""Bodies that are shorter than the store said, where the store's client does not notice."""
+"""The requests of an upload, by its size."""
 
 from __future__ import annotations
 
-from pathlib import Path
-from types import SimpleNamespace
-from typing import Any
-
-import obstore
 import pytest
 
-from firnline.clock import SystemClock
-from firnline.errors import StoreUnavailableError
-from firnline.store.client import ObjectClient, open_store
-from firnline.store.requests import RetryPolicy
+from firnline.store.sizes import PART_BYTES, part_bytes, put_requests
 
 
-@pytest.fixture
-def cut(monkeypatch: pytest.MonkeyPatch) -> ObjectClient:
-    """A store that gives three of the four bytes of everything."""
-
-    def get(*_: object, **__: object) -> Any:
-        body = b"abc"
-        return SimpleNamespace(
-            meta={"size": 4},
-            range=(0, 4),
-            bytes=lambda: body,
-            stream=lambda _chunk: iter([body]),
-        )
-
-    monkeypatch.setattr(obstore, "get", get)
-    policy = RetryPolicy(attempts=2, first_wait=0.001)
-    return open_store("memory://sizes/t", None, SystemClock(), policy)
-
-
-def test_a_body_that_is_too_short_is_asked_for_again_and_never_given_out(
-    cut: ObjectClient, tmp_path: Path
+@pytest.mark.parametrize(
+    ("size", "requests"),
+    [
+        (0, 1),
+        (PART_BYTES, 1),
+        (PART_BYTES + 1, 4),
+        (2 * PART_BYTES, 4),
+        (3 * PART_BYTES, 5),
+        (20_000 * PART_BYTES, 10_002),
+    ],
+)
+def test_an_upload_in_parts_has_a_request_for_each_one_to_begin_and_one_to_end(
+    size: int, requests: int
 ) -> None:
-    for read in (
-        lambda: cut.get("t/x"),
-        lambda: cut.get_range("t/x", 0, 4),
-        lambda: cut.get_file("t/x", tmp_path / "x"),
-        lambda: _into(cut, tmp_path / "y"),
-    ):
-        with pytest.raises(StoreUnavailableError, match="3 bytes came instead of 4"):
-            read()
-    assert cut.counters.as_dict()["get"] == 8
-    assert not (tmp_path / "x").exists()
-
-
-def _into(store: ObjectClient, path: Path) -> None:
-    with path.open("wb") as file:
-        store.get_range_into("t/x", 0, 4, file)
+    assert put_requests(size) == requests
+    assert part_bytes(size) * 10_000 >= size

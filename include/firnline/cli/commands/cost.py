@@ -12,7 +12,8 @@ from firnline.cli.options import (
     SettingsOption,
     TableArgument,
     command,
-    open_target,
+    found_table,
+    open_found,
     read_state,
 )
 from firnline.errors import UsageError
@@ -20,8 +21,6 @@ from firnline.operations.inspect.prices import GET, PUT, Prices
 from firnline.pages import Column
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from firnline.operations.inspect.cost import Cost
     from firnline.settings.fleet import FleetSettings
     from firnline.state.snapshot import Snapshot
@@ -80,10 +79,11 @@ def cost(
     says what it is from. Reads the log and writes nothing. The prices are those of S3 Standard in
     us-east-1; look up those of your store.
     """
-    opened = open_target(table, settings)
+    found_settings = found_table(table, settings)
+    opened = open_found(found_settings.table)
     state = read_state(opened, silent=as_json)
     prices = Prices(put_price, get_price)
-    found = _estimate(opened, state, _fleet(table, settings), prices, appends_per_day)
+    found = _estimate(opened, state, found_settings.fleet, prices, appends_per_day)
     data = {
         "table": opened.settings.name,
         "root": opened.settings.root,
@@ -92,15 +92,6 @@ def cost(
         "requests_sent": opened.store.counters.as_dict(),
     }
     output.show(data, as_json, _render)
-
-
-def _fleet(target: str, path: Path | None) -> FleetSettings:
-    """Return the settings of the planner; the defaults for a root that no file has."""
-    from firnline.settings.fleet import FleetSettings
-    from firnline.settings.load import find_with_file, load_settings
-
-    _, file = find_with_file(target, path)
-    return FleetSettings() if file is None else load_settings(path).fleet
 
 
 def _estimate(

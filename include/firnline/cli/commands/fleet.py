@@ -11,6 +11,7 @@ import typer
 from firnline.cli import output
 from firnline.cli.options import JsonOption, SettingsOption, command, read_settings
 from firnline.errors import FindingsError, UsageError
+from firnline.next_steps import REASONS_ABOVE
 from firnline.pages import Column
 from firnline.units import counted
 
@@ -71,7 +72,7 @@ def fleet(
     if plan.unreadable:
         raise FindingsError(
             f"{counted(len(plan.unreadable), 'table')} could not be read",
-            next_step="see the reasons above; `firnline verify` looks for damage",
+            next_step=REASONS_ABOVE,
         )
 
 

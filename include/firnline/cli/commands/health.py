@@ -8,7 +8,8 @@ import typer
 
 from firnline.cli import output
 from firnline.cli.options import JsonOption, SettingsOption, command, read_settings, settings_of
-from firnline.errors import FindingsError, UsageError
+from firnline.errors import FindingsError, UsageError, some
+from firnline.next_steps import REASONS_ABOVE
 from firnline.pages import Column
 from firnline.units import counted
 
@@ -81,10 +82,9 @@ def health(
     output.show({"tables": rows}, as_json, _render)
     bad = [row["table"] for row in rows if row["score"] < below]
     if bad:
-        some = ", ".join(bad[:5]) + (f" and {len(bad) - 5} more" if len(bad) > 5 else "")
         raise FindingsError(
-            f"{counted(len(bad), 'table')} below a score of {below}: {some}",
-            next_step="see the reasons above; `firnline verify` looks for damage",
+            f"{counted(len(bad), 'table')} below a score of {below}: {some(bad)}",
+            next_step=REASONS_ABOVE,
         )
 
 

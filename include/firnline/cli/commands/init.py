@@ -232,10 +232,10 @@ class _File:
 
 
 def _place() -> Path:
-    from firnline.settings.files import may_be
+    from firnline.settings.files import TABLES_VARIABLE, may_be
     from firnline.settings.load import places_here
 
-    named = os.environ.get("FIRNLINE_TABLES")
+    named = os.environ.get(TABLES_VARIABLE)
     if named:
         return Path(named)
     places = places_here()

@@ -13,6 +13,7 @@ import msgspec
 
 from firnline.errors import MirrorDamagedError
 from firnline.mirror.position import Position
+from firnline.next_steps import WRITE_ANEW
 
 APP_ID = "firnline"
 GUARD = "firnline"
@@ -199,6 +200,5 @@ def decode_position(key: str, head: bytes) -> Position | None:
 def _damaged(key: str, reason: str) -> MirrorDamagedError:
     return MirrorDamagedError(
         f"{key} is not a version of the mirror: {reason}",
-        next_step="delete the folder _delta_log and run `firnline mirror` again: the table's own "
-        "log is not concerned",
+        next_step=WRITE_ANEW,
     )

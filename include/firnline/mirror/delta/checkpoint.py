@@ -18,6 +18,7 @@ from firnline.errors import MirrorDamagedError
 from firnline.extras import to_install
 from firnline.mirror.delta.expiry import expire_vectors, newest_of
 from firnline.mirror.delta.head import Listing, Version, list_versions
+from firnline.next_steps import VERSIONS_EXPIRE, WRITE_ANEW
 from firnline.paths import TablePaths
 from firnline.store.base import Deleted, Store
 from firnline.store.create import overwrite
@@ -113,8 +114,7 @@ def write_checkpoint(
     if not listing.has_all(first if last is None else first + 1, version):
         raise MirrorDamagedError(
             f"{paths.delta_dir} lacks versions between {first} and {version}",
-            next_step="delete the folder _delta_log and run `firnline mirror` again: the table's "
-            "own log is not concerned",
+            next_step=WRITE_ANEW,
         )
     with tempfile.TemporaryDirectory(prefix="firnline-mirror-") as folder:
         log = Path(folder) / "_delta_log"
@@ -138,7 +138,7 @@ def _copy(store: Store, paths: TablePaths, wanted: list[Version], log: Path) -> 
         if data is None:
             raise MirrorDamagedError(
                 f"{key} was deleted while the mirror was read",
-                next_step="run it again: versions behind a checkpoint expire",
+                next_step=VERSIONS_EXPIRE,
             )
         (log / key.removeprefix(paths.delta_dir)).write_bytes(data)
 

@@ -67,6 +67,7 @@ from firnline.mirror.position import Position
 from firnline.mirror.progress import MirrorProgress, OnProgress, silent, told
 from firnline.mirror.published import ATTEMPTS, Published
 from firnline.mirror.stated import ops_of, refuse_unstated
+from firnline.next_steps import OTHERS_PUBLISHED
 from firnline.properties.in_force import put_within, waits
 from firnline.state.snapshot import Snapshot
 from firnline.store.create import create
@@ -165,7 +166,7 @@ def publish(
     raise SnapshotUnstableError(
         f"other processes published {ATTEMPTS} versions of the mirror of "
         f"{table.settings.name} meanwhile",
-        next_step="try again: the mirror shows what they have published",
+        next_step=OTHERS_PUBLISHED,
     )
 
 

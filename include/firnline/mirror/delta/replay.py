@@ -14,6 +14,7 @@ from firnline.mirror.delta.actions import GUARD, DeletionVector, Named, Protocol
 from firnline.mirror.delta.head import Listing, Version, list_versions
 from firnline.mirror.delta.vectors import Vector
 from firnline.mirror.position import Position
+from firnline.next_steps import VERSIONS_EXPIRE, WRITE_ANEW
 from firnline.paths import TablePaths
 from firnline.store.base import Store
 
@@ -72,8 +73,7 @@ def replay(store: Store, paths: TablePaths, upto: int, listing: Listing | None =
     if not listing.has_all(first, upto):
         raise MirrorDamagedError(
             f"{paths.delta_dir} lacks versions between {first} and {upto}",
-            next_step="delete the folder _delta_log and run `firnline mirror` again: the table's "
-            "own log is not concerned",
+            next_step=WRITE_ANEW,
         )
     for key, data in _in_order(store, wanted):
         for line in decode(key, data):
@@ -106,7 +106,7 @@ def _in_order(store: Store, wanted: list[Version]) -> Iterator[tuple[str, bytes]
         if data is None:
             raise MirrorDamagedError(
                 f"{version.key} was deleted while the mirror was read",
-                next_step="run it again: versions behind a checkpoint expire",
+                next_step=VERSIONS_EXPIRE,
             )
         yield version.key, data
 

@@ -23,6 +23,7 @@ from firnline.errors import MirrorDamagedError, ObjectNotFoundError
 from firnline.mirror.delta import roaring
 from firnline.mirror.delta.actions import DeletionVector
 from firnline.mirror.position import Position
+from firnline.next_steps import WRITE_ANEW
 from firnline.paths import TablePaths
 from firnline.store.base import Store
 from firnline.store.create import create
@@ -69,8 +70,7 @@ class Vector(msgspec.Struct, frozen=True, array_like=True, gc=False):
         except (ValueError, OverflowError) as error:
             raise MirrorDamagedError(
                 f"the mirror has a deletion vector that firnline did not write: {error}",
-                next_step="delete the folder _delta_log and run `firnline mirror` again: the "
-                "table's own log is not concerned",
+                next_step=WRITE_ANEW,
             ) from None
         return cls(name, found.offset, found.size, found.rows)
 
@@ -228,6 +228,5 @@ def rows_of(store: Store, paths: TablePaths, vector: Vector) -> Rows:
     except ValueError as error:
         raise MirrorDamagedError(
             f"the deletion vector at {vector.offset} of {key} is damaged: {error}",
-            next_step="delete the folder _delta_log and run `firnline mirror` again: the table's "
-            "own log is not concerned",
+            next_step=WRITE_ANEW,
         ) from None

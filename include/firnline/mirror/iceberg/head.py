@@ -16,6 +16,7 @@ from firnline.errors import ForeignPathError, MirrorDamagedError, MirrorRefusedE
 from firnline.mirror.iceberg.catalog import Opened, asked
 from firnline.mirror.iceberg.shown import list_records, target_of
 from firnline.mirror.position import Position
+from firnline.next_steps import DROP_IT
 
 if TYPE_CHECKING:
     from pyiceberg.table import Table
@@ -151,8 +152,7 @@ def _foreign(opened: Opened, table: Table, snapshot: Snapshot | None) -> MirrorD
     back = "" if last is None else f"roll it back to snapshot {last.snapshot_id}, or "
     return MirrorDamagedError(
         f"table {opened} {which}, which firnline did not write, and only firnline writes a mirror",
-        next_step=f"{back}drop it in the catalog without its files and run `firnline mirror` "
-        "again: the table's own log is not concerned",
+        next_step=f"{back}{DROP_IT}",
     )
 
 

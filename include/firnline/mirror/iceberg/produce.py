@@ -30,6 +30,7 @@ from firnline.errors import MirrorDamagedError
 from firnline.mirror.iceberg.files import without_bounds
 from firnline.mirror.iceberg.head import SUMMARY, Head, entries
 from firnline.mirror.progress import MirrorProgress, OnProgress, silent
+from firnline.next_steps import DROP_IT
 
 FILES = 1_000
 """Files of a manifest at most."""
@@ -129,8 +130,7 @@ def produce(
         raise MirrorDamagedError(
             f"the Iceberg mirror shows {len(gone)} of {len(wanted.removes)} files that it should "
             "show and that are dead now",
-            next_step="drop it in the catalog without its files and run `firnline mirror` again: "
-            "the table's own log is not concerned",
+            next_step=DROP_IT,
         )
     added = [_entry(ManifestEntryStatus.ADDED, f, wanted.snapshot_id) for f in wanted.adds]
     writer = _Writer(io, wanted, progress, len(added) + len(gone) + len(stay))

@@ -37,6 +37,7 @@ from firnline.mirror.position import Position
 from firnline.mirror.progress import OnProgress, silent, told
 from firnline.mirror.published import ATTEMPTS, Published
 from firnline.mirror.stated import ops_of, refuse_unstated
+from firnline.next_steps import OTHERS_PUBLISHED
 from firnline.properties.in_force import put_within, waits
 from firnline.state.snapshot import Snapshot
 from firnline.table import Table
@@ -131,7 +132,7 @@ def publish(table: Table, *, dry_run: bool = False, progress: OnProgress = silen
     raise SnapshotUnstableError(
         f"other processes published {ATTEMPTS} snapshots of the mirror of "
         f"{table.settings.name} meanwhile",
-        next_step="try again: the mirror shows what they have published",
+        next_step=OTHERS_PUBLISHED,
     )
 
 

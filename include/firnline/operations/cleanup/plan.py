@@ -17,6 +17,7 @@ from firnline.log import dated
 from firnline.log.schema_lines import folded_by_ours
 from firnline.mirror.retention import Readers
 from firnline.operations.cleanup.logs import deletable
+from firnline.operations.cleanup.retention import first_kept, kept_ms
 from firnline.paths import TablePaths
 from firnline.properties.in_force import Waits, waits
 from firnline.settings.load import TableSettings
@@ -27,12 +28,6 @@ from firnline.store.base import ObjectMeta
 from firnline.types.schema import normalise
 from firnline.types.sql import fold_name
 from firnline.units import DAY_MS
-
-TXN_KEPT = 100
-"""Newest transactions that are never deleted: protects a machine whose clock is days ahead."""
-TXN_AGE_MS = 7 * DAY_MS
-"""Younger ones stay too: seven times the longest ``commit_ttl``, so that no committer, however
-slow, finds the number that it wants to take free again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -345,7 +340,7 @@ def _old_transactions(
     """Return transactions that may be deleted; ``staying``: dead parts that wait."""
     # A committer that published late, or dated it years ahead, wrote the transaction before both.
     oldest_staying = min((min(b.tmb, b.since) for b in staying), default=now_ms)
-    cutoff = min(now_ms - TXN_AGE_MS, now_ms - grace - DAY_MS, oldest_staying - DAY_MS)
+    cutoff = min(now_ms - kept_ms(grace), oldest_staying - DAY_MS)
     found = old_transactions(listing, snapshot.paths, newest, cutoff)
     # A number is free again only behind the fence: whoever slept over it is refused by that.
     found = [meta for meta in found if snapshot.paths.parse_txn(meta.key) <= snapshot.fence.seq]
@@ -366,8 +361,8 @@ def old_transactions(
         newest: sequence number of the newest transaction.
         cutoff_ms: what was written at or after this time stays, unix ms.
     """
-    last = newest - TXN_KEPT
-    found = takewhile(lambda meta: paths.parse_txn(meta.key) <= last, listing)
+    first = first_kept(newest)
+    found = takewhile(lambda meta: paths.parse_txn(meta.key) < first, listing)
     return [meta for meta in found if meta.modified_ms < cutoff_ms]
 
 

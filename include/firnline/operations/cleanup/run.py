@@ -24,16 +24,17 @@ from firnline.log.reader import LogRead
 from firnline.log.txn_file import Counts, RunIdentity
 from firnline.mirror.readers import readers_of
 from firnline.mirror.retention import Readers
+from firnline.next_steps import MAY_DELETE
 from firnline.operations.cleanup.claims import expired_claims
 from firnline.operations.cleanup.lists import continued_lists
 from firnline.operations.cleanup.plan import (
-    TXN_KEPT,
     CleanupPlan,
     Waiting,
     doomed,
     plan_cleanup,
     purge_horizon,
 )
+from firnline.operations.cleanup.retention import TXN_KEPT
 from firnline.operations.deletion import Deleter, NotDeleted
 from firnline.operations.operation import Work
 from firnline.operations.options import CleanupOptions
@@ -92,7 +93,7 @@ class CleanupFailedError(RunFailedError):
             f"{report.failed} of {counted(report.failed + done, 'object')} of table "
             f"{report.table} could not "
             f"be deleted; the first, {first.key}: {first.message}",
-            next_step="see that the credentials may delete there and run it again",
+            next_step=MAY_DELETE,
         )
         self.report = report
 

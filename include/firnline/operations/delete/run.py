@@ -14,6 +14,7 @@ import msgspec
 
 from firnline.commit.base import Base, take_base
 from firnline.errors import CommitConflictError, RunFailedError, UsageError
+from firnline.kernel.visibility import stays
 from firnline.log.records import Delete
 from firnline.log.txn_file import Counts
 from firnline.operations.delete.plan import DeletePlan, plan_delete
@@ -145,9 +146,8 @@ class _Run:
         work = RowWork(op=OP, hides=(self.record(plan),), only_touched=True)
         if plan.by_winners:
             gone = hidden_condition([self.record(plan)], base.snapshot.schema)
-            work = RowWork(
-                op=OP, keep=f"({gone}) IS NOT TRUE", keep_winners=True, only_touched=True
-            )
+            assert gone is not None  # of a record there is one
+            work = RowWork(op=OP, keep=stays(gone), keep_winners=True, only_touched=True)
         return execute(
             base.table,
             base.snapshot,

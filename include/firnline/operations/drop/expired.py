@@ -21,7 +21,7 @@ from zoneinfo import ZoneInfo
 import msgspec
 
 from firnline.commit.keys import may_go
-from firnline.errors import UsageError
+from firnline.errors import CHOICES, UsageError, some
 from firnline.log.records import Marker
 from firnline.operations.drop.plan import Removal, Removals, Undecided
 from firnline.paths import NULL_VALUE
@@ -135,7 +135,7 @@ def _check_column(snapshot: Snapshot, settings: TableSettings, column: str) -> N
     if kind is None:
         raise UsageError(
             f"table {settings.name} has no column {column!r} (setting ttl.column)",
-            next_step=f"correct it; the columns are {', '.join(list(snapshot.schema)[:20])}",
+            next_step=f"correct it; the columns are {some(snapshot.schema, CHOICES)}",
         )
     if normalise(kind) not in _TIMES:
         raise UsageError(

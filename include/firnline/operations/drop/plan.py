@@ -11,14 +11,13 @@ from typing import Any
 
 import msgspec
 
-from firnline.errors import PlanChangedError, UsageError, quoted
+from firnline.errors import PlanChangedError, UsageError, quoted, some
 from firnline.log.records import Marker
 from firnline.operations.requests import FIXED_REQUESTS
 from firnline.shown import ShownFigures
 from firnline.state.snapshot import Snapshot
 from firnline.units import about_size, counted
 
-_NAMED = 5
 """Partitions named in an error message."""
 _COMPARED = 2_000
 """Names searched for a similar one: more of them take seconds."""
@@ -202,10 +201,9 @@ def refuse_changed(snapshot: Snapshot, expected: Mapping[str, str]) -> None:
         elif version_of(markers) != version:
             changed.append(f"{name or '(none)'} {_now(markers)}")
     if changed:
-        more = f" and {len(changed) - _NAMED} more" if len(changed) > _NAMED else ""
         raise PlanChangedError(
             f"{len(changed)} of {counted(len(expected), 'partition')} changed after the list was "
-            f"made: {', '.join(changed[:_NAMED])}{more}",
+            f"made: {some(changed)}",
             next_step="list them again and confirm what they hold now; nothing was dropped",
         )
 

@@ -17,6 +17,7 @@ from firnline.ids import UUID7
 from firnline.log.codec import UNREADABLE
 from firnline.log.erases import EraseLink
 from firnline.log.txn_file import RunIdentity
+from firnline.next_steps import RESTORE_OR_MOVE
 from firnline.paths import COMPLETE_SUFFIX, KEYS_SUFFIX, PLAN_SUFFIX
 from firnline.state.history import Head
 from firnline.store.create import create
@@ -207,7 +208,7 @@ def _decode(key: str, data: bytes) -> Certificate:
     except UNREADABLE as error:
         raise LogCorruptError(
             f"certificate {key} does not read: {error}",
-            next_step="restore the object from a backup, or move it out of _erase/",
+            next_step=RESTORE_OR_MOVE,
         ) from None
 
 

@@ -12,7 +12,7 @@ from firnline.errors import UsageError
 from firnline.log import codec, txn_file
 from firnline.log.erases import EraseLink, newest, newest_of
 from firnline.log.txn_file import RunIdentity
-from firnline.operations.cleanup.plan import TXN_KEPT
+from firnline.operations.cleanup.retention import TXN_KEPT
 from firnline.operations.deletion import Deleter
 from firnline.operations.erase.certificate import (
     OP,

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from hashlib import sha256
 
 from firnline.errors import LogCorruptError
+from firnline.next_steps import RESTORE_OR_MOVE
 from firnline.operations.erase.certificate import Certificate
 from firnline.paths import TablePaths
 
@@ -93,6 +94,6 @@ def _digests(certificate: Certificate) -> list[bytes]:
     except ValueError as error:
         raise LogCorruptError(
             f"certificate {certificate.id} does not read: {error}",
-            next_step="restore the object from a backup, or move it out of _erase/",
+            next_step=RESTORE_OR_MOVE,
         ) from None
     return [data[at : at + _DIGEST_BYTES] for at in range(0, len(data), _DIGEST_BYTES)]

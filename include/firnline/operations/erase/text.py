@@ -14,7 +14,7 @@ from firnline.log import codec, txn_file
 from firnline.log.records import Delete, LogContent, Marker
 from firnline.log.schema_changes import is_change
 from firnline.log.txn_file import TxnHeader
-from firnline.operations.cleanup.plan import TXN_AGE_MS
+from firnline.operations.cleanup.retention import TXN_KEPT, kept_ms
 from firnline.operations.erase.certificate import Remaining, remaining
 from firnline.operations.erase.evidence import Search
 from firnline.operations.hidden import may_name_keys
@@ -46,8 +46,8 @@ def find_text(search: Search) -> tuple[Remaining, ...]:
             "log text",
             keys,
             f"transactions {_WHAT}",
-            f"`firnline cleanup {name}` deletes it when 100 newer ones are there",
-            newest + TXN_AGE_MS,
+            f"`firnline cleanup {name}` deletes it when {TXN_KEPT} newer ones are there",
+            newest + kept_ms(search.waits.grace),
         ),
         *remaining(
             "log text",

@@ -15,7 +15,7 @@ from typing import Any
 
 from firnline.commit.base import Base
 from firnline.errors import FirnlineError
-from firnline.operations.cleanup.plan import TXN_AGE_MS, TXN_KEPT
+from firnline.operations.cleanup.retention import TXN_KEPT, kept_ms
 from firnline.operations.cleanup.run import look
 from firnline.operations.drop.expired import plan_ttl
 from firnline.operations.erase.pending import ripe_certificates
@@ -153,7 +153,8 @@ def _seems_ripe(base: Base, at_ms: int) -> bool:
     (``log.dated``), so the plan itself looks at that.
     """
     snapshot, now_ms = base.snapshot, base.table.clock.now_ms()
-    limit = at_ms - waits(snapshot.properties, base.table.settings, at_ms).grace
+    grace = waits(snapshot.properties, base.table.settings, at_ms).grace
+    limit = at_ms - grace
     dead = [m.tmb for m in snapshot.parts.values() if m.tmb is not None]
     dates = [tmb for tmb in dead if tmb > snapshot.purged]
     dates += [t for key, t in snapshot.log_tombstones.items() if key in snapshot.listing]
@@ -161,7 +162,7 @@ def _seems_ripe(base: Base, at_ms: int) -> bool:
     if any(t <= limit or t > now_ms for t in dates) or any(t <= limit for t in late):
         return True
     quiet = at_ms - changed_ms(snapshot)
-    return snapshot.seq > TXN_KEPT and TXN_AGE_MS < quiet <= TXN_AGE_MS + DAY_MS
+    return snapshot.seq > TXN_KEPT and kept_ms(grace) < quiet <= kept_ms(grace) + DAY_MS
 
 
 def _to_verify(base: Base, at_ms: int) -> str:

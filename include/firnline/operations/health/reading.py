@@ -12,7 +12,8 @@ from firnline.commit.base import read_base
 from firnline.errors import FirnlineError, LogCorruptError
 from firnline.log.reader import LogObject, list_log
 from firnline.log.txn_file import TxnHeader
-from firnline.operations.cleanup.plan import TXN_KEPT, CleanupPlan, plan_cleanup
+from firnline.operations.cleanup.plan import CleanupPlan, plan_cleanup
+from firnline.operations.cleanup.retention import TXN_KEPT
 from firnline.operations.drop.expired import TtlPlan, plan_ttl
 from firnline.operations.health.erases import Erased, erases_of
 from firnline.operations.merge.plan import MergePlan, plan_merge

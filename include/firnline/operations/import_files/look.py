@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 
-from firnline.errors import StoreError, UsageError
+from firnline.errors import StoreError, UsageError, some
 from firnline.log.imports import (
     ImportedFrom,
     last_listed,
     overlapping,
     records_of,
 )
+from firnline.next_steps import NEW_OR_AGAIN
 from firnline.operations.import_files.listing import (
     Listing,
     is_named_parquet,
@@ -41,8 +42,6 @@ from firnline.table import Table
 from firnline.units import counted
 
 _TELL_EVERY = 10
-_SHOWN = 20
-"""Objects that an error names at most."""
 
 
 def prefix_of(table: Table, source: str) -> str:
@@ -211,8 +210,7 @@ def _taken_before(
 
 def _left_out(keys: Sequence[str], options: ImportOptions) -> UsageError:
     return UsageError(
-        f"{counted(len(keys), 'object')} of {options.source} would be left out: "
-        f"{', '.join(keys[:_SHOWN])}{', …' if len(keys) > _SHOWN else ''}",
+        f"{counted(len(keys), 'object')} of {options.source} would be left out: {some(keys)}",
         next_step="import without --strict, or move them away",
     )
 
@@ -275,6 +273,5 @@ def _refuse_imported(records: Sequence[ImportedFrom], prefix: str) -> None:
         raise UsageError(
             f"{record.source} was imported into this table before "
             f"({counted(record.files, 'file')})",
-            next_step="add --new to take the files that were not, or --again to have all rows "
-            "twice",
+            next_step=NEW_OR_AGAIN,
         )

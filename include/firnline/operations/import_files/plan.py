@@ -16,6 +16,7 @@ from firnline.errors import (
     SchemaConflictError,
     UsageError,
 )
+from firnline.next_steps import CORRECT_COLUMNS
 from firnline.operations.import_files.path_columns import (
     own_folder,
     path_values,
@@ -23,6 +24,7 @@ from firnline.operations.import_files.path_columns import (
     types_of,
 )
 from firnline.operations.import_files.types import Agreement
+from firnline.operations.requests import FIXED_REQUESTS
 from firnline.parquet.footers import FooterFacts
 from firnline.paths import NULL_VALUE, TablePaths, quote_value
 from firnline.rows.given import Fitting, GivenColumn
@@ -36,8 +38,6 @@ if TYPE_CHECKING:
 
 COPY_LIMIT = 5 * 2**30
 """Bytes that S3 copies in one request."""
-_FIXED_REQUESTS = 9
-"""Two listings, the heads of the log, the history, the log file; rounded up."""
 _SHOWN = 20
 """Files that an error names at most."""
 _SEVERAL = "its rows are not known to lie in one partition"
@@ -121,7 +121,7 @@ class ImportPlan:
         Of files that are read, whose rows alone tell how many parts they make: a GET and a PUT.
         """
         copies = sum(not f.in_place for f in self.files)
-        return self.footers + copies + 2 * len(self.anew) + _FIXED_REQUESTS
+        return self.footers + copies + 2 * len(self.anew) + FIXED_REQUESTS
 
     @property
     def partitions(self) -> dict[str, list[PlannedFile]]:
@@ -412,7 +412,7 @@ def _check_columns(settings: TableSettings, columns: Mapping[str, str]) -> None:
             raise UsageError(
                 f"the settings of table {settings.name} name column {name!r}, and files and table "
                 f"have {', '.join(columns)}",
-                next_step="correct partition_by, sort_by, cluster_by, primary_key, version or ttl",
+                next_step=CORRECT_COLUMNS,
             )
 
 

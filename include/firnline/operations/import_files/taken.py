@@ -17,6 +17,7 @@ import msgspec
 from firnline.errors import FirnlineError, LogCorruptError, ObjectNotFoundError, UsageError
 from firnline.log.codec import UNREADABLE
 from firnline.log.imports import ImportedFrom, overlapping
+from firnline.next_steps import NEW_OR_AGAIN
 from firnline.state.snapshot import Snapshot
 from firnline.store.base import ObjectMeta
 from firnline.store.create import create
@@ -119,8 +120,7 @@ def refuse_forgotten(taken: Taken, files: Sequence[ObjectMeta], table: str) -> N
         raise UsageError(
             f"{counted(len(again), 'file')} of the folder, {again[0]} first, "
             f"{'was' if len(again) == 1 else 'were'} imported into table {table} before",
-            next_step="add --new to take the files that were not, or --again to have all rows "
-            "twice",
+            next_step=NEW_OR_AGAIN,
         )
 
 

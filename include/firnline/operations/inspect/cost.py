@@ -14,7 +14,7 @@ from dataclasses import astuple, dataclass
 from typing import Any
 
 from firnline.log.parts_view import dead
-from firnline.operations.cleanup.plan import TXN_KEPT
+from firnline.operations.cleanup.retention import TXN_KEPT, kept_ms
 from firnline.operations.inspect.arrivals import Arrivals
 from firnline.operations.inspect.merging import DAYS, Merging, play
 from firnline.operations.inspect.prices import Prices
@@ -24,8 +24,7 @@ from firnline.settings.load import TableSettings
 from firnline.settings.sections import Operation
 from firnline.state.snapshot import Snapshot
 from firnline.store.client import BATCH, PAGE
-
-_WEEK = 7
+from firnline.units import DAY_MS
 
 
 @dataclass(frozen=True, slots=True)
@@ -249,7 +248,8 @@ class _Month:
 
     def _verify(self) -> Requests:
         """Requests of a check of names: all folders are listed, and each log file is read."""
-        kept = max(TXN_KEPT, _WEEK * self.merging.runs / DAYS)
+        days = kept_ms(self.settings.cleanup.grace) / DAY_MS
+        kept = max(TXN_KEPT, days * self.merging.runs / DAYS)
         transactions = min(self.state.seq, kept)
         listed = 4 + self._log_pages + _pages(self.state.live + self.state.dead)
         return Requests(list=listed, get=self.state.log_files + transactions)

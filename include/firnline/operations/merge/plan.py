@@ -9,7 +9,7 @@ from operator import itemgetter
 from typing import Any
 
 from firnline.commit import keys
-from firnline.errors import UsageError
+from firnline.errors import CHOICES, UsageError, some
 from firnline.log.records import Delete, Marker
 from firnline.operations.groups import LeftAlone, PlannedGroup
 from firnline.operations.merge import splits, tiers
@@ -263,7 +263,7 @@ def _check_columns(snapshot: Snapshot, settings: TableSettings) -> None:
     wanted |= {f"version {c}": c for c in (settings.version,) if c is not None}
     for label, column in wanted.items():
         if column not in snapshot.schema:
-            known = ", ".join(list(snapshot.schema)[:20])
+            known = some(snapshot.schema, CHOICES)
             raise UsageError(
                 f"table {settings.name} has no column {column!r} (setting {label})",
                 next_step=f"correct the setting; the columns are {known}",

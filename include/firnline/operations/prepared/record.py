@@ -17,6 +17,7 @@ from firnline.errors import ForeignPathError, LogCorruptError, PreparedChangeErr
 from firnline.log.codec import UNREADABLE
 from firnline.log.records import Marker
 from firnline.log.txn_file import Counts, RunIdentity
+from firnline.next_steps import UPGRADE_TO_TOUCH
 from firnline.operations.prepared.evidence import Evidence
 from firnline.paths import TablePaths
 from firnline.settings.load import TableSettings
@@ -123,7 +124,7 @@ def _decoded(key: str, data: bytes, kind: type[RecordT]) -> RecordT:
         raise LogCorruptError(
             f"{key} of a prepared change has format version {found.version}, this firnline reads "
             f"version {VERSION}",
-            next_step="upgrade firnline before you touch this table",
+            next_step=UPGRADE_TO_TOUCH,
         )
     return found
 

@@ -14,7 +14,6 @@ from typing import Any
 
 import msgspec
 
-from firnline.commit.append_log import LONGEST_MS
 from firnline.commit.base import Base, take_base
 from firnline.commit.transaction import Change, commit
 from firnline.errors import (
@@ -29,6 +28,7 @@ from firnline.operations.prepared.evidence import Evidence
 from firnline.operations.prepared.record import Decision, Prepared, refuse_changed
 from firnline.operations.runner import Report, RunMetrics, Runner
 from firnline.properties.in_force import waits
+from firnline.settings.ages import LONGEST_UNTOLD_MS
 from firnline.state.history import history_since
 from firnline.state.snapshot import Snapshot
 from firnline.store.present import head_or_none
@@ -242,7 +242,7 @@ def _refuse_late(table: Table, base: Base, change: Prepared, written: Sequence[i
         raise _gone(table, change.id, "there is no such change, or it has ended")
     others = waits(base.snapshot.properties, table.settings, table.clock.now_ms())
     late = stated.modified_ms - min(written, default=stated.modified_ms)
-    if late > max(LONGEST_MS, others.commit_ttl):
+    if late > max(LONGEST_UNTOLD_MS, others.commit_ttl):
         raise PreparedChangeError(
             f"prepared change {change.id} is not committed: it was stated {about_duration(late)} "
             "after its first part was written, and a sweep may have taken that for an orphan",

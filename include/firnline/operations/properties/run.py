@@ -16,6 +16,7 @@ from firnline.commit.base import Base, of_history, take_base
 from firnline.commit.transaction import Change, commit
 from firnline.errors import CommitConflictError, PropertiesDifferError, UsageError
 from firnline.log.txn_file import Counts, RunIdentity
+from firnline.next_steps import NEW_TABLE
 from firnline.operations.runner import Report, Runner
 from firnline.properties.in_force import (
     FIELDS,
@@ -297,7 +298,7 @@ def _refuse(table: Table, snapshot: Snapshot, now: Properties, after: Properties
         raise UsageError(
             f"table {name} has a primary key and rows: with another partition_by rows of one key "
             "would lie in two partitions, and both would be seen",
-            next_step="make a new table with that partition_by and append the rows there",
+            next_step=NEW_TABLE,
         )
     known = {fold_name(column) for column in snapshot.schema}
     for field, columns in _named(after).items():

@@ -11,8 +11,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from firnline.errors import PropertiesDifferError, UsageError
+from firnline.errors import CHOICES, PropertiesDifferError, UsageError, some
 from firnline.kernel.task import Layout
+from firnline.next_steps import NEW_TABLE
 from firnline.operations.groups import PlannedGroup
 from firnline.operations.kernel_tasks import RowWork, levels
 from firnline.operations.merge import tiers
@@ -179,11 +180,11 @@ def _refuse(snapshot: Snapshot, settings: TableSettings) -> None:
         raise UsageError(
             f"table {name} has a primary key, and rows of one key that lie in two partitions would "
             "become one row",
-            next_step="make a new table with that partition_by and append the rows there",
+            next_step=NEW_TABLE,
         )
     for field in settings.partition_by:
         if snapshot.schema and field.column not in snapshot.schema:
-            known = ", ".join(list(snapshot.schema)[:20])
+            known = some(snapshot.schema, CHOICES)
             raise UsageError(
                 f"table {name} has no column {field.column!r} (partition_by {field})",
                 next_step=f"correct the setting; the columns are {known}",

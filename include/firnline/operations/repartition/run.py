@@ -18,6 +18,7 @@ from firnline.commit.outputs import Outputs
 from firnline.commit.transaction import Change
 from firnline.errors import CommitConflictError, RunFailedError
 from firnline.log.txn_file import Counts
+from firnline.next_steps import PLANNED_ON_CURRENT
 from firnline.operations.committer import outputs_of
 from firnline.operations.kernel_tasks import change_of, kernel_task
 from firnline.operations.operation import Work
@@ -264,7 +265,7 @@ def _change(planned: Snapshot, result: PartitionResult) -> Change:
             if delete.seq > planned.seq and delete.partitions:
                 raise CommitConflictError(
                     f"transaction {delete.seq} deleted rows of some partitions meanwhile",
-                    next_step="run it again: it is planned on the current state",
+                    next_step=PLANNED_ON_CURRENT,
                 )
 
     return replace(

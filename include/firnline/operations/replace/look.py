@@ -9,6 +9,7 @@ from firnline.append.append import check_partition
 from firnline.commit.base import Base
 from firnline.errors import PartUnreadableError, UsageError
 from firnline.kernel.intake import lacks_column
+from firnline.next_steps import WIDEN
 from firnline.operations.options import ReplaceOptions
 from firnline.operations.replace.plan import Span, span_of, with_new_columns
 from firnline.operations.replace.rows import no_row
@@ -165,5 +166,5 @@ class _Place:
 def _outside(name: str, span: Span, why: str) -> UsageError:
     return UsageError(
         f"{name} has rows that do not lie in {span}: {why}",
-        next_step="leave them out or widen the interval; nothing was changed",
+        next_step=WIDEN,
     )

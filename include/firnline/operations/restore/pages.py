@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from firnline.errors import some
 from firnline.pages import Page, number, requests_text
 from firnline.units import about_duration, about_size, counted
 
@@ -26,12 +27,11 @@ def plan_page(data: Mapping[str, Any]) -> Page:
 
 def _rows(plan: Mapping[str, Any]) -> list[tuple[str, str]]:
     names = [name or "-" for name in plan["partitions"]]
-    more = f" and {number(len(names) - 3)} more" if len(names) > 3 else ""
     return [
         ("restored", _figures(plan["restored"])),
         ("removed", _figures(plan["removed"])),
         ("stays", f"{counted(plan['kept_parts'], 'part')}"),
-        ("partitions", f"{', '.join(names[:3])}{more}"),
+        ("partitions", some(names, 3)),
         ("undone", _undone(plan)),
     ]
 

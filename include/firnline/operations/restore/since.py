@@ -12,8 +12,7 @@ from firnline.errors import SnapshotExpiredError, UsageError
 from firnline.log import codec, txn_file
 from firnline.log.records import Delete, Marker
 from firnline.log.schema_changes import split
-from firnline.log.txn_file import TxnHeader
-from firnline.operations.restore.undone import NAMED
+from firnline.log.txn_file import NAMED_PARTITIONS, TxnHeader
 from firnline.state.history import time_of
 from firnline.state.snapshot import Snapshot
 from firnline.table import Table
@@ -84,7 +83,7 @@ def refuse_impossible(
         if header.op == "erase":
             erased.add(header.seq)
             hit = set(header.partitions) & set(partitions)
-            if hit or len(header.partitions) >= NAMED:
+            if hit or len(header.partitions) >= NAMED_PARTITIONS:
                 raise UsageError(
                     f"transaction {header.seq} erased rows of partition "
                     f"{min(hit, default=shown) or '-'}, and they must not come back",
@@ -100,7 +99,7 @@ def _refuse_half(header: TxnHeader, partitions: Sequence[str]) -> None:
     """
     moved, chosen = set(header.partitions), set(partitions)
     rest = moved - chosen
-    if moved & chosen and (rest or len(moved) >= NAMED):
+    if moved & chosen and (rest or len(moved) >= NAMED_PARTITIONS):
         raise UsageError(
             f"transaction {header.seq} (repartition) moved rows between the partition "
             f"{min(moved & chosen) or '-'} and others, of which not all are restored",

@@ -6,11 +6,9 @@ from collections import defaultdict
 from collections.abc import Iterable, Sequence, Set
 from dataclasses import dataclass
 
-from firnline.log.txn_file import TxnHeader
+from firnline.log.txn_file import NAMED_PARTITIONS, TxnHeader
 
 OP = "restore"
-NAMED = 1000
-"""Partitions that a transaction's header names at most."""
 _STAYS = frozenset({"cleanup", "erase", "sweep"})
 _WHY = "to "
 
@@ -67,7 +65,7 @@ def undone(headers: Sequence[TxnHeader]) -> dict[int, Undone]:
             if other.seq in hit:
                 lost[other.seq] |= restored
                 rest = not other.partitions or set(other.partitions) - lost[other.seq]
-                partly = bool(rest) and len(header.partitions) < NAMED
+                partly = bool(rest) and len(header.partitions) < NAMED_PARTITIONS
                 newest = found.get(other.seq, Undone(header.seq, partly)).by
                 found[other.seq] = Undone(newest, partly)
     return found

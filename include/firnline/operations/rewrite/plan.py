@@ -17,7 +17,7 @@ from firnline.log.records import Marker
 from firnline.operations.groups import LeftAlone, PlannedGroup
 from firnline.operations.kernel_tasks import RowWork
 from firnline.operations.options import RewriteOptions
-from firnline.operations.requests import COMMIT_REQUESTS, FIXED_REQUESTS
+from firnline.operations.requests import COMMIT_REQUESTS, FIXED_REQUESTS, upload_requests
 from firnline.operations.selection import NO_ROW, Selected, Verdict, select, select_whole
 from firnline.parquet.partition import span_of
 from firnline.predicate.pruning import Pruner
@@ -32,7 +32,6 @@ from firnline.table import Table
 
 STAYS = "its statistics prove that every row stays"
 BEYOND = "its partition reaches beyond the interval"
-_PUT_BYTES = 16 * 1024 * 1024
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,9 +99,7 @@ class RewritePlan(ShownFigures):
         """Upper estimate of store requests; log reads not counted."""
         if self.nothing_to_do:
             return 0
-        uploads = sum(
-            1 if g.bytes <= _PUT_BYTES else 2 + g.bytes // _PUT_BYTES for g in self.groups
-        )
+        uploads = sum(upload_requests(g.bytes) for g in self.groups)
         more = COMMIT_REQUESTS * (len(self.partitions) - 1)
         return self.parts_in + uploads + FIXED_REQUESTS + more
 

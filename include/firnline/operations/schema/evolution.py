@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from firnline.errors import UsageError
+from firnline.errors import CHOICES, UsageError, some
 from firnline.log.schema_changes import Evolved, line_now, record, split
 from firnline.operations.options import Evolution
 from firnline.operations.schema.repairs import refuse_deletes
@@ -68,7 +68,7 @@ def _known(column: str, schema: Mapping[str, str]) -> str:
     if fold_name(column) not in schema:
         raise UsageError(
             f"the table has no column {column!r}",
-            next_step=f"correct the name; the columns are {', '.join(schema.values())}",
+            next_step=f"correct the name; the columns are {some(schema.values(), CHOICES)}",
         )
     return schema[fold_name(column)]
 

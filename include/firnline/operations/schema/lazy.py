@@ -15,6 +15,7 @@ from firnline.log.schema_changes import Evolved, record
 from firnline.log.txn_file import Counts
 from firnline.mirror.delta import columns as delta
 from firnline.mirror.iceberg import hold as iceberg
+from firnline.next_steps import PLAN_ANEW
 from firnline.operations.operation import Work
 from firnline.operations.options import Evolution, LazyOptions
 from firnline.operations.runner import Runner, TransactionReport
@@ -107,7 +108,7 @@ def _change(table: Table, plan: LazyPlan, evolution: Evolution) -> Change:
         if plan_lazily(snapshot, table.settings, evolution).what != plan.what:
             raise CommitConflictError(
                 "somebody else changed the same columns meanwhile",
-                next_step="run it again: it plans on the columns that are there now",
+                next_step=PLAN_ANEW,
             )
 
     change_id = table.ids.uuid7(table.clock.now_ms())

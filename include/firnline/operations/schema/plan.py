@@ -15,7 +15,7 @@ from typing import Any
 
 from firnline.errors import UsageError
 from firnline.log.records import Marker
-from firnline.operations.requests import FIXED_REQUESTS
+from firnline.operations.requests import FIXED_REQUESTS, upload_requests
 from firnline.operations.schema.repairs import (
     PartFix,
     as_it_is,
@@ -29,7 +29,6 @@ from firnline.parquet.footers import FooterFacts
 from firnline.state.snapshot import Snapshot
 from firnline.types.sql import fold_name
 
-_PUT_BYTES = 16 * 1024 * 1024
 _NAMED = 1_000
 
 
@@ -92,10 +91,7 @@ class SchemaFixPlan:
         """Upper estimate of store requests; reading the log not counted."""
         if self.nothing_to_do:
             return len(self.aim.suspects)
-        uploads = sum(
-            1 if fix.marker.b <= _PUT_BYTES else 2 + fix.marker.b // _PUT_BYTES
-            for fix in self.rewrites
-        )
+        uploads = sum(upload_requests(fix.marker.b) for fix in self.rewrites)
         return len(self.aim.suspects) + len(self.rewrites) + uploads + FIXED_REQUESTS
 
     def to_json(self) -> dict[str, Any]:

@@ -26,6 +26,7 @@ from firnline.kernel.engine import running
 from firnline.kernel.task import KernelInput, KernelResult, KernelTask
 from firnline.log.records import Marker, marker_of
 from firnline.log.txn_file import Counts
+from firnline.next_steps import PLAN_ANEW
 from firnline.operations.committer import Done
 from firnline.operations.groups import PlannedGroup
 from firnline.operations.kernel_tasks import (
@@ -271,7 +272,7 @@ class _Run:
         if not same:
             raise CommitConflictError(
                 f"somebody else changed the same columns while this {self.options.op} ran",
-                next_step="run it again: it plans on the columns that are there now",
+                next_step=PLAN_ANEW,
             )
 
     def report(self, base: Base | None, plan: SchemaFixPlan) -> SchemaFixReport:

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from firnline.errors import UsageError
+from firnline.errors import CHOICES, UsageError, some
 from firnline.log.records import Marker
 from firnline.operations.options import ColumnFix
 from firnline.paths import TablePaths
@@ -105,7 +105,8 @@ def _target(
         )
     said = statements(snapshot, fold_name(fix.column))
     if not said and (fix.type is None or not all_parts):
-        known = ", ".join(dict.fromkeys(name for _, line in lines(snapshot) for name in line))
+        stated = dict.fromkeys(name for _, line in lines(snapshot) for name in line)
+        known = some(stated, CHOICES)
         raise UsageError(
             f"no log file states a column {fix.column!r}",
             next_step=f"correct the name; the columns are {known or 'none'}; if parts hold it all "

@@ -19,12 +19,10 @@ from firnline.log import dated
 from firnline.log.fence import NO_FENCE, Fence
 from firnline.operations.prepared.expiry import NOTHING_HELD, Ending, Held, plan_endings
 from firnline.paths import KEYS_SUFFIX, TablePaths
+from firnline.settings.ages import LEAST_ORPHAN_MS
 from firnline.state.snapshot import Snapshot
 from firnline.store.base import ObjectMeta
 from firnline.store.upload import Upload
-
-FLOOR_MS = 24 * 3_600_000
-"""Minimum age of an orphan, ms, whatever settings and options say."""
 
 Kind = Literal["part", "foreign", "probe", "upload", "keys"]
 
@@ -157,12 +155,12 @@ def plan_sweep(
             snapshot.
         uploads: multipart uploads under way, and staged files.
         began_ms: wall clock when the listing of the snapshot began.
-        grace_ms: age of an orphan; never less than FLOOR_MS, whatever is said.
+        grace_ms: age of an orphan; never less than LEAST_ORPHAN_MS, whatever is said.
         limit: orphans to name one by one.
         passed: how far the fence reaches.
         held: the prepared changes, listed before the snapshot was taken.
     """
-    grace_ms = max(grace_ms, FLOOR_MS)
+    grace_ms = max(grace_ms, LEAST_ORPHAN_MS)
     found: list[Orphan] = []
     more = more_bytes = young = young_bytes = prepared = prepared_bytes = 0
     waiting = waiting_bytes = 0

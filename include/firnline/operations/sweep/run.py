@@ -17,13 +17,15 @@ from firnline.commit.transaction import commit
 from firnline.errors import CommitConflictError, RunFailedError, UsageError
 from firnline.log.fence import raised
 from firnline.log.txn_file import Counts, RunIdentity
+from firnline.next_steps import MAY_DELETE
 from firnline.operations.deletion import Deleter, NotDeleted
 from firnline.operations.operation import Work
 from firnline.operations.options import SweepOptions
 from firnline.operations.prepared import expiry
 from firnline.operations.runner import Report, RunMetrics, refuse_unsafe_store
-from firnline.operations.sweep.plan import FLOOR_MS, Orphan, Passed, SweepPlan, plan_sweep
+from firnline.operations.sweep.plan import Orphan, Passed, SweepPlan, plan_sweep
 from firnline.properties.in_force import Waits, waits
+from firnline.settings.ages import LEAST_ORPHAN_MS
 from firnline.state.health import no_table
 from firnline.state.snapshot import Snapshot
 from firnline.store.base import ObjectMeta
@@ -77,7 +79,7 @@ class SweepFailedError(RunFailedError):
         super().__init__(
             f"{report.failed} of {counted(report.failed + report.deleted, 'orphan')} of table "
             f"{report.table} could not be deleted; the first, {first.key}: {first.message}",
-            next_step="see that the credentials may delete there and run it again",
+            next_step=MAY_DELETE,
         )
         self.report = report
 
@@ -283,9 +285,9 @@ def _grace(name: str, options: SweepOptions, others: Waits) -> int:
     longest = max(others.append_ttl, others.commit_ttl)
     if options.older_than is None:
         return max(others.orphan_grace, longest + 1)
-    if options.older_than < FLOOR_MS or options.older_than <= longest:
-        least = f"at least {format_duration(FLOOR_MS)}"
-        if longest >= FLOOR_MS:
+    if options.older_than < LEAST_ORPHAN_MS or options.older_than <= longest:
+        least = f"at least {format_duration(LEAST_ORPHAN_MS)}"
+        if longest >= LEAST_ORPHAN_MS:
             least = f"more than {format_duration(longest)}, its append.ttl or commit_ttl"
         raise UsageError(
             f"an orphan of {name} cannot be as young as "

@@ -11,6 +11,7 @@ from firnline.errors import FirnlineError, LogCorruptError
 from firnline.log import erases
 from firnline.log.codec import UNREADABLE
 from firnline.log.erases import EraseLink
+from firnline.next_steps import WHO_WRITES
 from firnline.operations.erase.certificate import VERSION, Certificate
 from firnline.operations.erase.digests import plan_digest, whole_digest
 from firnline.operations.verify.plan import Findings
@@ -20,7 +21,7 @@ from firnline.state.survey import TxnSurvey
 from firnline.state.witness import CertificateWitness
 from firnline.table import Table
 
-_ASK = "find out who writes to the bucket; a copy of the objects from before shows what was changed"
+_ASK = WHO_WRITES
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from firnline.operations.cleanup.plan import TXN_KEPT
+from firnline.next_steps import WHO_DELETED, WHO_WRITES
+from firnline.operations.cleanup.retention import first_kept
 from firnline.operations.verify.plan import Findings, rebuilt
 from firnline.paths import TablePaths
 from firnline.state.survey import LogSurvey, TxnSurvey
 from firnline.state.witness import Witness
 
-_ASK = "find out who writes to the bucket; a copy of the objects from before shows what was changed"
+_ASK = WHO_WRITES
 
 
 def check_chain(found: Findings, txns: TxnSurvey, log: LogSurvey, paths: TablePaths) -> None:
@@ -50,11 +51,11 @@ def _check_oldest(found: Findings, txns: TxnSurvey, paths: TablePaths) -> None:
     # What a rebuild follows may have been lost, which is why there was a rebuild.
     if link is None or not link.before or oldest in rebuilt(txns) or oldest <= txns.last:
         return
-    if oldest - 1 > txns.newest - TXN_KEPT and oldest - 1 not in txns.numbers:
+    if oldest - 1 >= first_kept(txns.newest) and oldest - 1 not in txns.numbers:
         found.add(
             "warning", "txn-gap", paths.txn(oldest - 1), "is not there, the next one was committed "
             "after it, and retention does not remove it",
-            "find out who deleted it; a rebuild of the log would lack what it holds",
+            WHO_DELETED,
         )  # fmt: skip
 
 

@@ -14,7 +14,8 @@ from firnline.errors import DAMAGED_PART
 from firnline.log import dated
 from firnline.log.records import Marker
 from firnline.log.schema_changes import AS_IT_IS, PartColumns
-from firnline.operations.cleanup.plan import TXN_KEPT
+from firnline.next_steps import WHO_DELETED
+from firnline.operations.cleanup.retention import first_kept
 from firnline.parquet.footers import FooterFacts
 from firnline.parquet.words import odd_in_words
 from firnline.paths import TablePaths, path_columns
@@ -99,7 +100,7 @@ def check_transactions(
     for seq in missing_numbers(txns.numbers, newest, rebuilt(txns)):
         found.add(
             "warning", "txn-gap", paths.txn(seq), "is not there, and retention does not remove it",
-            "find out who deleted it; a rebuild of the log would lack what it holds",
+            WHO_DELETED,
         )  # fmt: skip
     if unpublished:
         found.add(
@@ -171,7 +172,7 @@ def missing_numbers(
         restarts: numbers before which there need be nothing.
     """
     there = set(numbers)
-    first = max([min(there, default=newest), newest - TXN_KEPT + 1, *restarts])
+    first = max([min(there, default=newest), first_kept(newest), *restarts])
     return [seq for seq in range(max(1, first), newest + 1) if seq not in there]
 
 

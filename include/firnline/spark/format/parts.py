@@ -18,6 +18,7 @@ from pyspark.sql.types import StructField, StructType
 
 from firnline.errors import EnvironmentFaultError, FirnlineError, PartGoneError, UsageError
 from firnline.kernel.visibility import rank_in_key, stays
+from firnline.next_steps import READ_AGAIN
 from firnline.predicate.tree import Predicate, to_sql
 from firnline.read.plan import ReadPlan
 from firnline.read.task import ReadPart
@@ -195,7 +196,7 @@ class PartRows:
             return PartGoneError(
                 f"part {gone} has no object any more: it was deleted after the log was read, or "
                 "Spark looks for it in another place",
-                next_step="read again; if it persists, `firnline verify` lists what is missing",
+                next_step=READ_AGAIN,
             )
         return None
 

@@ -20,13 +20,13 @@ from firnline.log.sinks import sink_record
 from firnline.log.txn_file import Counts, RunIdentity
 from firnline.operations.cleanup.logs import deletable
 from firnline.operations.cleanup.plan import (
-    TXN_AGE_MS,
     CleanupPlan,
     Doomed,
     old_transactions,
     plan_cleanup,
     purge_horizon,
 )
+from firnline.operations.cleanup.retention import TXN_AGE_MS
 from firnline.properties.in_force import from_settings
 from firnline.properties.record import PropertiesRecord
 from firnline.state.snapshot import Snapshot, build, read_snapshot

@@ -12,7 +12,7 @@ from firnline.errors import (
     StoreUnavailableError,
     StoreUnsafeError,
 )
-from firnline.operations.cleanup.plan import TXN_KEPT
+from firnline.operations.cleanup.retention import TXN_KEPT
 from firnline.operations.cleanup.run import CleanupFailedError, CleanupReport, preview, run_cleanup
 from firnline.operations.deletion import DeleteProgress
 from firnline.operations.operation import Work

@@ -195,6 +195,18 @@ def test_no_key_stands_in_the_certificate_or_stays_in_a_file(erase: Erase) -> No
     assert SECRET not in json.dumps(report.to_json())
 
 
+@pytest.mark.parametrize(("grace", "days"), [("3d", 7), ("20d", 21)])
+def test_text_in_transactions_stays_until_they_may_be_deleted(
+    erase: Erase, grace: str, days: int
+) -> None:
+    world = world_of(cleanup={"grace": grace})
+    found = complete(world, erase(world, SECRET))
+    (waits,) = [e for e in found.remaining if e.kind == "log text" and "/_txn/" in e.objects[0]]
+    assert found.replaced is not None
+    key = world.table.paths.txn(found.replaced.seq)
+    assert waits.until_ms == world.store.objects[key][1] + days * DAY
+
+
 def test_the_text_of_the_log_that_holds_keys_is_named(erase: Erase) -> None:
     world = world_of()
     report = erase(world, SECRET)

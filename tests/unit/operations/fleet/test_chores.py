@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 from typing import NoReturn
 
@@ -16,6 +17,8 @@ from firnline.operations.cleanup.run import look
 from firnline.operations.fleet.chores import (
     WEEK_MS,
     Due,
+    _seems_ripe,
+    changed_ms,
     daily,
     due,
     due_unread,
@@ -92,6 +95,20 @@ def test_a_clean_up_is_due_from_the_table_s_time_on_at_which_the_grace_was_over(
     clean_up(world)
     to_time(world, of_day=30)
     assert found(world, "tombstone_cleanup") == {}, "which needed no transaction"
+
+
+@pytest.mark.parametrize(("grace", "days"), [("3d", 7), ("20d", 21)])
+def test_a_quiet_table_is_cleaned_up_on_the_day_on_which_its_old_transactions_may_go(
+    grace: str, days: int
+) -> None:
+    world = make_world(cleanup={"grace": grace})
+    append(world, 0)
+    base = read_base(world.table)
+    long = replace(base, snapshot=replace(base.snapshot, seq=150))
+    written = changed_ms(base.snapshot)
+    world.clock.advance(60 * DAY_MS)
+    found = [day for day in range(60) if _seems_ripe(long, written + day * DAY_MS + HOUR_MS)]
+    assert found == [days]
 
 
 def test_what_is_due_costs_nothing_where_nothing_seems_to_be_there(tmp_path: Path) -> None:

@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 
 from firnline.ids import format_uuid7
 from firnline.log.fence import Fence
-from firnline.operations.sweep.plan import FLOOR_MS, Passed, SweepPlan, plan_sweep
+from firnline.operations.sweep.plan import Passed, SweepPlan, plan_sweep
+from firnline.settings.ages import LEAST_ORPHAN_MS
 from firnline.store.base import ObjectMeta
 from firnline.store.upload import Upload
 from tests.support.cleanups import DAY
@@ -67,9 +68,9 @@ def test_nothing_younger_than_a_day_is_ever_an_orphan(
     name_hours: int, modified_hours: int, grace: int
 ) -> None:
     hour = 3_600_000
-    ages = FLOOR_MS + name_hours * hour, FLOOR_MS + modified_hours * hour
+    ages = LEAST_ORPHAN_MS + name_hours * hour, LEAST_ORPHAN_MS + modified_hours * hour
     made = plan(make_world(), [part(ages[0], modified=ages[1])], grace_ms=grace)
-    assert bool(made.orphans) == (min(ages) > max(grace, FLOOR_MS))
+    assert bool(made.orphans) == (min(ages) > max(grace, LEAST_ORPHAN_MS))
 
 
 def test_a_name_that_says_no_time_is_foreign_and_goes_by_its_object() -> None:

@@ -18,8 +18,8 @@ from firnline.commit.transaction import commit
 from firnline.errors import LogLostError, OutcomeUnknownError, StoreAccessError, UsageError
 from firnline.operations.operation import Work
 from firnline.operations.options import SweepOptions
-from firnline.operations.sweep.plan import FLOOR_MS
 from firnline.operations.sweep.run import SweepFailedError, preview, run_sweep
+from firnline.settings.ages import LEAST_ORPHAN_MS
 from firnline.settings.load import TableSettings
 from firnline.state.snapshot import read_snapshot
 from firnline.table import open_table
@@ -188,7 +188,7 @@ def test_keys_of_an_erase_that_died_are_swept_once_it_cannot_be_under_way() -> N
     for key in (keys, *others):
         world.store.objects[key] = (b"{}", world.clock.now)
     assert (sweep(world).young, keys in world.store.objects) == (1, True)
-    world.clock.advance(10 * FLOOR_MS)
+    world.clock.advance(10 * LEAST_ORPHAN_MS)
     assert sweep(world).deleted == 1
     assert keys not in world.store.objects
     assert world.store.objects.keys() >= set(others)

@@ -1,0 +1,6 @@
+"""What an Airflow task hands to the Spark job that it submits."""
+
+from __future__ import annotations
+
+OPTIONS_VARIABLE = "FIRNLINE_JOB_OPTIONS"
+"""Variable with the job's options as JSON: any user can read argument lists, not environments."""
