@@ -33,8 +33,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from benchmarks.measure import run_json
-from firnline.append.buffer import Ack
-from firnline.append.service import Appender
+from firnline.appends.buffer import Ack
+from firnline.appends.service import Appender
 from firnline.settings.load import settings_for_root
 from firnline.state.snapshot import read_snapshot
 from firnline.store.access import StoreAccess

@@ -23,7 +23,7 @@ import firnline
 from benchmarks import data
 from benchmarks.cluster import merge
 from benchmarks.measure import Figures, Usage
-from firnline.append.append import Appender
+from firnline.appends.append import Appender
 from firnline.settings.load import TableSettings
 from firnline.state.snapshot import read_snapshot
 from firnline.store.access import StoreAccess

@@ -22,7 +22,7 @@ import pyarrow.parquet as pq
 
 from benchmarks import data
 from benchmarks.measure import MIB, Figures, Usage
-from firnline.append.append import Appender
+from firnline.appends.append import Appender
 from firnline.clock import SystemClock
 from firnline.ids import SystemIds
 from firnline.kernel.local import LocalEngine

@@ -32,7 +32,7 @@ from pathlib import Path
 import pyarrow as pa
 
 from benchmarks import snapshot
-from firnline.append.append import Appender
+from firnline.appends.append import Appender
 from firnline.clock import Clock, SystemClock
 from firnline.ids import SystemIds
 from firnline.kernel.task import KernelResult, KernelTask

@@ -26,7 +26,7 @@ from pathlib import Path
 import pyarrow as pa
 
 from benchmarks.measure import load_average, tree
-from firnline.append.append import Appender
+from firnline.appends.append import Appender
 from firnline.errors import UsageError
 from firnline.operations.pools import pools_json
 from firnline.settings.load import load_settings

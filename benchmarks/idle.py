@@ -24,7 +24,7 @@ from pathlib import Path
 import pyarrow as pa
 
 from benchmarks.measure import load_average, tree
-from firnline.append.append import Appender
+from firnline.appends.append import Appender
 from firnline.operations.pools import pools_json
 from firnline.settings.load import load_settings
 from firnline.table import open_table

@@ -24,7 +24,7 @@ import numpy as np
 import pyarrow as pa
 
 from benchmarks.cluster import merge
-from firnline.append.append import Appender
+from firnline.appends.append import Appender
 from firnline.log.records import NO_STATS
 from firnline.predicate.sql import parse_sql
 from firnline.read.plan import ReadOptions, plan_read

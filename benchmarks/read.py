@@ -25,7 +25,7 @@ import pyarrow.dataset as ds
 import firnline
 from benchmarks import data
 from benchmarks.measure import Figures, watched
-from firnline.append.append import Appender
+from firnline.appends.append import Appender
 from firnline.settings.load import TableSettings
 from firnline.state.snapshot import read_snapshot
 from firnline.store.access import StoreAccess

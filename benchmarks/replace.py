@@ -124,7 +124,7 @@ def replace(mode: str, root: str, new: Path, work: Path) -> None:
 
 def rewrite(root: str, new: Path, work: Path) -> None:
     """Our rewrite of the day, and an append."""
-    from firnline.append.append import Appender
+    from firnline.appends.append import Appender
     from firnline.log.txn_file import RunIdentity
     from firnline.operations.options import RewriteOptions
     from firnline.operations.rewrite.run import run_rewrite

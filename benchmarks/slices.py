@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 
 from benchmarks import data
 from benchmarks.measure import MIB, watched
-from firnline.append.append import Appender
+from firnline.appends.append import Appender
 from firnline.kernel.task import KernelResult, KernelTask
 from firnline.log.txn_file import RunIdentity
 from firnline.operations.merge.cutting import PartGroups, cut_into_slices, halvings_of

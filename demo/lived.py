@@ -17,7 +17,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from firnline.append.append import Appender
+from firnline.appends.append import Appender
 from firnline.ids import SystemIds
 from firnline.kernel.local import LocalEngine
 from firnline.log.txn_file import RunIdentity

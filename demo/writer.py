@@ -14,7 +14,7 @@ from pathlib import Path
 import pyarrow as pa
 
 from demo.place import TABLE
-from firnline.append.append import Appender
+from firnline.appends.append import Appender
 from firnline.errors import FirnlineError
 from firnline.flights import cut_hours
 from firnline.settings.load import load_settings

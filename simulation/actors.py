@@ -6,7 +6,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-from firnline.append.append import Appender
+from firnline.appends.append import Appender
 from firnline.errors import (
     FirnlineError,
     InvariantError,

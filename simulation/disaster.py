@@ -6,7 +6,7 @@ import json
 import random
 from collections.abc import Callable, Iterable, Iterator
 
-from firnline.append.append import Appender
+from firnline.appends.append import Appender
 from firnline.commit.base import take_base
 from firnline.errors import FindingsError, FirnlineError, LogLostError, UsageError
 from firnline.log import dated

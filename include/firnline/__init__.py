@@ -133,8 +133,6 @@ if not TYPE_CHECKING:
             return import_module("firnline.spark")
         if name not in __all__:
             raise AttributeError(f"module 'firnline' has no attribute {name!r}")
-        if name == "append":  # the package of that name, which can be called
-            return import_module("firnline.append")
         options = "firnline.operations.options" if name.endswith("Options") else "firnline.api"
         return getattr(import_module(_FROM.get(name, options)), name)
 

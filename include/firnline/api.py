@@ -45,7 +45,7 @@ from firnline.table import Table
 from firnline.table import open_table as open_with
 
 if TYPE_CHECKING:
-    from firnline.append.append import AppendResult
+    from firnline.appends.append import AppendResult
     from firnline.log.txn_file import RunIdentity, TxnHeader
     from firnline.mirror.progress import MirrorProgress
     from firnline.operations.cleanup.plan import CleanupPlan
@@ -162,11 +162,11 @@ def append_rows(
     Raises:
         UsageError: rows that cannot be the table's, or ``mirror`` for a table whose settings name
             no mirror; nothing was appended.
-        others: as ``firnline.append.append.Appender.append``.
+        others: as ``firnline.appends.append.Appender.append``.
     """
     import pyarrow as pa
 
-    from firnline.append.append import Appender
+    from firnline.appends.append import Appender
     from firnline.rows.source import not_rows
 
     opened = open_table(table)
@@ -200,11 +200,11 @@ def append_files(
 
     Raises:
         UsageError: as ``append_rows``.
-        others: as ``firnline.append.append.Appender.append_files``.
+        others: as ``firnline.appends.append.Appender.append_files``.
     """
     if isinstance(files, str | Path):
         raise UsageError(f"files is one path, {str(files)!r}", next_step="give a list of paths")
-    from firnline.append.append import Appender
+    from firnline.appends.append import Appender
 
     opened = open_table(table)
     if mirror:

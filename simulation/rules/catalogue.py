@@ -17,7 +17,7 @@ from typing import Any
 
 import msgspec
 
-from firnline.append.append import Appender
+from firnline.appends.append import Appender
 from firnline.commit import append_log, base, fold, invariants, transaction
 from firnline.commit.outputs import Outputs
 from firnline.errors import CommitExpiredError, CommitUnknownError, ObjectExistsError

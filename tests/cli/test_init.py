@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from firnline.append.append import Appender
+from firnline.appends.append import Appender
 from firnline.cli.commands import init
 from firnline.settings.load import TableSettings, load_settings
 from firnline.table import open_table

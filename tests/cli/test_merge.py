@@ -162,7 +162,7 @@ def test_ctrl_c_in_an_append_does_not_invite_to_append_twice(
     def stopped(*_: object, **__: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("firnline.append.append.Appender.append_files", stopped)
+    monkeypatch.setattr("firnline.appends.append.Appender.append_files", stopped)
     shown = firnline("append", root, rows)
     assert shown.code == 130
     assert f"look with `firnline parts {root}` before you append them again" in shown.sentence

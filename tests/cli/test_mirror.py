@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import firnline as product
-from firnline.append.append import Appender
+from firnline.appends.append import Appender
 from firnline.errors import RunFailedError
 from firnline.operations.options import MergeOptions
 from firnline.settings.load import find_table, settings_for_root

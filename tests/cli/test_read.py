@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from firnline.append.append import Appender
+from firnline.appends.append import Appender
 from firnline.settings.load import settings_for_root
 from firnline.table import open_table
 from tests.support.cli import Outcome, content_of

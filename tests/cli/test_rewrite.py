@@ -10,7 +10,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from firnline.append.append import Appender
+from firnline.appends.append import Appender
 from firnline.settings.load import find_table
 from firnline.state.snapshot import read_snapshot
 from firnline.table import open_table

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from firnline.append.append import Appender
+from firnline.appends.append import Appender
 from firnline.ids import SystemIds
 from firnline.settings.load import find_table
 from firnline.state.snapshot import read_snapshot

@@ -19,7 +19,7 @@ import hypothesis.strategies as st
 import pyarrow as pa
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
 
-from firnline.append.append import Appender
+from firnline.appends.append import Appender
 from firnline.errors import FirnlineError
 from firnline.objects import kind_of
 from firnline.operations.cleanup.run import run_cleanup

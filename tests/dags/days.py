@@ -11,7 +11,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from firnline.append.append import Appender
+from firnline.appends.append import Appender
 from firnline.state.snapshot import read_snapshot
 from firnline.table import Table
 

@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from firnline.append.append import Appender
+from firnline.appends.append import Appender
 from firnline.errors import UsageError
 from firnline.log.txn_file import RunIdentity
 from firnline.operations.cleanup.run import run_cleanup

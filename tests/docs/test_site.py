@@ -130,7 +130,7 @@ def test_the_search_finds_a_name_and_shows_what_explains_it_first(
 
 
 @pytest.mark.parametrize("width", [390, 1280])
-@pytest.mark.parametrize("name", ["settings", "cli", "airflow", "benchmarks", "mutations"])
+@pytest.mark.parametrize("name", ["settings", "cli", "airflow", "benchmarks"])
 def test_a_page_is_as_wide_as_the_screen(
     address: str, browser: Browser, name: str, width: int
 ) -> None:

@@ -30,7 +30,7 @@ from firnline.airflow.works import (
     TtlWork,
     VerifyWork,
 )
-from firnline.append.append import Appender
+from firnline.appends.append import Appender
 from firnline.clock import SystemClock
 from firnline.errors import FirnlineError
 from firnline.log.txn_file import RunIdentity, TxnHeader

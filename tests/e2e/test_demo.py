@@ -31,7 +31,7 @@ from demo.queries import QUESTIONS, content_of
 from demo.report import RowsChangedError, State, check_same, comparison, measure
 from demo.screen import Screen
 from demo.writers import AppendsFailedError, append_all
-from firnline.append.append import Appender
+from firnline.appends.append import Appender
 from firnline.errors import EnvironmentFaultError, UsageError
 from firnline.flights import cut_hours, flights_file, read_flights
 from firnline.settings.load import load_settings

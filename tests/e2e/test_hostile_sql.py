@@ -15,7 +15,7 @@ import duckdb
 import pyarrow as pa
 import pytest
 
-from firnline.append.append import Appender
+from firnline.appends.append import Appender
 from firnline.clock import SystemClock
 from firnline.errors import FirnlineError, RunFailedError, UsageError
 from firnline.kernel.duckdb import open_duckdb

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from firnline.append.append import Appender
+from firnline.appends.append import Appender
 from firnline.errors import ForeignPathError
 from firnline.operations.cleanup.run import preview, run_cleanup
 from firnline.operations.delete.run import run_delete

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from firnline.append.append import Appender
+from firnline.appends.append import Appender
 from firnline.clock import SystemClock
 from firnline.errors import CommitConflictError
 from firnline.kernel.local import LocalEngine

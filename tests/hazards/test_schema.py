@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from firnline.append.append import Appender
+from firnline.appends.append import Appender
 from firnline.errors import SchemaConflictError
 from firnline.operations.merge.run import run_merge
 from firnline.operations.operation import Work

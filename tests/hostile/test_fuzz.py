@@ -15,7 +15,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from firnline.append.append import Appender
+from firnline.appends.append import Appender
 from firnline.log import codec, txn_file
 from firnline.log.heads import decode_head
 from firnline.log.records import Marker, hashes_json

@@ -7,7 +7,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from firnline.append.append import Appender
+from firnline.appends.append import Appender
 from firnline.errors import FindingsError
 from firnline.log.txn_file import RunIdentity
 from firnline.operations.operation import Work

@@ -11,7 +11,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from firnline.append.append import Appender
+from firnline.appends.append import Appender
 from firnline.clock import SystemClock
 from firnline.errors import DoubledRowsError, FindingsError, NothingToDoError, SnapshotExpiredError
 from firnline.kernel.local import LocalEngine

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 from msgspec import structs
 
-from firnline.append.append import Appender
+from firnline.appends.append import Appender
 from firnline.clock import SystemClock
 from firnline.errors import KernelError
 from firnline.kernel import task as kernel_task

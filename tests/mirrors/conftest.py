@@ -14,7 +14,7 @@ import pyarrow as pa
 import pytest
 
 import firnline
-from firnline.append.append import Appender
+from firnline.appends.append import Appender
 from firnline.errors import EnvironmentFaultError
 from firnline.kernel.local import LocalEngine
 from firnline.mirror.delta.publish import publish

@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 import firnline
-from firnline.append.append import Appender
+from firnline.appends.append import Appender
 from firnline.log.txn_file import RunIdentity
 from firnline.operations.delete.run import run_delete
 from firnline.operations.merge.run import run_merge

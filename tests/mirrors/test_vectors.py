@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 import firnline
-from firnline.append.append import Appender
+from firnline.appends.append import Appender
 from firnline.log.txn_file import RunIdentity
 from firnline.mirror.delta import checkpoint
 from firnline.mirror.delta.head import list_versions

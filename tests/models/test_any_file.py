@@ -24,7 +24,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from firnline.append.append import Appender
+from firnline.appends.append import Appender
 from firnline.clock import SystemClock
 from firnline.errors import FirnlineError, MirrorRefusedError, PartSchemaError, SchemaConflictError
 from firnline.kernel.local import LocalEngine

@@ -19,7 +19,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import firnline
-from firnline.append.append import Appender
+from firnline.appends.append import Appender
 from firnline.errors import PartGoneError, PartUnreadableError, SnapshotExpiredError, UsageError
 from firnline.log import codec
 from firnline.log.records import NO_STATS

@@ -36,7 +36,7 @@ def main(arguments: Sequence[str]) -> int:
         if given.control:
             return _tell_control(control(copy, chosen, given.part))
         wrong = [each for each in chosen if not _try(copy, each, given.part)]
-    print(f"{len(chosen) - len(wrong)} of {len(chosen)} are as docs/mutations.md says")
+    print(f"{len(chosen) - len(wrong)} of {len(chosen)} are as --list says")
     for each in wrong:
         print(f"  not so: {each.name}")
     return 1 if wrong else 0
@@ -50,7 +50,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("names", nargs="*", metavar="NAME", help="only these mutations")
     parser.add_argument("--list", action="store_true", help="print the mutations")
-    parser.add_argument("--markdown", action="store_true", help="with --list: docs/mutations.md")
+    parser.add_argument("--markdown", action="store_true", help="with --list: tables")
     parser.add_argument("--control", action="store_true", help="without a mutation: must pass")
     part = parser.add_mutually_exclusive_group()
     for name, text in (
@@ -70,7 +70,7 @@ def _lines() -> Iterable[str]:
 
 
 def _try(copy: Copy, mutation: Mutation | Rule, part: Part) -> bool:
-    """Print a line of the table; return whether it says what docs/mutations.md says."""
+    """Print a line of the table; return whether it says what --list says."""
     caught = try_it(copy, mutation, part)
     what = caught.problem or caught.by or "NOTHING"
     print(f"{mutation.name:60} {caught.seconds:6.1f} s  {what[:200]}", flush=True)

@@ -1,4 +1,4 @@
-"""docs/mutations.md: `python -m tests.mutations --list --markdown > docs/mutations.md`."""
+"""Tables of the mutations: what `python -m tests.mutations --list --markdown` prints."""
 
 from __future__ import annotations
 
@@ -9,9 +9,6 @@ from tests.mutations.model import SIMULATION, Mutation
 from tests.mutations.survivors import SURVIVORS, Survivor
 
 _HEAD = """# What the tests must notice
-
-Written by `python -m tests.mutations --list --markdown`; `tests/unit/tools/test_mutations.py`
-compares.
 
 `make mutations` (`python -m tests.mutations`) makes one mistake after the other in a copy of the
 repository and runs the part of `make test` that is to catch it. It ends with 1 when nothing catches
@@ -33,8 +30,7 @@ _COLUMNS = """| mistake | in | what it breaks | caught by | also unit |
 _RULES = """## Rules of the format
 
 Each is switched off within the simulation, which `make test` plays with 500 seeds and the seed of
-each rule (`--corpus`). What each looks like is in
-[guarantees.md](guarantees.md#how-we-try-to-break-it).
+each rule (`--corpus`).
 
 | rule that is switched off | seed |
 | --- | --- |
@@ -43,8 +39,7 @@ _SURVIVORS = """
 ## Conditions that nothing misses
 
 `python -m tests.mutations.conditions MODULE ...` switches each condition of a module off, one at a
-time ([testing.md](testing.md#conditions-that-nothing-misses)). No test misses these, and none has
-to.
+time (docs/testing.md). No test misses these, and none has to.
 
 | module | function | condition -> what it may become | why |
 | --- | --- | --- | --- |
@@ -52,7 +47,7 @@ to.
 
 
 def markdown() -> str:
-    """Return the page."""
+    """Return the tables."""
     sections = [_section(title, mutations) for title, mutations in AREAS.items()]
     rules = "".join(f"| {rule.name} | {rule.seed:,} |\n" for rule in RULES)
     survivors = "".join(_survivor(each) for each in SURVIVORS)

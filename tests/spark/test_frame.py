@@ -22,7 +22,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import firnline
-from firnline.append.append import Appender
+from firnline.appends.append import Appender
 from firnline.errors import (
     EnvironmentFaultError,
     PartGoneError,

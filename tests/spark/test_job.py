@@ -11,7 +11,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from firnline.append.append import Appender
+from firnline.appends.append import Appender
 from firnline.settings.load import settings_for_root
 from firnline.state.history import history
 from firnline.state.snapshot import read_snapshot

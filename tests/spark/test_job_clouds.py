@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pyarrow as pa
 
-from firnline.append.append import Appender
+from firnline.appends.append import Appender
 from firnline.settings.load import settings_for_root
 from firnline.state.snapshot import read_snapshot
 from firnline.store.access import StoreAccess

@@ -19,7 +19,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from firnline.append.append import Appender
+from firnline.appends.append import Appender
 from firnline.operations.options import SweepOptions
 from firnline.operations.sweep import run as sweep
 from firnline.state.snapshot import read_snapshot

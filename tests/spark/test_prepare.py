@@ -12,7 +12,7 @@ import msgspec
 import pyarrow as pa
 import pytest
 
-from firnline.append.append import Appender
+from firnline.appends.append import Appender
 from firnline.clock import SystemClock
 from firnline.errors import PartGoneError
 from firnline.ids import SystemIds

@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from firnline.append.append import Appender
+from firnline.appends.append import Appender
 from firnline.paths import Root
 from firnline.settings.load import load_settings, settings_for_root
 from firnline.state.history import history

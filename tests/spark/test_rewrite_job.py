@@ -8,7 +8,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from firnline.append.append import Appender
+from firnline.appends.append import Appender
 from firnline.operations.job_variables import OPTIONS_VARIABLE
 from firnline.settings.load import settings_for_root
 from firnline.state.history import history

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pytest
 
 import firnline
-from firnline.append.append import Appender
+from firnline.appends.append import Appender
 from firnline.operations.delete.run import run_delete
 from firnline.operations.operation import Work
 from firnline.operations.options import DeleteOptions

@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from firnline.append.append import Appender
+from firnline.appends.append import Appender
 from firnline.log.txn_file import RunIdentity
 from firnline.operations.analyze import run as analyze
 from firnline.operations.analyze.run import run_analyze

@@ -7,7 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pyarrow as pa
 
-from firnline.append.append import Appender, AppendResult
+from firnline.appends.append import Appender, AppendResult
 from firnline.table import Table
 from tests.support.on_store import opened
 from tests.support.reading import visible_ids

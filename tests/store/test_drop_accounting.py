@@ -7,7 +7,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from firnline.append.append import Appender
+from firnline.appends.append import Appender
 from firnline.log.txn_file import RunIdentity
 from firnline.operations.drop.run import list_partitions, preview, run_drop
 from firnline.operations.drop.ttl import run_ttl

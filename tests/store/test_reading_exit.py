@@ -8,7 +8,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from firnline.append.append import Appender
+from firnline.appends.append import Appender
 from firnline.settings.load import settings_for_root
 from firnline.table import open_table
 from tests.support.programs import run_program

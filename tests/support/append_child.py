@@ -12,9 +12,9 @@ import sys
 from collections import defaultdict
 from itertools import count
 
-from firnline.append.append import AppendResult
-from firnline.append.buffer import Ack
-from firnline.append.service import Appender
+from firnline.appends.append import AppendResult
+from firnline.appends.buffer import Ack
+from firnline.appends.service import Appender
 from firnline.settings.load import TableSettings
 from firnline.table import open_table
 

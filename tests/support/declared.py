@@ -8,7 +8,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from firnline.append.append import Appender
+from firnline.appends.append import Appender
 from firnline.commit.base import take_base
 from firnline.properties.record import Properties
 from firnline.settings.load import TableSettings

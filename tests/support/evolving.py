@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 import firnline
-from firnline.append.append import Appender
+from firnline.appends.append import Appender
 from firnline.log.txn_file import RunIdentity
 from firnline.operations.merge.run import MergeReport, run_merge
 from firnline.operations.operation import Work

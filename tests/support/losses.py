@@ -13,7 +13,7 @@ from typing import Any
 
 from msgspec.structs import replace as replace_struct
 
-from firnline.append.append import Appender
+from firnline.appends.append import Appender
 from firnline.errors import FirnlineError, NothingToDoError
 from firnline.operations.cleanup.run import run_cleanup
 from firnline.operations.delete.run import run_delete

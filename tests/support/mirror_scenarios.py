@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from unittest.mock import patch
 
-from firnline.append.append import Appender
+from firnline.appends.append import Appender
 from firnline.mirror.delta import checkpoint
 from firnline.mirror.delta.head import read_head
 from firnline.mirror.delta.replay import Shown, replay

@@ -9,7 +9,7 @@ from itertools import pairwise
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from firnline.append.append import Appender
+from firnline.appends.append import Appender
 from firnline.operations.analyze.run import run_analyze
 from firnline.operations.cleanup.run import run_cleanup
 from firnline.operations.delete.run import run_delete

@@ -13,7 +13,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from firnline.append.append import Appender
+from firnline.appends.append import Appender
 from firnline.kernel.merge import merge_group
 from firnline.kernel.task import KernelResult, KernelTask
 from firnline.log.txn_file import RunIdentity

@@ -99,14 +99,16 @@ def test_opening_a_table_imports_nothing_that_reads_or_writes_rows() -> None:
     assert done.stdout.strip() == "False"
 
 
-@pytest.mark.parametrize(
-    "first", ["", "firnline.open_table", "firnline.Appender", "import firnline.append.append"]
-)
-def test_append_is_a_function_whatever_was_imported_before(root: str, first: str) -> None:
-    # The package firnline.append has the same name.
-    code = f"import firnline\n{first}\nprint(firnline.append({root!r}, [{{'id': 1}}]).rows)"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
-    assert (done.stdout, done.stderr) == ("1\n", "")
+def test_every_function_has_a_typed_signature_and_a_docstring() -> None:
+    functions = [getattr(firnline, name) for name in firnline.__all__]
+    for function in filter(inspect.isfunction, functions):
+        signature = inspect.signature(function)
+        given = [*signature.parameters.values()]
+        assert all(p.annotation is not p.empty for p in given), function.__name__
+        assert not any(p.kind in (p.VAR_POSITIONAL, p.VAR_KEYWORD) for p in given)
+        assert signature.return_annotation is not signature.empty, function.__name__
+        assert inspect.getdoc(function), function.__name__
+    assert firnline.append in functions
 
 
 def test_append_takes_rows_or_files(root: str, tmp_path: Path) -> None:

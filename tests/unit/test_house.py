@@ -112,10 +112,8 @@ def test_docstrings_name_what_is_there() -> None:
 FRONT_DOORS = [
     REPO / "include" / "firnline" / "__init__.py",
     REPO / "include" / "firnline" / "spark" / "__init__.py",
-    REPO / "include" / "firnline" / "append" / "__init__.py",
 ]
-"""Packages with something in them: names that users call, imported when asked for, and a package
-that has the name of one of them."""
+"""Packages with something in them: names that users call, imported when asked for."""
 
 
 def test_no_package_says_anything_at_import() -> None:

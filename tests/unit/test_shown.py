@@ -12,7 +12,7 @@ import pyarrow as pa
 import pytest
 
 import firnline
-from firnline.append.service import AppendResult
+from firnline.appends.service import AppendResult
 from firnline.log.txn_file import Counts
 from firnline.operations.merge.run import MergeReport
 from firnline.operations.runner import Report

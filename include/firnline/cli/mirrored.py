@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from firnline.cli.failures import printable, warn
 
 if TYPE_CHECKING:
-    from firnline.append.mirrored import MirrorOutcome
+    from firnline.appends.mirrored import MirrorOutcome
     from firnline.log.txn_file import RunIdentity
     from firnline.table import Table
 

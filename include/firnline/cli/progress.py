@@ -15,7 +15,7 @@ from firnline.clock import Clock
 from firnline.units import counted
 
 if TYPE_CHECKING:
-    from firnline.append.append import AppendProgress
+    from firnline.appends.append import AppendProgress
     from firnline.mirror.progress import MirrorProgress
     from firnline.operations.deletion import DeleteProgress
     from firnline.operations.import_files.progress import ImportProgress

@@ -132,7 +132,7 @@ def make(
         UsageError, StoreError: as ``make_folder``.
     """
     from firnline.api import merge, open_table
-    from firnline.append.append import Appender
+    from firnline.appends.append import Appender
 
     settings = make_folder(folder, bucket)
     table = open_table(NAME, settings=settings)

@@ -36,7 +36,7 @@ def fields_by_key(model: type[BaseModel]) -> dict[str, FieldInfo]:
 
 
 class AppenderSettings(Section):
-    """Limits at which a ``firnline.append.service.Appender`` writes its buffered rows."""
+    """Limits at which a ``firnline.appends.service.Appender`` writes its buffered rows."""
 
     rows: int = Field(
         default=1_000_000,

@@ -134,7 +134,7 @@ CLI = (
     ),
     Mutation(
         name="rows of another partition are taken",
-        file="include/firnline/append/append.py",
+        file="include/firnline/appends/append.py",
         old="            if agree and where:\n",
         new="            if agree and not where:\n",
         breaks="Rows of one customer lie in the partition of another, and go when that is dropped.",

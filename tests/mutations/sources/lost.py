@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tests.mutations.model import Mutation
 
-_APPEND = ("tests/unit/append/test_lost_history.py",)
+_APPEND = ("tests/unit/appends/test_lost_history.py",)
 _REBUILD = ("tests/unit/operations/rebuild/test_lost_history.py",)
 _PLAN = ("tests/unit/operations/rebuild/test_plan.py",)
 _EFFECT = ("tests/unit/state/test_effect.py",)
@@ -12,7 +12,7 @@ _EFFECT = ("tests/unit/state/test_effect.py",)
 LOST: tuple[Mutation, ...] = (
     Mutation(
         name="an append goes by what is left under _txn/",
-        file="include/firnline/append/append.py",
+        file="include/firnline/appends/append.py",
         old="            self._logged = self.columns.seq\n",
         new="            return self._origin(began), known\n",
         breaks="Rows are appended under a delete of before, and the next merge removes them.",
@@ -20,7 +20,7 @@ LOST: tuple[Mutation, ...] = (
     ),
     Mutation(
         name="a writer that has looked before does not see what is gone",
-        file="include/firnline/append/append.py",
+        file="include/firnline/appends/append.py",
         old="        after = table.paths.txn(self._seq - 1) if self._seq else None",
         new="        began, newest = table.clock.elapsed_ms(), self._seq\n"
         "        after = table.paths.txn(self._seq) if self._seq else None",
@@ -29,7 +29,7 @@ LOST: tuple[Mutation, ...] = (
     ),
     Mutation(
         name="a writer whose columns are given does not look at the log",
-        file="include/firnline/append/columns.py",
+        file="include/firnline/appends/columns.py",
         old="            if self._given and not self._listed:",
         new="            if self._given and self._listed is None:",
         breaks="Rows of a writer that knows its columns are hidden by a delete of before.",
@@ -37,7 +37,7 @@ LOST: tuple[Mutation, ...] = (
     ),
     Mutation(
         name="properties are those of an older object",
-        file="include/firnline/append/append.py",
+        file="include/firnline/appends/append.py",
         old="        self._said = (base.seq, self._born, base.properties)",
         new="        self._said = None",
         breaks="An append goes by properties that are no longer in force.",

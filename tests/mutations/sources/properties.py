@@ -53,7 +53,7 @@ PROPERTIES = (
         old="elapsed_ms() + put_within(table.settings))",
         new="elapsed_ms() + 2 * ttl)",
         breaks="A log file that was folded and deleted comes back, and names parts that are gone.",
-        caught_by=("tests/unit/append/test_run.py",),
+        caught_by=("tests/unit/appends/test_run.py",),
     ),
     Mutation(
         name="a change of the key does not end what was planned before",

@@ -7,7 +7,7 @@ from tests.mutations.model import Mutation
 PROTOCOL = (
     Mutation(
         name="an Appender reads the table's columns while all its callers wait",
-        file="include/firnline/append/service.py",
+        file="include/firnline/appends/service.py",
         old="""        self._changed.release()
         try:
             yield
@@ -17,7 +17,7 @@ PROTOCOL = (
         new="""        yield
 """,
         breaks="A call that names a new column holds up all others for as long as the store takes.",
-        caught_by=("tests/unit/append/test_service.py",),
+        caught_by=("tests/unit/appends/test_service.py",),
     ),
     Mutation(
         name="a table may have the name of an option or a folder",
@@ -115,7 +115,7 @@ PROTOCOL = (
         old="            may_put=lambda: table.clock.elapsed_ms() <= latest,\n",
         new="",
         breaks="A machine that slept publishes rows that a forgotten delete was to hide.",
-        caught_by=("tests/unit/append/test_run.py",),
+        caught_by=("tests/unit/appends/test_run.py",),
     ),
     Mutation(
         name="a log file is published again however late it is",
@@ -425,19 +425,19 @@ PROTOCOL = (
     ),
     Mutation(
         name="the name of a try that may have died is not taken away",
-        file="include/firnline/append/claims.py",
+        file="include/firnline/appends/claims.py",
         old="            self._void(claim)\n",
         new="",
         breaks="A try that slept publishes after another one with its key: rows are there twice.",
-        caught_by=("tests/unit/append/test_claims.py",),
+        caught_by=("tests/unit/appends/test_claims.py",),
     ),
     Mutation(
         name="nobody looks into the log after a name was taken away",
-        file="include/firnline/append/claims.py",
+        file="include/firnline/appends/claims.py",
         old="            if found is not None:\n                return found\n        self._claim(",
         new="        self._claim(",
         breaks="The rows of a key that was published are added again.",
-        caught_by=("tests/unit/append/test_claims.py",),
+        caught_by=("tests/unit/appends/test_claims.py",),
     ),
     Mutation(
         name="a fold forgets the keys of appends",
@@ -445,7 +445,7 @@ PROTOCOL = (
         old="[_dated(line, t, seen) for line in lines if _VOID.read(line) is None]",
         new="[line for line in lines if _VOID.read(line) is None and _read(line) is None]",
         breaks="A key that a transaction has folded is new again.",
-        caught_by=("tests/unit/append/test_claims.py",),
+        caught_by=("tests/unit/appends/test_claims.py",),
     ),
     Mutation(
         name="all new objects go with some of them",

@@ -29,7 +29,7 @@ ROWS = (
         old="wanted = with_more_fields(to_arrow({name: kind}).field(0).type, values, name)\n",
         new="wanted = to_arrow({name: kind}).field(0).type\n",
         breaks="An append is acknowledged, and values of it are in no part.",
-        caught_by=("tests/unit/append/test_new_fields.py",),
+        caught_by=("tests/unit/appends/test_new_fields.py",),
         unit=True,
     ),
     Mutation(
@@ -38,7 +38,7 @@ ROWS = (
         old="            self._columns[name] = found\n",
         new="            self._columns[name] = kind\n",
         breaks="A field that another writer has added at the same time is read by nobody.",
-        caught_by=("tests/unit/append/test_new_fields.py",),
+        caught_by=("tests/unit/appends/test_new_fields.py",),
         unit=True,
     ),
     Mutation(

@@ -24,7 +24,7 @@ from firnline.airflow import tasks
 from firnline.airflow.certificates import CleanupRun, CompleteCertificates
 from firnline.airflow.graphs import tombstone_cleanup
 from firnline.airflow.tables import OneTable
-from firnline.append.append import Appender
+from firnline.appends.append import Appender
 from firnline.clock import SystemClock
 from firnline.commit.base import read_base
 from firnline.errors import StoreAccessError, StoreUnavailableError

@@ -27,7 +27,7 @@ from firnline.airflow.fleet import (
 )
 from firnline.airflow.merge import MergeWork
 from firnline.airflow.settings import current_settings
-from firnline.append.append import Appender
+from firnline.appends.append import Appender
 from firnline.errors import EnvironmentFaultError, UsageError
 from firnline.operations.fleet.chores import Due
 from firnline.operations.fleet.need import Need

@@ -7,7 +7,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from firnline.append.append import Appender
+from firnline.appends.append import Appender
 from tests.support.cli import Outcome, content_of, inside
 from tests.support.on_store import merge, opened
 from tools.s3server import StoreRoot

@@ -7,7 +7,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from firnline.append.append import Appender
+from firnline.appends.append import Appender
 from firnline.commit import append_log as birth
 from firnline.commit.base import take_base
 from firnline.commit.transaction import Change, commit

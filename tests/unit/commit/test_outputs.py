@@ -9,8 +9,8 @@ from itertools import product
 
 import pytest
 
-from firnline.append.append import Appender
-from firnline.append.service import Appender as Service
+from firnline.appends.append import Appender
+from firnline.appends.service import Appender as Service
 from firnline.commit.base import take_base
 from firnline.commit.outputs import Outputs
 from firnline.errors import CommitUnknownError, FlushFailedError, InvariantError, StoreAccessError

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 import pytest
 
-from firnline.append.append import Appender
+from firnline.appends.append import Appender
 from firnline.commit.base import publish, take_base
 from firnline.commit.transaction import Change, commit
 from firnline.errors import CommitExpiredError, CommitUnknownError, DoubledRowsError

@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from firnline.append.append import Appender
+from firnline.appends.append import Appender
 from firnline.cli.doctor import examine
 from firnline.errors import MirrorRefusedError
 from firnline.mirror.delta.publish import publish

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pytest
 
 import firnline
-from firnline.append.append import Appender
+from firnline.appends.append import Appender
 from firnline.errors import SchemaConflictError, UsageError
 from firnline.log.txn_file import RunIdentity
 from firnline.operations.drop.run import run_drop

@@ -9,7 +9,7 @@ import msgspec
 import pyarrow as pa
 import pytest
 
-from firnline.append.append import Appender
+from firnline.appends.append import Appender
 from firnline.errors import UsageError
 from firnline.log.txn_file import RunIdentity
 from firnline.operations.operation import About, Operation, Work, decided

@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from firnline.append.append import Appender
+from firnline.appends.append import Appender
 from firnline.log.records import Marker
 from firnline.log.txn_file import RunIdentity
 from firnline.operations.merge.run import preview, run_merge

@@ -11,7 +11,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from firnline.append.append import Appender
+from firnline.appends.append import Appender
 from firnline.clock import SystemClock
 from firnline.commit.base import take_base
 from firnline.commit.keys import place
@@ -151,7 +151,7 @@ def test_parts_of_one_append_stay_in_order_whatever_replaces_them(
         yield from self.drain()
 
     monkeypatch.setattr(part_rows.PartBuffer, "add", each_alone)
-    monkeypatch.setattr("firnline.append.append.gather", lambda tables, _: tables)
+    monkeypatch.setattr("firnline.appends.append.gather", lambda tables, _: tables)
     world = world_of(merge={"min_inputs": 2, "max_parts_per_group": 2})
     put(world, up(0, "q"))
     tables = [

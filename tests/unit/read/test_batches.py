@@ -19,7 +19,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import firnline
-from firnline.append.append import Appender
+from firnline.appends.append import Appender
 from firnline.errors import PartUnreadableError
 from firnline.log.txn_file import RunIdentity
 from firnline.operations.delete.run import run_delete

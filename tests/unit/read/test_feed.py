@@ -13,7 +13,7 @@ import pyarrow as pa
 import pytest
 
 import firnline
-from firnline.append.append import Appender
+from firnline.appends.append import Appender
 from firnline.commit import transaction
 from firnline.commit.base import take_base
 from firnline.commit.change import Change

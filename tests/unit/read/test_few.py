@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 
 import firnline
 from firnline import extras
-from firnline.append.append import Appender
+from firnline.appends.append import Appender
 from firnline.errors import EnvironmentFaultError, PartGoneError, UsageError
 from firnline.log.txn_file import RunIdentity
 from firnline.operations.delete.run import run_delete

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import firnline
-from firnline.append.append import Appender
+from firnline.appends.append import Appender
 from firnline.errors import PartSchemaError
 from firnline.read.duckdb import checked
 from firnline.read.sql import _texts

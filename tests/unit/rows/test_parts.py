@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from firnline.append.append import Appender
+from firnline.appends.append import Appender
 from firnline.rows.parts import PartBuffer
 from firnline.settings.load import PartitionField
 from tests.support.appends import make

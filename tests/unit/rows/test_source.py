@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from firnline.append.append import Appender
+from firnline.appends.append import Appender
 from firnline.errors import (
     FirnlineError,
     PartSchemaError,

@@ -25,7 +25,7 @@ from firnline.operations.mirror.ended import however_it_ends
 from firnline.units import counted
 
 if TYPE_CHECKING:
-    from firnline.append.append import AppendResult
+    from firnline.appends.append import AppendResult
     from firnline.table import Table
 
 commands = typer.Typer()
@@ -106,8 +106,8 @@ def append(  # noqa: PLR0913, PLR0917 - one per option
     appends. With --once or --key a command that was stopped, or whose outcome is not known, may be
     run again: the rows are there once.
     """
-    from firnline.append.append import Appender
-    from firnline.append.claims import key_of_files
+    from firnline.appends.append import Appender
+    from firnline.appends.claims import key_of_files
 
     if once and key is not None:
         raise UsageError(

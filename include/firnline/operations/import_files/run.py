@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
 
-from firnline.append.claims import Claims
+from firnline.appends.claims import Claims
 from firnline.commit import append_log as birth
 from firnline.commit.append_log import publish_append
 from firnline.commit.base import take_base

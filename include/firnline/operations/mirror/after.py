@@ -9,8 +9,8 @@ from __future__ import annotations
 import logging
 from dataclasses import replace
 
-from firnline.append.append import AppendResult
-from firnline.append.mirrored import MirrorOutcome
+from firnline.appends.append import AppendResult
+from firnline.appends.mirrored import MirrorOutcome
 from firnline.errors import FirnlineError, MirrorPlaceError, UsageError
 from firnline.log.txn_file import RunIdentity
 from firnline.operations.mirror.run import MirrorReport, run_mirror

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Unpack
 
-from firnline.append import service
-from firnline.append.append import AppendResult
-from firnline.append.mirrored import MirrorOutcome
-from firnline.append.service import Limits
+from firnline.appends import service
+from firnline.appends.append import AppendResult
+from firnline.appends.mirrored import MirrorOutcome
+from firnline.appends.service import Limits
 from firnline.errors import UsageError
 from firnline.operations.local import identity_here
 from firnline.operations.mirror.after import refuse_unmirrored
@@ -21,7 +21,7 @@ _BY = "python"
 class Appender(service.Appender):
     """Takes rows from any number of threads and writes them in the background.
 
-    All of it is said of ``firnline.append.service.Appender``. With ``mirror`` it publishes the
+    All of it is said of ``firnline.appends.service.Appender``. With ``mirror`` it publishes the
     table's mirrors too, from a thread of its own: an acknowledged row is in the table, and in the
     mirrors ``mirror_every_ms`` and the time of a publication later. ``close`` publishes what is
     left. A publication that fails is a warning in the log and no failure of an append; the next
@@ -35,7 +35,7 @@ class Appender(service.Appender):
         mirror_every_ms: milliseconds that a flush waits for its publication at most, so that a
             service does not publish after each flush; 0: no longer than the publication before it
             takes; None: ``every`` of the Delta mirror in the settings.
-        limits: as of ``firnline.append.service.Appender``: ``max_rows``, ``max_bytes``,
+        limits: as of ``firnline.appends.service.Appender``: ``max_rows``, ``max_bytes``,
             ``max_age_ms``, ``max_frozen``, ``max_wait_ms``, ``writer``, ``partition``.
 
     Raises UsageError, SettingsError, StoreAccessError for an invalid table, and where ``mirror`` is

@@ -6,7 +6,7 @@ import os
 import threading
 from dataclasses import replace
 
-from firnline.append.mirrored import MirrorOutcome
+from firnline.appends.mirrored import MirrorOutcome
 from firnline.log.txn_file import RunIdentity
 from firnline.operations.mirror.after import publish_after, warn
 from firnline.store.client import open_store

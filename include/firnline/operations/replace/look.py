@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from firnline.append.append import check_partition
+from firnline.appends.append import check_partition
 from firnline.commit.base import Base
 from firnline.errors import PartUnreadableError, UsageError
 from firnline.kernel.intake import lacks_column

@@ -10,8 +10,8 @@ from pathlib import Path
 import msgspec
 import pyarrow as pa
 
-from firnline.append.append import check_partition
-from firnline.append.run import AppendRun, Origin
+from firnline.appends.append import check_partition
+from firnline.appends.run import AppendRun, Origin
 from firnline.commit.base import Base
 from firnline.commit.change import Change
 from firnline.errors import (

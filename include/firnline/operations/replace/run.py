@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from firnline.append.append import scratch_folder
+from firnline.appends.append import scratch_folder
 from firnline.commit.base import Base, take_base
 from firnline.commit.outputs import Outputs
 from firnline.errors import CommitConflictError, RunFailedError, UsageError

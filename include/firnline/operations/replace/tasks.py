@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from firnline.append.append import check_partition
+from firnline.appends.append import check_partition
 from firnline.commit.base import Base
 from firnline.commit.outputs import Outputs
 from firnline.kernel.engine import Engine

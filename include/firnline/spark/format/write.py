@@ -13,9 +13,9 @@ import pyarrow as pa
 from pyarrow import RecordBatch
 from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
 
-from firnline.append.append import Appender, check_partition, scratch_folder
-from firnline.append.columns import KnownColumns
-from firnline.append.run import AppendRun, Origin
+from firnline.appends.append import Appender, check_partition, scratch_folder
+from firnline.appends.columns import KnownColumns
+from firnline.appends.run import AppendRun, Origin
 from firnline.commit.base import take_base
 from firnline.commit.outputs import Outputs
 from firnline.errors import CommitExpiredError, UsageError

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from firnline.append.append import Appender
+from firnline.appends.append import Appender
 from firnline.commit.base import take_base
 from firnline.errors import (
     CommitUnknownError,

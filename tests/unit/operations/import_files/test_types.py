@@ -8,7 +8,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from firnline.append.append import Appender
+from firnline.appends.append import Appender
 from firnline.clock import SystemClock
 from firnline.errors import FirnlineError, PartSchemaError, SchemaConflictError, UsageError
 from firnline.kernel.local import LocalEngine

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from firnline.append.append import Appender
+from firnline.appends.append import Appender
 from firnline.operations.inspect.arrivals import Arrivals, arrivals_of
 from firnline.operations.inspect.cost import Cost, Line, Requests, State, estimate, state_of
 from firnline.operations.inspect.merging import DAYS, play

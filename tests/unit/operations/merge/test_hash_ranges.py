@@ -15,7 +15,7 @@ import pyarrow as pa
 import pytest
 
 import firnline
-from firnline.append.append import Appender
+from firnline.appends.append import Appender
 from firnline.clock import SystemClock
 from firnline.errors import DAMAGED_PART
 from firnline.kernel.local import LocalEngine

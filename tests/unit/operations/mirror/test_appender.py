@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 import firnline
-from firnline.append.mirrored import MirrorOutcome
+from firnline.appends.mirrored import MirrorOutcome
 from firnline.errors import UsageError
 from firnline.log.txn_file import RunIdentity
 from firnline.operations.mirror import publisher

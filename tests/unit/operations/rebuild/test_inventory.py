@@ -9,7 +9,7 @@ import msgspec
 import pyarrow as pa
 import pytest
 
-from firnline.append.append import Appender
+from firnline.appends.append import Appender
 from firnline.commit.base import take_base
 from firnline.commit.transaction import Change, Repaired, commit
 from firnline.log import codec, dated

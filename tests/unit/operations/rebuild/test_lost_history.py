@@ -10,7 +10,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from firnline.append.append import Appender
+from firnline.appends.append import Appender
 from firnline.clock import SystemClock
 from firnline.errors import FindingsError, LogCorruptError
 from firnline.kernel.local import LocalEngine

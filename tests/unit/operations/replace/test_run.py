@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from firnline.append.append import Appender
+from firnline.appends.append import Appender
 from firnline.clock import SystemClock
 from firnline.commit.fold import delete_is_over
 from firnline.errors import (

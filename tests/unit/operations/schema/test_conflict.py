@@ -8,7 +8,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from firnline.append.append import Appender
+from firnline.appends.append import Appender
 from firnline.errors import SchemaConflictError, UsageError
 from firnline.operations.cleanup.run import run_cleanup
 from firnline.operations.delete.run import run_delete

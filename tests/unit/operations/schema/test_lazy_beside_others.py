@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 
 import firnline
-from firnline.append.append import Appender
+from firnline.appends.append import Appender
 from firnline.commit.base import take_base
 from firnline.errors import SchemaConflictError, UsageError
 from firnline.log import codec

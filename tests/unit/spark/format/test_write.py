@@ -16,7 +16,7 @@ import pyarrow as pa
 import pytest
 
 import firnline
-from firnline.append.append import Appender
+from firnline.appends.append import Appender
 from firnline.commit.base import take_base
 from firnline.errors import CommitExpiredError, FirnlineError, SchemaConflictError, UsageError
 from firnline.operations.mirror.check import run_check

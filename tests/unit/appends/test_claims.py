@@ -10,8 +10,8 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from firnline.append.append import Appender, AppendResult
-from firnline.append.claims import ATTEMPTS
+from firnline.appends.append import Appender, AppendResult
+from firnline.appends.claims import ATTEMPTS
 from firnline.errors import (
     AppendExpiredError,
     CommitUnknownError,

@@ -11,7 +11,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from firnline.append.append import AppendResult
+from firnline.appends.append import AppendResult
 from firnline.types.arrow import conform, to_arrow
 from firnline.types.untyped import Waiting
 

@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import firnline
-from firnline.append.append import Appender
+from firnline.appends.append import Appender
 from firnline.errors import PartSchemaError, SchemaConflictError, UsageError
 from firnline.log.txn_file import RunIdentity
 from firnline.operations.operation import Work

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from firnline.append.append import Appender
-from firnline.append.service import Appender as Service
+from firnline.appends.append import Appender
+from firnline.appends.service import Appender as Service
 from firnline.clock import SystemClock
 from firnline.commit.base import take_base
 from firnline.errors import LogLostError, PropertiesDifferError

@@ -15,8 +15,8 @@ from typing import Any, TypeAlias
 
 import pyarrow as pa
 
-from firnline.append.append import Appender
-from firnline.append.buffer import Buffer, Row
+from firnline.appends.append import Appender
+from firnline.appends.buffer import Buffer, Row
 from firnline.rows.conform import check_columns, conform_rows, new_in
 from firnline.rows.dictionaries import all_rows, are_dictionaries, as_table
 from firnline.rows.source import tables_of

@@ -10,8 +10,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from firnline.append.append import Appender
-from firnline.append.service import Appender as Service
+from firnline.appends.append import Appender
+from firnline.appends.service import Appender as Service
 from firnline.errors import FirnlineError, PartSchemaError, SchemaConflictError, UsageError
 from firnline.settings.load import TableSettings
 from firnline.state.snapshot import read_snapshot

@@ -8,8 +8,8 @@ from dataclasses import replace
 import pyarrow as pa
 import pytest
 
-from firnline.append.append import Appender
-from firnline.append.store_time import StoreTime
+from firnline.appends.append import Appender
+from firnline.appends.store_time import StoreTime
 from firnline.errors import ClockAheadError
 from firnline.log.dated import FAR_MS
 from tests.support.log_tables import do_merge, snapshot

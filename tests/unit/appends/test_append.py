@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from firnline.append.append import Appender, AppendResult
+from firnline.appends.append import Appender, AppendResult
 from firnline.commit.base import take_base
 from firnline.commit.transaction import Change, commit
 from firnline.errors import SchemaConflictError, UsageError

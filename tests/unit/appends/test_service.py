@@ -15,10 +15,10 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from firnline.append.append import Appender as OneAppend
-from firnline.append.buffer import Buffer
-from firnline.append.intake import RowValidator, take_rows
-from firnline.append.service import Appender
+from firnline.appends.append import Appender as OneAppend
+from firnline.appends.buffer import Buffer
+from firnline.appends.intake import RowValidator, take_rows
+from firnline.appends.service import Appender
 from firnline.commit.base import take_base
 from firnline.commit.transaction import Change, commit
 from firnline.errors import (

@@ -28,10 +28,10 @@ from dataclasses import replace
 from types import TracebackType
 from typing import Self, TypedDict
 
-from firnline.append import append as appends
-from firnline.append.append import AppendResult
-from firnline.append.buffer import Ack, Bounds, Buffer
-from firnline.append.intake import Call, Given, RowValidator, is_stream, take_rows
+from firnline.appends import append as appends
+from firnline.appends.append import AppendResult
+from firnline.appends.buffer import Ack, Bounds, Buffer
+from firnline.appends.intake import Call, Given, RowValidator, is_stream, take_rows
 from firnline.errors import AppenderFullError, FirnlineError, FlushFailedError, UsageError
 from firnline.settings.load import find_table
 from firnline.shown import Shown
@@ -63,7 +63,7 @@ class Appender(Shown):
     given as dictionaries need about ten times their size until 8,192 of them are collected.
 
     Requests per flush: 1 LIST, a PUT per part, 1 PUT for the log file; in addition, once and after
-    a transaction or a new column, those of ``append.columns.KnownColumns``.
+    a transaction or a new column, those of ``appends.columns.KnownColumns``.
 
     Args:
         target: name of a table in the settings, its root URL, or an open table (for example one

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from firnline.append.append import Appender
+from firnline.appends.append import Appender
 from firnline.errors import (
     AppendExpiredError,
     CommitUnknownError,

@@ -17,11 +17,11 @@ from pathlib import Path
 
 import msgspec
 
-from firnline.append.claims import Claims
-from firnline.append.columns import KnownColumns
-from firnline.append.mirrored import MirrorOutcome
-from firnline.append.run import AppendRun, Origin
-from firnline.append.store_time import StoreTime
+from firnline.appends.claims import Claims
+from firnline.appends.columns import KnownColumns
+from firnline.appends.mirrored import MirrorOutcome
+from firnline.appends.run import AppendRun, Origin
+from firnline.appends.store_time import StoreTime
 from firnline.commit import append_log as birth
 from firnline.commit.base import take_base
 from firnline.errors import (
@@ -124,13 +124,13 @@ class Appender:
     reads them again, from new log files only, if a transaction was committed since or rows bring an
     unknown column.
 
-    With a key 1 PUT more (``append.claims``). A key that was used before costs 1 PUT and 1 GET, and
+    With a key 1 PUT more (``appends.claims``). A key that was used before costs 1 PUT and 1 GET, and
     those of ``take_base``, instead of the parts and the log file.
 
     Each time it reads them it refuses a lost log; an append in between is not refused, and a
     rebuild includes its log file.
 
-    For a service with many small batches see ``firnline.append.service``.
+    For a service with many small batches see ``firnline.appends.service``.
 
     Args:
         table: the table.
