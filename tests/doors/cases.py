@@ -9,6 +9,8 @@ Given = Mapping[str, Any]
 """Fields as a person writes them: sizes and times as text, lists as lists."""
 
 DAY = "1970-01-02"
+FOREIGN = "file://{folder}/tables/foreign"
+BAD = "file://{folder}/tables/bad"
 CASES: Mapping[str, Sequence[Given]] = {
     "merge": [
         {},
@@ -117,6 +119,27 @@ CASES: Mapping[str, Sequence[Given]] = {
         {"force": True, "dry_run": True},
     ],
     "import_files": [],
+    "import_folder": [
+        {"source": FOREIGN},
+        {"source": f"{FOREIGN}/d=1"},
+        {"source": "file://{folder}/tables/none"},
+        {"source": "s3://elsewhere/x"},
+        {"source": FOREIGN, "new": True},
+        {"source": FOREIGN, "exclude": ["*.txt", "d=2/*"]},
+        {"source": FOREIGN, "path_types": ["d=BIGINT"]},
+        {"source": FOREIGN, "path_types": ["d=NOPE"]},
+        {"source": FOREIGN, "no_path_columns": True},
+        {"source": FOREIGN, "strict": True},
+        {"source": FOREIGN, "again": True},
+        {"source": FOREIGN, "split": True},
+        {"source": BAD},
+        {"source": BAD, "skip_bad": True},
+        {"source": FOREIGN, "dry_run": True},
+    ],
+    "clone": [],
+    "properties": [{}, {"dry_run": True}],
+    "commit": [],
+    "discard": [],
     "analyze": [{}, {"partitions": ["d=9"]}, {"hashes": True}, {"dry_run": True}],
     "repartition": [{}, {"partitions": ["d=9"]}, {"every": True}, {"dry_run": True}],
     "downgrade": [{}, {"dry_run": True}],
@@ -131,6 +154,9 @@ ELSEWHERE: Mapping[str, str] = {
     "(tests/unit/airflow/test_imports.py)",
     "evolve": "its command gives a struct within the options (tests/cli/test_evolve.py)",
     "schema_fix": "the same (tests/cli/test_schema.py)",
+    "clone": "it makes another table (tests/cli/test_relocate_clone.py)",
+    "commit": "it needs what a rewrite has prepared (tests/cli/test_rewrite.py)",
+    "discard": "the same",
 }
 """Operations that are not played here, and why."""
 UNSEEN: Mapping[str, frozenset[str]] = {

@@ -59,6 +59,8 @@ WORKS: Mapping[str, Work[Any]] = {
     "rebuild": RebuildWork(),
 }
 """Works whose options come from the form; the others ask a person in a task of their own."""
+FUNCTIONS = {"import_folder": "import_files"}
+"""Function of an operation that has not the operation's name."""
 FORM_NAMES = {"assertions": ASSERT}
 OLD = 86_400_000
 """Unix milliseconds: the second day of 1970."""
@@ -132,6 +134,11 @@ def build(folder: Path) -> Table:
             merge(table, folder / "scratch")
     pq.write_table(rows([1], [1]), folder / "rows.parquet")
     (folder / "keys.csv").write_text("x\n1\n")
+    for place in ("foreign/d=1", "foreign/d=2", "bad"):
+        (folder / "tables" / place).mkdir(parents=True)
+        pq.write_table(rows([1], [7]).drop(["d"]), folder / "tables" / place / "a.parquet")
+    (folder / "tables" / "foreign" / "notes.txt").write_text("of somebody else")
+    (folder / "tables" / "bad" / "b.parquet").write_bytes(b"PAR1 but not more PAR1")
     return table
 
 
@@ -147,7 +154,7 @@ def filled(value: Any, folder: Path) -> Any:
 
 
 def by_command(player: Player, given: Given) -> None:
-    line: list[str] = [player.about.command, player.name]
+    line: list[str] = [*player.about.command.split(), player.name]
     for name, value in given.items():
         field = player.field(name)
         if name == "partitions" and player.about.name == "drop":
@@ -185,9 +192,8 @@ def on_a_line(field: OptionField, value: Any) -> list[str]:
 
 def by_python(player: Player, given: Given) -> None:
     options = player.options(given)
-    doing = getattr(firnline, player.about.name)
-    if given.get("dry_run"):
-        doing = getattr(firnline, f"plan_{player.about.name}")
+    name = FUNCTIONS.get(player.about.name, player.about.name)
+    doing = getattr(firnline, f"plan_{name}" if given.get("dry_run") else name)
     doing(player.name, options)
 
 
@@ -245,7 +251,7 @@ DOORS: Mapping[str, Door] = {
 def doors_of(name: str, given: Given) -> list[str]:
     """Return the doors at which these fields can be given."""
     doors = ["command", "operation"]
-    doors += ["python"] * callable(getattr(firnline, name, None))
+    doors += ["python"] * (FUNCTIONS.get(name, name) in firnline.__all__)
     doors += ["job"] * (name in {each.name for each in DAGS if each.job} | {"verify"})
     if name in WORKS:
         in_form = {"dry_run", *WORKS[name].params()}

@@ -124,8 +124,8 @@ class Appender:
     reads them again, from new log files only, if a transaction was committed since or rows bring an
     unknown column.
 
-    With a key 1 PUT more (``appends.claims``). A key that was used before costs 1 PUT and 1 GET, and
-    those of ``take_base``, instead of the parts and the log file.
+    With a key 1 PUT more (``appends.claims``). A key that was used before costs 1 PUT and 1 GET,
+    and those of ``take_base``, instead of the parts and the log file.
 
     Each time it reads them it refuses a lost log; an append in between is not refused, and a
     rebuild includes its log file.

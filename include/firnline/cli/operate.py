@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
+from dataclasses import replace
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import typer
@@ -24,12 +24,10 @@ from firnline.operations.operation import (
     OptionsT,
     Work,
     decided,
-    no_engine,
     untold,
 )
 
 if TYPE_CHECKING:
-    from firnline.kernel.engine import Engine
     from firnline.table import Table
 
 Shown = Callable[..., AbstractContextManager[Callable[..., None]]]
@@ -43,39 +41,39 @@ class _NothingLeftError(Exception):
 
 def operate(
     operation: Operation[OptionsT, Any, Any],
-    table: Table,
+    work: Work,
     options: OptionsT,
     *,
     as_json: bool,
     progress: Shown,
     yes: bool = False,
-    engine: Callable[[], Engine] = no_engine,
-    scratch: Path | None = None,
+    publishes: bool = True,
 ) -> None:
     """Print the plan of a dry run; else run it, after a question where it asks, and report.
 
     Args:
         operation: what to do.
-        table: the table.
+        work: on which table, and with which engine; who does it, whether somebody agrees and what
+            is told are added.
         options: its options.
         as_json: print JSON; a failure is then raised as it is.
-        yes: whoever calls has agreed already.
         progress: shows what the run tells, or that it works.
-        engine: starts an engine.
-        scratch: folder for files on their way.
+        yes: whoever calls has agreed already.
+        publishes: the mirrors of what was written to are published at the end of the command.
 
     Raises:
         UsageError: options that are refused; nobody can be asked.
         FirnlineError: the run failed; the report of what it has done was printed.
         typer.Exit: the answer was not yes.
     """
+    table = work.table
     if getattr(options, "dry_run", False) and operation.preview is not None:
         show_plan(operation, table, options, as_json=as_json)
         return
     name = table.settings.name
     consent = decided if yes else _at_terminal(as_json=as_json)
     try:
-        agreed_to = _agreed(operation, Work(table, scratch=scratch, consent=consent), options)
+        agreed_to = _agreed(operation, replace(work, consent=consent), options)
     except _NothingLeftError:
         return
     message, next_step = operation.stopped(name, options)
@@ -84,7 +82,9 @@ def operate(
             when_stopped(f"stopped; {message}", next_step=next_step),
             progress(name, table.clock, silent=as_json) as tell,
         ):
-            work = Work(table, identity(table), engine, tell, scratch=scratch, consent=decided)
+            commits = publishes and not operation.about.only_looks
+            run = identity(work.target or table, commits=commits)
+            work = replace(work, identity=run, tell=tell, consent=decided)
             report = operation.run(work, agreed_to)
             _keep(operation, report)
     except FirnlineError as error:
@@ -99,6 +99,12 @@ def operate(
             raise
         raise operation.in_short(name, partly) from error
     output.show(report.to_json(), as_json, operation.report_page)
+    try:
+        operation.judge(report)
+    except FirnlineError as error:
+        if as_json or operation.in_short is None:
+            raise
+        raise operation.in_short(name, report) from error
 
 
 def _keep(operation: AnyOperation, report: object) -> None:

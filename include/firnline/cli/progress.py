@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from firnline.operations.deletion import DeleteProgress
     from firnline.operations.import_files.progress import ImportProgress
     from firnline.operations.rebuild.inventory import RebuildProgress
+    from firnline.operations.relocate.run import RelocateProgress
     from firnline.operations.restore.run import RestoreProgress
     from firnline.operations.runner import Progress
     from firnline.operations.verify.run import VerifyProgress
@@ -173,6 +174,18 @@ def counting(
 
     with shown(verb, what, clock, of, silent=silent, late=True) as tell:
         yield lambda done, total: tell((done, total))
+
+
+def copying(
+    verb: str, table: str, clock: Clock, *, silent: bool
+) -> AbstractContextManager[Callable[[RelocateProgress], None]]:
+    """Return the callback of a run that writes objects to another place."""
+
+    def of(state: RelocateProgress) -> Done:
+        share = f"{state.objects_done:,} of {state.objects:,} objects"
+        return Done(state.objects_done, state.objects, "object", share)
+
+    return shown(verb, table, clock, of, silent=silent, late=True)
 
 
 @contextmanager

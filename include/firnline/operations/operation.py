@@ -80,15 +80,19 @@ class Work:
     """Called once there is a part to read, so that no JVM starts for nothing."""
     tell: Callable[..., None] = untold
     """Called with the run's progress, in whatever units the operation counts."""
-    footers: Callable[[Sequence[FooterTask], FooterWanted], Iterator[FooterFacts]] | None = None
+    footers: Footers | None = None
     """Reads the footers of many parts elsewhere; None: in threads of this process."""
     scratch: Path | None = None
     """Folder for files on their way; None: the system's."""
+    target: Table | None = None
+    """Of a clone: the table that it makes."""
     consent: Consent | None = None
     """Asked before a run after which rows may be gone; None: nobody can be asked, and an operation
     that asks refuses to run."""
 
 
+Footers = Callable[["Sequence[FooterTask]", "FooterWanted"], "Iterator[FooterFacts]"]
+"""Reads the footers of many parts."""
 Consent = Callable[["Operation[Any, Any, Any]", Work, Any], Any]
 """Returns the options to run with, which may hold the run to what was agreed to. Raises what ends
 the run instead."""
@@ -164,6 +168,11 @@ class Operation(Generic[OptionsT, PlanT, ReportT]):
                 )
             options = work.consent(self, work, options)
         return self.act(work, options)
+
+    def judge(self, report: ReportT) -> None:
+        """Raise FirnlineError if what a run that changes nothing has found is to fail it."""
+        if self.verdict is not None:
+            self.verdict(report)
 
     def asks(self, work: Work, options: OptionsT) -> bool:
         """Return True if somebody has to agree before a run with these options."""

@@ -476,6 +476,30 @@ class CloneOptions(msgspec.Struct, frozen=True, kw_only=True):
     dry_run: DryRun = False
 
 
+class PropertiesOptions(msgspec.Struct, frozen=True, kw_only=True):
+    """Options of a change of properties."""
+
+    dry_run: DryRun = False
+
+
+class CommitOptions(msgspec.Struct, frozen=True, kw_only=True):
+    """Options of the commit of a prepared change."""
+
+    id: str
+    """Of the change."""
+    dry_run: bool = False
+
+
+class DiscardOptions(msgspec.Struct, frozen=True, kw_only=True):
+    """Options of the discard of a prepared change."""
+
+    id: str
+    """Of the change."""
+    why: str = "by hand"
+    """The reason, for whoever asks for the change later."""
+    dry_run: bool = False
+
+
 class RelocateOptions(msgspec.Struct, frozen=True, kw_only=True):
     """Options of a relocation."""
 

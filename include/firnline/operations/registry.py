@@ -4,18 +4,22 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from firnline.operations.import_options import ImportFoldersOptions
+from firnline.operations.import_options import ImportFoldersOptions, ImportOptions
 from firnline.operations.operation import About, AboutDag, AnyDag
 from firnline.operations.options import (
     AnalyzeOptions,
     CleanupOptions,
+    CloneOptions,
+    CommitOptions,
     DeleteOptions,
+    DiscardOptions,
     DowngradeOptions,
     DropOptions,
     EraseOptions,
     LazyOptions,
     MergeOptions,
     MirrorOptions,
+    PropertiesOptions,
     RebuildOptions,
     RelocateOptions,
     RepartitionOptions,
@@ -33,6 +37,7 @@ if TYPE_CHECKING:
     from firnline.operations.analyze.run import AnalyzeReport
     from firnline.operations.cleanup.plan import CleanupPlan
     from firnline.operations.cleanup.run import CleanupReport
+    from firnline.operations.clone.run import CloneReport
     from firnline.operations.delete.plan import DeletePlan, ErasePlan
     from firnline.operations.delete.run import DeleteReport
     from firnline.operations.downgrade.plan import DowngradePlan
@@ -42,10 +47,14 @@ if TYPE_CHECKING:
     from firnline.operations.drop.run import DropReport
     from firnline.operations.erase.run import EraseReport
     from firnline.operations.import_files.folders import FoldersPlan, FoldersReport
+    from firnline.operations.import_files.plan import ImportPlan
+    from firnline.operations.import_files.run import ImportReport
     from firnline.operations.merge.plan import MergePlan
     from firnline.operations.merge.run import MergeReport
     from firnline.operations.mirror.run import MirrorReport
     from firnline.operations.operation import Figures
+    from firnline.operations.prepared.run import CommitReport, DiscardReport, PreparedPlan
+    from firnline.operations.properties.run import AppliedReport
     from firnline.operations.rebuild.plan import RebuildPlan
     from firnline.operations.rebuild.run import RebuildReport
     from firnline.operations.relocate.run import RelocateReport
@@ -300,6 +309,50 @@ MIRROR: About[MirrorOptions, Figures, MirrorReport] = About(
     title="Publish the newest state of one table in its mirrors",
     options=MirrorOptions,
 )
+CLONE: About[CloneOptions, Figures, CloneReport] = About(
+    name="clone",
+    command="clone",
+    noun="a clone",
+    title="Make a table of copies of the parts of one table",
+    options=CloneOptions,
+)
+APPLY_PROPERTIES: About[PropertiesOptions, AppliedReport, AppliedReport] = About(
+    name="properties",
+    command="properties apply",
+    noun="a change of properties",
+    title="Make one table say what its settings say",
+    asks="to change the properties of {table}",
+    options=PropertiesOptions,
+)
+COMMIT: About[CommitOptions, PreparedPlan, CommitReport] = About(
+    name="commit",
+    package="prepared",
+    attribute="COMMIT",
+    command="rewrite",
+    noun="a commit",
+    title="Commit exactly what a rewrite of one table has prepared",
+    asks="to commit a prepared change of {table}",
+    options=CommitOptions,
+)
+DISCARD: About[DiscardOptions, PreparedPlan, DiscardReport] = About(
+    name="discard",
+    package="prepared",
+    attribute="DISCARD",
+    command="rewrite",
+    noun="a discard",
+    title="Delete what a rewrite of one table has prepared",
+    options=DiscardOptions,
+)
+IMPORT_FOLDER: About[ImportOptions, ImportPlan, ImportReport] = About(
+    name="import_folder",
+    package="import_files",
+    attribute="FOLDER",
+    command="import",
+    noun="an import",
+    title="Import a folder into one table",
+    begins=True,
+    options=ImportOptions,
+)
 
 DAGS: tuple[AnyDag, ...] = (
     MERGE,
@@ -327,5 +380,10 @@ OPERATIONS: tuple[About[Any, Any, Any], ...] = (
     DOWNGRADE,
     RELOCATE,
     MIRROR,
+    CLONE,
+    APPLY_PROPERTIES,
+    COMMIT,
+    DISCARD,
+    IMPORT_FOLDER,
 )
 """All."""

@@ -15,6 +15,7 @@ from firnline.log.txn_file import RunIdentity
 from firnline.operations.operation import About, Operation, Work, decided
 from firnline.operations.options import (
     CleanupOptions,
+    CommitOptions,
     DeleteOptions,
     DowngradeOptions,
     DropOptions,
@@ -22,6 +23,7 @@ from firnline.operations.options import (
     Evolution,
     LazyOptions,
     MergeOptions,
+    PropertiesOptions,
     RebuildOptions,
     ReplaceOptions,
     RestoreOptions,
@@ -35,10 +37,12 @@ from tests.support.world import World, make_world
 
 ANY: Mapping[str, msgspec.Struct] = {
     "delete": DeleteOptions(where="a = 1"),
+    "commit": CommitOptions(id="019c5f0e-6b6f-7d52-8d0c-3f6d1f0a2b11"),
     "drop": DropOptions(partitions=("",)),
     "downgrade": DowngradeOptions(),
     "erase": EraseOptions(columns=("a",), keys=((1,),)),
     "evolve": LazyOptions(evolution=Evolution(drop=("a",))),
+    "properties": PropertiesOptions(),
     "rebuild": RebuildOptions(force=True),
     "replace": ReplaceOptions(start=0, end=9, column="a", nothing=True),
     "restore": RestoreOptions(to=0),

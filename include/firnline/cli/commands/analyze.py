@@ -16,6 +16,7 @@ from firnline.cli.options import (
     require_table,
 )
 from firnline.cli.progress import counting
+from firnline.operations.operation import Work
 from firnline.operations.options import AnalyzeOptions
 from firnline.operations.registry import ANALYZE
 
@@ -51,4 +52,4 @@ def analyze(
     opened = open_target(table, settings)
     require_table(opened)
     progress = partial(counting, "analyzing", unit="part")
-    operate(ANALYZE.load(), opened, options, as_json=as_json, progress=progress)
+    operate(ANALYZE.load(), Work(opened), options, as_json=as_json, progress=progress)

@@ -16,6 +16,7 @@ from firnline.cli.options import (
     require_table,
 )
 from firnline.cli.progress import deleting
+from firnline.operations.operation import Work
 from firnline.operations.options import CleanupOptions
 from firnline.operations.registry import CLEANUP
 
@@ -46,7 +47,7 @@ def cleanup(
     require_table(opened)
     operate(
         CLEANUP.load(),
-        opened,
+        Work(opened),
         options,
         as_json=as_json,
         progress=partial(deleting, "cleaning up"),

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Annotated
 
 import typer
 
-from firnline.cli import output
-from firnline.cli.failures import when_stopped
-from firnline.cli.options import JsonOption, SettingsOption, command, identity, open_target
+from firnline.cli.operate import operate
+from firnline.cli.options import JsonOption, SettingsOption, command, open_target
+from firnline.cli.progress import copying
 from firnline.operations.operation import Work
 from firnline.operations.options import CloneOptions
+from firnline.operations.registry import CLONE
 
 commands = typer.Typer()
 
@@ -41,19 +43,11 @@ def clone(
     by itself, and SOURCE is not written to. The clone holds what readers of SOURCE see now, deletes
     that wait for a merge included.
     """
-    from firnline.cli.progress import counting
-    from firnline.operations.clone.pages import report_page
-    from firnline.operations.clone.run import run_clone
-
     opened, made = open_target(source, settings), open_target(target, settings)
-    stopped = f"stopped; there is no table at {made.settings.root} yet, or the whole one"
-    with (
-        when_stopped(stopped, next_step="run the same command again: it goes on where it was"),
-        counting("cloning", opened.settings.name, made.clock, silent=as_json) as tell,
-    ):
-        report = run_clone(
-            Work(opened, identity(made), tell=lambda p: tell(p.objects_done, p.objects)),
-            options,
-            target=made,
-        )
-    output.show(report.to_json(), as_json, report_page)
+    operate(
+        CLONE.load(),
+        Work(opened, target=made),
+        options,
+        as_json=as_json,
+        progress=partial(copying, "cloning"),
+    )

@@ -18,6 +18,7 @@ from firnline.cli.options import (
     require_table,
 )
 from firnline.cli.progress import reading
+from firnline.operations.operation import Work
 from firnline.operations.options import DeleteOptions
 from firnline.operations.registry import DELETE
 
@@ -54,10 +55,9 @@ def delete(
     with engine_for("delete", opened, engine, master, scratch) as factory:
         operate(
             DELETE.load(),
-            opened,
+            Work(opened, engine=factory),
             options,
             as_json=as_json,
             yes=yes,
             progress=partial(reading, "deleting from"),
-            engine=factory,
         )

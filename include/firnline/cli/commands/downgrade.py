@@ -18,6 +18,7 @@ from firnline.cli.options import (
     open_target,
     require_table,
 )
+from firnline.operations.operation import Work
 from firnline.operations.options import DowngradeOptions
 from firnline.operations.registry import DOWNGRADE
 
@@ -55,10 +56,9 @@ def downgrade(
     with engine_for("downgrade", opened, engine, master, scratch) as factory:
         operate(
             DOWNGRADE.load(),
-            opened,
+            Work(opened, engine=factory),
             options,
             as_json=as_json,
             yes=yes,
             progress=works("downgrading"),
-            engine=factory,
         )

@@ -16,6 +16,7 @@ from firnline.cli.options import (
     open_target,
     require_table,
 )
+from firnline.operations.operation import Work
 from firnline.operations.options import DropOptions
 from firnline.operations.registry import DROP
 
@@ -64,7 +65,7 @@ def drop(
         partitions=tuple("" if p == "-" else p for p in partitions), dry_run=dry_run
     )
     progress = works("dropping from")
-    operate(DROP.load(), opened, options, as_json=as_json, progress=progress, yes=yes)
+    operate(DROP.load(), Work(opened), options, as_json=as_json, progress=progress, yes=yes)
 
 
 def _list(table: Table, as_json: bool) -> None:

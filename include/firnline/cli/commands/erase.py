@@ -24,7 +24,7 @@ from firnline.cli.options import (
 )
 from firnline.cli.progress import reading
 from firnline.errors import UsageError
-from firnline.operations.operation import Operation
+from firnline.operations.operation import Operation, Work
 from firnline.operations.options import EraseOptions
 from firnline.operations.registry import CLEANUP, ERASE
 
@@ -74,12 +74,11 @@ def erase(  # noqa: PLR0913, PLR0917 - one per option
     with engine_for("erase", opened, engine, master, scratch) as factory:
         operate(
             _saying_what_is_next(opened),
-            opened,
+            Work(opened, engine=factory),
             options,
             as_json=as_json,
             yes=yes,
             progress=partial(reading, "erasing from"),
-            engine=factory,
         )
 
 

@@ -19,6 +19,7 @@ from firnline.cli.options import (
     require_table,
 )
 from firnline.cli.progress import reading
+from firnline.operations.operation import Work
 from firnline.operations.options import Evolution, LazyOptions, SchemaFixOptions
 from firnline.operations.registry import EVOLVE, EVOLVE_PARTS
 
@@ -66,7 +67,7 @@ def evolve(  # noqa: PLR0913, PLR0917 - one per option
     if lazy:
         operate(
             EVOLVE.load(),
-            opened,
+            Work(opened),
             LazyOptions(evolution=evolution, dry_run=dry_run),
             as_json=as_json,
             yes=yes,
@@ -76,10 +77,9 @@ def evolve(  # noqa: PLR0913, PLR0917 - one per option
     with engine_for("evolve", opened, engine, master, scratch) as factory:
         operate(
             EVOLVE_PARTS.load(),
-            opened,
+            Work(opened, engine=factory),
             SchemaFixOptions(evolution=evolution, dry_run=dry_run),
             as_json=as_json,
             yes=yes,
             progress=partial(reading, "changing"),
-            engine=factory,
         )

@@ -2,28 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 import typer
 
 from firnline.cli import output
 from firnline.cli.engine import EngineKind, EngineOption, MasterOption, ScratchOption, engine_for
-from firnline.cli.failures import when_stopped
+from firnline.cli.operate import operate
 from firnline.cli.options import (
     JsonOption,
     SettingsOption,
     TableArgument,
     command,
-    identity,
     open_target,
 )
 from firnline.cli.progress import importing
 from firnline.operations.import_options import ImportOptions
 from firnline.operations.operation import Work
+from firnline.operations.registry import IMPORT_FOLDER
 
 if TYPE_CHECKING:
-    from firnline.kernel.engine import Engine
     from firnline.table import Table
 
 
@@ -67,7 +65,13 @@ def import_files(
         _plan(opened, options, as_json)
         return
     with engine_for("import", opened, engine, master, scratch) as factory:
-        _import(opened, factory, options, as_json)
+        operate(
+            IMPORT_FOLDER.load(),
+            Work(opened, engine=factory),
+            options,
+            as_json=as_json,
+            progress=importing,
+        )
 
 
 def _plan(table: Table, options: ImportOptions, as_json: bool) -> None:
@@ -78,20 +82,3 @@ def _plan(table: Table, options: ImportOptions, as_json: bool) -> None:
         plan = preview(table, options, tell)
     data = {"table": table.settings.name, "source": options.source, **plan.to_json()}
     output.show(data, as_json, plan_page)
-
-
-def _import(
-    table: Table, engine: Callable[[], Engine], options: ImportOptions, as_json: bool
-) -> None:
-    from firnline.operations.import_files.pages import report_page
-    from firnline.operations.import_files.run import run_import
-
-    name = table.settings.name
-    identity(table)  # who publishes its mirrors: an import is an append, and no transaction
-    stopped = f"stopped; the files are in {name} all together or not at all"
-    with (
-        when_stopped(stopped, next_step=f"see `firnline parts {name}`, then run it again"),
-        importing(name, table.clock, silent=as_json) as tell,
-    ):
-        report = run_import(Work(table, engine=engine, tell=tell), options)
-    output.show(report.to_json(), as_json, report_page)

@@ -22,6 +22,7 @@ from firnline.cli.options import (
 )
 from firnline.cli.progress import merging
 from firnline.errors import UsageError
+from firnline.operations.operation import Work
 from firnline.operations.options import MergeOptions
 from firnline.operations.registry import MERGE
 
@@ -84,12 +85,7 @@ def merge(
     require_table(opened)
     with engine_for("merge", opened, engine, master, scratch) as factory:
         operate(
-            MERGE.load(),
-            opened,
-            options,
-            as_json=as_json,
-            progress=merging,
-            engine=factory,
+            MERGE.load(), Work(opened, engine=factory), options, as_json=as_json, progress=merging
         )
 
 

@@ -8,19 +8,21 @@ import typer
 
 from firnline.cli import output
 from firnline.cli.failures import when_stopped
+from firnline.cli.operate import operate
 from firnline.cli.options import (
     JsonOption,
     SettingsOption,
     TableArgument,
     command,
-    identity,
     looking,
     open_target,
     require_table,
 )
+from firnline.cli.progress import mirroring
 from firnline.errors import UsageError
 from firnline.operations.operation import Work
 from firnline.operations.options import MirrorOptions
+from firnline.operations.registry import MIRROR
 
 if TYPE_CHECKING:
     from firnline.table import Table
@@ -67,22 +69,14 @@ def mirror(
     if check:
         _check(opened, as_json)
     else:
-        _publish(opened, options, as_json)
-
-
-def _publish(table: Table, options: MirrorOptions, as_json: bool) -> None:
-    from firnline.cli.progress import mirroring
-    from firnline.operations.mirror.pages import report_page
-    from firnline.operations.mirror.run import run_mirror
-
-    stopped = when_stopped(
-        "stopped; the mirror shows the state that it showed, or the newest one",
-        next_step="run the same command again",
-    )
-    name = table.settings.name
-    with stopped, mirroring(name, table.clock, silent=as_json) as tell:
-        report = run_mirror(Work(table, identity(table, commits=False), tell=tell), options)
-    output.show(report.to_json(), as_json, report_page)
+        operate(
+            MIRROR.load(),
+            Work(opened),
+            options,
+            as_json=as_json,
+            progress=mirroring,
+            publishes=False,
+        )
 
 
 def _check(table: Table, as_json: bool) -> None:

@@ -2,29 +2,24 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import typer
 
 from firnline.cli import output
-from firnline.cli.confirm import DryRunOption, YesOption, agreed, refuse_silence
-from firnline.cli.failures import when_stopped
+from firnline.cli.confirm import YesOption
+from firnline.cli.operate import operate, works
 from firnline.cli.options import (
     JsonOption,
     SettingsOption,
     ShowsByDefault,
     TableArgument,
     command,
-    identity,
     looking,
     open_target,
     require_table,
 )
-from firnline.cli.progress import working
-
-if TYPE_CHECKING:
-    from firnline.operations.properties.run import AppliedReport
-    from firnline.table import Table
+from firnline.operations.operation import Work
+from firnline.operations.options import PropertiesOptions
+from firnline.operations.registry import APPLY_PROPERTIES
 
 commands = typer.Typer()
 group = typer.Typer(cls=ShowsByDefault, no_args_is_help=True, rich_markup_mode=None)
@@ -66,7 +61,7 @@ def show(
 )
 def apply(
     table: TableArgument,
-    dry_run: DryRunOption = False,
+    options: PropertiesOptions,
     yes: YesOption = False,
     as_json: JsonOption = False,
     settings: SettingsOption = None,
@@ -76,31 +71,9 @@ def apply(
     Appends and runs that are under way go on by the properties of before: clean-up and sweep wait
     for them as long as those allow.
     """
-    from firnline.operations.properties.pages import report_page
-
     opened = open_target(table, settings)
     require_table(opened)
-    if not dry_run and not yes:
-        plan = _run(opened, dry_run=True, as_json=as_json)
-        if not plan.changes:
-            output.show(plan.to_json(), as_json, report_page)
-            return
-        refuse_silence(f"to change the properties of {opened.settings.name}", as_json)
-        output.show(plan.to_json(), False, report_page)
-        if not agreed("Go on?"):
-            output.line("Nothing was changed.")
-            raise typer.Exit(1)
-    report = _run(opened, dry_run=dry_run, as_json=as_json)
-    output.show(report.to_json(), as_json, report_page)
-
-
-def _run(table: Table, *, dry_run: bool, as_json: bool) -> AppliedReport:
-    from firnline.operations.properties.run import run_apply
-
-    name = table.settings.name
-    stopped = f"stopped; unless it was just committing, the properties of {name} are as they were"
-    with (
-        when_stopped(stopped, next_step=f"see `firnline properties {name}`, or run it again"),
-        working("changing", name, table.clock, silent=as_json),
-    ):
-        return run_apply(table, identity(table), dry_run=dry_run)
+    progress = works("changing")
+    operate(
+        APPLY_PROPERTIES.load(), Work(opened), options, as_json=as_json, progress=progress, yes=yes
+    )

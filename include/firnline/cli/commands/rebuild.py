@@ -17,6 +17,7 @@ from firnline.cli.options import (
     open_target,
 )
 from firnline.cli.progress import footers
+from firnline.operations.operation import Work
 from firnline.operations.options import RebuildOptions
 from firnline.operations.registry import REBUILD
 
@@ -52,4 +53,4 @@ def rebuild(
     opened = open_target(table, settings)
     progress = partial(footers, "rebuilding")
     with output.nothing_to_do(opened.settings.name, as_json):
-        operate(REBUILD.load(), opened, options, as_json=as_json, progress=progress, yes=yes)
+        operate(REBUILD.load(), Work(opened), options, as_json=as_json, progress=progress, yes=yes)

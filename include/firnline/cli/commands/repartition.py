@@ -17,6 +17,7 @@ from firnline.cli.options import (
     require_table,
 )
 from firnline.cli.progress import reading
+from firnline.operations.operation import Work
 from firnline.operations.options import RepartitionOptions
 from firnline.operations.registry import REPARTITION
 
@@ -53,5 +54,9 @@ def repartition(
     with engine_for("repartition", opened, engine, master, scratch) as factory:
         progress = partial(reading, "repartitioning")
         operate(
-            REPARTITION.load(), opened, options, as_json=as_json, progress=progress, engine=factory
+            REPARTITION.load(),
+            Work(opened, engine=factory),
+            options,
+            as_json=as_json,
+            progress=progress,
         )

@@ -18,6 +18,7 @@ from firnline.cli.options import (
     require_table,
 )
 from firnline.cli.progress import reading
+from firnline.operations.operation import Work
 from firnline.operations.options import ReplaceOptions
 from firnline.operations.registry import REPLACE
 
@@ -56,11 +57,9 @@ def replace(
     with engine_for("replace", opened, engine, master, scratch) as factory:
         operate(
             REPLACE.load(),
-            opened,
+            Work(opened, engine=factory, scratch=scratch),
             options,
             as_json=as_json,
             yes=yes,
             progress=partial(reading, "replacing in"),
-            engine=factory,
-            scratch=scratch,
         )

@@ -16,6 +16,7 @@ from firnline.cli.options import (
     require_table,
 )
 from firnline.cli.progress import restoring
+from firnline.operations.operation import Work
 from firnline.operations.options import RestoreOptions
 from firnline.operations.registry import RESTORE
 
@@ -46,4 +47,4 @@ def restore(
     """
     opened = open_target(table, settings)
     require_table(opened)
-    operate(RESTORE.load(), opened, options, as_json=as_json, progress=restoring, yes=yes)
+    operate(RESTORE.load(), Work(opened), options, as_json=as_json, progress=restoring, yes=yes)

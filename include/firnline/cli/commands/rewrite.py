@@ -8,22 +8,22 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from firnline.cli import output
-from firnline.cli.confirm import YesOption, look_first
+from firnline.cli.confirm import YesOption
 from firnline.cli.engine import EngineKind, EngineOption, MasterOption, ScratchOption, engine_for
-from firnline.cli.operate import operate
+from firnline.cli.operate import operate, works
 from firnline.cli.options import (
     JsonOption,
     SettingsOption,
     TableArgument,
     command,
-    identity,
     open_target,
     require_table,
 )
 from firnline.cli.progress import reading
 from firnline.errors import UsageError
-from firnline.operations.options import RewriteOptions
-from firnline.operations.registry import REWRITE
+from firnline.operations.operation import Work
+from firnline.operations.options import CommitOptions, DiscardOptions, RewriteOptions
+from firnline.operations.registry import COMMIT, DISCARD, REWRITE
 
 if TYPE_CHECKING:
     from firnline.table import Table
@@ -80,19 +80,24 @@ def rewrite(  # noqa: PLR0913, PLR0917 - one per option
     if prepared:
         _list(opened, as_json)
     elif commit is not None:
-        _commit(opened, commit, dry_run=options.dry_run, yes=yes, as_json=as_json)
+        committing = CommitOptions(id=commit, dry_run=options.dry_run)
+        progress = works("committing to")
+        operate(
+            COMMIT.load(), Work(opened), committing, as_json=as_json, yes=yes, progress=progress
+        )
     elif discard is not None:
-        _discard(opened, discard, dry_run=options.dry_run, as_json=as_json)
+        discarding = DiscardOptions(id=discard, dry_run=options.dry_run)
+        progress = works("discarding of")
+        operate(DISCARD.load(), Work(opened), discarding, as_json=as_json, progress=progress)
     else:
         with engine_for("rewrite", opened, engine, master, scratch) as factory:
             operate(
                 REWRITE.load(),
-                opened,
+                Work(opened, engine=factory),
                 options,
                 as_json=as_json,
                 yes=yes,
                 progress=partial(reading, "preparing" if options.prepare else "rewriting"),
-                engine=factory,
             )
 
 
@@ -113,33 +118,3 @@ def _list(table: Table, as_json: bool) -> None:
     from firnline.operations.prepared.run import waiting
 
     output.show(waiting(table).to_json(), as_json, waiting_page)
-
-
-def _commit(table: Table, change: str, *, dry_run: bool, yes: bool, as_json: bool) -> None:
-    """Commit a prepared change after a look at its evidence."""
-    from firnline.operations.prepared.pages import commit_page, committed_page
-    from firnline.operations.prepared.run import commit_prepared, preview_commit
-
-    go_on = look_first(
-        table,
-        lambda: preview_commit(table, change),
-        commit_page,
-        asks=f"to commit {change} to {table.settings.name}",
-        dry_run=dry_run,
-        yes=yes,
-        as_json=as_json,
-    )
-    if go_on:
-        report = commit_prepared(table, change, identity(table))
-        output.show(report.to_json(), as_json, committed_page)
-
-
-def _discard(table: Table, change: str, *, dry_run: bool, as_json: bool) -> None:
-    from firnline.operations.prepared.pages import discard_page, discarded_page
-    from firnline.operations.prepared.run import discard_prepared, preview_discard
-
-    if dry_run:
-        output.show(preview_discard(table, change).to_json(), as_json, discard_page)
-        return
-    report = discard_prepared(table, change, identity(table), "by hand")
-    output.show(report.to_json(), as_json, discarded_page)

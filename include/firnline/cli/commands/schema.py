@@ -25,6 +25,7 @@ from firnline.cli.options import (
 )
 from firnline.cli.progress import reading
 from firnline.errors import UsageError
+from firnline.operations.operation import Work
 from firnline.operations.options import ColumnFix, SchemaFixOptions
 from firnline.operations.registry import SCHEMA_FIX
 
@@ -177,12 +178,11 @@ def fix(  # noqa: PLR0913, PLR0917 - one per option
     with engine_for("schema-fix", opened, engine, master, scratch) as factory:
         operate(
             SCHEMA_FIX.load(),
-            opened,
+            Work(opened, engine=factory),
             options,
             as_json=as_json,
             yes=yes,
             progress=partial(reading, "repairing"),
-            engine=factory,
         )
 
 

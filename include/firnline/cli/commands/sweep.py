@@ -18,6 +18,7 @@ from firnline.cli.options import (
 )
 from firnline.cli.progress import deleting
 from firnline.errors import UsageError
+from firnline.operations.operation import Work
 from firnline.operations.options import SweepOptions
 from firnline.operations.registry import SWEEP
 
@@ -58,9 +59,5 @@ def sweep(
     opened = open_target(table, settings)
     options = msgspec.structs.replace(options, dry_run=not delete)
     operate(
-        SWEEP.load(),
-        opened,
-        options,
-        as_json=as_json,
-        progress=partial(deleting, "sweeping"),
+        SWEEP.load(), Work(opened), options, as_json=as_json, progress=partial(deleting, "sweeping")
     )

@@ -14,6 +14,7 @@ from firnline.cli.options import (
     open_target,
     require_table,
 )
+from firnline.operations.operation import Work
 from firnline.operations.options import TtlOptions
 from firnline.operations.registry import TTL
 
@@ -41,4 +42,4 @@ def ttl(
     opened = open_target(table, settings)
     require_table(opened)
     progress = works("dropping from")
-    operate(TTL.load(), opened, options, as_json=as_json, progress=progress, yes=yes)
+    operate(TTL.load(), Work(opened), options, as_json=as_json, progress=progress, yes=yes)

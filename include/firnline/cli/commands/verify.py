@@ -2,24 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 from msgspec import structs
 
-from firnline.cli import output
 from firnline.cli.engine import EngineKind, MasterOption, engine_for
-from firnline.cli.failures import when_stopped
+from firnline.cli.operate import operate
 from firnline.cli.options import JsonOption, SettingsOption, TableArgument, command, open_target
 from firnline.cli.progress import verifying
-from firnline.errors import FindingsError, UsageError
+from firnline.errors import UsageError
 from firnline.operations.operation import Work
 from firnline.operations.options import VerifyOptions
+from firnline.operations.registry import VERIFY
 
 if TYPE_CHECKING:
-    from firnline.operations.verify.run import VerifyProgress, VerifyReport
+    from firnline.operations.operation import Footers
     from firnline.table import Table
 
 commands = typer.Typer()
@@ -55,8 +56,6 @@ def verify(
     there twice, what v1 clients see otherwise; says what to do about each. Changes nothing, and
     is safe beside everything else. Exit code 1 for an error or a warning, not for a note.
     """
-    from firnline.operations.verify.pages import report_page
-
     if engine is EngineKind.SPARK and not options.deep:
         raise UsageError(
             "--engine spark is for the footers, which are only read with --deep",
@@ -64,23 +63,14 @@ def verify(
         )
     opened = open_target(table, settings)
     options = structs.replace(options, witness=_witnesses(opened, options.witness))
-    with (
-        when_stopped("stopped; a check changes nothing", next_step="run it again"),
-        verifying(opened.settings.name, opened.clock, silent=as_json) as tell,
-    ):
-        report = _verify(opened, options, engine, master, tell)
-    output.show(report.to_json(), as_json, report_page)
-    from firnline.operations.verify.run import refuse_findings
-
-    try:
-        refuse_findings(report)
-    except FindingsError as error:
-        if as_json:
-            raise
-        # The table above has all details.
-        raise FindingsError(
-            f"{opened.settings.name} is not in order", next_step="see the findings above"
-        ) from error
+    with _footers(opened, engine, master) as footers:
+        operate(
+            VERIFY.load(),
+            Work(opened, footers=footers),
+            options,
+            as_json=as_json,
+            progress=verifying,
+        )
 
 
 def _witnesses(table: Table, given: Sequence[str]) -> tuple[str, ...]:
@@ -114,18 +104,12 @@ def _why(error: OSError | UnicodeDecodeError) -> str:
     return (error.strerror or type(error).__name__).lower()
 
 
-def _verify(
-    table: Table,
-    options: VerifyOptions,
-    kind: EngineKind,
-    master: str | None,
-    tell: Callable[[VerifyProgress], None],
-) -> VerifyReport:
-    from firnline.operations.verify.run import run_verify
-
+@contextmanager
+def _footers(table: Table, kind: EngineKind, master: str | None) -> Iterator[Footers | None]:
     if kind is EngineKind.LOCAL:
-        return run_verify(Work(table, tell=tell), options)
+        yield None
+        return
     from firnline.spark.footers import footers_by
 
     with engine_for("verify", table, kind, master, scratch=None) as factory:
-        return run_verify(Work(table, tell=tell, footers=footers_by(factory)), options)
+        yield footers_by(factory)

@@ -77,6 +77,11 @@ class AppliedReport(Report, frozen=True, kw_only=True):
     requests: dict[str, int]
     seconds: float
 
+    @property
+    def nothing_to_do(self) -> bool:
+        """Return True if the table says what the settings say."""
+        return not self.changes
+
 
 @dataclass(frozen=True, slots=True)
 class Applied:
