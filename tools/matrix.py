@@ -1,0 +1,173 @@
+"""The versions beside which firnline is tested: an environment for each, and what runs in it.
+
+    python -m tools.matrix                     # the cells, and whether their environments are made
+    python -m tools.matrix run                 # those of `make test`
+    python -m tools.matrix run --all           # all of them
+    python -m tools.matrix run airflow-3.1     # one
+    python -m tools.matrix page                # the table of docs/support.md
+
+An environment is resolved as of a date: what its Airflow or Spark was released with is what people
+have beside it, and the newest of everything may break an older Airflow by itself. Only packages of
+firnline's own that are newer than that date are taken as of today. Environments stay in ``.cache``
+until the cell says something else.
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import os
+import subprocess
+import sys
+import time
+import tomllib
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from packaging.requirements import Requirement
+
+from firnline.errors import EnvironmentFaultError
+from tools.bootstrap import CACHE, REPO, ensure_uv
+from tools.environments import ensure
+from tools.pythons import interpreter
+
+TESTS = REPO / "tests" / "matrix"
+NEWEST = "2026-11-25"
+"""Date of what no cell holds back; moved on when a cell is added."""
+YOUNG = ("duckdb", "obstore")
+"""Requirements of firnline whose oldest version is younger than an older cell's date."""
+PROVIDERS = tuple(f"apache-airflow-providers-{name}" for name in ("amazon", "apache-spark", "standard"))
+DEVELOPMENT = ("pytest", "pytest-timeout")
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """One environment."""
+
+    name: str
+    test: str
+    """Module of ``tests/matrix``."""
+    packages: tuple[str, ...] = ()
+    """What it is about, each with its version, besides what firnline requires."""
+    until: str = NEWEST
+    """Day up to which everything else is resolved."""
+    python: str = "3.11"
+    lowest: bool = False
+    """Take the lowest version of each requirement of firnline, not the newest."""
+    nightly: bool = False
+    """Not in ``make test``."""
+
+    @property
+    def folder(self) -> str:
+        """Name of its environment, which changes with what is in it."""
+        told = repr((self, requirements(), NEWEST))
+        return f"matrix/{self.name}-{hashlib.sha256(told.encode()).hexdigest()[:8]}"
+
+
+def airflow(version: str, until: str, **more: bool) -> Cell:
+    """Return a cell of an Airflow."""
+    minor = ".".join(version.split(".")[:2])
+    packages = (f"apache-airflow=={version}", *PROVIDERS)
+    return Cell(f"airflow-{minor}", "test_airflow_cell.py", packages, until, **more)
+
+
+def spark(version: str, **more: bool) -> Cell:
+    """Return a cell of a Spark."""
+    minor = ".".join(version.split(".")[:2])
+    packages = (f"pyspark=={version}", "pandas", "polars")
+    return Cell(f"spark-{minor}", "test_spark_cell.py", packages, **more)
+
+
+CELLS = (
+    airflow("3.0.6", "2025-10-15", nightly=True),
+    airflow("3.1.8", "2026-04-01"),
+    airflow("3.2.2", "2026-06-20"),
+    airflow("3.4.0b2", NEWEST),
+    spark("3.5.6"),
+    spark("4.0.2"),
+    spark("4.1.4", nightly=True),
+    spark("4.2.1", nightly=True),
+    Cell("lowest", "test_bounds_cell.py", lowest=True),
+    Cell("python-3.12", "test_bounds_cell.py", python="3.12", nightly=True),
+    Cell("python-3.13", "test_bounds_cell.py", python="3.13", nightly=True),
+    Cell("python-3.14", "test_bounds_cell.py", python="3.14"),
+)
+
+
+def requirements() -> list[str]:
+    """Return what firnline itself requires, as pyproject.toml declares it."""
+    declared = tomllib.loads((REPO / "pyproject.toml").read_text(encoding="utf-8"))
+    required: list[str] = declared["project"]["dependencies"]
+    return required
+
+
+def environment(cell: Cell) -> Path:
+    """Return the Python of a cell's environment, made on first use.
+
+    Raises EnvironmentFaultError: it cannot be made here.
+    """
+    own = requirements()
+    if cell.lowest:
+        own = [_lowest(each) for each in own]
+    options = ["--exclude-newer", f"{cell.until}T00:00:00Z"]
+    for name in YOUNG:
+        options += ["--exclude-newer-package", f"{name}={NEWEST}"]
+    return ensure(
+        cell.folder,
+        [*own, *cell.packages, *DEVELOPMENT],
+        _install_firnline,
+        python=interpreter(cell.python),
+        options=options,
+    )
+
+
+def _lowest(requirement: str) -> str:
+    """Return a requirement of the lowest version that it takes: ``numpy==1.26``."""
+    parsed = Requirement(requirement)
+    least = [each.version for each in parsed.specifier if each.operator == ">="]
+    if len(least) != 1:
+        raise EnvironmentFaultError(
+            f"pyproject.toml requires {requirement}, without a lowest version",
+            next_step="state it, as name>=version",
+        )
+    return f"{parsed.name}=={least[0]}"
+
+
+def _install_firnline(python: Path) -> None:
+    """Install the package without its requirements: entry points count only where it is installed."""
+    uv = str(ensure_uv())
+    subprocess.run(
+        [uv, "pip", "install", "-q", "--python", str(python), "--no-deps", "--editable", str(REPO)],
+        check=True,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What became of a cell."""
+
+    cell: Cell
+    passed: bool
+    seconds: float
+    tail: str
+    """Last lines of its tests."""
+
+
+def run(cell: Cell) -> Outcome:
+    """Run the tests of a cell in its environment. Raises EnvironmentFaultError."""
+    python = environment(cell)
+    began = time.monotonic()
+    done = subprocess.run(
+        [
+            *(python, "-m", "pytest", "-q", "-p", "no:cacheprovider"),
+            *("--confcutdir", TESTS, "--rootdir", TESTS, "--strict-markers", TESTS / cell.test),
+        ],
+        cwd=REPO,
+        env={**os.environ, "FIRNLINE_CELL": cell.name},
+        check=False,
+        capture_output=True,
+        text=True,
+    )
+    tail = "\n".join((done.stdout + done.stderr).splitlines()[-40:])
+    return Outcome(cell, done.returncode == 0, time.monotonic() - began, tail)
