@@ -289,7 +289,7 @@ _ALL: dict[str, Mutation] = {
     "a fold forgets when what is dated ahead took effect": Mutation(_dates_are_forgotten, 120),
     "no conflict check": Mutation(_no_conflict_check, 14),
     "append reads its sequence from the log": Mutation(_append_q_from_log, 3),
-    "an append goes by what is left of the history": Mutation(_append_q_from_what_is_left, 19_044),
+    "an append goes by what is left of the history": Mutation(_append_q_from_what_is_left, 18_042),
     "a publisher never is too late": Mutation(_zombie_publisher, 27),
     "no commit_ttl": Mutation(_no_commit_ttl, 230),
     "no append.ttl": Mutation(_no_append_ttl, 19),
