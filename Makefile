@@ -63,7 +63,7 @@ lint:
 	$(BIN)/lint-imports --no-logo --cache-dir .cache/import-linter
 	$(BIN)/python -m tools.lock check
 	@# Not the params of DAGs: importing Airflow takes longer, and a test has them loaded already.
-	$(BIN)/python -m tools.reference check settings cli why help
+	$(BIN)/python -m tools.reference check settings-reference cli why help
 
 unit:
 	@# What is named is marked as long, or made shorter.

@@ -18,7 +18,7 @@ explains, and none over figures before anything. Whole numbers: the search round
 """
 WEIGHTS = {
     "benchmarks.md": FIGURES,
-    "hazards.md": LOOKED_UP,
+    "measured.md": FIGURES,
     "testing.md": LOOKED_UP,
     "rfcs/": LOOKED_UP,
     "api.md": LOOKED_UP,

@@ -134,7 +134,7 @@ MORE: dict[str, Mutation] = {
     "nobody looks for late appends": Mutation(_no_late_appends, 1149),
     "a restore asks for no rival": Mutation(_restore_beside_restore, 88),
     "a restore goes back past the grace": Mutation(_restore_past_the_grace, 5),
-    "a restore leaves deletes in force": Mutation(_restore_undoes_no_delete, 64),
+    "a restore leaves deletes in force": Mutation(_restore_undoes_no_delete, 72),
     "copies of a restore count as inserted now": Mutation(_copies_are_new, 19),
     "a restore knows pending deletes only": Mutation(_restore_knows_pending_deletes_only, 4300),
     "a rebuild takes copies for appended parts": Mutation(_rebuild_takes_copies, 33),

@@ -1,4 +1,4 @@
-"""Hazards of deleting what was replaced (docs/hazards.md)."""
+"""Hazards of deleting what was replaced (docs/guarantees.md)."""
 
 from __future__ import annotations
 

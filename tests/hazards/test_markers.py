@@ -1,4 +1,4 @@
-"""Hazards of a log whose files each name parts of many partitions (docs/hazards.md)."""
+"""Hazards of a log whose files each name parts of many partitions (docs/guarantees.md)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Hazards of putting parts together (docs/hazards.md)."""
+"""Hazards of putting parts together (docs/guarantees.md)."""
 
 from __future__ import annotations
 

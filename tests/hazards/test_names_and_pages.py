@@ -1,4 +1,4 @@
-"""Hazards of names, and of how a store answers, in a folder and on S3 (docs/hazards.md)."""
+"""Hazards of names, and of how a store answers, in a folder and on S3 (docs/guarantees.md)."""
 
 from __future__ import annotations
 

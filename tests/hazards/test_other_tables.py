@@ -1,4 +1,4 @@
-"""Hazards of tables that are kept near each other, in a folder and on S3 (docs/hazards.md)."""
+"""Hazards of tables that are kept near each other, in a folder and on S3 (docs/guarantees.md)."""
 
 from __future__ import annotations
 

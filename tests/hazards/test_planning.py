@@ -1,4 +1,4 @@
-"""The hazard of plans whose time grows with the square of the table (docs/hazards.md)."""
+"""The hazard of plans whose time grows with the square of the table (docs/guarantees.md)."""
 
 from __future__ import annotations
 

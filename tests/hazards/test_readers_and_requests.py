@@ -1,4 +1,4 @@
-"""Hazards of listings, and of what runs cost, in a folder and on S3 (docs/hazards.md)."""
+"""Hazards of listings, and of what runs cost, in a folder and on S3 (docs/guarantees.md)."""
 
 from __future__ import annotations
 

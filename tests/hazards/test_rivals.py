@@ -1,4 +1,4 @@
-"""Hazards of several who write at once, with clocks of their own (docs/hazards.md)."""
+"""Hazards of several who write at once, with clocks of their own (docs/guarantees.md)."""
 
 from __future__ import annotations
 

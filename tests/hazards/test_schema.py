@@ -1,4 +1,4 @@
-"""Hazards of schemas that contradict each other, and of foreign objects (docs/hazards.md)."""
+"""Hazards of schemas that contradict each other, and of foreign objects (docs/guarantees.md)."""
 
 from __future__ import annotations
 

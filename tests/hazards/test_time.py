@@ -1,4 +1,4 @@
-"""Hazards of what readers may still use, and of the past (docs/hazards.md)."""
+"""Hazards of what readers may still use, and of the past (docs/guarantees.md)."""
 
 from __future__ import annotations
 

@@ -126,7 +126,7 @@ class Mirrored:
         return in_order(firnline.scan(self.table()).to_arrow().to_pylist())
 
     def seen(self, readers: AbstractSet[str]) -> dict[str, Rows]:
-        """The rows that some engines see, by the names that docs/mirrors.md gives them."""
+        """The rows that some engines see, by the names that docs/testing.md gives them."""
         here = readers - in_duckdb.absent()
         found = {name: read for name, read in NAMED.items() if name in here}
         return {name: in_order(read(self.url, self.options)) for name, read in found.items()}

@@ -16,7 +16,7 @@ from firnline.errors import EnvironmentFaultError
 from tools import duckdbreader
 
 COLUMNS = frozenset({"DuckDB, Delta", "DuckDB, Iceberg"})
-"""As the table of docs/mirrors.md names it."""
+"""As the table of docs/testing.md names it."""
 
 
 @functools.cache

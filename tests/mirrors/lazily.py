@@ -21,7 +21,7 @@ from tests.mirrors.conftest import Mirrored, Rows, in_order
 
 RUN = RunIdentity(run_id="r")
 READERS = frozenset({"DataFusion", "Polars", "DuckDB, Delta"})
-"""Those that know vectors, without Spark; as the table of docs/mirrors.md names them."""
+"""Those that know vectors, without Spark; as the table of docs/testing.md names them."""
 LAZY = {
     "mirror": [{"delta": {"deletes": "vectors"}}],
     "deletes": "lazy",

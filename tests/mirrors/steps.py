@@ -1,6 +1,6 @@
 """The operations after which every engine has to see the rows of the table, and who reads them.
 
-``docs/mirrors.md`` has a table of readers and operations. The tests read it: a cell that says
+``docs/testing.md`` has a table of readers and operations. The tests read it: a cell that says
 ``rows`` is played, and has to be true; a row or a column that no test knows is a failure.
 """
 
@@ -80,7 +80,7 @@ ROWS, REFUSED, NOT_TESTED = "rows", "refused", "-"
 
 def claimed() -> dict[str, dict[str, str]]:
     """The table of the page: operation -> reader -> cell."""
-    text = (REPO / "docs" / "mirrors.md").read_text(encoding="utf-8")
+    text = (REPO / "docs" / "testing.md").read_text(encoding="utf-8")
     lines = text.split("### Readers and operations\n", 1)[1].split("\n#", 1)[0].splitlines()
     cells = [
         [cell.strip() for cell in line.strip("|").split("|")]

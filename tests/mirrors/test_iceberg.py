@@ -50,7 +50,7 @@ def shown(mirrored: InCatalog) -> list[int]:
 def test_engines_see_the_rows_of_the_table_after_every_operation(
     mirrored: InCatalog, steps: Sequence[Step]
 ) -> None:
-    """As docs/mirrors.md says: a cell of its table is true because it is played here."""
+    """As docs/testing.md says: a cell of its table is true because it is played here."""
     check_every_cell(mirrored, steps, ICEBERG)
 
 

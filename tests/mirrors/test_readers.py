@@ -71,7 +71,7 @@ def test_the_page_names_the_operations_and_readers_that_tests_play() -> None:
 def test_engines_see_the_rows_of_the_table_after_every_operation(
     mirrored: Mirrored, steps: Sequence[Step]
 ) -> None:
-    """As docs/mirrors.md says: a cell of its table is true because it is played here."""
+    """As docs/testing.md says: a cell of its table is true because it is played here."""
     check_every_cell(mirrored, steps, DELTA)
 
 

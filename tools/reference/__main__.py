@@ -3,8 +3,8 @@
     python -m tools.reference write [PAGE...]   regenerate the tables of the pages
     python -m tools.reference check [PAGE...]   exit 1 and name the tables that are stale
 
-A page is ``settings``, ``cli``, ``why``, ``help``, ``format`` or ``airflow``; without one, all.
-``airflow`` imports Airflow, which takes two seconds.
+A page is ``settings-reference``, ``cli``, ``why``, ``help``, ``format`` or ``airflow``; without
+one, all. ``airflow`` imports Airflow, which takes two seconds.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ DOCS = REPO / "docs"
 COMMAND = "python -m tools.reference write"
 
 _BLOCKS: dict[str, Callable[[], dict[str, str]]] = {
-    "settings": settings.blocks,
+    "settings-reference": settings.blocks,
     "cli": cli.blocks,
     "why": benchmarks.blocks,
     "help": errors.blocks,

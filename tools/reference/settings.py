@@ -1,4 +1,4 @@
-"""docs/settings.md: one table for every section of the settings, from the pydantic models."""
+"""docs/settings-reference.md: one table for each section of the settings, from the models."""
 
 from __future__ import annotations
 
@@ -115,7 +115,7 @@ def item_groups() -> list[Group]:
 
 
 def blocks() -> dict[str, str]:
-    """Return the generated blocks of docs/settings.md by name."""
+    """Return the generated blocks of docs/settings-reference.md by name."""
     found = {g.name: f"{prose(g.meaning)}\n\n{_table(g, _HEADER)}" for g in groups()}
     short = ("key", "type", "default", "bounds", "meaning")
     return found | {group.name: _table(group, short) for group in item_groups()}

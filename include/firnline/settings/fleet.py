@@ -1,6 +1,6 @@
 """Settings of the fleet: the top-level section ``fleet``, which holds for all tables together.
 
-docs/settings.md is generated from it.
+docs/settings-reference.md is generated from it.
 """
 
 from __future__ import annotations

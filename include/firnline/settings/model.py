@@ -1,4 +1,4 @@
-"""Settings of one table: a frozen model. docs/settings.md is generated from it.
+"""Settings of one table: a frozen model. docs/settings-reference.md is generated from it.
 
 ``firnline.settings.load`` loads it; each error found here becomes a line of a SettingsError.
 """

@@ -1,4 +1,4 @@
-"""Sections of a table's settings: frozen models. docs/settings.md is generated from them."""
+"""Sections of a table's settings: frozen models, the source of docs/settings-reference.md."""
 
 from __future__ import annotations
 

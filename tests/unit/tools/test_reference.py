@@ -27,7 +27,7 @@ from tools.reference import cli, markdown, settings
 from tools.reference.__main__ import DOCS, main
 from tools.reference.markdown import PageError, fill, prose, table
 
-PAGES = ("settings", "cli", "why", "help")
+PAGES = ("settings-reference", "cli", "why", "help")
 SETTINGS = {each.name: each for group in settings.groups() for each in group.settings}
 
 
@@ -49,7 +49,10 @@ def test_the_pages_are_not_stale() -> None:
 
 @pytest.mark.parametrize(
     ("page", "row"),
-    [("settings", "| `merge.compression_level` | integer | `3` |"), ("cli", "| `--last` | `N`")],
+    [
+        ("settings-reference", "| `merge.compression_level` | integer | `3` |"),
+        ("cli", "| `--last` | `N`"),
+    ],
 )
 def test_a_page_that_was_edited_fails_the_check_and_is_written_again(
     page: str, row: str, docs: Path, capsys: pytest.CaptureFixture[str]
@@ -69,9 +72,9 @@ def test_a_page_that_was_edited_fails_the_check_and_is_written_again(
 
 
 def test_prose_outside_of_the_blocks_may_be_edited(docs: Path) -> None:
-    path = docs / "settings.md"
+    path = docs / "settings-reference.md"
     path.write_text(path.read_text(encoding="utf-8") + "\nMore prose.\n", encoding="utf-8")
-    assert main(["check", "settings"], docs) == 0
+    assert main(["check", "settings-reference"], docs) == 0
 
 
 def test_a_wrong_command_line_changes_nothing(capsys: pytest.CaptureFixture[str]) -> None:
@@ -103,9 +106,8 @@ def test_a_cell_cannot_break_its_table() -> None:
 
 
 def test_airflow_is_not_imported_for_the_other_pages() -> None:
-    code = (
-        "import sys; from tools.reference.__main__ import main; main(['check', 'settings', 'cli'])"
-    )
+    pages = ["check", "settings-reference", "cli"]
+    code = f"import sys; from tools.reference.__main__ import main; main({pages})"
     ended = f"{code}; sys.exit('airflow' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", ended], cwd=REPO, check=False)
     assert done.returncode == 0
@@ -135,7 +137,7 @@ def test_every_setting_is_listed_once() -> None:
     sections = {name for name in known if any(each.startswith(f"{name}.") for each in known)}
     optional = {"ttl", "cluster_by", "merge.bloom_filters", "import"}
     assert set(SETTINGS) == (known - sections) | optional
-    text = (DOCS / "settings.md").read_text(encoding="utf-8")
+    text = (DOCS / "settings-reference.md").read_text(encoding="utf-8")
     assert all(text.count(f"\n| `{name}` |") == 1 for name in SETTINGS)
 
 
@@ -225,8 +227,8 @@ def test_an_option_has_its_value_default_and_usage() -> None:
     assert markdown.code("--all-rows") in blocks["firnline read"]
 
 
-def test_readme_names_the_dag_of_each_operation() -> None:
-    text = (REPO / "README.md").read_text(encoding="utf-8").split("\n## Operations\n")[1]
+def test_the_table_of_operations_names_the_dag_of_each_operation() -> None:
+    text = (DOCS / "operations.md").read_text(encoding="utf-8").split("\n## ")[0]
     rows = [[c.strip() for c in line.split("|")[1:-1]] for line in text.splitlines() if "|" in line]
     said = {row[1].split("`")[1]: (row[2].strip("`"), row[3]) for row in rows[2:] if "`" in row[1]}
     dags = {command: dag for command, dag in said.items() if dag[0] != "-" and " " not in dag[0]}
