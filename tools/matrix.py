@@ -14,21 +14,18 @@ until the cell says something else.
 
 from __future__ import annotations
 
-import argparse
 import hashlib
 import os
 import subprocess
-import sys
 import time
 import tomllib
-from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from packaging.requirements import Requirement
 
 from firnline.errors import EnvironmentFaultError
-from tools.bootstrap import CACHE, REPO, ensure_uv
+from tools.bootstrap import REPO, ensure_uv
 from tools.environments import ensure
 from tools.pythons import interpreter
 
@@ -37,7 +34,9 @@ NEWEST = "2026-11-25"
 """Date of what no cell holds back; moved on when a cell is added."""
 YOUNG = ("duckdb", "obstore")
 """Requirements of firnline whose oldest version is younger than an older cell's date."""
-PROVIDERS = tuple(f"apache-airflow-providers-{name}" for name in ("amazon", "apache-spark", "standard"))
+PROVIDERS = tuple(
+    f"apache-airflow-providers-{name}" for name in ("amazon", "apache-spark", "standard")
+)
 DEVELOPMENT = ("pytest", "pytest-timeout")
 
 
@@ -52,7 +51,7 @@ class Cell:
     """What it is about, each with its version, besides what firnline requires."""
     until: str = NEWEST
     """Day up to which everything else is resolved."""
-    python: str = "3.11"
+    python: tuple[int, int] = (3, 11)
     lowest: bool = False
     """Take the lowest version of each requirement of firnline, not the newest."""
     nightly: bool = False
@@ -89,9 +88,9 @@ CELLS = (
     spark("4.1.4", nightly=True),
     spark("4.2.1", nightly=True),
     Cell("lowest", "test_bounds_cell.py", lowest=True),
-    Cell("python-3.12", "test_bounds_cell.py", python="3.12", nightly=True),
-    Cell("python-3.13", "test_bounds_cell.py", python="3.13", nightly=True),
-    Cell("python-3.14", "test_bounds_cell.py", python="3.14"),
+    Cell("python-3.12", "test_bounds_cell.py", python=(3, 12), nightly=True),
+    Cell("python-3.13", "test_bounds_cell.py", python=(3, 13), nightly=True),
+    Cell("python-3.14", "test_bounds_cell.py", python=(3, 14)),
 )
 
 

@@ -7,9 +7,9 @@ from tests.mutations.model import Mutation
 CLI = (
     Mutation(
         name="a command that removes rows does not ask",
-        file="include/firnline/cli/confirm.py",
-        old="    if yes and not dry_run:\n",
-        new="    if not dry_run:\n",
+        file="include/firnline/cli/operate.py",
+        old="    consent = decided if yes else _at_terminal(as_json=as_json)\n",
+        new="    consent = decided\n",
         breaks="A mistyped condition or key takes rows at once.",
         caught_by=("tests/cli/test_delete.py",),
         unit=False,
@@ -77,13 +77,9 @@ CLI = (
     ),
     Mutation(
         name="findings of a check end with 0",
-        file="include/firnline/cli/commands/verify.py",
-        old="""        if as_json:
-            raise
-        # The table above""",
-        new="""        if not as_json:
-            return
-        # The table above""",
+        file="include/firnline/cli/operate.py",
+        old="        operation.judge(report)\n",
+        new="        pass\n",
         breaks="A nightly check of a broken table is green.",
         caught_by=("tests/cli/test_verify_rebuild_import.py",),
         unit=False,
