@@ -11,6 +11,7 @@ import typer
 from firnline.cli import output
 from firnline.cli.options import JsonOption, command
 from firnline.cli.progress import counting
+from firnline.clock import SystemClock
 from firnline.pages import Column
 
 if TYPE_CHECKING:
@@ -57,7 +58,6 @@ def demo(
     The table stays, to look around in. It needs the extra `demo`.
     """
     from firnline.cli.sample import make
-    from firnline.clock import SystemClock
 
     hours = _hours(months)
     with counting("filling", "flights", SystemClock(), silent=as_json, unit="append") as tell:

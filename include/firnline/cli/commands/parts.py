@@ -21,7 +21,7 @@ from firnline.cli.options import (
 )
 from firnline.operations.health.histogram import histogram
 from firnline.pages import Column
-from firnline.units import counted
+from firnline.units import about_size, counted, format_size
 
 if TYPE_CHECKING:
     from firnline.settings.load import MergeSettings, TableSettings
@@ -193,8 +193,6 @@ _TITLES = {
 
 
 def _cells(found: dict[str, Any]) -> list[str]:
-    from firnline.units import about_size
-
     sizes = (found["bytes"], found["smallest"], found["median"], found["largest"])
     return [
         output.number(found["parts"]),
@@ -206,8 +204,6 @@ def _cells(found: dict[str, Any]) -> list[str]:
 
 
 def _summary(data: dict[str, Any]) -> str:
-    from firnline.units import format_size
-
     total, name, number = data["total"], data["table"], output.number
     if not total["parts"]:
         return f"{name} has no live part."
