@@ -26,6 +26,11 @@ _OBJECT = msgspec.json.Decoder(dict[str, msgspec.Raw])
 _TEXT = msgspec.json.Decoder(str)
 _encode = msgspec.json.Encoder().encode
 
+_BIRTH = TablePaths("").birth
+"""End of the key of a birth record."""
+
+_DIRS = ("data_dir", "log_dir", "txn_dir", "checkpoint_dir", "erase_dir")
+
 
 class _Anywhere(TablePaths):
     """Paths of a table whose prefix is not known yet: every key is accepted."""
@@ -42,8 +47,6 @@ class _Anywhere(TablePaths):
 
 
 _ANYWHERE = _Anywhere("")
-_BIRTH = TablePaths("").birth
-"""End of the key of a birth record."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -228,9 +231,6 @@ def move_certificate(key: str, data: bytes, old: TablePaths, new: TablePaths) ->
         **{name: _entries(plain, name, moved) for name in ("parts", "remaining") if name in plain},
     }
     return data if changed == plain else _encode(changed)
-
-
-_DIRS = ("data_dir", "log_dir", "txn_dir", "checkpoint_dir", "erase_dir")
 
 
 def _each(plain: dict[str, Any], name: str, moved: Callable[[Any], Any]) -> Any:  # noqa: ANN401

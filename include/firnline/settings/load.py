@@ -70,6 +70,17 @@ __all__ = [
 _EXPANDED = ("root", "connection_id")
 """Settings in which variables are expanded, besides ``import.source``."""
 
+BESIDE = Path(__file__).resolve().parents[2] / "tables.yaml"
+"""The settings file beside the package, as in a clone of the repository."""
+
+_KINDS = {
+    int: "a number",
+    float: "a number",
+    datetime.date: "a date",
+    datetime.datetime: "a date",
+}
+"""What YAML makes of a key without quotes."""
+
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Settings:
@@ -154,10 +165,6 @@ def settings_path() -> Path:
     airflows = [Path(home, "include", "tables.yaml")] if home else []
     places = [*places_here(), *airflows, BESIDE]
     return next((place for place in places if may_be(place.is_file)), BESIDE)
-
-
-BESIDE = Path(__file__).resolve().parents[2] / "tables.yaml"
-"""The settings file beside the package, as in a clone of the repository."""
 
 
 def places_here() -> tuple[Path, ...]:
@@ -443,15 +450,6 @@ def _no_name(name: object) -> str:
         return f"YAML reads this name ({words}) as a boolean; put it in quotes, as it is written"
     kind = _KINDS.get(type(name), "a null" if name is None else "no text")
     return f"YAML reads this name as {kind}; put it in quotes, as it is written"
-
-
-_KINDS = {
-    int: "a number",
-    float: "a number",
-    datetime.date: "a date",
-    datetime.datetime: "a date",
-}
-"""What YAML makes of a key without quotes."""
 
 
 def _load_table(name: object, given: object, defaults: dict[Any, Any]) -> TableSettings:

@@ -37,6 +37,16 @@ if TYPE_CHECKING:
     from obstore import GetResult, ListStream
     from obstore import ObjectMeta as Row
 
+PAGE = 1_000
+"""Keys of a LIST page, the limit of S3."""
+UNSORTED = {"file", "memory"}
+"""Stores whose listings are not sorted."""
+
+BATCH = 1_000
+"""Keys of one DeleteObjects request, the limit of S3."""
+CONCURRENCY = 8
+"""Concurrent batches. A caller that limits the request rate passes fewer keys a call."""
+
 
 def open_store(
     root: str,
@@ -328,12 +338,6 @@ def _check_size(size: int, expected: int) -> None:
         raise RequestFailed(Failure("transient", f"{size} bytes came instead of {expected}"))
 
 
-PAGE = 1_000
-"""Keys of a LIST page, the limit of S3."""
-UNSORTED = {"file", "memory"}
-"""Stores whose listings are not sorted."""
-
-
 def to_meta(row: Row) -> ObjectMeta:
     """Convert an obstore row."""
     modified = round(row["last_modified"].timestamp() * 1000)
@@ -401,12 +405,6 @@ def _objects(requests: Requests, prefix: str, start_after: str | None) -> Iterat
             return
         # A folder marker may stand last, whose key without its slash comes before those of others.
         after, first = max(row.key for row in rows), False
-
-
-BATCH = 1_000
-"""Keys of one DeleteObjects request, the limit of S3."""
-CONCURRENCY = 8
-"""Concurrent batches. A caller that limits the request rate passes fewer keys a call."""
 
 
 def delete_many(requests: Requests, keys: Iterable[str]) -> Iterator[Deleted]:

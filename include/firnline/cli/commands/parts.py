@@ -38,6 +38,17 @@ PartitionOption = Annotated[
 
 commands = typer.Typer()
 
+_TITLES = {
+    "parts": 0,
+    "rows": 0,
+    "bytes": 0,
+    "smallest": 3,
+    "median": 0,
+    "largest": 2,
+    "small": 0,
+}
+"""Titles, and how soon their column is left out on a narrow terminal; 0: never."""
+
 
 @command(
     commands,
@@ -178,18 +189,6 @@ def _orders(found: list[dict[str, Any]]) -> str:
     if len(texts) < 2:
         return "".join(texts)
     return "; ".join(f"{said} ({each['parts']})" for said, each in zip(texts, found, strict=True))
-
-
-_TITLES = {
-    "parts": 0,
-    "rows": 0,
-    "bytes": 0,
-    "smallest": 3,
-    "median": 0,
-    "largest": 2,
-    "small": 0,
-}
-"""Titles, and how soon their column is left out on a narrow terminal; 0: never."""
 
 
 def _cells(found: dict[str, Any]) -> list[str]:
