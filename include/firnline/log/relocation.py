@@ -143,12 +143,6 @@ def move_log(key: str, data: bytes, old: TablePaths, new: TablePaths) -> bytes:
         ForeignPathError: it names a key that is not of ``old``.
     """
     codec.decode(key, data, old)
-    moved = _move_lines(key, data, old, new)
-    codec.decode(key, moved, new)  # refuse to write what cannot be read again
-    return moved
-
-
-def _move_lines(key: str, data: bytes, old: TablePaths, new: TablePaths) -> bytes:
     header = codec.decode_header(key, data)
     lines = data.split(b"\n")
     logs, parts = _mover(old.log_dir, new.log_dir), _mover(old.data_dir, new.data_dir)
@@ -157,9 +151,11 @@ def _move_lines(key: str, data: bytes, old: TablePaths, new: TablePaths) -> byte
     for number in range(header.f, len(lines)):
         if lines[number]:
             lines[number] = parts(lines[number])
-    if header.ext is None:
-        return b"\n".join(lines)
-    return codec.seal(b"\n".join(lines[:2]), b"\n".join(lines[3:]))
+    moved = b"\n".join(lines)
+    if header.ext is not None:
+        moved = codec.seal(b"\n".join(lines[:2]), b"\n".join(lines[3:]))
+    codec.decode(key, moved, new)  # refuse to write what cannot be read again
+    return moved
 
 
 def _mover(old: str, new: str) -> Callable[[bytes], bytes]:

@@ -472,17 +472,14 @@ class MergeSettings(PlannedSection):
             raise ValueError(
                 "max_bytes_per_run is below target_size; a run could not fill one part"
             )
-        self._check_bloom_filters()
-        return self
-
-    def _check_bloom_filters(self) -> None:
-        wanted = self.bloom_filters.max_distinct if self.bloom_filters is not None else None
+        most = self.bloom_filters.max_distinct if self.bloom_filters is not None else None
         least = self.row_group_rows // 5
-        if wanted is not None and wanted < least:
+        if most is not None and most < least:
             raise ValueError(
                 f"bloom_filters.max_distinct is below a fifth of row_group_rows ({least}), which "
                 "is the limit without it; set more, or null"
             )
+        return self
 
 
 class ClusterSettings(Section):

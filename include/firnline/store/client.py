@@ -299,18 +299,15 @@ class ObjectClient:
         self, keys: Sequence[str], length: int | None, sizes: Mapping[str, int]
     ) -> Iterator[tuple[str, bytes | None]]:
         def one(key: str) -> tuple[str, bytes | None]:
-            return key, self._or_none(key, length)
+            try:
+                return key, self.get(key) if length is None else self.get_range(key, 0, length)
+            except ObjectNotFoundError:
+                return key, None
 
         held = transfer.Held[tuple[str, bytes | None]](sizes, lambda found: len(found[1] or b""))
         if self.in_folder:
             return transfer.each_in_folder(keys, one, self._requests.clock, held)
         return transfer.each(keys, one, held=held)
-
-    def _or_none(self, key: str, length: int | None) -> bytes | None:
-        try:
-            return self.get(key) if length is None else self.get_range(key, 0, length)
-        except ObjectNotFoundError:
-            return None
 
     def list(self, prefix: str, start_after: str | None = None) -> Iterator[ObjectMeta]:
         """Yield the objects under ``prefix``, sorted by key."""

@@ -75,17 +75,12 @@ def demo(
 
 
 def _hours(months: int) -> list[pa.Table]:
+    import pyarrow.compute as pc
+
     from firnline.flights import cut_hours, flights_file, read_flights
 
     flights = read_flights(flights_file())
-    kept = flights.filter(_until(flights, months))
-    return cut_hours(kept)
-
-
-def _until(flights: pa.Table, months: int) -> pa.ChunkedArray:
-    import pyarrow.compute as pc
-
-    return pc.less_equal(flights["month"], months)
+    return cut_hours(flights.filter(pc.less_equal(flights["month"], months)))
 
 
 def _render(data: dict[str, Any], folder: Path, merged: int) -> None:

@@ -91,10 +91,10 @@ def describe(settings: TableSettings, snapshot: Snapshot, glob: str | None) -> d
     chosen = frozenset(choose(snapshot.partitions, globs, of=settings.name))
     policy = settings.merge
     wanted = sort_order(settings, snapshot.properties)
-    orders = {name: found for name, found in snapshot.orders() if name in chosen}
-    found = [one for one in figures(snapshot.partitions) if one.partition in chosen]
-    sizes = [size for one in found for size in one.sizes]
-    rows = [count for one in found for count in one.rows]
+    orders = {name: counts for name, counts in snapshot.orders() if name in chosen}
+    partitions = [one for one in figures(snapshot.partitions) if one.partition in chosen]
+    sizes = [size for one in partitions for size in one.sizes]
+    rows = [count for one in partitions for count in one.rows]
     return {
         "table": settings.name,
         "root": settings.root,
@@ -108,7 +108,7 @@ def describe(settings: TableSettings, snapshot: Snapshot, glob: str | None) -> d
                 **_figures(one.sizes, one.rows, policy),
                 **_sorted(orders.get(one.partition, Counter()), wanted),
             }
-            for one in found
+            for one in partitions
         ],
         "total": _figures(sizes, rows, policy) | _sorted(sum(orders.values(), Counter()), wanted),
     }
