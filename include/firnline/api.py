@@ -70,6 +70,9 @@ if TYPE_CHECKING:
 
 OnProgress = Callable[[Progress], None]
 
+_BY = "python"
+"""Prefix of the run ids of these functions in the table's history."""
+
 
 def open_table(
     table: Table | str,
@@ -382,10 +385,6 @@ def history(table: Table | str, limit: int = 20) -> list[TxnHeader]:
     if not found:
         require_table(opened)
     return ShownList(found)
-
-
-_BY = "python"
-"""Prefix of the run ids of these functions in the table's history."""
 
 
 def _existing(table: Table | str) -> Table:

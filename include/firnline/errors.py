@@ -13,6 +13,23 @@ from typing import Any
 _LONGEST = 60
 """Characters of a value in a sentence."""
 
+NAMED = 5
+"""Names in a sentence: enough to see which they are, and few enough to read."""
+CHOICES = 20
+"""Names in a sentence that offers them for a choice, such as the columns of a table."""
+
+DAMAGED_PART = (
+    "restore the object from a backup or a version of the bucket; without one, `firnline drop` "
+    "takes out its whole partition, with the rows of its other parts"
+)
+"""The next step for a part whose object is lost or does not read."""
+
+LARGER_SCRATCH = (
+    "free space there, or give it a larger disk (`--scratch` of the command, `spark.local.dir` or "
+    "SPARK_LOCAL_DIRS for Spark, else TMPDIR)"
+)
+"""The next step for a local disk that is full: no part of the table is at fault."""
+
 
 def cut(text: str) -> str:
     """Return what somebody has given as a sentence repeats it: its beginning if it is long."""
@@ -25,12 +42,6 @@ def quoted(value: object) -> str:
         return cut(repr(value))
     except RecursionError:
         return f"a {type(value).__name__} of very many levels"
-
-
-NAMED = 5
-"""Names in a sentence: enough to see which they are, and few enough to read."""
-CHOICES = 20
-"""Names in a sentence that offers them for a choice, such as the columns of a table."""
 
 
 def some(names: Iterable[str], most: int = NAMED) -> str:
@@ -229,19 +240,6 @@ class MirrorCatalogError(FirnlineError):
 
 
 # --- parts ----------------------------------------------------------------------------------------
-
-
-DAMAGED_PART = (
-    "restore the object from a backup or a version of the bucket; without one, `firnline drop` "
-    "takes out its whole partition, with the rows of its other parts"
-)
-"""The next step for a part whose object is lost or does not read."""
-
-LARGER_SCRATCH = (
-    "free space there, or give it a larger disk (`--scratch` of the command, `spark.local.dir` or "
-    "SPARK_LOCAL_DIRS for Spark, else TMPDIR)"
-)
-"""The next step for a local disk that is full: no part of the table is at fault."""
 
 
 class PartGoneError(FirnlineError):

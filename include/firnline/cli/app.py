@@ -183,7 +183,9 @@ def run(arguments: Sequence[str]) -> int:
         streams.flush()
         return code
     except streams.OutputError as error:
-        return _cut_short(error, manner)
+        streams.forget()
+        lost = output_lost(error)
+        return ReaderGoneError.exit_code if lost is None else tell(lost, manner)
     except KeyboardInterrupt as interrupt:
         failure: BaseException = stopped(interrupt)
     except FirnlineError as error:
@@ -198,12 +200,6 @@ def run(arguments: Sequence[str]) -> int:
         return code
     streams.forget()
     return code
-
-
-def _cut_short(error: streams.OutputError, manner: Manner) -> int:
-    streams.forget()
-    lost = output_lost(error)
-    return ReaderGoneError.exit_code if lost is None else tell(lost, manner)
 
 
 @contextmanager
@@ -247,7 +243,10 @@ def _invoke(arguments: Sequence[str]) -> int:
         if where is not None and type(error).__name__ == "NoArgsIsHelpError":
             sys.stdout.write(where.get_help() + "\n")
             return 0
-        called = where.command_path if where else _called(command, arguments)
+        if where:
+            called = where.command_path
+        else:  # `firnline schema fix`
+            called = " ".join(name for name, _ in _path(command, arguments))
         message = error.format_message()
         options = [name for each in where.command.params for name in each.opts] if where else []
         raise usage(message, called, instead(message, options)) from error
@@ -267,11 +266,6 @@ def _refuse_contradiction(
             raise UsageError(
                 f"{' and '.join(given)} exclude each other", next_step="give one of them"
             )
-
-
-def _called(command: Any, arguments: Sequence[str]) -> str:  # noqa: ANN401 - typer's own
-    """Return the name of the command that a command line calls: ``firnline schema fix``."""
-    return " ".join(name for name, _ in _path(command, arguments))
 
 
 def _path(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from importlib import import_module
 from importlib.util import find_spec
 from typing import TYPE_CHECKING
@@ -19,7 +18,12 @@ def notes_on_notifiers(settings: Settings) -> list[str]:
     Raises SettingsError: Airflow is installed here, and has no such notifier.
     """
     notes = []
-    for path, tables in _named(settings).items():
+    named = [(table.name, table.alerts.notifier) for table in settings.tables.values()]
+    tables_of: dict[str, list[str]] = {}
+    for name, notifier in (*named, ("fleet", settings.fleet.alerts.notifier)):
+        if notifier is not None:
+            tables_of.setdefault(notifier, []).append(name)
+    for path, tables in tables_of.items():
         why = _missing(path)
         if why is None:
             continue
@@ -34,21 +38,6 @@ def notes_on_notifiers(settings: Settings) -> list[str]:
             f"`firnline alerts test {tables[0]}` calls it where it is"
         )
     return notes
-
-
-def _named(settings: Settings) -> dict[str, list[str]]:
-    """Return the notifiers, and who names each."""
-    found: dict[str, list[str]] = {}
-    for name, path in _all(settings):
-        if path is not None:
-            found.setdefault(path, []).append(name)
-    return found
-
-
-def _all(settings: Settings) -> Iterator[tuple[str, str | None]]:
-    for table in settings.tables.values():
-        yield table.name, table.alerts.notifier
-    yield "fleet", settings.fleet.alerts.notifier
 
 
 def _missing(path: str) -> str | None:

@@ -28,37 +28,9 @@ if TYPE_CHECKING:
     from firnline.state.snapshot import Snapshot
     from firnline.table import Table
 
-
-def table_names(incomplete: str) -> list[str]:
-    """Return table names for the shell's completion, which cannot show an error."""
-    from firnline.settings.load import load_settings
-
-    try:
-        return sorted(name for name in load_settings().tables if name.startswith(incomplete))
-    except FirnlineError:
-        return []
-
-
-class ShowsByDefault(TyperGroup):
-    """A group of commands of which ``show`` may be left out: ``firnline schema TABLE``."""
-
-    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:  # noqa: ANN401 - typer's own
-        """Insert ``show`` before an argument that is not a command of the group."""
-        if args and args[0] not in {*self.commands, *self.get_help_option_names(ctx)}:
-            args = ["show", *args]
-        return super().parse_args(ctx, args)
-
-
 MOST_ROWS = 2**63 - 2
 """Of ``--limit``; one row more is asked for, to see whether there is one."""
-TableArgument = Annotated[
-    str,
-    typer.Argument(
-        metavar="TABLE",
-        help="A name of the settings file, or a root URL (s3://bucket/prefix, file:///folder).",
-        autocompletion=table_names,
-    ),
-]
+
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON; errors too, on stderr.")]
 _DebugOption = Annotated[bool, typer.Option("--debug", help="Add the traceback to an error.")]
 _UNASKED = "unasked"
@@ -91,6 +63,48 @@ AtOption = Annotated[
         help="As of a time, 2026-01-31T12:00:00Z (ISO 8601, in UTC without a zone) or unix "
         "milliseconds; or right after a transaction, by its number (up to 9 digits; 0: before the "
         "first).",
+    ),
+]
+
+_LAST = ("as_json", "progress", "debug", "settings")
+
+_TYPES: Mapping[str, Any] = {
+    "flag": bool,
+    "number": int | None,
+    "text": str | None,
+    "scalar": str | None,
+    "texts": list[str] | None,
+    "pairs": list[str] | None,
+    "choice": bool | None,
+}
+
+
+def table_names(incomplete: str) -> list[str]:
+    """Return table names for the shell's completion, which cannot show an error."""
+    from firnline.settings.load import load_settings
+
+    try:
+        return sorted(name for name in load_settings().tables if name.startswith(incomplete))
+    except FirnlineError:
+        return []
+
+
+class ShowsByDefault(TyperGroup):
+    """A group of commands of which ``show`` may be left out: ``firnline schema TABLE``."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:  # noqa: ANN401 - typer's own
+        """Insert ``show`` before an argument that is not a command of the group."""
+        if args and args[0] not in {*self.commands, *self.get_help_option_names(ctx)}:
+            args = ["show", *args]
+        return super().parse_args(ctx, args)
+
+
+TableArgument = Annotated[
+    str,
+    typer.Argument(
+        metavar="TABLE",
+        help="A name of the settings file, or a root URL (s3://bucket/prefix, file:///folder).",
+        autocompletion=table_names,
     ),
 ]
 
@@ -158,9 +172,6 @@ def command(
     return register
 
 
-_LAST = ("as_json", "progress", "debug", "settings")
-
-
 def _with_common(own: Sequence[inspect.Parameter], *, writes: bool) -> list[inspect.Parameter]:
     """Return the parameters of a command with those that all have, in the order of its help."""
     names = {p.name for p in own}
@@ -196,17 +207,6 @@ def _value(field: OptionField, given: Any) -> object:  # noqa: ANN401 - of any c
     if field.kind == "choice" and given is not None:
         return field.choices[0] if given else field.choices[1]
     return field.value(given)
-
-
-_TYPES: Mapping[str, Any] = {
-    "flag": bool,
-    "number": int | None,
-    "text": str | None,
-    "scalar": str | None,
-    "texts": list[str] | None,
-    "pairs": list[str] | None,
-    "choice": bool | None,
-}
 
 
 def _parameter(field: OptionField) -> inspect.Parameter:

@@ -19,7 +19,7 @@ from firnline.cli.failures import (
     runnable,
 )
 from firnline.errors import NothingToDoError
-from firnline.pages import Block, Column, Command, Grid, Line, Page, Pairs
+from firnline.pages import Column, Command, Grid, Line, Page, Pairs
 from firnline.units import counted
 
 if TYPE_CHECKING:
@@ -84,19 +84,15 @@ def nothing_to_do(table: str, as_json: bool) -> Iterator[None]:
 def draw(page: Page) -> None:
     """Print a page."""
     for block in page.blocks:
-        _draw(block)
-
-
-def _draw(block: Block) -> None:
-    match block:
-        case Grid(columns, rows, footer):
-            table(columns, rows, footer)
-        case Pairs(rows):
-            pairs(rows)
-        case Line(text):
-            line(text)
-        case Command(text):
-            to_run(text)
+        match block:
+            case Grid(columns, rows, footer):
+                table(columns, rows, footer)
+            case Pairs(rows):
+                pairs(rows)
+            case Line(text):
+                line(text)
+            case Command(text):
+                to_run(text)
 
 
 def reasons(title: str, found: Mapping[str, int]) -> None:

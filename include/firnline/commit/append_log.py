@@ -30,6 +30,11 @@ from firnline.settings.load import TableSettings
 from firnline.store.create import Attempt, create
 from firnline.table import Table
 
+_LOG = logging.getLogger(__name__)
+
+FRESH_MS = 30_000
+"""Longest time in ms from listing ``_txn/`` to the put: shorter than any ``append.ttl``."""
+
 
 class LogFileTakenError(TransactionError):
     """Another writer has the name of a log file; nothing was published."""
@@ -135,12 +140,6 @@ def _latest_ms(table: Table, began_ms: int, *, begins: bool, stated: bool) -> tu
     found = look_again(table)
     ttl = min(ttl, LONGEST_UNTOLD_MS, ttl if found is None else found.append_ttl)
     return ttl, min(began_ms + ttl, looked + FRESH_MS)
-
-
-_LOG = logging.getLogger(__name__)
-
-FRESH_MS = 30_000
-"""Longest time in ms from listing ``_txn/`` to the put: shorter than any ``append.ttl``."""
 
 
 def said(table: Table, seq: int, *, born: bool) -> Properties | None:

@@ -120,7 +120,13 @@ def fold(
     tombstones = dict.fromkeys(keys, t) | _log_tombstones(snapshot, keys, open_still, fence)
     deletes = {d.id: d for key in keys for d in snapshot.contents[key].deletes}
     stay = frozenset(open_still)
-    lines = [line for key in keys for line in _others_of(snapshot, key, t)]
+    lines = [
+        line
+        for key in keys
+        for line in keyed.as_folded(
+            snapshot.contents[key].other, t, snapshot.listing[key].modified_ms
+        )
+    ]
     other = keyed.without_expired(without_superseded(lines), keys_cutoff, fence.t)
     return Folded(
         keys=keys,
@@ -134,11 +140,6 @@ def fold(
         other=tuple(_needed(snapshot, other, purged)),
         standing=tuple(sorted(s for key in open_still if (s := snapshot.listing[key].name.seq))),
     )
-
-
-def _others_of(snapshot: Snapshot, key: str, t: int) -> list[bytes]:
-    seen = snapshot.listing[key].modified_ms
-    return keyed.as_folded(snapshot.contents[key].other, t, seen)
 
 
 def _needed(snapshot: Snapshot, lines: Sequence[bytes], purged: int) -> Iterator[bytes]:

@@ -24,6 +24,11 @@ from firnline.table import Table
 
 _LOG = logging.getLogger(__name__)
 
+_STEP = (
+    "check with `firnline parts` or `firnline history` before running it again; if they are not, "
+    "the orphan sweep deletes them"
+)
+
 
 class Outputs:
     """New objects that wait for the put that names them.
@@ -109,9 +114,3 @@ class Outputs:
                 type(error).__name__,
                 step,
             )
-
-
-_STEP = (
-    "check with `firnline parts` or `firnline history` before running it again; if they are not, "
-    "the orphan sweep deletes them"
-)

@@ -380,7 +380,15 @@ def _draft(table: Table, base: Base, change: Change, run: RunIdentity, txn: str)
         other=[*_others(folded.other, erase, passed), *_dates(snapshot, now, t)],
         x=TxnMark(seq, txn, change.op, purged, folded.standing, query=change.query),
     )
-    _check(table, base, change, content, repair)
+    candidate = invariants.Candidate(
+        base=snapshot,
+        content=content,
+        replaces=frozenset(change.replaces),
+        adds=frozenset(m.p for m in change.adds),
+        folds=frozenset(repair.folds),
+        gone=repair.gone,
+    )
+    invariants.check(candidate, table.paths)
     counts = msgspec.structs.replace(change.counts, logs_folded=len(repair.folds))
     header = _header(table, base, change, run, counts, content, erase)
     before = digest_of(table, base)
@@ -506,15 +514,3 @@ def _own_markers(snapshot: Snapshot, change: Change, seq: int, t: int) -> list[M
     ]
     gone = (fold.with_sequence(snapshot, snapshot.parts[p]) for p in change.replaces)
     return [*new, *clean, *more, *(mark_dead(marker, t) for marker in gone)]
-
-
-def _check(table: Table, base: Base, change: Change, content: LogContent, repair: Repaired) -> None:
-    candidate = invariants.Candidate(
-        base=base.snapshot,
-        content=content,
-        replaces=frozenset(change.replaces),
-        adds=frozenset(m.p for m in change.adds),
-        folds=frozenset(repair.folds),
-        gone=repair.gone,
-    )
-    invariants.check(candidate, table.paths)

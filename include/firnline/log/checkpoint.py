@@ -31,6 +31,22 @@ SUM_KEY = "firnline.sum"
 SUM, ZEROS = b"crc32=", b"00000000"
 INTS = ("b", "t", "tmb", "n", "q")
 
+GROUP_ROWS = 65_536
+"""Rows of a row group, the unit in which names and markers are decoded lazily."""
+_SCHEMA = pa.schema(
+    [
+        pa.field("partition", pa.string(), nullable=False),
+        pa.field("p", pa.string(), nullable=False),
+        *(pa.field(name, pa.int64(), nullable=False) for name in INTS),
+        pa.field("d", pa.string(), nullable=False),
+        *(pa.field(name, pa.int64(), nullable=False) for name in ("o", "o_last")),
+        pa.field("s", pa.binary(), nullable=False),
+        pa.field("c", pa.string(), nullable=False),
+        pa.field("h", pa.binary(), nullable=False),
+        pa.field("x", pa.binary(), nullable=False),
+    ]
+)
+
 
 class Covered(msgspec.Struct, frozen=True, array_like=True):
     """A log file whose content is in a checkpoint."""
@@ -228,23 +244,6 @@ def _runs(column: pa.ChunkedArray) -> tuple[list[str], list[int]]:
                 starts.append(offset + begin)
         offset += len(codes)
     return partitions, [*starts, offset]
-
-
-GROUP_ROWS = 65_536
-"""Rows of a row group, the unit in which names and markers are decoded lazily."""
-_SCHEMA = pa.schema(
-    [
-        pa.field("partition", pa.string(), nullable=False),
-        pa.field("p", pa.string(), nullable=False),
-        *(pa.field(name, pa.int64(), nullable=False) for name in INTS),
-        pa.field("d", pa.string(), nullable=False),
-        *(pa.field(name, pa.int64(), nullable=False) for name in ("o", "o_last")),
-        pa.field("s", pa.binary(), nullable=False),
-        pa.field("c", pa.string(), nullable=False),
-        pa.field("h", pa.binary(), nullable=False),
-        pa.field("x", pa.binary(), nullable=False),
-    ]
-)
 
 
 def encode(head: CheckpointHead, parts: Iterable[Marker], paths: TablePaths) -> bytes:

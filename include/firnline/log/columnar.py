@@ -33,6 +33,8 @@ NONE = -1
 LAZY = ("d", "o", "o_last", "s", "c", "h", "x")
 """Columns that only a marker needs."""
 
+_EXTRA = msgspec.json.Decoder(dict[str, msgspec.Raw])
+
 
 @dataclass(frozen=True)
 class PartColumns:
@@ -205,7 +207,6 @@ class _OnlyOrder(msgspec.Struct):
 
 
 _ORDERS = msgspec.json.Decoder(list[_OnlyOrder])
-_EXTRA = msgspec.json.Decoder(dict[str, msgspec.Raw])
 
 
 class ColumnarParts(PartsView):

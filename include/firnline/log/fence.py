@@ -21,6 +21,11 @@ from firnline.settings.ages import LEAST_ORPHAN_MS
 if TYPE_CHECKING:
     from firnline.log.reader import LogObject, LogRead
 
+_CANDIDATES = 8
+"""Candidates, so that the fence is at most an eighth older than it has to be."""
+_MOST = 2 * _CANDIDATES
+"""Candidates that are stated at most, if a clock that is far behind takes none of them for old."""
+
 
 class Fence(msgspec.Struct, frozen=True, order=True):
     """A transaction before which every operation has ended."""
@@ -98,12 +103,6 @@ def without_lower(lines: Iterable[bytes]) -> list[bytes]:
 def without_fences(lines: Iterable[bytes]) -> list[bytes]:
     """Return the records that are of no fence: a transaction states all of it anew."""
     return [line for line in lines if _read(line) is None]
-
-
-_CANDIDATES = 8
-"""Candidates, so that the fence is at most an eighth older than it has to be."""
-_MOST = 2 * _CANDIDATES
-"""Candidates that are stated at most, if a clock that is far behind takes none of them for old."""
 
 
 def raised(

@@ -16,6 +16,10 @@ from firnline.log.records import LogContent, Marker
 from firnline.log.union import is_live
 from firnline.paths import transaction_time
 
+Placed = Callable[[str], bool]
+"""Returns True if a part's marker states its place in the order of insertion (``o``): these clients
+write no such markers."""
+
 
 @dataclass(frozen=True, slots=True)
 class ForeignMerge:
@@ -123,11 +127,6 @@ def find(
         if twice:
             wrong |= dict.fromkeys(merge.made, (merge, twice[0]))
     return ForeignMerges(merges, buried, by_us, _with_descendants(merges, wrong))
-
-
-Placed = Callable[[str], bool]
-"""Returns True if a part's marker states its place in the order of insertion (``o``): these clients
-write no such markers."""
 
 
 def _placed(ours: Mapping[str, LogContent], others: Sequence[Mapping[str, Marker]]) -> Placed:

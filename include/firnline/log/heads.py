@@ -23,6 +23,11 @@ from firnline.store.base import Store
 UNREAD = -1
 """Sequence of a head whose bytes end before its first marker."""
 
+HEAD_BYTES = 16 * 1024
+"""Bytes of a log file that are fetched first to find the schema line."""
+_GROWTH = 16
+"""Factor by which each further read is larger than the one before."""
+
 
 class Head(msgspec.Struct, frozen=True):
     """The content of a log file before its markers."""
@@ -74,12 +79,6 @@ def _first_marker(key: str, header: Header, head: bytes) -> Marker | None:
         return None
     line = lines[header.f]
     return codec.marker_line(key, header.f, line) if line else Marker("", 0, 0)
-
-
-HEAD_BYTES = 16 * 1024
-"""Bytes of a log file that are fetched first to find the schema line."""
-_GROWTH = 16
-"""Factor by which each further read is larger than the one before."""
 
 
 def read_schemas(

@@ -21,6 +21,14 @@ from firnline.types.values import Stats
 NO_STATS = msgspec.Raw(b"")
 """Value of a marker without statistics, hash ranges or a sort order."""
 
+_STATS = msgspec.json.Decoder(Stats)
+_HASHES = msgspec.json.Decoder(Hashes)
+
+REARRANGING = frozenset({"merge", "cleanup", "properties", "analyze", "sweep"})
+"""``op`` of transactions after which each partition has the rows that it had before, in the same
+columns: they arrange them in other parts, or state more of them. A merge may have run a query, and
+then has other rows (``TxnMark.query``)."""
+
 
 class Marker(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True, gc=False):
     """A data part: live without ``tmb``, dead with it."""
@@ -125,10 +133,6 @@ def with_spelling(marker: Marker, key: str) -> Marker:
     return with_unknown(msgspec.structs.replace(marker, p=key), extra)
 
 
-_STATS = msgspec.json.Decoder(Stats)
-_HASHES = msgspec.json.Decoder(Hashes)
-
-
 def stats_json(stats: Stats) -> msgspec.Raw:
     """Return statistics in the form of a marker."""
     return msgspec.Raw(msgspec.json.encode(stats))
@@ -220,12 +224,6 @@ class Delete(msgspec.Struct, frozen=True, omit_defaults=True):
     """The predicate tree as JSON text."""
     partitions: tuple[str, ...] | None = None
     """Globs over partition paths; None for all partitions."""
-
-
-REARRANGING = frozenset({"merge", "cleanup", "properties", "analyze", "sweep"})
-"""``op`` of transactions after which each partition has the rows that it had before, in the same
-columns: they arrange them in other parts, or state more of them. A merge may have run a query, and
-then has other rows (``TxnMark.query``)."""
 
 
 class TxnMark(msgspec.Struct, frozen=True, omit_defaults=True):

@@ -26,6 +26,11 @@ _OBJECT = msgspec.json.Decoder(dict[str, msgspec.Raw])
 _TEXT = msgspec.json.Decoder(str)
 _encode = msgspec.json.Encoder().encode
 
+_BIRTH = TablePaths("").birth
+"""End of the key of a birth record."""
+
+_DIRS = ("data_dir", "log_dir", "txn_dir", "checkpoint_dir", "erase_dir")
+
 
 class _Anywhere(TablePaths):
     """Paths of a table whose prefix is not known yet: every key is accepted."""
@@ -42,8 +47,6 @@ class _Anywhere(TablePaths):
 
 
 _ANYWHERE = _Anywhere("")
-_BIRTH = TablePaths("").birth
-"""End of the key of a birth record."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,12 +143,6 @@ def move_log(key: str, data: bytes, old: TablePaths, new: TablePaths) -> bytes:
         ForeignPathError: it names a key that is not of ``old``.
     """
     codec.decode(key, data, old)
-    moved = _move_lines(key, data, old, new)
-    codec.decode(key, moved, new)  # refuse to write what cannot be read again
-    return moved
-
-
-def _move_lines(key: str, data: bytes, old: TablePaths, new: TablePaths) -> bytes:
     header = codec.decode_header(key, data)
     lines = data.split(b"\n")
     logs, parts = _mover(old.log_dir, new.log_dir), _mover(old.data_dir, new.data_dir)
@@ -154,9 +151,11 @@ def _move_lines(key: str, data: bytes, old: TablePaths, new: TablePaths) -> byte
     for number in range(header.f, len(lines)):
         if lines[number]:
             lines[number] = parts(lines[number])
-    if header.ext is None:
-        return b"\n".join(lines)
-    return codec.seal(b"\n".join(lines[:2]), b"\n".join(lines[3:]))
+    moved = b"\n".join(lines)
+    if header.ext is not None:
+        moved = codec.seal(b"\n".join(lines[:2]), b"\n".join(lines[3:]))
+    codec.decode(key, moved, new)  # refuse to write what cannot be read again
+    return moved
 
 
 def _mover(old: str, new: str) -> Callable[[bytes], bytes]:
@@ -228,9 +227,6 @@ def move_certificate(key: str, data: bytes, old: TablePaths, new: TablePaths) ->
         **{name: _entries(plain, name, moved) for name in ("parts", "remaining") if name in plain},
     }
     return data if changed == plain else _encode(changed)
-
-
-_DIRS = ("data_dir", "log_dir", "txn_dir", "checkpoint_dir", "erase_dir")
 
 
 def _each(plain: dict[str, Any], name: str, moved: Callable[[Any], Any]) -> Any:  # noqa: ANN401

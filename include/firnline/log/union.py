@@ -11,6 +11,9 @@ import msgspec
 from firnline.errors import LogCorruptError
 from firnline.log.records import LogContent, Marker, parse_order, with_unknown
 
+_COLUMNS = msgspec.json.Decoder(dict[str, msgspec.Raw])
+_RANGES = msgspec.json.Decoder(list[msgspec.Raw])
+
 
 def union_parts(contents: Iterable[LogContent]) -> dict[str, Marker]:
     """Return all markers by path, each in its final state."""
@@ -82,10 +85,6 @@ def combine(a: Marker, b: Marker) -> Marker:
     )
     extra = {**a.unknown(), **b.unknown()}
     return with_unknown(merged, extra) if extra else merged
-
-
-_COLUMNS = msgspec.json.Decoder(dict[str, msgspec.Raw])
-_RANGES = msgspec.json.Decoder(list[msgspec.Raw])
 
 
 def _stats(a: msgspec.Raw, b: msgspec.Raw) -> msgspec.Raw:

@@ -23,6 +23,9 @@ from firnline.units import DAY_MS
 ONCE_MS = 7 * DAY_MS
 """How long the key of an append is known unless the table says otherwise, ms."""
 
+VERSION = 2
+"""Differs from that of a transaction: versions without birth records must not publish one."""
+
 
 class Cluster(msgspec.Struct, frozen=True, omit_defaults=True):
     """Clustering of rows by merges, as ``cluster_by`` of the settings."""
@@ -134,10 +137,6 @@ def union(records: Iterable[PropertiesRecord]) -> tuple[PropertiesRecord, ...]:
             t = min(known.t, record.t)
             found[record.identity] = msgspec.structs.replace(known, seen=seen, t=t)
     return tuple(found[identity] for identity in sorted(found))
-
-
-VERSION = 2
-"""Differs from that of a transaction: versions without birth records must not publish one."""
 
 
 class Birth(msgspec.Struct, frozen=True, kw_only=True):

@@ -81,7 +81,7 @@ def early_in_hour(text: str, minute: int) -> bool:
         text: a valid schedule.
         minute: of the hour at which the run is due.
     """
-    minutes = {0} if text in PRESETS else _minutes(text.split(maxsplit=1)[0])
+    minutes = {0} if text in PRESETS else _values(text.split(maxsplit=1)[0], 0, 59, {})
     return len(minutes) <= _FEW or minute - min(minutes) in range(_FIRST_MINUTES)
 
 
@@ -103,11 +103,6 @@ def runs_a_day(text: str) -> float:
         by_date, by_week = day.day in days, day.isoweekday() % 7 in of_week
         found += day.month in months and (by_date or by_week if either else by_date and by_week)
     return len(minutes) * len(hours) * found / _CYCLE_DAYS
-
-
-def _minutes(field: str) -> set[int]:
-    """Return the minutes of a valid field."""
-    return _values(field, 0, 59, {})
 
 
 def _values(field: str, least: int, most: int, words: Mapping[str, int]) -> set[int]:

@@ -34,6 +34,9 @@ _BASE: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 _VARIABLE = re.compile(r"\$\{(?P<name>[A-Za-z_][A-Za-z0-9_]*)(?::-(?P<default>[^{}]*))?\}")
 _EXCLUSIVE = (("partition", "partition_by"),)
 
+_TOO_DEEP = "it is nested too deeply"
+_TOO_MANY = f"it holds more than {MAX_VALUES:,} values"
+
 
 class _Loader(_BASE):  # type: ignore[misc]  # the base is chosen at run time
     """Loads safe types only; refuses duplicate keys and merge keys.
@@ -110,10 +113,6 @@ def parse_yaml(path: Path, raw: bytes) -> dict[Any, Any]:
             next_step="write a mapping with the keys defaults and tables",
         )
     return value
-
-
-_TOO_DEEP = "it is nested too deeply"
-_TOO_MANY = f"it holds more than {MAX_VALUES:,} values"
 
 
 def _check_size(value: object, depth: int, known: dict[int, tuple[int, int]]) -> tuple[int, int]:

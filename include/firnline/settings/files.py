@@ -24,6 +24,16 @@ NAME_IT = f"give the path of tables.yaml by --settings or {TABLES_VARIABLE}"
 MAX_BYTES = 8 * 2**20
 """Bytes of a settings file at most; a thousand tables take about 300 KB."""
 
+_TAKE_OUT = "take it out of the folder, or give it another ending"
+_KINDS = {
+    stat.S_IFDIR: (
+        "a folder",
+        "put the file in its place, or take it away (Docker makes one of a mount that is missing)",
+    ),
+    stat.S_IFIFO: ("a named pipe", _TAKE_OUT),
+    stat.S_IFSOCK: ("a socket", _TAKE_OUT),
+}
+
 
 @dataclass(frozen=True, slots=True)
 class Content:
@@ -154,17 +164,6 @@ def _refuse_other(what: str, mode: int) -> None:
     if not stat.S_ISREG(mode):
         kind, step = _KINDS.get(stat.S_IFMT(mode), ("a device", _TAKE_OUT))
         raise SettingsError(f"{what} cannot be read: it is {kind}", next_step=step)
-
-
-_TAKE_OUT = "take it out of the folder, or give it another ending"
-_KINDS = {
-    stat.S_IFDIR: (
-        "a folder",
-        "put the file in its place, or take it away (Docker makes one of a mount that is missing)",
-    ),
-    stat.S_IFIFO: ("a named pipe", _TAKE_OUT),
-    stat.S_IFSOCK: ("a socket", _TAKE_OUT),
-}
 
 
 def _unreadable(what: str, error: OSError, next_step: str) -> SettingsError:

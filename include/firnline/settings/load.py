@@ -70,6 +70,17 @@ __all__ = [
 _EXPANDED = ("root", "connection_id")
 """Settings in which variables are expanded, besides ``import.source``."""
 
+BESIDE = Path(__file__).resolve().parents[2] / "tables.yaml"
+"""The settings file beside the package, as in a clone of the repository."""
+
+_KINDS = {
+    int: "a number",
+    float: "a number",
+    datetime.date: "a date",
+    datetime.datetime: "a date",
+}
+"""What YAML makes of a key without quotes."""
+
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Settings:
@@ -154,10 +165,6 @@ def settings_path() -> Path:
     airflows = [Path(home, "include", "tables.yaml")] if home else []
     places = [*places_here(), *airflows, BESIDE]
     return next((place for place in places if may_be(place.is_file)), BESIDE)
-
-
-BESIDE = Path(__file__).resolve().parents[2] / "tables.yaml"
-"""The settings file beside the package, as in a clone of the repository."""
 
 
 def places_here() -> tuple[Path, ...]:
@@ -331,10 +338,11 @@ def _assembled(where: Path, documents: Sequence[_Document]) -> Settings:
         tables, wrong = _load_tables(document.tables, document.defaults)
         for name, section in document.tables.items():
             key = str(name)
-            given.setdefault(key, []).append(_given(section, document.defaults))
+            own = with_defaults(section, document.defaults) if isinstance(section, dict) else {}
+            given.setdefault(key, []).append(own)
             # That one of two has another mistake does not make the other one safe.
             table = tables.get(name)
-            roots.append((key, table.root if table else root_of(given[key][-1])))
+            roots.append((key, table.root if table else root_of(own)))
             if key in files and files[key] != document.path:
                 twice = f"tables.{key}: is in {files[key].name} and in {document.path.name}"
                 wrong.setdefault(key, []).append(f"{twice}; keep one of them")
@@ -349,7 +357,12 @@ def _assembled(where: Path, documents: Sequence[_Document]) -> Settings:
         for name, lines in mistakes.items()
     }
     fleet = documents[0].fleet if documents else FleetSettings()
-    kept = {name: _with_dags(t, fleet) for name, t in loaded.items() if name not in broken}
+    # Each with all operations that have a DAG of its own, those for a schedule too.
+    kept = {
+        name: table.model_copy(update={"own_dags": own_dags(table, fleet)})
+        for name, table in loaded.items()
+        if name not in broken
+    }
     return Settings(where, kept, fleet, broken, files=files)
 
 
@@ -361,15 +374,6 @@ def _all_mistakes(
     if len(errors) == 1:
         return errors[0]
     return as_error(where, [line for error in errors for line in lines_of(error, where)])
-
-
-def _with_dags(table: TableSettings, fleet: FleetSettings) -> TableSettings:
-    """Return a table whose ``own_dags`` are all that it has, those for a schedule too."""
-    return table.model_copy(update={"own_dags": own_dags(table, fleet)})
-
-
-def _given(section: object, defaults: dict[Any, Any]) -> Mapping[Any, Any]:
-    return with_defaults(section, defaults) if isinstance(section, dict) else {}
 
 
 def _correct_place(where: Path, *, given: bool) -> str:
@@ -443,15 +447,6 @@ def _no_name(name: object) -> str:
         return f"YAML reads this name ({words}) as a boolean; put it in quotes, as it is written"
     kind = _KINDS.get(type(name), "a null" if name is None else "no text")
     return f"YAML reads this name as {kind}; put it in quotes, as it is written"
-
-
-_KINDS = {
-    int: "a number",
-    float: "a number",
-    datetime.date: "a date",
-    datetime.datetime: "a date",
-}
-"""What YAML makes of a key without quotes."""
 
 
 def _load_table(name: object, given: object, defaults: dict[Any, Any]) -> TableSettings:

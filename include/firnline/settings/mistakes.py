@@ -30,6 +30,17 @@ _LONGEST = 400
 """Characters shown of one error: a wrong value may have megabytes."""
 _NEXT_STEP = "correct the file and run `firnline settings check`"
 
+_KEYS = {"ttl": "keep", "cluster_by": "columns", "alerts": "notifier", "spark": "master"}
+"""Section -> the setting that a single value is meant for."""
+
+_SHAPES = {
+    "tuple_type": "a list",
+    "list_type": "a list",
+    "dict_type": "a mapping",
+    "model_type": "a mapping",
+}
+"""What YAML calls the types of pydantic."""
+
 
 class FileError(SettingsError):
     """The mistakes in a file, each a line."""
@@ -88,10 +99,6 @@ def describe(
     return f"{path}: {must}{shown}{_example(str(mistake['loc'][-1]), shape, value)}"
 
 
-_KEYS = {"ttl": "keep", "cluster_by": "columns", "alerts": "notifier", "spark": "master"}
-"""Section -> the setting that a single value is meant for."""
-
-
 def _example(field: str, shape: str | None, value: object) -> str:
     """Return how a single value is written where a list or a section has to stand."""
     if not isinstance(value, str):
@@ -100,15 +107,6 @@ def _example(field: str, shape: str | None, value: object) -> str:
         return f"; write {field}: [{value}]"
     key = _KEYS.get(field)
     return f"; write {field}: {{{key}: {value}}}" if shape == "a mapping" and key else ""
-
-
-_SHAPES = {
-    "tuple_type": "a list",
-    "list_type": "a list",
-    "dict_type": "a mapping",
-    "model_type": "a mapping",
-}
-"""What YAML calls the types of pydantic."""
 
 
 def _suggestion(loc: tuple[int | str, ...], model: Any) -> str:  # noqa: ANN401 - walks down

@@ -51,15 +51,14 @@ TABLE_NAME_RULE = (
 )
 """The same as a next step."""
 
+UserName = Annotated[str, Field(min_length=1, max_length=512)]
+"""Name of an Airflow user, as in the user list."""
+
 
 def name_from(root: str) -> str:
     """Return the table name that is closest to the folder of a root; empty if none is close."""
     folder = root.rstrip("/").rpartition("/")[2]
     return re.sub(r"[^A-Za-z0-9._-]+", "-", folder).lstrip("-.")[:200]
-
-
-UserName = Annotated[str, Field(min_length=1, max_length=512)]
-"""Name of an Airflow user, as in the user list."""
 
 
 def _check_type(text: str) -> str:

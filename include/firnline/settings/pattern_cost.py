@@ -44,6 +44,9 @@ _CATEGORIES: dict[str, Callable[[str], bool]] = {
 _CASELESS = re.compile(r"\(\?[a-zA-Z]*i")
 _REPEATS = {"MAX_REPEAT", "MIN_REPEAT", "POSSESSIVE_REPEAT"}
 
+Ways = dict[int, int]
+"""State -> number of paths, 2 for two or more."""
+
 
 def refuse_slow(pattern: str) -> None:
     """Refuse a regular expression that may take very long, or cannot be estimated.
@@ -77,10 +80,6 @@ class _SlowError(Exception):
 
 class _NotJudgedError(Exception):
     """The running time cannot be estimated; the text states the reason."""
-
-
-Ways = dict[int, int]
-"""State -> number of paths, 2 for two or more."""
 
 
 @dataclass

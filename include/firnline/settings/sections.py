@@ -20,6 +20,44 @@ Schedule = Annotated[str, AfterValidator(check_schedule)]
 PlannedSchedule = Annotated[str, AfterValidator(check_planned_schedule)]
 Column = Annotated[str, AfterValidator(check_column)]
 
+_TTL_GROUPS = {"year", "month", "day", "hour"}
+
+SPLIT_TARGETS = 2
+"""``split_above`` as a multiple of ``target_size``, when it is not set."""
+
+RUN_TARGETS = 8
+"""``run_size`` as a multiple of ``target_size``, when it is not set."""
+_MOST_COLUMNS = {"range": 8, "zorder": 4, "hash": 8}
+
+Operation = Literal[
+    "merge",
+    "tombstone_cleanup",
+    "ttl",
+    "remove_partitions",
+    "rewrite_partitions",
+    "delete_where",
+    "replace",
+    "import",
+    "restore",
+    "erase",
+    "orphan_sweep",
+    "verify",
+    "rebuild",
+]
+"""Operation of a DAG: the part of its id before ``__``."""
+
+ALL_OPERATIONS: tuple[Operation, ...] = Operation.__args__  # type: ignore[attr-defined] # typing's
+
+OWN_DAGS: tuple[Operation, ...] = (
+    "merge",
+    "tombstone_cleanup",
+    "ttl",
+    "rewrite_partitions",
+    "import",
+    "verify",
+)
+"""Operations that can have a DAG for one table: those with a schedule or a data interval."""
+
 
 class Section(BaseModel):
     """Base of the sections: frozen, and unknown keys are refused.
@@ -170,9 +208,6 @@ def check_zone(name: str) -> None:
         raise ValueError(f"{name!r} is not an IANA time zone such as Europe/Berlin") from None
 
 
-_TTL_GROUPS = {"year", "month", "day", "hour"}
-
-
 class TtlSettings(PlannedSection):
     """Dropping rows by their age."""
 
@@ -278,10 +313,6 @@ def _switched(value: Any) -> Any:  # noqa: ANN401 - pydantic gives what the file
     if isinstance(value, bool):
         return {} if value else None
     raise ValueError("must be true, false or a mapping of false_positives and max_distinct")
-
-
-SPLIT_TARGETS = 2
-"""``split_above`` as a multiple of ``target_size``, when it is not set."""
 
 
 class MergeSettings(PlannedSection):
@@ -441,22 +472,14 @@ class MergeSettings(PlannedSection):
             raise ValueError(
                 "max_bytes_per_run is below target_size; a run could not fill one part"
             )
-        self._check_bloom_filters()
-        return self
-
-    def _check_bloom_filters(self) -> None:
-        wanted = self.bloom_filters.max_distinct if self.bloom_filters is not None else None
+        most = self.bloom_filters.max_distinct if self.bloom_filters is not None else None
         least = self.row_group_rows // 5
-        if wanted is not None and wanted < least:
+        if most is not None and most < least:
             raise ValueError(
                 f"bloom_filters.max_distinct is below a fifth of row_group_rows ({least}), which "
                 "is the limit without it; set more, or null"
             )
-
-
-RUN_TARGETS = 8
-"""``run_size`` as a multiple of ``target_size``, when it is not set."""
-_MOST_COLUMNS = {"range": 8, "zorder": 4, "hash": 8}
+        return self
 
 
 class ClusterSettings(Section):
@@ -505,36 +528,6 @@ class ClusterSettings(Section):
             target: ``merge.target_size``, bytes.
         """
         return RUN_TARGETS * target if self.run_size is None else max(self.run_size, target)
-
-
-Operation = Literal[
-    "merge",
-    "tombstone_cleanup",
-    "ttl",
-    "remove_partitions",
-    "rewrite_partitions",
-    "delete_where",
-    "replace",
-    "import",
-    "restore",
-    "erase",
-    "orphan_sweep",
-    "verify",
-    "rebuild",
-]
-"""Operation of a DAG: the part of its id before ``__``."""
-
-ALL_OPERATIONS: tuple[Operation, ...] = Operation.__args__  # type: ignore[attr-defined] # typing's
-
-OWN_DAGS: tuple[Operation, ...] = (
-    "merge",
-    "tombstone_cleanup",
-    "ttl",
-    "rewrite_partitions",
-    "import",
-    "verify",
-)
-"""Operations that can have a DAG for one table: those with a schedule or a data interval."""
 
 
 def _own_dags(value: Any) -> Any:  # noqa: ANN401 - pydantic gives what the file holds

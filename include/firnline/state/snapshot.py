@@ -78,6 +78,10 @@ if TYPE_CHECKING:
 
 __all__ = ["Snapshot", "build", "combine", "mark_dead", "read_snapshot", "standing", "union_parts"]
 
+CHECKPOINT_ABOVE = 8 * 2**20
+"""Bytes of listed log files (about 35,000 parts) above which a checkpoint is worth its two requests
+over reading the log."""
+
 
 class StateColumns:
     """The columns of a state; the fields are those of ``Snapshot``."""
@@ -442,11 +446,6 @@ class Snapshot(StateColumns):
 
 def _covers(delete: Delete, partition: str) -> bool:
     return delete.partitions is None or any(fnmatchcase(partition, g) for g in delete.partitions)
-
-
-CHECKPOINT_ABOVE = 8 * 2**20
-"""Bytes of listed log files (about 35,000 parts) above which a checkpoint is worth its two requests
-over reading the log."""
 
 
 def read_snapshot(

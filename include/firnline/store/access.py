@@ -59,8 +59,13 @@ class StoreAccess:
                 "an access key without its secret, or a secret without its key, was given",
                 next_step="give both, or neither to use the usual AWS chain",
             )
-        if self.endpoint is not None:
-            _check_s3_endpoint(self.endpoint, self.addressing)
+        is_bare = self.endpoint is not None and is_address(check_endpoint(self.endpoint))
+        if is_bare and self.addressing == "virtual":
+            raise StoreAccessError(
+                f"the store's endpoint {self.endpoint!r} is an address, so a bucket cannot be part "
+                "of its name",
+                next_step="use path-style addressing",
+            )
         if self.addressing not in ("auto", "path", "virtual"):
             raise StoreAccessError(
                 f"{self.addressing!r} is not a way to address a bucket",
@@ -154,14 +159,6 @@ class StoreAccess:
             profile=given.get("profile_name") or None,
             role_arn=given.get("role_arn") or None,
             external_id=_sub(given, "assume_role_kwargs").get("ExternalId"),
-        )
-
-
-def _check_s3_endpoint(url: str, addressing: str) -> None:
-    if is_address(check_endpoint(url)) and addressing == "virtual":
-        raise StoreAccessError(
-            f"the store's endpoint {url!r} is an address, so a bucket cannot be part of its name",
-            next_step="use path-style addressing",
         )
 
 

@@ -21,6 +21,8 @@ _KNOWN = {
     "adls": {"connection_string", "tenant_id", "account_url", *_IDENTITY},
 }
 
+_TEXTS = (_KNOWN["wasb"] | _KNOWN["adls"]) - {"client_secret_auth_config"}
+
 
 @dataclass(frozen=True, slots=True)
 class AzureAccess:
@@ -136,9 +138,6 @@ class AzureAccess:
         if key := password or text.get("account_key"):
             return cls(account, endpoint, key=key)
         return cls(account, endpoint, **_identity(text))
-
-
-_TEXTS = (_KNOWN["wasb"] | _KNOWN["adls"]) - {"client_secret_auth_config"}
 
 
 def _application(tenant: str, login: str | None, password: str | None) -> dict[str, str]:

@@ -37,6 +37,16 @@ if TYPE_CHECKING:
     from obstore import GetResult, ListStream
     from obstore import ObjectMeta as Row
 
+PAGE = 1_000
+"""Keys of a LIST page, the limit of S3."""
+UNSORTED = {"file", "memory"}
+"""Stores whose listings are not sorted."""
+
+BATCH = 1_000
+"""Keys of one DeleteObjects request, the limit of S3."""
+CONCURRENCY = 8
+"""Concurrent batches. A caller that limits the request rate passes fewer keys a call."""
+
 
 def open_store(
     root: str,
@@ -289,18 +299,15 @@ class ObjectClient:
         self, keys: Sequence[str], length: int | None, sizes: Mapping[str, int]
     ) -> Iterator[tuple[str, bytes | None]]:
         def one(key: str) -> tuple[str, bytes | None]:
-            return key, self._or_none(key, length)
+            try:
+                return key, self.get(key) if length is None else self.get_range(key, 0, length)
+            except ObjectNotFoundError:
+                return key, None
 
         held = transfer.Held[tuple[str, bytes | None]](sizes, lambda found: len(found[1] or b""))
         if self.in_folder:
             return transfer.each_in_folder(keys, one, self._requests.clock, held)
         return transfer.each(keys, one, held=held)
-
-    def _or_none(self, key: str, length: int | None) -> bytes | None:
-        try:
-            return self.get(key) if length is None else self.get_range(key, 0, length)
-        except ObjectNotFoundError:
-            return None
 
     def list(self, prefix: str, start_after: str | None = None) -> Iterator[ObjectMeta]:
         """Yield the objects under ``prefix``, sorted by key."""
@@ -326,12 +333,6 @@ class ObjectClient:
 def _check_size(size: int, expected: int) -> None:
     if size != expected:
         raise RequestFailed(Failure("transient", f"{size} bytes came instead of {expected}"))
-
-
-PAGE = 1_000
-"""Keys of a LIST page, the limit of S3."""
-UNSORTED = {"file", "memory"}
-"""Stores whose listings are not sorted."""
 
 
 def to_meta(row: Row) -> ObjectMeta:
@@ -401,12 +402,6 @@ def _objects(requests: Requests, prefix: str, start_after: str | None) -> Iterat
             return
         # A folder marker may stand last, whose key without its slash comes before those of others.
         after, first = max(row.key for row in rows), False
-
-
-BATCH = 1_000
-"""Keys of one DeleteObjects request, the limit of S3."""
-CONCURRENCY = 8
-"""Concurrent batches. A caller that limits the request rate passes fewer keys a call."""
 
 
 def delete_many(requests: Requests, keys: Iterable[str]) -> Iterator[Deleted]:

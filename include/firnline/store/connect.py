@@ -40,6 +40,17 @@ DEFAULT_REGION = "us-east-1"
 _memory: dict[str, obstore.store.MemoryStore] = {}
 _memory_lock = threading.Lock()
 
+_NO_RETRY: RetryConfig = {"max_retries": 0, "retry_timeout": timedelta(0)}
+_PART_RETRY: RetryConfig = {
+    "max_retries": 6,
+    "retry_timeout": timedelta(seconds=60),
+    "backoff": {
+        "init_backoff": timedelta(milliseconds=100),
+        "max_backoff": timedelta(seconds=5),
+        "base": 2,
+    },
+}
+
 
 @dataclass(frozen=True, slots=True)
 class Backend:
@@ -103,18 +114,6 @@ def open_folder(folder: str, *, create: bool) -> Backend:
             next_step="check the path and its permissions",
         ) from None
     return Backend("file", where, local, local)
-
-
-_NO_RETRY: RetryConfig = {"max_retries": 0, "retry_timeout": timedelta(0)}
-_PART_RETRY: RetryConfig = {
-    "max_retries": 6,
-    "retry_timeout": timedelta(seconds=60),
-    "backoff": {
-        "init_backoff": timedelta(milliseconds=100),
-        "max_backoff": timedelta(seconds=5),
-        "base": 2,
-    },
-}
 
 
 def _client(*, http: bool) -> ClientConfig:

@@ -43,6 +43,29 @@ EMPTY_SEGMENT = "empty segment"
 """Code of a failure because of a key with two slashes, which obstore cannot name."""
 _NAME_RESOLUTION = ("dns error", "failed to lookup address", "Name or service not known")
 
+_PROXIES = ("HTTPS_PROXY", "https_proxy", "HTTP_PROXY", "http_proxy", "ALL_PROXY", "all_proxy")
+_CREDENTIALS = re.compile(r"://[^@/]*@")
+_NEXT_STEPS = {
+    "NoSuchBucket": "create the bucket, or correct the table's root",
+    "ContainerNotFound": "create the container, or correct the table's root",
+    "InvalidBucketName": "correct the table's root",
+    "InvalidAccessKeyId": "correct the access key of the connection or the AWS chain",
+    "XAdminUserNotFound": "correct the access key of the connection or the AWS chain",
+    "SignatureDoesNotMatch": "correct the secret key of the connection or the AWS chain",
+    "AuthenticationFailed": "correct the key or SAS token of the connection or the environment",
+    "ExpiredToken": "renew the session token",
+    "InvalidToken": "renew the session token",
+    "RequestTimeTooSkewed": "set this machine's clock",
+    "PermanentRedirect": "set the bucket's region in the connection or AWS_REGION",
+    "AuthorizationHeaderMalformed": "set the bucket's region in the connection or AWS_REGION",
+    "dns": "correct the endpoint's host name",
+    "tls": "write the endpoint with http://, or give the store a certificate",
+    "certificate": "correct the endpoint, or install the certificate of its authority",
+    "scheme": "write the endpoint with https://, or set allow_http",
+    "read-only": "choose a root on another disk, or mount that one for writing",
+    "credentials": "log in again, or correct the profile or role",
+}
+
 
 @dataclass(frozen=True, slots=True)
 class Failure:
@@ -131,30 +154,6 @@ def _broken_connection(kind: str, text: str) -> Failure:
         return Failure("transient", "nothing answers at the endpoint", unsent=True)
     reason = "no answer in time" if kind == "Timeout" else "the connection broke off"
     return Failure("transient", reason)
-
-
-_PROXIES = ("HTTPS_PROXY", "https_proxy", "HTTP_PROXY", "http_proxy", "ALL_PROXY", "all_proxy")
-_CREDENTIALS = re.compile(r"://[^@/]*@")
-_NEXT_STEPS = {
-    "NoSuchBucket": "create the bucket, or correct the table's root",
-    "ContainerNotFound": "create the container, or correct the table's root",
-    "InvalidBucketName": "correct the table's root",
-    "InvalidAccessKeyId": "correct the access key of the connection or the AWS chain",
-    "XAdminUserNotFound": "correct the access key of the connection or the AWS chain",
-    "SignatureDoesNotMatch": "correct the secret key of the connection or the AWS chain",
-    "AuthenticationFailed": "correct the key or SAS token of the connection or the environment",
-    "ExpiredToken": "renew the session token",
-    "InvalidToken": "renew the session token",
-    "RequestTimeTooSkewed": "set this machine's clock",
-    "PermanentRedirect": "set the bucket's region in the connection or AWS_REGION",
-    "AuthorizationHeaderMalformed": "set the bucket's region in the connection or AWS_REGION",
-    "dns": "correct the endpoint's host name",
-    "tls": "write the endpoint with http://, or give the store a certificate",
-    "certificate": "correct the endpoint, or install the certificate of its authority",
-    "scheme": "write the endpoint with https://, or set allow_http",
-    "read-only": "choose a root on another disk, or mount that one for writing",
-    "credentials": "log in again, or correct the profile or role",
-}
 
 
 def _proxy(failure: Failure, word: str) -> str:

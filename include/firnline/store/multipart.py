@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from datetime import datetime
 from typing import Any
 
 from firnline.errors import StoreAccessError, StoreError, StoreUnavailableError
@@ -43,7 +42,8 @@ class Uploads:
                     Bucket=self._bucket, Prefix=prefix, **marks
                 )
             for found in page.get("Uploads", ()):
-                yield Upload(found["Key"], found["UploadId"], _ms(found["Initiated"]))
+                began_ms = round(found["Initiated"].timestamp() * 1000)
+                yield Upload(found["Key"], found["UploadId"], began_ms)
             if not page.get("IsTruncated"):
                 return
             marks = {
@@ -192,7 +192,3 @@ def _answer(response: dict[str, Any], request: str) -> StoreError:
             "s3:AbortMultipartUpload",
         )
     return StoreError(sentence, next_step=STORE_LOG)
-
-
-def _ms(time: datetime) -> int:
-    return round(time.timestamp() * 1000)

@@ -22,7 +22,7 @@ from firnline.cli.options import (
 from firnline.cli.progress import appending
 from firnline.errors import UsageError
 from firnline.operations.mirror.ended import however_it_ends
-from firnline.units import counted
+from firnline.units import about_size, counted
 
 if TYPE_CHECKING:
     from firnline.appends.append import AppendResult
@@ -168,8 +168,6 @@ def describe(table: Table, result: AppendResult, files: int) -> dict[str, Any]:
 
 
 def _render(data: dict[str, Any]) -> None:
-    from firnline.units import about_size
-
     name, number = data["table"], output.number
     files = counted(data["files"], "file")
     if data["repeated"]:

@@ -145,18 +145,17 @@ def _render(data: dict[str, Any]) -> None:
         rows.append(("proven", "its keys are those that were shown"))
     output.pairs(rows)
     output.line()
-    _render_parts(data["parts"], data["replaced"])
-    _render_remaining(data["remaining"])
-    _render_witness(data)
-    output.line(_LIMITS)
-
-
-def _render_witness(data: dict[str, Any]) -> None:
-    if data["witness"] is None:
-        return
-    output.line("Note this outside of the bucket: with it, verify finds a forged certificate.")
-    output.plain(data["witness"])
+    _render_parts(data["parts"], replaced)
+    if data["remaining"]:
+        output.pairs((_what(entry), _why(entry)) for entry in data["remaining"])
+    else:
+        output.line("Nothing remains.")
     output.line()
+    if data["witness"] is not None:
+        output.line("Note this outside of the bucket: with it, verify finds a forged certificate.")
+        output.plain(data["witness"])
+        output.line()
+    output.line(_LIMITS)
 
 
 def _render_parts(parts: list[dict[str, Any]], replaced: dict[str, Any] | None) -> None:
@@ -190,15 +189,6 @@ def _gone(part: dict[str, Any], replaced: dict[str, Any] | None) -> str:
 
 def _name(key: str) -> str:
     return (key.partition("/_data/")[2] or key).removesuffix(".parquet") or "(of another name)"
-
-
-def _render_remaining(remaining: list[dict[str, Any]]) -> None:
-    if not remaining:
-        output.line("Nothing remains.")
-        output.line()
-        return
-    output.pairs((_what(entry), _why(entry)) for entry in remaining)
-    output.line()
 
 
 def _what(entry: dict[str, Any]) -> str:

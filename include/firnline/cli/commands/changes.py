@@ -101,7 +101,12 @@ def changes(  # noqa: PLR0913, PLR0917 - a command's options are its parameters
     from firnline.read.changes import changes as find_changes
 
     if target is not None:
-        _check_options(target, count=count, limit=limit)
+        if count or limit is not None:
+            raise UsageError(
+                "--to writes all rows, and --count and --limit are for the screen",
+                next_step="leave one of them out",
+            )
+        check_new(Path(target), "Parquet", (".parquet",), "let it end in .parquet")
     opened = open_target(table, settings)
     with looking(opened, silent=as_json):
         found = find_changes(
@@ -118,15 +123,6 @@ def changes(  # noqa: PLR0913, PLR0917 - a command's options are its parameters
         _show(found, SHOWN if limit is None else limit, as_json)
     else:
         _write(found, Path(target), as_json)
-
-
-def _check_options(target: str, *, count: bool, limit: int | None) -> None:
-    if count or limit is not None:
-        raise UsageError(
-            "--to writes all rows, and --count and --limit are for the screen",
-            next_step="leave one of them out",
-        )
-    check_new(Path(target), "Parquet", (".parquet",), "let it end in .parquet")
 
 
 def _head(found: Changes) -> dict[str, Any]:

@@ -19,6 +19,7 @@ from firnline.cli.options import (
 from firnline.errors import UsageError
 from firnline.operations.inspect.prices import GET, PUT, Prices
 from firnline.pages import Column
+from firnline.units import about_duration, about_size, counted
 
 if TYPE_CHECKING:
     from firnline.operations.inspect.cost import Cost
@@ -152,8 +153,6 @@ def _render(data: dict[str, Any]) -> None:
 
 
 def _arrivals(table: str, seen: dict[str, Any], instead: float | None) -> str:
-    from firnline.units import about_duration, about_size, counted
-
     size, last = about_size(seen["bytes"]), about_duration(seen["window_ms"])
     if instead is not None:
         rate = f"{instead:,.10g} appends a day"

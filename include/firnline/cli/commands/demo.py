@@ -11,6 +11,7 @@ import typer
 from firnline.cli import output
 from firnline.cli.options import JsonOption, command
 from firnline.cli.progress import counting
+from firnline.clock import SystemClock
 from firnline.pages import Column
 
 if TYPE_CHECKING:
@@ -57,7 +58,6 @@ def demo(
     The table stays, to look around in. It needs the extra `demo`.
     """
     from firnline.cli.sample import make
-    from firnline.clock import SystemClock
 
     hours = _hours(months)
     with counting("filling", "flights", SystemClock(), silent=as_json, unit="append") as tell:
@@ -75,17 +75,12 @@ def demo(
 
 
 def _hours(months: int) -> list[pa.Table]:
+    import pyarrow.compute as pc
+
     from firnline.flights import cut_hours, flights_file, read_flights
 
     flights = read_flights(flights_file())
-    kept = flights.filter(_until(flights, months))
-    return cut_hours(kept)
-
-
-def _until(flights: pa.Table, months: int) -> pa.ChunkedArray:
-    import pyarrow.compute as pc
-
-    return pc.less_equal(flights["month"], months)
+    return cut_hours(flights.filter(pc.less_equal(flights["month"], months)))
 
 
 def _render(data: dict[str, Any], folder: Path, merged: int) -> None:

@@ -18,6 +18,7 @@ from firnline.cli.options import (
     read_state,
 )
 from firnline.pages import Column
+from firnline.units import about_size
 
 commands = typer.Typer()
 SHOWN = 50
@@ -94,8 +95,6 @@ def _render(data: dict[str, Any]) -> None:
 
 
 def _cells(found: dict[str, Any]) -> list[str]:
-    from firnline.units import about_size
-
     came, went, number = found["came"], found["went"], output.number
     return [
         f"+{number(came['parts'])} -{number(went['parts'])}",

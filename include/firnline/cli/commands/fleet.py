@@ -10,10 +10,12 @@ import typer
 
 from firnline.cli import output
 from firnline.cli.options import JsonOption, SettingsOption, command, read_settings
+from firnline.cli.progress import counting
+from firnline.clock import SystemClock
 from firnline.errors import FindingsError, UsageError
 from firnline.next_steps import REASONS_ABOVE
 from firnline.pages import Column
-from firnline.units import counted
+from firnline.units import about_size, counted
 
 if TYPE_CHECKING:
     from firnline.operations.fleet.need import Need, Unreadable
@@ -43,8 +45,6 @@ def fleet(
     Reads logs only and writes nothing. Whether a run is under way, or what is due has had its run
     today, is known to Airflow, and not taken into account here.
     """
-    from firnline.cli.progress import counting
-    from firnline.clock import SystemClock
     from firnline.operations.fleet.plan import plan_fleet
     from firnline.operations.fleet.run import look_at_fleet
     from firnline.settings.dags import fleet_tables
@@ -88,8 +88,6 @@ def _members(tables: Iterable[TableSettings], broken: Iterable[BrokenTable]) -> 
 
 
 def _render(data: dict[str, Any]) -> None:
-    from firnline.units import about_size
-
     columns = [
         Column("table", wrap=True),
         Column("parts", number=True),
@@ -124,8 +122,6 @@ def _render(data: dict[str, Any]) -> None:
 
 
 def _row(row: dict[str, Any], now: str) -> list[str]:
-    from firnline.units import about_size
-
     number = output.number
     parts = f"{number(row['parts_in'])} → {number(row['parts_out'])}"
     score = "-" if row["score"] is None else number(round(row["score"]))
@@ -133,7 +129,5 @@ def _row(row: dict[str, Any], now: str) -> list[str]:
 
 
 def _now(row: dict[str, Any]) -> str:
-    from firnline.units import about_size
-
     most, first = row["max_bytes"], ", its mirror waits for it" if row["ends_wait"] else ""
     return f"yes{first}" if most is None else f"yes{first}, at most {about_size(most)} (budget)"

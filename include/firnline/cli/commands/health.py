@@ -8,10 +8,12 @@ import typer
 
 from firnline.cli import output
 from firnline.cli.options import JsonOption, SettingsOption, command, read_settings, settings_of
+from firnline.cli.progress import counting
+from firnline.clock import SystemClock
 from firnline.errors import FindingsError, UsageError, some
 from firnline.next_steps import REASONS_ABOVE
 from firnline.pages import Column
-from firnline.units import counted
+from firnline.units import about_size, counted
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -60,8 +62,6 @@ def health(
     nothing, 16 tables at a time. Of tables that are named also what merges and clean-ups have saved
     and, with `--json`, everything that the page in Airflow shows.
     """
-    from firnline.cli.progress import counting
-    from firnline.clock import SystemClock
     from firnline.operations.health.run import TableHealth, look_at_all
 
     opened, broken = _open(tables, settings)
@@ -108,8 +108,6 @@ def _open(names: list[str] | None, path: Path | None) -> tuple[list[Table], list
 
 
 def _render(data: dict[str, Any]) -> None:
-    from firnline.units import about_size
-
     columns = [
         Column("table", wrap=True),
         Column("score", number=True),
@@ -148,8 +146,6 @@ def _render(data: dict[str, Any]) -> None:
 
 def _saved(table: str, savings: dict[str, Any]) -> str:
     """Return what the maintenance of a table has saved, as a sentence."""
-    from firnline.units import about_size
-
     if savings["since"] is None:
         return f"{table}: no maintenance transaction yet."
     requests = counted(savings["requests"], "request")

@@ -18,6 +18,7 @@ from firnline.cli.options import (
     require_table,
 )
 from firnline.pages import Column
+from firnline.units import about_size
 
 if TYPE_CHECKING:
     from firnline.log.txn_file import RunIdentity, TxnHeader
@@ -100,8 +101,6 @@ def _what(txn: dict[str, Any]) -> str:
 
 
 def _render(data: dict[str, Any]) -> None:
-    from firnline.units import about_size
-
     if not data["transactions"]:
         output.line(f"{data['table']} has no maintenance transaction yet.")
         return

@@ -27,7 +27,6 @@ from firnline.errors import (
 from firnline.pages import Column
 
 if TYPE_CHECKING:
-    from firnline.properties.record import Properties
     from firnline.settings.draft import Neighbour
     from firnline.settings.load import TableSettings
 
@@ -354,13 +353,7 @@ def _stated(root: str) -> dict[str, object] | None:
     base = read_base(open_table(settings_for_root(root), StoreAccess.from_env()))
     if not base.snapshot.listing:
         return None
-    return _said(base.properties)
-
-
-def _said(properties: Properties | None) -> dict[str, object]:
-    if properties is None:
-        return {}
-    plain = properties.plain()
+    plain = {} if base.properties is None else base.properties.plain()
     return {key: plain[key] for key in _FIELDS if plain.get(key)}
 
 

@@ -21,7 +21,7 @@ from firnline.cli.options import (
 )
 from firnline.operations.health.histogram import histogram
 from firnline.pages import Column
-from firnline.units import counted
+from firnline.units import about_size, counted, format_size
 
 if TYPE_CHECKING:
     from firnline.settings.load import MergeSettings, TableSettings
@@ -37,6 +37,17 @@ PartitionOption = Annotated[
 
 
 commands = typer.Typer()
+
+_TITLES = {
+    "parts": 0,
+    "rows": 0,
+    "bytes": 0,
+    "smallest": 3,
+    "median": 0,
+    "largest": 2,
+    "small": 0,
+}
+"""Titles, and how soon their column is left out on a narrow terminal; 0: never."""
 
 
 @command(
@@ -80,10 +91,10 @@ def describe(settings: TableSettings, snapshot: Snapshot, glob: str | None) -> d
     chosen = frozenset(choose(snapshot.partitions, globs, of=settings.name))
     policy = settings.merge
     wanted = sort_order(settings, snapshot.properties)
-    orders = {name: found for name, found in snapshot.orders() if name in chosen}
-    found = [one for one in figures(snapshot.partitions) if one.partition in chosen]
-    sizes = [size for one in found for size in one.sizes]
-    rows = [count for one in found for count in one.rows]
+    orders = {name: counts for name, counts in snapshot.orders() if name in chosen}
+    partitions = [one for one in figures(snapshot.partitions) if one.partition in chosen]
+    sizes = [size for one in partitions for size in one.sizes]
+    rows = [count for one in partitions for count in one.rows]
     return {
         "table": settings.name,
         "root": settings.root,
@@ -97,7 +108,7 @@ def describe(settings: TableSettings, snapshot: Snapshot, glob: str | None) -> d
                 **_figures(one.sizes, one.rows, policy),
                 **_sorted(orders.get(one.partition, Counter()), wanted),
             }
-            for one in found
+            for one in partitions
         ],
         "total": _figures(sizes, rows, policy) | _sorted(sum(orders.values(), Counter()), wanted),
     }
@@ -180,21 +191,7 @@ def _orders(found: list[dict[str, Any]]) -> str:
     return "; ".join(f"{said} ({each['parts']})" for said, each in zip(texts, found, strict=True))
 
 
-_TITLES = {
-    "parts": 0,
-    "rows": 0,
-    "bytes": 0,
-    "smallest": 3,
-    "median": 0,
-    "largest": 2,
-    "small": 0,
-}
-"""Titles, and how soon their column is left out on a narrow terminal; 0: never."""
-
-
 def _cells(found: dict[str, Any]) -> list[str]:
-    from firnline.units import about_size
-
     sizes = (found["bytes"], found["smallest"], found["median"], found["largest"])
     return [
         output.number(found["parts"]),
@@ -206,8 +203,6 @@ def _cells(found: dict[str, Any]) -> list[str]:
 
 
 def _summary(data: dict[str, Any]) -> str:
-    from firnline.units import format_size
-
     total, name, number = data["total"], data["table"], output.number
     if not total["parts"]:
         return f"{name} has no live part."

@@ -112,7 +112,8 @@ def read(  # noqa: PLR0913, PLR0917 - a command's options are its parameters
 
     _refuse_ignored(target, as_json=as_json, vertical=vertical)
     if target is not None and target != "-":
-        _check_target(Path(target))
+        step = "let it end in .parquet or .csv, or write - for CSV on standard output"
+        check_new(Path(target), "Parquet or CSV", (".parquet", ".csv"), step)
     opened = open_target(table, settings)
     with looking(opened, silent=as_json):
         found = scan(
@@ -146,11 +147,6 @@ def _refuse_ignored(target: str | None, *, as_json: bool, vertical: bool) -> Non
     raise UsageError(f"{clash} do not go together: {why}", next_step="leave one of them out")
 
 
-def _check_target(path: Path) -> None:
-    step = "let it end in .parquet or .csv, or write - for CSV on standard output"
-    check_new(path, "Parquet or CSV", (".parquet", ".csv"), step)
-
-
 def _write(found: Scan, path: Path, limit: int | None, *, as_json: bool) -> int:
     """Write the file under a temporary name, rename it, and return the number of rows."""
     from firnline.read.duckdb import write_file
@@ -164,14 +160,6 @@ def _write(found: Scan, path: Path, limit: int | None, *, as_json: bool) -> int:
         return write_file(found.plan.task, table.store, found.limits(), part, limit, tell)
 
 
-def _rows(found: Scan, limit: int, as_json: bool) -> Sequence[Sequence[Any]]:
-    """Return rows; values as JSON has them, or as text, None for null."""
-    from firnline.read.duckdb import json_rows, texts
-
-    rows = json_rows if as_json else texts
-    return list(rows(found.plan.task, found.table.store, found.limits(), limit))
-
-
 def _print_csv(found: Scan, limit: int | None) -> None:
     from firnline.read.duckdb import texts
 
@@ -183,8 +171,14 @@ def _print_csv(found: Scan, limit: int | None) -> None:
 
 
 def _show(found: Scan, limit: int, as_json: bool, *, vertical: bool) -> None:
+    from firnline.read.duckdb import json_rows, texts
+
+    # Values as JSON has them, or as text; None for null. One row more says whether there are more.
+    read_rows = json_rows if as_json else texts
     with looking(found.table, silent=as_json):
-        rows = _rows(found, limit + 1, as_json)
+        rows: list[Sequence[Any]] = list(
+            read_rows(found.plan.task, found.table.store, found.limits(), limit + 1)
+        )
     more, shown = len(rows) > limit, list(islice(rows, limit))
     data: dict[str, Any] = {**found.plan.to_json(), "more": more, "rows": shown}
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
@@ -24,9 +24,6 @@ from firnline.errors import UsageError
 from firnline.operations.operation import Work
 from firnline.operations.options import CommitOptions, DiscardOptions, RewriteOptions
 from firnline.operations.registry import COMMIT, DISCARD, REWRITE
-
-if TYPE_CHECKING:
-    from firnline.table import Table
 
 commands = typer.Typer()
 SHOWN = 20
@@ -78,7 +75,10 @@ def rewrite(  # noqa: PLR0913, PLR0917 - one per option
     decided = [flag for flag in (commit, discard) if flag is not None]
     _refuse_mixed(options, [*decided, *["prepared"] * prepared])
     if prepared:
-        _list(opened, as_json)
+        from firnline.operations.prepared.pages import waiting_page
+        from firnline.operations.prepared.run import waiting
+
+        output.show(waiting(opened).to_json(), as_json, waiting_page)
     elif commit is not None:
         committing = CommitOptions(id=commit, dry_run=options.dry_run)
         progress = works("committing to")
@@ -111,10 +111,3 @@ def _refuse_mixed(options: RewriteOptions, decided: list[str]) -> None:
             "--commit, --discard and --prepared are about what is prepared already",
             next_step="give one of them, without options of a new rewrite",
         )
-
-
-def _list(table: Table, as_json: bool) -> None:
-    from firnline.operations.prepared.pages import waiting_page
-    from firnline.operations.prepared.run import waiting
-
-    output.show(waiting(table).to_json(), as_json, waiting_page)

@@ -34,6 +34,9 @@ commands = typer.Typer()
 group = typer.Typer(no_args_is_help=True, rich_markup_mode=None)
 commands.add_typer(group, name="settings", help="Check the settings, show a table's settings.")
 
+_MAPPINGS = ("arguments", "columns", "conf", "path_types")
+"""Settings whose value is a mapping, and no section."""
+
 
 @command(
     group,
@@ -145,10 +148,6 @@ def show(
         )
 
     output.show(data, as_json, render)
-
-
-_MAPPINGS = ("arguments", "columns", "conf", "path_types")
-"""Settings whose value is a mapping, and no section."""
 
 
 def _flat(data: dict[str, Any], above: str = "") -> list[tuple[str, Any]]:

@@ -16,6 +16,7 @@ from firnline.cli.options import (
     open_target,
     read_state,
 )
+from firnline.units import about_size
 
 if TYPE_CHECKING:
     from firnline.state.snapshot import Snapshot
@@ -80,8 +81,6 @@ def describe(table: Table, state: Snapshot) -> dict[str, Any]:
 
 
 def _render(data: dict[str, Any]) -> None:
-    from firnline.units import about_size
-
     asked = data["as_of"]
     purged = data["purge_horizon"]
     number = output.number
@@ -107,8 +106,6 @@ def _render(data: dict[str, Any]) -> None:
 
 
 def _log_files(data: dict[str, Any]) -> str:
-    from firnline.units import about_size
-
     number, requests = output.number, data["requests"]
     covered = data["log_files_covered"]
     from_checkpoint = f"{number(covered)} from a checkpoint, " if covered else ""

@@ -12,6 +12,7 @@ from firnline.cli.failures import done, when_stopped
 from firnline.cli.options import JsonOption, command
 from firnline.cli.progress import counting
 from firnline.clock import SystemClock
+from firnline.units import about_size
 
 commands = typer.Typer()
 group = typer.Typer(no_args_is_help=True, rich_markup_mode=None)
@@ -77,8 +78,6 @@ def pack(
 
 
 def _render(data: dict[str, Any]) -> None:
-    from firnline.units import about_size
-
     packages = ", ".join(f"{name} {number}" for name, number in data["packages"].items())
     output.pairs(
         [

@@ -154,6 +154,9 @@ def _render(table: str, found: Timeline, glyphs: Glyphs) -> None:
 
 
 def _tell_records(records: Sequence[Record]) -> None:
+    from firnline.predicate.tree import parse_json
+    from firnline.predicate.words import in_words
+
     if not records:
         return
     columns = [
@@ -163,20 +166,13 @@ def _tell_records(records: Sequence[Record]) -> None:
         Column("hides, in earlier appends", wrap=True),
     ]
     rows = [
-        [str(record.seq), record.op, output.when(record.t), _where(record.where)]
+        [str(record.seq), record.op, output.when(record.t), in_words(parse_json(record.where))]
         for record in records[:_TOLD]
     ]
     output.table(columns, rows)
     if len(records) > _TOLD:
         output.line(f"and {len(records) - _TOLD:,} more")
     output.line()
-
-
-def _where(text: str) -> str:
-    from firnline.predicate.tree import parse_json
-    from firnline.predicate.words import in_words
-
-    return in_words(parse_json(text))
 
 
 def _legend(found: Timeline, glyphs: Glyphs) -> list[str]:

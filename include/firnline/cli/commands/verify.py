@@ -92,16 +92,14 @@ def _read(path: Path) -> str:
     try:
         return path.read_text()
     except (OSError, UnicodeDecodeError) as error:
+        if isinstance(error, UnicodeDecodeError):
+            why = "it is no text"
+        else:
+            why = (error.strerror or type(error).__name__).lower()
         raise UsageError(
-            f"the witnesses in {path} cannot be read: {_why(error)}",
+            f"the witnesses in {path} cannot be read: {why}",
             next_step="give a file of lines of `firnline witness`, such a line, or `airflow`",
         ) from None
-
-
-def _why(error: OSError | UnicodeDecodeError) -> str:
-    if isinstance(error, UnicodeDecodeError):
-        return "it is no text"
-    return (error.strerror or type(error).__name__).lower()
 
 
 @contextmanager

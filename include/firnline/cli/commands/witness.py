@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import typer
 
 from firnline.cli import output
@@ -49,8 +47,4 @@ def witness(
         )
     line = str(Witness(opened.settings.name, head.seq, head.digest))
     data = {"table": opened.settings.name, "seq": head.seq, "digest": head.digest, "line": line}
-    output.show(data, as_json, _render)
-
-
-def _render(data: dict[str, Any]) -> None:
-    output.plain(data["line"])
+    output.show(data, as_json, lambda shown: output.plain(shown["line"]))
