@@ -37,6 +37,18 @@ _VALUE_BYTES = 8
 """Bytes of a value in memory at least, however few it takes in pages."""
 _FOOTER_END = 8
 """Bytes after the footer: its length and the magic."""
+_ROWS = "append its rows: firnline.append(TABLE, [json.loads(line) for line in file])"
+_OTHERS = {
+    ".csv": ("CSV", "append what pyarrow.csv.read_csv or polars.read_csv returns for it"),
+    ".tsv": ("CSV", "append what pyarrow.csv.read_csv or polars.read_csv returns for it"),
+    ".json": ("JSON", _ROWS),
+    ".jsonl": ("JSON", _ROWS),
+    ".ndjson": ("JSON", _ROWS),
+    ".orc": ("ORC", "append what pyarrow.orc.read_table returns for it"),
+    ".avro": ("Avro", "write it as Parquet with an engine that reads Avro"),
+    ".xlsx": ("Excel", "append what polars.read_excel returns for it"),
+}
+"""Ending -> what such a file is, and what to do with it."""
 
 
 class PartFile(NamedTuple):
@@ -258,20 +270,6 @@ def unreadable(name: str, error: Exception) -> PartUnreadableError:
     if "crypt" in text.lower():
         return _bad(name, "is encrypted")
     return _bad(name, f"cannot be read: {text}")
-
-
-_ROWS = "append its rows: firnline.append(TABLE, [json.loads(line) for line in file])"
-_OTHERS = {
-    ".csv": ("CSV", "append what pyarrow.csv.read_csv or polars.read_csv returns for it"),
-    ".tsv": ("CSV", "append what pyarrow.csv.read_csv or polars.read_csv returns for it"),
-    ".json": ("JSON", _ROWS),
-    ".jsonl": ("JSON", _ROWS),
-    ".ndjson": ("JSON", _ROWS),
-    ".orc": ("ORC", "append what pyarrow.orc.read_table returns for it"),
-    ".avro": ("Avro", "write it as Parquet with an engine that reads Avro"),
-    ".xlsx": ("Excel", "append what polars.read_excel returns for it"),
-}
-"""Ending -> what such a file is, and what to do with it."""
 
 
 def _not_parquet(name: str) -> PartUnreadableError:

@@ -132,7 +132,7 @@ def buckets_of(
         fields: as given to ``partition_batches``.
         columns: SQL type by column of the rows.
     """
-    found: list[HashRange] = []
+    ranges: list[HashRange] = []
     segments = partition.split("/")
     for segment, field in zip(segments, fields, strict=True) if fields else ():
         form = None if field.buckets is None else form_of_sql(columns[field.column])
@@ -140,8 +140,8 @@ def buckets_of(
             continue
         value = segment.partition("=")[2]
         bucket = None if value == NULL_VALUE else int(value)
-        found.append(HashRange((field.column,), (form,), field.buckets, bucket, bucket))
-    return tuple(found)
+        ranges.append(HashRange((field.column,), (form,), field.buckets, bucket, bucket))
+    return tuple(ranges)
 
 
 def _combine(levels: list[tuple[Codes, list[str]]]) -> tuple[Codes, list[str]]:

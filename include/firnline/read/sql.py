@@ -100,9 +100,9 @@ def hidden_query(task: ReadTask, urls: Mapping[str, ReadPart]) -> str:
         groups[part.hidden, part.sources].append(url)
     return " UNION ALL ".join(
         f"SELECT filename, list(file_row_number) FROM "
-        f"{_rows_of(task, found, sources, placed=True)} WHERE {goes(task.hidden[hidden])} "
+        f"{_rows_of(task, alike, sources, placed=True)} WHERE {goes(task.hidden[hidden])} "
         "GROUP BY filename"
-        for (hidden, sources), found in groups.items()
+        for (hidden, sources), alike in groups.items()
     )
 
 
