@@ -59,12 +59,6 @@ class PartFile(NamedTuple):
     """The order that its footer states."""
 
 
-def _stated(rows: pa.Table, sort_by: Sequence[SortColumn]) -> Order:
-    """Return the order that a footer states of sorted rows; none if they lack a column of it."""
-    names = rows.column_names
-    return order_of(sort_by) if all(key.column in names for key in sort_by) else ()
-
-
 def _sorting(rows: pa.Table, order: Order) -> list[pq.SortingColumn] | None:
     counts = map(_leaves, rows.schema.types)
     places = dict(zip(rows.column_names, accumulate(counts, initial=0), strict=False))
@@ -134,7 +128,9 @@ def write_part(
         UsageError: see ``sort_rows``.
     """
     rows = sort_rows(table.replace_schema_metadata(None), sort_by)
-    order = _stated(rows, sort_by)
+    names = rows.column_names
+    # Nothing is stated of rows that lack a column of their order.
+    order = order_of(sort_by) if all(key.column in names for key in sort_by) else ()
     try:
         with pq.ParquetWriter(
             path,

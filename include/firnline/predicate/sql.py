@@ -208,21 +208,15 @@ def _comparison(node: exp.Expression) -> Predicate:
     if op is None:
         raise _refused(node)
     left, right = node.args["this"], node.args["expression"]
-    _refuse_two_columns(left, right)
-    if isinstance(_plain(right), exp.Column):
-        left, right, op = right, left, _FLIPPED[op]
-    return COMPARISONS[op](_column(left), _literal(right))
-
-
-def _refuse_two_columns(left: exp.Expression, right: exp.Expression) -> None:
-    from sqlglot import exp
-
     columns = [each for each in map(_plain, (left, right)) if isinstance(each, exp.Column)]
     if len(columns) == 2:
         raise UsageError(
             f"the condition compares `{_name(columns[0])}` with `{_name(columns[1])}`, two columns",
             next_step="compare a column with a literal; a text stands in single quotes",
         )
+    if isinstance(_plain(right), exp.Column):
+        left, right, op = right, left, _FLIPPED[op]
+    return COMPARISONS[op](_column(left), _literal(right))
 
 
 def _habit(node: exp.Expression, kinds: Mapping[str, str]) -> UsageError | None:

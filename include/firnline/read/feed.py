@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 
 import msgspec
 
 from firnline.errors import SnapshotExpiredError, StreamBehindError
-from firnline.log.records import Delete, LogContent, Marker, TxnMark
+from firnline.log.records import Delete, LogContent, TxnMark
 from firnline.properties.in_force import current, in_force
 from firnline.read import offsets as plan
 from firnline.read import steps
@@ -103,12 +103,17 @@ class ChangeFeed(AppendLog):
             names = set(plan.delivered(first, end, view.folds)) | first.seen
             if start is None or steps.needs_all(effects.values(), settings):
                 names |= view.unfolded.union(*(folds.first for folds in view.folds.values()))
+            ordered = sorted(names)
+            contents = zip(ordered, self._in_order(ordered, snapshot), strict=True)
             facts = Known(
                 snapshot=snapshot,
                 settings=settings,
                 view=view,
                 effects=effects,
-                brought=self._brought(names, snapshot),
+                brought={
+                    name: tuple(of_append(name, content, snapshot, ()))
+                    for name, content in contents
+                },
             )
             options = wanted(snapshot.schema)
             if start is None:
@@ -149,13 +154,6 @@ class ChangeFeed(AppendLog):
         records = (record for effect in self._effects.values() for record in effect.records)
         self._records = {record.id: record for record in records}
         return view
-
-    def _brought(
-        self, names: Iterable[str], snapshot: Snapshot
-    ) -> Mapping[str, tuple[Marker, ...]]:
-        ordered = sorted(names)
-        contents = zip(ordered, self._in_order(ordered, snapshot), strict=True)
-        return {name: tuple(of_append(name, content, snapshot, ())) for name, content in contents}
 
     def _sizes(
         self, start: Offset, view: View, snapshot: Snapshot

@@ -134,6 +134,7 @@ def plan_read(snapshot: Snapshot, settings: TableSettings, options: ReadOptions)
         version=version,
         deleted=deleted,
     )
+    passed_over = {"is in another partition": chosen[1], "no row can match": len(ruled_out)}
     return ReadPlan(
         seq=snapshot.seq,
         as_of=snapshot.as_of,
@@ -143,7 +144,7 @@ def plan_read(snapshot: Snapshot, settings: TableSettings, options: ReadOptions)
         hidden=hidden,
         schema=schema,
         partitions=names,
-        passed_over=_passed_over(chosen[1], len(ruled_out)),
+        passed_over={reason: number for reason, number in passed_over.items() if number},
         bytes_passed_over=chosen[2] + sum(marker.b for marker in ruled_out),
     )
 
@@ -181,11 +182,6 @@ def _kept(
             else:
                 ruled_out.append(marker)
     return kept, ruled_out
-
-
-def _passed_over(elsewhere: int, ruled_out: int) -> dict[str, int]:
-    counts = {"is in another partition": elsewhere, "no row can match": ruled_out}
-    return {reason: parts for reason, parts in counts.items() if parts}
 
 
 def _key(snapshot: Snapshot, settings: TableSettings, options: ReadOptions) -> tuple[str, ...]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 import msgspec
@@ -11,7 +10,7 @@ import msgspec
 from firnline.errors import MirrorDamagedError
 from firnline.mirror.delta import columns
 from firnline.mirror.delta.actions import GUARD, DeletionVector, Named, Protocol, decode
-from firnline.mirror.delta.head import Listing, Version, list_versions
+from firnline.mirror.delta.head import Listing, list_versions
 from firnline.mirror.delta.vectors import Vector
 from firnline.mirror.position import Position
 from firnline.next_steps import VERSIONS_EXPIRE, WRITE_ANEW
@@ -77,8 +76,15 @@ def replay(store: Store, paths: TablePaths, upto: int, listing: Listing | None =
             f"{paths.delta_dir} lacks versions between {first} and {upto}",
             next_step=WRITE_ANEW,
         )
-    for key, data in _in_order(store, since):
-        for line in decode(key, data):
+    fetched = dict(store.get_many([v.key for v in since]))
+    for version in since:
+        data = fetched[version.key]
+        if data is None:
+            raise MirrorDamagedError(
+                f"{version.key} was deleted while the mirror was read",
+                next_step=VERSIONS_EXPIRE,
+            )
+        for line in decode(version.key, data):
             _take(shown, line)
     return shown
 
@@ -95,18 +101,6 @@ def _take(shown: Shown, line: Named) -> None:
         shown.schema = line.meta_data.get("schemaString", "")
     elif line.protocol is not None:
         shown.protocol = line.protocol
-
-
-def _in_order(store: Store, versions: list[Version]) -> Iterator[tuple[str, bytes]]:
-    fetched = dict(store.get_many([v.key for v in versions]))
-    for version in versions:
-        data = fetched[version.key]
-        if data is None:
-            raise MirrorDamagedError(
-                f"{version.key} was deleted while the mirror was read",
-                next_step=VERSIONS_EXPIRE,
-            )
-        yield version.key, data
 
 
 def _read_checkpoint(shown: Shown, data: bytes) -> None:
