@@ -209,7 +209,7 @@ class Appender:
         """
         before = self._table.store.counters.as_dict()
         extra = _own_metadata(metadata or {})
-        origin, columns = self.knowing()
+        origin, union = self.knowing()
         table = self._table.under(origin.properties)
         where = check_partition(table, partition)
         claims = None if key is None else Claims(table, key, origin.writer, origin.id)
@@ -218,9 +218,9 @@ class Appender:
             return self._result(origin, earlier, before)
         read_again = partial(self.columns.look_again, origin.q)
         if are_dictionaries(data):
-            data = as_table(data, columns.columns)
+            data = as_table(data, union.columns)
         with scratch_folder(self._scratch) as folder:
-            run = AppendRun(table, origin, columns, where, folder, extra, read_again, new_columns)
+            run = AppendRun(table, origin, union, where, folder, extra, read_again, new_columns)
             run.writer.waiting.tells = True
             run.declared = self.columns.declared
             if agree and where:
@@ -228,7 +228,7 @@ class Appender:
             landed = self._execute(run, data, claims)
         if isinstance(landed, tuple):
             self.columns.published(landed[0], run.stated)
-            _warn_of_refused(table, run.new_columns if columns.columns else run.columns)
+            _warn_of_refused(table, run.new_columns if union.columns else run.columns)
         return self._result(origin, landed, before, run)
 
     def _result(
@@ -365,12 +365,12 @@ class Appender:
         for _ in range(ATTEMPTS):
             began, listed = self._list_history()
             gone = listed < self._seq
-            columns = (self.columns.look_again if gone else self.columns.read)(self._seq)
+            union = (self.columns.look_again if gone else self.columns.read)(self._seq)
             if gone:
                 self._trust_log()
-                columns = self.columns.read(self._seq)
+                union = self.columns.read(self._seq)
             if self.columns.seq <= self._seq:
-                return self._origin(began), columns
+                return self._origin(began), union
             # Its object was there before its log file: the next listing shows it, or it is gone.
             self._logged = self.columns.seq
         raise SnapshotUnstableError(

@@ -193,23 +193,23 @@ class RowValidator:
             self._columns.look_again()
             call.read_again = True
         version = self._columns.version
-        of_now, settings = self._columns.read(), self._writer.in_force()
-        of_table = of_now.columns
+        union, settings = self._columns.read(), self._writer.in_force()
+        of_table = union.columns
 
         def take() -> None:
             for columns in self._waiting():
                 # They are cast when they are written, if the table's type has been widened since.
-                of_now.add("rows that wait to be written", as_known(columns, of_now.columns))
+                union.add("rows that wait to be written", as_known(columns, union.columns))
             self._of_table = of_table
-            self._take(of_now)
+            self._take(union)
             self._settings, self._version = settings, version
             self._placed_by = frozenset(field.column for field in settings.partition_by)
 
         return take
 
-    def _take(self, columns: SchemaUnion) -> None:
-        self._known = columns
-        self._fast = FastCheck(columns.columns)
+    def _take(self, union: SchemaUnion) -> None:
+        self._known = union
+        self._fast = FastCheck(union.columns)
 
     def _fast_put(self, rows: Sequence[Row]) -> Callable[[Buffer], None] | None:
         """Return how rows that certainly fit are added; None if they need the full check."""
@@ -235,13 +235,13 @@ class RowValidator:
         }
 
     def _put_tables(self, call: Call, settings: TableSettings) -> Callable[[Buffer], None]:
-        columns, waiting = _retyped(self._known, call.wider), Waiting()
-        conformed = [conform_rows(table, columns, waiting) for table in call.tables]
+        union, waiting = _retyped(self._known, call.wider), Waiting()
+        conformed = [conform_rows(table, union, waiting) for table in call.tables]
         if conformed:
-            check_columns(settings.name, settings.statistics_columns, columns.columns)
-        fresh = columns.columns.keys() - self._known.columns.keys()
-        if columns.columns != self._known.columns:
-            self._take(columns)
+            check_columns(settings.name, settings.statistics_columns, union.columns)
+        fresh = union.columns.keys() - self._known.columns.keys()
+        if union.columns != self._known.columns:
+            self._take(union)
 
         def put(buffer: Buffer) -> None:
             buffer.retype(call.wider)
@@ -253,10 +253,10 @@ class RowValidator:
         return put
 
 
-def _retyped(columns: SchemaUnion, wider: Mapping[str, str]) -> SchemaUnion:
+def _retyped(union: SchemaUnion, wider: Mapping[str, str]) -> SchemaUnion:
     """Return a copy of the columns, with other types for some."""
     if not wider:
-        return columns.copy()
+        return union.copy()
     retyped = SchemaUnion()
-    retyped.add("the table and rows that wait to be written", {**columns.columns, **wider})
+    retyped.add("the table and rows that wait to be written", {**union.columns, **wider})
     return retyped

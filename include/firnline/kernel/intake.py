@@ -183,9 +183,9 @@ class TakeIn:
 
     def _known(self, fitting: Fitting = _AS_IT_IS) -> SchemaUnion:
         """Return the table's columns, for rows as they are before they are fitted."""
-        cast, columns = dict(fitting.casts), SchemaUnion()
-        columns.add("the table", {n: kind for n, kind in self.task.columns if n not in cast})
-        return columns
+        cast, union = dict(fitting.casts), SchemaUnion()
+        union.add("the table", {n: kind for n, kind in self.task.columns if n not in cast})
+        return union
 
     def _withdraw(self) -> None:
         """Delete what this task has uploaded, as far as it can: nobody else knows of it."""
