@@ -209,7 +209,7 @@ class Appender:
         """
         before = self._table.store.counters.as_dict()
         extra = _own_metadata(metadata or {})
-        origin, known = self.knowing()
+        origin, union = self.knowing()
         table = self._table.under(origin.properties)
         where = check_partition(table, partition)
         claims = None if key is None else Claims(table, key, origin.writer, origin.id)
@@ -218,9 +218,9 @@ class Appender:
             return self._result(origin, earlier, before)
         read_again = partial(self.columns.look_again, origin.q)
         if are_dictionaries(data):
-            data = as_table(data, known.columns)
+            data = as_table(data, union.columns)
         with scratch_folder(self._scratch) as folder:
-            run = AppendRun(table, origin, known, where, folder, extra, read_again, new_columns)
+            run = AppendRun(table, origin, union, where, folder, extra, read_again, new_columns)
             run.writer.waiting.tells = True
             run.declared = self.columns.declared
             if agree and where:
@@ -228,7 +228,7 @@ class Appender:
             landed = self._execute(run, data, claims)
         if isinstance(landed, tuple):
             self.columns.published(landed[0], run.stated)
-            _warn_of_refused(table, run.new_columns if known.columns else run.columns)
+            _warn_of_refused(table, run.new_columns if union.columns else run.columns)
         return self._result(origin, landed, before, run)
 
     def _result(
@@ -327,18 +327,17 @@ class Appender:
             run.flush()
             if not run.parts and not run.declared:
                 return None
-            landed = self._publish(run, claims)
+            landed: Landed | Published
+            if claims is not None:
+                landed = claims.publish(run, self._date)
+            else:
+                t = self._date()
+                landed = run.publish(t), t
             if isinstance(landed, Published):
                 run.new.delete()
         if run.born:
             self._born, self._said = True, (0, True, from_settings(run.table.settings))
         return landed
-
-    def _publish(self, run: AppendRun, claims: Claims | None) -> Landed | Published:
-        if claims is not None:
-            return claims.publish(run, self._date)
-        t = self._date()
-        return run.publish(t), t
 
     def _date(self) -> int:
         """Return the time for a log file, unix ms, later than that of the one before.
@@ -366,12 +365,12 @@ class Appender:
         for _ in range(ATTEMPTS):
             began, listed = self._list_history()
             gone = listed < self._seq
-            known = (self.columns.look_again if gone else self.columns.read)(self._seq)
+            union = (self.columns.look_again if gone else self.columns.read)(self._seq)
             if gone:
                 self._trust_log()
-                known = self.columns.read(self._seq)
+                union = self.columns.read(self._seq)
             if self.columns.seq <= self._seq:
-                return self._origin(began), known
+                return self._origin(began), union
             # Its object was there before its log file: the next listing shows it, or it is gone.
             self._logged = self.columns.seq
         raise SnapshotUnstableError(
@@ -444,10 +443,10 @@ class Appender:
     def _properties(self) -> Properties | None:
         """Return the properties as of the newest transaction seen; 1 GET if it is a new one."""
         # Once each: a caller that checks rows asks beside the thread that lists the history.
-        said, seq, born = self._said, self._seq, self._born
-        if said is None or said[:2] != (seq, born):
-            self._said = said = (seq, born, birth.said(self._table, seq, born=born))
-        return said[2]
+        stated, seq, born = self._said, self._seq, self._born
+        if stated is None or stated[:2] != (seq, born):
+            self._said = stated = (seq, born, birth.said(self._table, seq, born=born))
+        return stated[2]
 
     def in_force(self) -> TableSettings:
         """Return the settings in force for the table; requests as ``knowing`` the first time.

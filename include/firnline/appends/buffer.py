@@ -124,11 +124,11 @@ class Buffer:
     def fits(self, column: str, kind: str) -> bool:
         """Return True if another type holds the values of a column so far exactly."""
         self._convert()
-        wanted = to_arrow({column: kind}).field(0).type
+        target = to_arrow({column: kind}).field(0).type
         try:
             for table in self._tables:
                 if column in table.column_names:
-                    conform(table.column(column), wanted)
+                    conform(table.column(column), target)
         except pa.ArrowInvalid:
             return False
         return True
@@ -136,13 +136,13 @@ class Buffer:
     def retype(self, kinds: Mapping[str, str]) -> None:
         """Give fresh columns types that hold their values so far (``fits``)."""
         self._convert()
-        for name, wanted in zip(kinds, to_arrow(kinds).types, strict=True):
+        for name, target in zip(kinds, to_arrow(kinds).types, strict=True):
             self.columns[name] = kinds[name]
             for place, table in enumerate(self._tables):
                 at = table.schema.get_field_index(name)
                 if at >= 0:
-                    column = conform(table.column(at), wanted)
-                    self._tables[place] = table.set_column(at, pa.field(name, wanted), column)
+                    column = conform(table.column(at), target)
+                    self._tables[place] = table.set_column(at, pa.field(name, target), column)
 
     def full(self, bounds: Bounds) -> bool:
         """Return True if the buffer must be written because of its size."""

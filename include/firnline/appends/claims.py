@@ -111,9 +111,9 @@ class Claims:
         """
         for _ in range(ATTEMPTS):
             if self._mine is None:
-                found = self._take_over(date)
-                if found is not None:
-                    return found
+                published = self._take_over(date)
+                if published is not None:
+                    return published
                 continue
             run.records = (keyed.record(self._digest, self._mine),)
             try:
@@ -136,9 +136,9 @@ class Claims:
             # Whatever is there from now on: either it counts, and the log says so, or it never
             # will. Who reads the log before cannot know.
             self._void(claim)
-            found = self._published()
-            if found is not None:
-                return found
+            published = self._published()
+            if published is not None:
+                return published
         self._claim(number + 1, date())
         return None
 
@@ -152,8 +152,8 @@ class Claims:
     def _newest(self) -> tuple[int, _Claim | None]:
         """Return number and content of the newest claim; (0, None) if clean-up has deleted all."""
         paths, number = self._table.paths, 0
-        found = {meta.key for meta in self._table.store.list(paths.claims_dir(self._digest))}
-        while paths.claim(self._digest, number + 1) in found:
+        keys = {meta.key for meta in self._table.store.list(paths.claims_dir(self._digest))}
+        while paths.claim(self._digest, number + 1) in keys:
             number += 1
         if not number:
             return 0, None

@@ -170,8 +170,8 @@ class RowValidator:
             # A row without a partition column has a null there, whatever rows come with it.
             always = self._placed_by if any(call.dictionaries) else ()
             call.wider = self._with_fractions(call.dictionaries, open_one)
-            known = {**self._known.columns, **call.wider}
-            call.tables = [as_table(call.dictionaries, known, always)]
+            kinds = {**self._known.columns, **call.wider}
+            call.tables = [as_table(call.dictionaries, kinds, always)]
             call.dictionaries = None
         columns = self._known.columns
         call.names_unknown = any(new_in(table.schema, columns) for table in call.tables)
@@ -193,23 +193,23 @@ class RowValidator:
             self._columns.look_again()
             call.read_again = True
         version = self._columns.version
-        known, settings = self._columns.read(), self._writer.in_force()
-        of_table = known.columns
+        union, settings = self._columns.read(), self._writer.in_force()
+        of_table = union.columns
 
         def take() -> None:
             for columns in self._waiting():
                 # They are cast when they are written, if the table's type has been widened since.
-                known.add("rows that wait to be written", as_known(columns, known.columns))
+                union.add("rows that wait to be written", as_known(columns, union.columns))
             self._of_table = of_table
-            self._take(known)
+            self._take(union)
             self._settings, self._version = settings, version
             self._placed_by = frozenset(field.column for field in settings.partition_by)
 
         return take
 
-    def _take(self, known: SchemaUnion) -> None:
-        self._known = known
-        self._fast = FastCheck(known.columns)
+    def _take(self, union: SchemaUnion) -> None:
+        self._known = union
+        self._fast = FastCheck(union.columns)
 
     def _fast_put(self, rows: Sequence[Row]) -> Callable[[Buffer], None] | None:
         """Return how rows that certainly fit are added; None if they need the full check."""
@@ -226,37 +226,37 @@ class RowValidator:
         """Return the columns of whole numbers that become DOUBLE: those of the first rows only."""
         if open_one is None:
             return {}
-        known, wanted = self._known.columns, "DOUBLE"
-        fresh = [name for name in open_one.fresh - self._of_table.keys() if known[name] == _WHOLE]
+        kinds, double = self._known.columns, "DOUBLE"
+        fresh = [name for name in open_one.fresh - self._of_table.keys() if kinds[name] == _WHOLE]
         return {
-            name: wanted
+            name: double
             for name in fresh
-            if any(isinstance(row.get(name), float) for row in rows) and open_one.fits(name, wanted)
+            if any(isinstance(row.get(name), float) for row in rows) and open_one.fits(name, double)
         }
 
     def _put_tables(self, call: Call, settings: TableSettings) -> Callable[[Buffer], None]:
-        known, waiting = _retyped(self._known, call.wider), Waiting()
-        found = [conform_rows(table, known, waiting) for table in call.tables]
-        if found:
-            check_columns(settings.name, settings.statistics_columns, known.columns)
-        fresh = known.columns.keys() - self._known.columns.keys()
-        if known.columns != self._known.columns:
-            self._take(known)
+        union, waiting = _retyped(self._known, call.wider), Waiting()
+        conformed = [conform_rows(table, union, waiting) for table in call.tables]
+        if conformed:
+            check_columns(settings.name, settings.statistics_columns, union.columns)
+        fresh = union.columns.keys() - self._known.columns.keys()
+        if union.columns != self._known.columns:
+            self._take(union)
 
         def put(buffer: Buffer) -> None:
             buffer.retype(call.wider)
             buffer.fresh |= fresh
             buffer.waiting.add(waiting.left_out)
-            for one in found:
+            for one in conformed:
                 buffer.add_table(one.rows, one.columns)
 
         return put
 
 
-def _retyped(known: SchemaUnion, wider: Mapping[str, str]) -> SchemaUnion:
+def _retyped(union: SchemaUnion, wider: Mapping[str, str]) -> SchemaUnion:
     """Return a copy of the columns, with other types for some."""
     if not wider:
-        return known.copy()
-    found = SchemaUnion()
-    found.add("the table and rows that wait to be written", {**known.columns, **wider})
-    return found
+        return union.copy()
+    retyped = SchemaUnion()
+    retyped.add("the table and rows that wait to be written", {**union.columns, **wider})
+    return retyped

@@ -138,9 +138,9 @@ class AppendRun:
 
         Raises as ``PartWriter.add``; UsageError for new columns that are not wanted.
         """
-        known = self.writer.known
-        if self.look_again is not None and new_in(rows.schema, known.columns):
-            self.writer.known = _with_old_names(self.look_again(), known)
+        before = self.writer.known
+        if self.look_again is not None and new_in(rows.schema, before.columns):
+            self.writer.known = _with_old_names(self.look_again(), before)
             # Rows before these had no unknown column, so that all of this is the table's own.
             self._before = self.writer.known.columns
             self.look_again = None
@@ -171,23 +171,20 @@ class AppendRun:
         """
         table, origin = self.table, self.origin
         key = table.paths.append_log(t, origin.writer)
+        markers = [marker_of(part, t=t, q=origin.q) for part in self.parts]
+        # Without a marker and a record the log file would end in a newline, on which clients of
+        # version 1 fail.
+        other = [*self.records, *([] if markers else [void(origin.id)])]
         self.born = publish_append(
             table,
             key,
-            self._content(t),
+            LogContent(t=t, schema=self.stated, markers=markers, other=other),
             origin.began_ms,
             self.new.attempt,
             begins=origin.begins,
             stated=origin.properties is not None,
         )
         return key
-
-    def _content(self, t: int) -> LogContent:
-        markers = [marker_of(part, t=t, q=self.origin.q) for part in self.parts]
-        # Without a marker and a record the log file would end in a newline, on which clients of
-        # version 1 fail.
-        other = [*self.records, *([] if markers else [void(self.origin.id)])]
-        return LogContent(t=t, schema=self.stated, markers=markers, other=other)
 
 
 def layout_of(settings: TableSettings, partition: str) -> Layout:
@@ -207,14 +204,14 @@ def layout_of(settings: TableSettings, partition: str) -> Layout:
     )
 
 
-def _with_old_names(known: SchemaUnion, then: SchemaUnion) -> SchemaUnion:
+def _with_old_names(newest: SchemaUnion, then: SchemaUnion) -> SchemaUnion:
     """Return the original columns, in types widened since, together with columns added since.
 
     An original name stands for the original column, even if another column has that name now.
     """
     names = {fold_name(name) for name in then.columns}
-    new = {c: kind for c, kind in known.columns.items() if fold_name(c) not in names}
+    new = {c: kind for c, kind in newest.columns.items() if fold_name(c) not in names}
     both = SchemaUnion()
-    both.add("the table when this append began", as_known(then.columns, known.columns))
+    both.add("the table when this append began", as_known(then.columns, newest.columns))
     both.add("the table", new)
     return both

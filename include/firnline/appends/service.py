@@ -222,14 +222,14 @@ class Appender(Shown):
         if not failed:
             return
         causes = [ack.exception() for ack in failed]
-        said, step = repr(causes[0]), "append them again"
+        reason, step = repr(causes[0]), "append them again"
         if not isinstance(causes[0], Exception):  # an interrupt: it is not known what was written
             step = "check which of them are in the table before you append them again"
         if isinstance(causes[0], FirnlineError):
-            said, step = causes[0].message, causes[0].next_step
+            reason, step = causes[0].message, causes[0].next_step
         flushes = "a flush" if len(failed) == 1 else f"{len(failed)} flushes"
         raise FlushFailedError(
-            f"{flushes} of rows given to this Appender earlier failed: {said}", next_step=step
+            f"{flushes} of rows given to this Appender earlier failed: {reason}", next_step=step
         ) from causes[0]
 
     def _refuse(self, deadline: int | None) -> None:

@@ -23,6 +23,8 @@ _WHOLE = {
     *("TINYINT", "SMALLINT", "INTEGER", "BIGINT", "HUGEINT"),
     *("UTINYINT", "USMALLINT", "UINTEGER", "UBIGINT", "UHUGEINT"),
 }
+_MEMORY = 256 * 2**20
+_ROWS = "_rows"
 
 
 def check_values(
@@ -55,11 +57,11 @@ def _check(
     )
     first = keys[str(group.paths[0])]
     try:
-        found = connection.execute(query).fetchall()
+        changed = connection.execute(query).fetchall()
     except (duckdb.BinderException, duckdb.NotImplementedException) as error:
         raise _failed(first, made, f"cannot become {made.wanted} ({first_line(error)})") from error
-    if found:
-        path, count, sample = found[0]
+    if changed:
+        path, count, sample = changed[0]
         sample = cut(sample)
         values = "1 value" if count == 1 else f"{count:,} values"
         what = f"has {values} that {made.wanted} cannot hold exactly, such as {sample!r}"
@@ -73,8 +75,8 @@ def _changed(made: Converted) -> str:
         # There and back: finds rounding, overflow, and a time of day that is cut off.
         return f"{new} IS NULL OR TRY_CAST({new} AS {made.stored}) IS DISTINCT FROM v"
     # A text may spell a value in many ways ('01', '1.0', '2013-1-5'): only the parsed value counts.
-    wanted = parse_sql_type(made.wanted)
-    kind = "" if wanted is None else wanted.name
+    target = parse_sql_type(made.wanted)
+    kind = "" if target is None else target.name
     wider: tuple[str, ...] = ()
     if kind in _WHOLE or kind == "DECIMAL":
         # Exact to nine places, and to the precision of a float beyond.
@@ -91,10 +93,6 @@ def _failed(key: str, made: Converted, what: str) -> InputError:
         next_step="choose a type that holds them, or keep both under two names with --rename",
     )
     return InputError(key, error)
-
-
-_MEMORY = 256 * 2**20
-_ROWS = "_rows"
 
 
 class RowCheck:

@@ -29,7 +29,7 @@ def copies_of(task: KernelTask, inputs: Inputs, schema: Callable[[], bytes]) -> 
     """
     if not task.is_plain:
         return []
-    found: list[Footer] = []
+    candidates: list[Footer] = []
     for group in inputs.staged:
         if group.where_hidden is None and not group.converted:
             for path in group.paths:
@@ -37,11 +37,11 @@ def copies_of(task: KernelTask, inputs: Inputs, schema: Callable[[], bytes]) -> 
                     continue  # of thousands of small parts no footer is read here
                 footer = read_footer(path)
                 if _fits(task, footer):
-                    found.append(footer)
-    if not found:
+                    candidates.append(footer)
+    if not candidates:
         return []
-    wanted = schema()
-    return sorted((f for f in found if f.schema == wanted), key=lambda footer: footer.path)
+    form = schema()
+    return sorted((f for f in candidates if f.schema == form), key=lambda footer: footer.path)
 
 
 def _is_large(task: KernelTask, path: Path, rows: int) -> bool:

@@ -34,6 +34,8 @@ CLOSED: Mapping[str, bool] = {
     "python_enable_replacements": False,  # a table name is not a Python variable
 }
 """Settings of every database that is opened: it loads no code, and sees nothing of the process."""
+_POLL_S = 0.2
+"""Interval in seconds at which a running query checks if it must stop."""
 
 
 @contextmanager
@@ -110,10 +112,6 @@ def quote_text(text: str) -> str:
 def quote_list(paths: list[Path]) -> str:
     """Return a list of file names as SQL."""
     return "[" + ", ".join(quote_text(str(path)) for path in paths) + "]"
-
-
-_POLL_S = 0.2
-"""Interval in seconds at which a running query checks if it must stop."""
 
 
 def never() -> bool:

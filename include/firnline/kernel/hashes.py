@@ -79,7 +79,7 @@ def buckets_in(
         known: ranges that hold for the output; what they are about is not read again.
     """
     kinds, stated = dict(columns), {each.about for each in known}
-    found: list[HashRange] = []
+    ranges: list[HashRange] = []
     for each in wanted:
         form = form_of_sql(kinds.get(each.column, ""))
         if form is None or ((each.column,), (form,), each.count) in stated:
@@ -87,8 +87,8 @@ def buckets_in(
         with pq.ParquetFile(path) as file:
             if form_of(file.schema_arrow.field(each.column).type) == form:
                 rows = file.iter_batches(_BATCH_ROWS, columns=[each.column])
-                found.append(range_of(rows, (each.column,), (form,), each.count))
-    return tuple(found)
+                ranges.append(range_of(rows, (each.column,), (form,), each.count))
+    return tuple(ranges)
 
 
 def range_of(
@@ -102,12 +102,14 @@ def range_of(
         forms: their ``form_of``.
         buckets: number of buckets; 0 for a range of the hash itself.
     """
-    found: list[int] = []
+    extremes: list[int] = []
     for batch in rows:
         values = pa.Table.from_batches([batch]).select(list(columns)).drop_null()
         if values.num_rows:
             hashes = hash_rows(values.columns)
             if buckets:
                 hashes = (hashes & np.uint32(BUCKET_MASK)) % np.uint32(buckets)
-            found += [int(hashes.min()), int(hashes.max())]
-    return HashRange(columns, forms, buckets, min(found, default=None), max(found, default=None))
+            extremes += [int(hashes.min()), int(hashes.max())]
+    return HashRange(
+        columns, forms, buckets, min(extremes, default=None), max(extremes, default=None)
+    )

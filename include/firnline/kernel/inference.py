@@ -23,6 +23,8 @@ _UNTYPED = r'(?:"NULL"|JSON)(?:\[\])*'
 _FIELD = r'(?:"(?:[^"]|"")*"|\w+)'
 _LATER_FIELD = re.compile(rf", {_FIELD} {_UNTYPED}(?=[,)])")
 _FIRST_FIELD = re.compile(rf"\({_FIELD} {_UNTYPED}, ")
+_INSTEAD = ("DOUBLE", "DECIMAL(38,0)", "VARCHAR")
+"""Types for values that do not fit the one that DuckDB has found, in the order of preference."""
 
 
 def columns_of(path: Path) -> tuple[dict[str, str], list[str]]:
@@ -43,18 +45,14 @@ def columns_of(path: Path) -> tuple[dict[str, str], list[str]]:
             f"{path} ends in none of .parquet, {', '.join(_READERS)}",
             next_step="give a sample in one of these formats",
         )
-    found = _described(path, _READERS[suffix])
-    shown = {name: _with_types(kind) for name, kind in found.items()}
+    described = _described(path, _READERS[suffix])
+    shown = {name: _with_types(kind) for name, kind in described.items()}
     columns = {name: kind for name, kind in shown.items() if kind is not None}
-    if found and _READERS[suffix].startswith("read_json"):
+    if described and _READERS[suffix].startswith("read_json"):
         rows = _rows(path)
-        _refuse_renamed(path, found, rows)
+        _refuse_renamed(path, described, rows)
         columns = _that_rows_fit(rows, columns)
     return columns, [name for name in shown if name not in columns]
-
-
-_INSTEAD = ("DOUBLE", "DECIMAL(38,0)", "VARCHAR")
-"""Types for values that do not fit the one that DuckDB has found, in the order of preference."""
 
 
 def _rows(path: Path) -> list[dict[str, Any]]:
@@ -80,13 +78,13 @@ def _that_rows_fit(rows: Sequence[dict[str, Any]], columns: Mapping[str, str]) -
 
     DuckDB takes more forms of dates and times than an append does, and numbers of any size.
     """
-    found: dict[str, str] = {}
+    fitting_types: dict[str, str] = {}
     for name, kind in columns.items():
         values = [{name: row.get(name)} for row in rows]
         kinds = (kind, *_INSTEAD)
         fitting = next((each for each in kinds if _fits(values, name, each)), None)
-        found |= {} if fitting is None else {name: fitting}
-    return found
+        fitting_types |= {} if fitting is None else {name: fitting}
+    return fitting_types
 
 
 def _fits(rows: Sequence[dict[str, Any]], name: str, kind: str) -> bool:
@@ -139,8 +137,8 @@ def _with_types(kind: str) -> str | None:
 
 
 def _unreadable(path: Path, error: Exception) -> UsageError:
-    said = str(error).strip().splitlines()
+    lines = str(error).strip().splitlines()
     return UsageError(
-        f"{path} cannot be read: {said[0] if said else type(error).__name__}",
+        f"{path} cannot be read: {lines[0] if lines else type(error).__name__}",
         next_step="give a sample in Parquet, JSON lines or CSV",
     )

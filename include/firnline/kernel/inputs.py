@@ -23,6 +23,10 @@ from firnline.types.sql import fold_name, quote_name
 
 _Shape = tuple[tuple[object, ...], ...]
 _Form = tuple[_Shape, tuple[Source, ...]]
+_REWRITE = (
+    f"{WRITTEN_OTHERWISE}; `firnline drop` drops the partition, with the rows of its other parts"
+)
+_ROWS = 10_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +91,7 @@ def read_footers(
     except duckdb.Error as error:
         raise attribute_error(keys, error, connection) from error
     path = paths[0].parent / "types.parquet"
-    wanted = stored_types(connection, task.columns, path)
+    stored = stored_types(connection, task.columns, path)
     path.unlink()
     groups: dict[tuple[_Form, str | None], list[Path]] = defaultdict(list)
     for path, source in zip(paths, task.inputs, strict=True):
@@ -99,7 +103,7 @@ def read_footers(
             key = keys[str(members[0])]
             described = _describe(connection, members[0], key)
             left_out.update(not_data(task, described))
-            held, converted = fit(connection, task, key, described, form[1], wanted)
+            held, converted = fit(connection, task, key, described, form[1], stored)
             exact = not form[1] and all(each.exact for each in converted.values())
             columns[form] = held, converted, exact and len(held) == len(described)
     staged = tuple(
@@ -107,7 +111,7 @@ def read_footers(
         for (form, hidden), members in groups.items()
     )
     rows_of = {Path(path): count for path, count in rows}
-    return Inputs(staged, rows_of, tuple(sorted(left_out)), wanted)
+    return Inputs(staged, rows_of, tuple(sorted(left_out)), stored)
 
 
 def check_keys(
@@ -123,13 +127,13 @@ def check_keys(
     if task.keys is None:
         return
     key = task.keys.key
-    found = {fold_name(name): kind for name, kind in _describe(connection, path, key)}
+    kinds = {fold_name(name): kind for name, kind in _describe(connection, path, key)}
     for column in task.keys.columns:
-        kind, (name, wanted) = found.get(fold_name(column)), inputs.stored[fold_name(column)]
+        kind, (name, table_kind) = kinds.get(fold_name(column)), inputs.stored[fold_name(column)]
         if kind is None:
             problem = f"has no column {column!r}"
-        elif normalise(kind) != normalise(wanted):
-            problem = f"has column {column!r} as {kind}, the table has {name!r} as {wanted}"
+        elif normalise(kind) != normalise(table_kind):
+            problem = f"has column {column!r} as {kind}, the table has {name!r} as {table_kind}"
         else:
             continue
         raise InputError(
@@ -205,11 +209,6 @@ def scan(paths: list[Path] | tuple[Path, ...], name_column: str | None = None) -
     """
     named = f", filename = {quote_text(name_column)}" if name_column else ""
     return f"read_parquet({quote_list(list(paths))}, hive_partitioning = false{named})"
-
-
-_REWRITE = (
-    f"{WRITTEN_OTHERWISE}; `firnline drop` drops the partition, with the rows of its other parts"
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -297,9 +296,9 @@ def fit(
 
 def not_data(task: KernelTask, described: Iterable[tuple[str, str]]) -> list[str]:
     """Return columns of a file that its path has and the table does not; they are left out."""
-    known = {fold_name(name) for name, _ in task.columns}
-    known |= {fold_name(each.column) for each in task.conversions}
-    path = {fold_name(name) for name in path_columns(task.partition)} - known
+    of_table = {fold_name(name) for name, _ in task.columns}
+    of_table |= {fold_name(each.column) for each in task.conversions}
+    path = {fold_name(name) for name in path_columns(task.partition)} - of_table
     return [name for name, _ in described if fold_name(name) in path]
 
 
@@ -307,40 +306,40 @@ def _problem(
     held: _Held,
     folded: str,
     seen: dict[str, str],
-    wanted: dict[str, tuple[str, str]],
+    stored: dict[str, tuple[str, str]],
     *,
     converted: bool,
 ) -> str:
     name, kind = held.name, held.kind
     if folded in seen:
         return f"has the columns {seen[folded]!r} and {name!r}, which are one name in SQL"
-    if folded not in wanted:
+    if folded not in stored:
         return f"has a column {name!r} ({kind}) that the table's schema does not have"
-    known = wanted[folded][1]
-    if converted or normalise(kind) == normalise(known) or widens(kind, known):
+    table_kind = stored[folded][1]
+    if converted or normalise(kind) == normalise(table_kind) or widens(kind, table_kind):
         return ""
-    return f"has column {name!r} as {kind}, the table has it as {known}"
+    return f"has column {name!r} as {kind}, the table has it as {table_kind}"
 
 
 def _held(described: Sequence[tuple[str, str]], sources: Sequence[Source]) -> list[_Held]:
     """Return the columns of a file that the table knows, under the table's names."""
     hidden = {fold_name(source.column) for source in sources}
     hidden |= {fold_name(name) for source in sources for name in source.names}
-    found = [
+    columns = [
         _Held(name, kind, quote_name(name), False)
         for name, kind in described
         if fold_name(name) not in hidden
     ]
-    known = {fold_name(name): (name, kind) for name, kind in described}
+    by_name = {fold_name(name): (name, kind) for name, kind in described}
     for source in sources:
-        there = [known[fold_name(name)] for name in source.names if fold_name(name) in known]
+        there = [by_name[fold_name(name)] for name in source.names if fold_name(name) in by_name]
         if not there:
             continue
         names, kinds = [quote_name(name) for name, _ in there], [kind for _, kind in there]
         widest = next((k for k in kinds if all(k == o or widens(o, k) for o in kinds)), kinds[0])
         value = names[0] if len(names) == 1 else f"COALESCE({', '.join(names)})"
-        found.append(_Held(source.column, widest, value, True))
-    return found
+        columns.append(_Held(source.column, widest, value, True))
+    return columns
 
 
 def sql_type(connection: duckdb.DuckDBPyConnection, column: str, kind: str) -> str:
@@ -360,9 +359,6 @@ def sql_type(connection: duckdb.DuckDBPyConnection, column: str, kind: str) -> s
         ) from error
 
 
-_ROWS = 10_000
-
-
 def attribute_error(
     keys: Mapping[str, str], error: duckdb.Error, connection: duckdb.DuckDBPyConnection
 ) -> InputError | duckdb.Error:
@@ -377,24 +373,26 @@ def attribute_error(
         error: the error of a statement over these files.
         connection: the connection on which it ran; it must be idle.
     """
-    found = next((path for path in keys if path in str(error)), None)
-    if found is None and may_be_of_a_file(error):
+    culprit = next((path for path in keys if path in str(error)), None)
+    if culprit is None and may_be_of_a_file(error):
         for path in keys:
             alone = _read(connection, path)
             if alone is not None:
-                found, error = path, alone
+                culprit, error = path, alone
                 break
         else:
             only = len(keys) == 1 and type(error) is duckdb.Error
-            found = next(iter(keys)) if only else None
-    if found is None:
+            culprit = next(iter(keys)) if only else None
+    if culprit is None:
         return error
     # It needs pyarrow, whose threads the process of a query must not have.
     from firnline.kernel.forms import odd_columns_of
 
-    key, odd = keys[found], odd_columns_of(Path(found))
-    column = None if odd else _unreadable_column(connection, found)
-    return InputError(key, unreadable(key, _without(found, key, error), odd, column))
+    key, odd = keys[culprit], odd_columns_of(Path(culprit))
+    column = None if odd else _unreadable_column(connection, culprit)
+    # The scratch path means nothing to the user.
+    text = str(error).replace(f'Failed to read file "{culprit}": ', "").replace(culprit, key)
+    return InputError(key, unreadable(key, RuntimeError(text), odd, column))
 
 
 def may_be_of_a_file(error: Exception) -> bool:
@@ -424,9 +422,3 @@ def _read(
     except duckdb.Error as error:
         return error
     return None
-
-
-def _without(path: str, key: str, error: duckdb.Error) -> Exception:
-    """Return the text without the scratch path, which means nothing to the user."""
-    text = str(error).replace(f'Failed to read file "{path}": ', "").replace(path, key)
-    return RuntimeError(text)

@@ -10,6 +10,7 @@ import logging
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from itertools import chain
 from pathlib import Path
 
 import pyarrow as pa
@@ -95,7 +96,9 @@ class TakeIn:
         try:
             writer = self._writer(intake)
             with self._checked(writer, intake.limits):
-                for rows in gather(self._tables(intake), writer.buffer.chunk_bytes):
+                inputs = (self._rows(source, intake) for source in self.task.inputs)
+                tables = chain.from_iterable(inputs)
+                for rows in gather(tables, writer.buffer.chunk_bytes):
                     writer.add(rows)
                 writer.flush()
         except BaseException:
@@ -119,16 +122,16 @@ class TakeIn:
             writer.check = lambda rows: refuse_outside(check, rows, limits)
             yield
 
-    def _tables(self, intake: Intake) -> Iterator[pa.Table]:
-        for source in self.task.inputs:
-            yield from self._rows(source, intake)
-
     def _rows(self, source: KernelInput, intake: Intake) -> Iterator[pa.Table]:
         """Yield the rows of one input as its table has them. Raises InputError: they do not fit."""
         name, fitting = intake.place + source.key, source.fitting
-        known, excerpt = self._known(fitting), _excerpt(source)
+        columns, excerpt = self._known(fitting), None
+        if source.row_groups is not None:
+            excerpt = Excerpt(source.bytes, source.row_groups, source.rows)
         try:
-            for batch in staged_batches(self.store, source.key, name, known, self.folder, excerpt):
+            for batch in staged_batches(
+                self.store, source.key, name, columns, self.folder, excerpt
+            ):
                 if self.stopped():
                     raise KernelError(
                         "the reading of new rows was stopped", next_step="run it again"
@@ -142,8 +145,8 @@ class TakeIn:
         try:
             return conform_rows(rows, self._known(), Waiting(tells=False)).rows
         except (PartSchemaError, SchemaConflictError) as error:
-            said = error.message.replace("the rows to append", "the file")
-            raise type(error)(f"{name}: {said}", next_step=_LEAVE_OUT) from None
+            message = error.message.replace("the rows to append", "the file")
+            raise type(error)(f"{name}: {message}", next_step=_LEAVE_OUT) from None
 
     def _faults(self, intake: Intake, first: InputError) -> Iterator[InputFault]:
         """Yield the first input that does not fit, and all after it."""
@@ -180,9 +183,9 @@ class TakeIn:
 
     def _known(self, fitting: Fitting = _AS_IT_IS) -> SchemaUnion:
         """Return the table's columns, for rows as they are before they are fitted."""
-        cast, known = dict(fitting.casts), SchemaUnion()
-        known.add("the table", {n: kind for n, kind in self.task.columns if n not in cast})
-        return known
+        cast, union = dict(fitting.casts), SchemaUnion()
+        union.add("the table", {n: kind for n, kind in self.task.columns if n not in cast})
+        return union
 
     def _withdraw(self) -> None:
         """Delete what this task has uploaded, as far as it can: nobody else knows of it."""
@@ -198,19 +201,13 @@ class TakeIn:
             )
 
 
-def _fault(found: InputError) -> InputFault:
+def _fault(fault: InputError) -> InputFault:
     return InputFault(
-        key=found.key,
-        error=found.error.message,
-        error_type=type(found.error).__name__,
-        error_next_step=found.error.next_step,
+        key=fault.key,
+        error=fault.error.message,
+        error_type=type(fault.error).__name__,
+        error_next_step=fault.error.next_step,
     )
-
-
-def _excerpt(source: KernelInput) -> Excerpt | None:
-    if source.row_groups is None:
-        return None
-    return Excerpt(source.bytes, source.row_groups, source.rows)
 
 
 def lacks_column(column: str, interval: str) -> UsageError:

@@ -101,7 +101,9 @@ def _result_of(
         raise  # a missing module on this machine is not the fault of a group
     except Exception as error:  # noqa: BLE001 -- named in the result; a group never stops others
         result = _failed(task, kernel_fault(task.name, error), None)
-    return _with_costs(result, before, store.counters.as_dict(), clock.elapsed_ms() - began)
+    after, seconds = store.counters.as_dict(), (clock.elapsed_ms() - began) / 1000
+    requests = {name: after[name] - before[name] for name in after}
+    return msgspec.structs.replace(result, requests=requests, seconds=seconds)
 
 
 @dataclass(frozen=True, slots=True)
@@ -232,8 +234,8 @@ def _result(
 
 def _check_task(task: KernelTask) -> None:
     """Raise PartSchemaError for columns that the task names and the table does not have."""
-    known = {fold_name(name) for name, _ in task.columns}
-    if len(known) != len(task.columns):
+    names = {fold_name(name) for name, _ in task.columns}
+    if len(names) != len(task.columns):
         raise PartSchemaError(
             f"the schema of {task.name} has two columns that differ only in the case of letters",
             next_step="give them one spelling with `firnline schema fix`",
@@ -245,13 +247,13 @@ def _check_task(task: KernelTask) -> None:
     named += [level.column for level in task.layout.levels] if task.layout else []
     named += [each.column for each in task.slice.ranges] if task.slice else []
     for column in named:
-        if fold_name(column) not in known:
+        if fold_name(column) not in names:
             raise PartSchemaError(
                 f"column {column!r} of partition_by, sort_by, cluster_by, primary_key, version or "
                 f"keys is not in the table of {task.name}",
                 next_step="correct the column in tables.yaml or in the call",
             )
-    if task.primary_key and known.intersection(PLACE_COLUMNS):
+    if task.primary_key and names.intersection(PLACE_COLUMNS):
         raise PartSchemaError(
             f"a table with a primary key has {NEEDS_PLACES}",
             next_step="rename the column",
@@ -270,10 +272,3 @@ def _failed(task: KernelTask, error: FirnlineError, key: str | None) -> KernelRe
         error_next_step=error.next_step,
         error_key=key,
     )
-
-
-def _with_costs(
-    result: KernelResult, before: dict[str, int], after: dict[str, int], elapsed_ms: int
-) -> KernelResult:
-    requests = {name: after[name] - before[name] for name in after}
-    return msgspec.structs.replace(result, requests=requests, seconds=elapsed_ms / 1000)

@@ -126,9 +126,9 @@ def _files(task: KernelTask, inputs: Inputs) -> list[_File]:
 
     Raises _NotHereError: it does not.
     """
-    wanted = to_arrow(dict(task.columns))
-    coded = {item.name for item in wanted if pa.types.is_string(item.type)}
-    found: list[tuple[Path, pq.FileMetaData]] = []
+    table = to_arrow(dict(task.columns))
+    coded = {item.name for item in table if pa.types.is_string(item.type)}
+    readable: list[tuple[Path, pq.FileMetaData]] = []
     size = 0
     for path in inputs.rows_of:
         if not is_safe(path):
@@ -137,24 +137,24 @@ def _files(task: KernelTask, inputs: Inputs) -> list[_File]:
         schema = metadata.schema.to_arrow_schema()
         size += metadata.serialized_size
         if size > _FOOTERS_BYTES or {f.name: f.type for f in schema} != dict(
-            zip(wanted.names, wanted.types, strict=True)
+            zip(table.names, table.types, strict=True)
         ):
             raise _NotHereError
         coded &= _coded(metadata)
-        found.append((path, metadata))
-    return [_File(path, metadata, tuple(sorted(coded))) for path, metadata in found]
+        readable.append((path, metadata))
+    return [_File(path, metadata, tuple(sorted(coded))) for path, metadata in readable]
 
 
 def _coded(metadata: pq.FileMetaData) -> set[str]:
     """Return the columns that have codes in all row groups, and few different values."""
     chunks = list(chunks_of(metadata, range(metadata.num_row_groups)))
-    # Less than four bytes a value, the length of a text, is a dictionary and codes.
-    plain = {c.path_in_schema for c in chunks if not _has_codes(c)}
+    plain = {
+        chunk.path_in_schema
+        for chunk in chunks
+        # Less than four bytes a value, the length of a text, is a dictionary and codes.
+        if not chunk.has_dictionary_page or chunk.total_uncompressed_size >= 4 * chunk.num_values
+    }
     return {c.path_in_schema for c in chunks} - plain
-
-
-def _has_codes(chunk: pq.ColumnChunkMetaData) -> bool:
-    return bool(chunk.has_dictionary_page and chunk.total_uncompressed_size < 4 * chunk.num_values)
 
 
 def _buffer(task: KernelTask, how: Try) -> int:
@@ -225,7 +225,11 @@ class _Output:
             self._wait(whole.slice(count))
         group = whole.slice(0, count)
         _check_texts(group)
-        self.with_nan |= {name for name in group.column_names if _has_nan(group[name])}
+        self.with_nan |= {
+            name
+            for name in group.column_names
+            if pa.types.is_floating(group[name].type) and pc.any(pc.is_nan(group[name])).as_py()
+        }
         if self.writer is None:
             self.writer = self._open(group)
         self.writer.write_table(group, row_group_size=count)
@@ -258,10 +262,6 @@ def _check_texts(rows: pa.Table) -> None:
             values = chunk.dictionary if pa.types.is_dictionary(chunk.type) else chunk
             if pa.types.is_string(values.type):
                 values.validate(full=True)
-
-
-def _has_nan(column: pa.ChunkedArray) -> bool:
-    return bool(pa.types.is_floating(column.type) and pc.any(pc.is_nan(column)).as_py())
 
 
 def _distinct(rows: pa.Table, most: int) -> Iterator[tuple[str, int]]:

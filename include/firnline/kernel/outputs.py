@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import subprocess
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cache
@@ -91,8 +91,8 @@ def _queried(connection: duckdb.DuckDBPyConnection, path: Path, columns: Sequenc
             f"SELECT min({column}) AS {column} FROM {source}"
             f" UNION ALL SELECT max({column}) FROM {source}"
         ).to_arrow_table()
-        for found, (low, high, _) in from_table(extremes, [name]).items():
-            stats[found] = (low, high, nulls[0][0])
+        for bounded, (low, high, _) in from_table(extremes, [name]).items():
+            stats[bounded] = (low, high, nulls[0][0])
     return stats
 
 
@@ -182,34 +182,32 @@ class Producer:
         """Write the outputs; None if a layout has nothing to move."""
         task, stop = self.task, self.stop_if_asked
         common = self.connection, self.folder, stop
-        found: list[Range] | None = None
+        ranges: list[Range] | None
         if task.layout is not None:
-            found = self._by_partition(rows, count, codes, staged)
+            # It needs numpy, which executors have only where they split.
+            from firnline.kernel.partitions import Partitioner
+
+            to_file = lambda path, query: self._copy(path, query, None)  # noqa: E731
+            partitioner = Partitioner(task, task.layout, *common, to_file, codes)
+            ranges = partitioner.run(rows, count, staged)
+            if ranges is None:
+                return None
         elif task.cluster is not None:
-            found = Spreader(task, task.cluster, *common, codes).run(rows, count, staged)
+            ranges = Spreader(task, task.cluster, *common, codes).run(rows, count, staged)
         elif (sort := sort_in_pieces(task, *common, codes, staged)) is not None:
-            found = sort.run(rows, count, staged)
-            if len(found) > 1:
-                return (self._of_pieces(found, count, metadata),)
+            ranges = sort.run(rows, count, staged)
+            if len(ranges) > 1:
+                return (self._of_pieces(ranges, count, metadata),)
         else:
-            found = [Range(in_order(task, rows, codes), count)]
-        return None if found is None else tuple(self._each(found, metadata))
-
-    def _by_partition(
-        self, rows: str, count: int, codes: Mapping[str, str], staged: Sequence[Path]
-    ) -> list[Range] | None:
-        # It needs numpy, which executors have only where they split.
-        from firnline.kernel.partitions import Partitioner
-
-        task, copy = self.task, lambda path, query: self._copy(path, query, None)
-        assert task.layout is not None
-        common = self.connection, self.folder, self.stop_if_asked
-        return Partitioner(task, task.layout, *common, copy, codes).run(rows, count, staged)
-
-    def _each(self, found: Sequence[Range], metadata: dict[str, str]) -> Iterator[Written]:
-        for number, each in enumerate(found):
-            self.stop_if_asked()
-            yield self._output(number, each, metadata)
+            ranges = [Range(in_order(task, rows, codes), count)]
+        outputs: list[Written] = []
+        for number, each in enumerate(ranges):
+            stop()
+            path, size = self.folder / f"output{number}.parquet", each.count or 0
+            own = {} if each.partition is None else {"firnline.partition": each.partition}
+            self._copy(path, each.rows, {**metadata, **own, "firnline.rows": str(size)})
+            outputs.append(self._finished(path, size, each))
+        return tuple(outputs)
 
     def _of_pieces(self, pieces: Sequence[Range], count: int, metadata: dict[str, str]) -> Written:
         """Sort the pieces one by one, each in memory, and join them."""
@@ -341,44 +339,37 @@ class Producer:
                 raise
             raise failed(query, error) from error
 
-    def _output(self, number: int, rows: Range, metadata: dict[str, str]) -> Written:
-        path, count = self.folder / f"output{number}.parquet", rows.count or 0
-        own = {} if rows.partition is None else {"firnline.partition": rows.partition}
-        self._copy(path, rows.rows, {**metadata, **own, "firnline.rows": str(count)})
-        return self._finished(path, count, rows)
-
     def _finished(self, path: Path, count: int, rows: Range | None = None) -> Written:
         """Read an output back, state in its footer what is known of it, and describe it."""
         partition = None if rows is None else rows.partition
         digest = self.proof.output(path, partition)
         pairs = {} if digest is None else {DIGEST_KEY: str(digest)}
         order = state(path, self.task.sort_by, pairs)
-        written = self._described(path, count, () if rows is None else rows.hashes)
-        return dataclasses.replace(written, partition=partition, digest=digest, sorted_by=order)
-
-    def _described(self, path: Path, count: int, hashes: Hashes) -> Written:
-        known = {name for name, _ in self.task.columns}
-        wanted = [name for name in self.task.stats_columns if name in known]
-        written = describe(self.connection, path, wanted)
+        names = {name for name, _ in self.task.columns}
+        with_stats = [name for name in self.task.stats_columns if name in names]
+        written = describe(self.connection, path, with_stats)
         if written.rows != count:
             raise KernelError(
                 f"{count} rows were to be written, and {written.rows} were written",
                 next_step=REPORT_UNCHANGED,
             )
-        return dataclasses.replace(written, hashes=self._hashes(path, hashes))
+        hashes = self._hashes(path, () if rows is None else rows.hashes)
+        return dataclasses.replace(
+            written, partition=partition, digest=digest, sorted_by=order, hashes=hashes
+        )
 
     def _hashes(self, path: Path, own: Hashes) -> Hashes:
         """Return the hash ranges of inputs and of these rows, and buckets that neither states."""
         task = self.task
-        known = () if task.query is not None else task.hashes
+        of_inputs = () if task.query is not None else task.hashes
         counted: Hashes = ()
         if task.buckets:
             # It needs numpy, which executors have only where they split.
             from firnline.kernel.hashes import buckets_in
 
-            counted = buckets_in(path, task.buckets, task.columns, known)
-        found = {each.about: each for each in (*known, *counted, *own)}
-        return tuple(found[about] for about in sorted(found))
+            counted = buckets_in(path, task.buckets, task.columns, of_inputs)
+        ranges = {each.about: each for each in (*of_inputs, *counted, *own)}
+        return tuple(ranges[about] for about in sorted(ranges))
 
     def _copy(self, path: Path, rows: str, metadata: dict[str, str] | None) -> int:
         """Write rows to a file, with less memory if it did not suffice; return their number."""
@@ -406,14 +397,14 @@ def metadata_of(task: KernelTask, taken: Sequence[bool]) -> dict[str, str]:
     if all(taken):
         return dict(task.metadata)
     pairs = {name.encode(): text.encode() for name, text in task.metadata.items()}
-    known = read_pairs(f"group {task.group}", pairs)
+    stated = read_pairs(f"group {task.group}", pairs)
     orders = [source.order for source in compress(task.inputs, taken)]
-    if known is None or None in orders or len(known.replaces) != len(task.inputs):
+    if stated is None or None in orders or len(stated.replaces) != len(task.inputs):
         raise KernelError(
             f"group {task.group} does not state which parts its output is made from",
             next_step="report this with the log of the run",
         )
     spans = [order for order in orders if order is not None]
     whole = min(first for first, _ in spans), max(last for _, last in spans)
-    replaces = tuple(compress(known.replaces, taken))
-    return replace(known, o=whole, replaces=replaces).to_pairs()
+    replaces = tuple(compress(stated.replaces, taken))
+    return replace(stated, o=whole, replaces=replaces).to_pairs()

@@ -70,24 +70,24 @@ class Partitioner:
         query = f"SELECT * FROM {scan([visible])} POSITIONAL JOIN {scan([numbers])}"
         split(self.connection, self.task, query, place, name, self.stop_if_asked)
         visible.unlink()
-        found = list(self._ranges(place, name, paths))
-        total = sum(each.count or 0 for each in found)
+        ranges = list(self._ranges(place, name, paths))
+        total = sum(each.count or 0 for each in ranges)
         if not count == written == total:
             raise KernelError(
                 f"{count} rows were to be put into partitions, and these have {total}",
                 next_step=REPORT_UNCHANGED,
             )
-        return found
+        return ranges
 
     def _number(self, visible: Path, numbers: Path, name: str) -> list[str]:
         """Write the number of each row's partition, in the order of the rows; return the paths."""
-        known = _Paths()
+        numbered = _Paths()
         schema = pa.schema([(name, pa.int64())])
         with pq.ParquetWriter(numbers, schema, compression="snappy") as writer:
             for codes, paths in self._codes(visible):
-                own = np.array([known.number(path) for path in paths], np.int64)
+                own = np.array([numbered.number(path) for path in paths], np.int64)
                 writer.write_table(pa.table({name: own[codes]}, schema=schema))
-        return known.paths
+        return numbered.paths
 
     def _codes(self, path: Path) -> Iterator[tuple[np.ndarray, list[str]]]:
         fields = self.layout.levels
@@ -104,7 +104,7 @@ class Partitioner:
         for number, partition in enumerate(paths):
             files = sorted((place / f"{name}={number}").glob("*.parquet"))
             for file in files:
-                wrong = {path for _, found in self._codes(file) for path in found} - {partition}
+                wrong = {path for _, in_file in self._codes(file) for path in in_file} - {partition}
                 if wrong:
                     raise KernelError(
                         f"rows of partition {min(wrong)!r} were put into {partition!r}",

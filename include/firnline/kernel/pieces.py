@@ -102,11 +102,10 @@ def runs_fit(task: KernelTask, row_bytes: float, runs: int) -> bool:
 def _size(connection: duckdb.DuckDBPyConnection, staged: Sequence[Path]) -> tuple[int, int]:
     """Return about how many bytes the rows of files take in memory, and how many there are."""
     text = "type = 'BYTE_ARRAY'"
-    found = connection.execute(
+    size, rows = connection.execute(
         f"SELECT sum(num_values * CASE WHEN {text} THEN {_TEXT_BYTES} ELSE {_FIXED_BYTES} END"
         f" + CASE WHEN {text} THEN total_uncompressed_size ELSE 0 END),"
         " sum(row_group_num_rows) FILTER (column_id = 0)"
         f" FROM parquet_metadata({quote_list(list(staged))})"
-    ).fetchall()
-    size, rows = found[0]
+    ).fetchall()[0]
     return int(size or 0), int(rows or 0)

@@ -72,7 +72,10 @@ class Proof:
             return
         if task.proof == "counts":
             apart = task.cluster is not None or task.layout is not None or task.slice is not None
-            self.derived = None if apart or gone_rows else self._stated_sum(inputs)
+            if not apart and not gone_rows:
+                stated = self._stated(inputs)
+                if len(stated) == len(inputs.rows_of):
+                    self.derived = total(stated.values())
             return
         self.read = self._read(inputs, select)
         self.gone = NOTHING
@@ -120,15 +123,16 @@ class Proof:
                 differently.
             RowsDifferError: they differ.
         """
-        known = [each for each in self.written if each is not None]
-        if self.task.proof == "counts" or self.gone is None or len(known) < len(self.written):
+        written = [each for each in self.written if each is not None]
+        if self.task.proof == "counts" or self.gone is None or len(written) < len(self.written):
             return None
-        found = total([self.gone, *known])
+        after = total([self.gone, *written])
         if self.read is None:
-            return found if self.task.slice is not None else None
-        if found != self.read:
-            refuse_odd(self._staged_keys())
-            raise differ(self.task, self._reason(found))
+            return after if self.task.slice is not None else None
+        if after != self.read:
+            staged = (path for path in self.staged if path.exists())  # a query's are used up
+            refuse_odd({str(path): self._source(path).key for path in staged})
+            raise differ(self.task, self._reason(after))
         return None
 
     def _read(self, inputs: Inputs, select: Callable[[Staged], str]) -> Digest | None:
@@ -136,17 +140,17 @@ class Proof:
         stated, sliced = self._stated(inputs), self.task.slice is not None
         if sliced and len(stated) == len(inputs.rows_of):
             return None
-        found: list[Digest | None] = []
+        digests: list[Digest | None] = []
         for group in inputs.staged:
             if group.is_whole and not sliced:
-                found += [
+                digests += [
                     stated[path] if path in stated else self._input(path, group, select)
                     for path in group.paths
                 ]
             else:
-                found.append(self._query(select(group))[0])
-        known = [each for each in found if each is not None]
-        return total(known) if len(known) == len(found) else None
+                digests.append(self._query(select(group))[0])
+        certain = [each for each in digests if each is not None]
+        return total(certain) if len(certain) == len(digests) else None
 
     def _input(self, path: Path, group: Staged, select: Callable[[Staged], str]) -> Digest | None:
         """Return the digest of a staged file; DuckDB has the last word on what cannot be read.
@@ -158,21 +162,17 @@ class Proof:
 
         try:
             # A type that Arrow's own schema in the file names may have no digest.
-            if is_safe(path) and (found := self._file(path)) is not None:
-                return found
+            if is_safe(path) and (digest := self._file(path)) is not None:
+                return digest
         except PartUnreadableError:
             pass  # DuckDB reads what Arrow does not, or says which input is damaged
         return self._query(select(replace(group, paths=(path,))))[0]
 
-    def _stated_sum(self, inputs: Inputs) -> Digest | None:
-        stated = self._stated(inputs)
-        return total(stated.values()) if len(stated) == len(inputs.rows_of) else None
-
     def _stated(self, inputs: Inputs) -> Mapping[Path, Digest]:
         """Return what markers state of files of which every column is one of the table."""
         whole = (path for group in inputs.staged if group.is_whole for path in group.paths)
-        found = {path: parse_digest(self._source(path).digest) for path in whole}
-        return {path: digest for path, digest in found.items() if digest is not None}
+        digests = {path: parse_digest(self._source(path).digest) for path in whole}
+        return {path: digest for path, digest in digests.items() if digest is not None}
 
     def _source(self, path: Path) -> KernelInput:
         return self.task.inputs[int(path.stem)]
@@ -184,9 +184,9 @@ class Proof:
         """
         path = self.folder / "proof.parquet"
         count = self.copy(path, rows)
-        found = self._file(path)
+        digest = self._file(path)
         path.unlink()
-        return found, count
+        return digest, count
 
     def _file(
         self, path: Path, seen: Callable[[pa.RecordBatch], None] | None = None
@@ -195,21 +195,17 @@ class Proof:
         from firnline.parquet.digests import digest_file
 
         columns = {fold_name(name) for name, _ in self.task.columns}
-        found = digest_file(path, columns, stop_if_asked=self.stop_if_asked, seen=seen)
-        return None if found is None else found[0]
+        digested = digest_file(path, columns, stop_if_asked=self.stop_if_asked, seen=seen)
+        return None if digested is None else digested[0]
 
-    def _staged_keys(self) -> dict[str, str]:
-        """Return key by staged file; a query's are used up."""
-        return {str(path): self._source(path).key for path in self.staged if path.exists()}
-
-    def _reason(self, found: Digest) -> str:
+    def _reason(self, after: Digest) -> str:
         rotten = list(self._rotten())
         if rotten:
             return f"the rows of {', '.join(rotten[:3])} are not those that their markers state"
         outputs = counted(len(self.written), "output")
         return (
             f"the rows that were read have the digest {self.read}, and the {outputs} with the rows "
-            f"that go {found}"
+            f"that go {after}"
         )
 
     def _rotten(self) -> Iterator[str]:

@@ -29,6 +29,16 @@ from firnline.types.values import WITHOUT_BOUNDS
 
 # ruff: noqa: S608 -- every name and literal is quoted; DuckDB is confined to this task's folder
 
+_MOST_PASSES = 8.0
+"""Mean number of passes that read a row, up to which passes are cheaper than files. Measured in
+docs/rfcs/0007."""
+SAMPLE_ROWS = 20_000
+"""Number of sampled keys: the error of a range's share is about 1 %."""
+RANK_BITS = 6
+"""Bits per column of a z-order: 64 ranks, so that 2 columns distinguish 4,096 cells. More would
+cost DuckDB more time in planning than they save in reading."""
+SAMPLE = "firnline_sample"
+
 
 @dataclass(frozen=True, slots=True)
 class Range:
@@ -87,16 +97,16 @@ class Spreader:
         cuts = self._cuts(keys, sample, self.cluster.outputs)
         if not cuts or (self.at_once and not self._are_bands_cheap(keys, cuts, staged)):
             return [Range(self._ordered(keys, with_keys), count)]
-        found = self._split(keys, with_keys, cuts, staged)
-        counts = [each.count for each in found if each.count is not None]
-        if len(counts) == len(found) and sum(counts) != count:
+        ranges = self._split(keys, with_keys, cuts, staged)
+        counts = [each.count for each in ranges if each.count is not None]
+        if len(counts) == len(ranges) and sum(counts) != count:
             raise KernelError(
                 f"{count} rows were to be split into ranges, and these have {sum(counts)}",
                 next_step=REPORT_UNCHANGED,
             )
         return [
             replace(each, hashes=keys.hashes(cuts, each.number))
-            for each in found
+            for each in ranges
             if each.count != 0
         ]
 
@@ -107,14 +117,14 @@ class Spreader:
             return self._by_passes(keys, rows, bands(keys, cuts))
         number = range_number(keys, cuts)
         try:
-            found = self._by_files(keys, rows, number, len(cuts) + 1)
+            ranges = self._by_files(keys, rows, number, len(cuts) + 1)
         except duckdb.OutOfMemoryException:
             self.stop_if_asked()
             passes = [f"{number} = {index}" for index in range(len(cuts) + 1)]
             return self._by_passes(keys, rows, passes)
         for path in staged:
             path.unlink(missing_ok=True)  # room for the sorts
-        return found
+        return ranges
 
     def _are_bands_cheap(self, keys: Keys, cuts: Sequence[Cut], staged: Sequence[Path]) -> bool:
         """Return True if a pass per range reads little more than its rows, by the statistics.
@@ -166,15 +176,15 @@ class Spreader:
         place, name = self.folder / "ranges", free_name("range_number", dict(self.task.columns))
         query = f"SELECT *, {number} AS {quote_name(name)} FROM ({rows})"
         split(self.connection, self.task, query, place, name, self.stop_if_asked)
-        found: list[Range] = []
+        ranges: list[Range] = []
         for index in range(count):
             files = sorted((place / f"{name}={index}").glob("*.parquet"))
             if files:
                 source = scan(files)
                 total = self._fetch(f"SELECT count(*) FROM {source}")[0][0]
                 ordered = self._ordered(keys, f"SELECT * FROM {source}")
-                found.append(Range(ordered, int(total), tuple(files), number=index))
-        return found
+                ranges.append(Range(ordered, int(total), tuple(files), number=index))
+        return ranges
 
     def _by_passes(self, keys: Keys, rows: str, conditions: Sequence[str]) -> list[Range]:
         """Split the rows in one pass per range.
@@ -182,14 +192,14 @@ class Spreader:
         For inputs of which a pass reads a share, and for rows too wide to keep the ranges in
         memory.
         """
-        found: list[Range] = []
+        ranges: list[Range] = []
         for index, condition in enumerate(conditions):
             one = f"SELECT * FROM ({rows}) WHERE {condition}"
             total = (
                 int(self._fetch(f"SELECT count(*) FROM ({one})")[0][0]) if not self.pieces else None
             )
-            found.append(Range(self._ordered(keys, one), total, number=index))
-        return found
+            ranges.append(Range(self._ordered(keys, one), total, number=index))
+        return ranges
 
     def _ordered(self, keys: Keys, rows: str) -> str:
         """Sort rows by the table's own order if it has one, else by the cluster keys."""
@@ -207,11 +217,6 @@ class Spreader:
 
     def _fetch(self, query: str) -> list[tuple[str, ...]]:
         return self.connection.execute(query).fetchall()
-
-
-_MOST_PASSES = 8.0
-"""Mean number of passes that read a row, up to which passes are cheaper than files. Measured in
-docs/rfcs/0007."""
 
 
 def split(
@@ -256,15 +261,6 @@ def _write(
         f" PARTITION_BY ({quote_name(name)}), ROW_GROUP_SIZE 20480,"
         f" ROW_GROUP_SIZE_BYTES {group_bytes})"
     )
-
-
-SAMPLE_ROWS = 20_000
-"""Number of sampled keys: the error of a range's share is about 1 %."""
-RANK_BITS = 6
-"""Bits per column of a z-order: 64 ranks, so that 2 columns distinguish 4,096 cells. More would
-cost DuckDB more time in planning than they save in reading."""
-
-SAMPLE = "firnline_sample"
 
 
 def take_sample(columns: Sequence[str], rows: str) -> str:
@@ -363,13 +359,13 @@ def row_group_overlaps(keys: Keys, ascending: Sequence[Cut], paths: Sequence[Pat
         paths: the files.
     """
     name, kind = keys.names[0], keys.types[0]
-    known = [cut[0] for cut in ascending if cut[0] is not None]
+    values = [cut[0] for cut in ascending if cut[0] is not None]
     low, high = (f"TRY_CAST(stats_{end}_value AS {kind})" for end in ("min", "max"))
     # The ranges between which a row group lies: those that begin after its least value and not
     # after its greatest are read besides the one with its least value.
     crossed = "".join(
         f" + CASE WHEN low <= {one} AND {one} <= high THEN 1 ELSE 0 END"
-        for one in (literal(cut, kind) for cut in known)
+        for one in (literal(cut, kind) for cut in values)
     )
     chunks = (
         f"SELECT row_group_num_rows AS rows, {low} AS low, {high} AS high"

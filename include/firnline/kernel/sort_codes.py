@@ -56,20 +56,17 @@ def sort_codes(
         f"approx_count_distinct({column}), max(strlen({column}))"
         for column in map(quote_name, names)
     )
-    found = connection.execute(f"SELECT {counts} FROM ({rows})").fetchall()[0]
+    figures = connection.execute(f"SELECT {counts} FROM ({rows})").fetchall()[0]
     codes: dict[str, str] = {}
-    for name, count, longest in zip(names, found[::2], found[1::2], strict=True):
+    for name, count, longest in zip(names, figures[::2], figures[1::2], strict=True):
         if 0 < count <= MOST_VALUES and count * longest <= task.memory // _MEMORY_SHARE:
             codes[name] = f"firnline_code_{len(codes)}"
-            _create(connection, codes[name], quote_name(name), rows)
+            column = quote_name(name)
+            connection.execute(
+                f"CREATE TEMP TYPE {codes[name]} AS ENUM (SELECT DISTINCT {column} FROM ({rows})"
+                f" WHERE {column} IS NOT NULL ORDER BY {column})"
+            )
     return codes
-
-
-def _create(connection: duckdb.DuckDBPyConnection, kind: str, column: str, rows: str) -> None:
-    connection.execute(
-        f"CREATE TEMP TYPE {kind} AS ENUM"
-        f" (SELECT DISTINCT {column} FROM ({rows}) WHERE {column} IS NOT NULL ORDER BY {column})"
-    )
 
 
 def has_fixed_width(task: KernelTask, codes: Mapping[str, str]) -> bool:

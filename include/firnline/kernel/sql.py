@@ -7,10 +7,10 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from firnline.kernel.cuts import Keys, band
 from firnline.kernel.duckdb import Try, quote_text
 from firnline.kernel.inputs import Inputs, Staged, scan
-from firnline.kernel.slices import rows_within
-from firnline.kernel.task import KernelTask
+from firnline.kernel.task import KernelTask, Slice
 from firnline.kernel.visibility import goes, rank_in_key, stays, winners
 from firnline.types.sql import fold_name, free_name, quote_name
 
@@ -20,6 +20,12 @@ from firnline.types.sql import fold_name, free_name, quote_name
 _FILE_NUMBER = "CAST(parse_filename(filename, true) AS INTEGER)"
 """Number of a row's file, which sorts in insertion order: staged files are named by it. A number
 instead of the name halves the time of ranking and joining rows by their places."""
+DICTIONARY_SHARE = 5
+"""DuckDB writes a dictionary of at most this fraction of a row group's rows, unless told."""
+_BYTES_PER_DISTINCT = 80
+"""Bytes that DuckDB allocates per entry for an empty dictionary, whose limit is a power of 2.
+Measured as the smallest sufficient ``memory_limit``: 26 MB of BIGINT, 44 MB of UUID for 524,288."""
+_DECIMAL = re.compile(r"DECIMAL\s*\(.*?\)", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,9 +101,9 @@ def rows_by_file(task: KernelTask, inputs: Inputs, types: dict[str, str]) -> str
     A file of which it works on no row has none.
     """
     path = free_name("path", [name for name, _ in task.columns])
-    found = (_select(task, types, group, None, path) for group in inputs.staged)
+    selects = (_select(task, types, group, None, path) for group in inputs.staged)
     name = quote_name(path)
-    return f"SELECT {name}, count(*) FROM ({' UNION ALL '.join(found)}) GROUP BY {name}"
+    return f"SELECT {name}, count(*) FROM ({' UNION ALL '.join(selects)}) GROUP BY {name}"
 
 
 def _select(
@@ -125,7 +131,28 @@ def _select(
     if path is not None:
         selected.append(quote_name(path))
     rows = f"SELECT {', '.join(selected)} FROM {scan(group.paths, path)}"
-    return rows_within(rows, task.slice, types)
+    return rows if task.slice is None else _within(rows, task.slice, types)
+
+
+def _within(rows: str, share: Slice, types: Mapping[str, str]) -> str:
+    """Return the rows of a query that are in a slice; other tasks merge the rest of the group.
+
+    A task reads the row groups that may hold its rows. They hold others too, so every scan has the
+    condition of the ranges, and rows are counted by it: the slices of a group together have each
+    row once, whatever the statistics of its inputs say.
+
+    Args:
+        rows: a query.
+        share: the slice.
+        types: DuckDB's type by column of the query.
+    """
+    kinds = {fold_name(name): (name, kind) for name, kind in types.items()}
+    conditions: list[str] = []
+    for each in share.ranges:
+        column, kind = kinds[fold_name(each.column)]
+        low, high = (None if end is None else (end,) for end in (each.low, each.high))
+        conditions.append(band(Keys((column,), (kind,)), low, high))
+    return f"SELECT * FROM ({rows}) WHERE {' AND '.join(conditions)}"
 
 
 def _column(name: str, kind: str, group: Staged) -> str:
@@ -236,16 +263,12 @@ def _count_keys(task: KernelTask, visible: str) -> str:
     Each key is compared with the one before as a row value, because a single null would not differ
     from the missing value before the first row.
     """
-    keys = _keys(task)
+    keys = ", ".join(map(quote_name, task.primary_key))
     return (
         "SELECT count(*) FILTER (WHERE one IS DISTINCT FROM before) FROM "
         f"(SELECT row({keys}) AS one, lag(row({keys})) OVER (ORDER BY {keys}) AS before"
         f" FROM ({visible}))"
     )
-
-
-def _keys(task: KernelTask) -> str:
-    return ", ".join(map(quote_name, task.primary_key))
 
 
 def with_nulls(rows: str, columns: int) -> str:
@@ -311,14 +334,6 @@ def copy_to(
             f"KV_METADATA {{{pairs}}}",
         ]
     return f"COPY ({rows}) TO {quote_text(str(path))} ({', '.join(options)})"
-
-
-DICTIONARY_SHARE = 5
-"""DuckDB writes a dictionary of at most this fraction of a row group's rows, unless told."""
-_BYTES_PER_DISTINCT = 80
-"""Bytes that DuckDB allocates per entry for an empty dictionary, whose limit is a power of 2.
-Measured as the smallest sufficient ``memory_limit``: 26 MB of BIGINT, 44 MB of UUID for 524,288."""
-_DECIMAL = re.compile(r"DECIMAL\s*\(.*?\)", re.IGNORECASE)
 
 
 def bloom_options(task: KernelTask, how: Try) -> list[str]:

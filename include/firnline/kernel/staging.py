@@ -12,7 +12,7 @@ import fcntl
 import os
 import shutil
 from collections.abc import Callable, Iterator
-from concurrent.futures import FIRST_EXCEPTION, Future, ThreadPoolExecutor, wait
+from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
@@ -25,6 +25,8 @@ from firnline.store.base import Store
 
 CONCURRENCY = 8
 """Concurrent GETs: enough to fill a link of 10 Gbit/s, few enough to keep buffers small."""
+_PREFIX = "firnline-"
+_LOCK = ".lock"
 
 
 class InputError(Exception):
@@ -58,7 +60,9 @@ def stage(
         ]
         wait(under_way, return_when=FIRST_EXCEPTION)
         pool.shutdown(wait=True, cancel_futures=True)
-    _raise_first(under_way)
+    for future in under_way:
+        if not future.cancelled():
+            future.result()
     return paths
 
 
@@ -86,12 +90,6 @@ def stage_keys(task: KernelTask, store: Store, folder: Path) -> Path | None:
     return path
 
 
-def _raise_first(under_way: list[Future[None]]) -> None:
-    for future in under_way:
-        if not future.cancelled():
-            future.result()
-
-
 def _fetch(source: KernelInput, store: Store, path: Path, stopped: Callable[[], bool]) -> None:
     if stopped():
         return
@@ -116,10 +114,6 @@ def _fetch(source: KernelInput, store: Store, path: Path, stopped: Callable[[], 
         raise InputError(source.key, error) from error
 
 
-_PREFIX = "firnline-"
-_LOCK = ".lock"
-
-
 @contextmanager
 def scratch_folder(parent: Path, ids: Ids, clock: Clock) -> Iterator[Path]:
     """Yield an empty folder of this task under ``parent`` (created if missing).
@@ -135,7 +129,11 @@ def scratch_folder(parent: Path, ids: Ids, clock: Clock) -> Iterator[Path]:
         lock = _take(lock_path)
         folder.mkdir()
     except OSError as error:
-        raise _unusable(parent, error) from error
+        raise scratch_full(parent, error) or ScratchFullError(
+            f"the scratch folder {parent} cannot be used: {error.strerror}",
+            next_step="give a folder that this user can write to (`--scratch` of the command, "
+            "`spark.local.dir` or SPARK_LOCAL_DIRS for Spark, else TMPDIR)",
+        ) from error
     try:
         yield folder
     finally:
@@ -166,11 +164,3 @@ def _remove_abandoned(parent: Path) -> None:
                 lock_path.unlink()
             finally:
                 os.close(descriptor)
-
-
-def _unusable(parent: Path, error: OSError) -> ScratchFullError:
-    return scratch_full(parent, error) or ScratchFullError(
-        f"the scratch folder {parent} cannot be used: {error.strerror}",
-        next_step="give a folder that this user can write to (`--scratch` of the command, "
-        "`spark.local.dir` or SPARK_LOCAL_DIRS for Spark, else TMPDIR)",
-    )

@@ -123,18 +123,18 @@ def find_difference(
         return Difference((), ())
     first, last = told_ms
     if first <= position.at <= last:
-        found = _by_log(snapshot, position, ops, spell, hidden, queried=queried)
-        if found is not None:
-            return found
+        difference = _by_log(snapshot, position, ops, spell, hidden, queried=queried)
+        if difference is not None:
+            return difference
     return by_replay(snapshot, frozenset(replayed()), spell)
 
 
 def by_replay(snapshot: Snapshot, shown: frozenset[str], spell: Spell) -> Difference:
     """Return what changes, by the paths that the mirror shows."""
-    wanted = {spell(key): marker for key, marker in snapshot.live.items()}
-    adds = _sorted(marker for path, marker in wanted.items() if path not in shown)
+    live = {spell(key): marker for key, marker in snapshot.live.items()}
+    adds = _sorted(marker for path, marker in live.items() if path not in shown)
     sizes = {spell(m.p): m.b for m in snapshot.parts.values() if m.tmb is not None}
-    removes = sorted((path, sizes.get(path)) for path in shown if path not in wanted)
+    removes = sorted((path, sizes.get(path)) for path in shown if path not in live)
     return Difference(tuple(adds), tuple(removes), replayed=True)
 
 
@@ -177,13 +177,13 @@ def _dates_since(snapshot: Snapshot, position: Position) -> dict[int, int] | Non
     """Return number -> date of all transactions since a version; None if one is not known."""
     if _has_foreign(snapshot):
         return None
-    known = {seq: t for t, seq in snapshot.times}
-    if position.seq and known.get(position.seq, position.t) != position.t:
+    dates = {seq: t for t, seq in snapshot.times}
+    if position.seq and dates.get(position.seq, position.t) != position.t:
         return None  # the log was made again
     since = range(position.seq + 1, snapshot.seq + 1)
-    if snapshot.seq < position.seq or not all(seq in known for seq in since):
+    if snapshot.seq < position.seq or not all(seq in dates for seq in since):
         return None
-    return {seq: known[seq] for seq in since}
+    return {seq: dates[seq] for seq in since}
 
 
 def _has_foreign(snapshot: Snapshot) -> bool:
@@ -210,28 +210,28 @@ def _new_parts(snapshot: Snapshot, position: Position, dates: frozenset[int]) ->
     """
     paths = snapshot.paths
     seen = frozenset(f"{paths.log_dir}{name}.jsonl" for name in position.seen.split())
-    found = set(dates)
+    times = set(dates)
     keys: set[str] = set()
     for key, t in snapshot.log_tombstones.items():
         if t in dates and key not in seen:
             name = paths.parse_log(key)
             if name.kind == "append":
-                found.add(name.t)
+                times.add(name.t)
     for key in unfolded(snapshot):
         if key not in seen:
             content = snapshot.contents.get(key)
             if content is None:  # a checkpoint holds it
-                found.add(snapshot.listing[key].name.t)
+                times.add(snapshot.listing[key].name.t)
             else:
                 keys.update(marker.p for marker in content.markers)
-    return _New(frozenset(keys), frozenset(found))
+    return _New(frozenset(keys), frozenset(times))
 
 
 def _kinds(snapshot: Snapshot, dates: Mapping[int, int], ops: Ops) -> dict[int, str]:
-    known = {c.x.seq: c.x.op for c in snapshot.contents.values() if c.x is not None}
-    found = {seq: known[seq] for seq in dates if seq in known}
-    folded = [seq for seq in dates if seq not in known]
-    return {**found, **ops(folded)} if folded else found
+    ops_by_seq = {c.x.seq: c.x.op for c in snapshot.contents.values() if c.x is not None}
+    kinds = {seq: ops_by_seq[seq] for seq in dates if seq in ops_by_seq}
+    folded = [seq for seq in dates if seq not in ops_by_seq]
+    return {**kinds, **ops(folded)} if folded else kinds
 
 
 def _is_queried(snapshot: Snapshot, kinds: Mapping[int, str], *, unsaid: bool) -> bool:
@@ -242,9 +242,9 @@ def _is_queried(snapshot: Snapshot, kinds: Mapping[int, str], *, unsaid: bool) -
         kinds: number -> ``op``.
         unsaid: of a merge of which the log does not say it, or not any more.
     """
-    said = {c.x.seq: c.x.query for c in snapshot.contents.values() if c.x is not None}
-    found = [said.get(seq) for seq, op in kinds.items() if op == "merge"]
-    return any(unsaid if query is None else query for query in found)
+    queries = {c.x.seq: c.x.query for c in snapshot.contents.values() if c.x is not None}
+    of_merges = [queries.get(seq) for seq, op in kinds.items() if op == "merge"]
+    return any(unsaid if query is None else query for query in of_merges)
 
 
 def _as_many(before: Iterable[Marker], after: Iterable[Marker], hidden: int) -> bool:

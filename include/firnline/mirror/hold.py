@@ -56,13 +56,13 @@ class Hiding(msgspec.Struct, frozen=True, kw_only=True):
 def parts_with_deletes(snapshot: Snapshot) -> list[Hiding]:
     """Return the live parts of which deletes may hide rows."""
     prefix = len(snapshot.paths.data_dir)
-    found: list[Hiding] = []
+    hiding: list[Hiding] = []
     for marker in _unapplied(snapshot):
         partition = marker.p[prefix:].rpartition("/")[0]
         pending = snapshot.pending_deletes(marker, partition)
         if pending:
-            found.append(Hiding(partition=partition, marker=marker, deletes=tuple(pending)))
-    return found
+            hiding.append(Hiding(partition=partition, marker=marker, deletes=tuple(pending)))
+    return hiding
 
 
 def find_hold(
@@ -97,18 +97,18 @@ def _unapplied(snapshot: Snapshot) -> Iterator[Marker]:
     if not records:
         return
     newest = max(records)[0]
-    known: dict[tuple[int, tuple[str, ...] | None], bool] = {}
+    decided: dict[tuple[int, tuple[str, ...] | None], bool] = {}
     for marker in snapshot.live.values():
         q = marker.q
         if q is None:
             yield marker
         elif q < newest:
             key = (q, marker.d)
-            found = known.get(key)
-            if found is None:
+            may_apply = decided.get(key)
+            if may_apply is None:
                 done = marker.d or ()
-                found = known[key] = any(seq > q and i not in done for seq, i in records)
-            if found:
+                may_apply = decided[key] = any(seq > q and i not in done for seq, i in records)
+            if may_apply:
                 yield marker
 
 
@@ -117,11 +117,14 @@ def _of_changes(snapshot: Snapshot, reads: ReadsNarrower) -> Hold | None:
         return None
     held: list[Marker] = []
     since: list[int] = []
-    for marker in _older(snapshot, snapshot.changes[-1].seq):
-        found = [c for c in snapshot.pending_changes(marker) if not _is_read(c, reads)]
-        if found:
+    newest = snapshot.changes[-1].seq
+    for marker in snapshot.live.values():
+        if marker.q is not None and marker.q >= newest:
+            continue  # nearly all parts of a large table
+        pending = [c for c in snapshot.pending_changes(marker) if not _is_read(c, reads)]
+        if pending:
             held.append(marker)
-            since += [c.t for c in found]
+            since += [c.t for c in pending]
     if not held:
         return None
     return Hold(
@@ -130,11 +133,6 @@ def _of_changes(snapshot: Snapshot, reads: ReadsNarrower) -> Hold | None:
         reason=f"{len(held)} of its parts have the columns of before a change until a merge",
         since_ms=min(map(snapshot.effective, since)),
     )
-
-
-def _older(snapshot: Snapshot, seq: int) -> Iterator[Marker]:
-    """Return live parts that may be older than a record; a large table has few of them."""
-    return (m for m in snapshot.live.values() if m.q is None or m.q < seq)
 
 
 def _is_read(change: SchemaChange, reads: ReadsNarrower) -> bool:

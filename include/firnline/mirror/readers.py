@@ -21,9 +21,9 @@ def readers_of(table: Table, grace: int, now_ms: int) -> tuple[Readers, ...]:
 
     Raises MirrorDamagedError.
     """
-    found: list[Readers | None] = []
+    of_mirrors: list[Readers | None] = []
     if table.settings.delta is not None:
-        found.append(retention.readers_of(table.store, table.paths, grace, now_ms))
+        of_mirrors.append(retention.readers_of(table.store, table.paths, grace, now_ms))
     if table.settings.iceberg is not None:
-        found.append(shown.readers_of(table.store, table.paths, grace, now_ms))
-    return tuple(readers for readers in found if readers is not None)
+        of_mirrors.append(shown.readers_of(table.store, table.paths, grace, now_ms))
+    return tuple(readers for readers in of_mirrors if readers is not None)

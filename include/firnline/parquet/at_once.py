@@ -130,9 +130,9 @@ class _Dictionaries:
             return None
         column = chunk.path_in_schema
         first = next(self._opened().iter_batches(1, [group], [column]), None)
-        found = [] if first is None else [d for c in first.columns for d in _values(c) if len(d)]
+        held = [] if first is None else [d for c in first.columns for d in _values(c) if len(d)]
         # Of a list that is empty in the first row nothing is decoded.
-        lengths = [pc.max(pc.binary_length(values)).as_py() for values in found]
+        lengths = [pc.max(pc.binary_length(values)).as_py() for values in held]
         return max((length or 0 for length in lengths), default=None)
 
     def _opened(self) -> pq.ParquetFile:

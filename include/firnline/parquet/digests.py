@@ -63,40 +63,40 @@ def digest_file(
     try:
         with pq.ParquetFile(path, **_FORM) as file:
             schema, metadata, readings = file.schema_arrow, file.metadata, list(_readings(file))
-        wanted = [name for name in schema.names if only is None or fold_name(name) in only]
-        if not all(can_digest(schema.field(name).type) for name in wanted):
+        names = [name for name in schema.names if only is None or fold_name(name) in only]
+        if not all(can_digest(schema.field(name).type) for name in names):
             return None
-        found = RowDigest()
-        with closing(_batches(path, metadata, readings, wanted)) as batches:
+        digest = RowDigest()
+        with closing(_batches(path, metadata, readings, names)) as batches:
             for batch in batches:
                 stop_if_asked()
                 if seen is not None:
                     seen(batch)
-                found.add(batch)
+                digest.add(batch)
     except UNREADABLE as error:
         raise unreadable(str(path), error) from error
     finally:
         # Arrow's allocator keeps several times what it needed, and DuckDB's memory comes on top.
         pa.default_memory_pool().release_unused()
     # Of a file without columns there are no batches.
-    return found.digest, found.rows if wanted else metadata.num_rows
+    return digest.digest, digest.rows if names else metadata.num_rows
 
 
 def _batches(
     path: Path | str,
     metadata: pq.FileMetaData,
     readings: Sequence[_Reading],
-    wanted: list[str],
+    names: list[str],
 ) -> Generator[pa.RecordBatch]:
     # Several readings differ in ``read_dictionary``, which a file is opened with.
     for groups, texts in readings:
         form = {**_FORM, "metadata": metadata, "read_dictionary": texts}
         with pq.ParquetFile(path, **form) as file:
             # A name in ``columns`` may be the beginning of others.
-            columns = None if len(wanted) == len(file.schema_arrow) else wanted
+            columns = None if len(names) == len(file.schema_arrow) else names
             rows = rows_at_once(metadata, groups, BATCH_ROWS)
             for batch in file.iter_batches(rows, groups, columns, use_threads=False):
-                yield batch if columns is None else batch.select(wanted)
+                yield batch if columns is None else batch.select(names)
 
 
 def _readings(file: pq.ParquetFile) -> Iterator[_Reading]:

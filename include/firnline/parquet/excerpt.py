@@ -110,8 +110,8 @@ def _wanted(
     A stretch is the places of its first row group in the list and of the one behind its last, and
     the positions in the object where it begins and ends.
     """
-    found = footer.row_groups
-    groups = [found[number] for number in numbers]
+    of_file = footer.row_groups
+    groups = [of_file[number] for number in numbers]
     spans: list[tuple[int, int, int, int]] = []
     for place, group in enumerate(groups):
         start, end = group.place

@@ -26,7 +26,7 @@ from firnline.errors import (
     PartSchemaError,
     PartUnreadableError,
 )
-from firnline.parquet.part import PartMetadata
+from firnline.parquet.part import PartMetadata, read_pairs
 from firnline.store.base import Store
 from firnline.store.transfer import each
 from firnline.types.order import Order, SortKey
@@ -40,6 +40,8 @@ _END = 8
 """Bytes after a footer: its length and the magic."""
 _ENCRYPTION = 8
 """Field of Parquet's FileMetaData: the algorithm, of a file with encrypted columns."""
+LENGTH_BYTES = 4
+"""Length prefix of every message, a big-endian number of bytes."""
 
 
 class FooterTask(msgspec.Struct, frozen=True):
@@ -164,7 +166,6 @@ def facts_of(task: FooterTask, footer: pq.FileMetaData, wanted: FooterWanted) ->
         PartSchemaError: a part of a table cannot have these columns.
     """
     from firnline.parquet.form import refuse_julian
-    from firnline.parquet.part import read_pairs
     from firnline.parquet.stats import from_footer
     from firnline.types.arrow import from_arrow
     from firnline.types.untyped import typed_schema
@@ -179,6 +180,8 @@ def facts_of(task: FooterTask, footer: pq.FileMetaData, wanted: FooterWanted) ->
     # What has no type waits for it when rows are written anew, which such a column asks for.
     typed = typed_schema(schema, wanted.columns) if wanted.form or wanted.anew else schema
     columns = from_arrow(typed, wanted.columns)
+    groups = map(footer.row_group, range(footer.num_row_groups))
+    sizes = ((group.num_rows, group.total_byte_size) for group in groups)
     return FooterFacts(
         key=task.key,
         bytes=task.bytes,
@@ -188,7 +191,7 @@ def facts_of(task: FooterTask, footer: pq.FileMetaData, wanted: FooterWanted) ->
         bounds=_bounds_of_groups(footer, wanted.groups_by),
         part=part,
         sorted_by=() if part is None else _sorted_by(footer),
-        row_groups=_row_groups(footer) if wanted.row_groups else (),
+        row_groups=tuple(sizes) if wanted.row_groups else (),
         odd=_odd(footer, schema) if wanted.form else {},
     )
 
@@ -211,8 +214,8 @@ def _odd(footer: pq.FileMetaData, schema: pa.Schema) -> dict[str, str]:
     refuse_julian(footer)
     untyped = [field.name for field in schema if is_untyped(field.type)]
     # A name stands for its place, also of columns that have no type.
-    known = dict.fromkeys(untyped, "BOOLEAN")
-    odd = odd_columns(footer, from_arrow(schema, known))
+    types = dict.fromkeys(untyped, "BOOLEAN")
+    odd = odd_columns(footer, from_arrow(schema, types))
     return {**odd, **dict.fromkeys(untyped, "without a type, since it holds nothing")}
 
 
@@ -256,11 +259,6 @@ def _page_bytes(group: pq.RowGroupMetaData) -> int:
     return sum(group.column(n).total_compressed_size for n in range(group.num_columns))
 
 
-def _row_groups(footer: pq.FileMetaData) -> tuple[tuple[int, int], ...]:
-    groups = (footer.row_group(number) for number in range(footer.num_row_groups))
-    return tuple((group.num_rows, group.total_byte_size) for group in groups)
-
-
 def arrow_schema(footer: pq.FileMetaData) -> pa.Schema:
     """Return the columns of a footer as somebody has them who reads the file with Arrow.
 
@@ -289,10 +287,6 @@ def failed(task: FooterTask, error: FirnlineError, *, gone: bool = False) -> Foo
     )
 
 
-LENGTH_BYTES = 4
-"""Length prefix of every message, a big-endian number of bytes."""
-
-
 # Created before there are threads: threads that use a type for the first time concurrently crash
 # the process (msgspec inspects its fields without a lock).
 _ANSWER = msgspec.json.Decoder(FooterFacts).decode
@@ -309,10 +303,10 @@ class FooterRequest(msgspec.Struct, frozen=True):
 
 def parse_elsewhere(task: FooterTask, wanted: FooterWanted, tail: bytes) -> FooterFacts:
     """Parse a footer in the child process; one that aborts it is reported as damaged."""
-    found = _asked(FooterRequest(task, wanted, tail))
-    if isinstance(found, FooterFacts):
-        return found
-    return failed(task, _damaged(task.key, found, tail))
+    answer = _asked(FooterRequest(task, wanted, tail))
+    if isinstance(answer, FooterFacts):
+        return answer
+    return failed(task, _damaged(task.key, answer, tail))
 
 
 def ended_over(task: FooterTask, tail: bytes) -> str | None:
@@ -320,8 +314,8 @@ def ended_over(task: FooterTask, tail: bytes) -> str | None:
 
     Where parsing fails without that, it fails here too, with an exception.
     """
-    found = _asked(FooterRequest(task, FooterWanted(), tail))
-    return found if isinstance(found, str) else None
+    answer = _asked(FooterRequest(task, FooterWanted(), tail))
+    return answer if isinstance(answer, str) else None
 
 
 def refuse_unsafe_chunks(path: Path) -> None:
@@ -333,9 +327,9 @@ def refuse_unsafe_chunks(path: Path) -> None:
 
     task = FooterTask(str(path), path.stat().st_size)
     tail = read_local_tail(path)
-    found = _asked(FooterRequest(task, FooterWanted(chunks=True), tail))
-    if isinstance(found, str):
-        raise _damaged(task.key, found, tail)
+    answer = _asked(FooterRequest(task, FooterWanted(chunks=True), tail))
+    if isinstance(answer, str):
+        raise _damaged(task.key, answer, tail)
 
 
 def _damaged(key: str, ended: str, tail: bytes) -> PartUnreadableError:

@@ -55,6 +55,10 @@ _GEOMETRIES = b"geo"
 
 Form = tuple[str, str, int, int]
 """Annotation, physical type, depth of its path, levels of lists."""
+_OLD_SPARK = re.compile(rb"[12]\.")
+_JULIAN_BEFORE = date(1582, 10, 15).toordinal() - date(1970, 1, 1).toordinal()
+"""Days from 1970 to the first day of the Gregorian calendar."""
+_DAY_MICROS = 86_400 * 10**6
 
 
 def odd_columns(footer: pq.FileMetaData, columns: Mapping[str, str]) -> dict[str, str]:
@@ -68,9 +72,9 @@ def odd_columns(footer: pq.FileMetaData, columns: Mapping[str, str]) -> dict[str
     odd = {}
     for name, kind in columns.items():
         leaves = [footer.schema.column(place) for place in places[name]]
-        found, wanted = [_form(leaf) for leaf in leaves], _forms_of(kind)
-        if found != wanted:
-            odd[name] = _difference(found, wanted)
+        forms, usual = [_form(leaf) for leaf in leaves], _forms_of(kind)
+        if forms != usual:
+            odd[name] = _difference(forms, usual)
         elif "MAP(" not in kind and any(_MAP_LEVEL in leaf.path for leaf in leaves):
             odd[name] = "written as a map without values"
         elif kind == "BLOB" and _GEOMETRIES in (footer.metadata or {}):
@@ -82,14 +86,14 @@ def odd_columns(footer: pq.FileMetaData, columns: Mapping[str, str]) -> dict[str
 
 def _places(schema: pq.ParquetSchema, count: int, names: tuple[str, ...]) -> dict[str, list[int]]:
     """Return the leaves of each column; of two columns that may have one the first has it."""
-    found: dict[str, list[int]] = {name: [] for name in names}
+    places: dict[str, list[int]] = {name: [] for name in names}
     paths = [schema.column(place).path for place in range(count)]
     at = 0
     for name in names:
         while at < count and (paths[at] == name or paths[at].startswith(f"{name}.")):
-            found[name].append(at)
+            places[name].append(at)
             at += 1
-    return found
+    return places
 
 
 @lru_cache(maxsize=4096)
@@ -133,21 +137,17 @@ def _annotation(kind: Mapping[str, Any]) -> str:
     return str(name)
 
 
-def _difference(found: list[Form], wanted: list[Form]) -> str:
-    if len(found) != len(wanted):
+def _difference(forms: list[Form], usual: list[Form]) -> str:
+    if len(forms) != len(usual):
         return "nested in a form that readers take for different types"
     for (kind, physical, *levels), (other, other_physical, *other_levels) in zip(
-        found, wanted, strict=True
+        forms, usual, strict=True
     ):
         if (kind, physical) != (other, other_physical):
-            return f"written as {_shown(kind, physical)}"
+            return f"written as {physical if kind == 'None' else kind}"
         if levels != other_levels:
             return "nested in an old form of lists"
     return "written in another form"
-
-
-def _shown(kind: str, physical: str) -> str:
-    return physical if kind == "None" else kind
 
 
 def _strange_pages(footer: pq.FileMetaData, places: list[int], kind: str) -> str:
@@ -188,25 +188,25 @@ def _strange_form(chunk: pq.ColumnChunkMetaData) -> str:
 
 
 def _strange_values(chunk: pq.ColumnChunkMetaData, *, text: bool, coarse: bool) -> str:
-    found = chunk.statistics
-    if text and not chunk.has_dictionary_page and _is_one_value_or_null(found):
+    stats = chunk.statistics
+    if text and not chunk.has_dictionary_page and _is_one_value_or_null(stats):
         return "of one value and nulls without a dictionary, all of which DuckDB takes for nulls"
     packed = chunk.physical_type == "INT32" and "DELTA_BINARY_PACKED" in chunk.encodings
-    if not (packed or coarse) or (found is not None and found.null_count == chunk.num_values):
+    if not (packed or coarse) or (stats is not None and stats.null_count == chunk.num_values):
         return ""
-    known = found is not None and found.has_min_max
+    bounded = stats is not None and stats.has_min_max
     # Modulo: numbers without a sign are shown with one.
-    if packed and not (known and (found.max_raw - found.min_raw) % 2**32 < _WIDE):
+    if packed and not (bounded and (stats.max_raw - stats.min_raw) % 2**32 < _WIDE):
         return "encoded as DELTA_BINARY_PACKED, maybe with steps of more than 32 bits"
-    if coarse and not (known and -_MOST_MILLIS <= found.min_raw <= found.max_raw <= _MOST_MILLIS):
+    if coarse and not (bounded and -_MOST_MILLIS <= stats.min_raw <= stats.max_raw <= _MOST_MILLIS):
         return "in milliseconds, maybe more of them than a number of microseconds holds"
     return ""
 
 
-def _is_one_value_or_null(found: pq.Statistics | None) -> bool:
-    if found is None or not found.has_min_max or found.null_count == 0:
+def _is_one_value_or_null(statistics: pq.Statistics | None) -> bool:
+    if statistics is None or not statistics.has_min_max or statistics.null_count == 0:
         return False
-    return bool(found.min_raw == found.max_raw)
+    return bool(statistics.min_raw == statistics.max_raw)
 
 
 def _chunks(
@@ -217,12 +217,6 @@ def _chunks(
         yield group, group.column(place)
 
 
-_OLD_SPARK = re.compile(rb"[12]\.")
-_JULIAN_BEFORE = date(1582, 10, 15).toordinal() - date(1970, 1, 1).toordinal()
-"""Days from 1970 to the first day of the Gregorian calendar."""
-_DAY_MICROS = 86_400 * 10**6
-
-
 def julian_columns(footer: pq.FileMetaData) -> list[str]:
     """Return columns with days of the Julian calendar: old Spark writes them, and Spark if told so.
 
@@ -231,16 +225,16 @@ def julian_columns(footer: pq.FileMetaData) -> list[str]:
     """
     if not says_old_calendar(footer):
         return []
-    found = []
+    julian = []
     for place in range(footer.num_columns):
         leaf = footer.schema.column(place)
         units = _units_of_a_day(json.loads(leaf.logical_type.to_json()))
         chunks = _chunks(footer, place) if units else ()
         stated = [c.statistics for _, c in chunks]
-        bounds = [found.min_raw for found in stated if found and found.has_min_max]
+        bounds = [each.min_raw for each in stated if each and each.has_min_max]
         if bounds and min(bounds) < _JULIAN_BEFORE * units:
-            found.append(leaf.path.partition(".")[0])
-    return found
+            julian.append(leaf.path.partition(".")[0])
+    return julian
 
 
 def says_old_calendar(footer: pq.FileMetaData) -> bool:

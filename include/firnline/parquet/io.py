@@ -37,6 +37,18 @@ _VALUE_BYTES = 8
 """Bytes of a value in memory at least, however few it takes in pages."""
 _FOOTER_END = 8
 """Bytes after the footer: its length and the magic."""
+_ROWS = "append its rows: firnline.append(TABLE, [json.loads(line) for line in file])"
+_OTHERS = {
+    ".csv": ("CSV", "append what pyarrow.csv.read_csv or polars.read_csv returns for it"),
+    ".tsv": ("CSV", "append what pyarrow.csv.read_csv or polars.read_csv returns for it"),
+    ".json": ("JSON", _ROWS),
+    ".jsonl": ("JSON", _ROWS),
+    ".ndjson": ("JSON", _ROWS),
+    ".orc": ("ORC", "append what pyarrow.orc.read_table returns for it"),
+    ".avro": ("Avro", "write it as Parquet with an engine that reads Avro"),
+    ".xlsx": ("Excel", "append what polars.read_excel returns for it"),
+}
+"""Ending -> what such a file is, and what to do with it."""
 
 
 class PartFile(NamedTuple):
@@ -45,12 +57,6 @@ class PartFile(NamedTuple):
     bytes: int
     sorted_by: Order
     """The order that its footer states."""
-
-
-def _stated(rows: pa.Table, sort_by: Sequence[SortColumn]) -> Order:
-    """Return the order that a footer states of sorted rows; none if they lack a column of it."""
-    names = rows.column_names
-    return order_of(sort_by) if all(key.column in names for key in sort_by) else ()
 
 
 def _sorting(rows: pa.Table, order: Order) -> list[pq.SortingColumn] | None:
@@ -122,7 +128,9 @@ def write_part(
         UsageError: see ``sort_rows``.
     """
     rows = sort_rows(table.replace_schema_metadata(None), sort_by)
-    order = _stated(rows, sort_by)
+    names = rows.column_names
+    # Nothing is stated of rows that lack a column of their order.
+    order = order_of(sort_by) if all(key.column in names for key in sort_by) else ()
     try:
         with pq.ParquetWriter(
             path,
@@ -258,20 +266,6 @@ def unreadable(name: str, error: Exception) -> PartUnreadableError:
     if "crypt" in text.lower():
         return _bad(name, "is encrypted")
     return _bad(name, f"cannot be read: {text}")
-
-
-_ROWS = "append its rows: firnline.append(TABLE, [json.loads(line) for line in file])"
-_OTHERS = {
-    ".csv": ("CSV", "append what pyarrow.csv.read_csv or polars.read_csv returns for it"),
-    ".tsv": ("CSV", "append what pyarrow.csv.read_csv or polars.read_csv returns for it"),
-    ".json": ("JSON", _ROWS),
-    ".jsonl": ("JSON", _ROWS),
-    ".ndjson": ("JSON", _ROWS),
-    ".orc": ("ORC", "append what pyarrow.orc.read_table returns for it"),
-    ".avro": ("Avro", "write it as Parquet with an engine that reads Avro"),
-    ".xlsx": ("Excel", "append what polars.read_excel returns for it"),
-}
-"""Ending -> what such a file is, and what to do with it."""
 
 
 def _not_parquet(name: str) -> PartUnreadableError:

@@ -293,9 +293,9 @@ def state(path: Path, sorted_by: Order = (), pairs: Mapping[str, str] | None = N
         for group in groups:
             group.put(_SORTING, LIST, sorting)
     if pairs:
-        known = plain.structs(_PAIRS) if _PAIRS in plain.fields else []
+        former = plain.structs(_PAIRS) if _PAIRS in plain.fields else []
         added = [_pair(key, value) for key, value in pairs.items()]
-        plain.put(_PAIRS, LIST, Items(STRUCT, [*known, *added]))
+        plain.put(_PAIRS, LIST, Items(STRUCT, [*former, *added]))
     _replace_footer(path, plain)
     return () if sorting is None else sorted_by
 
@@ -360,7 +360,7 @@ def _sorting(groups: Sequence[Struct], sorted_by: Order) -> Items | None:
     """Return Parquet's ``sorting_columns``; None unless all of them are plain columns."""
     chunks = groups[0].structs(_COLUMNS) if groups else []
     leaves = [_only(chunk.struct(_META).get(_LEAF)) for chunk in chunks]
-    found: list[Struct] = []
+    keys: list[Struct] = []
     for key in sorted_by:
         name = key.column.encode()
         if name not in leaves:
@@ -368,8 +368,8 @@ def _sorting(groups: Sequence[Struct], sorted_by: Order) -> Items | None:
         number = leaves.index(name)
         order = (TRUE, TRUE) if key.descending else (FALSE, FALSE)
         nulls_first = (FALSE, FALSE)
-        found.append(Struct({1: (I32, number), 2: order, 3: nulls_first}))
-    return Items(STRUCT, list(found)) if found else None
+        keys.append(Struct({1: (I32, number), 2: order, 3: nulls_first}))
+    return Items(STRUCT, list(keys)) if keys else None
 
 
 def _only(path: object) -> bytes:
@@ -388,10 +388,13 @@ def _number(groups: Sequence[Struct]) -> None:
 def _copy_group(source: BinaryIO, out: BinaryIO, group: Struct) -> Struct:
     """Copy a row group with its filters and indexes; return its entry for the new footer."""
     chunks = group.structs(_COLUMNS)
-    starts = [_start(chunk) for chunk in chunks]
-    moved = [
-        _copy_chunk(source, out, chunk, start) for chunk, start in zip(chunks, starts, strict=True)
-    ]
+    moved: list[int] = []
+    for chunk in chunks:
+        start = _start(chunk)
+        moved.append(out.tell() - start)
+        _copy(source, out, start, chunk.struct(_META).integer(_COMPRESSED) or 0)
+        _move(chunk, start, moved[-1])
+    # Filters and indexes stand behind the data of all columns.
     for chunk, delta in zip(chunks, moved, strict=True):
         _copy_filter(source, out, chunk.struct(_META))
         _copy_indexes(source, out, chunk, delta)
@@ -409,13 +412,6 @@ def _start(chunk: Struct) -> int:
     others = [meta.integer(number) for number in (_INDEX_PAGE, _DICTIONARY_PAGE)]
     # Some writers state position 0 for a page that is not there.
     return min(data, *(each for each in others if each), data)
-
-
-def _copy_chunk(source: BinaryIO, out: BinaryIO, chunk: Struct, start: int) -> int:
-    delta = out.tell() - start
-    _copy(source, out, start, chunk.struct(_META).integer(_COMPRESSED) or 0)
-    _move(chunk, start, delta)
-    return delta
 
 
 def _move(chunk: Struct, start: int, delta: int) -> None:

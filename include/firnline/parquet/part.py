@@ -13,6 +13,11 @@ from firnline.types.hashes import Hashes
 from firnline.types.order import Order
 from firnline.types.values import Stats
 
+_PREFIX = "firnline."
+DIGEST_KEY = f"{_PREFIX}digest"
+_ALWAYS = {"table", "partition"}
+"""Keys that are written even when empty: a table at the bucket's root, no partitions."""
+
 
 class PartitionLevel(Protocol):
     """One level of the partition directory, of the settings or of a kernel task.
@@ -49,9 +54,6 @@ class WrittenPart(msgspec.Struct, frozen=True, kw_only=True):
     """Of its rows (``types.digests``); None: unknown."""
     sorted_by: Order = ()
     """Sort order that its footer states; empty: none."""
-
-
-_PREFIX = "firnline."
 
 
 class PartMetadata(msgspec.Struct, frozen=True, kw_only=True):
@@ -91,11 +93,6 @@ class PartMetadata(msgspec.Struct, frozen=True, kw_only=True):
             "digest": self.digest,
         }
         return {_PREFIX + name: value for name, value in pairs.items() if value or name in _ALWAYS}
-
-
-DIGEST_KEY = f"{_PREFIX}digest"
-_ALWAYS = {"table", "partition"}
-"""Keys that are written even when empty: a table at the bucket's root, no partitions."""
 
 
 class _Pairs(msgspec.Struct, kw_only=True):

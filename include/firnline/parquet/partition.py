@@ -90,7 +90,14 @@ def partition_codes(table: pa.Table, fields: Sequence[PartitionLevel]) -> tuple[
 
     Raises UsageError: see ``partition_batches``.
     """
-    return _combine([_segments(table, field) for field in fields])
+    codes, paths = _segments(table, fields[0])
+    for field in fields[1:]:
+        inner, labels = _segments(table, field)
+        pairs, codes = np.unique(codes * len(labels) + inner, return_inverse=True)
+        paths = [f"{paths[pair // len(labels)]}/{labels[pair % len(labels)]}" for pair in pairs]
+    # Only what occurs gets a path.
+    used, codes = np.unique(codes, return_inverse=True)
+    return codes, [paths[code] for code in used]
 
 
 def span_of(partition: str, fields: Sequence[PartitionLevel]) -> dict[str, tuple[int, int]] | None:
@@ -132,7 +139,7 @@ def buckets_of(
         fields: as given to ``partition_batches``.
         columns: SQL type by column of the rows.
     """
-    found: list[HashRange] = []
+    ranges: list[HashRange] = []
     segments = partition.split("/")
     for segment, field in zip(segments, fields, strict=True) if fields else ():
         form = None if field.buckets is None else form_of_sql(columns[field.column])
@@ -140,18 +147,8 @@ def buckets_of(
             continue
         value = segment.partition("=")[2]
         bucket = None if value == NULL_VALUE else int(value)
-        found.append(HashRange((field.column,), (form,), field.buckets, bucket, bucket))
-    return tuple(found)
-
-
-def _combine(levels: list[tuple[Codes, list[str]]]) -> tuple[Codes, list[str]]:
-    """Return one code per row over all levels; only combinations that occur get a path."""
-    codes, paths = levels[0]
-    for inner, labels in levels[1:]:
-        pairs, codes = np.unique(codes * len(labels) + inner, return_inverse=True)
-        paths = [f"{paths[pair // len(labels)]}/{labels[pair % len(labels)]}" for pair in pairs]
-    used, codes = np.unique(codes, return_inverse=True)
-    return codes, [paths[code] for code in used]
+        ranges.append(HashRange((field.column,), (form,), field.buckets, bucket, bucket))
+    return tuple(ranges)
 
 
 def _segments(table: pa.Table, field: PartitionLevel) -> tuple[Codes, list[str]]:

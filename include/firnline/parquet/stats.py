@@ -73,9 +73,9 @@ def from_footer(metadata: pq.FileMetaData, columns: Iterable[str]) -> Stats:
     for name in dict.fromkeys(columns):
         if name not in leaves:
             continue
-        found = _footer_column(metadata, leaves[name])
-        if found is not None:
-            stats[name] = found
+        bounds = _footer_column(metadata, leaves[name])
+        if bounds is not None:
+            stats[name] = bounds
     return stats
 
 
@@ -153,9 +153,9 @@ def _column_range(column: pa.ChunkedArray) -> _Range:
     return _Range(low.as_py(), high.as_py(), name)
 
 
-def _bounds(found: _Range) -> tuple[Scalar, Scalar] | None:
+def _bounds(extent: _Range) -> tuple[Scalar, Scalar] | None:
     """Convert to JSON form, rounded outward; None when there is no such form."""
-    low, high, kind, zoned = found
+    low, high, kind, zoned = extent
     if kind == "number":
         return low, high
     if kind == "text":
@@ -230,14 +230,14 @@ def _footer_column(
         nulls += statistics.null_count
         if statistics.null_count == chunk.num_values:
             continue
-        found = _chunk_range(statistics)
-        if found is None:
+        extent = _chunk_range(statistics)
+        if extent is None:
             return None
-        ranges.append(found)
+        ranges.append(extent)
     if not ranges:
         return (None, None, nulls)
-    low = min(found.low for found in ranges)
-    high = max(found.high for found in ranges)
+    low = min(extent.low for extent in ranges)
+    high = max(extent.high for extent in ranges)
     bounds = _bounds(ranges[0]._replace(low=low, high=high))
     return None if bounds is None else (*bounds, nulls)
 

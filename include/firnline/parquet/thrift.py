@@ -48,8 +48,8 @@ class Struct:
 
     def get(self, number: int) -> Value | None:
         """Return the value of a field; None without it."""
-        found = self.fields.get(number)
-        return None if found is None else found[1]
+        field = self.fields.get(number)
+        return None if field is None else field[1]
 
     def integer(self, number: int) -> int | None:
         """Return an integer field; None without it. Raises ThriftError if it is something else."""
@@ -70,10 +70,10 @@ class Struct:
         value = self.get(number)
         if not isinstance(value, Items):
             raise ThriftError(f"field {number} is not a list")
-        found = [each for each in value.values if isinstance(each, Struct)]
-        if len(found) != len(value.values):
+        structs = [each for each in value.values if isinstance(each, Struct)]
+        if len(structs) != len(value.values):
             raise ThriftError(f"field {number} is not a list of structures")
-        return found
+        return structs
 
     def put(self, number: int, kind: int, value: Value) -> None:
         """Set a field."""
@@ -109,12 +109,12 @@ class _Reader:
     at: int = 0
 
     def struct(self, depth: int) -> Struct:
-        found, number = Struct(), 0
+        struct, number = Struct(), 0
         while head := self._byte():
             kind, delta = head & 15, head >> 4
             number = number + delta if delta else self._zigzag()
-            found.fields[number] = (kind, self._value(kind, depth))
-        return found
+            struct.fields[number] = (kind, self._value(kind, depth))
+        return struct
 
     def _value(self, kind: int, depth: int) -> Value:
         if depth > _MOST_DEPTH:

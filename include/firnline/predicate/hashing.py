@@ -31,11 +31,11 @@ def values_of(tree: Predicate) -> Values:
     if isinstance(tree, In):
         return {tree.column: tree.values}
     if isinstance(tree, And):
-        found: dict[str, tuple[Scalar, ...]] = {}
+        shortest: dict[str, tuple[Scalar, ...]] = {}
         for arg in tree.args:
             for column, values in values_of(arg).items():
-                found[column] = min(found.get(column, values), values, key=len)
-        return found
+                shortest[column] = min(shortest.get(column, values), values, key=len)
+        return shortest
     if isinstance(tree, Or):
         args = [values_of(arg) for arg in tree.args]
         shared = set.intersection(*(set(arg) for arg in args))
@@ -83,16 +83,16 @@ class LiteralHashes:
         """Return the sorted hashes of all rows that may match; None if they are not known."""
         lists: list[list[int]] = []
         for column, form in zip(each.columns, each.forms, strict=True):
-            known = self._of_column(column, form) if column in values else None
-            if known is None:
+            of_column = self._of_column(column, form) if column in values else None
+            if of_column is None:
                 return None
-            lists.append([known[value] for value in values[column]])
+            lists.append([of_column[value] for value in values[column]])
         if len(lists) > 1 and prod(map(len, lists)) > MAX_ROWS:
             return None
-        found = lists[0] if len(lists) == 1 else _of_rows(lists)
+        hashes = lists[0] if len(lists) == 1 else _of_rows(lists)
         if each.buckets:
-            found = [(value & BUCKET_MASK) % each.buckets for value in found]
-        return sorted(set(found))
+            hashes = [(value & BUCKET_MASK) % each.buckets for value in hashes]
+        return sorted(set(hashes))
 
     def _of_column(self, column: str, form: str) -> dict[Scalar, int] | None:
         """Return the hashes of all literals that the tree compares a column with."""
@@ -128,5 +128,5 @@ def _of_rows(columns: Sequence[list[int]]) -> list[int]:
     from firnline.types.murmur3 import combine_hashes
 
     grid = np.meshgrid(*(np.array(hashes, np.uint32) for hashes in columns), indexing="ij")
-    found: list[int] = combine_hashes([axis.ravel() for axis in grid]).tolist()
-    return found
+    combined: list[int] = combine_hashes([axis.ravel() for axis in grid]).tolist()
+    return combined

@@ -14,6 +14,14 @@ from firnline.types.values import Scalar, bound_key, canonical
 
 PartStats = Mapping[str, tuple[Scalar, Scalar, int]]
 """A read-only ``firnline.types.values.Stats``."""
+_OPERATORS: dict[str, Callable[[Any, Any], bool]] = {
+    "=": lambda a, b: bool(a == b),
+    "!=": lambda a, b: bool(a != b),
+    "<": lambda a, b: bool(a < b),
+    "<=": lambda a, b: bool(a <= b),
+    ">": lambda a, b: bool(a > b),
+    ">=": lambda a, b: bool(a >= b),
+}
 
 
 class Outcomes(NamedTuple):
@@ -81,8 +89,8 @@ class Pruner:
 
     def matches_all(self, stats: PartStats, hashes: Hashes = ()) -> bool:
         """Return True if it is proven that every row of a part satisfies the predicate."""
-        found = self.outcomes(stats, hashes)
-        return found.true and not found.false and not found.unknown
+        outcomes = self.outcomes(stats, hashes)
+        return outcomes.true and not outcomes.false and not outcomes.unknown
 
     def _outcomes(self, tree: Predicate, stats: PartStats, hashes: Hashes) -> Outcomes:
         excluded = bool(hashes) and self._literals.exclude(tree, hashes)
@@ -94,8 +102,8 @@ class Pruner:
         if isinstance(tree, Not):
             inner = self._outcomes(tree.arg, stats, hashes)
             return Outcomes(true=inner.false, false=inner.true, unknown=inner.unknown)
-        found = _of_leaf(tree, stats, self._columns, self._lists)
-        return found._replace(true=False) if excluded else found
+        outcomes = _of_leaf(tree, stats, self._columns, self._lists)
+        return outcomes._replace(true=False) if excluded else outcomes
 
 
 Leaf = Compare | In | IsNull
@@ -128,16 +136,6 @@ def _evaluate(
     return _OPERATORS[tree.op](own, key(tree.value))
 
 
-_OPERATORS: dict[str, Callable[[Any, Any], bool]] = {
-    "=": lambda a, b: bool(a == b),
-    "!=": lambda a, b: bool(a != b),
-    "<": lambda a, b: bool(a < b),
-    "<=": lambda a, b: bool(a <= b),
-    ">": lambda a, b: bool(a > b),
-    ">=": lambda a, b: bool(a >= b),
-}
-
-
 def _key(kind: str) -> Callable[[Any], Any]:
     key = bound_key(kind)
     if key is None:
@@ -158,10 +156,10 @@ def _joined(args: Sequence[Outcomes], *, conjunction: bool) -> Outcomes:
 
 
 def _of_leaf(tree: Leaf, stats: PartStats, columns: Mapping[str, str], lists: _Lists) -> Outcomes:
-    known = stats.get(tree.column)
-    if known is None:
+    stated = stats.get(tree.column)
+    if stated is None:
         return _ANY._replace(unknown=not isinstance(tree, IsNull))
-    low, _, nulls = known
+    low, _, nulls = stated
     if isinstance(tree, IsNull):
         return Outcomes(true=nulls > 0, false=low is not None, unknown=False)
     if low is None:

@@ -80,12 +80,12 @@ def _expression(text: str) -> exp.Expression:
         raise UsageError("the condition is longer than a million characters", next_step=_ALLOWED)
     try:
         # The SQL is only parsed, never run.
-        found = sqlglot.parse(f"SELECT * FROM t WHERE {text}\n", read="duckdb")  # noqa: S608
+        statements = sqlglot.parse(f"SELECT * FROM t WHERE {text}\n", read="duckdb")  # noqa: S608
     except (SqlglotError, RecursionError) as error:
         raise UsageError(
             f"the condition {_short(text)} does not parse: {_reason(error)}", next_step=_ALLOWED
         ) from None
-    statement = found[0] if len(found) == 1 else None
+    statement = statements[0] if len(statements) == 1 else None
     where = None if statement is None else statement.args.get("where")
     if statement is None or where is None:
         raise _refused(text)
@@ -99,18 +99,18 @@ def _expression(text: str) -> exp.Expression:
 def _tree_of(condition: exp.Expression, columns: Mapping[str, str]) -> Predicate:
     from sqlglot import exp
 
-    known = {fold_name(name): normalise(kind) for name, kind in columns.items()}
+    kinds = {fold_name(name): normalise(kind) for name, kind in columns.items()}
     try:
         tree = _tree(condition)
         for column in condition.find_all(exp.Column):
-            _refuse_lone(column, known)
+            _refuse_lone(column, kinds)
         return tree
     except UsageError:
         pieces = condition.find_all(exp.Expression)
-        found = next(filter(None, (_habit(piece, known) for piece in pieces)), None)
-        if found is None:
+        habit = next(filter(None, (_habit(piece, kinds) for piece in pieces)), None)
+        if habit is None:
             raise
-        raise found from None
+        raise habit from None
 
 
 def _tree(node: exp.Expression) -> Predicate:
@@ -133,16 +133,16 @@ def _tree(node: exp.Expression) -> Predicate:
     return _comparison(node)
 
 
-def _refuse_lone(column: exp.Column, known: Mapping[str, str]) -> None:
+def _refuse_lone(column: exp.Column, kinds: Mapping[str, str]) -> None:
     """Raise UsageError for a column that is a condition of its own, and not a BOOLEAN.
 
     Args:
         column: of a condition.
-        known: the table's columns by ``fold_name`` -> canonical SQL type.
+        kinds: the table's columns by ``fold_name`` -> canonical SQL type.
     """
     from sqlglot import exp
 
-    kind = known.get(fold_name(_column(column)), "BOOLEAN")  # of others bind says what is wrong
+    kind = kinds.get(fold_name(_column(column)), "BOOLEAN")  # of others bind says what is wrong
     around = column.parent
     while isinstance(around, exp.Paren):
         around = around.parent
@@ -208,29 +208,23 @@ def _comparison(node: exp.Expression) -> Predicate:
     if op is None:
         raise _refused(node)
     left, right = node.args["this"], node.args["expression"]
-    _refuse_two_columns(left, right)
-    if isinstance(_plain(right), exp.Column):
-        left, right, op = right, left, _FLIPPED[op]
-    return COMPARISONS[op](_column(left), _literal(right))
-
-
-def _refuse_two_columns(left: exp.Expression, right: exp.Expression) -> None:
-    from sqlglot import exp
-
     columns = [each for each in map(_plain, (left, right)) if isinstance(each, exp.Column)]
     if len(columns) == 2:
         raise UsageError(
             f"the condition compares `{_name(columns[0])}` with `{_name(columns[1])}`, two columns",
             next_step="compare a column with a literal; a text stands in single quotes",
         )
+    if isinstance(_plain(right), exp.Column):
+        left, right, op = right, left, _FLIPPED[op]
+    return COMPARISONS[op](_column(left), _literal(right))
 
 
-def _habit(node: exp.Expression, known: Mapping[str, str]) -> UsageError | None:
+def _habit(node: exp.Expression, kinds: Mapping[str, str]) -> UsageError | None:
     """Return the error for a piece that is written as elsewhere but not in SQL; None for others.
 
     Args:
         node: a piece of a condition that was refused.
-        known: the table's columns, by ``fold_name`` -> canonical SQL type.
+        kinds: the table's columns, by ``fold_name`` -> canonical SQL type.
     """
     from sqlglot import exp
 
@@ -244,10 +238,10 @@ def _habit(node: exp.Expression, known: Mapping[str, str]) -> UsageError | None:
             f"`{_dated(date).strip(chr(39))}` without quotes is a subtraction",
             next_step=f"a date stands in single quotes: {shown}",
         )
-    field = _field(node, known)
+    field = _field(node, kinds)
     if field is not None:
         return field
-    wrong = next((c for c in _for_literals(node) if fold_name(str(c.this.this)) not in known), None)
+    wrong = next((c for c in _for_literals(node) if fold_name(str(c.this.this)) not in kinds), None)
     if wrong is None:
         return None
     text = str(wrong.this.this).replace("'", "''")
@@ -258,7 +252,7 @@ def _habit(node: exp.Expression, known: Mapping[str, str]) -> UsageError | None:
     )
 
 
-def _field(node: exp.Expression, known: Mapping[str, str]) -> UsageError | None:
+def _field(node: exp.Expression, kinds: Mapping[str, str]) -> UsageError | None:
     """Return the error for a field of a structure; None for other pieces. Arguments of ``_habit``.
 
     It may also be a column with a point in its name.
@@ -267,7 +261,7 @@ def _field(node: exp.Expression, known: Mapping[str, str]) -> UsageError | None:
 
     if isinstance(node, exp.Column) and node.table:
         name = ".".join(str(part.this) for part in node.parts)
-        if fold_name(name) in known:
+        if fold_name(name) in kinds:
             return UsageError(
                 f"`{name}` without quotes is the field {node.name} of {node.table}",
                 next_step=f"a column with a point in its name stands in double quotes: "
@@ -278,7 +272,7 @@ def _field(node: exp.Expression, known: Mapping[str, str]) -> UsageError | None:
         first = str(node.this.parts[0].this)
     else:
         return None
-    if not known.get(fold_name(first), "").startswith("STRUCT"):
+    if not kinds.get(fold_name(first), "").startswith("STRUCT"):
         return None
     return UsageError(
         f"`{node.sql(dialect='duckdb')}` is a field of column {first!r}, a STRUCT, and fields of "
@@ -288,8 +282,8 @@ def _field(node: exp.Expression, known: Mapping[str, str]) -> UsageError | None:
     )
 
 
-def _dated(found: re.Match[str]) -> str:
-    year, month, day = found.groups()
+def _dated(date: re.Match[str]) -> str:
+    year, month, day = date.groups()
     return f"'{year}-{month:0>2}-{day:0>2}'"
 
 
@@ -305,8 +299,8 @@ def _for_literals(node: exp.Expression) -> list[exp.Column]:
         places = [node.args["expression"], node.args["this"]]
     else:
         return []
-    found = [each for each in map(_plain, places) if isinstance(each, exp.Column)]
-    return [] if isinstance(node, exp.Binary) and len(found) < 2 else found
+    columns = [each for each in map(_plain, places) if isinstance(each, exp.Column)]
+    return [] if isinstance(node, exp.Binary) and len(columns) < 2 else columns
 
 
 def _name(column: exp.Column) -> str:
@@ -408,13 +402,13 @@ def _reason(error: Exception) -> str:
 
     if isinstance(error, TokenError):
         return "a quotation mark is not closed"
-    found = error.errors[0] if isinstance(error, ParseError) and error.errors else {}
-    said, near = str(found.get("description", "")), str(found.get("highlight", ""))
-    if said.startswith("Required keyword"):
+    details = error.errors[0] if isinstance(error, ParseError) and error.errors else {}
+    description, near = str(details.get("description", "")), str(details.get("highlight", ""))
+    if description.startswith("Required keyword"):
         # The parser itself ends with WHERE.
         return "it is empty" if near == "WHERE" else f"something is missing at `{near}`"
-    if said.startswith("Invalid expression"):
+    if description.startswith("Invalid expression"):
         return f"nobody expects `{near}` there"
-    if said.startswith("Expecting "):
-        return f"`{said.removeprefix('Expecting ')}` is missing after `{near}`"
-    return said or "it is nested too deeply"
+    if description.startswith("Expecting "):
+        return f"`{description.removeprefix('Expecting ')}` is missing after `{near}`"
+    return description or "it is nested too deeply"

@@ -240,9 +240,9 @@ _DUCKDB = Dialect(quote_name, literal_sql, opaque, _among)
 def _resolve(name: str, columns: Mapping[str, str]) -> str:
     if name in columns:
         return name
-    for known in columns:
-        if fold_name(known) == fold_name(name):
-            return known
+    for column in columns:
+        if fold_name(column) == fold_name(name):
+            return column
     raise UsageError(
         f"the table has no column {quoted(name)}, but {', '.join(columns) or 'none'}",
         next_step="correct the column's name",

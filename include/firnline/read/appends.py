@@ -126,12 +126,12 @@ class AppendLog:
 
     def _look(self) -> Snapshot:
         """Return the newest state."""
-        known = self._snapshot
-        if known is not None:
+        last = self._snapshot
+        if last is not None:
             listing, _ = list_log(self.table.store, self.table.paths)
-            there = {k: item for k, item in known.listing.items() if k != known.unpublished}
-            if listing == there | dict(known.behind):
-                return known  # a log that was not lost before and is unchanged is not lost
+            there = {k: item for k, item in last.listing.items() if k != last.unpublished}
+            if listing == there | dict(last.behind):
+                return last  # a log that was not lost before and is unchanged is not lost
         return self._read()
 
     def _read(self) -> Snapshot:
@@ -172,13 +172,13 @@ class AppendLog:
 
         Requests: none if the log names the transaction's digest; else 1 ranged GET of its header.
         """
-        known = self._known_digests(snapshot)
+        digests = self._known_digests(snapshot)
         if not offset.digest or offset.seq > snapshot.seq:
             return
-        if not known.get(offset.seq):
+        if not digests.get(offset.seq):
             for header, digest in heads(self.table, [self.table.paths.txn(offset.seq)]):
-                known[header.seq] = digest
-        if known.get(offset.seq, offset.digest) != offset.digest:
+                digests[header.seq] = digest
+        if digests.get(offset.seq, offset.digest) != offset.digest:
             raise self._other_table(f"transaction {offset.seq} is another one")
 
     def _refuse_unknown_appends(self, offset: Offset, view: View, snapshot: Snapshot) -> None:
@@ -238,19 +238,19 @@ class AppendLog:
             yield from (self._contents[name] for name in some)
 
     def _fetched(self, names: Sequence[str], snapshot: Snapshot) -> dict[str, LogContent]:
-        paths, found = self.table.paths, dict[str, LogContent]()
+        paths, contents = self.table.paths, dict[str, LogContent]()
         for name in names:
             content = self._contents.get(name) or snapshot.contents.get(long(name, paths))
             if content is not None:
-                found[name] = content
-        keys = [long(name, paths) for name in names if name not in found]
+                contents[name] = content
+        keys = [long(name, paths) for name in names if name not in contents]
         for key, data in self.table.store.get_many(keys):
             if data is None:
                 raise self._gone(key, snapshot)
             if key in snapshot.listing:
                 refuse_other_size(key, len(data), snapshot.listing[key].size)
-            found[short(key, paths)] = codec.decode(key, data, paths)
-        return found
+            contents[short(key, paths)] = codec.decode(key, data, paths)
+        return contents
 
     def _gone(self, key: str, before: Snapshot) -> StreamBehindError:
         """Return the error for a log file that was listed or folded, and does not exist.

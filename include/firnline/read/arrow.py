@@ -25,6 +25,15 @@ from firnline.types.values import Scalar
 _FOOTERS = 16
 """Number of footers read in parallel."""
 _INSTEAD = "use arrow_reader(), duckdb() or polars(), which give the visible rows of any scan"
+_UNITS = ("s", "ms", "us", "ns")
+_COMPARE: dict[str, Callable[[Any, Any], Any]] = {
+    "=": operator.eq,
+    "!=": operator.ne,
+    "<": operator.lt,
+    "<=": operator.le,
+    ">": operator.gt,
+    ">=": operator.ge,
+}
 
 
 def open_dataset(plan: ReadPlan, store: Store) -> dataset.Dataset:
@@ -70,62 +79,57 @@ def _check(fragment: dataset.ParquetFileFragment, schema: pa.Schema, files: Part
     """Refuse columns that Arrow would silently read as null, or fail on while reading."""
     key = files.locate(fragment.path)[1]
     try:
-        found: pa.Schema = fragment.physical_schema
+        stored: pa.Schema = fragment.physical_schema
     except UNREADABLE as error:
         why = str(error).split("\n", 1)[0]
         raise files.take_failure() or not_readable(key, why) from None
-    problem = misfit(found, schema)
+    problem = misfit(stored, schema)
     if problem is not None:
         raise UsageError(f"part {key} {problem}: Arrow would not read it", next_step=_INSTEAD)
 
 
-def misfit(found: pa.Schema, schema: pa.Schema) -> str | None:
+def misfit(stored: pa.Schema, schema: pa.Schema) -> str | None:
     """Return what Arrow would silently read as null in a part, or fail on; None if nothing."""
-    spelled = {fold_name(name): name for name in found.names}
+    spelled = {fold_name(name): name for name in stored.names}
     for field in schema:
         name = spelled.get(fold_name(field.name))
         if name is not None and name != field.name:
             return f"has column {name!r}, which the table spells {field.name!r}"
-        if name is not None and not _fits(found.field(name).type, field.type):
-            return f"has column {name!r} as {found.field(name).type}, and not {field.type}"
+        if name is not None and not _fits(stored.field(name).type, field.type):
+            return f"has column {name!r} as {stored.field(name).type}, and not {field.type}"
     return None
 
 
-def _fits(stored: pa.DataType, wanted: pa.DataType) -> bool:
+def _fits(stored: pa.DataType, asked: pa.DataType) -> bool:
     """Return True if Arrow converts every value: to the same type, or a wider one."""
-    if stored == wanted:
+    if stored == asked:
         return True
     for kind in (pa.types.is_signed_integer, pa.types.is_unsigned_integer, pa.types.is_floating):
-        if kind(stored) and kind(wanted):
-            return bool(stored.bit_width <= wanted.bit_width)
-    if pa.types.is_timestamp(stored) and pa.types.is_timestamp(wanted):
-        return bool(
-            stored.tz == wanted.tz and _UNITS.index(stored.unit) <= _UNITS.index(wanted.unit)
-        )
-    return _fits_inside(stored, wanted)
+        if kind(stored) and kind(asked):
+            return bool(stored.bit_width <= asked.bit_width)
+    if pa.types.is_timestamp(stored) and pa.types.is_timestamp(asked):
+        return bool(stored.tz == asked.tz and _UNITS.index(stored.unit) <= _UNITS.index(asked.unit))
+    return _fits_inside(stored, asked)
 
 
-def _fits_inside(stored: pa.DataType, wanted: pa.DataType) -> bool:
+def _fits_inside(stored: pa.DataType, asked: pa.DataType) -> bool:
     """Return True for lists, maps and structs of what fits; a struct may lack fields."""
-    if pa.types.is_struct(stored) and pa.types.is_struct(wanted):
-        kinds = {field.name: field.type for field in wanted}
+    if pa.types.is_struct(stored) and pa.types.is_struct(asked):
+        kinds = {field.name: field.type for field in asked}
         return all(field.name in kinds and _fits(field.type, kinds[field.name]) for field in stored)
-    if pa.types.is_map(stored) and pa.types.is_map(wanted):
-        same_keys = stored.key_type == wanted.key_type
-        return bool(same_keys and _fits(stored.item_type, wanted.item_type))
-    if pa.types.is_list(stored) and pa.types.is_list(wanted):
-        return _fits(stored.value_type, wanted.value_type)
-    return bool(pa.types.is_nested(stored) and stored.equals(wanted))
+    if pa.types.is_map(stored) and pa.types.is_map(asked):
+        same_keys = stored.key_type == asked.key_type
+        return bool(same_keys and _fits(stored.item_type, asked.item_type))
+    if pa.types.is_list(stored) and pa.types.is_list(asked):
+        return _fits(stored.value_type, asked.value_type)
+    return bool(pa.types.is_nested(stored) and stored.equals(asked))
 
 
-_UNITS = ("s", "ms", "us", "ns")
-
-
-def _filtered(plan: ReadPlan, found: dataset.Dataset) -> dataset.Dataset:
+def _filtered(plan: ReadPlan, parts: dataset.Dataset) -> dataset.Dataset:
     if plan.where is None:
-        return found
+        return parts
     kinds = dict(plan.task.needed)
-    missing = [name for name in columns_of(plan.where) if name not in found.schema.names]
+    missing = [name for name in columns_of(plan.where) if name not in parts.schema.names]
     if missing:
         raise UsageError(
             f"where uses column {missing[0]!r}, which is not among the selected columns, and "
@@ -133,13 +137,13 @@ def _filtered(plan: ReadPlan, found: dataset.Dataset) -> dataset.Dataset:
             next_step="select that column too, or use arrow_reader()",
         )
     for name in columns_of(plan.where):
-        if pa.types.is_floating(found.schema.field(name).type):
+        if pa.types.is_floating(parts.schema.field(name).type):
             raise UsageError(
                 f"where compares column {name!r}, and in Arrow NaN is not greater than any number, "
                 "as it is in SQL",
                 next_step="use arrow_reader() with this where",
             )
-    return found.filter(_expression(plan.where, kinds))
+    return parts.filter(_expression(plan.where, kinds))
 
 
 def _expression(tree: Predicate, kinds: dict[str, str]) -> pc.Expression:
@@ -160,16 +164,6 @@ def _expression(tree: Predicate, kinds: dict[str, str]) -> pc.Expression:
         # Not isin: it returns false for a null, where SQL returns null.
         return _expression(Or(tuple(Equal(tree.column, v) for v in tree.values)), kinds)
     return _COMPARE[tree.op](field, _scalar(tree.value, kind))
-
-
-_COMPARE: dict[str, Callable[[Any, Any], Any]] = {
-    "=": operator.eq,
-    "!=": operator.ne,
-    "<": operator.lt,
-    "<=": operator.le,
-    ">": operator.gt,
-    ">=": operator.ge,
-}
 
 
 def _scalar(value: Scalar, kind: pa.DataType) -> pa.Scalar:

@@ -139,16 +139,16 @@ class Ahead:
 
     def _take(self) -> pa.RecordBatch | None:
         """Wait for a batch; None: a thread has ended. Raises what made it end."""
-        found = self._done.get()
-        if not isinstance(found, _Ended):
+        taken = self._done.get()
+        if not isinstance(taken, _Ended):
             with self._lock:
                 self._wanted -= 1
-            return found
+            return taken
         try:
-            if found.error is not None:
-                raise found.error
+            if taken.error is not None:
+                raise taken.error
         finally:
-            del found  # else the error, by its frames, would keep itself and all that they hold
+            del taken  # else the error, by its frames, would keep itself and all that they hold
         return None
 
     def _most(self) -> int:
@@ -204,10 +204,10 @@ class Ahead:
         """Give a batch to the reader; return what to decode next, None for nothing."""
         with self._lock:
             if batch is None:
-                found = None if self._closed else self._next()
-                self._wanted -= found is None
-                self._working -= found is None
-                return found
+                following = None if self._closed else self._next()
+                self._wanted -= following is None
+                self._working -= following is None
+                return following
             self._largest = max(self._largest, batch.nbytes)
             self._done.put(batch)
             if self._wanted < self._most() and not self._closed:
@@ -231,13 +231,13 @@ class _Decoder:
         with opened(part, self.store, self._files) as stored:
             yield from map(self._whole, stored.batches(self._held(stored.schema)))
 
-    def _held(self, found: pa.Schema) -> list[str]:
+    def _held(self, stored: pa.Schema) -> list[str]:
         """Return the columns that a part has. Raises _UnlikeError."""
-        twice = len({fold_name(name) for name in found.names}) < len(found.names)
-        if twice or misfit(found, self._schema) is not None:
+        twice = len({fold_name(name) for name in stored.names}) < len(stored.names)
+        if twice or misfit(stored, self._schema) is not None:
             raise _UnlikeError
-        names = [name for name in self._schema.names if name in found.names]
-        if any(found.field(name).type != self._schema.field(name).type for name in names):
+        names = [name for name in self._schema.names if name in stored.names]
+        if any(stored.field(name).type != self._schema.field(name).type for name in names):
             raise _UnlikeError
         return names
 
@@ -331,16 +331,16 @@ def _nothing(rows: int) -> _Batches:
 
 def _spans(group: pq.RowGroupMetaData, names: list[str]) -> list[tuple[int, int]]:
     """Return (start, end) of the bytes of columns; those that lie close together are one."""
-    wanted, found = set(names), list[tuple[int, int]]()
+    asked, spans = set(names), list[tuple[int, int]]()
     for number in range(group.num_columns):
         column = group.column(number)
-        if column.path_in_schema in wanted:
+        if column.path_in_schema in asked:
             start = column.data_page_offset
             if column.has_dictionary_page:
                 start = min(start, column.dictionary_page_offset)
-            found.append((start, start + column.total_compressed_size))
+            spans.append((start, start + column.total_compressed_size))
     joined: list[tuple[int, int]] = []
-    for start, end in sorted(found):
+    for start, end in sorted(spans):
         if joined and start - joined[-1][1] <= GAP:
             joined[-1] = joined[-1][0], max(end, joined[-1][1])
         else:

@@ -68,16 +68,16 @@ def changes(
             position of another table.
         others: as ``scan``.
     """
-    found = opened(table, settings, access)
-    feed = ChangeFeed(found)
+    target = opened(table, settings, access)
+    feed = ChangeFeed(target)
     feed.hold()
     start, end = ends_of(feed, since, until)
     names = None if columns is None else names_of(columns, "columns")
     globs = (partitions,) if isinstance(partitions, str) else tuple(partitions)
-    wanted = Request(names, where, globs)
-    tasks = feed.changes(start, end, wanted.options)
+    request = Request(names, where, globs)
+    tasks = feed.changes(start, end, request.options)
     _, schema = feed.settings_and_columns()
-    return Changes(found, tuple(tasks), wanted.shown(schema), positions.to_text(end), end.seq)
+    return Changes(target, tuple(tasks), request.shown(schema), positions.to_text(end), end.seq)
 
 
 def offset_of(feed: ChangeFeed, at: At) -> Offset:
@@ -200,12 +200,12 @@ class Changes(Shown):
         """
         import pyarrow as pa
 
-        from firnline.read.difference import run_changes
+        from firnline.read.difference import empty_schema, run_changes
 
         batches = run_changes(
             self.tasks, self.table.store, self.limits(memory, threads), list(self.columns)
         )
-        schema = self._schema()
+        schema = empty_schema(self.columns)
         return pa.RecordBatchReader.from_batches(schema, (b.cast(schema) for b in batches))
 
     def to_arrow(self, memory: int = MEMORY, threads: int | None = None) -> pa.Table:
@@ -224,9 +224,9 @@ class Changes(Shown):
         for operation, sequence, reason, number in count_changes(
             self.tasks, self.table.store, limits
         ):
-            found = rows[sequence, reason]
-            found[operation] = found.get(operation, 0) + number
-        return [Summary(*step, found) for step, found in rows.items()]
+            numbers = rows[sequence, reason]
+            numbers[operation] = numbers.get(operation, 0) + number
+        return [Summary(*step, numbers) for step, numbers in rows.items()]
 
     def limits(self, memory: int = MEMORY, threads: int | None = None) -> Limits:
         """Return the resource limits of a read of these changes."""
@@ -248,8 +248,3 @@ class Changes(Shown):
             "up to transaction": f"{self.seq:,}",
             "columns": ", ".join(f"{name} {sql}" for name, sql in self.columns.items()),
         }
-
-    def _schema(self) -> pa.Schema:
-        from firnline.read.difference import empty_schema
-
-        return empty_schema(self.columns)

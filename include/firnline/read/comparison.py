@@ -22,6 +22,8 @@ from firnline.types.sql import fold_name, quote_name
 _TEXT = 200
 """Characters of a value in a sample."""
 Texts = tuple[str | None, ...]
+_KINDS = ("was AND is_now", "was AND NOT is_now", "is_now AND NOT was")
+"""Conditions on ``pairs``: changed, removed, added."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,10 +88,6 @@ def difference(
     return Difference(rows[0], rows[1], counts[0], counts[1], counts[2], changes, tuple(shown))
 
 
-_KINDS = ("was AND is_now", "was AND NOT is_now", "is_now AND NOT was")
-"""Conditions on ``pairs``: changed, removed, added."""
-
-
 def _one(connection: Connection, query: str) -> tuple[int, ...]:
     return tuple(int(value or 0) for value in connection.execute(query).fetchall()[0])
 
@@ -147,7 +145,7 @@ def _samples(connection: Connection, types: Sequence[str], which: str, most: int
     names = [f"{letter}{n}" for letter in "ba" for n in range(width)]
     columns = [f"left(CAST({name} AS VARCHAR), {_TEXT})" for name in names]
     columns += [value_differs(f"b{n}", f"a{n}", kind) for n, kind in enumerate(types)]
-    found = connection.execute(
+    rows = connection.execute(
         f"SELECT was, is_now, {', '.join(columns)} FROM pairs WHERE {which}"
         f" ORDER BY ALL LIMIT {most}"
     ).fetchall()
@@ -157,5 +155,5 @@ def _samples(connection: Connection, types: Sequence[str], which: str, most: int
             tuple(row[2 + width : 2 + 2 * width]) if row[1] else None,
             tuple(row[2 + 2 * width :]) if row[0] and row[1] else (),
         )
-        for row in found
+        for row in rows
     ]

@@ -53,9 +53,9 @@ def change_query(
         f"{operation} AS {OPERATION}, CAST({sequence} AS BIGINT) AS {SEQUENCE}, "
         f"{quote_text(task.reason)} AS {REASON}"
     )
-    found = f"SELECT {', '.join(map(quote_name, names))}, {added} FROM ({changed})"
+    told = f"SELECT {', '.join(map(quote_name, names))}, {added} FROM ({changed})"
     where = f" WHERE {task.where}" if task.where else ""
-    return f"SELECT {shown}{', ' if shown else ''}{', '.join(ADDED)} FROM ({found}){where}"
+    return f"SELECT {shown}{', ' if shown else ''}{', '.join(ADDED)} FROM ({told}){where}"
 
 
 def _difference(task: ChangeTask, rows: Callable[[ReadTask], str]) -> tuple[str, str]:

@@ -82,15 +82,15 @@ def rows_query(
     if files is None:
         # The failure of a query on a caller's connection is not observed here.
         files = _register(connection, PartFiles(keep_failure=False))
-    known = checked(task, connection)
+    checked_task = checked(task, connection)
     number = files.add(store)
 
     def url(part: ReadPart) -> str:
         # With a primary key the name of a part also says which of two rows was inserted last.
-        by_path = None if known.primary_key else files.path(store, part)
+        by_path = None if checked_task.primary_key else files.path(store, part)
         return by_path or files.url(number, part)
 
-    return read_query(known, url, files.partition_of, filtered=filtered)
+    return read_query(checked_task, url, files.partition_of, filtered=filtered)
 
 
 def files_of(connection: Connection) -> PartFiles:
@@ -204,8 +204,8 @@ def _cast(
     try:
         with faults(connection, limits, (task, store)):
             rows = _limited(_rows(task, store, connection), limit).sql_query()
-            found = connection.execute(f"SELECT {shown} FROM ({rows})")  # noqa: S608 -- our own
-            while batch := found.fetchmany(1_000):
+            cursor = connection.execute(f"SELECT {shown} FROM ({rows})")  # noqa: S608 -- our own
+            while batch := cursor.fetchmany(1_000):
                 yield from batch
     finally:
         connection.close()

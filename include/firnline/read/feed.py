@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 
 import msgspec
 
 from firnline.errors import SnapshotExpiredError, StreamBehindError
-from firnline.log.records import Delete, LogContent, Marker, TxnMark
+from firnline.log.records import Delete, LogContent, TxnMark
 from firnline.properties.in_force import current, in_force
 from firnline.read import offsets as plan
 from firnline.read import steps
@@ -103,17 +103,22 @@ class ChangeFeed(AppendLog):
             names = set(plan.delivered(first, end, view.folds)) | first.seen
             if start is None or steps.needs_all(effects.values(), settings):
                 names |= view.unfolded.union(*(folds.first for folds in view.folds.values()))
-            known = Known(
+            ordered = sorted(names)
+            contents = zip(ordered, self._in_order(ordered, snapshot), strict=True)
+            facts = Known(
                 snapshot=snapshot,
                 settings=settings,
                 view=view,
                 effects=effects,
-                brought=self._brought(names, snapshot),
+                brought={
+                    name: tuple(of_append(name, content, snapshot, ()))
+                    for name, content in contents
+                },
             )
             options = wanted(snapshot.schema)
             if start is None:
-                return steps.plan_state(known, end, options)
-            return steps.plan_steps(known, start, end, options)
+                return steps.plan_state(facts, end, options)
+            return steps.plan_steps(facts, start, end, options)
 
     def settings_and_columns(self) -> tuple[TableSettings, Mapping[str, str]]:
         """Return the settings with the properties in force, and SQL type by column."""
@@ -122,10 +127,10 @@ class ChangeFeed(AppendLog):
 
     def _known(self, end: Offset) -> Snapshot:
         """Return a state that has everything up to an offset, without a request if it is known."""
-        known = self._held or self._snapshot
-        if known is None or known.seq < end.seq:
-            known = self._read()
-        return known
+        snapshot = self._held or self._snapshot
+        if snapshot is None or snapshot.seq < end.seq:
+            snapshot = self._read()
+        return snapshot
 
     def _folded(self, content: LogContent, mark: TxnMark) -> Folds:
         effect = Effect.of(content, mark)
@@ -134,11 +139,11 @@ class ChangeFeed(AppendLog):
 
     def _once(self, record: Delete) -> Delete:
         """Return the one copy of a record that is kept, without the log file that it stood in."""
-        known = self._records.get(record.id)
-        if known is None:
-            known = msgspec.structs.replace(record, where=record.where.copy())
-            self._records[record.id] = known
-        return known
+        kept = self._records.get(record.id)
+        if kept is None:
+            kept = msgspec.structs.replace(record, where=record.where.copy())
+            self._records[record.id] = kept
+        return kept
 
     def _view(self, offset: Offset, snapshot: Snapshot) -> View:
         view = super()._view(offset, snapshot)
@@ -150,13 +155,6 @@ class ChangeFeed(AppendLog):
         self._records = {record.id: record for record in records}
         return view
 
-    def _brought(
-        self, names: Iterable[str], snapshot: Snapshot
-    ) -> Mapping[str, tuple[Marker, ...]]:
-        ordered = sorted(names)
-        contents = zip(ordered, self._in_order(ordered, snapshot), strict=True)
-        return {name: tuple(of_append(name, content, snapshot, ())) for name, content in contents}
-
     def _sizes(
         self, start: Offset, view: View, snapshot: Snapshot
     ) -> Iterator[tuple[int, tuple[int, int]]]:
@@ -167,8 +165,8 @@ class ChangeFeed(AppendLog):
             markers = [m for content in self._in_order(new, snapshot) for m in content.markers]
             effect = self._effects.get(seq)
             if effect is not None and not effect.silent:
-                found = (snapshot.parts.get(p) for p in (*effect.killed, *effect.own))
-                markers += [m for m in found if m is not None]
+                parts = (snapshot.parts.get(p) for p in (*effect.killed, *effect.own))
+                markers += [m for m in parts if m is not None]
             hides = effect is not None and bool(effect.hides)
             if markers or hides:
                 yield seq, (max(1, len(markers)), sum(m.b for m in markers))

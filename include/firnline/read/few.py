@@ -27,19 +27,19 @@ def head(task: ReadTask, store: Store, limits: Limits, rows: int) -> pa.Table:
     """
     if rows < 0:
         raise UsageError(f"the number of rows is {rows}", next_step="give 0 or more")
-    found: list[pa.RecordBatch] = []
+    batches: list[pa.RecordBatch] = []
     schema, left = None, rows
     for piece in _pieces(task, rows) if rows else ():
         reader = stream(piece, store, limits)
         schema = schema or reader.schema
         for batch in reader:
-            found.append(_first(batch, left))
-            left -= len(found[-1])
+            batches.append(_first(batch, left))
+            left -= len(batches[-1])
             if not left:
-                return pa.Table.from_batches(found, schema)
+                return pa.Table.from_batches(batches, schema)
     if schema is None:
         schema = stream(msgspec.structs.replace(task, parts=()), store, limits).schema
-    return pa.Table.from_batches(found, schema)
+    return pa.Table.from_batches(batches, schema)
 
 
 def count(task: ReadTask, store: Store, limits: Limits) -> int:
@@ -49,8 +49,8 @@ def count(task: ReadTask, store: Store, limits: Limits) -> int:
     """
     told = [_told(task, part) for part in task.parts]
     left = tuple(part for part, rows in zip(task.parts, told, strict=True) if rows < 0)
-    known = sum(rows for rows in told if rows > 0)
-    return known + (duckdb.count(piece_of(task, left), store, limits) if left else 0)
+    certain = sum(rows for rows in told if rows > 0)
+    return certain + (duckdb.count(piece_of(task, left), store, limits) if left else 0)
 
 
 def _told(task: ReadTask, part: ReadPart) -> int:

@@ -81,8 +81,8 @@ class PartFiles(AbstractFileSystem):  # type: ignore[misc]  # fsspec has no type
     def add(self, store: Store) -> int:
         """Register a store, and return its number in URLs."""
         with self._lock:
-            for number, known in enumerate(self._stores):
-                if known is store:
+            for number, other in enumerate(self._stores):
+                if other is store:
                     return number
             self._stores.append(store)
             return len(self._stores) - 1
@@ -152,9 +152,9 @@ class PartFiles(AbstractFileSystem):  # type: ignore[misc]  # fsspec has no type
 
     def _kept(self, url: str, store: Store, key: str, size: int) -> bytes:
         with self._lock:
-            found = self._small.get(url)
-        if found is not None:
-            return found
+            small = self._small.get(url)
+        if small is not None:
+            return small
         data = _whole(key, store.get_range(key, 0, size), size)
         with self._lock:
             if url not in self._small:
@@ -218,10 +218,10 @@ class PartFile:
 
     def read(self, length: int = -1) -> bytes:
         """Read as from any file; raises as ``PartFiles.read``."""
-        wanted = self.size - self._at if length < 0 else length
-        data = self._from_held(wanted)
+        count = self.size - self._at if length < 0 else length
+        data = self._from_held(count)
         if data is None:
-            data = self._files.read(self._url, self._at, wanted)
+            data = self._files.read(self._url, self._at, count)
         self._at += len(data)
         return data
 

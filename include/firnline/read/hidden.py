@@ -73,18 +73,18 @@ def _hidden_in(
     uncounted: Container[str],
 ) -> Iterator[tuple[ReadPart, Rows, int | None]]:
     files = files_of(connection)
-    known = checked(task, connection, placed=True)
+    placed = checked(task, connection, placed=True)
     number = files.add(store)
     urls = {files.url(number, part): part for part in parts}
-    found = connection.sql(hidden_query(known, urls)).to_arrow_table()
+    places = connection.sql(hidden_query(placed, urls)).to_arrow_table()
     hidden: dict[str, Rows] = {
         url: np.sort(np.asarray(rows.values))
-        for url, rows in zip(found[0].to_pylist(), found[1], strict=True)
+        for url, rows in zip(places[0].to_pylist(), places[1], strict=True)
     }
     asked = [url for url, part in urls.items() if part.key in uncounted]
     counts: dict[str, int] = {}
     if asked:
-        counts = dict(connection.sql(count_query(known, asked)).fetchall())
+        counts = dict(connection.sql(count_query(placed, asked)).fetchall())
     for url, part in urls.items():
         rows = hidden.get(url, np.zeros(0, np.int64))
         yield part, rows, counts.get(url, 0) if url in asked else None

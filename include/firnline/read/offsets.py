@@ -8,9 +8,8 @@ tracked by name, never by time: neither clock skew nor a late append causes a ga
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import accumulate
 from typing import Any, NamedTuple
 
 from firnline.errors import StreamBehindError, UsageError
@@ -60,14 +59,14 @@ class Offset:
 
     def to_json(self) -> dict[str, Any]:
         """Return the form that Spark stores: equal offsets have equal texts."""
-        found: dict[str, Any] = {"v": 1, "seq": self.seq, "seen": " ".join(sorted(self.seen))}
+        form: dict[str, Any] = {"v": 1, "seq": self.seq, "seen": " ".join(sorted(self.seen))}
         if self.foreign:
-            found["foreign"] = " ".join(sorted(self.foreign))
+            form["foreign"] = " ".join(sorted(self.foreign))
         if self.initial is not None:
-            found["initial"] = {"t": self.initial.t, "after": self.initial.after}
+            form["initial"] = {"t": self.initial.t, "after": self.initial.after}
         if self.digest:
-            found["digest"] = self.digest
-        return found
+            form["digest"] = self.digest
+        return form
 
     @classmethod
     def from_json(cls, plain: Mapping[str, Any]) -> Offset:
@@ -196,12 +195,12 @@ def pending(offset: Offset, view: View) -> list[tuple[int, str]]:
     Each as (transaction that folded it first, name); unfolded ones come last, with the number
     after the newest transaction.
     """
-    found = [
+    folded = [
         (seq, name)
         for seq in sorted(view.folds)
         for name in sorted(view.folds[seq].first - offset.seen)
     ]
-    return found + [(view.seq + 1, name) for name in sorted(view.unfolded - offset.seen)]
+    return folded + [(view.seq + 1, name) for name in sorted(view.unfolded - offset.seen)]
 
 
 def advance(offset: Offset, view: View, waiting: Sequence[tuple[int, str]], taken: int) -> Offset:
@@ -246,14 +245,10 @@ class Bounds:
         """Return how many leading (parts, bytes) fit. Stops at the first that does not."""
         most_parts = float("inf") if self.parts is None else self.parts
         most_bytes = float("inf") if self.bytes is None else self.bytes
-        add: Callable[[tuple[int, int], tuple[int, int]], tuple[int, int]] = _sum
-        count = 0
-        for parts, size in accumulate(sizes, add):
-            if count and (parts > most_parts or size > most_bytes):
+        count = all_parts = all_bytes = 0
+        for parts, size in sizes:
+            all_parts, all_bytes = all_parts + parts, all_bytes + size
+            if count and (all_parts > most_parts or all_bytes > most_bytes):
                 break
             count += 1
         return count
-
-
-def _sum(a: tuple[int, int], b: tuple[int, int]) -> tuple[int, int]:
-    return a[0] + b[0], a[1] + b[1]

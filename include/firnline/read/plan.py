@@ -25,6 +25,9 @@ from firnline.types.schema import normalise
 from firnline.types.sql import fold_name
 from firnline.types.values import Stats
 
+_TIMES = {"TIMESTAMP": "", "TIMESTAMP WITH TIME ZONE": "Z"}
+"""Types of partition columns whose bounds follow from a directory's name -> suffix of the text."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReadOptions:
@@ -103,15 +106,15 @@ def plan_read(snapshot: Snapshot, settings: TableSettings, options: ReadOptions)
             of a table without primary key, a ``where`` that cannot be bound.
         PropertiesDifferError: with dedup, if the settings name another key than the table.
     """
-    said = current(snapshot.properties)
-    settings = in_force(settings, said, any_key=options.dedup is False)
+    properties = current(snapshot.properties)
+    settings = in_force(settings, properties, any_key=options.dedup is False)
     schema = snapshot.schema
     key = _key(snapshot, settings, options)
     where = None if options.where is None else bind(options.where, schema)
     early = where if not key or where is None else about(where, key)
     chosen = choose(snapshot, options.partitions)
-    wanted = Wanted(settings, snapshot, None if early is None else Pruner(early, schema))
-    kept, ruled_out = _kept(chosen[0], wanted)
+    may_match = Wanted(settings, snapshot, None if early is None else Pruner(early, schema))
+    kept, ruled_out = _kept(chosen[0], may_match)
     names = tuple(dict.fromkeys(partition for partition, _ in kept))
     parts, hidden = _parts(snapshot, kept, names)
     columns = _columns(schema, options.columns)
@@ -131,6 +134,7 @@ def plan_read(snapshot: Snapshot, settings: TableSettings, options: ReadOptions)
         version=version,
         deleted=deleted,
     )
+    passed_over = {"is in another partition": chosen[1], "no row can match": len(ruled_out)}
     return ReadPlan(
         seq=snapshot.seq,
         as_of=snapshot.as_of,
@@ -140,7 +144,7 @@ def plan_read(snapshot: Snapshot, settings: TableSettings, options: ReadOptions)
         hidden=hidden,
         schema=schema,
         partitions=names,
-        passed_over=_passed_over(chosen[1], len(ruled_out)),
+        passed_over={reason: number for reason, number in passed_over.items() if number},
         bytes_passed_over=chosen[2] + sum(marker.b for marker in ruled_out),
     )
 
@@ -166,23 +170,18 @@ def plan_hidden(snapshot: Snapshot, kept: Sequence[tuple[str, Marker]]) -> ReadT
 
 
 def _kept(
-    chosen: Mapping[str, list[Marker]], wanted: Wanted
+    chosen: Mapping[str, list[Marker]], may_match: Wanted
 ) -> tuple[list[tuple[str, Marker]], list[Marker]]:
     """Return the parts to read with their partitions, in order of insertion, and skipped parts."""
     kept: list[tuple[str, Marker]] = []
     ruled_out: list[Marker] = []
     for partition, markers in chosen.items():
         for marker in sorted(markers, key=lambda m: (*m.order(), m.p)):
-            if wanted(partition, marker):
+            if may_match(partition, marker):
                 kept.append((partition, marker))
             else:
                 ruled_out.append(marker)
     return kept, ruled_out
-
-
-def _passed_over(elsewhere: int, ruled_out: int) -> dict[str, int]:
-    counts = {"is in another partition": elsewhere, "no row can match": ruled_out}
-    return {reason: parts for reason, parts in counts.items() if parts}
 
 
 def _key(snapshot: Snapshot, settings: TableSettings, options: ReadOptions) -> tuple[str, ...]:
@@ -197,9 +196,9 @@ def _key(snapshot: Snapshot, settings: TableSettings, options: ReadOptions) -> t
         return ()
     check_deleted(settings, snapshot.schema)
     named = [*settings.primary_key, *((settings.version,) if settings.version else ())]
-    known = {fold_name(name) for name in snapshot.schema}
+    columns = {fold_name(name) for name in snapshot.schema}
     for column in named:
-        if fold_name(column) not in known:
+        if fold_name(column) not in columns:
             raise UsageError(
                 f"table {settings.name} has no column {column!r} (primary_key or version)",
                 next_step="correct the setting, or read without dedup",
@@ -209,12 +208,12 @@ def _key(snapshot: Snapshot, settings: TableSettings, options: ReadOptions) -> t
 
 def about(where: Predicate, columns: Sequence[str]) -> Predicate | None:
     """Return the conditions that ``where`` implies for these columns alone."""
-    known = {fold_name(name) for name in columns}
-    if all(fold_name(name) in known for name in columns_of(where)):
+    names = {fold_name(name) for name in columns}
+    if all(fold_name(name) in names for name in columns_of(where)):
         return where
     if not isinstance(where, And):
         return None
-    args = [found for arg in where.args if (found := about(arg, columns)) is not None]
+    args = [implied for arg in where.args if (implied := about(arg, columns)) is not None]
     return And(tuple(args)) if args else None
 
 
@@ -257,27 +256,25 @@ def _with_sources(
     if not snapshot.changes:
         return parts, ()
     numbers: dict[Sources, int] = {(): -1}
-    found: list[ReadPart] = []
+    renamed: list[ReadPart] = []
     for (_, marker), part in zip(kept, parts, strict=True):
         sources = snapshot.columns_of(marker).only(columns)
         number = numbers.setdefault(sources, len(numbers) - 1)
-        found.append(msgspec.structs.replace(part, sources=number))
-    return tuple(found), tuple(sources for sources in numbers if sources)
+        renamed.append(msgspec.structs.replace(part, sources=number))
+    return tuple(renamed), tuple(sources for sources in numbers if sources)
 
 
-def _columns(
-    schema: Mapping[str, str], wanted: Sequence[str] | None
-) -> tuple[tuple[str, str], ...]:
-    if wanted is None:
+def _columns(schema: Mapping[str, str], asked: Sequence[str] | None) -> tuple[tuple[str, str], ...]:
+    if asked is None:
         return tuple(schema.items())
     spelled = {fold_name(name): name for name in schema}
-    for name in wanted:
+    for name in asked:
         if fold_name(name) not in spelled:
             raise UsageError(
                 f"the table has no column {name!r}",
                 next_step=f"choose among {', '.join(schema) or 'none'}",
             )
-    names = dict.fromkeys(spelled[fold_name(name)] for name in wanted)
+    names = dict.fromkeys(spelled[fold_name(name)] for name in asked)
     return tuple((name, schema[name]) for name in names)
 
 
@@ -295,8 +292,8 @@ def _needed(
         used += columns_of(tree)
     used += key
     names = {fold_name(name) for name in used}
-    found = tuple((n, kind) for n, kind in snapshot.schema.items() if fold_name(n) in names)
-    return found or tuple(snapshot.schema.items())[:1]
+    needed = tuple((n, kind) for n, kind in snapshot.schema.items() if fold_name(n) in names)
+    return needed or tuple(snapshot.schema.items())[:1]
 
 
 def split_task(task: ReadTask, max_bytes: int) -> Iterator[ReadTask]:
@@ -334,10 +331,6 @@ def piece_of(task: ReadTask, parts: Sequence[ReadPart]) -> ReadTask:
         parts=tuple(msgspec.structs.replace(part, hidden=number[part.hidden]) for part in parts),
         hidden=tuple(task.hidden[i] for i in used),
     )
-
-
-_TIMES = {"TIMESTAMP": "", "TIMESTAMP WITH TIME ZONE": "Z"}
-"""Types of partition columns whose bounds follow from a directory's name -> suffix of the text."""
 
 
 def choose(snapshot: Snapshot, globs: Sequence[str]) -> tuple[Mapping[str, list[Marker]], int, int]:

@@ -17,6 +17,8 @@ _MARK = "p1."
 """Beginning of every position as text, which neither a time nor a number has."""
 _MOST = 16 * 2**20
 """Maximum bytes of a position: 50,000 names of appends take 3 MB."""
+BEGINNING: Mapping[str, Any] = {"v": 1, "changes": "all"}
+"""Spark's offset of a feed that begins with the rows of its first state."""
 
 
 def is_position(text: object) -> bool:
@@ -41,13 +43,9 @@ def from_text(text: str) -> Offset:
             f"{text[:40]!r} is not a position that `changes` has given",
             next_step="give it as it was, or the number of a transaction, or a time",
         ) from None
-    found = from_json(plain)
-    assert found is not None  # only Spark has an offset from before the first position
-    return found
-
-
-BEGINNING: Mapping[str, Any] = {"v": 1, "changes": "all"}
-"""Spark's offset of a feed that begins with the rows of its first state."""
+    offset = from_json(plain)
+    assert offset is not None  # only Spark has an offset from before the first position
+    return offset
 
 
 def to_json(offset: Offset | None) -> dict[str, Any]:

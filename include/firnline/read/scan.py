@@ -71,8 +71,8 @@ def scan(
         SnapshotExpiredError: parts of that time are deleted.
         SchemaConflictError, LogCorruptError, StoreError: the log is not readable.
     """
-    found = opened(table, settings, access)
-    snapshot = snapshot_at(found, at)
+    target = opened(table, settings, access)
+    snapshot = snapshot_at(target, at)
     tree = condition(where, snapshot.schema)
     options = ReadOptions(
         columns=None if columns is None else names_of(columns, "columns"),
@@ -80,7 +80,7 @@ def scan(
         dedup=dedup,
         partitions=(partitions,) if isinstance(partitions, str) else tuple(partitions),
     )
-    return Scan(found, plan_read(snapshot, found.settings, options))
+    return Scan(target, plan_read(snapshot, target.settings, options))
 
 
 @dataclass(frozen=True, slots=True, repr=False)

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from firnline.kernel.duckdb import quote_text
 from firnline.kernel.visibility import PLACE_COLUMNS, goes, stays, winners
 from firnline.predicate.tree import opaque
-from firnline.read.task import ReadPart, ReadTask, Sources
+from firnline.read.task import ReadPart, ReadTask
 from firnline.types.sql import free_name, quote_name
 
 
@@ -100,9 +100,9 @@ def hidden_query(task: ReadTask, urls: Mapping[str, ReadPart]) -> str:
         groups[part.hidden, part.sources].append(url)
     return " UNION ALL ".join(
         f"SELECT filename, list(file_row_number) FROM "
-        f"{_rows_of(task, found, sources, placed=True)} WHERE {goes(task.hidden[hidden])} "
+        f"{_rows_of(task, alike, sources, placed=True)} WHERE {goes(task.hidden[hidden])} "
         "GROUP BY filename"
-        for (hidden, sources), found in groups.items()
+        for (hidden, sources), alike in groups.items()
     )
 
 
@@ -113,15 +113,13 @@ def count_query(task: ReadTask, urls: Sequence[str]) -> str:
 
 
 def _rows_of(task: ReadTask, urls: Sequence[str], sources: int, *, placed: bool) -> str:
-    """Scan parts with the same column names; ``placed``: with DuckDB's own columns, too."""
+    """Scan parts with the same column names; ``placed``: with DuckDB's own columns, too.
+
+    In some of them columns have other names than in the table: with ``sources`` of 0 or more.
+    """
     if sources < 0:
         return _scan(task.needed, urls)
-    return _renamed(task, urls, task.sources[sources], placed=placed)
-
-
-def _renamed(task: ReadTask, urls: Sequence[str], sources: Sources, *, placed: bool) -> str:
-    """Scan files in which some columns have other names than in the table."""
-    other = dict(sources)
+    other = dict(task.sources[sources])
     held: list[tuple[str, str]] = []
     columns = list(PLACE_COLUMNS) if placed else []
     for column, kind in task.needed:

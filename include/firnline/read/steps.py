@@ -71,15 +71,15 @@ class Effect:
     @classmethod
     def of(cls, content: LogContent, mark: TxnMark) -> Effect:
         """Return the effect of the transaction that published this log file."""
-        said = sorted(content.properties, key=lambda record: record.seq)
-        changed = len(said) > 1 and said[-1].seq == mark.seq
+        records = sorted(content.properties, key=lambda record: record.seq)
+        changed = len(records) > 1 and records[-1].seq == mark.seq
         return cls(
             mark=mark,
             t=content.t,
             own=frozenset(m.p for m in content.markers if m.t == content.t and m.tmb is None),
             killed=frozenset(m.p for m in content.markers if m.tmb == content.t),
             records=tuple(content.deletes),
-            properties=(said[-2].values, said[-1].values) if changed else None,
+            properties=(records[-2].values, records[-1].values) if changed else None,
         )
 
     @property
@@ -172,16 +172,16 @@ def plan_steps(known: Known, start: Offset, end: Offset, options: ReadOptions) -
     effects = [known.effects[seq] for seq in range(start.seq + 1, end.seq + 1)]
     whole = needs_all(effects, known.settings)
     walk = _Walk(known, options, members_at(known, start) if whole else set())
-    found: list[ChangeTask] = []
+    tasks: list[ChangeTask] = []
     seen = start.seen
     for effect in effects:
         seq = effect.mark.seq
         names = known.view.folds[seq].first - seen
-        found += walk.append(seq, known.brought_by(names), seq - 1)
-        found += walk.transaction(effect)
+        tasks += walk.append(seq, known.brought_by(names), seq - 1)
+        tasks += walk.transaction(effect)
         seen -= known.view.folds[seq].every
     left = known.brought_by(end.seen - seen)
-    return [*found, *walk.append(None, left, end.seq)]
+    return [*tasks, *walk.append(None, left, end.seq)]
 
 
 def members_at(known: Known, offset: Offset) -> set[str]:
@@ -191,18 +191,18 @@ def members_at(known: Known, offset: Offset) -> set[str]:
     up to the offset has folded.
     """
     brought, folds = known.brought, known.view.folds
-    found = set(known.snapshot.live)
+    members = set(known.snapshot.live)
     for name in known.view.unfolded:
-        found.difference_update(m.p for m in brought[name])
+        members.difference_update(m.p for m in brought[name])
     for seq in sorted(folds, reverse=True):
         if seq <= offset.seq:
             break
-        found -= known.effects[seq].own
-        found |= known.effects[seq].killed
+        members -= known.effects[seq].own
+        members |= known.effects[seq].killed
         for name in folds[seq].first:
-            found.difference_update(m.p for m in brought[name])
-    found.update(known.brought_by(offset.seen))
-    return found
+            members.difference_update(m.p for m in brought[name])
+    members.update(known.brought_by(offset.seen))
+    return members
 
 
 @dataclass
@@ -253,10 +253,10 @@ class _Walk:
         if op not in _IN_PLACE:
             before = [*self._read(sorted(effect.killed), seq - 1), *hidden]
             return self._task(seq, op, before, self._read(sorted(effect.own), seq))
-        found = self._task(seq, op, hidden, [])
+        tasks = self._task(seq, op, hidden, [])
         for killed, own in self._scopes(effect):
-            found += self._task(seq, op, self._read(killed, seq - 1), self._read(own, seq))
-        return found
+            tasks += self._task(seq, op, self._read(killed, seq - 1), self._read(own, seq))
+        return tasks
 
     def tasks(
         self,
@@ -305,17 +305,17 @@ class _Walk:
     def _touched(self, effect: Effect, old: frozenset[str]) -> dict[tuple[str, ...], list[str]]:
         """Return parts that stay and in which its own records hide rows, by the records' ids."""
         own = effect.hides
-        found: dict[tuple[str, ...], list[str]] = defaultdict(list)
+        touched: dict[tuple[str, ...], list[str]] = defaultdict(list)
         if not own:
-            return found
+            return touched
         state = self._state([], own)
         for path in sorted(old - effect.killed):
             marker = self._marker(path)
             partition = state.paths.parse_part(path).partition
             pending = state.pending_deletes(marker, partition)
             if pending:
-                found[tuple(sorted(d.id for d in pending))].append(path)
-        return found
+                touched[tuple(sorted(d.id for d in pending))].append(path)
+        return touched
 
     def _keyed(
         self,
@@ -335,14 +335,14 @@ class _Walk:
             before: newest transaction whose records count before it.
             after: newest transaction whose records count after it.
         """
-        found: list[ChangeTask] = []
+        tasks: list[ChangeTask] = []
         was, now = (self._by_partition(side, changed) for side in (old, self.members))
         for name, parts in sorted(changed.items()):
             near = self._near(parts)
             left = self._read(was.get(name, []), before, near)
             right = self._read(now.get(name, []), after, near)
-            found += self._task(sequence, reason, left, right)
-        return found
+            tasks += self._task(sequence, reason, left, right)
+        return tasks
 
     def _near(self, parts: Iterable[str]) -> Predicate | None:
         """Return a condition that all keys of these parts fulfil, by their statistics."""
@@ -351,10 +351,10 @@ class _Walk:
         if column is None or normalise(snapshot.schema[column]) not in _BOUNDED:
             return None
         bounds = [snapshot.stats_of(self._marker(p)).get(column) for p in parts]
-        known = [bound for bound in bounds if bound is not None and not bound[2]]
-        low: list[Any] = [bound[0] for bound in known]
-        high: list[Any] = [bound[1] for bound in known]
-        if len(known) < len(bounds) or None in low or None in high:
+        bounded = [bound for bound in bounds if bound is not None and not bound[2]]
+        low: list[Any] = [bound[0] for bound in bounded]
+        high: list[Any] = [bound[1] for bound in bounded]
+        if len(bounded) < len(bounds) or None in low or None in high:
             return None  # a null is a key, too
         return And((GreaterEqual(column, min(low)), LessEqual(column, max(high))))
 
@@ -363,29 +363,29 @@ class _Walk:
 
         It landed while they were merged, was read by its time, and comes after all of them now.
         """
-        found: dict[str, list[str]] = {}
+        reordered: dict[str, list[str]] = {}
         if not effect.own:
-            return found
+            return reordered
         new = self._by_partition(effect.own)
         members = self._by_partition(self.members, new)
         for name, own in new.items():
             others = [self._marker(p).order() for p in members[name] if p not in effect.own]
             spans = [self._marker(p).order() for p in own]
             if any(low <= at[1] and at[0] <= high for low, high in spans for at in others):
-                found[name] = members[name]
-        return found
+                reordered[name] = members[name]
+        return reordered
 
     def _by_partition(
         self, parts: Iterable[str], only: Collection[str] | None = None
     ) -> dict[str, list[str]]:
         """Return parts by partition, sorted; ``only``: of these partitions."""
-        found: dict[str, list[str]] = defaultdict(list)
+        partitions: dict[str, list[str]] = defaultdict(list)
         start = len(self.known.snapshot.paths.data_dir)
         for path in parts:
             name = path[start : max(start, path.rfind("/"))]
             if only is None or name in only:
-                found[name].append(path)
-        return {name: sorted(found[name]) for name in sorted(found)}
+                partitions[name].append(path)
+        return {name: sorted(partitions[name]) for name in sorted(partitions)}
 
     def _marker(self, path: str) -> Marker:
         snapshot = self.known.snapshot
@@ -416,10 +416,12 @@ class _Walk:
         if self.known.keyed and asked is not None:
             asked = about(asked, self.known.settings.primary_key)
         both = tuple(tree for tree in (asked, where) if tree is not None)
-        wanted = replace(options, where=And(both) if both else None, partitions=(), columns=None)
+        read_options = replace(
+            options, where=And(both) if both else None, partitions=(), columns=None
+        )
         records = {i: d for i, d in self.records.items() if d.seq <= upto}
         state = self._state(chosen, records)
-        task = plan_read(state, self.known.settings, wanted).task
+        task = plan_read(state, self.known.settings, read_options).task
         return [task] if task.parts else []
 
 

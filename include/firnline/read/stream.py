@@ -85,14 +85,14 @@ class AppendStream(AppendLog):
         view = self._view(start, snapshot)
         markers: list[Marker] = []
         # Rows are delivered as they were appended: which one of a key wins does not matter here.
-        said = current(snapshot.properties)
-        settings = in_force(self.table.settings, said, any_key=True)
+        properties = current(snapshot.properties)
+        settings = in_force(self.table.settings, properties, any_key=True)
         forgotten = forgotten_records(view.folds, snapshot)
         if start.initial is not None:
             until = None if end.initial is None else end.initial.after
-            found = self._initial(start, start.initial, view, snapshot)
-            found = [m for m in found if until is None or m.p <= until]
-            markers += (checked(m, snapshot, forgotten) for m in found)
+            parts = self._initial(start, start.initial, view, snapshot)
+            parts = [m for m in parts if until is None or m.p <= until]
+            markers += (checked(m, snapshot, forgotten) for m in parts)
         names = plan.delivered(start, end, view.folds)
         for name, content in zip(names, self._in_order(names, snapshot), strict=True):
             markers += of_append(name, content, snapshot, forgotten)
@@ -113,8 +113,8 @@ class AppendStream(AppendLog):
         # A log file may be dated before the beginning and land after it.
         late = [name for name in plan.later(offset, view) if then.shows(time_in(name))]
         late_parts = {m.p for content in self._in_order(late, snapshot) for m in content.markers}
-        found = (m for p, m in then.live.items() if p > initial.after and p not in late_parts)
-        return sorted(found, key=lambda marker: marker.p)
+        parts = (m for p, m in then.live.items() if p > initial.after and p not in late_parts)
+        return sorted(parts, key=lambda marker: marker.p)
 
 
 def forgotten_records(folds: Mapping[int, Folds], snapshot: Snapshot) -> tuple[Record, ...]:
@@ -128,19 +128,19 @@ def forgotten_records(folds: Mapping[int, Folds], snapshot: Snapshot) -> tuple[R
         folds: folds of the transactions since the stream's offset.
         snapshot: the newest state.
     """
-    known = snapshot.records
-    found = {record.id: record for one in folds.values() for record in one.records}
-    return tuple(record for key, record in found.items() if key not in known)
+    in_log = snapshot.records
+    told = {record.id: record for one in folds.values() for record in one.records}
+    return tuple(record for key, record in told.items() if key not in in_log)
 
 
 def of_append(
     name: str, content: LogContent, snapshot: Snapshot, forgotten: Sequence[Record]
 ) -> Iterator[Marker]:
     """Yield the parts of an append in their current state. Raises StreamBehindError."""
-    known = {fold_name(column) for column in snapshot.schema}
+    columns = {fold_name(column) for column in snapshot.schema}
     key = snapshot.paths.parse_log(long(name, snapshot.paths))
     stated = snapshot.line_of(key, content)
-    gone = [column for column in stated if fold_name(column) not in known]
+    gone = [column for column in stated if fold_name(column) not in columns]
     if gone:
         raise StreamBehindError(
             f"append {name} has the column {gone[0]}, which was renamed or dropped before this "

@@ -67,9 +67,9 @@ def _strays(column: pa.ChunkedArray, text: str | None) -> Iterator[object]:
             days = pc.unique(column.cast(pa.date32(), safe=False)).drop_null().to_pylist()
             yield from (day for day in days if not day.isoformat().startswith(text))
         return
-    wanted, comparable = _of_type(kind, text)
+    stated, comparable = _of_type(kind, text)
     if comparable:
-        yield from (v for v in pc.unique(column).drop_null().to_pylist() if v != wanted)
+        yield from (v for v in pc.unique(column).drop_null().to_pylist() if v != stated)
 
 
 def _of_type(kind: pa.DataType, text: str) -> tuple[object, bool]:

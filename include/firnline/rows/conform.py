@@ -137,8 +137,9 @@ def _checked(
         conformed = conform(column, kind)
         conformed.validate(full=True)
     except (pa.ArrowException, NotImplementedError) as error:
+        reason = str(error).split("\n", 1)[0]
         raise PartSchemaError(
-            f"column {name!r} holds a value that does not fit {sql_type}: {_first_line(error)}",
+            f"column {name!r} holds a value that does not fit {sql_type}: {reason}",
             next_step="correct the rows; nothing was appended",
         ) from None
     wrong = malformed(conformed)
@@ -149,7 +150,3 @@ def _checked(
             "appended",
         )
     return conformed
-
-
-def _first_line(error: Exception) -> str:
-    return str(error).split("\n", 1)[0]

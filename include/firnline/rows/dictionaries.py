@@ -65,16 +65,16 @@ def _column(name: object, values: list[Any], kind: str | None) -> pa.ChunkedArra
     try:
         if kind is None:
             return _new_column(name, values)
-        wanted = with_more_fields(to_arrow({name: kind}).field(0).type, values, name)
-        plain = plain_type(wanted)
-        array = pa.array(fitted(wanted, values, name), plain)
-        return conform(pa.chunked_array([array], plain), wanted)
+        target = with_more_fields(to_arrow({name: kind}).field(0).type, values, name)
+        plain = plain_type(target)
+        array = pa.array(fitted(target, values, name), plain)
+        return conform(pa.chunked_array([array], plain), target)
     except UnfitError as error:
         raise _unfit(error, name, kind) from None
     except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
-        said = str(error).split("\n", 1)[0]
+        reason = str(error).split("\n", 1)[0]
         raise PartSchemaError(
-            f"column {name!r} holds a value that does not fit {kind or 'one type'}: {said}",
+            f"column {name!r} holds a value that does not fit {kind or 'one type'}: {reason}",
             next_step="correct the rows; none of this call was taken",
         ) from None
 
@@ -89,12 +89,12 @@ def _new_column(name: str, values: list[Any]) -> pa.ChunkedArray:
 def _unfit(error: UnfitError, name: str, kind: str | None) -> PartSchemaError:
     """Return the error for a value that a column, or a field of it, does not hold without loss."""
     types = fields_of(kind, name) if kind is not None else {}
-    known = types.get(error.path, kind or "one type")
+    sql_type = types.get(error.path, kind or "one type")
     step = "correct the rows; none of this call was taken"
     if error.fraction and error.path == name:
         command = repair_command("TABLE", [(name, "DOUBLE")])
         step += f"; `{command} --all-parts` gives the column fractions"
     what = "column" if error.path == name else "field"
     return PartSchemaError(
-        f"{what} {error.path!r} holds a value that does not fit {known}: {error}", next_step=step
+        f"{what} {error.path!r} holds a value that does not fit {sql_type}: {error}", next_step=step
     )

@@ -34,6 +34,21 @@ _MICROS = 6
 
 Fit = Callable[[Any], Any]
 """Returns a value, which is not None, in a form that pyarrow converts without loss or refuses."""
+_CONTAINERS = (Mapping, list, tuple, set, frozenset)
+_MOST_INSIDE = 10**8
+"""Lists and dictionaries at one level of one call."""
+_PLAIN: tuple[tuple[Callable[[pa.DataType], bool], frozenset[type]], ...] = (
+    (pa.types.is_integer, frozenset({int})),
+    (pa.types.is_float64, frozenset({float, int})),
+    (pa.types.is_string, frozenset({str})),
+    (pa.types.is_boolean, frozenset({bool})),
+    (pa.types.is_date, frozenset({datetime.date})),
+)
+_LARGEST_FLOAT = float.fromhex("0x1.fffffep+127")
+"""Largest number of 32 bits."""
+_OTHER = (bool, str, bytes, Mapping, list, tuple)
+"""Values that are no number."""
+_MICROSECOND = datetime.timedelta(microseconds=1)
 
 
 class UnfitError(ValueError):
@@ -88,9 +103,9 @@ def _more_of_struct(
             continue
         if not isinstance(name, str) or not name:
             raise UnfitError(path, f"{name!r} is not the name of a field")
-        known = spelled.setdefault(fold_name(name), name)
-        if known != name:
-            raise UnfitError(path, f"{known!r} and {name!r} are one name in SQL")
+        spelling = spelled.setdefault(fold_name(name), name)
+        if spelling != name:
+            raise UnfitError(path, f"{spelling!r} and {name!r} are one name in SQL")
         fields[name] = common_array([v[name] for v in values if name in v], f"{path}.{name}").type
     same = list(fields.items()) == [(field.name, field.type) for field in kind]
     return kind if same else pa.struct(list(fields.items()))
@@ -131,29 +146,21 @@ def refuse_deep(values: Collection[Any], path: str) -> None:
     if not any(issubclass(each, _CONTAINERS) for each in set(map(type, values))):
         return
     held = [value for value in values if isinstance(value, _CONTAINERS)]
-    level, known = Counter(map(id, held)), {id(value): value for value in held}
+    level, by_id = Counter(map(id, held)), {id(value): value for value in held}
     for _ in range(MAX_LEVELS + 1):
         if not level:
             return
         below, inside = Counter[int](), dict[int, Any]()
         for key, times in level.items():
-            for value in _inside(known[key]):
+            holder = by_id[key]
+            for value in holder.values() if isinstance(holder, Mapping) else holder:
                 if isinstance(value, _CONTAINERS):
                     below[id(value)] += times
                     inside[id(value)] = value
         if below.total() > _MOST_INSIDE:
             raise UnfitError(path, "one object stands in it too often, inside of others")
-        level, known = below, inside
+        level, by_id = below, inside
     raise UnfitError(path, f"nested deeper than {MAX_LEVELS} levels, which no reader takes")
-
-
-_CONTAINERS = (Mapping, list, tuple, set, frozenset)
-_MOST_INSIDE = 10**8
-"""Lists and dictionaries at one level of one call."""
-
-
-def _inside(value: Any) -> Iterable[Any]:  # noqa: ANN401 - any value of a row
-    return value.values() if isinstance(value, Mapping) else value
 
 
 def fitted(kind: pa.DataType, values: Sequence[Any], path: str) -> Sequence[Any]:
@@ -195,15 +202,6 @@ def _is_plain(kind: pa.DataType, values: Sequence[Any]) -> bool:
     return any(matches(kind) and classes <= plain for matches, plain in _PLAIN)
 
 
-_PLAIN: tuple[tuple[Callable[[pa.DataType], bool], frozenset[type]], ...] = (
-    (pa.types.is_integer, frozenset({int})),
-    (pa.types.is_float64, frozenset({float, int})),
-    (pa.types.is_string, frozenset({str})),
-    (pa.types.is_boolean, frozenset({bool})),
-    (pa.types.is_date, frozenset({datetime.date})),
-)
-
-
 def _fit(kind: pa.DataType, path: str) -> Fit | None:
     """Return the function for values of a type; None if pyarrow never loses anything of them."""
     for matches, make in _BY_TYPE:
@@ -218,11 +216,11 @@ def _of_struct(kind: pa.DataType, path: str) -> Fit:
     def fit(value: Any) -> Any:  # noqa: ANN401 - any value of a row
         if not isinstance(value, Mapping):
             raise UnfitError(path, f"{quoted(value)} is no dictionary")
-        found = {}
+        held = {}
         for name, each in fits.items():
             inner = value.get(name)
-            found[name] = inner if inner is None or each is None else each(inner)
-        return found
+            held[name] = inner if inner is None or each is None else each(inner)
+        return held
 
     return fit
 
@@ -252,12 +250,6 @@ def _of_map(kind: pa.DataType, path: str) -> Fit:
         ]
 
     return fit
-
-
-_LARGEST_FLOAT = float.fromhex("0x1.fffffep+127")
-"""Largest number of 32 bits."""
-_OTHER = (bool, str, bytes, Mapping, list, tuple)
-"""Values that are no number."""
 
 
 def _of_integer(_kind: pa.DataType, path: str) -> Fit:
@@ -347,10 +339,10 @@ def _of_timestamp(kind: pa.DataType, path: str) -> Fit:
 
 def _time_of(text: str, digits: int, path: str) -> Any:  # noqa: ANN401 - a time or a number
     """Return the time that a text states; whole nanoseconds where Python's times are too coarse."""
-    found = _TIME.fullmatch(text)
-    _refuse_digits(found, digits, text, path)
+    match = _TIME.fullmatch(text)
+    _refuse_digits(match, digits, text, path)
     time = _parsed(_TIME, datetime.time.fromisoformat, text, path, "a time (HH:MM:SS)")
-    fraction = "" if found is None else found["fraction"] or ""
+    fraction = "" if match is None else match["fraction"] or ""
     if digits <= _MICROS or len(fraction) <= _MICROS:
         return time
     seconds = (time.hour * 60 + time.minute) * 60 + time.second
@@ -359,14 +351,14 @@ def _time_of(text: str, digits: int, path: str) -> Any:  # noqa: ANN401 - a time
 
 def _timestamp_of(text: str, digits: int, path: str, *, zoned: bool) -> Any:  # noqa: ANN401
     """Return the time that a text states; whole nanoseconds where Python's times are too coarse."""
-    found = _TIMESTAMP.fullmatch(text)
-    _refuse_digits(found, digits, text, path)
-    if found is not None and zoned != (found["zone"] is not None):
+    match = _TIMESTAMP.fullmatch(text)
+    _refuse_digits(match, digits, text, path)
+    if match is not None and zoned != (match["zone"] is not None):
         lacks = "states no zone (Z or an offset)" if zoned else "states a zone, which would be lost"
         raise UnfitError(path, f"{quoted(text)} {lacks}")
-    wanted = "a time (YYYY-MM-DDTHH:MM:SS)"
-    moment = _parsed(_TIMESTAMP, datetime.datetime.fromisoformat, text, path, wanted)
-    fraction = "" if found is None else found["fraction"] or ""
+    form = "a time (YYYY-MM-DDTHH:MM:SS)"
+    moment = _parsed(_TIMESTAMP, datetime.datetime.fromisoformat, text, path, form)
+    fraction = "" if match is None else match["fraction"] or ""
     if digits <= _MICROS or len(fraction) <= _MICROS:
         return moment
     since = moment - datetime.datetime(1970, 1, 1, tzinfo=moment.tzinfo)
@@ -374,23 +366,20 @@ def _timestamp_of(text: str, digits: int, path: str, *, zoned: bool) -> Any:  # 
     return micros * 1_000 + int(fraction[_MICROS:].ljust(3, "0"))
 
 
-_MICROSECOND = datetime.timedelta(microseconds=1)
-
-
-def _refuse_digits(found: re.Match[str] | None, digits: int, text: str, path: str) -> None:
-    fraction = "" if found is None else (found["fraction"] or "").rstrip("0")
+def _refuse_digits(match: re.Match[str] | None, digits: int, text: str, path: str) -> None:
+    fraction = "" if match is None else (match["fraction"] or "").rstrip("0")
     if len(fraction) > digits:
         raise UnfitError(path, f"{quoted(text)} is finer than the column")
 
 
-def _parsed(form: re.Pattern[str], parse: Fit, text: str, path: str, wanted: str) -> Any:  # noqa: ANN401
+def _parsed(form: re.Pattern[str], parse: Fit, text: str, path: str, what: str) -> Any:  # noqa: ANN401
     """Return what a text of a form states; Python ignores what is finer than a microsecond."""
     try:
         if form.fullmatch(text) is not None:
             return parse(text)
-        why = f"{quoted(text)} is not {wanted}"
+        why = f"{quoted(text)} is not {what}"
     except ValueError as error:  # such as a 31st of April
-        why = f"{quoted(text)} is not {wanted}: {error}"
+        why = f"{quoted(text)} is not {what}: {error}"
     raise UnfitError(path, why)
 
 

@@ -29,6 +29,10 @@ from firnline.types.order import SortColumn
 from firnline.types.schema import SchemaUnion
 from firnline.types.untyped import Waiting
 
+CHUNK_BYTES = 32 * 2**20
+"""Maximum bytes of rows gathered before they are split by partition: a thousand tiny batches would
+otherwise become a thousand tiny slices per partition."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Layout:
@@ -110,26 +114,22 @@ class PartWriter:
             PartSchemaError, SchemaConflictError, UsageError: they do not fit the table.
             StoreError, ScratchFullError: a part could not be written.
         """
-        conformed = self._conform(rows)
+        conformed = conform_rows(rows, self.known, self.waiting)
+        first = not self.columns
+        self.columns |= conformed.columns
+        if first:
+            check_columns(self.layout.table, self.layout.stats_columns, self.known.columns)
         if self.check is not None:
-            self.check(conformed)
-        if not conformed.num_rows:
+            self.check(conformed.rows)
+        if not conformed.rows.num_rows:
             return  # else a table without rows would become a part without rows
-        for partition, piece in self.buffer.add(conformed):
+        for partition, piece in self.buffer.add(conformed.rows):
             self._write(partition, piece)
 
     def flush(self) -> None:
         """Write the parts that are still open."""
         for partition, piece in self.buffer.drain():
             self._write(partition, piece)
-
-    def _conform(self, rows: pa.Table) -> pa.Table:
-        conformed = conform_rows(rows, self.known, self.waiting)
-        first = not self.columns
-        self.columns |= conformed.columns
-        if first:
-            check_columns(self.layout.table, self.layout.stats_columns, self.known.columns)
-        return conformed.rows
 
     def _hashes(self, partition: str) -> Hashes:
         """Return what the partition says of the rows: nothing unless they were split here."""
@@ -185,11 +185,6 @@ def _digest_of(rows: pa.Table) -> str | None:
     from firnline.types.rowhash import can_digest, digest_of
 
     return str(digest_of(rows)) if all(map(can_digest, rows.schema.types)) else None
-
-
-CHUNK_BYTES = 32 * 2**20
-"""Maximum bytes of rows gathered before they are split by partition: a thousand tiny batches would
-otherwise become a thousand tiny slices per partition."""
 
 
 class PartBuffer:

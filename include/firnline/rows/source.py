@@ -33,6 +33,12 @@ Rows: TypeAlias = Any
 BATCH_ROWS = 65_536
 """Number of rows read from a file at once, or fewer: see ``parquet.at_once``."""
 CAST = "cast the column to the type the table has, or append to another table"
+_INSTEAD = {
+    dict: "pass a list of dictionaries, one for each row, or `pyarrow.table(...)` of columns",
+    list: "pass a list of dictionaries, one for each row",
+    "LazyFrame": "pass what its collect() returns",
+    "Series": "pass what its to_frame() returns",
+}
 
 
 def tables_of(data: Rows) -> Iterator[pa.Table]:
@@ -71,9 +77,9 @@ def _stream_of(data: Rows) -> pa.RecordBatchReader:
         # pandas gives the reason and the column as two arguments.
         plain = isinstance(error, UnicodeEncodeError)
         given = [error] if plain else error.args
-        said = "; ".join(str(each).split("\n", 1)[0] for each in given)
+        reason = "; ".join(str(each).split("\n", 1)[0] for each in given)
         raise PartSchemaError(
-            f"the {type(data).__name__} does not become Arrow: {said}",
+            f"the {type(data).__name__} does not become Arrow: {reason}",
             next_step="give each of its columns values of one type; nothing was appended",
         ) from None
 
@@ -109,14 +115,6 @@ def _refuse_deep_columns(data: Rows) -> None:
             raise PartSchemaError(
                 f"column {name!r} is {error}", next_step="correct the rows; nothing was appended"
             ) from None
-
-
-_INSTEAD = {
-    dict: "pass a list of dictionaries, one for each row, or `pyarrow.table(...)` of columns",
-    list: "pass a list of dictionaries, one for each row",
-    "LazyFrame": "pass what its collect() returns",
-    "Series": "pass what its to_frame() returns",
-}
 
 
 def not_rows(data: object) -> UsageError:
@@ -262,8 +260,8 @@ def _refuse_twice(paths: Sequence[Path]) -> None:
     """Raise UsageError for a file that is named twice, also through a link."""
     seen: dict[tuple[int, int], Path] = {}
     for path in paths:
-        found = path.stat()
-        first = seen.setdefault((found.st_dev, found.st_ino), path)
+        status = path.stat()
+        first = seen.setdefault((status.st_dev, status.st_ino), path)
         if first is not path:
             also = "" if str(first) == str(path) else f", as {first} and as {path}"
             raise UsageError(

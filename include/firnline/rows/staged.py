@@ -11,7 +11,6 @@ import pyarrow as pa
 
 from firnline.errors import (
     LARGER_SCRATCH,
-    FirnlineError,
     ObjectNotFoundError,
     PartSchemaError,
     PartUnreadableError,
@@ -61,7 +60,8 @@ def staged_batches(
     except ObjectNotFoundError:
         raise was_deleted(name) from None
     except ABOUT_A_FILE as error:
-        raise _renamed(error, copy, name) from None
+        message = error.message.replace(str(copy), name)
+        raise type(error)(message, next_step=error.next_step) from None
     finally:
         copy.unlink(missing_ok=True)
 
@@ -82,8 +82,3 @@ def _fetch(store: Store, key: str, copy: Path, excerpt: Excerpt | None) -> None:
             f"row groups of {key} cannot be written to {copy.parent}: {error.strerror}",
             next_step=LARGER_SCRATCH,
         ) from None
-
-
-def _renamed(error: FirnlineError, copy: Path, name: str) -> FirnlineError:
-    """Return the same error with the name of the file instead of its copy."""
-    return type(error)(error.message.replace(str(copy), name), next_step=error.next_step)

@@ -17,8 +17,8 @@ KERNEL = (
     Mutation(
         name="bounds leave NaN out in rows that only move",
         file="include/firnline/kernel/moves.py",
-        old="return bool(pa.types.is_floating(column.type) and pc.any(pc.is_nan(column)).as_py())",
-        new="return False",
+        old="if pa.types.is_floating(group[name].type) and pc.any(pc.is_nan(group[name])).as_py()",
+        new="if False",
         breaks="Readers skip row groups with NaN when they look for large numbers.",
         caught_by=("tests/kernel/test_moves.py",),
         unit=None,
@@ -44,10 +44,10 @@ KERNEL = (
     Mutation(
         name="the last range of a cluster is not written",
         file="include/firnline/kernel/ranges.py",
-        old="""        found: list[Range] = []
+        old="""        ranges: list[Range] = []
         for index in range(count):
             files = sorted(""",
-        new="""        found: list[Range] = []
+        new="""        ranges: list[Range] = []
         for index in range(count - 1):
             files = sorted(""",
         breaks="A merge of a clustered table fails, or loses the rows of the largest keys.",
@@ -122,16 +122,16 @@ KERNEL = (
     ),
     Mutation(
         name="a slice has all rows of the row groups that it reads",
-        file="include/firnline/kernel/slices.py",
-        old="    if wanted is None:\n",
-        new="    if wanted is None or wanted.ranges:\n",
+        file="include/firnline/kernel/sql.py",
+        old="return rows if task.slice is None else _within(rows, task.slice, types)",
+        new="return rows",
         breaks="Rows of a row group that lies across a cut point are doubled: the merge fails.",
         caught_by=("tests/kernel/test_slices.py",),
         unit=False,
     ),
     Mutation(
         name="a row is in a slice that has one of its values",
-        file="include/firnline/kernel/slices.py",
+        file="include/firnline/kernel/sql.py",
         old="{' AND '.join(conditions)}",
         new="{' OR '.join(conditions)}",
         breaks="Rows are in several slices of a z-order: the merge of the group fails.",
@@ -201,8 +201,8 @@ KERNEL = (
     Mutation(
         name="parts of any schema are copied",
         file="include/firnline/kernel/copies.py",
-        old="(f for f in found if f.schema == wanted)",
-        new="(f for f in found if wanted)",
+        old="(f for f in candidates if f.schema == form)",
+        new="(f for f in candidates if form)",
         breaks="Merges of an unsorted table fail that reads large parts of another writer.",
         caught_by=("tests/kernel/test_copies.py",),
         unit=None,
@@ -325,8 +325,8 @@ KERNEL = (
     Mutation(
         name="what a query returns is in the hash ranges of its inputs",
         file="include/firnline/kernel/outputs.py",
-        old="known = () if task.query is not None else task.hashes",
-        new="known = task.hashes",
+        old="of_inputs = () if task.query is not None else task.hashes",
+        new="of_inputs = task.hashes",
         breaks="After a merge by a query that changes the column of a bucket reads miss rows.",
         caught_by=("tests/kernel/test_hashes.py",),
     ),
@@ -366,8 +366,8 @@ KERNEL = (
     Mutation(
         name="a proof compares nothing",
         file="include/firnline/kernel/proof.py",
-        old="        if found != self.read:",
-        new="        if found != self.read and not self.read:",
+        old="        if after != self.read:",
+        new="        if after != self.read and not self.read:",
         breaks="Rows that a merge changes are committed, and the rows as they were are deleted.",
         caught_by=("tests/kernel/test_proof.py",),
         unit=None,

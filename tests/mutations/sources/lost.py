@@ -14,7 +14,7 @@ LOST: tuple[Mutation, ...] = (
         name="an append goes by what is left under _txn/",
         file="include/firnline/appends/append.py",
         old="            self._logged = self.columns.seq\n",
-        new="            return self._origin(began), known\n",
+        new="            return self._origin(began), union\n",
         breaks="Rows are appended under a delete of before, and the next merge removes them.",
         caught_by=_APPEND,
     ),

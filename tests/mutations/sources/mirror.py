@@ -81,8 +81,8 @@ MIRROR = (
     Mutation(
         name="the settings of a publisher say if merges ran a query",
         file=_CHANGES,
-        old="    return any(unsaid if query is None else query for query in found)",
-        new="    return bool(found) and unsaid",
+        old="    return any(unsaid if query is None else query for query in of_merges)",
+        new="    return bool(of_merges) and unsaid",
         breaks="A stream of another engine never delivers the rows that a merge.sql has changed.",
         caught_by=_CHANGES_TEST,
     ),
@@ -155,9 +155,9 @@ MIRROR = (
     Mutation(
         name="a record is written before the catalog has taken the snapshot",
         file="include/firnline/mirror/iceberg/publish.py",
-        old="        if _commit(table, found, position, progress):",
+        old="        if _commit(table, planned, position, progress):",
         new="        put_record(table.store, table.paths, position.seq, position.t)\n"
-        "        if _commit(table, found, position, progress):",
+        "        if _commit(table, planned, position, progress):",
         breaks="Clean-up deletes parts that the newest snapshot of the Iceberg mirror shows.",
         caught_by=_CATALOG_TEST,
     ),
@@ -220,15 +220,15 @@ MIRROR = (
     Mutation(
         name="a vector is kept when another delete comes",
         file=_HIDING,
-        old="        if known is not None and known.deletes == each.ids and marker.p not in comes:",
-        new="        if known is not None and marker.p not in comes:",
+        old="        if vector is not None and vector.deletes == each.ids and marker.p not in comes:",
+        new="        if vector is not None and marker.p not in comes:",
         breaks="Other engines see rows that a second delete has hidden.",
         caught_by=_VECTORS_TEST,
     ),
     Mutation(
         name="a file goes without its vector",
         file="include/firnline/mirror/delta/publish.py",
-        old="        vector=_action(found.hidden.old.get(path)),",
+        old="        vector=_action(planned.hidden.old.get(path)),",
         new="        vector=msgspec.UNSET,",
         breaks="Other engines see a file with a vector for ever, and its rows twice after a merge.",
         caught_by=_VECTORS_TEST,

@@ -434,7 +434,7 @@ PROTOCOL = (
     Mutation(
         name="nobody looks into the log after a name was taken away",
         file="include/firnline/appends/claims.py",
-        old="            if found is not None:\n                return found\n        self._claim(",
+        old="            if published is not None:\n                return published\n        self._claim(",
         new="        self._claim(",
         breaks="The rows of a key that was published are added again.",
         caught_by=("tests/unit/appends/test_claims.py",),
@@ -610,7 +610,7 @@ PROTOCOL = (
     Mutation(
         name="a position of any table is taken",
         file="include/firnline/read/appends.py",
-        old="        if known.get(offset.seq, offset.digest) != offset.digest:",
+        old="        if digests.get(offset.seq, offset.digest) != offset.digest:",
         new="        if False:",
         breaks="A consumer gets the changes of another table, and misses those of its own.",
         caught_by=("tests/unit/read/test_feed.py",),

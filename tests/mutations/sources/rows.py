@@ -26,8 +26,8 @@ ROWS = (
     Mutation(
         name="keys of a dictionary that its column does not have become fields",
         file="include/firnline/rows/dictionaries.py",
-        old="wanted = with_more_fields(to_arrow({name: kind}).field(0).type, values, name)\n",
-        new="wanted = to_arrow({name: kind}).field(0).type\n",
+        old="target = with_more_fields(to_arrow({name: kind}).field(0).type, values, name)\n",
+        new="target = to_arrow({name: kind}).field(0).type\n",
         breaks="An append is acknowledged, and values of it are in no part.",
         caught_by=("tests/unit/appends/test_new_fields.py",),
         unit=True,

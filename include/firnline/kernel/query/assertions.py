@@ -181,8 +181,8 @@ def _one(
         return _Answer(number=number, problem=f"fails: {first_line(error)}", refused=True)
     kinds = [str(row[1]) for row in described]
     if kinds != ["BOOLEAN"]:
-        said = f"returns {', '.join(kinds)}, not one BOOLEAN"
-        return _Answer(number=number, problem=said, refused=True)
+        problem = f"returns {', '.join(kinds)}, not one BOOLEAN"
+        return _Answer(number=number, problem=problem, refused=True)
     return _verdict(connection, number, text) if run else None
 
 
@@ -192,8 +192,8 @@ def _verdict(connection: duckdb.DuckDBPyConnection, number: int, text: str) -> _
     except duckdb.Error as error:
         return _Answer(number=number, problem=f"fails: {first_line(error)}")
     if len(rows) != 1:
-        found = "no row" if not rows else "more than one row"
-        return _Answer(number=number, problem=f"returns {found} instead of true")
+        rows_returned = "no row" if not rows else "more than one row"
+        return _Answer(number=number, problem=f"returns {rows_returned} instead of true")
     if rows[0][0] is not True:
         return _Answer(number=number, problem=f"is {'null' if rows[0][0] is None else 'false'}")
     return None

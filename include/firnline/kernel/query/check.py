@@ -52,14 +52,14 @@ def open_source(connection: duckdb.DuckDBPyConnection, source: str, rows: str) -
 def check_opened(connection: duckdb.DuckDBPyConnection, query: str, source: str) -> None:
     """Check a query in a database that contains ``source``. Raises UsageError."""
     refuse_reach(connection, query, source)
-    wanted = connection.execute(f"DESCRIBE SELECT * FROM {quote_name(source)}").fetchall()
+    of_source = connection.execute(f"DESCRIBE SELECT * FROM {quote_name(source)}").fetchall()
     try:
-        found = connection.execute(f"DESCRIBE {in_brackets(query)}").fetchall()
+        of_query = connection.execute(f"DESCRIBE {in_brackets(query)}").fetchall()
     except duckdb.InterruptException:
         raise  # it took too long: handled by the caller
     except duckdb.Error as error:
         raise failed(query, error) from error
-    _check_columns([(row[0], row[1]) for row in found], [(row[0], row[1]) for row in wanted])
+    _check_columns([(row[0], row[1]) for row in of_query], [(row[0], row[1]) for row in of_source])
 
 
 def in_brackets(query: str) -> str:
@@ -122,21 +122,21 @@ class _Reach:
     def problem(self, node: Any) -> str | None:  # noqa: ANN401 -- JSON
         """Return the reason to refuse the tree; None if it is accepted."""
         if isinstance(node, list):
-            return next((found for item in node if (found := self.problem(item))), None)
+            return next((problem for item in node if (problem := self.problem(item))), None)
         if not isinstance(node, dict):
             return None
         scope = self
         if "cte_map" in node:
             if node.get("type") not in _QUERY_NODES:
                 return "it changes data"
-            found, scope = self._common_tables(node)
-            if found:
-                return found
+            problem, scope = self._common_tables(node)
+            if problem:
+                return problem
             node = {name: value for name, value in node.items() if name != "cte_map"}
         elif "sample" in node:
-            found = self._table(node)
-            if found:
-                return found
+            problem = self._table(node)
+            if problem:
+                return problem
         elif node.get("class") == "FUNCTION":
             name = str(node.get("function_name", "")).lower()
             if name in _REFUSED_FUNCTIONS:
@@ -148,9 +148,9 @@ class _Reach:
         if node["type"] == "RECURSIVE_CTE_NODE":
             names |= {fold_name(str(node.get("cte_name", "")))}
         for entry in node["cte_map"]["map"]:
-            found = _Reach(names).problem(entry["value"])
-            if found:
-                return found, self
+            problem = _Reach(names).problem(entry["value"])
+            if problem:
+                return problem, self
             names |= {fold_name(str(entry["key"]))}
         return None, _Reach(names)
 
@@ -168,11 +168,11 @@ class _Reach:
         return None
 
 
-def _check_columns(found: list[tuple[str, str]], wanted: list[tuple[str, str]]) -> None:
-    kinds = {fold_name(name): (name, kind) for name, kind in wanted}
+def _check_columns(of_query: list[tuple[str, str]], of_source: list[tuple[str, str]]) -> None:
+    kinds = {fold_name(name): (name, kind) for name, kind in of_source}
     problem: str | None = None
     seen: set[str] = set()
-    for name, kind in found:
+    for name, kind in of_query:
         folded = fold_name(name)
         if folded not in kinds:
             problem = f"makes a column {name!r} ({kind}) that the table does not have"

@@ -150,9 +150,9 @@ def _ask(
             process.kill()  # no effect if it has ended
         process.wait()
         stderr.seek(0)
-        said = stderr.read().decode(errors="replace")
+        printed = stderr.read().decode(errors="replace")
     if process.returncode != 0:
-        raise _died(process.returncode, said, request.memory)
+        raise _died(process.returncode, printed, request.memory)
     return _ANSWER(out)
 
 
@@ -191,8 +191,8 @@ def memory_bound(memory: int) -> int:
     return int(memory * MEMORY_FACTOR) + OVERHEAD
 
 
-def _died(code: int, said: str, memory: int) -> KernelError:
-    lines = [line for line in said.splitlines() if line.strip()]
+def _died(code: int, printed: str, memory: int) -> KernelError:
+    lines = [line for line in printed.splitlines() if line.strip()]
     reason = f"signal {signal.Signals(-code).name}" if code < 0 else f"exit code {code}"
     return KernelError(
         f"the query's process ended with {reason}"

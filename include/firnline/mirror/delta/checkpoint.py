@@ -110,7 +110,7 @@ def write_checkpoint(
     """
     last = max((c for c in listing.checkpoints if c.number < version), default=None, key=_number)
     first = 0 if last is None else last.number
-    wanted = [v for v in listing.versions if first <= v.number <= version]
+    since = [v for v in listing.versions if first <= v.number <= version]
     if not listing.has_all(first if last is None else first + 1, version):
         raise MirrorDamagedError(
             f"{paths.delta_dir} lacks versions between {first} and {version}",
@@ -119,7 +119,7 @@ def write_checkpoint(
     with tempfile.TemporaryDirectory(prefix="firnline-mirror-") as folder:
         log = Path(folder) / "_delta_log"
         log.mkdir()
-        _copy(store, paths, [*wanted, *([] if last is None else [last])], log)
+        _copy(store, paths, [*since, *([] if last is None else [last])], log)
         if last is not None:
             (log / "_last_checkpoint").write_text(f'{{"version":{last.number},"size":1}}')
         _make(Path(folder), version)
@@ -133,8 +133,8 @@ def write_checkpoint(
         overwrite(store, paths.delta_last_checkpoint, hint)
 
 
-def _copy(store: Store, paths: TablePaths, wanted: list[Version], log: Path) -> None:
-    for key, data in store.get_many([v.key for v in wanted]):
+def _copy(store: Store, paths: TablePaths, versions: list[Version], log: Path) -> None:
+    for key, data in store.get_many([v.key for v in versions]):
         if data is None:
             raise MirrorDamagedError(
                 f"{key} was deleted while the mirror was read",
@@ -149,10 +149,10 @@ def _make(folder: Path, version: int) -> None:
     try:
         DeltaTable(str(folder), version=version).create_checkpoint()
     except Exception as error:
-        said = (str(error).strip().splitlines() or [""])[0]
+        reason = (str(error).strip().splitlines() or [""])[0]
         raise MirrorDamagedError(
             f"the library deltalake makes no checkpoint of version {version} of the mirror: "
-            f"{type(error).__name__}: {said}",
+            f"{type(error).__name__}: {reason}",
             next_step="see what `firnline mirror --check` says: if the mirror reads, only its "
             "readers fetch more",
         ) from error

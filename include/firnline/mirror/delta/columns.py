@@ -76,5 +76,5 @@ def widens_in_place(kind: str, wanted: str) -> bool:
 
 def reads_narrower(wanted: str) -> bool:
     """Return True if readers take a column of any narrower type in a part for one of this type."""
-    found = narrower(wanted)
-    return bool(found) and all(widens_in_place(kind, wanted) for kind in found)
+    kinds = narrower(wanted)
+    return bool(kinds) and all(widens_in_place(kind, wanted) for kind in kinds)

@@ -11,7 +11,7 @@ from firnline.errors import MirrorDamagedError, ObjectNotFoundError, StoreError
 from firnline.mirror.delta.actions import decode_position
 from firnline.mirror.position import Position
 from firnline.paths import TablePaths
-from firnline.store.base import ObjectMeta, Store
+from firnline.store.base import Store
 
 _PAGE = 1_000
 """Objects of one page of a listing, which is one request."""
@@ -60,21 +60,17 @@ def list_versions(store: Store, paths: TablePaths, *, whole: bool = False) -> Li
     Requests: 1 LIST; of a log of more than 1,000 objects 1 GET and another LIST, or with ``whole``
     a LIST per 1,000 objects.
     """
-    found = list(islice(store.list(paths.delta_dir), None if whole else _PAGE))
-    if not whole and len(found) == _PAGE:
+    objects = list(islice(store.list(paths.delta_dir), None if whole else _PAGE))
+    if not whole and len(objects) == _PAGE:
         after = _newest_checkpoint(store, paths)
-        start = found[-1].key if after is None else paths.delta_version(after)
-        kept = [] if after is not None else found
+        start = objects[-1].key if after is None else paths.delta_version(after)
+        kept = [] if after is not None else objects
         # The checkpoint's own version is not listed again where it is the last of its page.
         first = paths.delta_version(after - 1) if after else start
-        found = [*kept, *store.list(paths.delta_dir, first)]
-    return _sorted(found, paths)
-
-
-def _sorted(found: list[ObjectMeta], paths: TablePaths) -> Listing:
+        objects = [*kept, *store.list(paths.delta_dir, first)]
     versions: list[Version] = []
     checkpoints: list[Version] = []
-    for meta in found:
+    for meta in objects:
         name = paths.parse_delta(meta.key)
         if name is not None:
             kind = versions if name.kind == "json" else checkpoints
@@ -145,12 +141,12 @@ def position_of(store: Store, key: str) -> Position:
 
     Raises MirrorDamagedError, ObjectNotFoundError.
     """
-    found = decode_position(key, store.get_range(key, 0, _FIRST_BYTES))
-    if found is None:
-        found = decode_position(key, store.get(key))
-    if found is None:
+    position = decode_position(key, store.get_range(key, 0, _FIRST_BYTES))
+    if position is None:
+        position = decode_position(key, store.get(key))
+    if position is None:
         raise MirrorDamagedError(
             f"{key} has no whole line",
             next_step="delete the folder _delta_log and run `firnline mirror` again",
         )
-    return found
+    return position

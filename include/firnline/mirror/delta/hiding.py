@@ -63,16 +63,16 @@ def wrongly_hidden(
         shown: what the mirror shows.
         index: of its newest version; None for one without vectors.
     """
-    known = index or {}
-    wanted = {snapshot.paths.delta_path(each.marker.p): each.ids for each in hiding}
-    found: list[str] = []
-    for path in shown.files & (wanted.keys() | known.keys() | shown.vectors.keys()):
-        vector, actual = known.get(path), shown.vectors.get(path)
+    vectors = index or {}
+    deletes_of = {snapshot.paths.delta_path(each.marker.p): each.ids for each in hiding}
+    wrong: list[str] = []
+    for path in shown.files & (deletes_of.keys() | vectors.keys() | shown.vectors.keys()):
+        vector, actual = vectors.get(path), shown.vectors.get(path)
         deletes = () if vector is None else vector.deletes
         same = _action(vector) == _action(actual)
-        if not same or deletes != wanted.get(path, ()):
-            found.append(snapshot.paths.delta_key(path))
-    return sorted(key for key in found if key in snapshot.live)
+        if not same or deletes != deletes_of.get(path, ()):
+            wrong.append(snapshot.paths.delta_key(path))
+    return sorted(key for key in wrong if key in snapshot.live)
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,9 +149,9 @@ def plan_hidden_rows(
     for each in hiding:
         marker = each.marker
         path = paths.delta_path(marker.p)
-        known = old.get(path)
-        if known is not None and known.deletes == each.ids and marker.p not in comes:
-            kept[path] = known
+        vector = old.get(path)
+        if vector is not None and vector.deletes == each.ids and marker.p not in comes:
+            kept[path] = vector
             continue
         whole = marker.n is not None and snapshot.hidden_whole(marker, each.deletes)
         make.append(Making(path, each, whole))

@@ -157,12 +157,12 @@ def publish(
     """
     with Collected() as made:
         for lost in range(ATTEMPTS):
-            found = plan_next(table, repair=repair)
-            if dry_run or not found.due:
-                return _published(found, made, written=found.due, lost=lost, dry_run=dry_run)
-            look_through(found.base, found.hidden, made, look or in_parts, _looking(progress))
-            if _put(table, found, made, progress):
-                return _published(found, made, written=True, lost=lost)
+            planned = plan_next(table, repair=repair)
+            if dry_run or not planned.due:
+                return _published(planned, made, written=planned.due, lost=lost, dry_run=dry_run)
+            look_through(planned.base, planned.hidden, made, look or in_parts, _looking(progress))
+            if _put(table, planned, made, progress):
+                return _published(planned, made, written=True, lost=lost)
     raise SnapshotUnstableError(
         f"other processes published {ATTEMPTS} versions of the mirror of "
         f"{table.settings.name} meanwhile",
@@ -177,40 +177,40 @@ def _looking(progress: OnProgress) -> Callable[[int, int], object]:
     return tell
 
 
-def _put(table: Table, found: Next, made: Collected, progress: OnProgress) -> bool:
+def _put(table: Table, planned: Next, made: Collected, progress: OnProgress) -> bool:
     """Write a version, and its vectors before it.
 
     Returns False if a rival was first, or it was too late: the newest state is to be published.
     """
-    in_time = _in_time(found)
+    in_time = _in_time(planned)
     if not in_time():
         return False
-    hidden, at = found.hidden, found.position
+    hidden, at = planned.hidden, planned.position
     index = "" if at is None else at.vectors
     vectors: dict[str, Vector] = dict(hidden.kept)
     if hidden.changed:
-        name = table.ids.uuid7(found.now_ms)
+        name = table.ids.uuid7(planned.now_ms)
         vectors |= made.named(name, {each.path: each.ids for each in hidden.make})
         index = name if vectors else ""
         if vectors:
             made.write(table.store, table.paths, name, vectors, in_time)
-    key = table.paths.delta_version(found.version)
-    data = encode(_lines(table, found, vectors, index, progress))
+    key = table.paths.delta_version(planned.version)
+    data = encode(_lines(table, planned, vectors, index, progress))
     # Its bytes are its writer's own: the first line has an id.
     if not in_time() or create(table.store, key, data, may_put=in_time) is not None:
         return False
     if in_time():
         return True
-    withdraw_stray(table.store, table.paths, found.version)
+    withdraw_stray(table.store, table.paths, planned.version)
     return False
 
 
-def _in_time(found: Next) -> Callable[[], bool]:
+def _in_time(planned: Next) -> Callable[[], bool]:
     """Return what tells whether a version may still be put: for half the grace after the read.
 
     A machine that was suspended must not publish a state of long ago.
     """
-    table, began = found.base.table, found.base.began_ms
+    table, began = planned.base.table, planned.base.began_ms
     return lambda: table.clock.elapsed_ms() - began <= put_within(table.settings)
 
 
@@ -284,8 +284,8 @@ class Seen:
         """Its vectors: by their index, else as its actions name them."""
         if self.head is None:
             return {}
-        found = self.index
-        return self.replayed.vectors if found is None else found
+        index = self.index
+        return self.replayed.vectors if index is None else index
 
     @cached_property
     def index(self) -> Vectors | None:
@@ -318,18 +318,18 @@ class Seen:
 
 
 def _lines(
-    table: Table, found: Next, vectors: Vectors, index: str, progress: OnProgress
+    table: Table, planned: Next, vectors: Vectors, index: str, progress: OnProgress
 ) -> Iterator[Line]:
-    at, state, now = found.position, found.state, found.now_ms
-    schema_digest = columns.digest(found.schema)
-    features = found.features(vectors)
+    at, state, now = planned.position, planned.state, planned.now_ms
+    schema_digest = columns.digest(planned.schema)
+    features = planned.features(vectors)
     position = Position(
         v=2 if DELETION_VECTORS in features else 1,
         seq=state.seq,
         t=state.t,
         at=now,
         seen=state.seen,
-        files=found.files,
+        files=planned.files,
         table=at.table if at else table.ids.uuid7(now),
         created=at.created if at else now,
         columns=schema_digest,
@@ -347,45 +347,45 @@ def _lines(
         )
     )
     yield Line(txn=Txn(version=state.seq, last_updated=now))
-    if found.again or at is None or at.features != features:
+    if planned.again or at is None or at.features != features:
         yield Line(protocol=protocol(features))
-    if found.again or found.new_columns:
+    if planned.again or planned.new_columns:
         yield Line(
             meta_data=MetaData(
-                id=position.table, schema_string=found.schema, created_time=position.created
+                id=position.table, schema_string=planned.schema, created_time=position.created
             )
         )
-    yield from _file_lines(found, vectors, progress)
+    yield from _file_lines(planned, vectors, progress)
 
 
-def _file_lines(found: Next, vectors: Vectors, progress: OnProgress) -> Iterator[Line]:
+def _file_lines(planned: Next, vectors: Vectors, progress: OnProgress) -> Iterator[Line]:
     """Yield the files that go and come; one whose hidden rows change goes and comes again."""
-    difference, paths = found.difference, found.base.snapshot.paths
+    difference, paths = planned.difference, planned.base.snapshot.paths
     still = difference.rearranged
     for path, size in difference.removes:
-        yield Line(remove=_remove(found, path, size, data_change=path not in still))
-    changed = found.hidden.changed_files(vectors)
+        yield Line(remove=_remove(planned, path, size, data_change=path not in still))
+    changed = planned.hidden.changed_files(vectors)
     for marker in changed:
-        yield Line(remove=_remove(found, paths.delta_path(marker.p), marker.b, data_change=True))
+        yield Line(remove=_remove(planned, paths.delta_path(marker.p), marker.b, data_change=True))
     for marker in told(difference.adds, len(difference.adds), NAME, "write", progress):
-        yield Line(add=_add(found, marker, vectors, data_change=marker.p not in still))
+        yield Line(add=_add(planned, marker, vectors, data_change=marker.p not in still))
     for marker in changed:
-        yield Line(add=_add(found, marker, vectors, data_change=True))
+        yield Line(add=_add(planned, marker, vectors, data_change=True))
 
 
-def _remove(found: Next, path: str, size: int | None, *, data_change: bool) -> Remove:
+def _remove(planned: Next, path: str, size: int | None, *, data_change: bool) -> Remove:
     # Only with the vector that it has does a file go: both together are its name.
     return Remove(
         path=path,
-        deletion_timestamp=found.now_ms,
+        deletion_timestamp=planned.now_ms,
         data_change=data_change,
         size=size,
-        vector=_action(found.hidden.old.get(path)),
+        vector=_action(planned.hidden.old.get(path)),
     )
 
 
-def _add(found: Next, marker: Marker, vectors: Vectors, *, data_change: bool) -> Add:
-    snapshot = found.base.snapshot
+def _add(planned: Next, marker: Marker, vectors: Vectors, *, data_change: bool) -> Add:
+    snapshot = planned.base.snapshot
     path = snapshot.paths.delta_path(marker.p)
     vector = vectors.get(path)
     if vector is not None and vector.count is not None:
@@ -403,8 +403,8 @@ def _add(found: Next, marker: Marker, vectors: Vectors, *, data_change: bool) ->
 
 
 def _action(vector: Vector | None) -> DeletionVector | msgspec.UnsetType:
-    found = None if vector is None else vector.action()
-    return msgspec.UNSET if found is None else found
+    action = None if vector is None else vector.action()
+    return msgspec.UNSET if action is None else action
 
 
 @cache  # it reads a file
@@ -415,15 +415,17 @@ def _engine() -> str:
 
 
 def _published(
-    found: Next, made: Collected, *, written: bool, lost: int, dry_run: bool = False
+    planned: Next, made: Collected, *, written: bool, lost: int, dry_run: bool = False
 ) -> Published:
-    done, hidden = written and not dry_run, found.hidden
-    newest = found.version if done else found.version - 1
+    done, hidden = written and not dry_run, planned.hidden
+    newest = planned.version if done else planned.version - 1
     return msgspec.structs.replace(
-        found.result(newest if newest >= 0 else None, written=written, done=done, lost=lost),
+        planned.result(newest if newest >= 0 else None, written=written, done=done, lost=lost),
         vectors=sum(vector.rows > 0 for vector in hidden.kept.values())
         + sum(made.may_hide(each.path, each.ids) for each in hidden.make),
         vectors_made=len(hidden.make),
-        repaired=written and found.again,
-        grace=waits(found.base.snapshot.properties, found.base.table.settings, found.now_ms).grace,
+        repaired=written and planned.again,
+        grace=waits(
+            planned.base.snapshot.properties, planned.base.table.settings, planned.now_ms
+        ).grace,
     )

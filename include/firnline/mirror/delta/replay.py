@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 import msgspec
@@ -11,7 +10,7 @@ import msgspec
 from firnline.errors import MirrorDamagedError
 from firnline.mirror.delta import columns
 from firnline.mirror.delta.actions import GUARD, DeletionVector, Named, Protocol, decode
-from firnline.mirror.delta.head import Listing, Version, list_versions
+from firnline.mirror.delta.head import Listing, list_versions
 from firnline.mirror.delta.vectors import Vector
 from firnline.mirror.position import Position
 from firnline.next_steps import VERSIONS_EXPIRE, WRITE_ANEW
@@ -63,20 +62,29 @@ def replay(store: Store, paths: TablePaths, upto: int, listing: Listing | None =
     Raises MirrorDamagedError: a version is missing or does not read.
     """
     listing = listing or list_versions(store, paths)
-    start = max((c for c in listing.checkpoints if c.number <= upto), default=None, key=_number)
+    start = max(
+        (c for c in listing.checkpoints if c.number <= upto), default=None, key=lambda c: c.number
+    )
     shown = Shown(upto)
     first = 0
     if start is not None:
         first = start.number + 1
         _read_checkpoint(shown, store.get(start.key))
-    wanted = [v for v in listing.versions if first <= v.number <= upto]
+    since = [v for v in listing.versions if first <= v.number <= upto]
     if not listing.has_all(first, upto):
         raise MirrorDamagedError(
             f"{paths.delta_dir} lacks versions between {first} and {upto}",
             next_step=WRITE_ANEW,
         )
-    for key, data in _in_order(store, wanted):
-        for line in decode(key, data):
+    fetched = dict(store.get_many([v.key for v in since]))
+    for version in since:
+        data = fetched[version.key]
+        if data is None:
+            raise MirrorDamagedError(
+                f"{version.key} was deleted while the mirror was read",
+                next_step=VERSIONS_EXPIRE,
+            )
+        for line in decode(version.key, data):
             _take(shown, line)
     return shown
 
@@ -95,22 +103,6 @@ def _take(shown: Shown, line: Named) -> None:
         shown.protocol = line.protocol
 
 
-def _number(version: Version) -> int:
-    return version.number
-
-
-def _in_order(store: Store, wanted: list[Version]) -> Iterator[tuple[str, bytes]]:
-    fetched = dict(store.get_many([v.key for v in wanted]))
-    for version in wanted:
-        data = fetched[version.key]
-        if data is None:
-            raise MirrorDamagedError(
-                f"{version.key} was deleted while the mirror was read",
-                next_step=VERSIONS_EXPIRE,
-            )
-        yield version.key, data
-
-
 def _read_checkpoint(shown: Shown, data: bytes) -> None:
     """Take the paths, the columns, the protocol and the vectors that a checkpoint holds."""
     import pyarrow.compute as pc
@@ -125,13 +117,13 @@ def _read_checkpoint(shown: Shown, data: bytes) -> None:
     shown.files = set(paths.drop_null().to_pylist())
     schemas = pc.struct_field(table["metaData"], "schemaString").drop_null().to_pylist()
     shown.schema = (schemas or [""])[-1]
-    for found in table["protocol"].drop_null().to_pylist():
-        known = {name: value for name, value in found.items() if value is not None}
-        shown.protocol = msgspec.convert(known, Protocol)
+    for protocol in table["protocol"].drop_null().to_pylist():
+        stated = {name: value for name, value in protocol.items() if value is not None}
+        shown.protocol = msgspec.convert(stated, Protocol)
     if has_vectors:
-        found = pc.struct_field(table["add"], "deletionVector")
-        valid = found.is_valid()
+        vectors = pc.struct_field(table["add"], "deletionVector")
+        valid = vectors.is_valid()
         for path, vector in zip(
-            paths.filter(valid).to_pylist(), found.filter(valid).to_pylist(), strict=True
+            paths.filter(valid).to_pylist(), vectors.filter(valid).to_pylist(), strict=True
         ):
             shown.vectors[path] = Vector.of_action(msgspec.convert(vector, DeletionVector))

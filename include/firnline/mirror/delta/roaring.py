@@ -69,10 +69,10 @@ def decode(data: bytes) -> Rows:
     import numpy as np
 
     try:
-        found = list(_decode(data))
+        pieces = list(_decode(data))
     except (struct.error, IndexError) as error:
         raise ValueError(f"it ends too early: {error}") from error
-    return np.concatenate(found) if found else np.zeros(0, np.int64)
+    return np.concatenate(pieces) if pieces else np.zeros(0, np.int64)
 
 
 def _decode(data: bytes) -> Iterator[Rows]:

@@ -56,10 +56,10 @@ def file_stats(
             limit = None if value is None else bound(kind, value, up=up)
             if limit is not None:
                 bounds[name] = limit
-    found = FileStats(
+    stated = FileStats(
         num_records=marker.n, min_values=low, max_values=high, null_count=nulls, tight=tight
     )
-    return msgspec.json.encode(found).decode()
+    return msgspec.json.encode(stated).decode()
 
 
 def bound(kind: str, value: Scalar, *, up: bool) -> Bound | None:
@@ -89,7 +89,7 @@ def bound(kind: str, value: Scalar, *, up: bool) -> Bound | None:
 def _time(kind: str, text: str, *, up: bool) -> str | None:
     nanoseconds = parse_nanoseconds(text)
     ms = -(-nanoseconds // _MS) if up else nanoseconds // _MS
-    found = timestamp_text(ms * 1_000)[:-3]
-    if len(found) > _LENGTH:
+    rounded = timestamp_text(ms * 1_000)[:-3]
+    if len(rounded) > _LENGTH:
         return None  # rounded up into the year 10000
-    return found + ("Z" if kind == "TIMESTAMP WITH TIME ZONE" else "")
+    return rounded + ("Z" if kind == "TIMESTAMP WITH TIME ZONE" else "")

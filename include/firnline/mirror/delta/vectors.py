@@ -63,16 +63,16 @@ class Vector(msgspec.Struct, frozen=True, array_like=True, gc=False):
         )
 
     @classmethod
-    def of_action(cls, found: DeletionVector) -> Vector:
+    def of_action(cls, action: DeletionVector) -> Vector:
         """Return the vector that an action names. Raises MirrorDamagedError for another's."""
         try:
-            name = TablePaths.vectors_of_ref(found.path)
+            name = TablePaths.vectors_of_ref(action.path)
         except (ValueError, OverflowError) as error:
             raise MirrorDamagedError(
                 f"the mirror has a deletion vector that firnline did not write: {error}",
                 next_step=WRITE_ANEW,
             ) from None
-        return cls(name, found.offset, found.size, found.rows)
+        return cls(name, action.offset, action.size, action.rows)
 
 
 Vectors = Mapping[str, Vector]
@@ -95,10 +95,10 @@ def index_of(store: Store, paths: TablePaths, position: Position) -> dict[str, V
     if not position.vectors:
         return {}
     try:
-        found = _DECODE(store.get(paths.vectors_index(position.vectors)))
+        index = _DECODE(store.get(paths.vectors_index(position.vectors)))
     except (ObjectNotFoundError, msgspec.MsgspecError, UnicodeDecodeError):
         return None  # the mirror's actions name the same vectors
-    return found.parts if found.v == 1 else None
+    return index.parts if index.v == 1 else None
 
 
 def missing_vectors(store: Store, paths: TablePaths, vectors: Vectors) -> dict[str, Vector]:
@@ -155,8 +155,8 @@ class Collected:
 
     def may_hide(self, path: str, deletes: tuple[str, ...]) -> bool:
         """Return False if it is known that these deletes hide no row of a part."""
-        known = self._known.get((path, deletes))
-        return known is None or known.rows > 0
+        vector = self._known.get((path, deletes))
+        return vector is None or vector.rows > 0
 
     def add(self, path: str, deletes: tuple[str, ...], rows: Rows, count: int | None) -> None:
         """Take a vector.

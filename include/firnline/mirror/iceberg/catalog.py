@@ -100,13 +100,10 @@ def asked(name: str) -> Iterator[None]:
         raise
     except Exception as error:
         _LOG.debug("the catalog %s failed", name, exc_info=True)
+        first = (str(error).strip().splitlines() or [""])[0]
         raise MirrorCatalogError(
-            f"the Iceberg catalog {name} does not answer as it should: {_short(error)}",
+            f"the Iceberg catalog {name} does not answer as it should: "
+            f"{type(error).__name__}: {first[:300]}",
             next_step="see pyiceberg's configuration of it and that it runs, and try again: "
             "nothing of the table changed",
         ) from error
-
-
-def _short(error: Exception) -> str:
-    lines = str(error).strip().splitlines() or [""]
-    return f"{type(error).__name__}: {lines[0][:300]}"

@@ -68,23 +68,19 @@ def iceberg_type(kind: SqlType, next_id: NextId) -> IcebergType:
         number, element = next_id(), iceberg_type(kind.element, next_id)
         return ListType(element_id=number, element=element, element_required=False)
     if kind.name == "MAP":
-        return _map(kind, next_id)
+        key_id, value_id = next_id(), next_id()
+        key, value = (iceberg_type(child, next_id) for _, child in kind.fields)
+        return MapType(
+            key_id=key_id, key_type=key, value_id=value_id, value_type=value, value_required=False
+        )
     if kind.name == "STRUCT":
         return StructType(*(_field(name, child, next_id) for name, child in kind.fields))
     return _PLAIN[FORMATS["iceberg"].plain[kind.name]]()
 
 
-def _map(kind: SqlType, next_id: NextId) -> MapType:
-    numbers = next_id(), next_id()
-    key, value = (iceberg_type(child, next_id) for _, child in kind.fields)
-    return MapType(
-        key_id=numbers[0], key_type=key, value_id=numbers[1], value_type=value, value_required=False
-    )
-
-
 def _field(name: str, kind: SqlType, next_id: NextId) -> NestedField:
-    number, found = next_id(), iceberg_type(kind, next_id)
-    return NestedField(field_id=number, name=name, field_type=found, required=False)
+    number, field_type = next_id(), iceberg_type(kind, next_id)
+    return NestedField(field_id=number, name=name, field_type=field_type, required=False)
 
 
 def kinds_of(table: str, columns: Mapping[str, str]) -> dict[str, SqlType]:
@@ -211,8 +207,8 @@ def mapping_of(schema: Schema, former: Iterable[Schema]) -> NameMapping:
 
 def misread(schema: Schema, mapping: NameMapping) -> bool:
     """Return True if a snapshot with this schema would not find its columns by the mapping."""
-    found = dict(_names(mapping))
-    return any(found.get(field.name) != field.field_id for field in schema.fields)
+    ids = dict(_names(mapping))
+    return any(ids.get(field.name) != field.field_id for field in schema.fields)
 
 
 def _names(mapping: NameMapping) -> Iterator[tuple[str, int | None]]:

@@ -190,8 +190,10 @@ def _wanted_properties(opened: Opened, mapping: NameMapping) -> dict[str, str]:
 def _former(metadata: TableMetadata, schema: Schema) -> list[Schema]:
     """Return the schemas of snapshots that can still be read, the newest first."""
     used = {snapshot.schema_id for snapshot in metadata.snapshots}
-    found = [s for s in metadata.schemas if s.schema_id in used and s.schema_id != schema.schema_id]
-    return sorted(found, key=lambda s: -s.schema_id)
+    readable = [
+        s for s in metadata.schemas if s.schema_id in used and s.schema_id != schema.schema_id
+    ]
+    return sorted(readable, key=lambda s: -s.schema_id)
 
 
 def _schema(metadata: TableMetadata, schema: Schema) -> Iterator[TableUpdate]:
@@ -204,8 +206,8 @@ def _schema(metadata: TableMetadata, schema: Schema) -> Iterator[TableUpdate]:
     yield SetCurrentSchemaUpdate.model_validate({"schema-id": -1})
 
 
-def _properties(metadata: TableMetadata, wanted: dict[str, str]) -> Iterator[TableUpdate]:
-    other = {k: v for k, v in wanted.items() if metadata.properties.get(k) != v}
+def _properties(metadata: TableMetadata, stated: dict[str, str]) -> Iterator[TableUpdate]:
+    other = {k: v for k, v in stated.items() if metadata.properties.get(k) != v}
     if other:
         yield SetPropertiesUpdate(updates=other)
 
@@ -254,12 +256,8 @@ def expire(opened: Opened, head: Head, old: Collection[int]) -> tuple[str, ...]:
 
 def before(head: Head, seq: int) -> frozenset[int]:
     """Return the ids of the snapshots that show a state of before a transaction."""
-    return frozenset(s.snapshot_id for s in head.table.metadata.snapshots if _is_before(s, seq))
-
-
-def _is_before(snapshot: Snapshot, seq: int) -> bool:
-    position = position_of(snapshot)
-    return position is None or position.seq < seq
+    shown = {s.snapshot_id: position_of(s) for s in head.table.metadata.snapshots}
+    return frozenset(i for i, position in shown.items() if position is None or position.seq < seq)
 
 
 def expired(snapshots: Iterable[Snapshot], limit_ms: int) -> Iterator[int]:

@@ -61,9 +61,9 @@ def data_file(
             continue
         nulls[field.field_id] = missing
         for bounds, value in ((low, first), (high, last)):
-            found = None if value is None else bound(field.field_type, columns[name], value)
-            if found is not None:
-                bounds[field.field_id] = found
+            limit = None if value is None else bound(field.field_type, columns[name], value)
+            if limit is not None:
+                bounds[field.field_id] = limit
     return _file(url, marker.n, marker.b, nulls, low, high, order)
 
 

@@ -139,10 +139,10 @@ def position_of(snapshot: Snapshot) -> Position | None:
     """Return the state that a snapshot shows; None if firnline did not write it."""
     text = None if snapshot.summary is None else snapshot.summary[SUMMARY]
     try:
-        found = None if text is None else msgspec.json.decode(text, type=Position)
+        position = None if text is None else msgspec.json.decode(text, type=Position)
     except msgspec.MsgspecError:
         return None
-    return found if found is not None and found.v == 1 else None
+    return position if position is not None and position.v == 1 else None
 
 
 def _foreign(opened: Opened, table: Table, snapshot: Snapshot | None) -> MirrorDamagedError:

@@ -17,15 +17,15 @@ def hold_of(snapshot: Snapshot) -> Hold | None:
 
 def _of_rows(snapshot: Snapshot) -> Hold | None:
     """Return a hold for parts whose number of rows, which Iceberg requires, nobody wrote down."""
-    found = [marker for marker in snapshot.live.values() if marker.n is None]
-    if not found:
+    uncounted = [marker for marker in snapshot.live.values() if marker.n is None]
+    if not uncounted:
         return None
     return Hold(
-        parts=len(found),
-        first=found[0].p,
-        reason=f"the log does not know the rows of {len(found)} of its parts until a merge or "
+        parts=len(uncounted),
+        first=uncounted[0].p,
+        reason=f"the log does not know the rows of {len(uncounted)} of its parts until a merge or "
         "`firnline analyze`",
-        since_ms=min(marker.t for marker in found),
+        since_ms=min(marker.t for marker in uncounted),
     )
 
 

@@ -26,6 +26,7 @@ from firnline.store.create import create
 IMPLEMENTATION = "firnline.mirror.iceberg.io.StoreIO"
 PLACE = "firnline.place"
 """Property that names the place."""
+_NUMBERS = count()
 
 
 class StateTooOldError(Exception):
@@ -67,7 +68,6 @@ class Place:
 
 
 _PLACES: WeakValueDictionary[str, Place] = WeakValueDictionary()
-_NUMBERS = count()
 
 
 def register(place: Place) -> str:

@@ -44,12 +44,12 @@ class Orders:
         Rows that are sorted by more columns are sorted by the first of them.
         """
         fields = fields_of(order, self.schema)
-        found = [
+        fitting = [
             each
             for each in (self.default, *self.known)
             if each.fields and fields[: len(each.fields)] == each.fields
         ]
-        return max(found, key=lambda each: len(each.fields)).order_id if found else None
+        return max(fitting, key=lambda each: len(each.fields)).order_id if fitting else None
 
 
 def plan_orders(known: Sequence[SortOrder], order: Order, schema: Schema) -> Orders:
@@ -73,17 +73,17 @@ def plan_orders(known: Sequence[SortOrder], order: Order, schema: Schema) -> Ord
 def fields_of(order: Order, schema: Schema) -> list[SortField]:
     """Return an order in Iceberg's terms, up to the first column that has none."""
     columns = {field.name: field for field in schema.fields}
-    found: list[SortField] = []
+    fields: list[SortField] = []
     for key in order:
         field = columns.get(key.column)
         kind = None if field is None else field.field_type
         if field is None or not isinstance(kind, PrimitiveType) or isinstance(kind, _ELSEWHERE):
             break
         direction = SortDirection.DESC if key.descending else SortDirection.ASC
-        found.append(
+        fields.append(
             SortField(field.field_id, IdentityTransform(), direction, NullOrder.NULLS_LAST)
         )
-    return found
+    return fields
 
 
 def updates_of(metadata: TableMetadata, default: SortOrder) -> Iterator[TableUpdate]:

@@ -84,10 +84,10 @@ class _Writer:
     done: int = 0
     numbers: Iterator[int] = field(default_factory=count)
 
-    def write(self, found: Sequence[ManifestEntry]) -> Iterator[ManifestFile]:
+    def write(self, alike: Sequence[ManifestEntry]) -> Iterator[ManifestFile]:
         """Write entries of one kind; yields the manifests."""
         wanted = self.wanted
-        for start in range(0, len(found), FILES):
+        for start in range(0, len(alike), FILES):
             name = f"{wanted.location}/{wanted.commit}-m{next(self.numbers)}.avro"
             with write_manifest(
                 format_version=_VERSION,
@@ -97,9 +97,9 @@ class _Writer:
                 snapshot_id=wanted.snapshot_id,
                 avro_compression=_COMPRESSION,
             ) as writer:
-                for entry in found[start : start + FILES]:
+                for entry in alike[start : start + FILES]:
                     writer.add_entry(entry)
-            self.done += len(found[start : start + FILES])
+            self.done += len(alike[start : start + FILES])
             self.tell()
             yield writer.to_manifest_file()
 
@@ -120,8 +120,9 @@ def produce(
 
     Raises MirrorDamagedError: the snapshot before does not show a file that goes.
     """
-    before = [] if head is None else _live(head.snapshot.manifests(io))
-    kept, stay, gone = _split(io, before, wanted.removes)
+    before = () if head is None else head.snapshot.manifests(io)
+    live = [m for m in before if m.has_added_files() or m.has_existing_files()]
+    kept, stay, gone = _split(io, live, wanted.removes)
     if len(kept) > MANIFESTS:
         small = [m for m in kept if _count(m) < FILES // 2]
         kept = [m for m in kept if _count(m) >= FILES // 2]
@@ -144,10 +145,6 @@ def produce(
     return _snapshot(io, head, wanted, manifests, [entry.data_file for entry in gone])
 
 
-def _live(manifests: Iterable[ManifestFile]) -> list[ManifestFile]:
-    return [m for m in manifests if m.has_added_files() or m.has_existing_files()]
-
-
 def _count(manifest: ManifestFile) -> int:
     return (manifest.added_files_count or 0) + (manifest.existing_files_count or 0)
 
@@ -163,11 +160,11 @@ def _split(
         if len(gone) == len(removes):
             kept.append(manifest)
             continue
-        found = list(entries(io, manifest))
-        dead = [e for e in found if e.data_file.file_path in removes]
+        listed = list(entries(io, manifest))
+        dead = [e for e in listed if e.data_file.file_path in removes]
         if dead:
             gone += dead
-            stay += [e for e in found if e.data_file.file_path not in removes]
+            stay += [e for e in listed if e.data_file.file_path not in removes]
         else:
             kept.append(manifest)
     return kept, stay, gone

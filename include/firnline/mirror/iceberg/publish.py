@@ -119,16 +119,16 @@ def publish(table: Table, *, dry_run: bool = False, progress: OnProgress = silen
     """
     opened = open_catalog(table)
     for lost in range(ATTEMPTS):
-        known = _begin(table, opened, dry_run=dry_run)
-        found = plan_next(table, opened)
-        if dry_run or not found.due:
-            if not dry_run and found.position is not None:
-                _tell(table, opened, known, found.position)
-            return _published(found, written=found.due, lost=lost, dry_run=dry_run)
-        position = _position(table, found)
-        if _commit(table, found, position, progress):
+        records = _begin(table, opened, dry_run=dry_run)
+        planned = plan_next(table, opened)
+        if dry_run or not planned.due:
+            if not dry_run and planned.position is not None:
+                _tell(table, opened, records, planned.position)
+            return _published(planned, written=planned.due, lost=lost, dry_run=dry_run)
+        position = _position(table, planned)
+        if _commit(table, planned, position, progress):
             _put(table, opened, position)
-            return _published(found, written=True, lost=lost)
+            return _published(planned, written=True, lost=lost)
     raise SnapshotUnstableError(
         f"other processes published {ATTEMPTS} snapshots of the mirror of "
         f"{table.settings.name} meanwhile",
@@ -155,9 +155,9 @@ def _begin(table: Table, opened: Opened, *, dry_run: bool) -> frozenset[str]:
     return frozenset(record.key for record in records.shown)
 
 
-def _tell(table: Table, opened: Opened, known: frozenset[str], position: Position) -> None:
+def _tell(table: Table, opened: Opened, records: frozenset[str], position: Position) -> None:
     """Write down what a process showed that died before it could do so."""
-    if table.paths.iceberg_shown(position.seq, position.t) not in known:
+    if table.paths.iceberg_shown(position.seq, position.t) not in records:
         _put(table, opened, position)
 
 
@@ -188,9 +188,9 @@ def plan_on(table: Table, opened: Opened, head: Head | None, now: int, base: Bas
     warning = refuse_second(table, opened) if head is None else ""
     snapshot, settings = base.snapshot, base.table.settings
     _refuse_many(snapshot, settings.name)
-    wanted = columns.kinds_of(settings.name, snapshot.schema)
-    known = () if head is None else head.table.metadata.sort_orders
-    orders = plan_orders(known, order_of(settings.sort_by), _schema(head, wanted))
+    kinds = columns.kinds_of(settings.name, snapshot.schema)
+    former_orders = () if head is None else head.table.metadata.sort_orders
+    orders = plan_orders(former_orders, order_of(settings.sort_by), _schema(head, kinds))
     hold = hold_of(snapshot)
     difference = Difference((), ())
     if hold is None:
@@ -211,22 +211,22 @@ def plan_on(table: Table, opened: Opened, head: Head | None, now: int, base: Bas
         now_ms=now,
         difference=difference,
         state=state_of(snapshot),
-        columns=columns.digest(wanted),
+        columns=columns.digest(kinds),
         orders=orders,
         hold=hold,
         warning=warning,
     )
 
 
-def _schema(head: Head | None, wanted: dict[str, SqlType]) -> Schema:
+def _schema(head: Head | None, kinds: dict[str, SqlType]) -> Schema:
     if head is None:
-        return columns.evolve(None, 0, 0, wanted)
+        return columns.evolve(None, 0, 0, kinds)
     metadata = head.table.metadata
     schemas = metadata.schemas
     fresh = max(schema.schema_id for schema in schemas) + 1
-    found = columns.evolve(head.table.schema(), metadata.last_column_id, fresh, wanted)
+    evolved = columns.evolve(head.table.schema(), metadata.last_column_id, fresh, kinds)
     # Catalogs give a schema that was there before its former id.
-    return next((schema for schema in schemas if schema.fields == found.fields), found)
+    return next((schema for schema in schemas if schema.fields == evolved.fields), evolved)
 
 
 def _refuse_many(snapshot: Snapshot, name: str) -> None:
@@ -238,64 +238,64 @@ def _refuse_many(snapshot: Snapshot, name: str) -> None:
         )
 
 
-def _position(table: Table, found: Next) -> Position:
-    at, state, now = found.position, found.state, found.now_ms
+def _position(table: Table, planned: Next) -> Position:
+    at, state, now = planned.position, planned.state, planned.now_ms
     return Position(
         seq=state.seq,
         t=state.t,
         at=now,
         seen=state.seen,
-        files=found.files,
+        files=planned.files,
         table=at.table if at else table.ids.uuid7(now),
         created=at.created if at else now,
-        columns=found.columns,
+        columns=planned.columns,
     )
 
 
-def _commit(table: Table, found: Next, position: Position, progress: OnProgress) -> bool:
+def _commit(table: Table, planned: Next, position: Position, progress: OnProgress) -> bool:
     """Return True if the catalog took the snapshot, False if a rival was quicker.
 
     False also if it took it too late, since this process slept right before: it shows a state of
     long ago, and the next snapshot is to follow at once.
     """
-    began = found.base.began_ms
-    base, head = found.base, found.head
+    began = planned.base.began_ms
+    base, head = planned.base, planned.head
     change = Commit(
-        opened=found.opened,
+        opened=planned.opened,
         head=head,
-        wanted=_wanted(table, found, position, progress),
+        wanted=_wanted(table, planned, position, progress),
         position=position,
-        order=found.orders.default,
-        grace=found.grace,
-        now_ms=found.now_ms,
+        order=planned.orders.default,
+        grace=planned.grace,
+        now_ms=planned.now_ms,
         # A machine that was suspended must not publish a state of long ago.
         in_time=lambda: table.clock.elapsed_ms() - began <= put_within(base.table.settings),
         progress=progress,
     )
-    with asked(found.opened.name):
+    with asked(planned.opened.name):
         try:
             return commit(change) and change.in_time()
         except (CommitFailedException, TableAlreadyExistsError):
             return False
 
 
-def _wanted(table: Table, found: Next, position: Position, progress: OnProgress) -> Wanted:
-    difference, metadata = found.difference, found.head and found.head.table.metadata
+def _wanted(table: Table, planned: Next, position: Position, progress: OnProgress) -> Wanted:
+    difference, metadata = planned.difference, planned.head and planned.head.table.metadata
     moved = difference.rearranged
-    come = [found.opened.root.url_of(m.p) for m in difference.adds if m.p not in moved]
+    come = [planned.opened.root.url_of(m.p) for m in difference.adds if m.p not in moved]
     go = [path for path, _ in difference.removes if path not in moved]
-    ident = table.ids.uuid7(found.now_ms)
+    ident = table.ids.uuid7(planned.now_ms)
     return Wanted(
         snapshot_id=metadata.new_snapshot_id() if metadata else _snapshot_id(ident),
-        sequence_number=found.version,
+        sequence_number=planned.version,
         # Catalogs refuse one that is older than what they have.
-        timestamp_ms=max(found.now_ms, metadata.last_updated_ms + 1 if metadata else 0),
-        schema=found.schema,
-        location=f"{found.opened.location}/metadata",
+        timestamp_ms=max(planned.now_ms, metadata.last_updated_ms + 1 if metadata else 0),
+        schema=planned.schema,
+        location=f"{planned.opened.location}/metadata",
         commit=ident,
         position=msgspec.json.encode(position).decode(),
         adds=tuple(
-            told(_files(found, difference.adds), len(difference.adds), NAME, "describe", progress)
+            told(_files(planned, difference.adds), len(difference.adds), NAME, "describe", progress)
         ),
         removes=frozenset(path for path, _ in difference.removes),
         rearranged=bool(moved) and not come and not go,
@@ -308,23 +308,23 @@ def _snapshot_id(ident: str) -> int:
     return int(digits[-15:], 16) + 1
 
 
-def _files(found: Next, markers: Iterable[Marker]) -> Iterable[DataFile]:
-    snapshot, number_of = found.base.snapshot, cache(found.orders.number_of)
+def _files(planned: Next, markers: Iterable[Marker]) -> Iterable[DataFile]:
+    snapshot, number_of = planned.base.snapshot, cache(planned.orders.number_of)
     for marker in markers:
         yield data_file(
-            found.opened.root.url_of(marker.p),
+            planned.opened.root.url_of(marker.p),
             marker,
             snapshot.stats_of(marker),
             snapshot.schema,
-            found.schema,
+            planned.schema,
             number_of(snapshot.sorted_by(marker)),
         )
 
 
-def _published(found: Next, *, written: bool, lost: int, dry_run: bool = False) -> Published:
+def _published(planned: Next, *, written: bool, lost: int, dry_run: bool = False) -> Published:
     done = written and not dry_run
-    newest = found.version if done else (None if found.head is None else found.head.version)
-    result = found.result(newest, written=written, done=done, lost=lost)
+    newest = planned.version if done else (None if planned.head is None else planned.head.version)
+    result = planned.result(newest, written=written, done=done, lost=lost)
     return msgspec.structs.replace(
-        result, grace=found.grace, warnings=(found.warning,) if found.warning else ()
+        result, grace=planned.grace, warnings=(planned.warning,) if planned.warning else ()
     )

@@ -57,8 +57,8 @@ class Records:
 
     def since(self, seq: int) -> Record | None:
         """Return the oldest record of a state with a transaction."""
-        found = (r for r in self.shown if r.seq >= seq)
-        return min(found, key=lambda r: r.modified_ms, default=None)
+        records = (r for r in self.shown if r.seq >= seq)
+        return min(records, key=lambda r: r.modified_ms, default=None)
 
 
 def list_records(store: Store, paths: TablePaths) -> Records:
@@ -68,8 +68,8 @@ def list_records(store: Store, paths: TablePaths) -> Records:
     for meta in store.list(paths.iceberg_shown_dir):
         name = paths.parse_iceberg_shown(meta.key)
         if name is not None:
-            found = Record(meta.key, name.seq, name.t, meta.modified_ms)
-            (begun if name.begun else shown).append(found)
+            record = Record(meta.key, name.seq, name.t, meta.modified_ms)
+            (begun if name.begun else shown).append(record)
     return Records(tuple(shown), tuple(begun))
 
 

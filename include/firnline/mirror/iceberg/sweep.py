@@ -12,14 +12,13 @@ from collections.abc import Iterable, Iterator
 
 import msgspec
 from pyiceberg.serializers import FromInputFile
-from pyiceberg.table.metadata import TableMetadata
 
 from firnline.errors import FirnlineError, ForeignPathError
 from firnline.mirror.iceberg.catalog import Opened, asked, open_catalog
 from firnline.mirror.iceberg.head import Head, read_head
 from firnline.mirror.iceberg.shown import list_records, superfluous
 from firnline.paths import Root
-from firnline.store.base import ObjectMeta, Store
+from firnline.store.base import ObjectMeta
 from firnline.table import Table
 
 EVERY = 100
@@ -86,7 +85,7 @@ def sweep(
     free = [meta for meta in listing if meta.key not in used]
     old = [meta.key for meta in free if meta.modified_ms <= limit]
     old += superfluous(list_records(store, paths), grace, now)
-    failed = _delete(store, old)
+    failed = sum(answer.error is not None for answer in store.delete_many(sorted(old)))
     warning = f"{failed} old objects of the mirror could not be deleted" if failed else ""
     young = tuple(meta.key for meta in free if meta.modified_ms > limit)
     return Swept(expired=len(old) - failed, young=young, warning=warning)
@@ -101,15 +100,12 @@ def kept_ms(grace: int) -> int:
     return grace + grace // 2
 
 
-def _delete(store: Store, keys: Iterable[str]) -> int:
-    return sum(answer.error is not None for answer in store.delete_many(sorted(keys)))
-
-
 def _used(root: Root, head: Head, listing: Iterable[ObjectMeta], limit_ms: int) -> Iterator[str]:
     """Yield the keys to which the newest metadata leads, and the newest snapshot of a grace ago."""
     metadata, newest = head.table.metadata, list(_key(root, head.table.metadata_location))
     yield from newest
-    yield from _others(root, metadata)
+    for statistics in (*metadata.statistics, *metadata.partition_statistics):
+        yield from _key(root, statistics.statistics_path)
     snapshots = {snapshot.manifest_list: snapshot for snapshot in metadata.snapshots}
     then = _former(root, head, listing, limit_ms)
     if then is not None and then not in newest:
@@ -131,15 +127,10 @@ def _former(root: Root, head: Head, listing: Iterable[ObjectMeta], limit_ms: int
     """
     urls = [entry.metadata_file for entry in head.table.metadata.metadata_log]
     urls.append(head.table.metadata_location)
-    known = {key for url in urls for key in _key(root, url)}
-    found = [m for m in listing if m.key.endswith(_METADATA) and m.modified_ms <= limit_ms]
-    best = [m for m in found if m.key in known] or found
+    logged = {key for url in urls for key in _key(root, url)}
+    old = [m for m in listing if m.key.endswith(_METADATA) and m.modified_ms <= limit_ms]
+    best = [m for m in old if m.key in logged] or old
     return max(best, key=lambda m: (m.modified_ms, m.key)).key if best else None
-
-
-def _others(root: Root, metadata: TableMetadata) -> Iterator[str]:
-    for statistics in (*metadata.statistics, *metadata.partition_statistics):
-        yield from _key(root, statistics.statistics_path)
 
 
 def _key(root: Root, url: str) -> Iterator[str]:

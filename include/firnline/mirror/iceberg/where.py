@@ -35,9 +35,9 @@ def where_is(table: Table) -> Where:
         MirrorCatalogError: pyiceberg is missing.
     """
     name = table.settings.name
-    wanted = None if table.wanted is None else table.wanted.iceberg
-    found = table.settings.iceberg or wanted
-    if found is None or found.place is None:
+    planned = None if table.wanted is None else table.wanted.iceberg
+    mirror = table.settings.iceberg or planned
+    if mirror is None or mirror.place is None:
         raise MirrorPlaceError(
             f"the settings of table {name} do not say where its Iceberg mirror is",
             next_step="write mirror: [{iceberg: {catalog: NAME, name: namespace.table}}] into the "
@@ -48,6 +48,6 @@ def where_is(table: Table) -> Where:
             f"the Iceberg mirror of table {name} needs the library pyiceberg",
             next_step=f"run {to_install('pyiceberg')}",
         )
-    catalog, pattern = found.place
+    catalog, pattern = mirror.place
     identifier = tuple(pattern.replace("{table}", name).split("."))
-    return Where(catalog, identifier, found.properties)
+    return Where(catalog, identifier, mirror.properties)
