@@ -33,6 +33,7 @@ Unit = Literal["", "size", "duration", "time"]
 """Unit of a number that people write as text: bytes, milliseconds, unix milliseconds in UTC."""
 Example = Literal["", "glob", "condition", "query"]
 """Kinds of examples in the description of an option: partitions, a condition on rows, a query."""
+_KINDS: Mapping[object, Kind] = {bool: "flag", int: "number", str: "text"}
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -254,9 +255,6 @@ def _checked(
             f"{kind.__name__}: {field.name} is not of its type: {said}",
             next_step=f"see help(firnline.{kind.__name__})",
         ) from None
-
-
-_KINDS: Mapping[object, Kind] = {bool: "flag", int: "number", str: "text"}
 
 
 def _kind(members: Sequence[Any]) -> tuple[Kind, tuple[str, ...]]:

@@ -45,6 +45,8 @@ from firnline.state.snapshot import Snapshot
 from firnline.store.create import Attempt
 from firnline.table import Table
 
+_LOG = logging.getLogger(__name__)
+
 
 @dataclass
 class RewriteResult:
@@ -250,9 +252,6 @@ def _without(groups: Sequence[PlannedGroup], failures: Sequence[Failure]) -> lis
         for group in groups
     ]
     return [group for group in rest if group.parts]
-
-
-_LOG = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)

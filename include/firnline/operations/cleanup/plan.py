@@ -29,6 +29,16 @@ from firnline.types.schema import normalise
 from firnline.types.sql import fold_name
 from firnline.units import DAY_MS
 
+_GRACE = "readers may still use them: the grace is not over"
+_LIMIT = "more than one run may delete (max_deletes): the next run goes on"
+_REVIVED = (
+    "clients of version 1 take them for live, since another of them wrote down what it had read "
+    "before they were dropped: the next transaction repairs it"
+)
+_MIRRORED = "the {format} mirror shows them, or did so within the grace"
+_HELD = "hold something that no other log file carries"
+_LATE = "landed too late and count for nobody: older versions may still read them"
+
 
 @dataclass(frozen=True, slots=True)
 class Doomed:
@@ -157,7 +167,10 @@ def plan_cleanup(
     others = waits(snapshot.properties, settings, now_ms)
     parts = _dead_parts(snapshot, others.grace, now_ms)
     revived = v1_view.live_parts(snapshot.contents)
-    shown = [_in_use(parts, mirror, now_ms) - revived for mirror in mirrors]
+    shown = [
+        frozenset(b.key for b in parts if mirror.uses(b.tmb, b.due, now_ms)) - revived
+        for mirror in mirrors
+    ]
     due = [b for b in parts if b.due <= now_ms]
     held = revived.union(*shown)
     all_ripe = [b for b in due if b.key not in held]
@@ -202,22 +215,6 @@ def _refuse_partial(snapshot: Snapshot) -> None:
             "clean-up was given a snapshot that did not read every log file",
             next_step="nothing was deleted; report this with the log of the run",
         )
-
-
-_GRACE = "readers may still use them: the grace is not over"
-_LIMIT = "more than one run may delete (max_deletes): the next run goes on"
-_REVIVED = (
-    "clients of version 1 take them for live, since another of them wrote down what it had read "
-    "before they were dropped: the next transaction repairs it"
-)
-_MIRRORED = "the {format} mirror shows them, or did so within the grace"
-_HELD = "hold something that no other log file carries"
-_LATE = "landed too late and count for nobody: older versions may still read them"
-
-
-def _in_use(parts: Iterable[_Dead], mirror: Readers, now_ms: int) -> frozenset[str]:
-    """Return the parts that readers of a mirror may still use."""
-    return frozenset(b.key for b in parts if mirror.uses(b.tmb, b.due, now_ms))
 
 
 def _mirrored(

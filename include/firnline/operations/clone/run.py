@@ -142,7 +142,8 @@ class _Run:
         if known is not None:
             return self._same(known)
         self._refuse_used(found)
-        plan = self._new_plan()
+        # The source is read again where that took longer than half its grace.
+        plan = looked(self.source, self._plan_once)
         if self.options.dry_run:
             return plan
         target = self.target
@@ -185,10 +186,6 @@ class _Run:
                 next_step="choose a place where nothing was ever written; if a clone with the "
                 "history was stopped in its very end, `firnline relocate` completes it",
             )
-
-    def _new_plan(self) -> ClonePlan:
-        """Read the source; again where that took longer than half its grace."""
-        return looked(self.source, self._plan_once)
 
     def _plan_once(self, time: InTime) -> ClonePlan:
         source, target, root = self.source, self.target, self.source.settings.root

@@ -41,6 +41,21 @@ OLDER = "is past, but an older row of its primary keys may be in a part that is 
 _ZONED = ("TIMESTAMP WITH TIME ZONE", "TIMESTAMPTZ_NS")
 _TIMES = (*_ZONED, "TIMESTAMP_S", "TIMESTAMP_MS", "TIMESTAMP", "TIMESTAMP_NS", "DATE")
 _LISTED = 1_000
+UNITS = ("year", "month", "day", "hour")
+_EPOCH = datetime(1970, 1, 1)  # noqa: DTZ001 - wall-clock time, the zone is put to it below
+_FIRST = days_from_civil(2, 1, 1) * DAY_MS
+_LAST = days_from_civil(9999, 1, 1) * DAY_MS
+_SEPARATOR = r"[-_./ ]?"
+_WHOLE = {
+    "year": re.compile(r"(\d{4})", re.ASCII),
+    "month": re.compile(rf"(\d{{4}}){_SEPARATOR}(\d\d)", re.ASCII),
+    "day": re.compile(rf"(\d{{4}}){_SEPARATOR}(\d\d){_SEPARATOR}(\d\d)", re.ASCII),
+    "hour": re.compile(
+        rf"(\d{{4}}){_SEPARATOR}(\d\d){_SEPARATOR}(\d\d)(?:T|{_SEPARATOR})(\d\d)", re.ASCII
+    ),
+}
+"""A group that holds the whole date up to its unit."""
+_OWN = re.compile(r"\d{1,2}", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -332,24 +347,6 @@ def _end_by_regex(partition: str, ttl: TtlSettings) -> int:
     if len(ends) > 1:
         raise ValueError("its name matches ttl.partition in several ways")
     return latest_instant(ends.pop(), ttl.time_zone)
-
-
-UNITS = ("year", "month", "day", "hour")
-
-_EPOCH = datetime(1970, 1, 1)  # noqa: DTZ001 - wall-clock time, the zone is put to it below
-_FIRST = days_from_civil(2, 1, 1) * DAY_MS
-_LAST = days_from_civil(9999, 1, 1) * DAY_MS
-_SEPARATOR = r"[-_./ ]?"
-_WHOLE = {
-    "year": re.compile(r"(\d{4})", re.ASCII),
-    "month": re.compile(rf"(\d{{4}}){_SEPARATOR}(\d\d)", re.ASCII),
-    "day": re.compile(rf"(\d{{4}}){_SEPARATOR}(\d\d){_SEPARATOR}(\d\d)", re.ASCII),
-    "hour": re.compile(
-        rf"(\d{{4}}){_SEPARATOR}(\d\d){_SEPARATOR}(\d\d)(?:T|{_SEPARATOR})(\d\d)", re.ASCII
-    ),
-}
-"""A group that holds the whole date up to its unit."""
-_OWN = re.compile(r"\d{1,2}", re.ASCII)
 
 
 @lru_cache(maxsize=16_384)

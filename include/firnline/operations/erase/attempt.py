@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 
 from firnline.log.txn_file import RunIdentity
-from firnline.operations.erase.certificate import Certificate, Kind, Remaining, Status
+from firnline.operations.erase.certificate import Kind, Remaining, Status
 from firnline.operations.erase.completion import complete_certificate
 from firnline.operations.hidden import without_paths
 from firnline.table import Table
@@ -84,10 +84,6 @@ def try_certificate(table: Table, erase: str, run: RunIdentity) -> Attempt:
     found = complete_certificate(table, erase, run)
     if found.status == "complete":
         found = complete_certificate(table, erase, run)
-    return _attempt(found, run)
-
-
-def _attempt(found: Certificate, run: RunIdentity) -> Attempt:
     by = found.completed_by
     return Attempt(
         id=found.id,

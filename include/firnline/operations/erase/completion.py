@@ -233,7 +233,17 @@ def _conclude(search: Search, base: Base, findings: Findings, run: RunIdentity) 
     shown = shown_parts(inventory, findings.deletable)
     deletion = _delete(table, tuple(key for key in findings.deletable if key not in shown))
     others = [entry for each in SEARCHES.values() for entry in each(search, base, run)]
-    rest = (*deletion.remaining, *_mirrored(shown), *findings.remaining, *others)
+    rest = (
+        *deletion.remaining,
+        *remaining(
+            "replaced part",
+            sorted(shown),
+            "the Delta mirror shows it, or did so within the grace",
+            "run `firnline mirror`, and this again when the grace is over",
+        ),
+        *findings.remaining,
+        *others,
+    )
     present = _present(search, deletion.gone)
     parts = tuple(
         part
@@ -260,15 +270,6 @@ def _present(search: Search, gone: Collection[str]) -> set[str]:
     own = {part.key for part in search.certificate.parts}
     there = search.inventory.objects.keys() - set(gone)
     return own & {name for key in there for name in (key, named(key))}
-
-
-def _mirrored(shown: Collection[str]) -> tuple[Remaining, ...]:
-    return remaining(
-        "replaced part",
-        sorted(shown),
-        "the Delta mirror shows it, or did so within the grace",
-        "run `firnline mirror`, and this again when the grace is over",
-    )
 
 
 def _delete(table: Table, keys: tuple[str, ...]) -> _Deletion:

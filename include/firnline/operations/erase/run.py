@@ -195,10 +195,11 @@ class _Run:
         if self.settled is None:
             self.settled = settle(table, base.snapshot)
         erase = table.ids.uuid7(table.clock.now_ms())
-        deletes = self._records()
+        now = table.clock.now_ms()
+        deletes = [Delete(table.ids.uuid7(now), 0, 0, where) for where in self.keys.predicates()]
         found = self._execute(base, plan, erase)
         planned = self._certificate(base, plan, found, erase, deletes)
-        place = _in_chain(table, planned, self.settled)
+        place = PlannedErase(planned.id, plan_digest(planned, table.paths), self.settled.last)
         wanted = replace(change(base.snapshot, found, plan, deletes, OP), erase=place)
         try:
             with Outputs(table, outputs_of(found.done)) as new:
@@ -244,10 +245,6 @@ class _Run:
             )
         finally:
             forget(self.table, key)
-
-    def _records(self) -> list[Delete]:
-        now = self.table.clock.now_ms()
-        return [Delete(self.table.ids.uuid7(now), 0, 0, where) for where in self.keys.predicates()]
 
     def _certificate(
         self,
@@ -321,10 +318,6 @@ def _same_records(snapshot: Snapshot, deletes: Sequence[Delete]) -> tuple[str, .
     asked = {bytes(delete.where) for delete in deletes}
     same = (d.id for d in snapshot.deletes.values() if bytes(d.where) in asked and not d.partitions)
     return tuple(sorted(same))
-
-
-def _in_chain(table: Table, planned: Certificate, settled: Settled) -> PlannedErase:
-    return PlannedErase(planned.id, plan_digest(planned, table.paths), settled.last)
 
 
 def _committed(table: Table, planned: Certificate, header: TxnHeader) -> Certificate:

@@ -37,6 +37,8 @@ PREPARED_PARTITIONS = 20
 """Partitions of a prepared change that are listed."""
 REASONS = 5
 """Reasons per partition for parts that a merge leaves alone."""
+_LONG = ("groups", "partitions", "undecided")
+"""Lists of a plan's figures that may be as long as the table is large."""
 
 
 def detail_of(reading: Reading) -> dict[str, Any]:
@@ -155,10 +157,6 @@ def _transaction(
         "partition_count": len(header.partitions),
         "undone": None if undoing is None else asdict(undoing),
     }
-
-
-_LONG = ("groups", "partitions", "undecided")
-"""Lists of a plan's figures that may be as long as the table is large."""
 
 
 def _summary(plan: Plan | FirnlineError | None) -> dict[str, Any] | None:

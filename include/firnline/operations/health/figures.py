@@ -22,6 +22,8 @@ from firnline.operations.merge.tiers import is_small
 from firnline.operations.runner import Report
 from firnline.properties.in_force import differences
 
+_NO_LIMIT = 2**62
+
 
 class Last(msgspec.Struct, frozen=True, kw_only=True):
     """The newest transaction of one operation."""
@@ -122,9 +124,6 @@ def figures_of(reading: Reading) -> Figures:
         differs=tuple(difference.name for difference in differing),
         problems=_problems(reading),
     )
-
-
-_NO_LIMIT = 2**62
 
 
 def _to_merge(plan: MergePlan | FirnlineError) -> dict[str, Any]:

@@ -21,6 +21,14 @@ from firnline.settings.imports import ImportSettings
 from firnline.settings.load import TableSettings
 from firnline.table import Table
 
+_SUMS = ("files", "rows", "bytes", "copies", "known", "requests")
+_LEFT_OUT = {
+    "empty": "without a row",
+    "ignored": "no Parquet, hidden or excluded",
+    "changed": "written again after they were imported",
+}
+"""List of a plan -> why what it names is not imported."""
+
 
 @dataclass(frozen=True, slots=True)
 class FoldersPlan:
@@ -142,15 +150,6 @@ def _report(
         seconds=metrics.seconds,
         **totals,
     )
-
-
-_SUMS = ("files", "rows", "bytes", "copies", "known", "requests")
-_LEFT_OUT = {
-    "empty": "without a row",
-    "ignored": "no Parquet, hidden or excluded",
-    "changed": "written again after they were imported",
-}
-"""List of a plan -> why what it names is not imported."""
 
 
 def _totals(plans: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:

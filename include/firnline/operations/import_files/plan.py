@@ -41,6 +41,11 @@ COPY_LIMIT = 5 * 2**30
 _SHOWN = 20
 """Files that an error names at most."""
 _SEVERAL = "its rows are not known to lie in one partition"
+_JSON = re.compile(r"\bJSON\b")
+_SPLIT = (
+    "add --split, by which its rows are read and written, split it by partition, or give the "
+    "table no partition_by"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -374,9 +379,6 @@ def _place(folder: Folder, facts: FooterFacts, why: str) -> tuple[str | None, st
         return None, _SEVERAL
 
 
-_JSON = re.compile(r"\bJSON\b")
-
-
 def _why(
     facts: FooterFacts,
     casts: Mapping[str, str],
@@ -418,12 +420,6 @@ def _check_columns(settings: TableSettings, columns: Mapping[str, str]) -> None:
 
 class NotOnePartitionError(UsageError):
     """The footer of a file does not prove that its rows lie in one partition."""
-
-
-_SPLIT = (
-    "add --split, by which its rows are read and written, split it by partition, or give the "
-    "table no partition_by"
-)
 
 
 def partition_of(into: Folder, facts: FooterFacts) -> str:

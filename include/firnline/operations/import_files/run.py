@@ -252,7 +252,11 @@ class _Work:
                 raise refusal(faults, self.plan.footers)
             # A value may fit its column once a file that widens it is left out.
             cast = {file.source for file in work.plan.anew if file.fitting.casts}
-            own = [each for each in faults if _is_unreadable(each) or each.file not in cast]
+            own = [
+                each
+                for each in faults
+                if isinstance(each.error, PartUnreadableError) or each.file not in cast
+            ]
             written, work = work.plan.without(faults), work._without(own or faults)
             if written.makes == work.plan.makes:
                 return work, rows
@@ -317,7 +321,11 @@ class _Work:
         files = [
             run
             for file in sorted(self.plan.anew, key=lambda each: each.partition or "")
-            for run in runs_of(table, _row_file(file), file.row_groups)
+            for run in runs_of(
+                table,
+                RowFile(file.source, file.bytes, partition=file.partition, fitting=file.fitting),
+                file.row_groups,
+            )
         ]
 
         copies = sum(not file.in_place for file in self.plan.files)
@@ -393,14 +401,6 @@ class _Outcome:
             markers=[*markers, *(marker_of(part, t=t, q=began.q) for part in self.rows.parts)],
             other=[record_line(record), *self.records],
         )
-
-
-def _is_unreadable(fault: Fault) -> bool:
-    return isinstance(fault.error, PartUnreadableError)
-
-
-def _row_file(file: PlannedFile) -> RowFile:
-    return RowFile(file.source, file.bytes, partition=file.partition, fitting=file.fitting)
 
 
 def _marker(file: PlannedFile, key: str, t: int, q: int) -> Marker:

@@ -21,6 +21,9 @@ from firnline.state.snapshot import Snapshot
 from firnline.types.schema import normalise
 from firnline.types.values import Scalar, canonical
 
+SEEN, PARTLY, HIDDEN = 0, 1, 2
+"""Share of a part that records hide in one cell: nothing, some rows, all."""
+
 
 @dataclass(frozen=True, slots=True)
 class Bar:
@@ -325,7 +328,3 @@ def _packed(ordered: Sequence[_Placed], most: int) -> list[list[_Placed]] | None
         else:
             lane.append(one)
     return lanes
-
-
-SEEN, PARTLY, HIDDEN = 0, 1, 2
-"""Share of a part that records hide in one cell: nothing, some rows, all."""

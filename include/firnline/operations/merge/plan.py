@@ -224,7 +224,11 @@ class _Planner:
         for marker in parts:
             if marker.p in self.excluded:
                 reason = "could not be read earlier in this run"
-            elif full is not None and self._is_full(marker, partition, full):
+            elif (
+                full is not None
+                and (self.runs.get(marker.c) or self.size(marker)) >= full
+                and self.snapshot.is_settled(marker, partition)
+            ):
                 reason = "is large enough (3/4 of target_size)"
             elif marker.p in unsettled:
                 reason = "is younger than settle"
@@ -234,10 +238,6 @@ class _Planner:
                 continue
             self.left.append(LeftAlone(marker.p, partition, marker.b, reason))
         return ready
-
-    def _is_full(self, marker: Marker, partition: str, full: int) -> bool:
-        size = self.runs.get(marker.c) or self.size(marker)
-        return size >= full and self.snapshot.is_settled(marker, partition)
 
     def _unsettled(self, parts: Sequence[Marker]) -> dict[str, int]:
         """Return the parts that wait for ``settle``, and the time at which each is settled."""
@@ -321,7 +321,8 @@ def _group(
         deletes = {d.id: d for m in run for d in snapshot.pending_deletes(m, partition)}
         total = sum(map(size, run))
         pays = tiers.shrinks if finish else tiers.worthwhile
-        again = _old_form(snapshot, run) or sorted_otherwise(snapshot, run, order)
+        # A record of a schema change waits for parts with columns from before it.
+        again = any(map(snapshot.pending_changes, run)) or sorted_otherwise(snapshot, run, order)
         if deletes or again or pays(splits.count(run), total, tier):
             ordered = sorted(run, key=lambda m: (*m.order(), m.p))
             slices = splits.slices_of(settings, run) if columns else 1
@@ -331,11 +332,6 @@ def _group(
             continue
         left += [LeftAlone(m.p, partition, m.b, reason) for m in run]
     return groups, left
-
-
-def _old_form(snapshot: Snapshot, parts: Sequence[Marker]) -> bool:
-    """Return True if a part has columns from before a schema change, whose record waits for it."""
-    return any(snapshot.pending_changes(marker) for marker in parts)
 
 
 def _runs(

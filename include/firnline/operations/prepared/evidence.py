@@ -13,6 +13,7 @@ SAMPLES = 20
 """Rows of one kind that are shown at most, over all partitions."""
 
 Kind = Literal["removed", "added", "changed"]
+_KINDS: tuple[Kind, ...] = ("removed", "added", "changed")
 
 
 class PartitionDifference(msgspec.Struct, frozen=True, kw_only=True):
@@ -57,9 +58,6 @@ class Evidence(msgspec.Struct, frozen=True, kw_only=True):
     samples: tuple[Sample, ...] = ()
     assertions: tuple[str, ...] = ()
     """They hold."""
-
-
-_KINDS: tuple[Kind, ...] = ("removed", "added", "changed")
 
 
 def added(found: Evidence, more: Evidence, samples: int) -> Evidence:

@@ -98,7 +98,8 @@ class _Judge:
     def step(self, entry: Entry) -> Step | None:
         change = self.found.statements.get(entry.id)
         if change is None:
-            return "tidy" if self._is_left_over(entry) else None
+            # Nothing states parts of this table: what is left goes once it is old.
+            return "tidy" if all(map(self._is_old, entry.objects)) else None
         if any(m.p in self.snapshot.parts for m in change.adds):
             return "forget"
         if entry.closed is not None:
@@ -111,10 +112,6 @@ class _Judge:
         if entry.decision is not None:
             return "close" if self._is_old(entry.decision) else None
         return "discard" if self._is_old(entry.statement, change.keep) else None
-
-    def _is_left_over(self, entry: Entry) -> bool:
-        """Return True if nothing states parts of this table, and what is left is old."""
-        return all(map(self._is_old, entry.objects))
 
     def _is_old(self, meta: ObjectMeta | None, least_ms: int = 0) -> bool:
         if meta is None:

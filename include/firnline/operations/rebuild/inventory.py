@@ -94,7 +94,9 @@ def _listed(table: Table, options: RebuildOptions, time: InTime) -> _Left:
     if log.listing and not options.force and not doubled:
         refuse_whole(table, log, txns, ineffective)
     # For clients of version 1 every log file counts, as long as it is there.
-    alive = _listed_alive(log)
+    alive = frozenset(
+        m.p for content in log.contents.values() for m in content.markers if m.tmb is None
+    )
     log = counting(log, txns, ineffective)
     history = replace(_history(log, txns, table.clock.now_ms()), listed_alive=alive)
     objects = {meta.key: meta for meta in table.store.list(table.paths.data_dir)}
@@ -337,10 +339,4 @@ def _history(log: LogSurvey, txns: TxnSurvey, now_ms: int) -> History:
         purged=max([txns.purged, *marks]),
         now_ms=now_ms,
         last=txns.last,
-    )
-
-
-def _listed_alive(log: LogSurvey) -> frozenset[str]:
-    return frozenset(
-        m.p for content in log.contents.values() for m in content.markers if m.tmb is None
     )

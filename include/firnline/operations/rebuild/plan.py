@@ -27,6 +27,9 @@ from firnline.paths import TablePaths
 from firnline.settings.load import TableSettings
 from firnline.store.base import ObjectMeta
 
+SLACK_MS = 3_600_000
+"""Allowed difference between the clocks of writers, on top of the times to live."""
+
 
 @dataclass(frozen=True, slots=True)
 class Choice:
@@ -57,10 +60,6 @@ class Choice:
 def _matches(key: str, globs: Iterable[str]) -> bool:
     name = key.rpartition("/")[2]
     return any(fnmatchcase(key, glob) or fnmatchcase(name, glob) for glob in globs)
-
-
-SLACK_MS = 3_600_000
-"""Allowed difference between the clocks of writers, on top of the times to live."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -155,7 +155,11 @@ def _write(
     base = max([history.newest, history.named, history.last, *(n.seq for n in logs)])
     t = time_after(logs, table.clock.now_ms(), history.newest_t + 1)
     seq, txn = base + 1, table.ids.uuid7(table.clock.now_ms())
-    lost = [_lost(history.parts[path], t) for path in (*plan.missing, *plan.buried)]
+    # No reader shall look for parts whose objects are gone.
+    lost = [
+        msgspec.structs.replace(history.parts[path], tmb=t)
+        for path in (*plan.missing, *plan.buried)
+    ]
     lost += [_taken_back(marker, t) for marker in plan.taken_back]
     live = [*(_landed(m, t) for m in plan.live), *(msgspec.structs.replace(m, t=t) for m in copies)]
     content = LogContent(
@@ -215,8 +219,3 @@ def _taken_back(marker: Marker, t: int) -> Marker:
     A part that counted as written after an erase would not keep its certificate waiting.
     """
     return msgspec.structs.replace(marker, tmb=t, q=0)
-
-
-def _lost(marker: Marker, t: int) -> Marker:
-    """Return a tombstone for a part whose object is gone: no reader shall look for it."""
-    return msgspec.structs.replace(marker, tmb=t)

@@ -41,6 +41,7 @@ from firnline.table import Table
 
 _ASKED = ("dry_run", "prepare", "first_try")
 """Fields of the options that do not say what the rewrite does."""
+_NAMED = 1_000
 
 
 class PrepareReport(Report, frozen=True, kw_only=True):
@@ -65,9 +66,6 @@ class PrepareReport(Report, frozen=True, kw_only=True):
     transactions: tuple[int, ...] = ()
     requests: dict[str, int]
     seconds: float
-
-
-_NAMED = 1_000
 
 
 def run_either(work: Work, options: RewriteOptions) -> RewriteReport | PrepareReport:
@@ -105,7 +103,11 @@ def run_prepare(work: Work, options: RewriteOptions) -> PrepareReport:
     runner = Runner(table, work.identity, work.engine)
     base = runner.take_base()
     table = runner.table
-    asked = check_asked(table, base.snapshot, _asked(options))
+    asked = check_asked(
+        table,
+        base.snapshot,
+        Asked(keys=options.keys, assertions=options.assertions, samples=options.samples or 0),
+    )
     plan = make_plan(table, base.snapshot, options, None)
     earlier = _earlier(table, options, work.identity)
     if earlier is not None:
@@ -125,12 +127,13 @@ def run_prepare(work: Work, options: RewriteOptions) -> PrepareReport:
         made = _statement(runner, base, wanted, options, shown)
         _refuse_late(table, base)
         objects.state(table, made, new.attempt, lambda: _age_ms(table, base) <= _ttl(table))
-    _end_late(runner, base, made)
+    # Stated too late: its parts may be gone, or about to go.
+    try:
+        _refuse_late(table, base)
+    except CommitExpiredError:
+        discard_prepared(table, made.id, work.identity, "it was stated too late")
+        raise
     return _report(runner, made, partitions)
-
-
-def _asked(options: RewriteOptions) -> Asked:
-    return Asked(keys=options.keys, assertions=options.assertions, samples=options.samples or 0)
 
 
 def _earlier(table: Table, options: RewriteOptions, run: RunIdentity) -> WaitingChange | None:
@@ -196,17 +199,15 @@ def _changes(
         PartitionRewrite.of(planned.partition, wanted.counts, unchanged, None)
         for planned, wanted, unchanged in made
     )
-    return _together([wanted for _, wanted, _ in made]), partitions
-
-
-def _together(changes: Sequence[Change]) -> Change:
-    return Change(
+    changes = [wanted for _, wanted, _ in made]
+    together = Change(
         op=OP,
         replaces=tuple(key for each in changes for key in each.replaces),
         adds=tuple(marker for each in changes for marker in each.adds),
         counts=add_counts([each.counts for each in changes]),
         partitions=tuple(sorted({name for each in changes for name in each.partitions})),
     )
+    return together, partitions
 
 
 def _comparisons(wanted: Change, tell: Callable[[Progress], None]) -> Callable[[int], None]:
@@ -262,18 +263,6 @@ def _refuse_late(table: Table, base: Base) -> None:
             f"({ttl // 1000} s)",
             next_step="prepare fewer partitions at once, or with a larger commit_ttl",
         )
-
-
-def _end_late(runner: Runner, base: Base, made: Prepared) -> None:
-    """Discard a change whose statement was put too late: its parts may be gone, or about to go.
-
-    Raises CommitExpiredError.
-    """
-    try:
-        _refuse_late(runner.table, base)
-    except CommitExpiredError:
-        discard_prepared(runner.table, made.id, runner.identity, "it was stated too late")
-        raise
 
 
 def _report(

@@ -17,6 +17,8 @@ from firnline.types.held import held
 from firnline.types.schema import normalise, variants
 from firnline.types.sql import fold_name, parse_sql_type
 
+_ID = re.compile(r"-[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$")
+
 
 @dataclass(frozen=True, slots=True)
 class Target:
@@ -206,9 +208,6 @@ def storable(column: str, kind: str) -> str:
             next_step=f"choose {kept}",
         )
     return kind
-
-
-_ID = re.compile(r"-[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$")
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,6 @@ from dataclasses import dataclass
 
 from firnline.log import foreign_merges
 from firnline.log.foreign_merges import ForeignMerge
-from firnline.log.records import Marker
 from firnline.operations.verify.plan import Findings, columns_held
 from firnline.parquet.footers import FooterFacts, FooterTask
 from firnline.state.snapshot import Snapshot
@@ -149,9 +148,6 @@ def _was_stated(snapshot: Snapshot, paths: Sequence[str], name: str) -> bool:
     return any(
         name in map(fold_name, snapshot.line(key))
         for key, content in snapshot.contents.items()
-        if snapshot.listing[key].name.kind == "append" and _names(content.markers, gone)
+        if snapshot.listing[key].name.kind == "append"
+        and any(marker.p in gone for marker in content.markers)
     )
-
-
-def _names(markers: Iterable[Marker], paths: set[str]) -> bool:
-    return any(marker.p in paths for marker in markers)

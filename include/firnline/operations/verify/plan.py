@@ -39,6 +39,8 @@ SHOWN = 100
 """Findings of one kind that are listed one by one."""
 _ALL_ROWS = "select * from _rows"
 SEE_REBUILD = "see what `firnline rebuild --dry-run` would bring back"
+_NULL = '"NULL"'
+"""Type of a column that holds only nulls."""
 
 
 class Finding(msgspec.Struct, frozen=True, kw_only=True):
@@ -96,7 +98,9 @@ def check_transactions(
                 f"is dated {(header.t - now_ms) // 1000} s from now",
                 "correct the clock of the machine that committed it",
             )  # fmt: skip
-    newest = max(txns.newest, _history_of(snapshot))
+    # Only what the log says is committed has to be there; nothing after a downgrade.
+    marks = [c.x.seq for c in snapshot.contents.values() if c.x is not None]
+    newest = max(txns.newest, max(marks, default=0))
     for seq in missing_numbers(txns.numbers, newest, rebuilt(txns)):
         found.add(
             "warning", "txn-gap", paths.txn(seq), "is not there, and retention does not remove it",
@@ -150,12 +154,6 @@ def rebuilt(txns: TxnSurvey) -> frozenset[int]:
     """Return numbers at which the history begins anew: a gap right before them is normal."""
     after = frozenset({txns.last + 1} if txns.last else ())
     return after.union(seq for seq, header in txns.headers.items() if header.op == "rebuild")
-
-
-def _history_of(snapshot: Snapshot) -> int:
-    """Return the newest transaction whose file must exist; 0 after a downgrade."""
-    marks = [c.x.seq for c in snapshot.contents.values() if c.x is not None]
-    return max(marks, default=0)
 
 
 def missing_numbers(
@@ -357,10 +355,6 @@ def check_folders(found: Findings, markers: Iterable[str], prefix: str) -> None:
             "makes them for folders",
             "nothing: they are passed over; delete them in the console if you like",
         )  # fmt: skip
-
-
-_NULL = '"NULL"'
-"""Type of a column that holds only nulls."""
 
 
 @dataclass(frozen=True, slots=True)
