@@ -115,6 +115,6 @@ def _refuse_mixed(options: RewriteOptions, decided: list[str]) -> None:
 
 def _list(table: Table, as_json: bool) -> None:
     from firnline.operations.prepared.pages import waiting_page
-    from firnline.operations.prepared.run import waiting
+    from firnline.operations.prepared.waiting import waiting
 
     output.show(waiting(table).to_json(), as_json, waiting_page)

@@ -22,7 +22,7 @@ from firnline.operations.health.savings import savings
 from firnline.operations.hidden import shown_partition
 from firnline.operations.merge.plan import MergePlan
 from firnline.operations.operation import Plan
-from firnline.operations.prepared.run import WaitingChange
+from firnline.operations.prepared.waiting import WaitingChange
 from firnline.operations.restore.undone import Undone, undone
 from firnline.properties.in_force import as_text, differences, stated
 from firnline.state.snapshot import Snapshot

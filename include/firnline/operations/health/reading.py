@@ -18,7 +18,7 @@ from firnline.operations.drop.expired import TtlPlan, plan_ttl
 from firnline.operations.health.erases import Erased, erases_of
 from firnline.operations.merge.plan import MergePlan, plan_merge
 from firnline.operations.prepared.objects import entries
-from firnline.operations.prepared.run import WaitingChange, waiting_of
+from firnline.operations.prepared.waiting import WaitingChange, waiting_of
 from firnline.properties.record import Properties
 from firnline.settings.load import TableSettings
 from firnline.state.health import no_table

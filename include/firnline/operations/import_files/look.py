@@ -19,12 +19,9 @@ from firnline.operations.import_files.listing import (
     sort_out,
 )
 from firnline.operations.import_files.path_columns import parse_types
-from firnline.operations.import_files.plan import (
-    Folder,
-    ImportPlan,
-    plan_import,
-)
+from firnline.operations.import_files.plan import ImportPlan, plan_import
 from firnline.operations.import_files.progress import ImportProgress
+from firnline.operations.import_files.source import Folder
 from firnline.operations.import_files.taken import (
     Taken,
     read_forgotten,

@@ -23,7 +23,8 @@ from firnline.operations.prepared import objects
 from firnline.operations.prepared.compare import Asked, check_asked, comparison, evidence
 from firnline.operations.prepared.evidence import Evidence
 from firnline.operations.prepared.record import KEEP_MS, Prepared, plain, planned_by, standing
-from firnline.operations.prepared.run import WaitingChange, discard_prepared, of_run
+from firnline.operations.prepared.run import discard_prepared
+from firnline.operations.prepared.waiting import WaitingChange, of_run
 from firnline.operations.rewrite.plan import OP, PlannedPartition, RewritePlan, make_plan, make_work
 from firnline.operations.rewrite.report import (
     PartitionRewrite,

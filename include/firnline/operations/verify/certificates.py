@@ -14,7 +14,7 @@ from firnline.log.erases import EraseLink
 from firnline.next_steps import WHO_WRITES
 from firnline.operations.erase.certificate import VERSION, Certificate
 from firnline.operations.erase.digests import plan_digest, whole_digest
-from firnline.operations.verify.plan import Findings
+from firnline.operations.verify.findings import Findings
 from firnline.paths import COMPLETE_SUFFIX, PLAN_SUFFIX, TablePaths
 from firnline.state.snapshot import Snapshot
 from firnline.state.survey import TxnSurvey

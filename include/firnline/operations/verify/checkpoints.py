@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from firnline.errors import CheckpointError, CheckpointVersionError, LogCorruptError
 from firnline.log.reader import LogRead
-from firnline.operations.verify.plan import Findings
+from firnline.operations.verify.findings import Findings
 from firnline.state.snapshot import Snapshot, build
 from firnline.state.survey import LogSurvey
 from firnline.store.base import ObjectMeta

@@ -12,7 +12,8 @@ from dataclasses import dataclass
 
 from firnline.log import foreign_merges
 from firnline.log.foreign_merges import ForeignMerge
-from firnline.operations.verify.plan import Findings, columns_held
+from firnline.operations.verify.findings import Findings
+from firnline.operations.verify.footers import columns_held
 from firnline.parquet.footers import FooterFacts, FooterTask
 from firnline.state.snapshot import Snapshot
 from firnline.state.twins import NEXT_STEP, sentence

@@ -6,7 +6,8 @@ from collections.abc import Iterable
 
 from firnline.next_steps import WHO_DELETED, WHO_WRITES
 from firnline.operations.cleanup.retention import first_kept
-from firnline.operations.verify.plan import Findings, rebuilt
+from firnline.operations.verify.findings import Findings
+from firnline.operations.verify.plan import rebuilt
 from firnline.paths import TablePaths
 from firnline.state.survey import LogSurvey, TxnSurvey
 from firnline.state.witness import Witness

@@ -7,7 +7,8 @@ from collections.abc import Mapping
 from firnline.log import dated
 from firnline.log.reader import LogObject
 from firnline.log.records import LogContent
-from firnline.operations.verify.plan import SEE_REBUILD, Findings
+from firnline.operations.verify.findings import Findings
+from firnline.operations.verify.plan import SEE_REBUILD
 from firnline.paths import TablePaths
 from firnline.state.snapshot import Snapshot
 from firnline.state.survey import LogSurvey

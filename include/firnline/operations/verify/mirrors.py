@@ -21,7 +21,7 @@ from firnline.mirror.iceberg.where import AGAIN, where_is
 from firnline.mirror.position import Position
 from firnline.mirror.retention import lacks_since
 from firnline.operations.mirror.words import again
-from firnline.operations.verify.plan import Findings
+from firnline.operations.verify.findings import Findings
 from firnline.state.snapshot import Snapshot, read_snapshot
 from firnline.table import Table
 from firnline.types.formats import refusals

@@ -23,8 +23,8 @@ from firnline.errors import (
 )
 from firnline.log.records import Marker
 from firnline.operations.verify.attempt import Tried, not_tried
+from firnline.operations.verify.findings import Findings
 from firnline.operations.verify.foreign import Merged
-from firnline.operations.verify.plan import Findings
 from firnline.parquet.footers import is_safe
 from firnline.store.base import Store
 from firnline.types.digests import parse_digest

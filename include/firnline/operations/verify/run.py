@@ -30,6 +30,8 @@ from firnline.operations.runner import RunMetrics
 from firnline.operations.verify.attempt import try_merge
 from firnline.operations.verify.certificates import check_certificates, survey_certificates
 from firnline.operations.verify.checkpoints import check_checkpoints
+from firnline.operations.verify.findings import Finding, Findings, Severity
+from firnline.operations.verify.footers import FooterCheck
 from firnline.operations.verify.foreign import (
     check_columns,
     check_doubled,
@@ -41,10 +43,6 @@ from firnline.operations.verify.logs import check_behind, check_leftovers, check
 from firnline.operations.verify.mirrors import check_mirrors
 from firnline.operations.verify.plan import (
     Counted,
-    Finding,
-    Findings,
-    FooterCheck,
-    Severity,
     check_effect,
     check_folders,
     check_objects,
