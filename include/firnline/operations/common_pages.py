@@ -79,12 +79,12 @@ def failures_page(data: Mapping[str, Any]) -> Page:
 def add_groups(page: Page, data: Mapping[str, Any]) -> None:
     """Add the parts to read by partition, and the parts left alone."""
     by_partition: dict[str, list[int]] = defaultdict(lambda: [0, 0, 0])
-    for found in data["groups"]:
-        row = by_partition[found["partition"]]
-        row[0] += found["parts"]
-        row[2] += found["bytes"]
-    for found in data["dropped"]:
-        by_partition[found["partition"]][1] += found["parts"]
+    for group in data["groups"]:
+        row = by_partition[group["partition"]]
+        row[0] += group["parts"]
+        row[2] += group["bytes"]
+    for group in data["dropped"]:
+        by_partition[group["partition"]][1] += group["parts"]
     if by_partition:
         columns = [
             Column("partition", wrap=True),

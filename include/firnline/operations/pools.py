@@ -133,14 +133,14 @@ def lock_of_run(
         conf: configuration that the run was started with.
         tables: of the settings; of one that is not among them a run takes one slot of one.
     """
-    found, pool = parse_dag_id(dag_id), pool_of_run(dag_id, conf)
-    if found is None or pool is None:
+    parsed, pool = parse_dag_id(dag_id), pool_of_run(dag_id, conf)
+    if parsed is None or pool is None:
         return None
-    table = tables.get(found.table_of(conf) or "")
+    table = tables.get(parsed.table_of(conf) or "")
     if table is None:
         return RunLock(pool, 1, 1)
-    lock = _OPERATIONS[found.operation].lock
-    return RunLock(pool, slots_of_operation(found.operation, table), pool_slots(table, lock))
+    lock = _OPERATIONS[parsed.operation].lock
+    return RunLock(pool, slots_of_operation(parsed.operation, table), pool_slots(table, lock))
 
 
 def pool_problems(wanted: Mapping[str, int], slots: Mapping[str, int]) -> list[str]:

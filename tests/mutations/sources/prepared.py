@@ -10,8 +10,8 @@ PREPARED = (
     Mutation(
         name="a prepared change is committed whatever was deleted meanwhile",
         file="include/firnline/operations/prepared/record.py",
-        old="        if found.d != each.d:\n",
-        new="        if found.p != each.p:\n",
+        old="        if standing_now.d != each.d:\n",
+        new="        if standing_now.p != each.p:\n",
         breaks="Other rows become visible than the comparison showed.",
         caught_by=_UNIT,
         unit=True,

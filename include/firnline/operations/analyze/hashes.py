@@ -75,20 +75,20 @@ def _ranges(stored: Stored, wanted: Sequence[Hashed]) -> Hashes:
     spelled = {fold_name(name): name for name in stored.schema.names}
     if len(spelled) < len(stored.schema.names):
         return ()  # two columns of one name: which of them is the table's is not known
-    found: dict[Hashed, HashRange] = {}
+    ranges: dict[Hashed, HashRange] = {}
     for hashed in wanted:
         nothing = _of_no_row(stored, hashed, spelled)
         if nothing is not None:
-            found[hashed] = nothing
-    present = {e: c for e in found if (c := _stored_columns(e, spelled))}
+            ranges[hashed] = nothing
+    present = {e: c for e in ranges if (c := _stored_columns(e, spelled))}
     names = sorted({name for columns in present.values() for name in columns})
     for batch in stored.batches(names) if names else ():
         for hashed, columns in present.items():
-            forms = found[hashed].forms
+            forms = ranges[hashed].forms
             more = range_of([batch], columns, forms, hashed.buckets)
             more = msgspec.structs.replace(more, columns=hashed.columns)
-            found[hashed] = hull(more, found[hashed])
-    return tuple(found.values())
+            ranges[hashed] = hull(more, ranges[hashed])
+    return tuple(ranges.values())
 
 
 def _of_no_row(stored: Stored, wanted: Hashed, spelled: Mapping[str, str]) -> HashRange | None:
@@ -99,10 +99,10 @@ def _of_no_row(stored: Stored, wanted: Hashed, spelled: Mapping[str, str]) -> Ha
     forms: list[str] = []
     for name, form in zip(wanted.columns, wanted.forms, strict=True):
         held = spelled.get(fold_name(name))
-        found = form if held is None else form_of(stored.schema.field(held).type)
-        if found is None:
+        form_here = form if held is None else form_of(stored.schema.field(held).type)
+        if form_here is None:
             return None
-        forms.append(found)
+        forms.append(form_here)
     return HashRange(wanted.columns, tuple(forms), wanted.buckets, None, None)
 
 

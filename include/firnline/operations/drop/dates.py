@@ -109,17 +109,17 @@ def end_of(groups: Mapping[str, str | None]) -> int:
     given = {unit: text for unit in UNITS if (text := groups.get(unit)) is not None}
     if not given:
         raise ValueError("has no year, month, day or hour")
-    found: dict[str, int] = {}
+    numbers: dict[str, int] = {}
     for unit, text in given.items():
         for name, number in _numbers(unit, text).items():
-            if found.setdefault(name, number) != number:
+            if numbers.setdefault(name, number) != number:
                 raise ValueError(f"says two different things of its {name}")
     unit = [name for name in UNITS if name in given][-1]
     needed = UNITS[: UNITS.index(unit) + 1]
-    lacking = [name for name in needed if name not in found]
+    lacking = [name for name in needed if name not in numbers]
     if lacking:
         raise ValueError(f"gives {_a(unit)} without its {lacking[0]}")
-    return _end(unit, [found[name] for name in needed])
+    return _end(unit, [numbers[name] for name in needed])
 
 
 def _numbers(unit: str, text: str) -> dict[str, int]:
@@ -154,10 +154,10 @@ def latest_of(kind: str) -> Callable[[Stats, str], int]:
     beyond = DAY_MS if kind == "DATE" else 0
 
     def latest(stats: Stats, column: str) -> int:
-        known = stats.get(column)
-        if known is None:
+        bounds = stats.get(column)
+        if bounds is None:
             raise ValueError(f"has no statistics of {column}")
-        _, high, nulls = known
+        _, high, nulls = bounds
         if nulls:
             raise ValueError(f"has rows without {column} (null)")
         if high is None or key is None:

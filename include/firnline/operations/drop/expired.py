@@ -243,7 +243,7 @@ class _State:
 
         A column that is missing, or holds no times, says nothing of the time of a row.
         """
-        found = _Dated()
+        dated = _Dated()
         schema = self.snapshot.schema
         kinds = {column: normalise(schema.get(column, "DATE")) for column in columns}
         readers = [(column, latest_of(kind)) for column, kind in kinds.items()]
@@ -255,14 +255,14 @@ class _State:
                 stats = self.snapshot.stats_of(marker)
                 walls = [(column, latest(stats, column)) for column, latest in readers]
             except ValueError as error:
-                found.unknown.setdefault(str(error), []).append(marker)
+                dated.unknown.setdefault(str(error), []).append(marker)
                 continue
             end = self._past(walls)
             if end is None:
-                found.young += 1
+                dated.young += 1
             else:
-                found.gone[marker.p] = (marker, end)
-        return found
+                dated.gone[marker.p] = (marker, end)
+        return dated
 
     def _past(self, walls: Sequence[tuple[str, int]]) -> int | None:
         """Return the end of a part that is past; None if a time of it may not be."""

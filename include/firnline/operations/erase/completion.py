@@ -108,16 +108,16 @@ def settle(table: Table, snapshot: Snapshot) -> Settled:
     Also deletes key files that no run can need any more. One LIST when there is nothing to do; one
     GET per certificate besides where the log does not name the newest erase.
     """
-    found: list[str] = []
+    settled: list[str] = []
     listing = list_certificates(table)
     for listed in listing:
         if listed.status == "planned":
             state = _resolve(table, listed.id, snapshot)
             if state.status == "waiting":
-                found.append(listed.id)
+                settled.append(listed.id)
         if listed.has_keys and is_over(table, listed, _commit_ttl(table, snapshot)):
             forget(table, table.paths.erase_keys(listed.id))
-    return Settled(tuple(found), _last(table, snapshot, listing))
+    return Settled(tuple(settled), _last(table, snapshot, listing))
 
 
 def _last(table: Table, snapshot: Snapshot, listing: Sequence[Listed]) -> EraseLink | None:
@@ -166,11 +166,11 @@ def _resolve(table: Table, erase: str, snapshot: Snapshot) -> Certificate:
 
 def _with_place(table: Table, plan: Certificate, replaced: Replaced) -> Certificate:
     """Return the certificate of a committed erase; its transaction may be past its retention."""
-    known = msgspec.structs.replace(plan, status="waiting", replaced=replaced)
+    certificate = msgspec.structs.replace(plan, status="waiting", replaced=replaced)
     for header, digest in heads(table, [table.paths.txn(replaced.seq)]):
         head = Head(header.seq, digest)
-        known = msgspec.structs.replace(known, link=header.erase, head=head)
-    return known
+        certificate = msgspec.structs.replace(certificate, link=header.erase, head=head)
+    return certificate
 
 
 def _committed(table: Table, plan: Certificate, snapshot: Snapshot) -> Replaced | None:
@@ -204,22 +204,22 @@ def _unless_ended(table: Table, replaced: Replaced) -> Replaced | None:
     return replaced if replaced.seq > last_number(table.store, table.paths) else None
 
 
-def _same_keys(table: Table, known: Certificate) -> list[Certificate]:
+def _same_keys(table: Table, certificate: Certificate) -> list[Certificate]:
     """Return the certificates of other erases of the same keys, which repair a failed one."""
-    found = []
+    others = []
     for listed in list_certificates(table):
-        if listed.id != known.id and listed.status in {"waiting", "complete"}:
+        if listed.id != certificate.id and listed.status in {"waiting", "complete"}:
             other = read(table, table.paths.certificate(listed.id))
-            if other is not None and _is_of_same_keys(known, other):
-                found.append(other)
-    return found
+            if other is not None and _is_of_same_keys(certificate, other):
+                others.append(other)
+    return others
 
 
-def _is_of_same_keys(known: Certificate, other: Certificate) -> bool:
-    if known.version == other.version == 1:
-        return (other.columns, other.digest) == (known.columns, known.digest)
+def _is_of_same_keys(certificate: Certificate, other: Certificate) -> bool:
+    if certificate.version == other.version == 1:
+        return (other.columns, other.digest) == (certificate.columns, certificate.digest)
     # Digests have a secret each; the later one saw the records of the earlier one.
-    return set(known.deletes) <= set(other.covers)
+    return set(certificate.deletes) <= set(other.covers)
 
 
 @dataclass(frozen=True, slots=True)

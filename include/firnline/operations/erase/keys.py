@@ -117,20 +117,20 @@ def key_set(
     """
     names = _resolve(columns, schema)
     types = tuple(normalise(schema[name]) for name in names)
-    found: set[tuple[Scalar, ...]] = set()
+    keys: set[tuple[Scalar, ...]] = set()
     held = 0
     for key in _canonical(names, types, rows, where):
-        if key in found:
+        if key in keys:
             continue
-        found.add(key)
+        keys.add(key)
         held += sum(len(value) for value in key if isinstance(value, str))
-        if len(found) > MAX_KEYS:
+        if len(keys) > MAX_KEYS:
             raise too_many(where)
         if held > MAX_KEY_BYTES:
             raise too_large(where)
-    if not found:
+    if not keys:
         raise UsageError(f"{where} has no key", next_step="give at least one key")
-    return KeySet(names, types, tuple(sorted(found)))
+    return KeySet(names, types, tuple(sorted(keys)))
 
 
 def too_many(where: str) -> UsageError:

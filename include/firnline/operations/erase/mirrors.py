@@ -174,17 +174,19 @@ def clear_snapshots(search: Search) -> tuple[Remaining, ...]:
         search: what is searched for.
     """
     table, seq = search.table, search.replaced.seq
-    found = {meta.key: meta for meta in table.store.list(table.paths.iceberg_metadata_dir)}
-    if not found:
+    metadata = {meta.key: meta for meta in table.store.list(table.paths.iceberg_metadata_dir)}
+    if not metadata:
         return ()
     concerns = _concerns(search, unknown=True) if _may_name(search) else None
     try:
         where_is(table)
         from firnline.mirror.iceberg.erasure import clear
 
-        rest = clear(table, seq, _grace(search.inventory), found, concerns)
+        rest = clear(table, seq, _grace(search.inventory), metadata, concerns)
     except (MirrorRefusedError, MirrorDamagedError, MirrorCatalogError) as error:
-        return remaining("mirror", list(found), f"{_SNAPSHOTS}: {error.message}", error.next_step)
+        return remaining(
+            "mirror", list(metadata), f"{_SNAPSHOTS}: {error.message}", error.next_step
+        )
     if rest is None:
         return ()
     return remaining("mirror", rest.keys, _SNAPSHOTS, rest.next_step, rest.until_ms)

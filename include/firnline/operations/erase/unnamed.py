@@ -46,8 +46,8 @@ def _unnamed(search: Search) -> Iterator[ObjectMeta]:
     return (meta for key, meta in search.inventory.objects.items() if key not in parts)
 
 
-def _of_sleepers(search: Search, found: list[ObjectMeta]) -> Iterator[str]:
-    tasks = [FooterTask(meta.key, meta.size) for meta in found]
+def _of_sleepers(search: Search, unnamed: list[ObjectMeta]) -> Iterator[str]:
+    tasks = [FooterTask(meta.key, meta.size) for meta in unnamed]
     footers = many_facts(search.table.store, tasks, FooterWanted())
     return (facts.key for facts in footers if not (facts.gone or _began_after(search, facts)))
 

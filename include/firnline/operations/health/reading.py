@@ -173,9 +173,9 @@ def read(
 
 
 def _prepared(table: Table) -> Prepared:
-    found = entries(table)
-    keys = frozenset(meta.key for entry in found for meta in entry.objects)
+    listed = entries(table)
+    keys = frozenset(meta.key for entry in listed for meta in entry.objects)
     try:
-        return Prepared(keys, waiting_of(table, found))
+        return Prepared(keys, waiting_of(table, listed))
     except LogCorruptError as error:  # no reason to show nothing else of the table
         return Prepared(keys, (), error.message)

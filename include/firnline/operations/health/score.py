@@ -41,7 +41,7 @@ class Score:
 
 def score(figures: Figures) -> Score:
     """Return the score of a table."""
-    found = [
+    losses = [
         _share(50, figures.saved, figures.parts, f"{_parts(figures)} wait for a merge"),
         _share(
             20,
@@ -59,7 +59,7 @@ def score(figures: Figures) -> Score:
         Reason(10 * bool(figures.differs), f"settings differ: {', '.join(figures.differs)}"),
         *(Reason(20, problem) for problem in figures.problems),
     ]
-    reasons = sorted((one for one in found if one.points), key=lambda one: -one.points)
+    reasons = sorted((one for one in losses if one.points), key=lambda one: -one.points)
     return Score(max(0, FULL - sum(one.points for one in reasons)), tuple(reasons))
 
 

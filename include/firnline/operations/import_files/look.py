@@ -248,15 +248,15 @@ def _without_strangers(footers: Sequence[FooterFacts]) -> tuple[list[FooterFacts
 def _footers(
     table: Table,
     files: Sequence[ObjectMeta],
-    known: dict[str, str],
+    columns: dict[str, str],
     tell: Callable[[ImportProgress], None],
 ) -> list[FooterFacts]:
     stats = table.settings.statistics_columns
-    wanted = FooterWanted(columns=known, stats=stats, row_groups=True, form=True)
+    asked = FooterWanted(columns=columns, stats=stats, row_groups=True, form=True)
     tasks = [FooterTask(meta.key, meta.size) for meta in files]
-    found = []
-    for facts in many_facts(table.store, tasks, wanted):
-        found.append(facts)
-        if len(found) % _TELL_EVERY == 0 or len(found) == len(tasks):
-            tell(ImportProgress(footers=len(tasks), footers_done=len(found)))
-    return found
+    footers = []
+    for facts in many_facts(table.store, tasks, asked):
+        footers.append(facts)
+        if len(footers) % _TELL_EVERY == 0 or len(footers) == len(tasks):
+            tell(ImportProgress(footers=len(tasks), footers_done=len(footers)))
+    return footers

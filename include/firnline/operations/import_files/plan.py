@@ -121,11 +121,11 @@ class ImportPlan:
     @property
     def partitions(self) -> dict[str, list[PlannedFile]]:
         """Files by partition, without those of which only the rows tell it."""
-        found: dict[str, list[PlannedFile]] = {}
+        by_partition: dict[str, list[PlannedFile]] = {}
         for file in (*self.files, *self.anew):
             if file.partition is not None:
-                found.setdefault(file.partition, []).append(file)
-        return dict(sorted(found.items()))
+                by_partition.setdefault(file.partition, []).append(file)
+        return dict(sorted(by_partition.items()))
 
     def to_json(self) -> dict[str, Any]:
         """Plain data: totals and a row per partition, of files of which it is known."""
@@ -233,13 +233,13 @@ def _states(
     folder: Folder, files: Iterable[FooterFacts], faults: list[Fault]
 ) -> dict[str, dict[str, str | None]]:
     """Return what the folders of each file state; of one that states nonsense, add the fault."""
-    found = {}
+    states = {}
     for facts in files:
         try:
-            found[facts.key] = folder.states(facts)
+            states[facts.key] = folder.states(facts)
         except PartSchemaError as error:
             faults.append(Fault(facts.key, error))
-    return found
+    return states
 
 
 def _agrees(types: Agreement, facts: FooterFacts, faults: list[Fault]) -> bool:

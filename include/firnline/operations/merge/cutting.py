@@ -94,9 +94,9 @@ def cut_into_slices(
     while count > max(len(best), 1):
         boxes = _Cutter(halvings, MOST_READS * total / count).boxes(whole, count)
         if len(boxes) > max(len(best), 1):
-            found = tuple(_slice(parts, box) for box in boxes)
-            if max(each.bytes for each in found) * len(found) <= MOST_READS * total:
-                best = found
+            slices = tuple(_slice(parts, box) for box in boxes)
+            if max(each.bytes for each in slices) * len(slices) <= MOST_READS * total:
+                best = slices
         count -= max(count // _STEPS, 1)  # a group of 10,000 row groups takes seconds
     return best
 
@@ -112,11 +112,11 @@ def halvings_of(outputs: int, columns: int) -> int:
 
 def share_outputs(slices: Sequence[SlicePlan], outputs: int) -> list[int]:
     """Return for each slice its number of the outputs of a group: by its rows, at least one."""
-    found = [1] * len(slices)
+    shares = [1] * len(slices)
     for _ in range(outputs - len(slices)):
-        most = max(range(len(slices)), key=lambda place: slices[place].share / found[place])
-        found[most] += 1
-    return found
+        most = max(range(len(slices)), key=lambda place: slices[place].share / shares[place])
+        shares[most] += 1
+    return shares
 
 
 @dataclass(frozen=True, slots=True)
@@ -267,13 +267,13 @@ class _Box:
                 passed[ends.low] += half
                 if ends.high is not None:
                     passed[ends.high] += half
-        found: list[_Cut] = []
+        cuts: list[_Cut] = []
         below = 0.0
         for at in sorted(passed):
             if at in values and below:
-                found.append(_Cut(place, at, values[at], below / total))
+                cuts.append(_Cut(place, at, values[at], below / total))
             below += passed[at]
-        return min(found, key=lambda cut: abs(cut.below - wanted), default=None)
+        return min(cuts, key=lambda cut: abs(cut.below - wanted), default=None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -301,7 +301,7 @@ class _Cutter:
 
     def _halves(self, box: _Box, few: int, many: int) -> tuple[_Box, _Box] | None:
         """Return the halves that read least, of several alike by the column halved least."""
-        found: list[tuple[float, float, tuple[_Box, _Box]]] = []
+        choices: list[tuple[float, float, tuple[_Box, _Box]]] = []
         for place, before in enumerate(box.narrowed):
             deepest = before + math.log2((few + many) / few)
             if self.halvings is not None and deepest > self.halvings + _ROUNDING:
@@ -310,8 +310,8 @@ class _Cutter:
             if cut is not None:
                 lower, upper = box.halves(cut, few, many)
                 reads = max(lower.bytes / few, upper.bytes / many)
-                found.append((reads, before, (lower, upper)))
-        return min(found, key=lambda each: each[:2])[2] if found else None
+                choices.append((reads, before, (lower, upper)))
+        return min(choices, key=lambda each: each[:2])[2] if choices else None
 
 
 def _chunks(parts: Sequence[PartGroups], kinds: Sequence[str]) -> Iterator[_Chunk]:

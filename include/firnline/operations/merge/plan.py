@@ -186,7 +186,7 @@ class _Planner:
         finish = self._finishes(partition, parts)
         ready = self._ready(partition, parts, finish=finish)
         if settings.cluster_by is not None:
-            found, rest = plan_clusters(
+            groups, rest = plan_clusters(
                 snapshot,
                 settings,
                 settings.cluster_by,
@@ -196,10 +196,10 @@ class _Planner:
                 order=self.order,
             )
         else:
-            found, rest = _group(
+            groups, rest = _group(
                 snapshot, settings, partition, ready, finish=finish, order=self.order
             )
-        self.groups += found
+        self.groups += groups
         self.left += rest
 
     def _finishes(self, partition: str, parts: Sequence[Marker]) -> bool:
@@ -245,8 +245,8 @@ class _Planner:
         if not policy.settle or self.full:
             return {}
         settled = {m.p: self.snapshot.effective(m.t) + policy.settle for m in parts}
-        found = {key: at for key, at in settled.items() if at > self.now_ms}
-        return found if len(found) <= policy.settle_max_parts else {}
+        unsettled = {key: at for key, at in settled.items() if at > self.now_ms}
+        return unsettled if len(unsettled) <= policy.settle_max_parts else {}
 
     def _wait_until(self, time_ms: int) -> None:
         self.due = time_ms if self.due is None else min(self.due, time_ms)
@@ -256,17 +256,17 @@ def _check_columns(snapshot: Snapshot, settings: TableSettings) -> None:
     if not snapshot.schema:
         return
     keys.check_deleted(settings, snapshot.schema)
-    wanted = {f"sort_by {f.column}": f.column for f in settings.sort_by}
-    wanted |= {f"primary_key {c}": c for c in settings.primary_key}
+    used = {f"sort_by {f.column}": f.column for f in settings.sort_by}
+    used |= {f"primary_key {c}": c for c in settings.primary_key}
     clustered = settings.cluster_by.columns if settings.cluster_by is not None else ()
-    wanted |= {f"cluster_by {c}": c for c in clustered}
-    wanted |= {f"version {c}": c for c in (settings.version,) if c is not None}
-    for label, column in wanted.items():
+    used |= {f"cluster_by {c}": c for c in clustered}
+    used |= {f"version {c}": c for c in (settings.version,) if c is not None}
+    for label, column in used.items():
         if column not in snapshot.schema:
-            known = some(snapshot.schema, CHOICES)
+            choices = some(snapshot.schema, CHOICES)
             raise UsageError(
                 f"table {settings.name} has no column {column!r} (setting {label})",
-                next_step=f"correct the setting; the columns are {known}",
+                next_step=f"correct the setting; the columns are {choices}",
             )
     for column in clustered:
         if bound_key(normalise(snapshot.schema[column])) is None:

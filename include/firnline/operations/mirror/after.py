@@ -46,13 +46,13 @@ def publish_after(table: Table, run: RunIdentity) -> MirrorOutcome:
     try:
         report = run_mirror(Work(table, run), MirrorOptions())
     except Exception as found:  # noqa: BLE001 - whatever it is, what was committed stands
-        error, said = found, _failure(name, found)
+        error, told = found, _failure(name, found)
     else:
-        said, warnings = sentence(report.to_json()), report.warnings
+        told, warnings = sentence(report.to_json()), report.warnings
         published = _is_shown(report)
     after = table.store.counters.as_dict()
     requests = {kind: after[kind] - before[kind] for kind in after}
-    return MirrorOutcome(name, published, said, error, requests, warnings)
+    return MirrorOutcome(name, published, told, error, requests, warnings)
 
 
 def publish_committed(table: Table, run: RunIdentity, puts: int = 0) -> MirrorOutcome | None:

@@ -77,12 +77,12 @@ def held(table: Table) -> Held:
     A statement that is removed in between was committed or discarded meanwhile; the base that is
     taken afterwards shows which. Raises LogCorruptError: then nothing is swept.
     """
-    found = tuple(objects.entries(table))
-    statements = objects.statements(table, found)
-    decided = [e.id for e in found if e.decision is not None and e.id in statements]
+    listed = tuple(objects.entries(table))
+    statements = objects.statements(table, listed)
+    decided = [e.id for e in listed if e.decision is not None and e.id in statements]
     read = {change: objects.read_decision(table, change) for change in decided}
     verdicts = {change: made.verdict for change, made in read.items() if made is not None}
-    return Held(found, statements, verdicts)
+    return Held(listed, statements, verdicts)
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,14 +138,14 @@ def discard_changed(table: Table, base: Base, run: RunIdentity, why: str) -> tup
     ``discard_prepared``. Returns their ids. Raises what ``discard_prepared`` raises.
     """
     entries = [entry for entry in objects.entries(table) if entry.waits]
-    found = []
+    discarded = []
     for change in objects.statements(table, entries).values():
         try:
             refuse_changed(change, base.snapshot, base.table.settings)
         except PreparedChangeError:
             discard_prepared(table, change.id, run, why)
-            found.append(change.id)
-    return tuple(found)
+            discarded.append(change.id)
+    return tuple(discarded)
 
 
 def plan_endings(

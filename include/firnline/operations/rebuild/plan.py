@@ -260,14 +260,14 @@ class _Named:
         elsewhere: Elsewhere,
         replaced: Mapping[str, StandsFor],
     ) -> Self:
-        found = cls()
+        named = cls()
         for marker in history.parts.values():
             if marker.tmb is not None:
                 if _is_kept(marker, history, objects):
-                    found.dead.append(marker)
+                    named.dead.append(marker)
             elif marker.p in objects:
-                found._alive(marker, choice, elsewhere.erase_of(marker.p), replaced.get(marker.p))
-        return found
+                named._alive(marker, choice, elsewhere.erase_of(marker.p), replaced.get(marker.p))
+        return named
 
     def _alive(
         self,

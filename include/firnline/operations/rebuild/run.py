@@ -138,13 +138,13 @@ def _dates(table: Table, inventory: Inventory, t: int) -> set[bytes]:
     What nobody says any more when it took effect had done so by now.
     """
     plan, history = inventory.plan, inventory.history
-    known = dated.known(inventory.log.listing, inventory.other)
+    earlier = dated.known(inventory.log.listing, inventory.other)
     dates = {m.t for m in (*plan.live, *plan.dead)} | {m.tmb for m in plan.dead if m.tmb}
     now = max(table.clock.now_ms(), history.newest_at)
-    found = {at: known.get(at, min(at, now)) for at in dates | {history.newest_t}}
-    found[t] = max(now, *(seen + 1 for seen in found.values()))
+    first_seen = {at: earlier.get(at, min(at, now)) for at in dates | {history.newest_t}}
+    first_seen[t] = max(now, *(seen + 1 for seen in first_seen.values()))
     txns = {t, history.newest_t, *dated.of_transactions(inventory.log.listing, inventory.other)}
-    return {dated.record(at, seen, txn=at in txns) for at, seen in found.items() if at > seen}
+    return {dated.record(at, seen, txn=at in txns) for at, seen in first_seen.items() if at > seen}
 
 
 def _write(

@@ -118,14 +118,14 @@ def run_prepare(work: Work, options: RewriteOptions) -> PrepareReport:
     runner.probe()
     compare = comparison(lambda: runner.engine)
     tell = work.tell
-    found = _execute(runner, base, plan, options, tell)
-    with Outputs(table, outputs_of(found.done)) as new:
-        wanted, partitions = _changes(runner, base, plan, found, options)
-        if is_nothing(wanted):
+    result = _execute(runner, base, plan, options, tell)
+    with Outputs(table, outputs_of(result.done)) as new:
+        whole, partitions = _changes(runner, base, plan, result, options)
+        if is_nothing(whole):
             return _nothing(runner, base)
-        heard = _comparisons(wanted, tell)
-        shown = evidence(table, base.snapshot, wanted, asked, compare, heard)
-        made = _statement(runner, base, wanted, options, shown)
+        heard = _comparisons(whole, tell)
+        shown = evidence(table, base.snapshot, whole, asked, compare, heard)
+        made = _statement(runner, base, whole, options, shown)
         _refuse_late(table, base)
         objects.state(table, made, new.attempt, lambda: _age_ms(table, base) <= _ttl(table))
     # Stated too late: its parts may be gone, or about to go.
@@ -166,20 +166,20 @@ def _execute(
     if not plan.groups:
         return RewriteResult()
     work = make_work(runner.table, base.snapshot, options)
-    found = execute(
+    result = execute(
         runner.table, base.snapshot, runner.engine, plan.groups, work, tell, go_on=False
     )
-    if found.failures:
-        found.discard(runner.table)
-        raise RewriteFailedError(_failed(runner, plan, found.failures))
-    return found
+    if result.failures:
+        result.discard(runner.table)
+        raise RewriteFailedError(_failed(runner, plan, result.failures))
+    return result
 
 
 def _changes(
     runner: Runner,
     base: Base,
     plan: RewritePlan,
-    found: RewriteResult,
+    result: RewriteResult,
     options: RewriteOptions,
 ) -> tuple[Change, tuple[PartitionRewrite, ...]]:
     """Return one change for all partitions. Raises RewriteRefusedError if one loses too much."""
@@ -187,20 +187,20 @@ def _changes(
     made: list[tuple[PlannedPartition, Change, int]] = []
     refused: list[Failure] = []
     for planned in plan.partitions:
-        done = [each for each in found.done if each[0].partition == planned.partition]
+        done = [each for each in result.done if each[0].partition == planned.partition]
         done.sort(key=lambda each: each[1].group)
-        wanted = change(base.snapshot, planned, done, OP)
-        problem = too_much(planned, wanted, done, most)
+        of_partition = change(base.snapshot, planned, done, OP)
+        problem = too_much(planned, of_partition, done, most)
         refused += [] if problem is None else [problem]
-        if not is_nothing(wanted):
-            made.append((planned, wanted, sum(len(r.unchanged) for _, r in done)))
+        if not is_nothing(of_partition):
+            made.append((planned, of_partition, sum(len(r.unchanged) for _, r in done)))
     if refused:
         raise RewriteRefusedError(_failed(runner, plan, refused))
     partitions = tuple(
-        PartitionRewrite.of(planned.partition, wanted.counts, unchanged, None)
-        for planned, wanted, unchanged in made
+        PartitionRewrite.of(planned.partition, of_partition.counts, unchanged, None)
+        for planned, of_partition, unchanged in made
     )
-    changes = [wanted for _, wanted, _ in made]
+    changes = [of_partition for _, of_partition, _ in made]
     together = Change(
         op=OP,
         replaces=tuple(key for each in changes for key in each.replaces),
@@ -211,9 +211,9 @@ def _changes(
     return together, partitions
 
 
-def _comparisons(wanted: Change, tell: Callable[[Progress], None]) -> Callable[[int], None]:
+def _comparisons(change: Change, tell: Callable[[Progress], None]) -> Callable[[int], None]:
     """Return what tells how many partitions are compared, from the first one on."""
-    number = len(wanted.partitions)
+    number = len(change.partitions)
     nothing = Progress(
         groups=0, groups_done=0, parts_in=0, parts_merged=0, parts_done=0, transactions=0
     )
@@ -226,7 +226,7 @@ def _comparisons(wanted: Change, tell: Callable[[Progress], None]) -> Callable[[
 
 
 def _statement(
-    runner: Runner, base: Base, wanted: Change, options: RewriteOptions, shown: Evidence
+    runner: Runner, base: Base, change: Change, options: RewriteOptions, shown: Evidence
 ) -> Prepared:
     table, now = runner.table, runner.table.clock.now_ms()
     return Prepared(
@@ -237,11 +237,11 @@ def _statement(
         keep=KEEP_MS if options.keep is None else options.keep,
         run=runner.identity,
         options=_plain(options),
-        replaces=wanted.replaces,
-        adds=wanted.adds,
-        counts=wanted.counts,
-        partitions=wanted.partitions,
-        base=standing(base.snapshot, wanted.partitions),
+        replaces=change.replaces,
+        adds=change.adds,
+        counts=change.counts,
+        partitions=change.partitions,
+        base=standing(base.snapshot, change.partitions),
         properties=planned_by(table.settings),
         evidence=shown,
     )

@@ -182,8 +182,8 @@ class _Run:
         if result.failures:
             self.failures += result.failures
             return on
-        wanted = change(planned_on.snapshot, planned, result.done, OP)
-        refused = too_much(planned, wanted, result.done, self._most())
+        of_partition = change(planned_on.snapshot, planned, result.done, OP)
+        refused = too_much(planned, of_partition, result.done, self._most())
         if refused is not None:
             Outputs(self.table, outputs_of(result.done)).delete()
             self.failures.append(refused)
@@ -191,9 +191,11 @@ class _Run:
         unchanged = sum(len(r.unchanged) for _, r in result.done)
         self.parts_untouched += unchanged
         transaction: int | None = None
-        if not is_nothing(wanted):
+        if not is_nothing(of_partition):
             try:
-                made = commit_or_discard(self.table, on, wanted, self.runner.identity, result.done)
+                made = commit_or_discard(
+                    self.table, on, of_partition, self.runner.identity, result.done
+                )
             except CommitConflictError:
                 lost.append(planned.partition)
                 return take_base(self.table, since=on)
@@ -201,7 +203,9 @@ class _Run:
             self.totals.committed(transaction, made.header.counts)
             self.mine.add(planned.partition)
             on = made.base or take_base(self.table, since=on)
-        self._note(PartitionRewrite.of(planned.partition, wanted.counts, unchanged, transaction))
+        self._note(
+            PartitionRewrite.of(planned.partition, of_partition.counts, unchanged, transaction)
+        )
         return on
 
     def _most(self) -> float:

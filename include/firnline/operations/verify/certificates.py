@@ -66,7 +66,7 @@ def survey_certificates(
 
 
 def check_certificates(
-    found: Findings,
+    findings: Findings,
     survey: CertificateSurvey,
     txns: TxnSurvey,
     snapshot: Snapshot,
@@ -75,16 +75,18 @@ def check_certificates(
     """Report certificates that are not there, or not as they were written.
 
     Args:
-        found: takes what is found.
+        findings: takes what is found.
         survey: read before the log and the transactions.
         txns: the transactions that are kept.
         snapshot: the newest state.
         written_before_ms: an erase after this time, unix ms, may not have written its certificate
             yet.
     """
-    run = _Check(found, survey, txns, snapshot)
+    run = _Check(findings, survey, txns, snapshot)
     for key, error in survey.broken.items():
-        found.add("error", "certificate-unreadable", key, f"does not read: {error.message}", _ASK)
+        findings.add(
+            "error", "certificate-unreadable", key, f"does not read: {error.message}", _ASK
+        )
     for key, certificate in survey.read.items():
         run.each(key, certificate)
     run.chain(written_before_ms)

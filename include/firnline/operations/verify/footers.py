@@ -130,22 +130,22 @@ class FooterCheck:
         if facts.key in self.merged:
             self.held[facts.key] = columns_held(held, facts)
         path = {fold_name(n) for n in path_columns(self.paths.parse_part(facts.key).partition)}
-        found = []
+        otherwise = []
         for raw, kind in facts.columns.items():
             name = held.column(raw)
             if name is None or fold_name(name) in self.disputed:
                 continue
-            known = table.get(fold_name(name))
-            if known is None and fold_name(name) in path:
+            in_table = table.get(fold_name(name))
+            if in_table is None and fold_name(name) in path:
                 continue  # a client of version 1 wrote it; merges leave it out
-            same = known is not None and normalise(known) == normalise(kind)
-            if known is None or not (same or widens(kind, known) or kind == _NULL):
-                found.append(ColumnOtherwise(name, kind, known))
-        if found:
+            same = in_table is not None and normalise(in_table) == normalise(kind)
+            if in_table is None or not (same or widens(kind, in_table) or kind == _NULL):
+                otherwise.append(ColumnOtherwise(name, kind, in_table))
+        if otherwise:
             self.unlike.add(facts.key)
-            parts = self._otherwise.setdefault(tuple(found), Sum())
+            parts = self._otherwise.setdefault(tuple(otherwise), Sum())
             parts.add(facts.key, self.live[facts.key].b)
-        return found
+        return otherwise
 
     def _check_form(self, facts: FooterFacts, told: Iterable[ColumnOtherwise]) -> None:
         """Look for columns of others that readers understand differently, or not at all.
@@ -187,10 +187,10 @@ class FooterCheck:
         Another column each would be another rewrite of the same parts.
         """
         step = self._repair()
-        for found, parts in self._otherwise.items():
+        for otherwise, parts in self._otherwise.items():
             self._add(
                 "error", "footer-schema", parts.first,
-                f"has {'; '.join(map(str, found))}{_also(parts)}", step,
+                f"has {'; '.join(map(str, otherwise))}{_also(parts)}", step,
             )  # fmt: skip
         for odd, parts in self._odd.items():
             self._add(
@@ -200,11 +200,11 @@ class FooterCheck:
             )  # fmt: skip
 
     def _repair(self) -> str:
-        wanted = {name: self.columns[name] for odd in self._odd for name, _ in odd}
-        wanted |= {column.name: column.wanted for found in self._otherwise for column in found}
+        types = {name: self.columns[name] for odd in self._odd for name, _ in odd}
+        types |= {column.name: column.wanted for found in self._otherwise for column in found}
         asked = " ".join(
             f"--column {shlex.quote(name)} --type {shlex.quote(kind)}"
-            for name, kind in sorted(wanted.items())
+            for name, kind in sorted(types.items())
         )
         step = f"`firnline schema fix {self.table} {asked} --all-parts` repairs it"
         if len(self._otherwise) + len(self._odd) > 1:

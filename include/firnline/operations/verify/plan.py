@@ -25,7 +25,7 @@ SEE_REBUILD = "see what `firnline rebuild --dry-run` would bring back"
 
 
 def check_transactions(
-    found: Findings,
+    findings: Findings,
     txns: TxnSurvey,
     snapshot: Snapshot,
     paths: TablePaths,
@@ -35,15 +35,17 @@ def check_transactions(
 ) -> None:
     """Report transactions that do not read, gaps, and those of the future."""
     for key in txns.strange:
-        found.add(
+        findings.add(
             "warning", "txn-strange-object", key, "lies under _txn/ and is no transaction",
             "move it away",
         )  # fmt: skip
     for key, error in txns.broken.items():
-        found.add("error", "txn-unreadable", key, error.message, "keep the log: this copy is lost")
+        findings.add(
+            "error", "txn-unreadable", key, error.message, "keep the log: this copy is lost"
+        )
     for seq, header in txns.headers.items():
         if header.t > now_ms + dated.FAR_MS:
-            found.add(
+            findings.add(
                 "warning", "txn-from-the-future", paths.txn(seq),
                 f"is dated {(header.t - now_ms) // 1000} s from now",
                 "correct the clock of the machine that committed it",
@@ -52,47 +54,47 @@ def check_transactions(
     marks = [c.x.seq for c in snapshot.contents.values() if c.x is not None]
     newest = max(txns.newest, max(marks, default=0))
     for seq in missing_numbers(txns.numbers, newest, rebuilt(txns)):
-        found.add(
+        findings.add(
             "warning", "txn-gap", paths.txn(seq), "is not there, and retention does not remove it",
             WHO_DELETED,
         )  # fmt: skip
     if unpublished:
-        found.add(
+        findings.add(
             "note", "txn-unpublished", paths.txn(txns.newest),
             "is committed and its log file does not stand under _log/ yet",
             "nothing: readers see it, and whoever commits next publishes it",
         )  # fmt: skip
 
 
-def check_unknown(found: Findings, txns: TxnSurvey, snapshot: Snapshot) -> None:
+def check_unknown(findings: Findings, txns: TxnSurvey, snapshot: Snapshot) -> None:
     """Report parts of transactions that count, which the log does not know, or has alive."""
     missing, revived = unknown_parts(snapshot.parts, txns)
     for path in missing:
-        found.add(
+        findings.add(
             "error", "log-misses-part", path, "is live by the transactions, and no log file "
             "names it: a log file was lost", SEE_REBUILD,
         )  # fmt: skip
     for path in revived:
-        found.add(
+        findings.add(
             "error", "log-misses-tombstone", path, "was replaced by a transaction, and the log "
             "has it alive: a log file was lost", SEE_REBUILD,
         )  # fmt: skip
 
 
 def check_effect(
-    found: Findings, ineffective: Mapping[int, Ineffective], txns: TxnSurvey, paths: TablePaths
+    findings: Findings, ineffective: Mapping[int, Ineffective], txns: TxnSurvey, paths: TablePaths
 ) -> None:
     """Report transactions that never took effect, although their runs may have said so.
 
     Args:
-        found: takes what is found.
+        findings: takes what is found.
         ineffective: the transactions that never took effect.
         txns: all transactions.
         paths: of the table.
     """
     for seq, one in sorted(ineffective.items()):
         header = txns.headers[seq]
-        found.add(
+        findings.add(
             "warning", "txn-without-effect", paths.txn(seq), one.reason,
             f"nothing of it is in the table and no rebuild takes it in; its run was to "
             f"{header.op} ({by_whom(header.run)}): look whether it has to run again, and then move "
@@ -124,19 +126,19 @@ def missing_numbers(
     return [seq for seq in range(max(1, first), newest + 1) if seq not in there]
 
 
-def check_v1(found: Findings, snapshot: Snapshot) -> int:
+def check_v1(findings: Findings, snapshot: Snapshot) -> int:
     """Check that v1 readers see the same parts; return the number of parts that they see.
 
     Only of a snapshot for which every log file was read.
     """
     theirs, ours = v1_view.live_parts(snapshot.contents), snapshot.live.keys()
     for path in sorted(theirs - ours):
-        found.add(
+        findings.add(
             "error", "v1-differs", path, "is dead, and a client of log version 1 takes it for live",
             "let nobody read with such a client until the next merge has folded its log files",
         )  # fmt: skip
     for path in sorted(ours - theirs):
-        found.add(
+        findings.add(
             "error", "v1-differs", path, "is live, and a client of log version 1 takes it for dead",
             "look for a log file that was copied or written with another clock",
         )  # fmt: skip
@@ -147,7 +149,7 @@ def check_v1(found: Findings, snapshot: Snapshot) -> int:
         if snapshot.pending_deletes(m, partition)
     ]
     if waiting:
-        found.add(
+        findings.add(
             "note", "v1-sees-deleted-rows", waiting[0],
             f"and in all {counted(len(waiting), 'part')} with deletes pending, which clients of "
             "log version 1 do not know: they still see those rows",
@@ -208,7 +210,7 @@ class _Walk:
 
 
 def check_objects(
-    found: Findings,
+    findings: Findings,
     parts: Mapping[str, Marker],
     purged: int,
     objects: Iterable[ObjectMeta],
@@ -220,7 +222,7 @@ def check_objects(
     """Compare every object under ``_data/`` with the parts, in one pass over the listing.
 
     Args:
-        found: takes what is found.
+        findings: takes what is found.
         parts: all parts of the log, dead ones included.
         purged: horizon up to which dead parts are confirmed deleted.
         objects: listing of ``_data/``, begun after the log was read.
@@ -231,7 +233,7 @@ def check_objects(
             that is dead by now was deleted by a clean-up, however long the run stood still and
             whatever its clock says of that. None: all that were live are.
     """
-    walk = _Walk(found, parts, purged, prepared=prepared)
+    walk = _Walk(findings, parts, purged, prepared=prepared)
     for meta in objects:
         walk.take(meta, now_ms, orphan_grace)
     gone, missing = Sum(), []
@@ -245,47 +247,47 @@ def check_objects(
     live = live_now() if missing and live_now is not None else parts
     for path in missing:
         if path in live:
-            found.add("error", "part-missing", path, "is live and has no object", DAMAGED_PART)
-    _tell_sums(found, walk, gone)
+            findings.add("error", "part-missing", path, "is live and has no object", DAMAGED_PART)
+    _tell_sums(findings, walk, gone)
     walk.counted.orphans, walk.counted.orphan_bytes = walk.orphans.count, walk.orphans.bytes
     return walk.counted
 
 
-def _tell_sums(found: Findings, walk: _Walk, gone: Sum) -> None:
+def _tell_sums(findings: Findings, walk: _Walk, gone: Sum) -> None:
     orphans, unpurged = walk.orphans, walk.unpurged
     if orphans.count:
-        found.add(
+        findings.add(
             "note", "orphans", orphans.first,
             f"and in all {counted(orphans.count, 'object')} ({counted(orphans.bytes, 'byte')}) "
             "that no log file names, older than orphan_grace",
             "see `firnline sweep`, which lists them",
         )  # fmt: skip
     if unpurged.count:
-        found.add(
+        findings.add(
             "warning", "part-not-purged", unpurged.first,
             f"and in all {counted(unpurged.count, 'dead part')} "
             f"({counted(unpurged.bytes, 'byte')}) still there, though deleted according to the log",
             "delete them by hand, once no reader needs them",
         )  # fmt: skip
     if gone.count:
-        found.add(
+        findings.add(
             "note", "part-gone-early", gone.first,
             f"and in all {counted(gone.count, 'dead part')} deleted without a word in the log yet: "
             "states of the table before that cannot be read", "run `firnline cleanup`",
         )  # fmt: skip
 
 
-def check_folders(found: Findings, markers: Iterable[str], prefix: str) -> None:
+def check_folders(findings: Findings, markers: Iterable[str], prefix: str) -> None:
     """Tell once of the folder markers of a table, which listings leave out.
 
     Args:
-        found: takes what is found.
+        findings: takes what is found.
         markers: their keys, maybe also of others.
         prefix: of the table.
     """
     ours = sorted(key for key in markers if key.startswith(f"{prefix}/"))
     if ours:
-        found.add(
+        findings.add(
             "note", "folder-marker", ours[0],
             f"and in all {counted(len(ours), 'object')} of no bytes, as the console of a store "
             "makes them for folders",

@@ -261,19 +261,19 @@ def refuse_lone_sample(options: VerifyOptions) -> None:
 def _judge(table: Table, run: _Run, log: LogSurvey, txns: TxnSurvey) -> health.Health:
     """Judge the log, and report one that is lost. Raises UsageError where there never was one."""
     try:
-        found = health.of_survey(table, log, txns)
+        judged = health.of_survey(table, log, txns)
     except (LogCorruptError, ForeignPathError) as error:
         # The transaction without a log file does not read: that has been reported already.
         check_lost(run.found, table.paths, f"{error.message}, and its log file is not there")
         return health.Health("lost", error.message)
-    if found.state == "never written" and not log.strange:
+    if judged.state == "never written" and not log.strange:
         lost = health.old_objects(table)
         if not lost:
             raise health.no_table(table)
     else:
-        lost = health.confirmed_lost(table, found)
+        lost = health.confirmed_lost(table, judged)
     check_lost(run.found, table.paths, lost)
-    return health.Health("lost", lost) if lost else found
+    return health.Health("lost", lost) if lost else judged
 
 
 class UnhealthyTableError(FindingsError):
@@ -313,14 +313,14 @@ class _Run:
         contents = log.contents
         while True:
             try:
-                found = build(self.table.paths, replace(log, contents=contents), tolerant=True)
+                snapshot = build(self.table.paths, replace(log, contents=contents), tolerant=True)
             except LogCorruptError as error:
                 self._contradiction("log-conflict", error)
                 contents = _first_only(contents)
             else:
-                if found.conflict is not None:
-                    self._contradiction("schema-conflict", found.conflict)
-                return found
+                if snapshot.conflict is not None:
+                    self._contradiction("schema-conflict", snapshot.conflict)
+                return snapshot
 
     def _contradiction(self, kind: str, error: FirnlineError) -> None:
         self.readable = False
@@ -338,12 +338,12 @@ class _Run:
 
     def in_force(self, snapshot: Snapshot, time: InTime) -> Table:
         """Return the table under its own properties; settings that differ are findings."""
-        said = current(snapshot.properties)
-        if said is None:
+        stated = current(snapshot.properties)
+        if stated is None:
             return self.table
-        time.under(self.table.settings, said.grace)
+        time.under(self.table.settings, stated.grace)
         settings, where = self.table.settings, self.table.paths.log_dir
-        other = differences(settings, said)
+        other = differences(settings, stated)
         levels: tuple[Severity, ...] = ("error", "note")
         for level in levels:
             said_so = [
@@ -359,7 +359,7 @@ class _Run:
                 )  # fmt: skip
         if any(one.name in IDENTITY for one in other):
             return self.table
-        return self.table.under(said)
+        return self.table.under(stated)
 
     def check_parts(self, snapshot: Snapshot, now_ms: int, orphan_grace: int) -> Counted:
         table = self.table
