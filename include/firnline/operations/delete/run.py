@@ -138,7 +138,20 @@ class _Run:
         if result.failures:
             result.discard(base.table)
             raise DeleteFailedError(self.report(plan, result))
-        return result if self.commit(base, plan, result) else None
+        table = base.table
+        delete = table.ids.uuid7(table.clock.now_ms())
+        records = [] if plan.by_winners else [self.record(plan, delete)]
+        deletion = change(base.snapshot, result, plan, records, OP)
+        if is_nothing(deletion):
+            return result
+        try:
+            committed = commit_or_discard(table, base, deletion, self.runner.identity, result.done)
+        except CommitConflictError:
+            return None
+        self.delete = delete if records else None
+        self.transaction = committed.header.seq
+        self.counts = committed.header.counts
+        return result
 
     def execute(self, base: Base, plan: DeletePlan) -> RewriteResult:
         if not plan.groups:
@@ -161,23 +174,6 @@ class _Run:
     def record(self, plan: DeletePlan, delete: str = "") -> Delete:
         """Return the delete record; its sequence and time are set when it is committed."""
         return Delete(delete, 0, 0, msgspec.Raw(plan.where), plan.partitions or None)
-
-    def commit(self, base: Base, plan: DeletePlan, result: RewriteResult) -> bool:
-        """Commit; return False when another run replaced parts of the plan."""
-        table = base.table
-        delete = table.ids.uuid7(table.clock.now_ms())
-        records = [] if plan.by_winners else [self.record(plan, delete)]
-        deletion = change(base.snapshot, result, plan, records, OP)
-        if is_nothing(deletion):
-            return True
-        try:
-            committed = commit_or_discard(table, base, deletion, self.runner.identity, result.done)
-        except CommitConflictError:
-            return False
-        self.delete = delete if records else None
-        self.transaction = committed.header.seq
-        self.counts = committed.header.counts
-        return True
 
     def report(self, plan: DeletePlan, result: RewriteResult) -> DeleteReport:
         return DeleteReport(

@@ -385,19 +385,16 @@ class _Outcome:
         )
         return key
 
-    def _declared(self) -> dict[str, str]:
-        """Return the columns that the settings declare, for the first log file with columns."""
-        known = self.work.began.snapshot.schema
-        return {} if known else dict(self.work.table.settings.columns)
-
     def _content(self, t: int) -> LogContent:
         began, plan = self.work.began, self.work.plan
         count = len(plan.files) + len(plan.anew)
         record = ImportedFrom(began.id, self.work.prefix, t, count, self.work.looked.number)
+        # The first log file with columns has those that the settings declare.
+        declared = {} if began.snapshot.schema else self.work.table.settings.columns
         markers = [_marker(f, self.copies.get(f.source, f.source), t, began.q) for f in plan.files]
         return LogContent(
             t=t,
-            schema={**plan.own, **self._declared()},
+            schema={**plan.own, **declared},
             markers=[*markers, *(marker_of(part, t=t, q=began.q) for part in self.rows.parts)],
             other=[record_line(record), *self.records],
         )
