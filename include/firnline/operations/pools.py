@@ -154,13 +154,13 @@ def pool_problems(wanted: Mapping[str, int], slots: Mapping[str, int]) -> list[s
     return [problem for problem in found if problem is not None]
 
 
-def _problem(name: str, wanted: int, slots: int | None) -> str | None:
+def _problem(name: str, needed: int, slots: int | None) -> str | None:
     if slots is None:
         return (
             f"the pool {name} does not exist, so nothing that needs it can run; "
             f"create it with {CREATE_POOLS}"
         )
-    if slots == wanted:
+    if slots == needed:
         return None
     if name == NO_TABLE:
         return (
@@ -172,16 +172,16 @@ def _problem(name: str, wanted: int, slots: int | None) -> str | None:
             f"the pool {name} has no slot, so nothing can run in it; repair it with {CREATE_POOLS}"
         )
     many = "any number of slots" if slots < 0 else _counted(slots)
-    if 0 < slots < wanted:
+    if 0 < slots < needed:
         return (
-            f"the pool {name} has {many} instead of {wanted}, so fewer merges run at once than "
-            f"merge.slots says, and an operation that takes all {wanted} slots would wait for "
+            f"the pool {name} has {many} instead of {needed}, so fewer merges run at once than "
+            f"merge.slots says, and an operation that takes all {needed} slots would wait for "
             f"ever; widen it with {CREATE_POOLS}"
         )
     harm = "so runs on this table work against each other"
-    if wanted > 1:
+    if needed > 1:
         harm = "so what is to run alone on this table may meet a merge, and work in vain"
-    return f"the pool {name} has {many} instead of {wanted}, {harm}; narrow it with {CREATE_POOLS}"
+    return f"the pool {name} has {many} instead of {needed}, {harm}; narrow it with {CREATE_POOLS}"
 
 
 def _counted(slots: int) -> str:

@@ -70,13 +70,13 @@ def _refuse_fatal(part: ReadPart, store: Store, files: PartFiles) -> None:
         raise not_readable(part.key, why)
 
 
-def _ranges(stored: Stored, wanted: Sequence[Hashed]) -> Hashes:
+def _ranges(stored: Stored, all_hashed: Sequence[Hashed]) -> Hashes:
     """Return the ranges of all rows of a part, in one pass over its columns."""
     spelled = {fold_name(name): name for name in stored.schema.names}
     if len(spelled) < len(stored.schema.names):
         return ()  # two columns of one name: which of them is the table's is not known
     ranges: dict[Hashed, HashRange] = {}
-    for hashed in wanted:
+    for hashed in all_hashed:
         nothing = _of_no_row(stored, hashed, spelled)
         if nothing is not None:
             ranges[hashed] = nothing
@@ -91,22 +91,22 @@ def _ranges(stored: Stored, wanted: Sequence[Hashed]) -> Hashes:
     return tuple(ranges.values())
 
 
-def _of_no_row(stored: Stored, wanted: Hashed, spelled: Mapping[str, str]) -> HashRange | None:
+def _of_no_row(stored: Stored, hashed: Hashed, spelled: Mapping[str, str]) -> HashRange | None:
     """Return the range of no row, by the forms of the part; None if a type there has no hash.
 
     A column that the part lacks is null in all of its rows, so no row has a hash.
     """
     forms: list[str] = []
-    for name, form in zip(wanted.columns, wanted.forms, strict=True):
+    for name, form in zip(hashed.columns, hashed.forms, strict=True):
         held = spelled.get(fold_name(name))
         form_here = form if held is None else form_of(stored.schema.field(held).type)
         if form_here is None:
             return None
         forms.append(form_here)
-    return HashRange(wanted.columns, tuple(forms), wanted.buckets, None, None)
+    return HashRange(hashed.columns, tuple(forms), hashed.buckets, None, None)
 
 
-def _stored_columns(wanted: Hashed, spelled: Mapping[str, str]) -> tuple[str, ...]:
+def _stored_columns(hashed: Hashed, spelled: Mapping[str, str]) -> tuple[str, ...]:
     """Return the columns as the part spells them; none if it lacks one."""
-    columns = tuple(spelled.get(fold_name(name), "") for name in wanted.columns)
+    columns = tuple(spelled.get(fold_name(name), "") for name in hashed.columns)
     return columns if all(columns) else ()

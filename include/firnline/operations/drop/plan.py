@@ -215,11 +215,11 @@ def _now(markers: Sequence[Marker]) -> str:
     return f"has {parts} now ({rows}{about_size(described.bytes)})"
 
 
-def _missing(missing: Sequence[str], known: Sequence[str]) -> UsageError:
+def _missing(missing: Sequence[str], partitions: Sequence[str]) -> UsageError:
     """Return the error for partitions that do not exist; ``known`` is sorted."""
     first = missing[0]
-    at = max(0, bisect_left(known, first) - _COMPARED // 2)
-    near = difflib.get_close_matches(first, known[at : at + _COMPARED], n=3) or known[:3]
+    at = max(0, bisect_left(partitions, first) - _COMPARED // 2)
+    near = difflib.get_close_matches(first, partitions[at : at + _COMPARED], n=3) or partitions[:3]
     others = f", nor {len(missing) - 1} more of those named" if len(missing) > 1 else ""
     return UsageError(
         f"there is no partition {quoted(first)}{others}",

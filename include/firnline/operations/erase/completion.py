@@ -71,19 +71,21 @@ def complete_certificate(
     """
     check_id(table, erase)
     done = read(table, table.paths.completed_certificate(erase))
-    known = done or read(table, table.paths.certificate(erase))
+    certificate = done or read(table, table.paths.certificate(erase))
     inventory, base = _inventory(table)
     table = inventory.table
-    if known is None:
-        known = _resolve(table, erase, inventory.snapshot)
-    keys = None if shown is None else proven(table, known, base.snapshot.schema, shown)
-    if known.replaced is None:
-        return known
-    said = Known.of(table.paths, known)
-    search = Search(inventory, known, known.replaced, said, keys)
+    if certificate is None:
+        certificate = _resolve(table, erase, inventory.snapshot)
+    keys = None if shown is None else proven(table, certificate, base.snapshot.schema, shown)
+    if certificate.replaced is None:
+        return certificate
+    said = Known.of(table.paths, certificate)
+    search = Search(inventory, certificate, certificate.replaced, said, keys)
     findings = collect_evidence(search)
     if any(entry.kind in {"unread part", "late part"} for entry in findings.remaining):
-        search = replace(search, known=Known.of(table.paths, known, _same_keys(table, known)))
+        search = replace(
+            search, known=Known.of(table.paths, certificate, _same_keys(table, certificate))
+        )
         findings = collect_evidence(search)
     if done is not None:
         clear_keys(search)
@@ -229,7 +231,7 @@ class _Deletion:
 
 
 def _conclude(search: Search, base: Base, findings: Findings, run: RunIdentity) -> Certificate:
-    inventory, known, table = search.inventory, search.certificate, search.table
+    inventory, certificate, table = search.inventory, search.certificate, search.table
     shown = shown_parts(inventory, findings.deletable)
     deletion = _delete(table, tuple(key for key in findings.deletable if key not in shown))
     others = [entry for each in SEARCHES.values() for entry in each(search, base, run)]
@@ -249,9 +251,9 @@ def _conclude(search: Search, base: Base, findings: Findings, run: RunIdentity) 
         part
         if part.key in present
         else msgspec.structs.replace(part, gone_ms=part.gone_ms or table.clock.now_ms())
-        for part in known.parts
+        for part in certificate.parts
     )
-    seen = msgspec.structs.replace(known, parts=parts, remaining=rest)
+    seen = msgspec.structs.replace(certificate, parts=parts, remaining=rest)
     if present or any(entry.blocks for entry in rest):
         return seen
     state = inventory.snapshot
@@ -262,7 +264,9 @@ def _conclude(search: Search, base: Base, findings: Findings, run: RunIdentity) 
         completed_by=run,
         head=Head(state.seq, state.digest) if state.digest else None,
     )
-    return write(table, table.paths.completed_certificate(known.id), sealed(complete, table.paths))
+    return write(
+        table, table.paths.completed_certificate(certificate.id), sealed(complete, table.paths)
+    )
 
 
 def _present(search: Search, gone: Collection[str]) -> set[str]:

@@ -66,10 +66,10 @@ def erases_of(table: Table, snapshot: Snapshot, known: Mapping[str, Erased]) -> 
 
 
 def _all(
-    table: Table, listed: list[Listed], known: Mapping[str, Erased], wait: int
+    table: Table, listed: list[Listed], earlier: Mapping[str, Erased], wait: int
 ) -> Iterator[Erased]:
     for each in listed:
-        before = known.get(each.id)
+        before = earlier.get(each.id)
         if before is not None and before.status == each.status and not before.problem:
             yield before
             continue

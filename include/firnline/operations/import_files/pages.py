@@ -39,14 +39,14 @@ def plan_page(data: Mapping[str, Any]) -> Page:
 def _summary(data: Mapping[str, Any]) -> str:
     if not data["files"]:
         are = "is" if data["known"] == 1 else "are"
-        known = f": {counted(data['known'], 'file')} {are} in it already" if data["known"] else ""
-        return f"Nothing to import{known}."
+        already = f": {counted(data['known'], 'file')} {are} in it already" if data["known"] else ""
+        return f"Nothing to import{already}."
     anew = data["anew"]["files"]
     read = f" and {number(anew)} read and written anew" if anew else ""
-    known = f"; {number(data['known'])} are in it already" if data["known"] else ""
+    already = f"; {number(data['known'])} are in it already" if data["known"] else ""
     return (
         f"{counted(data['files'], 'file')} to import, {number(data['copies'])} of them copied by "
-        f"the store{read}, with about {counted(data['requests'], 'request')}{known}."
+        f"the store{read}, with about {counted(data['requests'], 'request')}{already}."
     )
 
 

@@ -182,10 +182,12 @@ def reader(column: str, sql_type: str) -> Callable[[Scalar], Any]:
         if value is None:
             return None
         try:
-            found = key(value)
+            comparable = key(value)
         except (ValueError, TypeError, ArithmeticError):
             return None
-        number = found[1] if isinstance(found, tuple) else found  # floats: (is NaN, value)
+        number = (
+            comparable[1] if isinstance(comparable, tuple) else comparable
+        )  # floats: (is NaN, value)
         is_number = isinstance(number, int | float | Decimal) and not isinstance(number, bool)
         return number if is_number else None
 

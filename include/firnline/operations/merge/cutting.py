@@ -250,7 +250,7 @@ class _Box:
             ),
         )
 
-    def cut(self, place: int, wanted: float) -> _Cut | None:
+    def cut(self, place: int, most: float) -> _Cut | None:
         """Return the value of a column nearest to a share of the rows; None if none divides it."""
         passed: dict[Any, float] = defaultdict(float)
         values: dict[Any, Scalar] = {}
@@ -273,7 +273,7 @@ class _Box:
             if at in values and below:
                 cuts.append(_Cut(place, at, values[at], below / total))
             below += passed[at]
-        return min(cuts, key=lambda cut: abs(cut.below - wanted), default=None)
+        return min(cuts, key=lambda cut: abs(cut.below - most), default=None)
 
 
 @dataclass(frozen=True, slots=True)

@@ -166,14 +166,14 @@ def _refuse_mirrors(table: Table, snapshot: Snapshot, mirrors: Iterable[str]) ->
 
 
 def _begin_mirrors(
-    now: Properties, wanted: Sequence[str], changes: Sequence[Difference]
+    now: Properties, in_settings: Sequence[str], changes: Sequence[Difference]
 ) -> tuple[list[str], tuple[Difference, ...]]:
     """Return the mirrors of a table and those that the settings name besides, and the changes then.
 
     Clean-up keeps parts for the readers of a mirror that the table states, and these do not end
     because one settings file of several leaves it out: a person ends a mirror.
     """
-    mirrors = list(dict.fromkeys([*now.mirrors, *wanted]))
+    mirrors = list(dict.fromkeys([*now.mirrors, *in_settings]))
     text = as_text("mirror", mirrors)
     named = (replace(d, wanted=text) if d.name == "mirror" else d for d in changes)
     return mirrors, tuple(d for d in named if d.wanted != d.table)

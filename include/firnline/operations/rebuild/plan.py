@@ -232,13 +232,13 @@ def plan_rebuild(
     )
 
 
-def _replaced(said: StandsFor) -> tuple[str, str]:
+def _replaced(inclusion: StandsFor) -> tuple[str, str]:
     """Return verdict and reason for a part from which an included one was made."""
-    return ("ask", said.doubt) if said.doubt else ("out", _made_into(said))
+    return ("ask", inclusion.doubt) if inclusion.doubt else ("out", _made_into(inclusion))
 
 
-def _made_into(said: StandsFor) -> str:
-    return f"was made into {said.output}, which is included"
+def _made_into(inclusion: StandsFor) -> str:
+    return f"was made into {inclusion.output}, which is included"
 
 
 @dataclass(slots=True)

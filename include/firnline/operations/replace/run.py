@@ -35,6 +35,7 @@ from firnline.operations.replace.plan import (
 )
 from firnline.operations.rewriting import RewriteResult, change, commit_or_discard, execute
 from firnline.operations.runner import PartsReport, Progress, Runner, what_helps
+from firnline.rows.source import Rows, tables_of
 from firnline.state.snapshot import Snapshot
 from firnline.table import Table
 from firnline.types.schema import SchemaUnion
@@ -43,7 +44,6 @@ from firnline.units import counted
 
 if TYPE_CHECKING:
     from firnline.operations.replace.rows import NewRows
-    from firnline.rows.source import Rows
 
 __all__ = ["ReplaceFailedError", "ReplaceOptions", "ReplaceReport", "preview", "run_replace"]
 
@@ -220,7 +220,6 @@ class _Run:
     def _write(self, base: Base, data: Rows, scratch: Path | None) -> NewRows:
         """Write rows in this process."""
         from firnline.operations.replace.rows import NewParts
-        from firnline.rows.source import tables_of
 
         table, options = self.table, self.options
         span = span_of(options, table.settings)

@@ -19,9 +19,9 @@ def schema_page(data: Mapping[str, Any]) -> Page:
     page = Page()
     columns = [Column("column"), Column("type", wrap=True), Column("used for")]
     rows = [[c["column"], c["type"], ", ".join(c["used_for"])] for c in data["columns"]]
-    for found in data["conflicts"]:
-        types = dict.fromkeys(said["type"] for said in found["types"])
-        rows.append([found["column"], " or ".join(types), ", ".join(found["used_for"])])
+    for conflict in data["conflicts"]:
+        types = dict.fromkeys(statement["type"] for statement in conflict["types"])
+        rows.append([conflict["column"], " or ".join(types), ", ".join(conflict["used_for"])])
     page.table(columns, rows)
     for change in data["changes"]:
         page.line()

@@ -146,15 +146,15 @@ def _refuse_pointless(stated: Sequence[Statement], target: Target) -> None:
         )
 
 
-def _largest(said: Sequence[Statement], where: frozenset[str]) -> str:
+def _largest(stated: Sequence[Statement], where: frozenset[str]) -> str:
     """Return the type of most live bytes; of equals the one that was stated first."""
     sizes: dict[str, int] = {}
-    for statement in said:
+    for statement in stated:
         if statement.type not in where:
             sizes[statement.type] = sizes.get(statement.type, 0) + statement.bytes
     if not sizes:
         raise UsageError(
-            f"column {said[0].column!r} has no type that would keep the name",
+            f"column {stated[0].column!r} has no type that would keep the name",
             next_step="leave one type out of --where-type",
         )
     return max(sizes, key=lambda kind: sizes[kind])

@@ -62,7 +62,7 @@ def columns_held(own: PartColumns, facts: FooterFacts) -> frozenset[str]:
 class FooterCheck:
     """Compares footers with markers, one after the other, then the parts with each other."""
 
-    found: Findings
+    findings: Findings
     paths: TablePaths
     live: Mapping[str, Marker]
     table: str
@@ -156,11 +156,11 @@ class FooterCheck:
             return
         held = self.columns_of(self.live[facts.key])
         table = {fold_name(name): name for name in self.columns}
-        known = {column.name for column in told}
+        otherwise = {column.name for column in told}
         odd = [(table.get(fold_name(held.column(n) or "")), why) for n, why in facts.odd.items()]
-        found = tuple((n, why) for n, why in odd if n is not None and n not in known)
-        if found:
-            self._odd.setdefault(found, Sum()).add(facts.key, self.live[facts.key].b)
+        untold = tuple((n, why) for n, why in odd if n is not None and n not in otherwise)
+        if untold:
+            self._odd.setdefault(untold, Sum()).add(facts.key, self.live[facts.key].b)
 
     def _check_order(self, facts: FooterFacts) -> None:
         """Compare what marker and footer state that the rows are sorted by; either may say nothing.
@@ -201,7 +201,9 @@ class FooterCheck:
 
     def _repair(self) -> str:
         types = {name: self.columns[name] for odd in self._odd for name, _ in odd}
-        types |= {column.name: column.wanted for found in self._otherwise for column in found}
+        types |= {
+            column.name: column.wanted for otherwise in self._otherwise for column in otherwise
+        }
         asked = " ".join(
             f"--column {shlex.quote(name)} --type {shlex.quote(kind)}"
             for name, kind in sorted(types.items())
@@ -225,4 +227,4 @@ class FooterCheck:
             )  # fmt: skip
 
     def _add(self, severity: Severity, kind: str, key: str, sentence: str, next_step: str) -> None:
-        self.found.add(severity, kind, key, sentence, next_step)
+        self.findings.add(severity, kind, key, sentence, next_step)
