@@ -171,7 +171,8 @@ def _problem(name: str, needed: int, slots: int | None) -> str | None:
         return (
             f"the pool {name} has no slot, so nothing can run in it; repair it with {CREATE_POOLS}"
         )
-    many = "any number of slots" if slots < 0 else _counted(slots)
+    some = "1 slot" if slots == 1 else f"{slots} slots"
+    many = "any number of slots" if slots < 0 else some
     if 0 < slots < needed:
         return (
             f"the pool {name} has {many} instead of {needed}, so fewer merges run at once than "
@@ -182,10 +183,6 @@ def _problem(name: str, needed: int, slots: int | None) -> str | None:
     if needed > 1:
         harm = "so what is to run alone on this table may meet a merge, and work in vain"
     return f"the pool {name} has {many} instead of {needed}, {harm}; narrow it with {CREATE_POOLS}"
-
-
-def _counted(slots: int) -> str:
-    return "1 slot" if slots == 1 else f"{slots} slots"
 
 
 def waits_for_ever(pool: str, takes: int, there: int | None, table: str) -> list[str]:

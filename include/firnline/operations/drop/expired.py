@@ -10,7 +10,7 @@ without a date are reported and stay.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -189,8 +189,11 @@ class _State:
         if spans is None:
             raise _FormerLayoutError
         times = self._times
+        levels = zip(self.settings.partition_by, partition.split("/"), strict=True)
         nulls = [
-            name for name, part in self._levels(partition) if name in times and part == NULL_VALUE
+            level.column
+            for level, segment in levels
+            if level.column in times and segment.partition("=")[2] == NULL_VALUE
         ]
         if nulls or times != spans.keys():
             raise ValueError(f"its rows have no {nulls[0] if nulls else sorted(times)[0]} (null)")
@@ -198,10 +201,6 @@ class _State:
             if start >= end:
                 raise ValueError(f"the levels of its name contradict each other on {column}")
         return max(self._instant(column, end) for column, (_, end) in spans.items())
-
-    def _levels(self, partition: str) -> Iterator[tuple[str, str]]:
-        for field_, segment in zip(self.settings.partition_by, partition.split("/"), strict=True):
-            yield field_.column, segment.partition("=")[2]
 
     def _instant(self, column: str, wall_ms: int) -> int:
         kind = self.snapshot.schema.get(column)

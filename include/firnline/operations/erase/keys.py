@@ -87,17 +87,16 @@ class KeySet:
 
         One PUT (more above 16 MiB). The caller deletes the object again.
         """
+        columns = [
+            _array(kind, [values[place] for values in self.keys])
+            for place, kind in enumerate(self.types)
+        ]
+        rows = pa.table(dict(zip(self.columns, columns, strict=True)))
         with tempfile.TemporaryDirectory(prefix="firnline-keys-") as folder:
             path = Path(folder) / "keys.parquet"
-            pq.write_table(self._arrow(), path, compression="zstd")
+            pq.write_table(rows, path, compression="zstd")
             table.store.put_file(key, path)
             return KeyFile(key=key, bytes=path.stat().st_size, columns=self.columns)
-
-    def _arrow(self) -> pa.Table:
-        columns = [
-            _array(kind, [key[place] for key in self.keys]) for place, kind in enumerate(self.types)
-        ]
-        return pa.table(dict(zip(self.columns, columns, strict=True)))
 
 
 def key_set(

@@ -29,7 +29,10 @@ def find_unnamed(search: Search) -> tuple[Remaining, ...]:
     """
     over, now = search.over_ms, search.inventory.now_ms
     early, later = list[str](), list[ObjectMeta]()
-    for meta in _unnamed(search):
+    parts = search.inventory.snapshot.parts
+    for key, meta in search.inventory.objects.items():
+        if key in parts:
+            continue
         if meta.modified_ms < over:
             early.append(meta.key)
         else:
@@ -39,11 +42,6 @@ def find_unnamed(search: Search) -> tuple[Remaining, ...]:
         *remaining("orphan", early, _BEFORE, step, over if over > now else None),
         *remaining("orphan", list(_of_sleepers(search, later)), _SLEPT, step),
     )
-
-
-def _unnamed(search: Search) -> Iterator[ObjectMeta]:
-    parts = search.inventory.snapshot.parts
-    return (meta for key, meta in search.inventory.objects.items() if key not in parts)
 
 
 def _of_sleepers(search: Search, unnamed: list[ObjectMeta]) -> Iterator[str]:

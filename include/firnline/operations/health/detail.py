@@ -45,6 +45,7 @@ def detail_of(reading: Reading) -> dict[str, Any]:
     """Return a table as plain data; sizes in bytes, times in unix milliseconds."""
     snapshot, merge = reading.snapshot, reading.merge
     undoings = undone(reading.headers)
+    columns = {erase.id: erase.columns for erase in reading.erases}
     return {
         "seq": snapshot.seq,
         "partition_count": len(snapshot.partitions),
@@ -53,7 +54,10 @@ def detail_of(reading: Reading) -> dict[str, Any]:
             "steps": list(SIZE_STEPS),
             "counts": histogram(b for one in figures(snapshot.partitions) for b in one.sizes),
         },
-        "transactions": _transactions(reading, undoings),
+        "transactions": [
+            _transaction(header, undoings.get(header.seq), _shown_partitions(header, columns))
+            for header in reading.headers[:TRANSACTIONS]
+        ],
         "savings": savings(
             reading.headers, {seq for seq, one in undoings.items() if not one.partly}
         ).to_json(),
@@ -118,14 +122,6 @@ def _partitions(snapshot: Snapshot, plan: MergePlan | None) -> list[dict[str, An
         rows.sort(key=lambda row: (-row["merge"], row["partition"]))
         rows = sorted(rows[:PARTITIONS], key=lambda row: row["partition"])
     return rows
-
-
-def _transactions(reading: Reading, undoings: Mapping[int, Undone]) -> list[dict[str, Any]]:
-    columns = {each.id: each.columns for each in reading.erases}
-    return [
-        _transaction(header, undoings.get(header.seq), _shown_partitions(header, columns))
-        for header in reading.headers[:TRANSACTIONS]
-    ]
 
 
 def _shown_partitions(header: TxnHeader, columns: Mapping[str, tuple[str, ...]]) -> list[str]:

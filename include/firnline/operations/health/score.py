@@ -42,7 +42,12 @@ class Score:
 def score(figures: Figures) -> Score:
     """Return the score of a table."""
     losses = [
-        _share(50, figures.saved, figures.parts, f"{_parts(figures)} wait for a merge"),
+        _share(
+            50,
+            figures.saved,
+            figures.parts,
+            f"{figures.merge_parts:,} parts, {figures.saved:,} requests a scan, wait for a merge",
+        ),
         _share(
             20,
             figures.deletable_bytes,
@@ -66,10 +71,6 @@ def score(figures: Figures) -> Score:
 def unreadable(text: str) -> Score:
     """Return the score of a table that cannot be read."""
     return Score(0, (Reason(FULL, text),))
-
-
-def _parts(figures: Figures) -> str:
-    return f"{figures.merge_parts:,} parts, {figures.saved:,} requests a scan,"
 
 
 def _share(most: int, part: int, whole: int, text: str) -> Reason:

@@ -215,7 +215,9 @@ class _Work:
             if work.plan.nothing_to_do:
                 return _Done(work.plan, rows, None)
             copies = {
-                file.source: self.table.paths.data_part(file.partition or "", self._name())
+                file.source: self.table.paths.data_part(
+                    file.partition or "", self.table.ids.uuid7(self.table.clock.now_ms())
+                )
                 for file in work.plan.files
                 if not file.in_place
             }
@@ -289,9 +291,6 @@ class _Work:
             "maybe with the same files",
             next_step="run it again with --new: it takes what is left",
         )
-
-    def _name(self) -> str:
-        return self.table.ids.uuid7(self.table.clock.now_ms())
 
     def _write(self, engine: Callable[[], Engine], new: Outputs) -> WrittenRows:
         """Read the files that cannot be parts as they are, and write their rows."""

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple, TypeVar
 
@@ -88,7 +88,18 @@ def cut_into_slices(
         halvings: how often the values of one column may be halved; None: as often as needed.
     """
     total = sum(part.bytes for part in parts)
-    whole = _Box.around(list(_chunks(parts, kinds)), len(kinds))
+    chunks = [
+        _Chunk(
+            place,
+            number,
+            group.bytes,
+            group.rows,
+            tuple(map(_ends, group.bounds, kinds, [group.rows] * len(kinds))),
+        )
+        for place, part in enumerate(parts)
+        for number, group in enumerate(part.row_groups)
+    ]
+    whole = _Box.around(chunks, len(kinds))
     best: tuple[SlicePlan, ...] = ()
     count = most
     while count > max(len(best), 1):
@@ -312,13 +323,6 @@ class _Cutter:
                 reads = max(lower.bytes / few, upper.bytes / many)
                 choices.append((reads, before, (lower, upper)))
         return min(choices, key=lambda each: each[:2])[2] if choices else None
-
-
-def _chunks(parts: Sequence[PartGroups], kinds: Sequence[str]) -> Iterator[_Chunk]:
-    for place, part in enumerate(parts):
-        for number, group in enumerate(part.row_groups):
-            ends = map(_ends, group.bounds, kinds, [group.rows] * len(kinds))
-            yield _Chunk(place, number, group.bytes, group.rows, tuple(ends))
 
 
 def _put(values: tuple[_T, ...], place: int, value: _T) -> tuple[_T, ...]:

@@ -130,11 +130,9 @@ def _failure(name: str, error: Exception) -> str:
     if isinstance(error, MirrorPlaceError):
         what, how = unplaced(name)
         return f"{what}; what was committed stands, and {how}"
+    known = isinstance(error, FirnlineError)
+    reason = str(error) if known else f"{type(error).__name__}: {error}"
     return (
-        f"the mirror of {name} was not published: {_reason(error)}; what was committed stands, "
+        f"the mirror of {name} was not published: {reason}; what was committed stands, "
         f"and the next publication shows it; `firnline mirror {name}` publishes it now"
     )
-
-
-def _reason(error: Exception) -> str:
-    return str(error) if isinstance(error, FirnlineError) else f"{type(error).__name__}: {error}"

@@ -162,6 +162,8 @@ def _write(
     ]
     lost += [_taken_back(marker, t) for marker in plan.taken_back]
     live = [*(_landed(m, t) for m in plan.live), *(msgspec.structs.replace(m, t=t) for m in copies)]
+    # When the table had rows twice, if merges are taken back.
+    doubled = {taken_back.record(plan.wrong_since, t)} if plan.taken_back else set[bytes]()
     content = LogContent(
         t=t,
         schema=inventory.schema,
@@ -169,7 +171,7 @@ def _write(
         tombstones=[LogTombstone(key, t) for key in sorted(listing)],
         deletes=list(inventory.deletes.values()),
         properties=_properties(table, inventory, seq, t),
-        other=sorted(inventory.other | _dates(table, inventory, t) | _span(plan, t)),
+        other=sorted(inventory.other | _dates(table, inventory, t) | doubled),
         x=TxnMark(seq=seq, txn=txn, op=OP, purged=plan.purged, standing=()),
     )
     header = TxnHeader(
@@ -191,11 +193,6 @@ def _write(
             next_step="run it again: that publishes it",
         )
     return seq
-
-
-def _span(plan: RebuildPlan, t: int) -> set[bytes]:
-    """Return the record of when the table had rows twice, if merges are taken back."""
-    return {taken_back.record(plan.wrong_since, t)} if plan.taken_back else set()
 
 
 def _counts(plan: RebuildPlan, folded: int) -> Counts:

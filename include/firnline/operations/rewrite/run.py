@@ -200,15 +200,13 @@ class _Run:
             self.totals.committed(transaction, made.header.counts)
             self.mine.add(planned.partition)
             on = made.base or take_base(self.table, since=on)
-        self._note(
-            PartitionRewrite.of(planned.partition, of_partition.counts, unchanged, transaction)
-        )
-        return on
-
-    def _note(self, done: PartitionRewrite) -> None:
         if len(self.partitions) < _NAMED:
-            self.partitions.append(done)
+            counts = of_partition.counts
+            self.partitions.append(
+                PartitionRewrite.of(planned.partition, counts, unchanged, transaction)
+            )
         self.totals.report()
+        return on
 
     def report(self) -> RewriteReport:
         return RewriteReport(
