@@ -11,13 +11,8 @@ from firnline.operations.operation import Work
 from firnline.operations.options import RewriteOptions, SweepOptions
 from firnline.operations.prepared.evidence import Evidence
 from firnline.operations.prepared.expiry import NOTHING_HELD, Held
-from firnline.operations.prepared.run import (
-    WaitingChange,
-    commit_prepared,
-    discard_prepared,
-    of_run,
-    waiting,
-)
+from firnline.operations.prepared.run import commit_prepared, discard_prepared
+from firnline.operations.prepared.waiting import WaitingChange, of_run, waiting
 from firnline.operations.rewrite import prepare
 from firnline.operations.sweep.run import run_sweep
 from simulation.stage import Stage

@@ -18,7 +18,12 @@ def home_of(name: str) -> Path:
 
 
 def ensure(
-    name: str, packages: Sequence[str], complete: Callable[[Path], None] | None = None
+    name: str,
+    packages: Sequence[str],
+    complete: Callable[[Path], None] | None = None,
+    *,
+    interpreter: str | Path = sys.executable,
+    options: Sequence[str] = (),
 ) -> Path:
     """Return the Python of an environment, made on first use.
 
@@ -26,6 +31,8 @@ def ensure(
         name: of its folder; has the versions in it.
         packages: what to install, each with its version, as ``duckdb==1.5.5``.
         complete: called with its Python after that, for what else is needed.
+        interpreter: the Python that it is made of.
+        options: further ones of ``uv pip install``.
 
     Raises:
         EnvironmentFaultError: it cannot be made here.
@@ -36,17 +43,17 @@ def ensure(
     with (home / "lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)  # tests that run at once want it at once
         if not done.exists():
-            _make(name, python, packages)
+            _make(name, python, interpreter, [*options, *packages])
             if complete is not None:
                 complete(python)
             done.touch()
     return python
 
 
-def _make(name: str, python: Path, packages: Sequence[str]) -> None:
+def _make(name: str, python: Path, interpreter: str | Path, packages: Sequence[str]) -> None:
     uv, venv = str(ensure_uv()), str(python.parents[1])
     for command in (
-        [uv, "venv", "-q", "--clear", "--python", sys.executable, venv],
+        [uv, "venv", "-q", "--clear", "--python", str(interpreter), venv],
         [uv, "pip", "install", "-q", "--python", str(python), *packages],
     ):
         made = subprocess.run(command, check=False, capture_output=True, text=True)

@@ -4,7 +4,6 @@
     python -m tools.matrix run                 # those of `make test`
     python -m tools.matrix run --all           # all of them
     python -m tools.matrix run airflow-3.1     # one
-    python -m tools.matrix page                # the table of docs/support.md
 
 An environment is resolved as of a date: what its Airflow or Spark was released with is what people
 have beside it, and the newest of everything may break an older Airflow by itself. Only packages of
@@ -14,20 +13,23 @@ until the cell says something else.
 
 from __future__ import annotations
 
+import argparse
 import hashlib
 import os
 import subprocess
+import sys
 import time
 import tomllib
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from packaging.requirements import Requirement
 
 from firnline.errors import EnvironmentFaultError
+from tools import pythons
 from tools.bootstrap import REPO, ensure_uv
-from tools.environments import ensure
-from tools.pythons import interpreter
+from tools.environments import ensure, home_of
 
 TESTS = REPO / "tests" / "matrix"
 NEWEST = "2026-11-25"
@@ -37,7 +39,7 @@ YOUNG = ("duckdb", "obstore")
 PROVIDERS = tuple(
     f"apache-airflow-providers-{name}" for name in ("amazon", "apache-spark", "standard")
 )
-DEVELOPMENT = ("pytest", "pytest-timeout")
+DEVELOPMENT = ("pytest",)
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,18 +66,21 @@ class Cell:
         return f"matrix/{self.name}-{hashlib.sha256(told.encode()).hexdigest()[:8]}"
 
 
-def airflow(version: str, until: str, **more: bool) -> Cell:
-    """Return a cell of an Airflow."""
-    minor = ".".join(version.split(".")[:2])
+def airflow(version: str, until: str, *, nightly: bool = False) -> Cell:
+    """Return a cell of an Airflow, with the packages of a day on which it was the newest."""
     packages = (f"apache-airflow=={version}", *PROVIDERS)
-    return Cell(f"airflow-{minor}", "test_airflow_cell.py", packages, until, **more)
+    name = f"airflow-{_minor(version)}"
+    return Cell(name, "test_airflow_cell.py", packages, until, nightly=nightly)
 
 
-def spark(version: str, **more: bool) -> Cell:
+def spark(version: str, *, nightly: bool = False) -> Cell:
     """Return a cell of a Spark."""
-    minor = ".".join(version.split(".")[:2])
-    packages = (f"pyspark=={version}", "pandas", "polars")
-    return Cell(f"spark-{minor}", "test_spark_cell.py", packages, **more)
+    packages = (f"pyspark=={version}", "pandas")
+    return Cell(f"spark-{_minor(version)}", "test_spark_cell.py", packages, nightly=nightly)
+
+
+def _minor(version: str) -> str:
+    return ".".join(version.split(".")[:2])
 
 
 CELLS = (
@@ -106,17 +111,16 @@ def environment(cell: Cell) -> Path:
 
     Raises EnvironmentFaultError: it cannot be made here.
     """
-    own = requirements()
-    if cell.lowest:
-        own = [_lowest(each) for each in own]
+    own = [_lowest(each) if cell.lowest else each for each in requirements()]
     options = ["--exclude-newer", f"{cell.until}T00:00:00Z"]
     for name in YOUNG:
         options += ["--exclude-newer-package", f"{name}={NEWEST}"]
+    newer = cell.python != sys.version_info[:2]
     return ensure(
         cell.folder,
         [*own, *cell.packages, *DEVELOPMENT],
         _install_firnline,
-        python=interpreter(cell.python),
+        interpreter=pythons.ensure("{}.{}".format(*cell.python)) if newer else sys.executable,
         options=options,
     )
 
@@ -134,7 +138,7 @@ def _lowest(requirement: str) -> str:
 
 
 def _install_firnline(python: Path) -> None:
-    """Install the package without its requirements: entry points count only where it is installed."""
+    """Install the package without its requirements, for its entry points."""
     uv = str(ensure_uv())
     subprocess.run(
         [uv, "pip", "install", "-q", "--python", str(python), "--no-deps", "--editable", str(REPO)],
@@ -170,3 +174,62 @@ def run(cell: Cell) -> Outcome:
     )
     tail = "\n".join((done.stdout + done.stderr).splitlines()[-40:])
     return Outcome(cell, done.returncode == 0, time.monotonic() - began, tail)
+
+
+def chosen(names: Sequence[str], *, all_of_them: bool) -> list[Cell]:
+    """Return the cells of these names; without names those of ``make test``, or all.
+
+    Raises EnvironmentFaultError: there is none of a name.
+    """
+    by_name = {cell.name: cell for cell in CELLS}
+    unknown = [name for name in names if name not in by_name]
+    if unknown:
+        raise EnvironmentFaultError(
+            f"there is no cell {unknown[0]}", next_step=f"give some of {', '.join(by_name)}"
+        )
+    if names:
+        return [by_name[name] for name in names]
+    return [cell for cell in CELLS if all_of_them or not cell.nightly]
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Return the exit code: 1 if a cell fails, 2 if it cannot be made."""
+    given = _parser().parse_args(arguments)
+    try:
+        cells = chosen(given.cells, all_of_them=given.all)
+        if given.do == "list":
+            for cell in cells:
+                made = "made" if (home_of(cell.folder) / "complete").exists() else "not made"
+                print(f"{cell.name:14}{made:10}{'nightly' if cell.nightly else 'make test'}")
+            return 0
+        failed = [cell.name for cell in cells if not _told(run(cell))]
+    except EnvironmentFaultError as error:
+        print(f"matrix: {error}", file=sys.stderr)
+        return 2
+    if failed:
+        print(f"matrix: {', '.join(failed)} failed", file=sys.stderr)
+    return 1 if failed else 0
+
+
+def _told(outcome: Outcome) -> bool:
+    word = "passed" if outcome.passed else "FAILED"
+    print(f"{outcome.cell.name:14}{word:8}{outcome.seconds:6.1f} s", flush=True)
+    if not outcome.passed:
+        print(outcome.tail, flush=True)
+    return outcome.passed
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="python -m tools.matrix",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("do", nargs="?", choices=("list", "run"), default="list")
+    parser.add_argument("cells", nargs="*", metavar="CELL", help="only these")
+    parser.add_argument("--all", action="store_true", help="the nightly ones, too")
+    return parser
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -42,7 +42,8 @@ from firnline.operations.options import (
     SweepOptions,
 )
 from firnline.operations.prepared import objects
-from firnline.operations.prepared.run import commit_prepared, discard_prepared, waiting
+from firnline.operations.prepared.run import commit_prepared, discard_prepared
+from firnline.operations.prepared.waiting import waiting
 from firnline.operations.replace.run import run_replace
 from firnline.operations.restore.run import run_restore
 from firnline.operations.rewrite.prepare import run_prepare

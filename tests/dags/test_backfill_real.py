@@ -12,7 +12,8 @@ import pytest
 from firnline.errors import EnvironmentFaultError, PreparedChangeError, UsageError
 from firnline.log.txn_file import RunIdentity
 from firnline.mirror.delta.head import read_head
-from firnline.operations.prepared.run import commit_prepared, waiting
+from firnline.operations.prepared.run import commit_prepared
+from firnline.operations.prepared.waiting import waiting
 from firnline.state.history import history
 from firnline.state.snapshot import read_snapshot
 from firnline.table import Table

@@ -40,7 +40,8 @@ from firnline.operations.options import (
     TtlOptions,
     VerifyOptions,
 )
-from firnline.operations.prepared.run import commit_prepared, discard_prepared, of_run
+from firnline.operations.prepared.run import commit_prepared, discard_prepared
+from firnline.operations.prepared.waiting import of_run
 from firnline.operations.properties.run import run_apply
 from firnline.operations.rebuild.run import run_rebuild
 from firnline.operations.repartition.run import run_repartition

@@ -30,7 +30,7 @@ from firnline.units import counted
 if TYPE_CHECKING:
     from airflow.sdk import Context
 
-    from firnline.operations.prepared.run import WaitingChange
+    from firnline.operations.prepared.waiting import WaitingChange
     from firnline.table import Table
 
 _LOG = logging.getLogger(__name__)
@@ -129,7 +129,7 @@ def totals(change: WaitingChange) -> dict[str, Any]:
 
 def _change_of(table: Table, context: Context) -> WaitingChange | None:
     """Return what this run has prepared and nobody has decided on; the newest, if several."""
-    from firnline.operations.prepared.run import of_run
+    from firnline.operations.prepared.waiting import of_run
 
     found = [change for change in of_run(table, run_identity(context)) if not change.begun]
     return found[-1] if found else None

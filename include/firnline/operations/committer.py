@@ -80,7 +80,10 @@ class Committer:
             self._commit(batch)
         except CommitConflictError:
             if len(batch) == 1:
-                self._conflict(batch[0])
+                partition = batch[0][0].partition or "(none)"
+                self.conflicts += 1
+                _LOG.warning("partition %s was maintained by somebody else meanwhile", partition)
+                self.new.delete(outputs_of(batch))
                 return
             # Some of the groups lost their parts; the others did not.
             for done in batch:
@@ -100,13 +103,6 @@ class Committer:
         self.on_commit(committed.header.seq, committed.header.counts, len(batch))
         # Not published by this run: the run that takes the next base publishes it first.
         self._base = committed.base or take_base(self.table, since=base)
-
-    def _conflict(self, done: Done) -> None:
-        self.conflicts += 1
-        _LOG.warning(
-            "partition %s was maintained by somebody else meanwhile", done[0].partition or "(none)"
-        )
-        self.new.delete(outputs_of([done]))
 
 
 def outputs_of(batch: Iterable[Done]) -> list[str]:

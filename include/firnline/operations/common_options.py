@@ -8,6 +8,11 @@ from firnline.operations.fields import Option
 
 GLOB = "ts_month=2013-*"
 """Example of a glob over partition paths, for a table that is not known."""
+DryRun = Annotated[
+    bool, Option("Dry run", "Print the plan only.", form=False)  # DAGs have a param of their own
+]
+Mode = Literal["eager", "lazy"]
+"""Rewrite parts in this transaction, or leave that to the next merge."""
 
 
 def partitions(absent: str, *, in_form: str = "", flag: str = "") -> Option:
@@ -25,8 +30,3 @@ def partitions(absent: str, *, in_form: str = "", flag: str = "") -> Option:
 
 
 Partitions = Annotated[tuple[str, ...], partitions("all partitions")]
-DryRun = Annotated[
-    bool, Option("Dry run", "Print the plan only.", form=False)  # DAGs have a param of their own
-]
-Mode = Literal["eager", "lazy"]
-"""Rewrite parts in this transaction, or leave that to the next merge."""

@@ -9,7 +9,10 @@ from typing import Any
 from firnline.errors import RunFailedError
 from firnline.next_steps import MAY_DELETE
 from firnline.pages import Column, Page, number, requests_text
-from firnline.units import counted
+from firnline.units import about_duration, about_size, counted
+
+SHOWN = 20
+"""Maximum partitions that are printed; ``--json`` has all."""
 
 
 def add_undeleted(page: Page, failures: Sequence[Mapping[str, str]], count: int) -> None:
@@ -23,14 +26,8 @@ def add_undeleted(page: Page, failures: Sequence[Mapping[str, str]], count: int)
     page.line()
 
 
-SHOWN = 20
-"""Maximum partitions that are printed; ``--json`` has all."""
-
-
 def sentence(data: Mapping[str, Any]) -> str:
     """Return the totals as ``3 parts with 1,200 rows (1.1 MiB)``."""
-    from firnline.units import about_size
-
     rows, unknown = counted(data["rows"], "row"), data["parts_without_rows"]
     if unknown:
         rows += f" and those of {counted(unknown, 'part')} that do not say"
@@ -40,8 +37,6 @@ def sentence(data: Mapping[str, Any]) -> str:
 def dropped_page(data: Mapping[str, Any]) -> Page:
     """Return the report of a drop or a TTL run."""
     page = Page()
-    from firnline.units import about_duration, about_size
-
     unknown = data["parts_without_rows"]
     more = f", and those of {counted(unknown, 'part')} that do not say" if unknown else ""
     again = " (by an earlier try of this run)" if data["done_earlier"] else ""
@@ -83,15 +78,13 @@ def failures_page(data: Mapping[str, Any]) -> Page:
 
 def add_groups(page: Page, data: Mapping[str, Any]) -> None:
     """Add the parts to read by partition, and the parts left alone."""
-    from firnline.units import about_size
-
     by_partition: dict[str, list[int]] = defaultdict(lambda: [0, 0, 0])
-    for found in data["groups"]:
-        row = by_partition[found["partition"]]
-        row[0] += found["parts"]
-        row[2] += found["bytes"]
-    for found in data["dropped"]:
-        by_partition[found["partition"]][1] += found["parts"]
+    for group in data["groups"]:
+        row = by_partition[group["partition"]]
+        row[0] += group["parts"]
+        row[2] += group["bytes"]
+    for group in data["dropped"]:
+        by_partition[group["partition"]][1] += group["parts"]
     if by_partition:
         columns = [
             Column("partition", wrap=True),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 import msgspec
@@ -56,18 +56,15 @@ class Deleter:
         Requests: one for 1,000 keys where the store can, else one for each key.
         """
         done: set[str] = set()
-        for batch in self._batches(keys):
+        rate = self.table.settings.cleanup.deletes_per_second
+        size = BATCH * min(max(rate // BATCH, 1), _AT_ONCE)
+        for batch in (keys[start : start + size] for start in range(0, len(keys), size)):
             if self.gave_up:
                 self._fail(dict.fromkeys(batch, "not sent, after a whole batch was refused"))
                 continue
             self._wait()
             done |= self._send(batch)
         return frozenset(done)
-
-    def _batches(self, keys: Sequence[str]) -> Iterator[Sequence[str]]:
-        rate = self.table.settings.cleanup.deletes_per_second
-        size = BATCH * min(max(rate // BATCH, 1), _AT_ONCE)
-        return (keys[start : start + size] for start in range(0, len(keys), size))
 
     def answered(self, key: str, error: StoreError | None) -> None:
         """Count the answer to a request that the caller sent itself."""

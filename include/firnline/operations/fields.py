@@ -33,6 +33,7 @@ Unit = Literal["", "size", "duration", "time"]
 """Unit of a number that people write as text: bytes, milliseconds, unix milliseconds in UTC."""
 Example = Literal["", "glob", "condition", "query"]
 """Kinds of examples in the description of an option: partitions, a condition on rows, a query."""
+_KINDS: Mapping[object, Kind] = {bool: "flag", int: "number", str: "text"}
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -142,7 +143,7 @@ class OptionField:
         return tuple(values)
 
     def _pairs(self, texts: tuple[str, ...]) -> dict[str, str]:
-        found: dict[str, str] = {}
+        pairs: dict[str, str] = {}
         for text in texts:
             name, separator, value = text.partition("=")
             if not separator or not name:
@@ -150,13 +151,13 @@ class OptionField:
                     f"{self.flag} {quoted(text)} is not {self.option.metavar}",
                     next_step=f"write it as {self.flag} {self.option.metavar}",
                 )
-            if name in found:
+            if name in pairs:
                 raise UsageError(
                     f"{self.flag} names the column {quoted(name)} twice",
                     next_step="give each column once",
                 )
-            found[name] = value
-        return found
+            pairs[name] = value
+        return pairs
 
 
 def parse_moment(value: object) -> int:
@@ -187,16 +188,16 @@ def option_fields(options: type[msgspec.Struct]) -> tuple[OptionField, ...]:
     Raises:
         TypeError: a field has an ``Option`` and a type that no form can show.
     """
-    found = []
+    fields = []
     for field in msgspec.structs.fields(options):
         words = [a for a in getattr(field.type, "__metadata__", ()) if isinstance(a, Option)]
         if words:
             members = _members(get_args(field.type)[0])
             kind, choices = _kind([one for one in members if one is not type(None)])
-            found.append(
+            fields.append(
                 OptionField(field.name, words[0], kind, field.required, _default(field), choices)
             )
-    return tuple(found)
+    return tuple(fields)
 
 
 def _default(field: msgspec.structs.FieldInfo) -> object:
@@ -254,9 +255,6 @@ def _checked(
             f"{kind.__name__}: {field.name} is not of its type: {said}",
             next_step=f"see help(firnline.{kind.__name__})",
         ) from None
-
-
-_KINDS: Mapping[object, Kind] = {bool: "flag", int: "number", str: "text"}
 
 
 def _kind(members: Sequence[Any]) -> tuple[Kind, tuple[str, ...]]:

@@ -82,7 +82,7 @@ def looked(table: Table, look: Callable[[InTime], T]) -> T:
     for _ in range(ATTEMPTS):
         time.since_ms = table.clock.elapsed_ms()
         try:
-            found = look(time)
+            result = look(time)
         except StoreError:
             raise
         except FirnlineError:
@@ -90,7 +90,7 @@ def looked(table: Table, look: Callable[[InTime], T]) -> T:
                 raise
         else:
             if not time.is_over:
-                return found
+                return result
     raise SnapshotUnstableError(
         f"reading table {table.settings.name} took longer than half its grace "
         f"({about_duration(time.within_ms)}) each of {ATTEMPTS} times, so objects that were "

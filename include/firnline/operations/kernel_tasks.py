@@ -171,17 +171,17 @@ def _input_name(table: Table, marker: Marker, work: RowWork) -> str:
 
 def bloom_filters(policy: MergeSettings) -> BloomFilters | None:
     """Return the Bloom filters of the parts that a kernel writes."""
-    wanted = policy.bloom_filters
-    if wanted is None:
+    filters = policy.bloom_filters
+    if filters is None:
         return None
-    return BloomFilters(false_positives=wanted.false_positives, max_distinct=wanted.max_distinct)
+    return BloomFilters(false_positives=filters.false_positives, max_distinct=filters.max_distinct)
 
 
 def _cluster(settings: TableSettings, group: PlannedGroup) -> Cluster | None:
-    wanted = settings.cluster_by
-    if wanted is None or group.cluster is None:
+    cluster_by = settings.cluster_by
+    if cluster_by is None or group.cluster is None:
         return None
-    return Cluster(method=wanted.method, columns=wanted.columns, outputs=group.outputs)
+    return Cluster(method=cluster_by.method, columns=cluster_by.columns, outputs=group.outputs)
 
 
 def _input(

@@ -14,6 +14,8 @@ from firnline.operations.import_options import (
 from firnline.operations.inline_keys import keys_of
 from firnline.operations.prepare_options import Assertions, Keep, KeyColumns, Prepare, Samples
 
+_PICKED = "A number is written under *Advanced Options*, as JSON."
+
 
 class MergeOptions(msgspec.Struct, frozen=True, kw_only=True):
     """Options of a merge."""
@@ -226,9 +228,6 @@ class DeleteOptions(msgspec.Struct, frozen=True, kw_only=True):
         ),
     ] = None
     dry_run: DryRun = False
-
-
-_PICKED = "A number is written under *Advanced Options*, as JSON."
 
 
 class ReplaceOptions(msgspec.Struct, frozen=True, kw_only=True):

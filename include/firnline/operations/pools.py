@@ -133,14 +133,14 @@ def lock_of_run(
         conf: configuration that the run was started with.
         tables: of the settings; of one that is not among them a run takes one slot of one.
     """
-    found, pool = parse_dag_id(dag_id), pool_of_run(dag_id, conf)
-    if found is None or pool is None:
+    parsed, pool = parse_dag_id(dag_id), pool_of_run(dag_id, conf)
+    if parsed is None or pool is None:
         return None
-    table = tables.get(found.table_of(conf) or "")
+    table = tables.get(parsed.table_of(conf) or "")
     if table is None:
         return RunLock(pool, 1, 1)
-    lock = _OPERATIONS[found.operation].lock
-    return RunLock(pool, slots_of_operation(found.operation, table), pool_slots(table, lock))
+    lock = _OPERATIONS[parsed.operation].lock
+    return RunLock(pool, slots_of_operation(parsed.operation, table), pool_slots(table, lock))
 
 
 def pool_problems(wanted: Mapping[str, int], slots: Mapping[str, int]) -> list[str]:
@@ -154,13 +154,13 @@ def pool_problems(wanted: Mapping[str, int], slots: Mapping[str, int]) -> list[s
     return [problem for problem in found if problem is not None]
 
 
-def _problem(name: str, wanted: int, slots: int | None) -> str | None:
+def _problem(name: str, needed: int, slots: int | None) -> str | None:
     if slots is None:
         return (
             f"the pool {name} does not exist, so nothing that needs it can run; "
             f"create it with {CREATE_POOLS}"
         )
-    if slots == wanted:
+    if slots == needed:
         return None
     if name == NO_TABLE:
         return (
@@ -171,21 +171,18 @@ def _problem(name: str, wanted: int, slots: int | None) -> str | None:
         return (
             f"the pool {name} has no slot, so nothing can run in it; repair it with {CREATE_POOLS}"
         )
-    many = "any number of slots" if slots < 0 else _counted(slots)
-    if 0 < slots < wanted:
+    some = "1 slot" if slots == 1 else f"{slots} slots"
+    many = "any number of slots" if slots < 0 else some
+    if 0 < slots < needed:
         return (
-            f"the pool {name} has {many} instead of {wanted}, so fewer merges run at once than "
-            f"merge.slots says, and an operation that takes all {wanted} slots would wait for "
+            f"the pool {name} has {many} instead of {needed}, so fewer merges run at once than "
+            f"merge.slots says, and an operation that takes all {needed} slots would wait for "
             f"ever; widen it with {CREATE_POOLS}"
         )
     harm = "so runs on this table work against each other"
-    if wanted > 1:
+    if needed > 1:
         harm = "so what is to run alone on this table may meet a merge, and work in vain"
-    return f"the pool {name} has {many} instead of {wanted}, {harm}; narrow it with {CREATE_POOLS}"
-
-
-def _counted(slots: int) -> str:
-    return "1 slot" if slots == 1 else f"{slots} slots"
+    return f"the pool {name} has {many} instead of {needed}, {harm}; narrow it with {CREATE_POOLS}"
 
 
 def waits_for_ever(pool: str, takes: int, there: int | None, table: str) -> list[str]:

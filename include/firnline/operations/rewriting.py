@@ -45,6 +45,8 @@ from firnline.state.snapshot import Snapshot
 from firnline.store.create import Attempt
 from firnline.table import Table
 
+_LOG = logging.getLogger(__name__)
+
 
 @dataclass
 class RewriteResult:
@@ -98,23 +100,27 @@ def execute(
         go_on: read the other groups after a failure, and those of the failed partition again
             without the part at fault; False ends with the first failure.
     """
-    found = RewriteResult()
+    result = RewriteResult()
     progress = _GroupProgress(groups, tell)
     todo = list(groups)
     try:
         while todo:
-            todo = _pass(table, snapshot, engine, todo, work, found, progress, go_on=go_on)
+            todo = _pass(table, snapshot, engine, todo, work, result, progress, go_on=go_on)
     except BaseException:
-        found.discard(table)
+        result.discard(table)
         raise
-    return found
+    return result
 
 
 def change(
-    snapshot: Snapshot, found: RewriteResult, selected: Selected, deletes: Sequence[Delete], op: str
+    snapshot: Snapshot,
+    result: RewriteResult,
+    selected: Selected,
+    deletes: Sequence[Delete],
+    op: str,
 ) -> Change:
     """Return the transaction: new parts, tombstones of replaced and dropped parts, records."""
-    made = change_of(snapshot, found.done, op=op, deletes=deletes)
+    made = change_of(snapshot, result.done, op=op, deletes=deletes)
     dropped = [marker for _, marker in selected.dropped]
     rows, counts = sum(m.n or 0 for m in dropped), made.counts
     # Rows that a delete took away as the winners of their keys are deleted rows.
@@ -131,7 +137,7 @@ def change(
             bytes_in=counts.bytes_in + sum(m.b for m in dropped),
         ),
         partitions=tuple(sorted({*made.partitions, *(p for p, _ in selected.dropped)})),
-        clean=tuple(found.unchanged),
+        clean=tuple(result.unchanged),
     )
 
 
@@ -208,7 +214,7 @@ def _pass(
     engine: Engine,
     groups: Sequence[PlannedGroup],
     work: RowWork,
-    found: RewriteResult,
+    total: RewriteResult,
     progress: _GroupProgress,
     *,
     go_on: bool,
@@ -223,17 +229,17 @@ def _pass(
         for result in running:
             if result is None:
                 continue
-            found.done += result.done
-            found.failures += result.failures
+            total.done += result.done
+            total.failures += result.failures
             if not result.failures:
                 continue
             mine = [group for group in groups if group.partition == result.partition]
             if not go_on:
-                found.failed += [m.p for group in mine for m in group.parts]
+                total.failed += [m.p for group in mine for m in group.parts]
                 return []
             rest = _without(mine, result.failures)
             kept = {m.p for group in rest for m in group.parts}
-            found.failed += [m.p for group in mine for m in group.parts if m.p not in kept]
+            total.failed += [m.p for group in mine for m in group.parts if m.p not in kept]
             again += rest
     return again
 
@@ -250,9 +256,6 @@ def _without(groups: Sequence[PlannedGroup], failures: Sequence[Failure]) -> lis
         for group in groups
     ]
     return [group for group in rest if group.parts]
-
-
-_LOG = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)

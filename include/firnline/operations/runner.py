@@ -31,6 +31,10 @@ from firnline.units import counted
 
 PlanT = TypeVar("PlanT")
 ResultT = TypeVar("ResultT")
+_DAMAGED = frozenset(
+    kind.__name__
+    for kind in (PartUnreadableError, PartSchemaError, PartGoneError, ObjectNotFoundError)
+)
 
 
 def refuse_unsafe_store(table: Table, locking: str | None = None) -> None:
@@ -148,12 +152,6 @@ class Failure(msgspec.Struct, frozen=True, kw_only=True):
             message=f"{result.error}; {result.error_next_step}",
             key=key or result.error_key,
         )
-
-
-_DAMAGED = frozenset(
-    kind.__name__
-    for kind in (PartUnreadableError, PartSchemaError, PartGoneError, ObjectNotFoundError)
-)
 
 
 def what_helps(failures: Iterable[Failure], then: str = " and run it again") -> str:

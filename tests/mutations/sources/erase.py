@@ -61,8 +61,8 @@ ERASE = (
     Mutation(
         name="a certificate forgets what statistics had excluded",
         file="include/firnline/operations/erase/run.py",
-        old="    return {*found.unchanged, *(snapshot.live.keys() - read)}",
-        new="    return set(found.unchanged) - read",
+        old="    return {*result.unchanged, *(snapshot.live.keys() - read)}",
+        new="    return set(result.unchanged) - read",
         breaks="A certificate that is asked late waits for ever.",
         caught_by=_COMPLETION,
         unit=True,
@@ -142,8 +142,8 @@ ERASE = (
     Mutation(
         name="a complete certificate is told after one look",
         file="include/firnline/operations/erase/attempt.py",
-        old='    if found.status == "complete":',
-        new='    if found.status == "void":',
+        old='    if certificate.status == "complete":',
+        new='    if certificate.status == "void":',
         breaks="People are told of the end of an erase whose rows somebody has published again.",
         caught_by=_END,
         unit=True,

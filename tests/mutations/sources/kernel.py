@@ -400,8 +400,8 @@ KERNEL = (
     Mutation(
         name="slices are not compared with what their parts state",
         file="include/firnline/operations/merge/slices.py",
-        old="    if total(known) == stated:",
-        new="    if total(known) != stated or known:",
+        old="    if total(present) == stated:",
+        new="    if total(present) != stated or present:",
         breaks="A slice that changes rows is committed with the others.",
         caught_by=("tests/kernel/test_sliced_merges.py",),
         unit=None,
@@ -434,7 +434,7 @@ KERNEL = (
     Mutation(
         name="no merge of a part without a digest is tried",
         file="include/firnline/operations/verify/rows.py",
-        old="                _try(found, attempt(marker, Path(folder)), marker, checked)",
+        old="                _try(findings, attempt(marker, Path(folder)), marker, checked)",
         new="                pass",
         breaks="A part of another writer that nobody can read is found by no check.",
         caught_by=("tests/e2e/test_parts_of_others.py",),

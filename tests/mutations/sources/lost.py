@@ -94,8 +94,8 @@ LOST: tuple[Mutation, ...] = (
     Mutation(
         name="one output stands for all that went in",
         file="include/firnline/operations/rebuild/siblings.py",
-        old="    if sum(known) == written:",
-        new="    if sum(known) >= written:",
+        old="    if sum(stated) == written:",
+        new="    if sum(stated) >= written:",
         breaks="Rows of an output that was left out, or is gone, are lost without a word.",
         caught_by=_PLAN,
     ),

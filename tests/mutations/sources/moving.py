@@ -81,7 +81,7 @@ MOVING = (
         name="a clone does not look who else writes there",
         file="include/firnline/operations/clone/run.py",
         old="            now = self.inspect()\n",
-        new="            now = scene\n",
+        new="            now = in_target\n",
         breaks="Deletes of the source hide rows that were appended to the target meanwhile.",
         caught_by=("tests/unit/operations/clone/test_run.py",),
         unit=True,

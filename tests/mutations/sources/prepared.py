@@ -10,8 +10,8 @@ PREPARED = (
     Mutation(
         name="a prepared change is committed whatever was deleted meanwhile",
         file="include/firnline/operations/prepared/record.py",
-        old="        if found.d != each.d:\n",
-        new="        if found.p != each.p:\n",
+        old="        if standing_now.d != each.d:\n",
+        new="        if standing_now.p != each.p:\n",
         breaks="Other rows become visible than the comparison showed.",
         caught_by=_UNIT,
         unit=True,
@@ -130,8 +130,8 @@ PREPARED = (
     Mutation(
         name="a statement that landed late stays",
         file="include/firnline/operations/rewrite/prepare.py",
-        old="    _end_late(runner, base, made)\n",
-        new="",
+        old="    try:\n        _refuse_late(table, base)\n    except CommitExpiredError:\n",
+        new="    try:\n        pass\n    except CommitExpiredError:\n",
         breaks="Somebody approves a change whose parts a sweep has deleted.",
         caught_by=_UNIT,
         unit=True,

@@ -19,7 +19,7 @@ PROPERTIES = (
         name="clean-up goes by the newest grace alone",
         file="include/firnline/operations/cleanup/plan.py",
         old="    parts = _dead_parts(snapshot, others.grace, now_ms)",
-        new="    parts = _dead_parts(snapshot, policy.grace, now_ms)",
+        new="    parts = _dead_parts(snapshot, settings.cleanup.grace, now_ms)",
         breaks="A reader who began by a longer grace loses its parts.",
         caught_by=_TESTS,
     ),

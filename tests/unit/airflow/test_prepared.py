@@ -19,7 +19,7 @@ from firnline.errors import UsageError
 from firnline.log.txn_file import RunIdentity
 from firnline.operations.options import RewriteOptions
 from firnline.operations.prepared.evidence import Evidence, PartitionDifference, Sample
-from firnline.operations.prepared.run import WaitingChange
+from firnline.operations.prepared.waiting import WaitingChange
 from tests.support.airflow_context import run_context
 from tests.support.world import make_world
 

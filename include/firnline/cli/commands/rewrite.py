@@ -76,7 +76,7 @@ def rewrite(  # noqa: PLR0913, PLR0917 - one per option
     _refuse_mixed(options, [*decided, *["prepared"] * prepared])
     if prepared:
         from firnline.operations.prepared.pages import waiting_page
-        from firnline.operations.prepared.run import waiting
+        from firnline.operations.prepared.waiting import waiting
 
         output.show(waiting(opened).to_json(), as_json, waiting_page)
     elif commit is not None:

@@ -70,43 +70,43 @@ def _refuse_fatal(part: ReadPart, store: Store, files: PartFiles) -> None:
         raise not_readable(part.key, why)
 
 
-def _ranges(stored: Stored, wanted: Sequence[Hashed]) -> Hashes:
+def _ranges(stored: Stored, all_hashed: Sequence[Hashed]) -> Hashes:
     """Return the ranges of all rows of a part, in one pass over its columns."""
     spelled = {fold_name(name): name for name in stored.schema.names}
     if len(spelled) < len(stored.schema.names):
         return ()  # two columns of one name: which of them is the table's is not known
-    found: dict[Hashed, HashRange] = {}
-    for hashed in wanted:
+    ranges: dict[Hashed, HashRange] = {}
+    for hashed in all_hashed:
         nothing = _of_no_row(stored, hashed, spelled)
         if nothing is not None:
-            found[hashed] = nothing
-    present = {e: c for e in found if (c := _stored_columns(e, spelled))}
+            ranges[hashed] = nothing
+    present = {e: c for e in ranges if (c := _stored_columns(e, spelled))}
     names = sorted({name for columns in present.values() for name in columns})
     for batch in stored.batches(names) if names else ():
         for hashed, columns in present.items():
-            forms = found[hashed].forms
+            forms = ranges[hashed].forms
             more = range_of([batch], columns, forms, hashed.buckets)
             more = msgspec.structs.replace(more, columns=hashed.columns)
-            found[hashed] = hull(more, found[hashed])
-    return tuple(found.values())
+            ranges[hashed] = hull(more, ranges[hashed])
+    return tuple(ranges.values())
 
 
-def _of_no_row(stored: Stored, wanted: Hashed, spelled: Mapping[str, str]) -> HashRange | None:
+def _of_no_row(stored: Stored, hashed: Hashed, spelled: Mapping[str, str]) -> HashRange | None:
     """Return the range of no row, by the forms of the part; None if a type there has no hash.
 
     A column that the part lacks is null in all of its rows, so no row has a hash.
     """
     forms: list[str] = []
-    for name, form in zip(wanted.columns, wanted.forms, strict=True):
+    for name, form in zip(hashed.columns, hashed.forms, strict=True):
         held = spelled.get(fold_name(name))
-        found = form if held is None else form_of(stored.schema.field(held).type)
-        if found is None:
+        form_here = form if held is None else form_of(stored.schema.field(held).type)
+        if form_here is None:
             return None
-        forms.append(found)
-    return HashRange(wanted.columns, tuple(forms), wanted.buckets, None, None)
+        forms.append(form_here)
+    return HashRange(hashed.columns, tuple(forms), hashed.buckets, None, None)
 
 
-def _stored_columns(wanted: Hashed, spelled: Mapping[str, str]) -> tuple[str, ...]:
+def _stored_columns(hashed: Hashed, spelled: Mapping[str, str]) -> tuple[str, ...]:
     """Return the columns as the part spells them; none if it lacks one."""
-    columns = tuple(spelled.get(fold_name(name), "") for name in wanted.columns)
+    columns = tuple(spelled.get(fold_name(name), "") for name in hashed.columns)
     return columns if all(columns) else ()

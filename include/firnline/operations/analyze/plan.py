@@ -69,13 +69,13 @@ class Lacking:
         A column that the part does not hold is null in all of its rows.
         """
         held = {fold_name(name) for name in facts.columns}
-        found: Stats = {}
+        stats: Stats = {}
         for name in self.columns.values():
             if name in facts.stats:
-                found[name] = facts.stats[name]
+                stats[name] = facts.stats[name]
             elif fold_name(name) not in held:
-                found[name] = (None, None, facts.rows)
-        return found
+                stats[name] = (None, None, facts.rows)
+        return stats
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -167,9 +167,9 @@ def plan_analyze(
 
     Raises UsageError: a glob matches no partition.
     """
-    wanted = [name for name in settings.statistics_columns if name in snapshot.schema]
+    statistics = [name for name in settings.statistics_columns if name in snapshot.schema]
     named = (stated or settings).statistics
-    columns = tuple(name for name in wanted if _in_footers(snapshot.schema[name]))
+    columns = tuple(name for name in statistics if _in_footers(snapshot.schema[name]))
     kept = hashed_of(settings, snapshot.schema)
     lacking: list[Lacking] = []
     complete = not_hashed = 0
@@ -178,21 +178,21 @@ def plan_analyze(
             missing = _missing(snapshot, marker, columns)
             ranges = _not_hashed(snapshot, marker, kept)
             not_hashed += bool(ranges) and not hashes
-            found = Lacking(
+            part = Lacking(
                 partition,
                 marker,
                 missing,
                 ranges if hashes else {},
                 order=bool(settings.sort_by) and not marker.sorted_by(),
             )
-            if found.steps:
-                lacking.append(found)
+            if part.steps:
+                lacking.append(part)
             else:
                 complete += 1
     return AnalyzePlan(
         seq=snapshot.seq,
         columns=columns,
-        without=tuple(name for name in wanted if name not in columns),
+        without=tuple(name for name in statistics if name not in columns),
         not_kept=tuple(
             name
             for name in named
@@ -211,31 +211,31 @@ def hashed_of(settings: TableSettings, schema: Mapping[str, str]) -> tuple[Hashe
     from firnline.kernel.hashes import forms_of
     from firnline.types.murmur3 import form_of_sql
 
-    found: list[Hashed] = []
+    kept: list[Hashed] = []
     for each in buckets(settings, schema):
         form = form_of_sql(normalise(schema[each.column]))
         if form is not None:
-            found.append(Hashed((each.column,), (form,), each.count))
+            kept.append(Hashed((each.column,), (form,), each.count))
     cluster = settings.cluster_by
     if cluster is not None and cluster.method == "hash" and schema.keys() >= {*cluster.columns}:
         forms = forms_of([normalise(schema[name]) for name in cluster.columns])
         if forms is not None:
-            found.append(Hashed(tuple(cluster.columns), forms, 0))
-    return tuple(found)
+            kept.append(Hashed(tuple(cluster.columns), forms, 0))
+    return tuple(kept)
 
 
 def _not_hashed(
-    snapshot: Snapshot, marker: Marker, wanted: Sequence[Hashed]
+    snapshot: Snapshot, marker: Marker, kept: Sequence[Hashed]
 ) -> Mapping[Hashed, Hashed]:
     held = snapshot.columns_of(marker)
     # A range of hashes of other bytes is not counted again: the part would give the same.
     stated = {(each.columns, each.buckets) for each in snapshot.hashes_of(marker)}
-    found: dict[Hashed, Hashed] = {}
-    for each in wanted:
+    spelled: dict[Hashed, Hashed] = {}
+    for each in kept:
         names = [held.names(column) for column in each.columns]
         if (each.columns, each.buckets) not in stated and all(len(n) == 1 for n in names):
-            found[each] = replace(each, columns=tuple(name for (name,) in names))
-    return found
+            spelled[each] = replace(each, columns=tuple(name for (name,) in names))
+    return spelled
 
 
 def _in_footers(kind: str) -> bool:
@@ -244,10 +244,10 @@ def _in_footers(kind: str) -> bool:
 
 
 def _missing(snapshot: Snapshot, marker: Marker, columns: Sequence[str]) -> Mapping[str, str]:
-    known, held = snapshot.stats_of(marker), snapshot.columns_of(marker)
-    found: dict[str, str] = {}
+    stated, held = snapshot.stats_of(marker), snapshot.columns_of(marker)
+    missing: dict[str, str] = {}
     for column in columns:
         names = held.names(column)
-        if column not in known and len(names) == 1:  # of two names neither has bounds for both
-            found[column] = names[0]
-    return found
+        if column not in stated and len(names) == 1:  # of two names neither has bounds for both
+            missing[column] = names[0]
+    return missing

@@ -167,17 +167,17 @@ class _Run:
         done = 0
         for start in range(0, len(plan.lacking), BATCH):
             batch = plan.lacking[start : start + BATCH]
-            found: dict[str, tuple[str, Marker]] = {}
+            restated: dict[str, tuple[str, Marker]] = {}
             markers = [part.marker for part in batch]
             for part, marker in self._read(batch):
                 if marker is not None:
-                    _, bounds = found.get(marker.p, ("", marker))
-                    found[marker.p] = part.partition, replace(bounds, h=marker.h)
+                    _, bounds = restated.get(marker.p, ("", marker))
+                    restated[marker.p] = part.partition, replace(bounds, h=marker.h)
                 done += 1
                 if done % _TELL_EVERY == 0 or done == plan.steps:
                     self.tell(done, plan.steps)
-            self.without += sum(m.p not in found and m.p not in self._bad for m in markers)
-            self._commit(list(found.values()), plan.named)
+            self.without += sum(m.p not in restated and m.p not in self._bad for m in markers)
+            self._commit(list(restated.values()), plan.named)
 
     def _read(self, batch: Sequence[Lacking]) -> Iterator[tuple[Lacking, Marker | None]]:
         """Yield what is to be restated, for every footer and for every part that is hashed."""
@@ -209,14 +209,14 @@ class _Run:
         s = stats_json(stats) if stats else NO_STATS
         return _marker(part, facts.rows, s=s, k=sort_json(order))
 
-    def _hashed(self, part: Lacking, found: Counted) -> Marker | None:
+    def _hashed(self, part: Lacking, counted: Counted) -> Marker | None:
         """Return the marker with the ranges that were counted; None if there are none."""
-        if found.error is not None:
-            self._fail(part, found.error.message, found.error.next_step)
+        if counted.error is not None:
+            self._fail(part, counted.error.message, counted.error.next_step)
             return None
-        if not self._has_rows(part, found.rows) or not found.ranges:
+        if not self._has_rows(part, counted.rows) or not counted.ranges:
             return None
-        return _marker(part, found.rows, h=hashes_json(found.ranges))
+        return _marker(part, counted.rows, h=hashes_json(counted.ranges))
 
     def _has_rows(self, part: Lacking, rows: int) -> bool:
         """Return True if a part has as many rows as the log says; else it has failed."""
@@ -243,18 +243,18 @@ class _Run:
             )
             self.failures.append(failure)
 
-    def _commit(self, found: Sequence[tuple[str, Marker]], named: str) -> None:
+    def _commit(self, restated: Sequence[tuple[str, Marker]], named: str) -> None:
         """Restate the markers of the parts that are still live, in one transaction."""
-        while found:
+        while restated:
             self._renew_base()
-            live = [(name, m) for name, m in found if m.p in self.base.snapshot.live]
-            self.gone += len(found) - len(live)
-            found = live
-            if not found:
+            live = [(name, m) for name, m in restated if m.p in self.base.snapshot.live]
+            self.gone += len(restated) - len(live)
+            restated = live
+            if not restated:
                 return
             try:
                 committed = commit(
-                    self.base.table, self.base, _change(found, named), self.runner.identity
+                    self.base.table, self.base, _change(restated, named), self.runner.identity
                 )
             except CommitConflictError as conflict:
                 self.runner.plan_again(conflict)
@@ -262,8 +262,8 @@ class _Run:
                 continue
             self.transactions.append(committed.header.seq)
             self.base = committed.base or self.runner.take_base()
-            stated = sum(marker.p in self.base.snapshot.live for _, marker in found)
-            self.stated, self.gone = self.stated + stated, self.gone + len(found) - stated
+            stated = sum(marker.p in self.base.snapshot.live for _, marker in restated)
+            self.stated, self.gone = self.stated + stated, self.gone + len(restated) - stated
             return
 
     def _renew_base(self) -> None:
@@ -284,11 +284,11 @@ def _marker(
     return Marker(p=known.p, b=known.b, t=known.t, n=rows, s=s, h=h, k=k)
 
 
-def _change(found: Sequence[tuple[str, Marker]], named: str) -> Change:
-    wanted: Mapping[str, Marker] = {marker.p: marker for _, marker in found}
+def _change(restated: Sequence[tuple[str, Marker]], named: str) -> Change:
+    by_key: Mapping[str, Marker] = {marker.p: marker for _, marker in restated}
 
     def refuse(snapshot: Snapshot) -> None:
-        if not any(path in snapshot.live for path in wanted):
+        if not any(path in snapshot.live for path in by_key):
             raise CommitConflictError(
                 "rivals replaced all parts that this analyze has read",
                 next_step="nothing is to be done: what replaces them has its own statistics",
@@ -299,8 +299,8 @@ def _change(found: Sequence[tuple[str, Marker]], named: str) -> Change:
         replaces=(),
         adds=(),
         counts=Counts(),
-        partitions=tuple(sorted({partition for partition, _ in found})),
-        states=tuple(wanted.values()),
+        partitions=tuple(sorted({partition for partition, _ in restated})),
+        states=tuple(by_key.values()),
         refuse=refuse,
-        why=f"{named} for {counted(len(wanted), 'part')}",
+        why=f"{named} for {counted(len(by_key), 'part')}",
     )

@@ -29,6 +29,16 @@ from firnline.types.schema import normalise
 from firnline.types.sql import fold_name
 from firnline.units import DAY_MS
 
+_GRACE = "readers may still use them: the grace is not over"
+_LIMIT = "more than one run may delete (max_deletes): the next run goes on"
+_REVIVED = (
+    "clients of version 1 take them for live, since another of them wrote down what it had read "
+    "before they were dropped: the next transaction repairs it"
+)
+_MIRRORED = "the {format} mirror shows them, or did so within the grace"
+_HELD = "hold something that no other log file carries"
+_LATE = "landed too late and count for nobody: older versions may still read them"
+
 
 @dataclass(frozen=True, slots=True)
 class Doomed:
@@ -157,7 +167,10 @@ def plan_cleanup(
     others = waits(snapshot.properties, settings, now_ms)
     parts = _dead_parts(snapshot, others.grace, now_ms)
     revived = v1_view.live_parts(snapshot.contents)
-    shown = [_in_use(parts, mirror, now_ms) - revived for mirror in mirrors]
+    shown = [
+        frozenset(b.key for b in parts if mirror.uses(b.tmb, b.due, now_ms)) - revived
+        for mirror in mirrors
+    ]
     due = [b for b in parts if b.due <= now_ms]
     held = revived.union(*shown)
     all_ripe = [b for b in due if b.key not in held]
@@ -204,22 +217,6 @@ def _refuse_partial(snapshot: Snapshot) -> None:
         )
 
 
-_GRACE = "readers may still use them: the grace is not over"
-_LIMIT = "more than one run may delete (max_deletes): the next run goes on"
-_REVIVED = (
-    "clients of version 1 take them for live, since another of them wrote down what it had read "
-    "before they were dropped: the next transaction repairs it"
-)
-_MIRRORED = "the {format} mirror shows them, or did so within the grace"
-_HELD = "hold something that no other log file carries"
-_LATE = "landed too late and count for nobody: older versions may still read them"
-
-
-def _in_use(parts: Iterable[_Dead], mirror: Readers, now_ms: int) -> frozenset[str]:
-    """Return the parts that readers of a mirror may still use."""
-    return frozenset(b.key for b in parts if mirror.uses(b.tmb, b.due, now_ms))
-
-
 def _mirrored(
     due: Sequence[_Dead], mirrors: Sequence[Readers], shown: Sequence[frozenset[str]]
 ) -> Iterator[Waiting]:
@@ -231,14 +228,14 @@ def _mirrored(
         counted |= keys
 
 
-def _waiting(what: str, found: Sequence[_Dead], reason: str, *, timed: bool = False) -> Waiting:
+def _waiting(what: str, objects: Sequence[_Dead], reason: str, *, timed: bool = False) -> Waiting:
     return Waiting(
         what=what,
-        count=len(found),
-        bytes=sum(b.bytes for b in found),
+        count=len(objects),
+        bytes=sum(b.bytes for b in objects),
         reason=reason,
-        first_ms=min((b.due for b in found), default=None) if timed else None,
-        last_ms=max((b.due for b in found), default=None) if timed else None,
+        first_ms=min((b.due for b in objects), default=None) if timed else None,
+        last_ms=max((b.due for b in objects), default=None) if timed else None,
     )
 
 
@@ -253,12 +250,12 @@ def _dead_parts(snapshot: Snapshot, grace: int, now_ms: int) -> list[_Dead]:
         for marker in content.markers:
             if marker.tmb is not None and marker.p in dead:
                 seen[marker.p] = min(modified, seen.get(marker.p, modified))
-    found: list[_Dead] = []
+    dead_parts: list[_Dead] = []
     for p, m in dead.items():
         if m.tmb is not None:
             since = dated.since(m.tmb, seen[p], now_ms)
-            found.append(_Dead(p, m.b, m.tmb, since, since + grace))
-    return _in_order(found)
+            dead_parts.append(_Dead(p, m.b, m.tmb, since, since + grace))
+    return _in_order(dead_parts)
 
 
 def _logs(
@@ -286,14 +283,14 @@ def _folded_logs(snapshot: Snapshot, grace: int, now_ms: int, *, old_types: bool
         modified = snapshot.listing[key].modified_ms
         for tombstone in content.tombstones:
             seen[tombstone.p] = min(modified, seen.get(tombstone.p, modified))
-    found: list[_Dead] = []
+    folded_logs: list[_Dead] = []
     for key, t in snapshot.log_tombstones.items():
         if key in snapshot.listing:
             since = dated.since(t, seen[key], now_ms)
             # Its writer repeats the put for half the grace: it must not come back.
             due = snapshot.listing[key].modified_ms + grace if key in early else since + grace
-            found.append(_Dead(key, snapshot.listing[key].size, t, since, due))
-    return _in_order(found)
+            folded_logs.append(_Dead(key, snapshot.listing[key].size, t, since, due))
+    return _in_order(folded_logs)
 
 
 def _behind(snapshot: Snapshot, grace: int) -> list[_Dead]:
@@ -325,8 +322,8 @@ def stating_old_types(snapshot: Snapshot) -> frozenset[str]:
     )
 
 
-def _in_order(found: Iterable[_Dead]) -> list[_Dead]:
-    return sorted(found, key=lambda b: (b.tmb, b.key))
+def _in_order(doomed_objects: Iterable[_Dead]) -> list[_Dead]:
+    return sorted(doomed_objects, key=lambda b: (b.tmb, b.key))
 
 
 def _old_transactions(
@@ -341,13 +338,13 @@ def _old_transactions(
     # A committer that published late, or dated it years ahead, wrote the transaction before both.
     oldest_staying = min((min(b.tmb, b.since) for b in staying), default=now_ms)
     cutoff = min(now_ms - kept_ms(grace), oldest_staying - DAY_MS)
-    found = old_transactions(listing, snapshot.paths, newest, cutoff)
+    old = old_transactions(listing, snapshot.paths, newest, cutoff)
     # A number is free again only behind the fence: whoever slept over it is refused by that.
-    found = [meta for meta in found if snapshot.paths.parse_txn(meta.key) <= snapshot.fence.seq]
+    old = [meta for meta in old if snapshot.paths.parse_txn(meta.key) <= snapshot.fence.seq]
     # What stands in an unfolded log file stands nowhere else: a rebuild of a lost log needs it.
     logs = snapshot.listing.items()
     named = {item.name.seq for key, item in logs if key not in snapshot.log_tombstones}
-    return [meta for meta in found if snapshot.paths.parse_txn(meta.key) not in named]
+    return [meta for meta in old if snapshot.paths.parse_txn(meta.key) not in named]
 
 
 def old_transactions(
@@ -362,8 +359,8 @@ def old_transactions(
         cutoff_ms: what was written at or after this time stays, unix ms.
     """
     first = first_kept(newest)
-    found = takewhile(lambda meta: paths.parse_txn(meta.key) < first, listing)
-    return [meta for meta in found if meta.modified_ms < cutoff_ms]
+    older = takewhile(lambda meta: paths.parse_txn(meta.key) < first, listing)
+    return [meta for meta in older if meta.modified_ms < cutoff_ms]
 
 
 def purge_horizon(snapshot: Snapshot, confirmed: Container[str]) -> int:

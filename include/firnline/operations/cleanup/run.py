@@ -251,14 +251,14 @@ def _commit(
     just deleted must not be in the listing (their markers could not be left out), and a
     deletion as long as ``commit_ttl`` is no reason not to commit, since what is deleted stays so.
     """
-    known = frozenset((*confirmed, *plan.gone))
-    done = [d for d in plan.parts if d.key in known]
+    gone = frozenset((*confirmed, *plan.gone))
+    done = [d for d in plan.parts if d.key in gone]
     if not done and not plan.gone:
         # Log files alone need no commit: the next fold forgets their tombstones. A commit would
         # fold something, which has to be deleted one grace later, and so on forever.
         return plan.purged, (), None
     base = take_base(table, everything=True)
-    purge = partial(purge_horizon, confirmed=known)
+    purge = partial(purge_horizon, confirmed=gone)
     if purge(base.snapshot) <= base.snapshot.purged:
         # Another clean-up has moved the horizon already, or the oldest part could not be deleted.
         return base.snapshot.horizon, (), base.snapshot
@@ -294,9 +294,9 @@ class _Run:
         transactions: tuple[int, ...],
         written: Written | None = None,
     ) -> CleanupReport:
-        known = frozenset(gone)
+        gone_keys = frozenset(gone)
         kinds = (plan.parts, plan.logs, plan.transactions, plan.claims)
-        parts, logs, old, claims = ([d for d in kind if d.key in known] for kind in kinds)
+        parts, logs, old, claims = ([d for d in kind if d.key in gone_keys] for kind in kinds)
         return CleanupReport(
             table=self.runner.table.settings.name,
             dry_run=self.options.dry_run,
@@ -319,8 +319,8 @@ class _Run:
 
     def _warnings(self, plan: CleanupPlan, written: Written | None) -> tuple[str, ...]:
         table = self.runner.table
-        found = [] if written is None else [written.warning]
+        warnings = [] if written is None else [written.warning]
         now, grace = table.clock.now_ms(), table.settings.cleanup.grace
         for mirror, forced in zip(self.mirrors, plan.forced, strict=True):
-            found.append(mirror.warning(self.snapshot, now, grace, forced) or "")
-        return tuple(filter(None, found))
+            warnings.append(mirror.warning(self.snapshot, now, grace, forced) or "")
+        return tuple(filter(None, warnings))

@@ -99,10 +99,10 @@ def run_clone(work: Work, options: CloneOptions, *, target: Table) -> CloneRepor
     metrics = [RunMetrics(table) for table in {id(t.store): t for t in (source, target)}.values()]
     refuse_place(Root.parse(source.settings.root), Root.parse(target.settings.root))
     state = _Run(source, target, options, work.identity, work.tell)
-    found = state.inspect()
-    plan = state.plan(found)
+    in_target = state.inspect()
+    plan = state.plan(in_target)
     if not options.dry_run:
-        state.carry_out(plan, found)
+        state.carry_out(plan, in_target)
     requests = [each.requests for each in metrics]
     return CloneReport(
         table=source.settings.name,
@@ -136,13 +136,14 @@ class _Run:
     done: int = 0
     total: int = 0
 
-    def plan(self, found: _Target) -> ClonePlan:
+    def plan(self, in_target: _Target) -> ClonePlan:
         """Return the plan of a run that died, or make a new one and write it to the target."""
         known = self._begun()
         if known is not None:
             return self._same(known)
-        self._refuse_used(found)
-        plan = self._new_plan()
+        self._refuse_used(in_target)
+        # The source is read again where that took longer than half its grace.
+        plan = looked(self.source, self._plan_once)
         if self.options.dry_run:
             return plan
         target = self.target
@@ -158,13 +159,13 @@ class _Run:
         except ObjectNotFoundError:
             return None
 
-    def _same(self, known: ClonePlan) -> ClonePlan:
+    def _same(self, begun: ClonePlan) -> ClonePlan:
         asked = (self.source.settings.root.rstrip("/"), self.options.history)
-        if (known.source.rstrip("/"), known.history) == asked:
-            return known
-        how = "with" if known.history else "without"
+        if (begun.source.rstrip("/"), begun.history) == asked:
+            return begun
+        how = "with" if begun.history else "without"
         raise UsageError(
-            f"a clone of {known.source} {how} its history was begun at {self.target.settings.root}",
+            f"a clone of {begun.source} {how} its history was begun at {self.target.settings.root}",
             next_step="run that one again, or delete everything there, or choose another target",
         )
 
@@ -177,18 +178,18 @@ class _Run:
             data={meta.key: meta.size for meta in store.list(paths.data_dir)},
         )
 
-    def _refuse_used(self, found: _Target) -> None:
-        there = [*sorted(found.logs), *map(self.target.paths.txn, found.transactions), *found.data]
+    def _refuse_used(self, in_target: _Target) -> None:
+        there = [
+            *sorted(in_target.logs),
+            *map(self.target.paths.txn, in_target.transactions),
+            *in_target.data,
+        ]
         if there:
             raise UsageError(
                 f"there is something at {self.target.settings.root} already, {there[0]} for one",
                 next_step="choose a place where nothing was ever written; if a clone with the "
                 "history was stopped in its very end, `firnline relocate` completes it",
             )
-
-    def _new_plan(self) -> ClonePlan:
-        """Read the source; again where that took longer than half its grace."""
-        return looked(self.source, self._plan_once)
 
     def _plan_once(self, time: InTime) -> ClonePlan:
         source, target, root = self.source, self.target, self.source.settings.root
@@ -198,8 +199,8 @@ class _Run:
         )
         if not snapshot.listing:
             raise no_table(source)
-        said = current(snapshot.properties)
-        time.under(source.settings, None if said is None else said.grace)
+        properties_now = current(snapshot.properties)
+        time.under(source.settings, None if properties_now is None else properties_now.grace)
         objects = {meta.key: meta.size for meta in source.store.list(source.paths.data_dir)}
         live = {path: marker.b for path, marker in snapshot.live.items()}
         refuse_missing(live, objects, source.paths, "run `firnline verify` on it")
@@ -222,21 +223,21 @@ class _Run:
         root = self.source.settings.root
         return with_history(snapshot, root, objects, transactions, erased)
 
-    def carry_out(self, plan: ClonePlan, found: _Target) -> None:
+    def carry_out(self, plan: ClonePlan, in_target: _Target) -> None:
         """Copy the missing objects and commit the table."""
-        self._refuse_strangers(plan, found)
+        self._refuse_strangers(plan, in_target)
         if plan.history:
-            self._with_log(plan, found)
+            self._with_log(plan, in_target)
         else:
-            self._in_one_transaction(plan, found)
+            self._in_one_transaction(plan, in_target)
 
-    def _refuse_strangers(self, plan: ClonePlan, found: _Target) -> None:
+    def _refuse_strangers(self, plan: ClonePlan, in_target: _Target) -> None:
         """Refuse objects that the plan does not know: another writer has put rows at the target."""
-        if self._is_complete(plan, found):
+        if self._is_complete(plan, in_target):
             return
         start = self._start(self.target)
-        known = {start + key for key in plan.logs} | {start + part.key for part in plan.parts}
-        strange = sorted((found.logs | found.data.keys()) - known)
+        planned = {start + key for key in plan.logs} | {start + part.key for part in plan.parts}
+        strange = sorted((in_target.logs | in_target.data.keys()) - planned)
         if strange:
             raise UsageError(
                 f"{strange[0]} was written to {self.target.settings.root} while it was being "
@@ -248,11 +249,11 @@ class _Run:
     def _start(table: Table) -> str:
         return table.paths.data_dir.removesuffix("_data/")
 
-    def _is_complete(self, plan: ClonePlan, found: _Target) -> bool:
+    def _is_complete(self, plan: ClonePlan, in_target: _Target) -> bool:
         return (
             not plan.history
-            and bool(found.logs)
-            and self._transaction(plan)[0].seq in found.transactions
+            and bool(in_target.logs)
+            and self._transaction(plan)[0].seq in in_target.transactions
         )
 
     def _transaction(self, plan: ClonePlan) -> tuple[txn_file.TxnHeader, bytes]:
@@ -261,9 +262,9 @@ class _Run:
         paths = self.target.paths
         return txn_file.decode(paths.txn(seq), plan.transaction, paths)
 
-    def _copy_parts(self, plan: ClonePlan, found: _Target) -> None:
+    def _copy_parts(self, plan: ClonePlan, in_target: _Target) -> None:
         start = self._start(self.target)
-        missing = [p.key for p in plan.parts if found.data.get(start + p.key) != p.bytes]
+        missing = [p.key for p in plan.parts if in_target.data.get(start + p.key) != p.bytes]
         self.total = len(missing) + len(plan.logs) + len(plan.others)
         self._copy(missing)
 
@@ -289,10 +290,10 @@ class _Run:
             if self.done % _TELL_EVERY == 0 or self.done == self.total:
                 self.tell(RelocateProgress(objects=self.total, objects_done=self.done))
 
-    def _in_one_transaction(self, plan: ClonePlan, found: _Target) -> None:
+    def _in_one_transaction(self, plan: ClonePlan, in_target: _Target) -> None:
         header, log_file = self._transaction(plan)
-        if not self._is_complete(plan, found):
-            self._copy_parts(plan, found)
+        if not self._is_complete(plan, in_target):
+            self._copy_parts(plan, in_target)
             began = self.target.clock.elapsed_ms()
             self._refuse_superseded(plan)
             now = self.inspect()
@@ -318,9 +319,9 @@ class _Run:
                 next_step="see it with `firnline verify`",
             )
 
-    def _with_log(self, plan: ClonePlan, found: _Target) -> None:
+    def _with_log(self, plan: ClonePlan, in_target: _Target) -> None:
         """Write the log files as they are: no reader takes that for a table. Then relocate."""
-        self._copy_parts(plan, found)
+        self._copy_parts(plan, in_target)
         time = InTime.since(self.target, self.target.clock.elapsed_ms(), plan.grace)
         self._refuse_superseded(plan)
 

@@ -101,10 +101,10 @@ class KeyColumn:
         """Return True if a part with these statistics and hashes cannot hold any of the values."""
         if self.literals.exclude(self.values, hashes):
             return True
-        known = stats.get(self.name)
-        if known is None:
+        bounds = stats.get(self.name)
+        if bounds is None:
             return False
-        low, high, _ = known
+        low, high, _ = bounds
         if low is None:
             return True  # nothing but nulls
         key = bound_key(self.sql_type)
@@ -176,10 +176,10 @@ def judge_by(
     pruner = Pruner(tree, columns)
 
     def judge(marker: Marker) -> Verdict:
-        found = pruner.outcomes(snapshot.stats_of(marker), snapshot.hashes_of(marker))
-        if not found.true:
+        outcomes = pruner.outcomes(snapshot.stats_of(marker), snapshot.hashes_of(marker))
+        if not outcomes.true:
             return "none"
-        whole = not found.false and not found.unknown
+        whole = not outcomes.false and not outcomes.unknown
         # Without a row count (other writers give none) the deleted rows could not be counted.
         return "all" if whole and marker.n is not None else "some"
 

@@ -93,12 +93,12 @@ def run_delete(work: Work, options: DeleteOptions) -> DeleteReport:
         CommitConflictError, CommitExpiredError, CommitUnknownError: see ``transaction.commit``.
     """
     state = _Run(Runner(work.table, work.identity, work.engine), options, work.tell)
-    plan, found = state.runner.run(
+    plan, result = state.runner.run(
         lambda base: _plan(base, options),
         state.act,
         ends=lambda plan: options.dry_run or plan.nothing_to_do,
     )
-    return state.report(plan, found or RewriteResult())
+    return state.report(plan, result or RewriteResult())
 
 
 def parse_where(text: str, snapshot: Snapshot) -> Predicate:
@@ -134,11 +134,24 @@ class _Run:
 
     def act(self, base: Base, plan: DeletePlan) -> RewriteResult | None:
         """Rewrite and commit; None when another run replaced parts of the plan."""
-        found = self.execute(base, plan)
-        if found.failures:
-            found.discard(base.table)
-            raise DeleteFailedError(self.report(plan, found))
-        return found if self.commit(base, plan, found) else None
+        result = self.execute(base, plan)
+        if result.failures:
+            result.discard(base.table)
+            raise DeleteFailedError(self.report(plan, result))
+        table = base.table
+        delete = table.ids.uuid7(table.clock.now_ms())
+        records = [] if plan.by_winners else [self.record(plan, delete)]
+        deletion = change(base.snapshot, result, plan, records, OP)
+        if is_nothing(deletion):
+            return result
+        try:
+            committed = commit_or_discard(table, base, deletion, self.runner.identity, result.done)
+        except CommitConflictError:
+            return None
+        self.delete = delete if records else None
+        self.transaction = committed.header.seq
+        self.counts = committed.header.counts
+        return result
 
     def execute(self, base: Base, plan: DeletePlan) -> RewriteResult:
         if not plan.groups:
@@ -162,24 +175,7 @@ class _Run:
         """Return the delete record; its sequence and time are set when it is committed."""
         return Delete(delete, 0, 0, msgspec.Raw(plan.where), plan.partitions or None)
 
-    def commit(self, base: Base, plan: DeletePlan, found: RewriteResult) -> bool:
-        """Commit; return False when another run replaced parts of the plan."""
-        table = base.table
-        delete = table.ids.uuid7(table.clock.now_ms())
-        records = [] if plan.by_winners else [self.record(plan, delete)]
-        wanted = change(base.snapshot, found, plan, records, OP)
-        if is_nothing(wanted):
-            return True
-        try:
-            committed = commit_or_discard(table, base, wanted, self.runner.identity, found.done)
-        except CommitConflictError:
-            return False
-        self.delete = delete if records else None
-        self.transaction = committed.header.seq
-        self.counts = committed.header.counts
-        return True
-
-    def report(self, plan: DeletePlan, found: RewriteResult) -> DeleteReport:
+    def report(self, plan: DeletePlan, result: RewriteResult) -> DeleteReport:
         return DeleteReport(
             table=self.runner.table.settings.name,
             dry_run=self.options.dry_run,
@@ -187,12 +183,12 @@ class _Run:
             delete=self.delete,
             transaction=self.transaction,
             parts_read=plan.parts_in,
-            parts_rewritten=len(found.rewritten),
+            parts_rewritten=len(result.rewritten),
             parts_dropped=len(plan.dropped),
             parts_excluded=plan.excluded,
             parts_hidden=plan.hidden,
             counts=self.counts,
-            failures=tuple(found.failures),
+            failures=tuple(result.failures),
             replans=self.runner.replans,
             requests=self.runner.requests,
             seconds=self.runner.seconds,

@@ -7,7 +7,6 @@ the history under ``_txn/`` but the newest transaction. Stop the table's DAGs fi
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from firnline.commit.base import Base, digest_of, take_base
@@ -211,7 +210,12 @@ class _Run:
             self._remember(base.properties, log, last, time)
         for keys in (plan.dead, history, plan.left_overs):
             time.refuse("before it could delete what is left over")
-            self._delete(keys)
+            for answer in table.store.delete_many(keys):
+                if answer.error is not None:
+                    raise StoreError(
+                        f"{answer.key} could not be deleted: {answer.error.message}",
+                        next_step="run it again when the store lets it go",
+                    )
             self.deleted += len(keys)
 
     def _remember(self, properties: Properties, log: str, last: int, time: InTime) -> None:
@@ -230,14 +234,6 @@ class _Run:
         time.refuse(f"before it could write {key}")
         overwrite(table.store, key, birth.encode(record))
         time.refuse(f"before it wrote {key}, which may state properties of long ago now")
-
-    def _delete(self, keys: Sequence[str]) -> None:
-        for answer in self.table.store.delete_many(keys):
-            if answer.error is not None:
-                raise StoreError(
-                    f"{answer.key} could not be deleted: {answer.error.message}",
-                    next_step="run it again when the store lets it go",
-                )
 
     def report(self, options: DowngradeOptions, plan: DowngradePlan) -> DowngradeReport:
         table = self.table

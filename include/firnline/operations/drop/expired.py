@@ -9,30 +9,24 @@ without a date are reported and stay.
 
 from __future__ import annotations
 
-import re
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from datetime import datetime, timedelta
-from functools import lru_cache
 from typing import Any
-from zoneinfo import ZoneInfo
 
 import msgspec
 
 from firnline.commit.keys import may_go
 from firnline.errors import CHOICES, UsageError, some
 from firnline.log.records import Marker
+from firnline.operations.drop.dates import end_by_regex, end_of_day, latest_instant, latest_of
 from firnline.operations.drop.plan import Removal, Removals, Undecided
 from firnline.paths import NULL_VALUE
 from firnline.settings.fields import TIME_TRANSFORMS
 from firnline.settings.load import TableSettings, TtlSettings
-from firnline.settings.sections import compile_pattern
 from firnline.state.partitions import choose
 from firnline.state.snapshot import Snapshot
-from firnline.types.calendar import civil_from_days, days_from_civil
 from firnline.types.schema import normalise
-from firnline.types.values import Stats, bound_key, canonical
 from firnline.units import DAY_MS
 
 YOUNG = "is not wholly past"
@@ -176,7 +170,7 @@ class _State:
         """
         markers = self.snapshot.partitions[partition]
         try:
-            end = _end_by_regex(partition, self.ttl) if self.ttl.partition else self._end(partition)
+            end = end_by_regex(partition, self.ttl) if self.ttl.partition else self._end(partition)
         except _FormerLayoutError:
             return self._former(partition)
         except ValueError as error:
@@ -195,8 +189,11 @@ class _State:
         if spans is None:
             raise _FormerLayoutError
         times = self._times
+        levels = zip(self.settings.partition_by, partition.split("/"), strict=True)
         nulls = [
-            name for name, part in self._levels(partition) if name in times and part == NULL_VALUE
+            level.column
+            for level, segment in levels
+            if level.column in times and segment.partition("=")[2] == NULL_VALUE
         ]
         if nulls or times != spans.keys():
             raise ValueError(f"its rows have no {nulls[0] if nulls else sorted(times)[0]} (null)")
@@ -205,20 +202,16 @@ class _State:
                 raise ValueError(f"the levels of its name contradict each other on {column}")
         return max(self._instant(column, end) for column, (_, end) in spans.items())
 
-    def _levels(self, partition: str) -> Iterator[tuple[str, str]]:
-        for field_, segment in zip(self.settings.partition_by, partition.split("/"), strict=True):
-            yield field_.column, segment.partition("=")[2]
-
     def _instant(self, column: str, wall_ms: int) -> int:
         kind = self.snapshot.schema.get(column)
         zone = self.ttl.time_zone
         if kind is None:  # nobody says whether it has a zone, or is a date
-            wall_ms = _end_of_day(wall_ms)
+            wall_ms = end_of_day(wall_ms)
             return max(wall_ms, latest_instant(wall_ms, zone))
         kind = normalise(kind)
         if kind in _ZONED:
             return wall_ms
-        return latest_instant(_end_of_day(wall_ms) if kind == "DATE" else wall_ms, zone)
+        return latest_instant(end_of_day(wall_ms) if kind == "DATE" else wall_ms, zone)
 
     @property
     def _times(self) -> set[str]:
@@ -249,7 +242,7 @@ class _State:
 
         A column that is missing, or holds no times, says nothing of the time of a row.
         """
-        found = _Dated()
+        dated = _Dated()
         schema = self.snapshot.schema
         kinds = {column: normalise(schema.get(column, "DATE")) for column in columns}
         readers = [(column, latest_of(kind)) for column, kind in kinds.items()]
@@ -261,14 +254,14 @@ class _State:
                 stats = self.snapshot.stats_of(marker)
                 walls = [(column, latest(stats, column)) for column, latest in readers]
             except ValueError as error:
-                found.unknown.setdefault(str(error), []).append(marker)
+                dated.unknown.setdefault(str(error), []).append(marker)
                 continue
             end = self._past(walls)
             if end is None:
-                found.young += 1
+                dated.young += 1
             else:
-                found.gone[marker.p] = (marker, end)
-        return found
+                dated.gone[marker.p] = (marker, end)
+        return dated
 
     def _past(self, walls: Sequence[tuple[str, int]]) -> int | None:
         """Return the end of a part that is past; None if a time of it may not be."""
@@ -297,158 +290,3 @@ class _State:
         self.undecided.append(
             Undecided(partition=partition, parts=len(markers), bytes=size, reason=reason)
         )
-
-
-def _end_of_day(wall_ms: int) -> int:
-    # A date lasts as long as its day, also where hour(date) says that it is hour 0.
-    return -(-wall_ms // DAY_MS) * DAY_MS
-
-
-def _end_by_regex(partition: str, ttl: TtlSettings) -> int:
-    """Return the end of a partition of a free layout. Raises ValueError with the reason.
-
-    The expression has to match whole levels of the path: ``d=2013-01-05`` is not found in
-    ``d=2013-01-051``.
-    """
-    assert ttl.partition is not None
-    pattern = compile_pattern(ttl.partition)
-    cuts = [0, *(at + 1 for at, c in enumerate(partition) if c == "/"), len(partition) + 1]
-    ends: set[int] = set()
-    reasons: list[str] = []
-    for index, start in enumerate(cuts[:-1]):
-        for stop in cuts[index + 1 :]:
-            match = pattern.fullmatch(partition, start, stop - 1)
-            if match is None:
-                continue
-            groups = {k: v for k, v in match.groupdict().items() if k in UNITS}
-            try:
-                ends.add(end_of(groups))
-            except ValueError as error:
-                reasons.append(f"its name {error}")
-    if reasons:
-        raise ValueError(reasons[0])
-    if not ends:
-        raise ValueError("its name does not match ttl.partition")
-    if len(ends) > 1:
-        raise ValueError("its name matches ttl.partition in several ways")
-    return latest_instant(ends.pop(), ttl.time_zone)
-
-
-UNITS = ("year", "month", "day", "hour")
-
-_EPOCH = datetime(1970, 1, 1)  # noqa: DTZ001 - wall-clock time, the zone is put to it below
-_FIRST = days_from_civil(2, 1, 1) * DAY_MS
-_LAST = days_from_civil(9999, 1, 1) * DAY_MS
-_SEPARATOR = r"[-_./ ]?"
-_WHOLE = {
-    "year": re.compile(r"(\d{4})", re.ASCII),
-    "month": re.compile(rf"(\d{{4}}){_SEPARATOR}(\d\d)", re.ASCII),
-    "day": re.compile(rf"(\d{{4}}){_SEPARATOR}(\d\d){_SEPARATOR}(\d\d)", re.ASCII),
-    "hour": re.compile(
-        rf"(\d{{4}}){_SEPARATOR}(\d\d){_SEPARATOR}(\d\d)(?:T|{_SEPARATOR})(\d\d)", re.ASCII
-    ),
-}
-"""A group that holds the whole date up to its unit."""
-_OWN = re.compile(r"\d{1,2}", re.ASCII)
-
-
-@lru_cache(maxsize=16_384)
-def latest_instant(wall_ms: int, zone: str) -> int:
-    """Return latest unix milliseconds that a time on a zone's clocks up to ``wall_ms`` can mean.
-
-    Clocks that are put back show an hour twice, and what was written in the hour that they skip
-    means nothing for certain: of the zone's offsets within the day before, the one that makes
-    the moment latest is taken. So on the day of a change the answer may be the change too late;
-    it is never too early.
-
-    Args:
-        wall_ms: milliseconds from 1970-01-01 00:00 on those clocks.
-        zone: IANA name.
-    """
-    if zone == "UTC":
-        return wall_ms
-    if not _FIRST <= wall_ms < _LAST:
-        return wall_ms + DAY_MS  # years that datetime does not have
-    wall = _EPOCH + timedelta(milliseconds=wall_ms)
-    offsets = (
-        moment.replace(tzinfo=ZoneInfo(zone), fold=fold).utcoffset()
-        for moment in (wall, wall - timedelta(days=1))
-        for fold in (0, 1)
-    )
-    least = min(offset for offset in offsets if offset is not None)
-    return wall_ms - least // timedelta(milliseconds=1)
-
-
-def end_of(groups: Mapping[str, str | None]) -> int:
-    """Return the end (exclusive) of the time that a name's groups give, wall-clock milliseconds.
-
-    Args:
-        groups: year, month, day, hour -> text; each is a number (``2013``, ``1``, ``05``) beside
-            the coarser ones, or the whole date up to its unit (``2013-01-05``, ``20130105``).
-
-    Raises:
-        ValueError: they give no time; the text says why.
-    """
-    given = {unit: text for unit in UNITS if (text := groups.get(unit)) is not None}
-    if not given:
-        raise ValueError("has no year, month, day or hour")
-    found: dict[str, int] = {}
-    for unit, text in given.items():
-        for name, number in _numbers(unit, text).items():
-            if found.setdefault(name, number) != number:
-                raise ValueError(f"says two different things of its {name}")
-    unit = [name for name in UNITS if name in given][-1]
-    needed = UNITS[: UNITS.index(unit) + 1]
-    lacking = [name for name in needed if name not in found]
-    if lacking:
-        raise ValueError(f"gives {_a(unit)} without its {lacking[0]}")
-    return _end(unit, [found[name] for name in needed])
-
-
-def _numbers(unit: str, text: str) -> dict[str, int]:
-    whole = _WHOLE[unit].fullmatch(text)
-    if whole is not None:
-        return dict(zip(UNITS, map(int, whole.groups()), strict=False))
-    if unit != "year" and _OWN.fullmatch(text) is not None:
-        return {unit: int(text)}
-    raise ValueError(f"has {text!r} where {_a(unit)} should stand")
-
-
-def _end(unit: str, numbers: list[int]) -> int:
-    year, month, day, hour = (*numbers, *(0, 1, 1, 0)[len(numbers) :])
-    first = days_from_civil(year, month, day)
-    if not 1 <= month <= 12 or civil_from_days(first) != (year, month, day) or hour > 23:
-        raise ValueError("is no date of the calendar")
-    if unit == "year":
-        return days_from_civil(year + 1, 1, 1) * DAY_MS
-    if unit == "month":
-        return days_from_civil(year + month // 12, month % 12 + 1, 1) * DAY_MS
-    return (first + 1) * DAY_MS if unit == "day" else first * DAY_MS + (hour + 1) * 3_600_000
-
-
-def _a(unit: str) -> str:
-    return f"an {unit}" if unit == "hour" else f"a {unit}"
-
-
-def latest_of(kind: str) -> Callable[[Stats, str], int]:
-    """Return a reader of the latest wall-clock time in a part's statistics, in ms."""
-    key = bound_key(kind)
-    # A day is past when it is over.
-    beyond = DAY_MS if kind == "DATE" else 0
-
-    def latest(stats: Stats, column: str) -> int:
-        known = stats.get(column)
-        if known is None:
-            raise ValueError(f"has no statistics of {column}")
-        _, high, nulls = known
-        if nulls:
-            raise ValueError(f"has rows without {column} (null)")
-        if high is None or key is None:
-            raise ValueError(f"has no upper bound of {column}")
-        try:
-            nanoseconds = int(key(canonical(kind, high)))
-        except (ValueError, TypeError):
-            raise ValueError(f"has statistics of {column} that are no {kind}") from None
-        return -(-nanoseconds // 1_000_000) + beyond
-
-    return latest

@@ -17,10 +17,10 @@ def list_page(data: Mapping[str, Any]) -> Page:
     if not data["partitions"]:
         page.line(f"{data['table']} has no live part.")
         return page
-    found = data["partitions"]
-    _table(page, found, data["now"])
-    parts, size = (sum(each[name] for each in found) for name in ("parts", "bytes"))
-    listed = counted(len(found), "partition"), counted(parts, "part"), about_size(size)
+    partitions = data["partitions"]
+    _table(page, partitions, data["now"])
+    parts, size = (sum(each[name] for each in partitions) for name in ("parts", "bytes"))
+    listed = counted(len(partitions), "partition"), counted(parts, "part"), about_size(size)
     page.in_short(", ".join(listed))
     return page
 
@@ -34,20 +34,23 @@ def _table(page: Page, partitions: Sequence[Mapping[str, Any]], now_ms: int) -> 
     ]
     rows = [
         [
-            found["partition"] or "-",
-            number(found["parts"]),
-            number(found["rows"]),
-            about_size(found["bytes"]),
-            *(about_duration(max(0, now_ms - found[f"{end}_ms"])) for end in ("oldest", "newest")),
+            partition["partition"] or "-",
+            number(partition["parts"]),
+            number(partition["rows"]),
+            about_size(partition["bytes"]),
+            *(
+                about_duration(max(0, now_ms - partition[f"{end}_ms"]))
+                for end in ("oldest", "newest")
+            ),
         ]
-        for found in partitions
+        for partition in partitions
     ]
-    counts = [found["rows"] for found in partitions]
+    counts = [partition["rows"] for partition in partitions]
     total = [
         f"{number(len(rows))} in all",
-        number(sum(found["parts"] for found in partitions)),
+        number(sum(partition["parts"] for partition in partitions)),
         number(None if None in counts else sum(counts)),
-        about_size(sum(found["bytes"] for found in partitions)),
+        about_size(sum(partition["bytes"] for partition in partitions)),
         "",
         "",
     ]
@@ -74,13 +77,13 @@ def ttl_plan_page(data: Mapping[str, Any]) -> Page:
         ]
         rows = [
             [
-                found["partition"] or "-",
-                number(found["parts"]),
-                number(found["rows"]),
-                about_size(found["bytes"]),
-                when(found["end_ms"]),
+                partition["partition"] or "-",
+                number(partition["parts"]),
+                number(partition["rows"]),
+                about_size(partition["bytes"]),
+                when(partition["end_ms"]),
             ]
-            for found in data["partitions"]
+            for partition in data["partitions"]
         ]
         page.table(columns, rows)
         page.line()

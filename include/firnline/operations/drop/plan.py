@@ -46,11 +46,11 @@ class PartitionInfo(msgspec.Struct, frozen=True, kw_only=True):
 def describe(partition: str, markers: Sequence[Marker]) -> PartitionInfo:
     """Figures of a partition's live parts (at least one)."""
     rows = [m.n for m in markers]
-    known = [n for n in rows if n is not None]
+    stated = [n for n in rows if n is not None]
     return PartitionInfo(
         partition=partition,
         parts=len(markers),
-        rows=sum(known) if len(known) == len(rows) else None,
+        rows=sum(stated) if len(stated) == len(rows) else None,
         bytes=sum(m.b for m in markers),
         oldest_ms=min(m.order()[0] for m in markers),
         newest_ms=max(m.order()[1] for m in markers),
@@ -209,17 +209,17 @@ def refuse_changed(snapshot: Snapshot, expected: Mapping[str, str]) -> None:
 
 
 def _now(markers: Sequence[Marker]) -> str:
-    found = describe("", markers)
-    rows = "" if found.rows is None else f"{counted(found.rows, 'row')}, "
-    parts = counted(found.parts, "part")
-    return f"has {parts} now ({rows}{about_size(found.bytes)})"
+    described = describe("", markers)
+    rows = "" if described.rows is None else f"{counted(described.rows, 'row')}, "
+    parts = counted(described.parts, "part")
+    return f"has {parts} now ({rows}{about_size(described.bytes)})"
 
 
-def _missing(missing: Sequence[str], known: Sequence[str]) -> UsageError:
+def _missing(missing: Sequence[str], partitions: Sequence[str]) -> UsageError:
     """Return the error for partitions that do not exist; ``known`` is sorted."""
     first = missing[0]
-    at = max(0, bisect_left(known, first) - _COMPARED // 2)
-    near = difflib.get_close_matches(first, known[at : at + _COMPARED], n=3) or known[:3]
+    at = max(0, bisect_left(partitions, first) - _COMPARED // 2)
+    near = difflib.get_close_matches(first, partitions[at : at + _COMPARED], n=3) or partitions[:3]
     others = f", nor {len(missing) - 1} more of those named" if len(missing) > 1 else ""
     return UsageError(
         f"there is no partition {quoted(first)}{others}",

@@ -134,7 +134,18 @@ def run_drop(work: Work, options: DropOptions) -> DropReport:
         if header is None:
             raise
         _LOG.info("an earlier try of this run committed it as transaction %d", header.seq)
-        return _report_of(runner, header)
+        return _report(
+            runner,
+            dry_run=False,
+            partitions=header.partitions,
+            partition_count=len(header.partitions),
+            parts=header.counts.parts_in,
+            rows=header.counts.rows_deleted,
+            parts_without_rows=None,
+            bytes=header.counts.bytes_in,
+            transaction=header.seq,
+            done_earlier=True,
+        )
     return report(runner, removed, dry_run=options.dry_run)
 
 
@@ -168,26 +179,20 @@ def remove(
     """
 
     def act(base: Base, plan: P) -> int:
-        wanted = _change(op, plan, base.snapshot, refuse)
-        return commit(base.table, base, wanted, runner.identity).header.seq
+        removal = Change(
+            op=op,
+            replaces=tuple(m.p for r in plan.removals for m in r.parts),
+            adds=(),
+            counts=Counts(
+                parts_in=plan.parts, rows_in=plan.rows, rows_deleted=plan.rows, bytes_in=plan.bytes
+            ),
+            partitions=tuple(sorted({r.partition for r in plan.removals})),
+            refuse=refuse,
+            planned=base.snapshot,
+        )
+        return commit(base.table, base, removal, runner.identity).header.seq
 
     return Removed(*runner.run(make_plan, act, ends=lambda plan: dry_run or plan.nothing_to_do))
-
-
-def _change(
-    op: str, plan: Removals, planned: Snapshot, refuse: Callable[[Snapshot], None] | None
-) -> Change:
-    return Change(
-        op=op,
-        replaces=tuple(m.p for r in plan.removals for m in r.parts),
-        adds=(),
-        counts=Counts(
-            parts_in=plan.parts, rows_in=plan.rows, rows_deleted=plan.rows, bytes_in=plan.bytes
-        ),
-        partitions=tuple(sorted({r.partition for r in plan.removals})),
-        refuse=refuse,
-        planned=planned,
-    )
 
 
 def report(runner: Runner, removed: Removed[P], *, dry_run: bool, **more: Any) -> DropReport:
@@ -226,18 +231,3 @@ def _earlier_try(table: Table, options: DropOptions, run: RunIdentity) -> TxnHea
         if header.run.is_run_of(run) and header.op == _OP and header.partitions == wanted:
             return header
     return None
-
-
-def _report_of(runner: Runner, header: TxnHeader) -> DropReport:
-    return _report(
-        runner,
-        dry_run=False,
-        partitions=header.partitions,
-        partition_count=len(header.partitions),
-        parts=header.counts.parts_in,
-        rows=header.counts.rows_deleted,
-        parts_without_rows=None,
-        bytes=header.counts.bytes_in,
-        transaction=header.seq,
-        done_earlier=True,
-    )

@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 
 from firnline.log.txn_file import RunIdentity
-from firnline.operations.erase.certificate import Certificate, Kind, Remaining, Status
+from firnline.operations.erase.certificate import Kind, Remaining, Status
 from firnline.operations.erase.completion import complete_certificate
 from firnline.operations.hidden import without_paths
 from firnline.table import Table
@@ -81,20 +81,16 @@ def try_certificate(table: Table, erase: str, run: RunIdentity) -> Attempt:
         erase: id of the certificate.
         run: who tries.
     """
-    found = complete_certificate(table, erase, run)
-    if found.status == "complete":
-        found = complete_certificate(table, erase, run)
-    return _attempt(found, run)
-
-
-def _attempt(found: Certificate, run: RunIdentity) -> Attempt:
-    by = found.completed_by
+    certificate = complete_certificate(table, erase, run)
+    if certificate.status == "complete":
+        certificate = complete_certificate(table, erase, run)
+    by = certificate.completed_by
     return Attempt(
-        id=found.id,
-        status=found.status,
-        t=found.erased_ms,
-        keys=found.keys,
-        completed_ms=found.completed_ms,
+        id=certificate.id,
+        status=certificate.status,
+        t=certificate.erased_ms,
+        keys=certificate.keys,
+        completed_ms=certificate.completed_ms,
         by_this_run=by is not None and by.is_run_of(run),
-        in_the_way=tuple(Hindrance.of(entry) for entry in found.remaining if entry.blocks),
+        in_the_way=tuple(Hindrance.of(entry) for entry in certificate.remaining if entry.blocks),
     )

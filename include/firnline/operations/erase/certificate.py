@@ -45,6 +45,11 @@ Kind = Literal[
     "mirror",
     "log text",
 ]
+_STATUS: dict[str, Status] = {
+    COMPLETE_SUFFIX: "complete",
+    ".json": "waiting",
+    PLAN_SUFFIX: "planned",
+}
 
 
 class ErasedPart(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -226,13 +231,6 @@ def forget(table: Table, key: str) -> bool:
             gone = False
             _LOG.warning("%s could not be deleted: %s", answer.key, answer.error)
     return gone
-
-
-_STATUS: dict[str, Status] = {
-    COMPLETE_SUFFIX: "complete",
-    ".json": "waiting",
-    PLAN_SUFFIX: "planned",
-}
 
 
 class Listed(msgspec.Struct, frozen=True, kw_only=True):

@@ -71,19 +71,21 @@ def complete_certificate(
     """
     check_id(table, erase)
     done = read(table, table.paths.completed_certificate(erase))
-    known = done or read(table, table.paths.certificate(erase))
+    certificate = done or read(table, table.paths.certificate(erase))
     inventory, base = _inventory(table)
     table = inventory.table
-    if known is None:
-        known = _resolve(table, erase, inventory.snapshot)
-    keys = None if shown is None else proven(table, known, base.snapshot.schema, shown)
-    if known.replaced is None:
-        return known
-    said = Known.of(table.paths, known)
-    search = Search(inventory, known, known.replaced, said, keys)
+    if certificate is None:
+        certificate = _resolve(table, erase, inventory.snapshot)
+    keys = None if shown is None else proven(table, certificate, base.snapshot.schema, shown)
+    if certificate.replaced is None:
+        return certificate
+    said = Known.of(table.paths, certificate)
+    search = Search(inventory, certificate, certificate.replaced, said, keys)
     findings = collect_evidence(search)
     if any(entry.kind in {"unread part", "late part"} for entry in findings.remaining):
-        search = replace(search, known=Known.of(table.paths, known, _same_keys(table, known)))
+        search = replace(
+            search, known=Known.of(table.paths, certificate, _same_keys(table, certificate))
+        )
         findings = collect_evidence(search)
     if done is not None:
         clear_keys(search)
@@ -108,16 +110,16 @@ def settle(table: Table, snapshot: Snapshot) -> Settled:
     Also deletes key files that no run can need any more. One LIST when there is nothing to do; one
     GET per certificate besides where the log does not name the newest erase.
     """
-    found: list[str] = []
+    settled: list[str] = []
     listing = list_certificates(table)
     for listed in listing:
         if listed.status == "planned":
             state = _resolve(table, listed.id, snapshot)
             if state.status == "waiting":
-                found.append(listed.id)
+                settled.append(listed.id)
         if listed.has_keys and is_over(table, listed, _commit_ttl(table, snapshot)):
             forget(table, table.paths.erase_keys(listed.id))
-    return Settled(tuple(found), _last(table, snapshot, listing))
+    return Settled(tuple(settled), _last(table, snapshot, listing))
 
 
 def _last(table: Table, snapshot: Snapshot, listing: Sequence[Listed]) -> EraseLink | None:
@@ -166,11 +168,11 @@ def _resolve(table: Table, erase: str, snapshot: Snapshot) -> Certificate:
 
 def _with_place(table: Table, plan: Certificate, replaced: Replaced) -> Certificate:
     """Return the certificate of a committed erase; its transaction may be past its retention."""
-    known = msgspec.structs.replace(plan, status="waiting", replaced=replaced)
+    certificate = msgspec.structs.replace(plan, status="waiting", replaced=replaced)
     for header, digest in heads(table, [table.paths.txn(replaced.seq)]):
         head = Head(header.seq, digest)
-        known = msgspec.structs.replace(known, link=header.erase, head=head)
-    return known
+        certificate = msgspec.structs.replace(certificate, link=header.erase, head=head)
+    return certificate
 
 
 def _committed(table: Table, plan: Certificate, snapshot: Snapshot) -> Replaced | None:
@@ -204,22 +206,22 @@ def _unless_ended(table: Table, replaced: Replaced) -> Replaced | None:
     return replaced if replaced.seq > last_number(table.store, table.paths) else None
 
 
-def _same_keys(table: Table, known: Certificate) -> list[Certificate]:
+def _same_keys(table: Table, certificate: Certificate) -> list[Certificate]:
     """Return the certificates of other erases of the same keys, which repair a failed one."""
-    found = []
+    others = []
     for listed in list_certificates(table):
-        if listed.id != known.id and listed.status in {"waiting", "complete"}:
+        if listed.id != certificate.id and listed.status in {"waiting", "complete"}:
             other = read(table, table.paths.certificate(listed.id))
-            if other is not None and _is_of_same_keys(known, other):
-                found.append(other)
-    return found
+            if other is not None and _is_of_same_keys(certificate, other):
+                others.append(other)
+    return others
 
 
-def _is_of_same_keys(known: Certificate, other: Certificate) -> bool:
-    if known.version == other.version == 1:
-        return (other.columns, other.digest) == (known.columns, known.digest)
+def _is_of_same_keys(certificate: Certificate, other: Certificate) -> bool:
+    if certificate.version == other.version == 1:
+        return (other.columns, other.digest) == (certificate.columns, certificate.digest)
     # Digests have a secret each; the later one saw the records of the earlier one.
-    return set(known.deletes) <= set(other.covers)
+    return set(certificate.deletes) <= set(other.covers)
 
 
 @dataclass(frozen=True, slots=True)
@@ -229,19 +231,29 @@ class _Deletion:
 
 
 def _conclude(search: Search, base: Base, findings: Findings, run: RunIdentity) -> Certificate:
-    inventory, known, table = search.inventory, search.certificate, search.table
+    inventory, certificate, table = search.inventory, search.certificate, search.table
     shown = shown_parts(inventory, findings.deletable)
     deletion = _delete(table, tuple(key for key in findings.deletable if key not in shown))
     others = [entry for each in SEARCHES.values() for entry in each(search, base, run)]
-    rest = (*deletion.remaining, *_mirrored(shown), *findings.remaining, *others)
+    rest = (
+        *deletion.remaining,
+        *remaining(
+            "replaced part",
+            sorted(shown),
+            "the Delta mirror shows it, or did so within the grace",
+            "run `firnline mirror`, and this again when the grace is over",
+        ),
+        *findings.remaining,
+        *others,
+    )
     present = _present(search, deletion.gone)
     parts = tuple(
         part
         if part.key in present
         else msgspec.structs.replace(part, gone_ms=part.gone_ms or table.clock.now_ms())
-        for part in known.parts
+        for part in certificate.parts
     )
-    seen = msgspec.structs.replace(known, parts=parts, remaining=rest)
+    seen = msgspec.structs.replace(certificate, parts=parts, remaining=rest)
     if present or any(entry.blocks for entry in rest):
         return seen
     state = inventory.snapshot
@@ -252,7 +264,9 @@ def _conclude(search: Search, base: Base, findings: Findings, run: RunIdentity) 
         completed_by=run,
         head=Head(state.seq, state.digest) if state.digest else None,
     )
-    return write(table, table.paths.completed_certificate(known.id), sealed(complete, table.paths))
+    return write(
+        table, table.paths.completed_certificate(certificate.id), sealed(complete, table.paths)
+    )
 
 
 def _present(search: Search, gone: Collection[str]) -> set[str]:
@@ -260,15 +274,6 @@ def _present(search: Search, gone: Collection[str]) -> set[str]:
     own = {part.key for part in search.certificate.parts}
     there = search.inventory.objects.keys() - set(gone)
     return own & {name for key in there for name in (key, named(key))}
-
-
-def _mirrored(shown: Collection[str]) -> tuple[Remaining, ...]:
-    return remaining(
-        "replaced part",
-        sorted(shown),
-        "the Delta mirror shows it, or did so within the grace",
-        "run `firnline mirror`, and this again when the grace is over",
-    )
 
 
 def _delete(table: Table, keys: tuple[str, ...]) -> _Deletion:

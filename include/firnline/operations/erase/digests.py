@@ -32,12 +32,12 @@ def plan_digest(certificate: Certificate, paths: TablePaths) -> str:
     """
     plain = _plain(msgspec.json.encode(certificate), paths)
     names = _PLANNED if certificate.version == 1 else (*_PLANNED, *_LATER)
-    found = {name: plain[name] for name in names}
-    found["parts"] = [
+    planned = {name: plain[name] for name in names}
+    planned["parts"] = [
         {name: value for name, value in part.items() if name != "gone_ms"}
-        for part in found["parts"]
+        for part in planned["parts"]
     ]
-    return _sha256(found)
+    return _sha256(planned)
 
 
 def whole_digest(data: bytes, paths: TablePaths) -> str:

@@ -60,8 +60,8 @@ class Search:
     @cached_property
     def waits(self) -> Waits:
         """Return the times that count for this table."""
-        found = self.inventory
-        return waits(found.snapshot.properties, found.table.settings, found.now_ms)
+        inventory = self.inventory
+        return waits(inventory.snapshot.properties, inventory.table.settings, inventory.now_ms)
 
     @cached_property
     def seen_ms(self) -> int:
@@ -183,7 +183,7 @@ def _late_appends(now_ms: int, until: int) -> tuple[Remaining, ...]:
 
 def _holders(search: Search) -> dict[str, list[str]]:
     """Return existing parts that may hold a key, by kind."""
-    found: dict[str, list[str]] = {
+    holders: dict[str, list[str]] = {
         kind: [] for kind in ("replaced part", "older part", "unread part", "late part")
     }
     may_hold, known = search.may_hold(), search.known
@@ -192,10 +192,10 @@ def _holders(search: Search) -> dict[str, list[str]]:
         if marker is None or not may_hold(marker):
             continue
         if marker.tmb is not None:
-            found["replaced part" if known.is_own(path) else "older part"].append(path)
+            holders["replaced part" if known.is_own(path) else "older part"].append(path)
         else:
-            found["unread part" if known.is_failed(path) else "late part"].append(path)
-    return found
+            holders["unread part" if known.is_failed(path) else "late part"].append(path)
+    return holders
 
 
 def _records(
@@ -229,7 +229,7 @@ def _key_columns(tree: Predicate, schema: Mapping[str, str]) -> tuple[KeyColumn,
     values: dict[str, list[Scalar]] = {}
     for name, listed in _leaves(tree):
         values.setdefault(name, []).extend(listed)
-    return tuple(KeyColumn.of(name, schema[name], found) for name, found in values.items())
+    return tuple(KeyColumn.of(name, schema[name], scalars) for name, scalars in values.items())
 
 
 def _leaves(tree: Predicate) -> Iterator[tuple[str, tuple[Scalar, ...]]]:
@@ -245,16 +245,16 @@ def _leaves(tree: Predicate) -> Iterator[tuple[str, tuple[Scalar, ...]]]:
 
 def _due(inventory: Inventory, parts: Collection[str]) -> dict[str, int]:
     """Return part -> time, unix ms, at which tombstone and sighting are both a grace old."""
-    wanted = dict.fromkeys(parts)
+    asked = dict.fromkeys(parts)
     seen: dict[str, int] = {}
     for key, content in inventory.snapshot.contents.items():
         modified = inventory.snapshot.listing[key].modified_ms
         for marker in content.markers:
-            if marker.tmb is not None and marker.p in wanted:
+            if marker.tmb is not None and marker.p in asked:
                 seen[marker.p] = min(modified, seen.get(marker.p, modified))
     grace = waits(inventory.snapshot.properties, inventory.table.settings, inventory.now_ms).grace
     due: dict[str, int] = {}
-    for path in wanted:
+    for path in asked:
         tmb = inventory.snapshot.parts[path].tmb
         # Replaced parts that are alive cannot be: the transaction that holds them is committed.
         due[path] = (

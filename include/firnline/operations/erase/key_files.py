@@ -93,34 +93,34 @@ def _parquet(path: Path, shown: str, columns: Sequence[str]) -> Iterator[pa.Reco
     if footer.num_rows > MAX_KEYS:
         raise too_many(shown)
     try:
-        wanted = _flat_columns(shown, pq.read_schema(path), columns)
-        if _stated_bytes(footer, wanted) > MAX_KEY_BYTES:
+        names = _flat_columns(shown, pq.read_schema(path), columns)
+        if _stated_bytes(footer, names) > MAX_KEY_BYTES:
             raise too_large(shown)
-        with pq.ParquetFile(path, pre_buffer=False, read_dictionary=wanted) as opened:
-            for batch in opened.iter_batches(BATCH_ROWS, columns=wanted):
-                yield batch.select(wanted)
+        with pq.ParquetFile(path, pre_buffer=False, read_dictionary=names) as opened:
+            for batch in opened.iter_batches(BATCH_ROWS, columns=names):
+                yield batch.select(names)
     except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
         raise _unreadable(shown, str(error).split("\n", 1)[0]) from error
 
 
 def _flat_columns(shown: str, schema: pa.Schema, columns: Sequence[str]) -> list[str]:
-    wanted = [_column_of(shown, schema.names, column) for column in columns]
-    for name in wanted:
+    names = [_column_of(shown, schema.names, column) for column in columns]
+    for name in names:
         if pa.types.is_nested(schema.field(name).type):
             raise UsageError(
                 f"column {name!r} of {shown} is {schema.field(name).type}, and a key has one value "
                 "per column",
                 next_step="write it as a column of single values",
             )
-    return wanted
+    return names
 
 
-def _stated_bytes(footer: pq.FileMetaData, wanted: Sequence[str]) -> int:
+def _stated_bytes(footer: pq.FileMetaData, columns: Sequence[str]) -> int:
     return sum(
         chunk.total_uncompressed_size
         for group in map(footer.row_group, range(footer.num_row_groups))
         for chunk in map(group.column, range(footer.num_columns))
-        if f"{chunk.path_in_schema}.".startswith(tuple(f"{name}." for name in wanted))
+        if f"{chunk.path_in_schema}.".startswith(tuple(f"{name}." for name in columns))
     )
 
 
@@ -128,11 +128,11 @@ def _csv(path: Path, shown: str, columns: Sequence[str]) -> Iterator[pa.RecordBa
     try:
         with pacsv.open_csv(path) as head:
             names: list[str] = head.schema.names
-        wanted = [_column_of(shown, names, column) for column in columns]
+        of_keys = [_column_of(shown, names, column) for column in columns]
         # As texts: 007 of a column of texts must not become 7.
         options = pacsv.ConvertOptions(
-            column_types=dict.fromkeys(wanted, pa.string()),
-            include_columns=wanted,
+            column_types=dict.fromkeys(of_keys, pa.string()),
+            include_columns=of_keys,
             strings_can_be_null=True,
             null_values=[""],
         )

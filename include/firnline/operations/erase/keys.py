@@ -87,17 +87,16 @@ class KeySet:
 
         One PUT (more above 16 MiB). The caller deletes the object again.
         """
+        columns = [
+            _array(kind, [values[place] for values in self.keys])
+            for place, kind in enumerate(self.types)
+        ]
+        rows = pa.table(dict(zip(self.columns, columns, strict=True)))
         with tempfile.TemporaryDirectory(prefix="firnline-keys-") as folder:
             path = Path(folder) / "keys.parquet"
-            pq.write_table(self._arrow(), path, compression="zstd")
+            pq.write_table(rows, path, compression="zstd")
             table.store.put_file(key, path)
             return KeyFile(key=key, bytes=path.stat().st_size, columns=self.columns)
-
-    def _arrow(self) -> pa.Table:
-        columns = [
-            _array(kind, [key[place] for key in self.keys]) for place, kind in enumerate(self.types)
-        ]
-        return pa.table(dict(zip(self.columns, columns, strict=True)))
 
 
 def key_set(
@@ -117,20 +116,20 @@ def key_set(
     """
     names = _resolve(columns, schema)
     types = tuple(normalise(schema[name]) for name in names)
-    found: set[tuple[Scalar, ...]] = set()
+    keys: set[tuple[Scalar, ...]] = set()
     held = 0
     for key in _canonical(names, types, rows, where):
-        if key in found:
+        if key in keys:
             continue
-        found.add(key)
+        keys.add(key)
         held += sum(len(value) for value in key if isinstance(value, str))
-        if len(found) > MAX_KEYS:
+        if len(keys) > MAX_KEYS:
             raise too_many(where)
         if held > MAX_KEY_BYTES:
             raise too_large(where)
-    if not found:
+    if not keys:
         raise UsageError(f"{where} has no key", next_step="give at least one key")
-    return KeySet(names, types, tuple(sorted(found)))
+    return KeySet(names, types, tuple(sorted(keys)))
 
 
 def too_many(where: str) -> UsageError:

@@ -66,13 +66,13 @@ class Known:
 
         Raises LogCorruptError.
         """
-        said = (certificate, *others)
+        certificates = (certificate, *others)
         return cls(
             paths,
             frozenset(part.key for part in certificate.parts),
             frozenset(certificate.failed),
-            frozenset(name for one in said if one.version == 1 for name in one.checked),
-            frozenset(digest for one in said for digest in _digests(one)),
+            frozenset(name for one in certificates if one.version == 1 for name in one.checked),
+            frozenset(digest for one in certificates for digest in _digests(one)),
         )
 
     def is_own(self, key: str) -> bool:

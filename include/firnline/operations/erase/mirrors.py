@@ -71,16 +71,17 @@ def clear_versions(search: Search) -> tuple[Remaining, ...]:
     store, paths, name = table.store, table.paths, table.settings.name
     listing = list_versions(store, paths, whole=True)
     versions = listing.versions
+    every = (*versions, *listing.checkpoints)
     at = bisect_left(versions, seq, key=lambda v: position_of(store, v.key).seq)
     if at == len(versions):
         step = f"run `firnline mirror {name}`, or delete the folder _delta_log if it is not used"
-        return remaining("mirror", _all(listing), _WHY, step)
+        return remaining("mirror", [v.key for v in every], _WHY, step)
     named = _may_name(search)
     last = _first_kept(inventory, listing, versions[at].number, named=named)
     if named and _removes(search, last, first=versions[at].number):
         step = f"run `firnline mirror {name}` after the next change, and this again a grace later"
         return remaining("mirror", [paths.delta_version(last)], _PATHS, step)
-    old = _before(listing, last)
+    old = [v.key for v in every if v.number < last]
     if not old:
         return ()
     until = versions[at].modified_ms + _grace(inventory)
@@ -173,17 +174,19 @@ def clear_snapshots(search: Search) -> tuple[Remaining, ...]:
         search: what is searched for.
     """
     table, seq = search.table, search.replaced.seq
-    found = {meta.key: meta for meta in table.store.list(table.paths.iceberg_metadata_dir)}
-    if not found:
+    metadata = {meta.key: meta for meta in table.store.list(table.paths.iceberg_metadata_dir)}
+    if not metadata:
         return ()
     concerns = _concerns(search, unknown=True) if _may_name(search) else None
     try:
         where_is(table)
         from firnline.mirror.iceberg.erasure import clear
 
-        rest = clear(table, seq, _grace(search.inventory), found, concerns)
+        rest = clear(table, seq, _grace(search.inventory), metadata, concerns)
     except (MirrorRefusedError, MirrorDamagedError, MirrorCatalogError) as error:
-        return remaining("mirror", list(found), f"{_SNAPSHOTS}: {error.message}", error.next_step)
+        return remaining(
+            "mirror", list(metadata), f"{_SNAPSHOTS}: {error.message}", error.next_step
+        )
     if rest is None:
         return ()
     return remaining("mirror", rest.keys, _SNAPSHOTS, rest.next_step, rest.until_ms)
@@ -192,11 +195,3 @@ def clear_snapshots(search: Search) -> tuple[Remaining, ...]:
 def _grace(inventory: Inventory) -> int:
     others = waits(inventory.snapshot.properties, inventory.table.settings, inventory.now_ms)
     return others.grace
-
-
-def _all(listing: Listing) -> list[str]:
-    return [v.key for v in (*listing.versions, *listing.checkpoints)]
-
-
-def _before(listing: Listing, number: int) -> list[str]:
-    return [v.key for v in (*listing.versions, *listing.checkpoints) if v.number < number]

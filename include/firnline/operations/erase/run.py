@@ -195,15 +195,16 @@ class _Run:
         if self.settled is None:
             self.settled = settle(table, base.snapshot)
         erase = table.ids.uuid7(table.clock.now_ms())
-        deletes = self._records()
-        found = self._execute(base, plan, erase)
-        planned = self._certificate(base, plan, found, erase, deletes)
-        place = _in_chain(table, planned, self.settled)
-        wanted = replace(change(base.snapshot, found, plan, deletes, OP), erase=place)
+        now = table.clock.now_ms()
+        deletes = [Delete(table.ids.uuid7(now), 0, 0, where) for where in self.keys.predicates()]
+        result = self._execute(base, plan, erase)
+        planned = self._certificate(base, plan, result, erase, deletes)
+        place = PlannedErase(planned.id, plan_digest(planned, table.paths), self.settled.last)
+        erasure = replace(change(base.snapshot, result, plan, deletes, OP), erase=place)
         try:
-            with Outputs(table, outputs_of(found.done)) as new:
+            with Outputs(table, outputs_of(result.done)) as new:
                 write(table, table.paths.erase_plan(erase), planned)
-                committed = commit(table, base, wanted, self.runner.identity, new.attempt)
+                committed = commit(table, base, erasure, self.runner.identity, new.attempt)
         except CommitConflictError:
             forget(table, table.paths.erase_plan(erase))
             return None
@@ -216,7 +217,7 @@ class _Run:
             # It is committed: `firnline certificate` and the next erase write it from the plan.
             _LOG.warning("certificate %s is not written yet: %s", erase, error)
         self._discard_prepared(committed.base or base)
-        return found
+        return result
 
     def _discard_prepared(self, base: Base) -> None:
         """Delete prepared parts with rows that are erased; their commit would be refused anyway."""
@@ -245,15 +246,11 @@ class _Run:
         finally:
             forget(self.table, key)
 
-    def _records(self) -> list[Delete]:
-        now = self.table.clock.now_ms()
-        return [Delete(self.table.ids.uuid7(now), 0, 0, where) for where in self.keys.predicates()]
-
     def _certificate(
         self,
         base: Base,
         plan: ErasePlan,
-        found: RewriteResult,
+        result: RewriteResult,
         erase: str,
         deletes: Sequence[Delete],
     ) -> Certificate:
@@ -270,11 +267,11 @@ class _Run:
             deletes=tuple(delete.id for delete in deletes),
             parts=tuple(
                 ErasedPart(key=named(marker.p), rows=rows, bytes=marker.b)
-                for _, marker, rows in found.rewritten
+                for _, marker, rows in result.rewritten
             ),
-            checked=tuple(filter(None, map(named, found.unchanged))),
-            failed=tuple(map(named, found.failed)),
-            clean=digests_text(self.table.paths, _clean(base.snapshot, plan, found)),
+            checked=tuple(filter(None, map(named, result.unchanged))),
+            failed=tuple(map(named, result.failed)),
+            clean=digests_text(self.table.paths, _clean(base.snapshot, plan, result)),
             covers=_same_records(base.snapshot, deletes),
         )
 
@@ -283,7 +280,7 @@ class _Run:
         """Return True if the report goes to Airflow, which stores it and shows it to many."""
         return bool(self.runner.identity.dag_id)
 
-    def report(self, plan: ErasePlan, found: RewriteResult) -> EraseReport:
+    def report(self, plan: ErasePlan, result: RewriteResult) -> EraseReport:
         folder = self.table.paths.data_dir
         return EraseReport(
             table=self.table.settings.name,
@@ -296,12 +293,12 @@ class _Run:
             transaction=self.transaction,
             deletes=0 if self.certificate is None else len(self.certificate.deletes),
             parts_read=plan.parts_in,
-            parts_rewritten=len(found.rewritten),
+            parts_rewritten=len(result.rewritten),
             parts_excluded=plan.excluded,
-            parts_failed=len(found.failed),
+            parts_failed=len(result.failed),
             counts=self.counts,
             failures=tuple(
-                shown_failure(each, folder, self.keys.columns) for each in found.failures
+                shown_failure(each, folder, self.keys.columns) for each in result.failures
             ),
             settled=() if self.settled is None else self.settled.written,
             replans=self.runner.replans,
@@ -310,10 +307,10 @@ class _Run:
         )
 
 
-def _clean(snapshot: Snapshot, plan: ErasePlan, found: RewriteResult) -> Iterable[str]:
+def _clean(snapshot: Snapshot, plan: ErasePlan, result: RewriteResult) -> Iterable[str]:
     """Return the live parts that hold no key: read, or not to be read by their statistics."""
     read = {marker.p for group in plan.groups for marker in group.parts}
-    return {*found.unchanged, *(snapshot.live.keys() - read)}
+    return {*result.unchanged, *(snapshot.live.keys() - read)}
 
 
 def _same_records(snapshot: Snapshot, deletes: Sequence[Delete]) -> tuple[str, ...]:
@@ -321,10 +318,6 @@ def _same_records(snapshot: Snapshot, deletes: Sequence[Delete]) -> tuple[str, .
     asked = {bytes(delete.where) for delete in deletes}
     same = (d.id for d in snapshot.deletes.values() if bytes(d.where) in asked and not d.partitions)
     return tuple(sorted(same))
-
-
-def _in_chain(table: Table, planned: Certificate, settled: Settled) -> PlannedErase:
-    return PlannedErase(planned.id, plan_digest(planned, table.paths), settled.last)
 
 
 def _committed(table: Table, planned: Certificate, header: TxnHeader) -> Certificate:

@@ -127,15 +127,15 @@ def _checkpoints(search: Search, judge: _Judge) -> list[str]:
         return []
     from firnline.log import checkpoint as checkpoint_file
 
-    found = []
+    holding = []
     for key, data in table.store.get_many(keys):
         try:
             held = None if data is None else checkpoint_file.decode(key, data, table.paths)
         except CheckpointError:
-            found.append(key)  # its contents are unknown
+            holding.append(key)  # its contents are unknown
             continue
         if held is not None and (
             judge.of_records(held.head.deletes) or judge.of_parts(held.with_newer(()).values())
         ):
-            found.append(key)
-    return sorted(found)
+            holding.append(key)
+    return sorted(holding)

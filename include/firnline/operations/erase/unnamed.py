@@ -29,7 +29,10 @@ def find_unnamed(search: Search) -> tuple[Remaining, ...]:
     """
     over, now = search.over_ms, search.inventory.now_ms
     early, later = list[str](), list[ObjectMeta]()
-    for meta in _unnamed(search):
+    parts = search.inventory.snapshot.parts
+    for key, meta in search.inventory.objects.items():
+        if key in parts:
+            continue
         if meta.modified_ms < over:
             early.append(meta.key)
         else:
@@ -41,13 +44,8 @@ def find_unnamed(search: Search) -> tuple[Remaining, ...]:
     )
 
 
-def _unnamed(search: Search) -> Iterator[ObjectMeta]:
-    parts = search.inventory.snapshot.parts
-    return (meta for key, meta in search.inventory.objects.items() if key not in parts)
-
-
-def _of_sleepers(search: Search, found: list[ObjectMeta]) -> Iterator[str]:
-    tasks = [FooterTask(meta.key, meta.size) for meta in found]
+def _of_sleepers(search: Search, unnamed: list[ObjectMeta]) -> Iterator[str]:
+    tasks = [FooterTask(meta.key, meta.size) for meta in unnamed]
     footers = many_facts(search.table.store, tasks, FooterWanted())
     return (facts.key for facts in footers if not (facts.gone or _began_after(search, facts)))
 

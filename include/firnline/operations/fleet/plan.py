@@ -169,7 +169,7 @@ def plan_fleet(
 
 
 def _chores(
-    found: Sequence[Need | Unreadable],
+    needs: Sequence[Need | Unreadable],
     quiet: str | None,
     held: Mapping[tuple[str, str], Held],
 ) -> Iterator[Chore]:
@@ -177,8 +177,8 @@ def _chores(
 
     Of verifications one run starts a quarter of the tables: a new Airflow does not begin with all.
     """
-    left = 1 + len(found) // _VERIFIED_SHARE
-    due = [(each.table, due) for each in found for due in each.due]
+    left = 1 + len(needs) // _VERIFIED_SHARE
+    due = [(each.table, due) for each in needs for due in each.due]
     for table, one in sorted(due, key=lambda pair: _turn(*pair)):
         why = held.get((table, one.operation))
         reason = quiet or ("" if why is None else why.reason)

@@ -22,7 +22,7 @@ from firnline.operations.health.savings import savings
 from firnline.operations.hidden import shown_partition
 from firnline.operations.merge.plan import MergePlan
 from firnline.operations.operation import Plan
-from firnline.operations.prepared.run import WaitingChange
+from firnline.operations.prepared.waiting import WaitingChange
 from firnline.operations.restore.undone import Undone, undone
 from firnline.properties.in_force import as_text, differences, stated
 from firnline.state.snapshot import Snapshot
@@ -37,12 +37,15 @@ PREPARED_PARTITIONS = 20
 """Partitions of a prepared change that are listed."""
 REASONS = 5
 """Reasons per partition for parts that a merge leaves alone."""
+_LONG = ("groups", "partitions", "undecided")
+"""Lists of a plan's figures that may be as long as the table is large."""
 
 
 def detail_of(reading: Reading) -> dict[str, Any]:
     """Return a table as plain data; sizes in bytes, times in unix milliseconds."""
     snapshot, merge = reading.snapshot, reading.merge
     undoings = undone(reading.headers)
+    columns = {erase.id: erase.columns for erase in reading.erases}
     return {
         "seq": snapshot.seq,
         "partition_count": len(snapshot.partitions),
@@ -51,7 +54,10 @@ def detail_of(reading: Reading) -> dict[str, Any]:
             "steps": list(SIZE_STEPS),
             "counts": histogram(b for one in figures(snapshot.partitions) for b in one.sizes),
         },
-        "transactions": _transactions(reading, undoings),
+        "transactions": [
+            _transaction(header, undoings.get(header.seq), _shown_partitions(header, columns))
+            for header in reading.headers[:TRANSACTIONS]
+        ],
         "savings": savings(
             reading.headers, {seq for seq, one in undoings.items() if not one.partly}
         ).to_json(),
@@ -118,14 +124,6 @@ def _partitions(snapshot: Snapshot, plan: MergePlan | None) -> list[dict[str, An
     return rows
 
 
-def _transactions(reading: Reading, undoings: Mapping[int, Undone]) -> list[dict[str, Any]]:
-    columns = {each.id: each.columns for each in reading.erases}
-    return [
-        _transaction(header, undoings.get(header.seq), _shown_partitions(header, columns))
-        for header in reading.headers[:TRANSACTIONS]
-    ]
-
-
 def _shown_partitions(header: TxnHeader, columns: Mapping[str, tuple[str, ...]]) -> list[str]:
     """Return the partitions of a transaction; of an erase without what may be a key.
 
@@ -155,10 +153,6 @@ def _transaction(
         "partition_count": len(header.partitions),
         "undone": None if undoing is None else asdict(undoing),
     }
-
-
-_LONG = ("groups", "partitions", "undecided")
-"""Lists of a plan's figures that may be as long as the table is large."""
 
 
 def _summary(plan: Plan | FirnlineError | None) -> dict[str, Any] | None:

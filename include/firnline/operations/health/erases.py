@@ -66,20 +66,20 @@ def erases_of(table: Table, snapshot: Snapshot, known: Mapping[str, Erased]) -> 
 
 
 def _all(
-    table: Table, listed: list[Listed], known: Mapping[str, Erased], wait: int
+    table: Table, listed: list[Listed], earlier: Mapping[str, Erased], wait: int
 ) -> Iterator[Erased]:
     for each in listed:
-        before = known.get(each.id)
+        before = earlier.get(each.id)
         if before is not None and before.status == each.status and not before.problem:
             yield before
             continue
         try:
-            found = read(table, _key(table, each))
+            certificate = read(table, _key(table, each))
         except LogCorruptError as error:  # no reason to show nothing else of the table
             yield _unreadable(each, error, wait)
             continue
-        if found is not None:
-            yield _erased(found, each.status, wait)
+        if certificate is not None:
+            yield _erased(certificate, each.status, wait)
 
 
 def _unreadable(listed: Listed, error: LogCorruptError, wait: int) -> Erased:
@@ -108,16 +108,16 @@ def _key(table: Table, listed: Listed) -> str:
     )
 
 
-def _erased(found: Certificate, status: Status, wait: int) -> Erased:
+def _erased(certificate: Certificate, status: Status, wait: int) -> Erased:
     return Erased(
-        id=found.id,
-        version=found.version,
+        id=certificate.id,
+        version=certificate.version,
         status=status,
-        t=found.erased_ms,
-        keys=found.keys,
-        columns=found.columns,
-        by=found.run.user,
-        approved_by=found.run.approved_by,
-        after_ms=found.erased_ms + wait,
-        completed_ms=found.completed_ms,
+        t=certificate.erased_ms,
+        keys=certificate.keys,
+        columns=certificate.columns,
+        by=certificate.run.user,
+        approved_by=certificate.run.approved_by,
+        after_ms=certificate.erased_ms + wait,
+        completed_ms=certificate.completed_ms,
     )

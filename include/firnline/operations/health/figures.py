@@ -22,6 +22,8 @@ from firnline.operations.merge.tiers import is_small
 from firnline.operations.runner import Report
 from firnline.properties.in_force import differences
 
+_NO_LIMIT = 2**62
+
 
 class Last(msgspec.Struct, frozen=True, kw_only=True):
     """The newest transaction of one operation."""
@@ -94,7 +96,7 @@ class Figures(Report, frozen=True, kw_only=True):
 def figures_of(reading: Reading) -> Figures:
     """Return the figures of a table."""
     snapshot = reading.snapshot
-    found = totals(snapshot.live)
+    live = totals(snapshot.live)
     listed = snapshot.listing
     policy = reading.settings.merge
     own = reading.properties
@@ -103,9 +105,9 @@ def figures_of(reading: Reading) -> Figures:
         seq=snapshot.seq,
         newest_ms=snapshot.newest_t,
         partitions=len(snapshot.partitions),
-        parts=found.parts,
-        rows=found.rows,
-        bytes=found.bytes,
+        parts=live.parts,
+        rows=live.rows,
+        bytes=live.bytes,
         small_parts=sum(
             is_small(b, n, policy)
             for one in figures(snapshot.partitions)
@@ -122,9 +124,6 @@ def figures_of(reading: Reading) -> Figures:
         differs=tuple(difference.name for difference in differing),
         problems=_problems(reading),
     )
-
-
-_NO_LIMIT = 2**62
 
 
 def _to_merge(plan: MergePlan | FirnlineError) -> dict[str, Any]:
@@ -165,10 +164,10 @@ def _dead(plan: CleanupPlan) -> dict[str, Any]:
 
 
 def _last(headers: Sequence[TxnHeader]) -> dict[str, Last]:
-    found: dict[str, Last] = {}
+    last_by_op: dict[str, Last] = {}
     for header in headers:
         run = header.run
-        found.setdefault(
+        last_by_op.setdefault(
             header.op, Last(seq=header.seq, t=header.t, dag_id=run.dag_id, run_id=run.run_id)
         )
-    return found
+    return last_by_op

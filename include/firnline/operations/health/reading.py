@@ -18,7 +18,7 @@ from firnline.operations.drop.expired import TtlPlan, plan_ttl
 from firnline.operations.health.erases import Erased, erases_of
 from firnline.operations.merge.plan import MergePlan, plan_merge
 from firnline.operations.prepared.objects import entries
-from firnline.operations.prepared.run import WaitingChange, waiting_of
+from firnline.operations.prepared.waiting import WaitingChange, waiting_of
 from firnline.properties.record import Properties
 from firnline.settings.load import TableSettings
 from firnline.state.health import no_table
@@ -173,9 +173,9 @@ def read(
 
 
 def _prepared(table: Table) -> Prepared:
-    found = entries(table)
-    keys = frozenset(meta.key for entry in found for meta in entry.objects)
+    listed = entries(table)
+    keys = frozenset(meta.key for entry in listed for meta in entry.objects)
     try:
-        return Prepared(keys, waiting_of(table, found))
+        return Prepared(keys, waiting_of(table, listed))
     except LogCorruptError as error:  # no reason to show nothing else of the table
         return Prepared(keys, (), error.message)

@@ -59,17 +59,17 @@ def savings(headers: Sequence[TxnHeader], undone: Set[int] = frozenset()) -> Sav
     first, last = min(times, default=0), max(times, default=0)
     fits = (step for step in STEPS_MS if last // step - first // step < BUCKETS)
     step = next(fits, STEPS_MS[-1])
-    found = {t: (0, 0) for t in range(first - first % step, last + 1, step) if headers}
+    by_step = {t: (0, 0) for t in range(first - first % step, last + 1, step) if headers}
     for header in kept:
         begin = header.t - header.t % step
-        requests, size = found[begin]
-        found[begin] = (requests + _requests(header), size + _bytes(header))
+        requests, size = by_step[begin]
+        by_step[begin] = (requests + _requests(header), size + _bytes(header))
     return Savings(
         since=first if headers else None,
         step_ms=step,
         requests=sum(map(_requests, kept)),
         bytes=sum(map(_bytes, kept)),
-        buckets=tuple(Saved(t=t, requests=r, bytes=b) for t, (r, b) in found.items()),
+        buckets=tuple(Saved(t=t, requests=r, bytes=b) for t, (r, b) in by_step.items()),
     )
 
 

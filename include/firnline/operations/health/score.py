@@ -41,8 +41,13 @@ class Score:
 
 def score(figures: Figures) -> Score:
     """Return the score of a table."""
-    found = [
-        _share(50, figures.saved, figures.parts, f"{_parts(figures)} wait for a merge"),
+    losses = [
+        _share(
+            50,
+            figures.saved,
+            figures.parts,
+            f"{figures.merge_parts:,} parts, {figures.saved:,} requests a scan, wait for a merge",
+        ),
         _share(
             20,
             figures.deletable_bytes,
@@ -59,17 +64,13 @@ def score(figures: Figures) -> Score:
         Reason(10 * bool(figures.differs), f"settings differ: {', '.join(figures.differs)}"),
         *(Reason(20, problem) for problem in figures.problems),
     ]
-    reasons = sorted((one for one in found if one.points), key=lambda one: -one.points)
+    reasons = sorted((one for one in losses if one.points), key=lambda one: -one.points)
     return Score(max(0, FULL - sum(one.points for one in reasons)), tuple(reasons))
 
 
 def unreadable(text: str) -> Score:
     """Return the score of a table that cannot be read."""
     return Score(0, (Reason(FULL, text),))
-
-
-def _parts(figures: Figures) -> str:
-    return f"{figures.merge_parts:,} parts, {figures.saved:,} requests a scan,"
 
 
 def _share(most: int, part: int, whole: int, text: str) -> Reason:

@@ -21,6 +21,14 @@ from firnline.settings.imports import ImportSettings
 from firnline.settings.load import TableSettings
 from firnline.table import Table
 
+_SUMS = ("files", "rows", "bytes", "copies", "known", "requests")
+_LEFT_OUT = {
+    "empty": "without a row",
+    "ignored": "no Parquet, hidden or excluded",
+    "changed": "written again after they were imported",
+}
+"""List of a plan -> why what it names is not imported."""
+
 
 @dataclass(frozen=True, slots=True)
 class FoldersPlan:
@@ -100,8 +108,8 @@ def options_of(settings: TableSettings, given: ImportFoldersOptions) -> list[Imp
 
 def preview(table: Table, options: ImportFoldersOptions) -> FoldersPlan:
     """Look at every footer and plan. Requests and errors of ``run.preview``, for each folder."""
-    wanted = options_of(table.settings, options)
-    return FoldersPlan({each.source: preview_folder(table, each) for each in wanted})
+    imports = options_of(table.settings, options)
+    return FoldersPlan({each.source: preview_folder(table, each) for each in imports})
 
 
 def import_folders(work: Work, options: ImportFoldersOptions) -> FoldersReport:
@@ -113,7 +121,17 @@ def import_folders(work: Work, options: ImportFoldersOptions) -> FoldersReport:
     metrics, done = RunMetrics(table), dict[str, ImportReport]()
 
     def report() -> FoldersReport:
-        return _report(table, options, done, metrics)
+        totals = _totals({url: dict(each.plan) for url, each in done.items()})
+        del totals["requests"]  # an estimate
+        return FoldersReport(
+            table=table.settings.name,
+            dry_run=options.dry_run,
+            parts_written=sum(each.parts_written for each in done.values()),
+            log_files=[each.log_file for each in done.values() if each.log_file],
+            requests=metrics.requests,
+            seconds=metrics.seconds,
+            **totals,
+        )
 
     for each in options_of(table.settings, options):
         try:
@@ -123,34 +141,6 @@ def import_folders(work: Work, options: ImportFoldersOptions) -> FoldersReport:
                 error.report = report()  # type: ignore[attr-defined] # as tasks and jobs ask for it
             raise
     return report()
-
-
-def _report(
-    table: Table,
-    options: ImportFoldersOptions,
-    done: Mapping[str, ImportReport],
-    metrics: RunMetrics,
-) -> FoldersReport:
-    totals = _totals({url: dict(each.plan) for url, each in done.items()})
-    del totals["requests"]  # an estimate
-    return FoldersReport(
-        table=table.settings.name,
-        dry_run=options.dry_run,
-        parts_written=sum(each.parts_written for each in done.values()),
-        log_files=[each.log_file for each in done.values() if each.log_file],
-        requests=metrics.requests,
-        seconds=metrics.seconds,
-        **totals,
-    )
-
-
-_SUMS = ("files", "rows", "bytes", "copies", "known", "requests")
-_LEFT_OUT = {
-    "empty": "without a row",
-    "ignored": "no Parquet, hidden or excluded",
-    "changed": "written again after they were imported",
-}
-"""List of a plan -> why what it names is not imported."""
 
 
 def _totals(plans: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 
 from firnline.errors import StoreError, UsageError, some
 from firnline.log.imports import (
-    ImportedFrom,
     last_listed,
     overlapping,
     records_of,
@@ -20,12 +19,9 @@ from firnline.operations.import_files.listing import (
     sort_out,
 )
 from firnline.operations.import_files.path_columns import parse_types
-from firnline.operations.import_files.plan import (
-    Folder,
-    ImportPlan,
-    plan_import,
-)
+from firnline.operations.import_files.plan import ImportPlan, plan_import
 from firnline.operations.import_files.progress import ImportProgress
+from firnline.operations.import_files.source import Folder
 from firnline.operations.import_files.taken import (
     Taken,
     read_forgotten,
@@ -133,7 +129,16 @@ def look(
         PartUnreadableError, PartSchemaError, SchemaConflictError: as ``plan_import``.
         LogCorruptError: the list of imported files does not read.
     """
-    folder = _folder(table, options, prefix)
+    folder = Folder(
+        settings=table.settings,
+        paths=table.paths,
+        source=prefix,
+        split=options.split,
+        skip_bad=options.skip_bad,
+        path_columns=not options.no_path_columns,
+        path_types=parse_types(options.path_types),
+        again_and_again=options.new,
+    )
     in_place = prefix.startswith(snapshot.paths.data_dir)  # such files are known by their keys
     taken, number = (None, 0) if in_place else _taken_before(table, snapshot, options, prefix)
     if not in_place:
@@ -153,7 +158,11 @@ def look(
     footers, strangers = _without_strangers(_footers(table, new, columns, tell))
     left_out = (*listing.left_out, *strangers)
     if options.strict and (left_out or changed):
-        raise _left_out([*left_out, *changed], options)
+        out = [*left_out, *changed]
+        raise UsageError(
+            f"{counted(len(out), 'object')} of {options.source} would be left out: {some(out)}",
+            next_step="import without --strict, or move them away",
+        )
 
     def plan(out: Collection[str] = ()) -> ImportPlan:
         return plan_import(
@@ -168,19 +177,6 @@ def look(
     return Looked(plan(), {meta.key: meta for meta in new}, taken, number, plan)
 
 
-def _folder(table: Table, options: ImportOptions, prefix: str) -> Folder:
-    return Folder(
-        settings=table.settings,
-        paths=table.paths,
-        source=prefix,
-        split=options.split,
-        skip_bad=options.skip_bad,
-        path_columns=not options.no_path_columns,
-        path_types=parse_types(options.path_types),
-        again_and_again=options.new,
-    )
-
-
 def _taken_before(
     table: Table, snapshot: Snapshot, options: ImportOptions, prefix: str
 ) -> tuple[Taken | None, int]:
@@ -193,7 +189,12 @@ def _taken_before(
     if options.new:
         refuse_unlisted(records, prefix, name)
     elif not options.again:
-        _refuse_imported(records, prefix)
+        for record in overlapping(records, prefix):
+            raise UsageError(
+                f"{record.source} was imported into this table before "
+                f"({counted(record.files, 'file')})",
+                next_step=NEW_OR_AGAIN,
+            )
     if table.settings.locking == "fenced":
         last = last_listed(records)
         if last is None:
@@ -206,13 +207,6 @@ def _taken_before(
             next_step="import folders one by one, without --new",
         )
     return None, 0
-
-
-def _left_out(keys: Sequence[str], options: ImportOptions) -> UsageError:
-    return UsageError(
-        f"{counted(len(keys), 'object')} of {options.source} would be left out: {some(keys)}",
-        next_step="import without --strict, or move them away",
-    )
 
 
 def _no_files(store: Store, prefix: str, listing: Listing, options: ImportOptions) -> UsageError:
@@ -254,24 +248,15 @@ def _without_strangers(footers: Sequence[FooterFacts]) -> tuple[list[FooterFacts
 def _footers(
     table: Table,
     files: Sequence[ObjectMeta],
-    known: dict[str, str],
+    columns: dict[str, str],
     tell: Callable[[ImportProgress], None],
 ) -> list[FooterFacts]:
     stats = table.settings.statistics_columns
-    wanted = FooterWanted(columns=known, stats=stats, row_groups=True, form=True)
+    asked = FooterWanted(columns=columns, stats=stats, row_groups=True, form=True)
     tasks = [FooterTask(meta.key, meta.size) for meta in files]
-    found = []
-    for facts in many_facts(table.store, tasks, wanted):
-        found.append(facts)
-        if len(found) % _TELL_EVERY == 0 or len(found) == len(tasks):
-            tell(ImportProgress(footers=len(tasks), footers_done=len(found)))
-    return found
-
-
-def _refuse_imported(records: Sequence[ImportedFrom], prefix: str) -> None:
-    for record in overlapping(records, prefix):
-        raise UsageError(
-            f"{record.source} was imported into this table before "
-            f"({counted(record.files, 'file')})",
-            next_step=NEW_OR_AGAIN,
-        )
+    footers = []
+    for facts in many_facts(table.store, tasks, asked):
+        footers.append(facts)
+        if len(footers) % _TELL_EVERY == 0 or len(footers) == len(tasks):
+            tell(ImportProgress(footers=len(tasks), footers_done=len(footers)))
+    return footers

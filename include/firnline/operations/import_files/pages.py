@@ -39,14 +39,14 @@ def plan_page(data: Mapping[str, Any]) -> Page:
 def _summary(data: Mapping[str, Any]) -> str:
     if not data["files"]:
         are = "is" if data["known"] == 1 else "are"
-        known = f": {counted(data['known'], 'file')} {are} in it already" if data["known"] else ""
-        return f"Nothing to import{known}."
+        already = f": {counted(data['known'], 'file')} {are} in it already" if data["known"] else ""
+        return f"Nothing to import{already}."
     anew = data["anew"]["files"]
     read = f" and {number(anew)} read and written anew" if anew else ""
-    known = f"; {number(data['known'])} are in it already" if data["known"] else ""
+    already = f"; {number(data['known'])} are in it already" if data["known"] else ""
     return (
         f"{counted(data['files'], 'file')} to import, {number(data['copies'])} of them copied by "
-        f"the store{read}, with about {counted(data['requests'], 'request')}{known}."
+        f"the store{read}, with about {counted(data['requests'], 'request')}{already}."
     )
 
 
@@ -120,7 +120,12 @@ def folders_report_page(data: Mapping[str, Any]) -> Page:
 
 def _folders_page(done: str, data: Mapping[str, Any]) -> Page:
     page = Page()
-    amounts = _amounts(done, data)
+    rows, size = counted(data["rows"], "row"), about_size(data["bytes"])
+    anew = f", {number(data['anew'])} written anew" if data["anew"] else ""
+    parts = data.get("parts_written", 0)
+    as_parts = f" as {counted(parts, 'part')}" if parts else ""
+    how = f"{number(data['copies'])} copied{anew}{as_parts}"
+    amounts = f"{done}: {counted(data['files'], 'file')} of {rows} ({size}), {how}"
     page.line(amounts)
     columns = [Column("from"), *(Column(title, number=True) for title in ("files", "rows"))]
     page.table(
@@ -138,15 +143,6 @@ def _folders_page(done: str, data: Mapping[str, Any]) -> Page:
     told = (amounts, f"left out: {left_out}" if left_out else "", bad_text(data["bad"]))
     page.in_short("; ".join(filter(None, told)))
     return page
-
-
-def _amounts(done: str, data: Mapping[str, Any]) -> str:
-    rows, size = counted(data["rows"], "row"), about_size(data["bytes"])
-    anew = f", {number(data['anew'])} written anew" if data["anew"] else ""
-    parts = data.get("parts_written", 0)
-    as_parts = f" as {counted(parts, 'part')}" if parts else ""
-    how = f"{number(data['copies'])} copied{anew}{as_parts}"
-    return f"{done}: {counted(data['files'], 'file')} of {rows} ({size}), {how}"
 
 
 def bad_text(bad: Sequence[Mapping[str, Any]]) -> str:

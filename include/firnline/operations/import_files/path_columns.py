@@ -55,12 +55,12 @@ def path_values(source: str, key: str) -> dict[str, str | None]:
             break
         above.insert(0, segment)
     segments = [*above, *key.removeprefix(source).split("/")[:-1]]
-    found: dict[str, str | None] = {}
+    values: dict[str, str | None] = {}
     for segment in segments:
         name, _, text = segment.partition("=")
         if _column(segment):
-            found[_unescaped(name, key)] = None if text in _NULLS else _unescaped(text, key)
-    return found
+            values[_unescaped(name, key)] = None if text in _NULLS else _unescaped(text, key)
+    return values
 
 
 def _unescaped(text: str, key: str) -> str:
@@ -98,7 +98,7 @@ def types_of(values: Sequence[Values], stated: Mapping[str, str]) -> dict[str, s
 
 def parse_types(given: Iterable[str]) -> dict[str, str]:
     """Return column -> type of ``day=DATE``. Raises UsageError."""
-    found = {}
+    types = {}
     for text in given:
         name, mark, kind = text.partition("=")
         parsed = parse_sql_type(kind)
@@ -107,8 +107,8 @@ def parse_types(given: Iterable[str]) -> dict[str, str]:
                 f"{text!r} states no type of a path column",
                 next_step="write NAME=TYPE, such as --path-types day=DATE",
             )
-        found[name] = normalise(kind)
-    return found
+        types[name] = normalise(kind)
+    return types
 
 
 def refuse_unknown_types(stated: Mapping[str, str], names: Iterable[str]) -> None:

@@ -6,41 +6,36 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from firnline.errors import (
     FirnlineError,
-    ForeignPathError,
     PartSchemaError,
     PartUnreadableError,
     SchemaConflictError,
     UsageError,
 )
 from firnline.next_steps import CORRECT_COLUMNS
+from firnline.operations.import_files.partition import NotOnePartitionError, partition_of
 from firnline.operations.import_files.path_columns import (
-    own_folder,
-    path_values,
     refuse_unknown_types,
     types_of,
 )
+from firnline.operations.import_files.source import Folder
 from firnline.operations.import_files.types import Agreement
 from firnline.operations.requests import FIXED_REQUESTS
 from firnline.parquet.footers import FooterFacts
-from firnline.paths import NULL_VALUE, TablePaths, quote_value
 from firnline.rows.given import Fitting, GivenColumn
-from firnline.settings.load import PartitionField, TableSettings
+from firnline.settings.load import TableSettings
 from firnline.types.order import Order
-from firnline.types.sql import fold_name
-from firnline.types.values import Scalar, Stats
-
-if TYPE_CHECKING:
-    import pyarrow as pa
+from firnline.types.values import Stats
 
 COPY_LIMIT = 5 * 2**30
 """Bytes that S3 copies in one request."""
 _SHOWN = 20
 """Files that an error names at most."""
 _SEVERAL = "its rows are not known to lie in one partition"
+_JSON = re.compile(r"\bJSON\b")
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,11 +121,11 @@ class ImportPlan:
     @property
     def partitions(self) -> dict[str, list[PlannedFile]]:
         """Files by partition, without those of which only the rows tell it."""
-        found: dict[str, list[PlannedFile]] = {}
+        by_partition: dict[str, list[PlannedFile]] = {}
         for file in (*self.files, *self.anew):
             if file.partition is not None:
-                found.setdefault(file.partition, []).append(file)
-        return dict(sorted(found.items()))
+                by_partition.setdefault(file.partition, []).append(file)
+        return dict(sorted(by_partition.items()))
 
     def to_json(self) -> dict[str, Any]:
         """Plain data: totals and a row per partition, of files of which it is known."""
@@ -161,39 +156,6 @@ class ImportPlan:
 def _totals(files: Sequence[PlannedFile]) -> dict[str, int]:
     rows, size = sum(f.rows for f in files), sum(f.bytes for f in files)
     return {"files": len(files), "rows": rows, "bytes": size}
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Folder:
-    """The imported folder and the table that it goes into."""
-
-    settings: TableSettings
-    paths: TablePaths
-    source: str
-    """Key prefix of the folder, ending in ``/``."""
-    split: bool = False
-    """Read and write the rows of a file of which the footer does not prove that they lie in one
-    partition; False: such a file is refused."""
-    skip_bad: bool = False
-    """Leave files out that cannot be taken; False: one of them refuses all."""
-    path_columns: bool = True
-    """Columns that only the folders state are columns of the rows."""
-    path_types: Mapping[str, str] = field(default_factory=dict)
-    """Types of such columns that somebody has stated."""
-    again_and_again: bool = False
-    """Only new files are taken: none of them need state a column whose type is stated."""
-
-    def in_place(self, key: str) -> bool:
-        """Return True for a file under the table's ``_data/``."""
-        return key.startswith(self.paths.data_dir)
-
-    def states(self, facts: FooterFacts) -> dict[str, str | None]:
-        """Return what the folders of a file state of columns that it does not have itself."""
-        if not self.path_columns or self.in_place(facts.key):
-            return {}
-        own = {fold_name(name) for name in facts.columns}
-        found = path_values(self.source, facts.key)
-        return {name: text for name, text in found.items() if fold_name(name) not in own}
 
 
 def plan_import(
@@ -271,13 +233,13 @@ def _states(
     folder: Folder, files: Iterable[FooterFacts], faults: list[Fault]
 ) -> dict[str, dict[str, str | None]]:
     """Return what the folders of each file state; of one that states nonsense, add the fault."""
-    found = {}
+    states = {}
     for facts in files:
         try:
-            found[facts.key] = folder.states(facts)
+            states[facts.key] = folder.states(facts)
         except PartSchemaError as error:
             faults.append(Fault(facts.key, error))
-    return found
+    return states
 
 
 def _agrees(types: Agreement, facts: FooterFacts, faults: list[Fault]) -> bool:
@@ -374,9 +336,6 @@ def _place(folder: Folder, facts: FooterFacts, why: str) -> tuple[str | None, st
         return None, _SEVERAL
 
 
-_JSON = re.compile(r"\bJSON\b")
-
-
 def _why(
     facts: FooterFacts,
     casts: Mapping[str, str],
@@ -414,106 +373,3 @@ def _check_columns(settings: TableSettings, columns: Mapping[str, str]) -> None:
                 f"have {', '.join(columns)}",
                 next_step=CORRECT_COLUMNS,
             )
-
-
-class NotOnePartitionError(UsageError):
-    """The footer of a file does not prove that its rows lie in one partition."""
-
-
-_SPLIT = (
-    "add --split, by which its rows are read and written, split it by partition, or give the "
-    "table no partition_by"
-)
-
-
-def partition_of(into: Folder, facts: FooterFacts) -> str:
-    """Return the partition path of a file.
-
-    Args:
-        into: folder and table. With ``partition_by`` the statistics have to prove it.
-        facts: the file's footer.
-
-    Raises UsageError that names the file; NotOnePartitionError if it may span partitions.
-    """
-    settings, paths, in_place = into.settings, into.paths, into.in_place(facts.key)
-    base = paths.data_dir if in_place else into.source
-    folder = own_folder(facts.key.removeprefix(base).rpartition("/")[0])
-    if settings.partition_by:
-        proven = "/".join(_segment(field, facts) for field in settings.partition_by)
-        if in_place and proven != folder:
-            raise UsageError(
-                f"{facts.key} lies in partition {folder!r}, and its rows belong to {proven!r}",
-                next_step="move it to the folder of its partition",
-            )
-        return proven
-    if settings.partition is not None and re.fullmatch(settings.partition, folder) is None:
-        raise UsageError(
-            f"{facts.key} lies in {folder!r}, and partitions of table {settings.name} match "
-            f"{settings.partition}",
-            next_step="move it, or correct the setting partition",
-        )
-    try:
-        paths.check_part(paths.data_part(folder, "part"))
-    except ForeignPathError:
-        raise UsageError(
-            f"the folder of {facts.key} cannot be a partition", next_step="rename the folder"
-        ) from None
-    return folder
-
-
-def _segment(field: PartitionField, facts: FooterFacts) -> str:
-    """Return one level of the directory, proven by the file's statistics."""
-    if field.column not in facts.columns:
-        raise UsageError(
-            f"{facts.key} has no column {field.column!r}, which {field} needs",
-            next_step="write the column into the file, or give the table no partition_by: then "
-            "its partitions are the folders as they are",
-        )
-    bounds = facts.stats.get(field.column)
-    if bounds is None:
-        raise NotOnePartitionError(
-            f"the footer of {facts.key} does not say between which values column "
-            f"{field.column!r} lies, so nobody knows its partition",
-            next_step=_SPLIT,
-        )
-    low, high, nulls = bounds
-    label = quote_value(field.label)
-    if nulls == facts.rows:
-        return f"{label}={NULL_VALUE}"
-    segments = _names(field, facts.columns[field.column], low, high)
-    if nulls:
-        segments.append(f"{label}={NULL_VALUE}")
-    if len(set(segments)) > 1:
-        raise NotOnePartitionError(
-            f"the rows of {facts.key} lie in several partitions, from {segments[0]!r} to "
-            f"{segments[-1]!r}",
-            next_step=_SPLIT,
-        )
-    return segments[0]
-
-
-def _names(field: PartitionField, kind: str, low: Scalar, high: Scalar) -> list[str]:
-    """Return the segments of the smallest and largest value. Time transforms keep the order."""
-    from firnline.parquet.partition import partition_batches
-
-    if high is None or (low != high and field.transform in {"identity", "bucket"}):
-        return [f"{field.label} of {low!r}", f"{field.label} of {high!r}"]
-    rows = _table({field.column: kind}, [low, high])
-    return [path for path, _ in partition_batches(rows, [field])]
-
-
-def _table(columns: Mapping[str, str], values: Sequence[Scalar]) -> pa.Table:
-    """Return the bounds as the column's own values."""
-    import pyarrow as pa
-
-    from firnline.types.arrow import to_arrow
-
-    schema = to_arrow(columns)
-    (field,) = schema
-    if pa.types.is_integer(schema.field(0).type):
-        return pa.table([pa.array(values, schema.field(0).type)], schema=schema)
-    array = pa.array(list(values))
-    if pa.types.is_timestamp(field.type):
-        # Bounds are texts with microseconds, also of a column that has coarser units.
-        array = array.cast(pa.timestamp("us", field.type.tz))
-    return pa.table([array.cast(field.type, safe=False)], schema=schema)

@@ -215,7 +215,9 @@ class _Work:
             if work.plan.nothing_to_do:
                 return _Done(work.plan, rows, None)
             copies = {
-                file.source: self.table.paths.data_part(file.partition or "", self._name())
+                file.source: self.table.paths.data_part(
+                    file.partition or "", self.table.ids.uuid7(self.table.clock.now_ms())
+                )
                 for file in work.plan.files
                 if not file.in_place
             }
@@ -252,7 +254,11 @@ class _Work:
                 raise refusal(faults, self.plan.footers)
             # A value may fit its column once a file that widens it is left out.
             cast = {file.source for file in work.plan.anew if file.fitting.casts}
-            own = [each for each in faults if _is_unreadable(each) or each.file not in cast]
+            own = [
+                each
+                for each in faults
+                if isinstance(each.error, PartUnreadableError) or each.file not in cast
+            ]
             written, work = work.plan.without(faults), work._without(own or faults)
             if written.makes == work.plan.makes:
                 return work, rows
@@ -286,9 +292,6 @@ class _Work:
             next_step="run it again with --new: it takes what is left",
         )
 
-    def _name(self) -> str:
-        return self.table.ids.uuid7(self.table.clock.now_ms())
-
     def _write(self, engine: Callable[[], Engine], new: Outputs) -> WrittenRows:
         """Read the files that cannot be parts as they are, and write their rows."""
         if engine is no_engine:
@@ -317,7 +320,11 @@ class _Work:
         files = [
             run
             for file in sorted(self.plan.anew, key=lambda each: each.partition or "")
-            for run in runs_of(table, _row_file(file), file.row_groups)
+            for run in runs_of(
+                table,
+                RowFile(file.source, file.bytes, partition=file.partition, fitting=file.fitting),
+                file.row_groups,
+            )
         ]
 
         copies = sum(not file.in_place for file in self.plan.files)
@@ -377,30 +384,19 @@ class _Outcome:
         )
         return key
 
-    def _declared(self) -> dict[str, str]:
-        """Return the columns that the settings declare, for the first log file with columns."""
-        known = self.work.began.snapshot.schema
-        return {} if known else dict(self.work.table.settings.columns)
-
     def _content(self, t: int) -> LogContent:
         began, plan = self.work.began, self.work.plan
         count = len(plan.files) + len(plan.anew)
         record = ImportedFrom(began.id, self.work.prefix, t, count, self.work.looked.number)
+        # The first log file with columns has those that the settings declare.
+        declared = {} if began.snapshot.schema else self.work.table.settings.columns
         markers = [_marker(f, self.copies.get(f.source, f.source), t, began.q) for f in plan.files]
         return LogContent(
             t=t,
-            schema={**plan.own, **self._declared()},
+            schema={**plan.own, **declared},
             markers=[*markers, *(marker_of(part, t=t, q=began.q) for part in self.rows.parts)],
             other=[record_line(record), *self.records],
         )
-
-
-def _is_unreadable(fault: Fault) -> bool:
-    return isinstance(fault.error, PartUnreadableError)
-
-
-def _row_file(file: PlannedFile) -> RowFile:
-    return RowFile(file.source, file.bytes, partition=file.partition, fitting=file.fitting)
 
 
 def _marker(file: PlannedFile, key: str, t: int, q: int) -> Marker:

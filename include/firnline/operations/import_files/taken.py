@@ -100,17 +100,17 @@ def read_forgotten(table: Table, snapshot: Snapshot) -> Taken:
         for key in sorted(keys)
         if key.endswith(".json")
     ]
-    found: dict[bytes, bytes] = {}
+    by_key: dict[bytes, bytes] = {}
     for id_ in ids:
         published = any(id_ in log for log in snapshot.listing)
         if published or paths.imported_visible(id_) in keys:
-            found |= _read(table, paths.imported(id_)).files
-    if found and not snapshot.listing:
+            by_key |= _read(table, paths.imported(id_)).files
+    if by_key and not snapshot.listing:
         raise UsageError(
             f"{paths.imports_dir} has lists of files that were imported into a table that is gone",
             next_step="delete what lies there, and import again",
         )
-    return Taken(found)
+    return Taken(by_key)
 
 
 def refuse_forgotten(taken: Taken, files: Sequence[ObjectMeta], table: str) -> None:
@@ -139,16 +139,16 @@ def _read(table: Table, key: str) -> Taken:
     """Return a list. Raises ObjectNotFoundError, and LogCorruptError: it does not read."""
     data = table.store.get(key)
     try:
-        found = msgspec.json.decode(data, type=_List)
-        if found.v != VERSION or len(found.files) % (_KEY + _STATE):
-            raise ValueError(f"version {found.v}, {len(found.files)} bytes")
+        taken = msgspec.json.decode(data, type=_List)
+        if taken.v != VERSION or len(taken.files) % (_KEY + _STATE):
+            raise ValueError(f"version {taken.v}, {len(taken.files)} bytes")
     except UNREADABLE as error:
         raise LogCorruptError(
             f"the list of imported files {key} does not read: {error}",
             next_step="restore it from a backup, or upgrade firnline",
         ) from None
     step = _KEY + _STATE
-    rows = (found.files[at : at + step] for at in range(0, len(found.files), step))
+    rows = (taken.files[at : at + step] for at in range(0, len(taken.files), step))
     return Taken({row[:_KEY]: row[_KEY:] for row in rows})
 
 

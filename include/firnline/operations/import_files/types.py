@@ -99,21 +99,21 @@ class Agreement:
                 f"{other!r} of {self._whose(other)}",
                 next_step=_CAST,
             )
-        known = self.columns.get(name)
-        if known is None or known == kind:
+        so_far = self.columns.get(name)
+        if so_far is None or so_far == kind:
             return kind
-        wider = widest(known, kind)
+        wider = widest(so_far, kind)
         settled = name in self.table or name in self.declared
-        if wider is not None and (not settled or wider == known):
+        if wider is not None and (not settled or wider == so_far):
             return wider
-        if settled and wider is not None and widens(known, wider):
+        if settled and wider is not None and widens(so_far, wider):
             widen = f"firnline evolve TABLE --widen {name}={wider}"
             raise SchemaConflictError(
-                f"column {name!r} is {known} in {self._whose(name)} but {kind} in file {file}",
+                f"column {name!r} is {so_far} in {self._whose(name)} but {kind} in file {file}",
                 next_step=f"widen it first with `{widen}`, or {_CAST}",
             )
         raise SchemaConflictError(
-            f"column {name!r} is {known} in {self._whose(name)} but {kind} in file {file}",
+            f"column {name!r} is {so_far} in {self._whose(name)} but {kind} in file {file}",
             next_step=_CAST,
         )
 

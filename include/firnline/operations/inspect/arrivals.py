@@ -9,7 +9,6 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Any
 
-from firnline.log.records import Marker
 from firnline.state.snapshot import Snapshot
 from firnline.units import DAY_MS
 
@@ -91,16 +90,12 @@ def arrivals_of(snapshot: Snapshot, grace_ms: int, now_ms: int) -> Arrivals:
     window = max(window, SHORTEST_WINDOW_MS)
     newest = [t for t in appended if t >= now_ms - window]
     times, start = frozenset(newest), len(snapshot.paths.data_dir)
-    found = [m for m in snapshot.parts.values() if m.t in times and _is_appended(m)]
+    # Parts of transactions state their order; those of appends do not.
+    parts = [m for m in snapshot.parts.values() if m.t in times and m.o is None]
     return Arrivals(
         window_ms=window,
         appends=len(newest),
-        parts=len(found),
-        bytes=sum(m.b for m in found),
-        partitions=len({m.p[start : max(start, m.p.rfind("/"))] for m in found}),
+        parts=len(parts),
+        bytes=sum(m.b for m in parts),
+        partitions=len({m.p[start : max(start, m.p.rfind("/"))] for m in parts}),
     )
-
-
-def _is_appended(marker: Marker) -> bool:
-    """Return True for a part of an append: those of transactions state their order."""
-    return marker.o is None

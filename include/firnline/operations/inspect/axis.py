@@ -94,13 +94,13 @@ class Axis:
         """Return first and last cell between a part's bounds (None: unbounded); None: outside."""
         return self._clipped(self.cell(low), self.cells - 1 if high is None else self.cell(high))
 
-    def cells_between(self, found: Extent) -> tuple[int, int] | None:
+    def cells_between(self, interval: Extent) -> tuple[int, int] | None:
         """Return first and last cell that an extent touches; None: outside."""
-        first = 0 if found.low is None else self.cell(found.low)
-        last = self.cells - 1 if found.high is None else self.cell(found.high)
-        if found.open_high and last > first:
+        first = 0 if interval.low is None else self.cell(interval.low)
+        last = self.cells - 1 if interval.high is None else self.cell(interval.high)
+        if interval.open_high and last > first:
             begins = self._from_low(self.high) * last  # where a cell begins, times their number
-            last -= begins == self._from_low(found.high) * self.cells
+            last -= begins == self._from_low(interval.high) * self.cells
         return self._clipped(first, last)
 
     def _from_low(self, number: Number) -> Any:  # noqa: ANN401 - of the type that all of them have
@@ -123,15 +123,15 @@ class Axis:
 def extent(tree: Predicate, column: str, key: Callable[[Scalar], Any]) -> Extent:
     """Return the interval of a column's values in which a bound predicate can be true."""
     if isinstance(tree, And):
-        found = Extent(whole=True)
+        reach = Extent(whole=True)
         for arg in tree.args:
-            found = _both(found, extent(arg, column, key))
-        return found
+            reach = _both(reach, extent(arg, column, key))
+        return reach
     if isinstance(tree, Or):
-        found = extent(tree.args[0], column, key)
+        reach = extent(tree.args[0], column, key)
         for arg in tree.args[1:]:
-            found = _either(found, extent(arg, column, key))
-        return found
+            reach = _either(reach, extent(arg, column, key))
+        return reach
     if getattr(tree, "column", None) != column:
         return Extent()
     if isinstance(tree, In):
@@ -182,10 +182,12 @@ def reader(column: str, sql_type: str) -> Callable[[Scalar], Any]:
         if value is None:
             return None
         try:
-            found = key(value)
+            comparable = key(value)
         except (ValueError, TypeError, ArithmeticError):
             return None
-        number = found[1] if isinstance(found, tuple) else found  # floats: (is NaN, value)
+        number = (
+            comparable[1] if isinstance(comparable, tuple) else comparable
+        )  # floats: (is NaN, value)
         is_number = isinstance(number, int | float | Decimal) and not isinstance(number, bool)
         return number if is_number else None
 

@@ -199,7 +199,7 @@ class _Month:
         yield self._merges()
         yield self._cleanups()
         others: dict[Operation, Requests] = {
-            "ttl": self._ttl(),
+            "ttl": self._base(self._unfolded) + _COMMIT,
             "verify": self._verify(),
             "orphan_sweep": self._sweep(),
         }
@@ -242,9 +242,6 @@ class _Month:
         each = self._base(self._unfolded) * 2 + _COMMIT + Requests(list=1)
         requests = each * (a_day * DAYS) + Requests(delete=DAYS * math.ceil(gone / BATCH))
         return self._line("cleanup", a_day, requests, source)
-
-    def _ttl(self) -> Requests:
-        return self._base(self._unfolded) + _COMMIT
 
     def _verify(self) -> Requests:
         """Requests of a check of names: all folders are listed, and each log file is read."""

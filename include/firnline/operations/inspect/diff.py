@@ -32,8 +32,8 @@ class PartitionDiff:
         }
 
 
-def _figures(found: Totals) -> dict[str, int | None]:
-    return {"parts": found.parts, "rows": found.rows, "bytes": found.bytes}
+def _figures(markers: Totals) -> dict[str, int | None]:
+    return {"parts": markers.parts, "rows": markers.rows, "bytes": markers.bytes}
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,9 +81,9 @@ def compare(before: Snapshot, after: Snapshot) -> Diff:
 
 
 def _by_partition(snapshot: Snapshot, paths: Iterable[str]) -> dict[str, list[Marker]]:
-    found: dict[str, list[Marker]] = {}
+    by_partition: dict[str, list[Marker]] = {}
     start = len(snapshot.paths.data_dir)
     for path in sorted(paths):
         partition = path[start : max(start, path.rfind("/"))]
-        found.setdefault(partition, []).append(snapshot.live[path])
-    return found
+        by_partition.setdefault(partition, []).append(snapshot.live[path])
+    return by_partition

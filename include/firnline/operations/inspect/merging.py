@@ -46,28 +46,28 @@ def play(arrivals: Arrivals, settings: TableSettings, looks_a_day: float) -> Mer
         settings: of the table, with its merge policy.
         looks_a_day: runs of what looks for something to merge.
     """
-    found = Merging(looks=round(looks_a_day * DAYS))
+    merging = Merging(looks=round(looks_a_day * DAYS))
     policy = settings.merge
     tier = Tier(policy.target_size, policy.min_inputs, policy.max_parts_per_group)
     parts = arrivals.parts_a_day * DAYS / max(1, arrivals.partitions)
     appends = arrivals.appends_a_day * DAYS
     held: list[int] = []
     folded = 0.0
-    for look in range(1, found.looks + 1):
-        come = int(parts * look / found.looks) - int(parts * (look - 1) / found.looks)
+    for look in range(1, merging.looks + 1):
+        come = int(parts * look / merging.looks) - int(parts * (look - 1) / merging.looks)
         held += [arrivals.part_bytes] * come
-        unfolded = appends * look / found.looks - folded + 1  # 1: that of the newest transaction
-        found.logs_of_looks += unfolded
-        held, merged = _merged(held, tier, found, arrivals, keyed=bool(settings.primary_key))
+        unfolded = appends * look / merging.looks - folded + 1  # 1: that of the newest transaction
+        merging.logs_of_looks += unfolded
+        held, merged = _merged(held, tier, merging, arrivals, keyed=bool(settings.primary_key))
         if merged:
-            found.runs += 1
-            found.logs_of_runs += unfolded
-            folded = appends * look / found.looks
-    return found
+            merging.runs += 1
+            merging.logs_of_runs += unfolded
+            folded = appends * look / merging.looks
+    return merging
 
 
 def _merged(
-    held: list[int], tier: Tier, found: Merging, arrivals: Arrivals, *, keyed: bool
+    held: list[int], tier: Tier, merging: Merging, arrivals: Arrivals, *, keyed: bool
 ) -> tuple[list[int], bool]:
     """Merge what is worth it in each partition; return the small parts left, and if any was."""
     sizes = held if keyed else sorted(held)
@@ -81,9 +81,9 @@ def _merged(
             left += group
             continue
         merged = True
-        found.parts_in += len(group) * arrivals.partitions
-        found.parts_out += arrivals.partitions
-        found.bytes_in += total * arrivals.partitions
-        found.uploads += upload_requests(total) * arrivals.partitions
+        merging.parts_in += len(group) * arrivals.partitions
+        merging.parts_out += arrivals.partitions
+        merging.bytes_in += total * arrivals.partitions
+        merging.uploads += upload_requests(total) * arrivals.partitions
         left.append(total)
     return [size for size in left if size < tier.full], merged

@@ -21,6 +21,9 @@ from firnline.state.snapshot import Snapshot
 from firnline.types.schema import normalise
 from firnline.types.values import Scalar, canonical
 
+SEEN, PARTLY, HIDDEN = 0, 1, 2
+"""Share of a part that records hide in one cell: nothing, some rows, all."""
+
 
 @dataclass(frozen=True, slots=True)
 class Bar:
@@ -193,12 +196,12 @@ def _spans(
     spans: list[tuple[Marker, Any, Any]] = []
     unknown: list[Marker] = []
     for marker in snapshot.live.values():
-        found = snapshot.stats_of(marker).get(column)
-        low = None if found is None else read(found[0])
-        if found is None or low is None:
+        bounds = snapshot.stats_of(marker).get(column)
+        low = None if bounds is None else read(bounds[0])
+        if bounds is None or low is None:
             unknown.append(marker)
         else:
-            spans.append((marker, low, read(found[1])))
+            spans.append((marker, low, read(bounds[1])))
     return spans, unknown
 
 
@@ -216,7 +219,7 @@ def _given(kind: str, read: Callable[[Scalar], Any], value: Scalar) -> Any:  # n
 def _records(
     snapshot: Snapshot, axis: Axis, read: Callable[[Scalar], Any], ops: Mapping[int, str]
 ) -> list[Record]:
-    found: list[Record] = []
+    records: list[Record] = []
     for delete in snapshot.deletes.values():
         covered = extent(parse_json(delete.where), axis.column, read)
         cells = axis.cells_between(covered)
@@ -224,8 +227,10 @@ def _records(
             continue
         whole = covered.whole and delete.partitions is None
         op, where = ops.get(delete.seq, "delete"), bytes(delete.where).decode()
-        found.append(Record(delete.id, delete.seq, op, delete.t, where, cells[0], cells[1], whole))
-    return sorted(found, key=lambda r: (-r.seq, r.first, r.id))
+        records.append(
+            Record(delete.id, delete.seq, op, delete.t, where, cells[0], cells[1], whole)
+        )
+    return sorted(records, key=lambda r: (-r.seq, r.first, r.id))
 
 
 @dataclass(slots=True)
@@ -244,16 +249,16 @@ class _Drawn:
         records: dict[int, list[Record]] = defaultdict(list)
         for record in self.records:
             records[record.seq].append(record)
-        found: list[Layer] = []
+        layers: list[Layer] = []
         for group in self._groups(sorted(parts.keys() | records.keys(), reverse=True)):
             inside = [one for seq in group for one in parts.get(seq, ())]
             hatched = [record for seq in group for record in records.get(seq, ())]
             # A replace's own parts lie above its record, which lies above all older parts.
             if inside:
-                found.append(self._of_parts(group, inside))
+                layers.append(self._of_parts(group, inside))
             if hatched:
-                found.append(Layer(group[0], group[-1], records=tuple(hatched)))
-        return tuple(found)
+                layers.append(Layer(group[0], group[-1], records=tuple(hatched)))
+        return tuple(layers)
 
     def _groups(self, sequences: Sequence[int]) -> Iterable[Sequence[int]]:
         """Return the newest sequences each by itself, the older ones in equal groups."""
@@ -325,7 +330,3 @@ def _packed(ordered: Sequence[_Placed], most: int) -> list[list[_Placed]] | None
         else:
             lane.append(one)
     return lanes
-
-
-SEEN, PARTLY, HIDDEN = 0, 1, 2
-"""Share of a part that records hide in one cell: nothing, some rows, all."""

@@ -91,14 +91,14 @@ def plan_clusters(
     runs = _runs(ready, cluster, policy)
     left |= {m.p: LARGE for run in runs if run.size >= tier.full for m in run.parts}
     alone_because = FEWEST if finish else waits_for("runs", policy)
-    for found in _tiers([run for run in runs if run.size < tier.full], tier, finish=finish):
-        parts = [m for run in found for m in run.parts]
+    for gathered in _tiers([run for run in runs if run.size < tier.full], tier, finish=finish):
+        parts = [m for run in gathered for m in run.parts]
         pays = tiers.shrinks if finish else tiers.worthwhile
-        if not pays(len(found), sum(run.size for run in found), tier):
+        if not pays(len(gathered), sum(run.size for run in gathered), tier):
             left |= dict.fromkeys((m.p for m in parts), alone_because)
             continue
         left |= dict.fromkeys((m.p for m in parts), IN_ORDER)
-        groups += _pieces(found, snapshot, cluster, policy)
+        groups += _pieces(gathered, snapshot, cluster, policy)
     grouped = {m.p for group in groups for m in group}
     alone = [
         m
@@ -158,12 +158,12 @@ def _group(
 
 def _runs(parts: Sequence[Marker], cluster: ClusterSettings, policy: MergeSettings) -> list[_Run]:
     """Return the runs, smallest first. A part clustered by other columns is not clustered."""
-    found: dict[str, list[Marker]] = defaultdict(list)
+    by_run: dict[str, list[Marker]] = defaultdict(list)
     for marker in parts:
         ours = marker.c is not None and marker.c.startswith(f"{cluster.mark}-")
-        found[marker.c if ours and marker.c is not None else marker.p].append(marker)
+        by_run[marker.c if ours and marker.c is not None else marker.p].append(marker)
     size = tiers.sizer(policy)
-    runs = [_Run(name, tuple(members), sum(map(size, members))) for name, members in found.items()]
+    runs = [_Run(name, tuple(members), sum(map(size, members))) for name, members in by_run.items()]
     return sorted(runs, key=lambda run: (run.size, run.name))
 
 
@@ -210,21 +210,21 @@ def _placed(runs: Sequence[_Run], snapshot: Snapshot, column: str) -> list[_Plac
     """Return the parts in the order of their intervals; None when an interval is not known."""
     kind = normalise(snapshot.schema.get(column, ""))
     key = bound_key(kind)
-    found: list[_Placed] = []
+    placed: list[_Placed] = []
     for run in runs:
         for part in run.parts:
-            known = snapshot.stats_of(part).get(column)
-            if known is None or key is None:
+            bounds = snapshot.stats_of(part).get(column)
+            if bounds is None or key is None:
                 return None
-            low, high, nulls = known
+            low, high, nulls = bounds
             try:
                 first = _END if low is None else (0, key(canonical(kind, low)))
                 open_end = nulls or high is None
                 last = _END if open_end else (0, key(canonical(kind, high)))
             except (ValueError, TypeError):
                 return None  # bounds of another type, as other writers may leave them
-            found.append(_Placed(first, last, run.name, part))
-    return sorted(found, key=lambda place: (place.low, place.high, place.part.p))
+            placed.append(_Placed(first, last, run.name, part))
+    return sorted(placed, key=lambda place: (place.low, place.high, place.part.p))
 
 
 def _overlapping(placed: Sequence[_Placed], *, points: bool) -> Iterator[list[_Placed]]:

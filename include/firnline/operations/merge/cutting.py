@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple, TypeVar
 
@@ -88,15 +88,26 @@ def cut_into_slices(
         halvings: how often the values of one column may be halved; None: as often as needed.
     """
     total = sum(part.bytes for part in parts)
-    whole = _Box.around(list(_chunks(parts, kinds)), len(kinds))
+    chunks = [
+        _Chunk(
+            place,
+            number,
+            group.bytes,
+            group.rows,
+            tuple(map(_ends, group.bounds, kinds, [group.rows] * len(kinds))),
+        )
+        for place, part in enumerate(parts)
+        for number, group in enumerate(part.row_groups)
+    ]
+    whole = _Box.around(chunks, len(kinds))
     best: tuple[SlicePlan, ...] = ()
     count = most
     while count > max(len(best), 1):
         boxes = _Cutter(halvings, MOST_READS * total / count).boxes(whole, count)
         if len(boxes) > max(len(best), 1):
-            found = tuple(_slice(parts, box) for box in boxes)
-            if max(each.bytes for each in found) * len(found) <= MOST_READS * total:
-                best = found
+            slices = tuple(_slice(parts, box) for box in boxes)
+            if max(each.bytes for each in slices) * len(slices) <= MOST_READS * total:
+                best = slices
         count -= max(count // _STEPS, 1)  # a group of 10,000 row groups takes seconds
     return best
 
@@ -112,11 +123,11 @@ def halvings_of(outputs: int, columns: int) -> int:
 
 def share_outputs(slices: Sequence[SlicePlan], outputs: int) -> list[int]:
     """Return for each slice its number of the outputs of a group: by its rows, at least one."""
-    found = [1] * len(slices)
+    shares = [1] * len(slices)
     for _ in range(outputs - len(slices)):
-        most = max(range(len(slices)), key=lambda place: slices[place].share / found[place])
-        found[most] += 1
-    return found
+        most = max(range(len(slices)), key=lambda place: slices[place].share / shares[place])
+        shares[most] += 1
+    return shares
 
 
 @dataclass(frozen=True, slots=True)
@@ -250,7 +261,7 @@ class _Box:
             ),
         )
 
-    def cut(self, place: int, wanted: float) -> _Cut | None:
+    def cut(self, place: int, most: float) -> _Cut | None:
         """Return the value of a column nearest to a share of the rows; None if none divides it."""
         passed: dict[Any, float] = defaultdict(float)
         values: dict[Any, Scalar] = {}
@@ -267,13 +278,13 @@ class _Box:
                 passed[ends.low] += half
                 if ends.high is not None:
                     passed[ends.high] += half
-        found: list[_Cut] = []
+        cuts: list[_Cut] = []
         below = 0.0
         for at in sorted(passed):
             if at in values and below:
-                found.append(_Cut(place, at, values[at], below / total))
+                cuts.append(_Cut(place, at, values[at], below / total))
             below += passed[at]
-        return min(found, key=lambda cut: abs(cut.below - wanted), default=None)
+        return min(cuts, key=lambda cut: abs(cut.below - most), default=None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -301,7 +312,7 @@ class _Cutter:
 
     def _halves(self, box: _Box, few: int, many: int) -> tuple[_Box, _Box] | None:
         """Return the halves that read least, of several alike by the column halved least."""
-        found: list[tuple[float, float, tuple[_Box, _Box]]] = []
+        choices: list[tuple[float, float, tuple[_Box, _Box]]] = []
         for place, before in enumerate(box.narrowed):
             deepest = before + math.log2((few + many) / few)
             if self.halvings is not None and deepest > self.halvings + _ROUNDING:
@@ -310,15 +321,8 @@ class _Cutter:
             if cut is not None:
                 lower, upper = box.halves(cut, few, many)
                 reads = max(lower.bytes / few, upper.bytes / many)
-                found.append((reads, before, (lower, upper)))
-        return min(found, key=lambda each: each[:2])[2] if found else None
-
-
-def _chunks(parts: Sequence[PartGroups], kinds: Sequence[str]) -> Iterator[_Chunk]:
-    for place, part in enumerate(parts):
-        for number, group in enumerate(part.row_groups):
-            ends = map(_ends, group.bounds, kinds, [group.rows] * len(kinds))
-            yield _Chunk(place, number, group.bytes, group.rows, tuple(ends))
+                choices.append((reads, before, (lower, upper)))
+        return min(choices, key=lambda each: each[:2])[2] if choices else None
 
 
 def _put(values: tuple[_T, ...], place: int, value: _T) -> tuple[_T, ...]:

@@ -71,11 +71,11 @@ def _spans(snapshot: Snapshot, parts: Sequence[Marker]) -> list[tuple[int, int]]
     if not snapshot.dated:  # the usual case, and there may be a million parts
         return [marker.order() for marker in parts]
     when = snapshot.effective
-    found = []
+    spans = []
     for marker in parts:
         (first, last), came = marker.order(), when(marker.t)
-        found.append((min(when(first), came), min(when(last), came)))
-    return found
+        spans.append((min(when(first), came), min(when(last), came)))
+    return spans
 
 
 def _interrupted(spans: list[tuple[int, int]], wait: int) -> bool:

@@ -32,35 +32,35 @@ def plan_page(data: Mapping[str, Any]) -> Page:
 
 def _by_partition(groups: Sequence[Mapping[str, Any]]) -> dict[str, tuple[int, int, int]]:
     """Return parts, outputs and bytes by partition, in the order of the plan."""
-    found: dict[str, tuple[int, int, int]] = {}
+    by_partition: dict[str, tuple[int, int, int]] = {}
     for planned in groups:
-        parts, count, size = found.get(planned["partition"], (0, 0, 0))
+        parts, count, size = by_partition.get(planned["partition"], (0, 0, 0))
         added = (parts + planned["parts"], count + planned["outputs"], size + planned["bytes"])
-        found[planned["partition"]] = added
-    return found
+        by_partition[planned["partition"]] = added
+    return by_partition
 
 
 def _summary(data: Mapping[str, Any]) -> str:
     name = data["table"]
-    said = []
+    clauses = []
     if data["parts_hidden"]:
-        said.append(
+        clauses.append(
             f"{counted(data['parts_hidden'], 'part')}, of which deletes hide every row "
             f"({number(data['rows_hidden'])}), would go without being read."
         )
     if data["groups"]:
-        said.append(
+        clauses.append(
             f"{counted(data['parts_in'], 'part')} would become {number(data['parts_out'])}: about "
             f"{about_size(data['bytes_in'])} to read, at most as much to write, and "
             f"{counted(data['requests'], 'request')} besides reading the log."
         )
         if data["tasks"] > len(data["groups"]):
-            said.append(
+            clauses.append(
                 f"{counted(len(data['groups']), 'group')} would be up to {number(data['tasks'])} "
                 "tasks, because some are above merge.split_above."
             )
-        said += ["merge.sql would be applied to their rows."] * (data["sql"] is not None)
-    return " ".join(said) or f"Nothing to merge in {name}."
+        clauses += ["merge.sql would be applied to their rows."] * (data["sql"] is not None)
+    return " ".join(clauses) or f"Nothing to merge in {name}."
 
 
 def report_page(data: Mapping[str, Any]) -> Page:

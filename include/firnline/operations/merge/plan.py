@@ -186,7 +186,7 @@ class _Planner:
         finish = self._finishes(partition, parts)
         ready = self._ready(partition, parts, finish=finish)
         if settings.cluster_by is not None:
-            found, rest = plan_clusters(
+            groups, rest = plan_clusters(
                 snapshot,
                 settings,
                 settings.cluster_by,
@@ -196,10 +196,10 @@ class _Planner:
                 order=self.order,
             )
         else:
-            found, rest = _group(
+            groups, rest = _group(
                 snapshot, settings, partition, ready, finish=finish, order=self.order
             )
-        self.groups += found
+        self.groups += groups
         self.left += rest
 
     def _finishes(self, partition: str, parts: Sequence[Marker]) -> bool:
@@ -224,7 +224,11 @@ class _Planner:
         for marker in parts:
             if marker.p in self.excluded:
                 reason = "could not be read earlier in this run"
-            elif full is not None and self._is_full(marker, partition, full):
+            elif (
+                full is not None
+                and (self.runs.get(marker.c) or self.size(marker)) >= full
+                and self.snapshot.is_settled(marker, partition)
+            ):
                 reason = "is large enough (3/4 of target_size)"
             elif marker.p in unsettled:
                 reason = "is younger than settle"
@@ -235,18 +239,14 @@ class _Planner:
             self.left.append(LeftAlone(marker.p, partition, marker.b, reason))
         return ready
 
-    def _is_full(self, marker: Marker, partition: str, full: int) -> bool:
-        size = self.runs.get(marker.c) or self.size(marker)
-        return size >= full and self.snapshot.is_settled(marker, partition)
-
     def _unsettled(self, parts: Sequence[Marker]) -> dict[str, int]:
         """Return the parts that wait for ``settle``, and the time at which each is settled."""
         policy = self.settings.merge
         if not policy.settle or self.full:
             return {}
         settled = {m.p: self.snapshot.effective(m.t) + policy.settle for m in parts}
-        found = {key: at for key, at in settled.items() if at > self.now_ms}
-        return found if len(found) <= policy.settle_max_parts else {}
+        unsettled = {key: at for key, at in settled.items() if at > self.now_ms}
+        return unsettled if len(unsettled) <= policy.settle_max_parts else {}
 
     def _wait_until(self, time_ms: int) -> None:
         self.due = time_ms if self.due is None else min(self.due, time_ms)
@@ -256,17 +256,17 @@ def _check_columns(snapshot: Snapshot, settings: TableSettings) -> None:
     if not snapshot.schema:
         return
     keys.check_deleted(settings, snapshot.schema)
-    wanted = {f"sort_by {f.column}": f.column for f in settings.sort_by}
-    wanted |= {f"primary_key {c}": c for c in settings.primary_key}
+    used = {f"sort_by {f.column}": f.column for f in settings.sort_by}
+    used |= {f"primary_key {c}": c for c in settings.primary_key}
     clustered = settings.cluster_by.columns if settings.cluster_by is not None else ()
-    wanted |= {f"cluster_by {c}": c for c in clustered}
-    wanted |= {f"version {c}": c for c in (settings.version,) if c is not None}
-    for label, column in wanted.items():
+    used |= {f"cluster_by {c}": c for c in clustered}
+    used |= {f"version {c}": c for c in (settings.version,) if c is not None}
+    for label, column in used.items():
         if column not in snapshot.schema:
-            known = some(snapshot.schema, CHOICES)
+            choices = some(snapshot.schema, CHOICES)
             raise UsageError(
                 f"table {settings.name} has no column {column!r} (setting {label})",
-                next_step=f"correct the setting; the columns are {known}",
+                next_step=f"correct the setting; the columns are {choices}",
             )
     for column in clustered:
         if bound_key(normalise(snapshot.schema[column])) is None:
@@ -321,7 +321,8 @@ def _group(
         deletes = {d.id: d for m in run for d in snapshot.pending_deletes(m, partition)}
         total = sum(map(size, run))
         pays = tiers.shrinks if finish else tiers.worthwhile
-        again = _old_form(snapshot, run) or sorted_otherwise(snapshot, run, order)
+        # A record of a schema change waits for parts with columns from before it.
+        again = any(map(snapshot.pending_changes, run)) or sorted_otherwise(snapshot, run, order)
         if deletes or again or pays(splits.count(run), total, tier):
             ordered = sorted(run, key=lambda m: (*m.order(), m.p))
             slices = splits.slices_of(settings, run) if columns else 1
@@ -331,11 +332,6 @@ def _group(
             continue
         left += [LeftAlone(m.p, partition, m.b, reason) for m in run]
     return groups, left
-
-
-def _old_form(snapshot: Snapshot, parts: Sequence[Marker]) -> bool:
-    """Return True if a part has columns from before a schema change, whose record waits for it."""
-    return any(snapshot.pending_changes(marker) for marker in parts)
 
 
 def _runs(

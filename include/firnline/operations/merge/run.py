@@ -14,10 +14,8 @@ from dataclasses import dataclass, field
 from firnline.commit.base import Base, take_base
 from firnline.errors import RunFailedError
 from firnline.kernel.engine import Engine, at_once, running
-from firnline.kernel.task import KernelResult
 from firnline.log.txn_file import Counts
 from firnline.operations.committer import Committer, Done
-from firnline.operations.groups import PlannedGroup
 from firnline.operations.kernel_tasks import MERGE_SOURCE, unread
 from firnline.operations.merge.plan import MergePlan, plan_merge
 from firnline.operations.merge.slices import Gathering, tasks_of
@@ -192,15 +190,13 @@ class _Run:
         slots = base.table.settings.merge.slots
         if slots == 1:
             return None if self._work(base, plan) else _Turn(is_last=True)
-        turn = next_turn(plan, self.runner.identity, slots, self._at_once(plan))
+        tasks_at_once = at_once(self.runner.engine) if plan.groups else 1
+        turn = next_turn(plan, self.runner.identity, slots, tasks_at_once)
         self._work(base, turn)
         self.bytes_read += turn.bytes_in
-        known = partitions_of(plan) if self.todo is None else self.todo
-        self.todo = known - partitions_of(turn)
+        todo = partitions_of(plan) if self.todo is None else self.todo
+        self.todo = todo - partitions_of(turn)
         return _Turn(is_last=not self.todo)
-
-    def _at_once(self, plan: MergePlan) -> int:
-        return at_once(self.runner.engine) if plan.groups else 1
 
     def _work(self, base: Base, plan: MergePlan) -> int:
         """Merge and commit; return the number of groups that another run was quicker with."""
@@ -235,14 +231,11 @@ class _Run:
                 committer.add(done)
                 self.parts_merged += len(group.parts)
             else:
-                self._failed(group, result)
+                failure = Failure.of(group.partition, result)
+                _LOG.error("%s", failure)
+                self.failures.append(failure)
+                self.unreadable.update(m.p for m in group.parts)
         self._report_progress()
-
-    def _failed(self, group: PlannedGroup, result: KernelResult) -> None:
-        failure = Failure.of(group.partition, result)
-        _LOG.error("%s", failure)
-        self.failures.append(failure)
-        self.unreadable.update(m.p for m in group.parts)
 
     def _committed(self, seq: int, counts: Counts, groups: int) -> None:
         self.transactions.append(seq)

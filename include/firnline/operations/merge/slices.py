@@ -74,9 +74,9 @@ def tasks_of(
     number = 0
     for group in groups:
         task = kernel_task(table, snapshot, number, group)
-        found = _sliced(table, snapshot, group, task) or GroupTasks(group, (task,))
-        number += len(found.tasks)
-        yield found
+        of_group = _sliced(table, snapshot, group, task) or GroupTasks(group, (task,))
+        number += len(of_group.tasks)
+        yield of_group
 
 
 def _sliced(
@@ -116,10 +116,10 @@ def _with_digests(task: KernelTask) -> tuple[KernelTask, Digest | None]:
     A slice reads a share of an input, so only the sum over all slices can be compared with it.
     """
     stated = [parse_digest(each.digest) for each in task.inputs]
-    known = [digest for digest in stated if digest is not None]
+    digests = [digest for digest in stated if digest is not None]
     proven = task.proof == "rows" and task.query is None and task.has_digests
-    if proven and len(known) == len(stated):
-        return task, total(known)
+    if proven and len(digests) == len(stated):
+        return task, total(digests)
     inputs = tuple(structs.replace(each, digest=None) for each in task.inputs)
     return structs.replace(task, inputs=inputs), None
 
@@ -153,12 +153,12 @@ def _parts(table: Table, snapshot: Snapshot, group: PlannedGroup) -> list[PartGr
     footers = {facts.key: facts for facts in many_facts(table.store, tasks, wanted)}
     if any(facts.error is not None for facts in footers.values()):
         return None
-    found: list[PartGroups] = []
+    parts: list[PartGroups] = []
     for marker in group.parts:
         one = alone[marker.p]
         groups = _row_groups(snapshot, marker, columns, footers) if one is None else (one,)
-        found.append(PartGroups(marker.b, groups))
-    return found
+        parts.append(PartGroups(marker.b, groups))
+    return parts
 
 
 def _as_one(
@@ -211,8 +211,8 @@ def _slice_task(
     inputs = tuple(
         structs.replace(task.inputs[each.part], row_groups=each.row_groups) for each in plan.reads
     )
-    wanted = _slice_of(plan, kinds)
-    return structs.replace(task, group=number, inputs=inputs, slice=wanted, cluster=cluster)
+    key_ranges = _slice_of(plan, kinds)
+    return structs.replace(task, group=number, inputs=inputs, slice=key_ranges, cluster=cluster)
 
 
 @dataclass
@@ -253,12 +253,12 @@ class Gathering:
         if len(of.tasks) == 1:
             return of.group, result
         self.new.add(*(part.key for part in result.parts))
-        found = self._found.setdefault(of.tasks[0].group, [])
-        found.append(result)
-        if len(found) < len(of.tasks):
+        results = self._found.setdefault(of.tasks[0].group, [])
+        results.append(result)
+        if len(results) < len(of.tasks):
             return None
-        keys = [part.key for each in found for part in each.parts]
-        whole = _together(of, sorted(found, key=lambda each: each.group))
+        keys = [part.key for each in results for part in each.parts]
+        whole = _together(of, sorted(results, key=lambda each: each.group))
         if whole.error is None:
             self.new.release(keys)
         else:
@@ -306,13 +306,13 @@ def _together(of: GroupTasks, results: Sequence[KernelResult]) -> KernelResult:
 
 def _difference(stated: Digest, results: Sequence[KernelResult]) -> str:
     """Return in which way slices do not hold the rows of their parts; empty if they do."""
-    found = [parse_digest(each.digest) for each in results]
-    known = [digest for digest in found if digest is not None]
-    if len(known) < len(found):
+    digests = [parse_digest(each.digest) for each in results]
+    present = [digest for digest in digests if digest is not None]
+    if len(present) < len(digests):
         return (
-            f"{len(found) - len(known)} of them cannot say which rows they have read, because a "
-            "part has a column that the table does not have, or of a type without digests"
+            f"{len(digests) - len(present)} of them cannot say which rows they have read, because "
+            "a part has a column that the table does not have, or of a type without digests"
         )
-    if total(known) == stated:
+    if total(present) == stated:
         return ""
-    return f"the parts have the digest {stated}, and the slices {total(known)}"
+    return f"the parts have the digest {stated}, and the slices {total(present)}"

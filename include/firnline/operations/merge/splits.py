@@ -73,16 +73,16 @@ def together(parts: Sequence[Marker]) -> list[list[Marker]]:
     """Return the parts, those of one split group in one list."""
     if all(m.c is None for m in parts):
         return [[m] for m in parts]  # the usual case, and there may be a million parts
-    found: dict[str, list[Marker]] = defaultdict(list)
+    by_run: dict[str, list[Marker]] = defaultdict(list)
     for marker in parts:
-        found[name_of(marker)].append(marker)
-    return list(found.values())
+        by_run[name_of(marker)].append(marker)
+    return list(by_run.values())
 
 
 def sizes_of_runs(parts: Sequence[Marker], size: Callable[[Marker], int]) -> dict[str | None, int]:
     """Return the size of each split group by its run."""
-    found: dict[str | None, int] = defaultdict(int)
+    sizes: dict[str | None, int] = defaultdict(int)
     for marker in parts:
         if marker.c is not None and name_of(marker) == marker.c:
-            found[marker.c] += size(marker)
-    return found
+            sizes[marker.c] += size(marker)
+    return sizes

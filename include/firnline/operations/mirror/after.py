@@ -46,13 +46,13 @@ def publish_after(table: Table, run: RunIdentity) -> MirrorOutcome:
     try:
         report = run_mirror(Work(table, run), MirrorOptions())
     except Exception as found:  # noqa: BLE001 - whatever it is, what was committed stands
-        error, said = found, _failure(name, found)
+        error, told = found, _failure(name, found)
     else:
-        said, warnings = sentence(report.to_json()), report.warnings
+        told, warnings = sentence(report.to_json()), report.warnings
         published = _is_shown(report)
     after = table.store.counters.as_dict()
     requests = {kind: after[kind] - before[kind] for kind in after}
-    return MirrorOutcome(name, published, said, error, requests, warnings)
+    return MirrorOutcome(name, published, told, error, requests, warnings)
 
 
 def publish_committed(table: Table, run: RunIdentity, puts: int = 0) -> MirrorOutcome | None:
@@ -130,11 +130,9 @@ def _failure(name: str, error: Exception) -> str:
     if isinstance(error, MirrorPlaceError):
         what, how = unplaced(name)
         return f"{what}; what was committed stands, and {how}"
+    known = isinstance(error, FirnlineError)
+    reason = str(error) if known else f"{type(error).__name__}: {error}"
     return (
-        f"the mirror of {name} was not published: {_reason(error)}; what was committed stands, "
+        f"the mirror of {name} was not published: {reason}; what was committed stands, "
         f"and the next publication shows it; `firnline mirror {name}` publishes it now"
     )
-
-
-def _reason(error: Exception) -> str:
-    return str(error) if isinstance(error, FirnlineError) else f"{type(error).__name__}: {error}"

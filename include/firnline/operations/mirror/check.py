@@ -86,21 +86,21 @@ class MirrorDiffersError(FindingsError):
 
 
 def _difference(report: CheckReport) -> str:
-    said = []
+    clauses = []
     if report.version is None:
-        said.append("it has no version yet")
+        clauses.append("it has no version yet")
     elif report.missing:
-        said.append(f"{counted(report.missing, 'live part')} {_are(report.missing)} missing")
+        clauses.append(f"{counted(report.missing, 'live part')} {_are(report.missing)} missing")
     if report.dead:
-        said.append(f"{counted(report.dead, 'part')} {_are(report.dead)} shown and dead")
+        clauses.append(f"{counted(report.dead, 'part')} {_are(report.dead)} shown and dead")
     if report.unhidden:
-        said.append(f"deletes hide other rows of {counted(report.unhidden, 'part')}")
+        clauses.append(f"deletes hide other rows of {counted(report.unhidden, 'part')}")
     if report.columns_differ:
-        said.append("the columns are others")
-    said += [each for each in (report.damage, report.refused) if each is not None]
+        clauses.append("the columns are others")
+    clauses += [each for each in (report.damage, report.refused) if each is not None]
     if report.hold is not None:
-        said.append(report.hold.reason)
-    return ", ".join(said)
+        clauses.append(report.hold.reason)
+    return ", ".join(clauses)
 
 
 def _are(count: int) -> str:
@@ -196,19 +196,19 @@ def run_check(table: Table) -> CheckReport:
     snapshot = base.snapshot
     hiding = parts_with_deletes(snapshot)
     hold = hold_of(base, hiding)
-    found: delta.Next | MirrorRefusedError
+    planned: delta.Next | MirrorRefusedError
     try:
-        found = delta.plan_on(table, seen, now, base)
+        planned = delta.plan_on(table, seen, now, base)
     except MirrorRefusedError as error:
-        found = error
-    other = isinstance(found, MirrorRefusedError) or shown.schema != found.schema
+        planned = error
+    other = isinstance(planned, MirrorRefusedError) or shown.schema != planned.schema
     hidden = () if hold is not None else wrongly_hidden(snapshot, hiding, shown, seen.index)
     return _Compared(
         base=base,
         head=None if head is None else head.version,
         position=None if head is None else head.position,
         keys=frozenset(map(table.paths.delta_key, shown.files)),
-        planned=found,
+        planned=planned,
         hold=hold,
         columns_differ=head is not None and other,
         again=again(table.settings.name),
@@ -246,18 +246,18 @@ def check_iceberg(table: Table) -> CheckReport:
     view = None if head is None else view_of(opened, head)
     base = read_base(table)
     refuse_unstated(base, iceberg.NAME)
-    found: iceberg.Next | MirrorRefusedError
+    planned: iceberg.Next | MirrorRefusedError
     try:
-        found = iceberg.plan_on(table, opened, head, now, base)
+        planned = iceberg.plan_on(table, opened, head, now, base)
     except MirrorRefusedError as error:
-        found = error
-    other = isinstance(found, MirrorRefusedError) or found.new_columns
+        planned = error
+    other = isinstance(planned, MirrorRefusedError) or planned.new_columns
     return _Compared(
         base=base,
         head=None if head is None else head.version,
         position=None if head is None else head.position,
         keys=frozenset() if view is None else view.keys,
-        planned=found,
+        planned=planned,
         hold=hold_of_iceberg(base.snapshot),
         columns_differ=head is not None and other,
         again=AGAIN,

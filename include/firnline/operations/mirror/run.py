@@ -156,12 +156,12 @@ class _Formats:
 
 def _left_out(table: Table, name: str, error: FirnlineError) -> str:
     """Return the warning about a format that only the table states, and that failed."""
-    known = table.settings.name
+    table_name = table.settings.name
     if isinstance(error, MirrorPlaceError):
-        return "; ".join(unplaced(known))
+        return "; ".join(unplaced(table_name))
     return (
-        f"table {known} states mirror: [{name}], which the settings do not name, and it was not "
-        f"published: {error}"
+        f"table {table_name} states mirror: [{name}], which the settings do not name, and it was "
+        f"not published: {error}"
     )
 
 
@@ -196,18 +196,18 @@ def _stated(table: Table) -> tuple[str, ...]:
     return names
 
 
-def _keep_short(table: Table, found: dict[str, Published]) -> Kept:
+def _keep_short(table: Table, published: dict[str, Published]) -> Kept:
     """Keep the metadata of mirrors short; if that fails, it costs readers time only."""
     kept = Kept()
-    written = {name: done.version for name, done in found.items() if done.written}
+    written = {name: done.version for name, done in published.items() if done.written}
     version = written.get("delta")
     if version is not None:
-        kept = _shorten(table, version, found["delta"].grace)
+        kept = _shorten(table, version, published["delta"].grace)
     version = written.get("iceberg")
     if version is not None:
         from firnline.mirror.iceberg.sweep import keep_short as sweep
 
-        swept = sweep(table, version, found["iceberg"].grace)
+        swept = sweep(table, version, published["iceberg"].grace)
         warning = "; ".join(filter(None, (kept.warning, swept.warning)))
         kept = Kept(
             checkpoint=kept.checkpoint, expired=kept.expired + swept.expired, warning=warning

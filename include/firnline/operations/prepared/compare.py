@@ -43,18 +43,18 @@ def check_asked(table: Table, snapshot: Snapshot, asked: Asked) -> Asked:
     """Return what is asked with the keys in force. Raises UsageError before any part is read."""
     from firnline.kernel.query.assertions import check_assertions
 
-    known = {fold_name(name): name for name in snapshot.schema}
+    spelled = {fold_name(name): name for name in snapshot.schema}
     keys = asked.keys or tuple(table.settings.primary_key)
-    unknown = [key for key in keys if fold_name(key) not in known]
+    unknown = [key for key in keys if fold_name(key) not in spelled]
     if unknown:
         raise UsageError(
             f"table {table.settings.name} has no column {unknown[0]!r} to match rows by",
-            next_step=f"name key columns among {', '.join(known.values())}",
+            next_step=f"name key columns among {', '.join(spelled.values())}",
         )
     check_assertions(asked.assertions, tuple(snapshot.schema.items()))
     return replace(
         asked,
-        keys=tuple(known[fold_name(key)] for key in keys),
+        keys=tuple(spelled[fold_name(key)] for key in keys),
         samples=min(asked.samples, SAMPLES),
     )
 
@@ -99,10 +99,10 @@ def evidence(
     """
     sides = _Sides(table, snapshot, _after(snapshot, change), change)
     with tempfile.TemporaryDirectory(prefix="firnline-evidence-") as folder:
-        found = _compare(sides, asked, compare or _compare_here(table, Path(folder)), tell)
+        compared = _compare(sides, asked, compare or _compare_here(table, Path(folder)), tell)
         if asked.assertions:
             _assert(sides, asked.assertions, Path(folder))
-    return found
+    return compared
 
 
 def _after(snapshot: Snapshot, change: Change) -> Snapshot:
@@ -156,19 +156,19 @@ def _compare(
 ) -> Evidence:
     """Add up the pieces; the driver of a cluster holds no more than their sum."""
     merge = sides.table.settings.merge
-    wanted = Wanted(
+    asked_for = Wanted(
         keys=asked.keys,
         samples=asked.samples,
         memory=_memory(sides.table),
         threads=merge.kernel_threads,
     )
-    found = Evidence(keys=asked.keys)
-    for made in compare(sides.pieces(), wanted):
+    total = Evidence(keys=asked.keys)
+    for made in compare(sides.pieces(), asked_for):
         sides.table.store.counters.add(made.requests)
-        found = added(found, made.evidence, asked.samples)
-        tell(found.partition_count)
-    counts = {name: found.columns[name] for name in sides.before.schema if name in found.columns}
-    return msgspec.structs.replace(found, columns=counts, assertions=asked.assertions)
+        total = added(total, made.evidence, asked.samples)
+        tell(total.partition_count)
+    counts = {name: total.columns[name] for name in sides.before.schema if name in total.columns}
+    return msgspec.structs.replace(total, columns=counts, assertions=asked.assertions)
 
 
 def _compare_here(table: Table, folder: Path) -> Compare:

@@ -13,6 +13,7 @@ SAMPLES = 20
 """Rows of one kind that are shown at most, over all partitions."""
 
 Kind = Literal["removed", "added", "changed"]
+_KINDS: tuple[Kind, ...] = ("removed", "added", "changed")
 
 
 class PartitionDifference(msgspec.Struct, frozen=True, kw_only=True):
@@ -59,9 +60,6 @@ class Evidence(msgspec.Struct, frozen=True, kw_only=True):
     """They hold."""
 
 
-_KINDS: tuple[Kind, ...] = ("removed", "added", "changed")
-
-
 def added(found: Evidence, more: Evidence, samples: int) -> Evidence:
     """Return the evidence of the pieces of both, of which those of ``found`` come first.
 
@@ -103,10 +101,10 @@ def _first(samples: Iterable[Sample], left: dict[Kind, int]) -> Iterator[Sample]
 def sample_text(sample: Mapping[str, Any]) -> str:
     """Return a ``Sample``, as plain data, as ``n=1, s=s1 → one``; a null is ``null``."""
     before, after = sample.get("before", {}), sample.get("after", {})
-    found = []
+    shown_texts = []
     for name in dict.fromkeys([*before, *after]):
         # Of a row that changes only its key is the same on both sides.
         values = dict.fromkeys(side[name] for side in (before, after) if name in side)
         texts = ("null" if value is None else value for value in values)
-        found.append(f"{name}={' → '.join(texts)}")
-    return ", ".join(found)
+        shown_texts.append(f"{name}={' → '.join(texts)}")
+    return ", ".join(shown_texts)

@@ -77,12 +77,12 @@ def held(table: Table) -> Held:
     A statement that is removed in between was committed or discarded meanwhile; the base that is
     taken afterwards shows which. Raises LogCorruptError: then nothing is swept.
     """
-    found = tuple(objects.entries(table))
-    statements = objects.statements(table, found)
-    decided = [e.id for e in found if e.decision is not None and e.id in statements]
+    listed = tuple(objects.entries(table))
+    statements = objects.statements(table, listed)
+    decided = [e.id for e in listed if e.decision is not None and e.id in statements]
     read = {change: objects.read_decision(table, change) for change in decided}
     verdicts = {change: made.verdict for change, made in read.items() if made is not None}
-    return Held(found, statements, verdicts)
+    return Held(listed, statements, verdicts)
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +98,8 @@ class _Judge:
     def step(self, entry: Entry) -> Step | None:
         change = self.found.statements.get(entry.id)
         if change is None:
-            return "tidy" if self._is_left_over(entry) else None
+            # Nothing states parts of this table: what is left goes once it is old.
+            return "tidy" if all(map(self._is_old, entry.objects)) else None
         if any(m.p in self.snapshot.parts for m in change.adds):
             return "forget"
         if entry.closed is not None:
@@ -111,10 +112,6 @@ class _Judge:
         if entry.decision is not None:
             return "close" if self._is_old(entry.decision) else None
         return "discard" if self._is_old(entry.statement, change.keep) else None
-
-    def _is_left_over(self, entry: Entry) -> bool:
-        """Return True if nothing states parts of this table, and what is left is old."""
-        return all(map(self._is_old, entry.objects))
 
     def _is_old(self, meta: ObjectMeta | None, least_ms: int = 0) -> bool:
         if meta is None:
@@ -141,14 +138,14 @@ def discard_changed(table: Table, base: Base, run: RunIdentity, why: str) -> tup
     ``discard_prepared``. Returns their ids. Raises what ``discard_prepared`` raises.
     """
     entries = [entry for entry in objects.entries(table) if entry.waits]
-    found = []
+    discarded = []
     for change in objects.statements(table, entries).values():
         try:
             refuse_changed(change, base.snapshot, base.table.settings)
         except PreparedChangeError:
             discard_prepared(table, change.id, run, why)
-            found.append(change.id)
-    return tuple(found)
+            discarded.append(change.id)
+    return tuple(discarded)
 
 
 def plan_endings(

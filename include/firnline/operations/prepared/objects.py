@@ -53,13 +53,13 @@ class Entry:
 
 def entries(table: Table) -> list[Entry]:
     """Return the prepared changes of which an object exists, oldest first. Requests: 1 LIST."""
-    found: dict[str, Entry] = {}
+    by_id: dict[str, Entry] = {}
     for meta in table.store.list(table.paths.prepared_dir):
         parsed = table.paths.parse_prepared(meta.key)
         if parsed is not None:
             change, kind = parsed
-            found[change] = _with(found.get(change, Entry(change)), kind, meta)
-    return [found[change] for change in sorted(found)]
+            by_id[change] = _with(by_id.get(change, Entry(change)), kind, meta)
+    return [by_id[change] for change in sorted(by_id)]
 
 
 def _with(entry: Entry, kind: PreparedKind, meta: ObjectMeta) -> Entry:
@@ -110,16 +110,16 @@ def read(table: Table, change: str) -> Prepared | None:
         )
     key = table.paths.prepared(change)
     try:
-        found = decode(key, table.store.get(key))
+        statement = decode(key, table.store.get(key))
     except ObjectNotFoundError:
         return None
-    if is_elsewhere(found, table.paths):
+    if is_elsewhere(statement, table.paths):
         raise PreparedChangeError(
             f"prepared change {change} names parts of another place: the table was copied or "
             "renamed since",
             next_step="prepare it again; the orphan sweep deletes what is left of this one",
         )
-    return found
+    return statement
 
 
 def read_decision(table: Table, change: str, kind: PreparedKind = "decision") -> Decision | None:
@@ -155,7 +155,7 @@ def decide(
     Requests: 1 PUT; 1 GET if there is one already. Raises OutcomeUnknownError.
     """
     now = table.clock.now_ms()
-    wanted = Decision(id=table.ids.uuid7(now), t=now, verdict=verdict, run=run, why=why)
+    decision = Decision(id=table.ids.uuid7(now), t=now, verdict=verdict, run=run, why=why)
     key = table.paths.prepared(change, kind)
-    other = create(table.store, key, msgspec.json.encode(wanted), may_put=may_put)
-    return wanted if other is None else decode_decision(key, other)
+    other = create(table.store, key, msgspec.json.encode(decision), may_put=may_put)
+    return decision if other is None else decode_decision(key, other)

@@ -148,7 +148,7 @@ def _waiting(one: Mapping[str, Any]) -> list[tuple[str, str]]:
     partitions = counted(shown.get("partition_count", 0), "partition")
     who = run.get("user") or run.get("dag_id") or ""
     by = f" by {who}" if who else ""
-    found = [
+    rows = [
         ("prepared", one["id"]),
         ("since", f"{when(one['t'])}{by}, kept for {about_duration(one['keep'])}"),
         (stays, options.get(stays) or "-"),
@@ -156,8 +156,8 @@ def _waiting(one: Mapping[str, Any]) -> list[tuple[str, str]]:
         ("new parts", f"{number(one['parts'])}, {about_size(one['bytes'])}"),
     ]
     if one["begun"]:
-        found.append(("begun", "somebody has decided already: give the same decision again"))
-    return found
+        rows.append(("begun", "somebody has decided already: give the same decision again"))
+    return rows
 
 
 def committed_page(data: Mapping[str, Any]) -> Page:

@@ -113,20 +113,20 @@ RecordT = TypeVar("RecordT", Prepared, Decision)
 
 def _decoded(key: str, data: bytes, kind: type[RecordT]) -> RecordT:
     try:
-        found = msgspec.json.decode(data, type=kind)
+        record = msgspec.json.decode(data, type=kind)
     except UNREADABLE as error:
         raise LogCorruptError(
             f"{key} of a prepared change does not read: {error}",
             next_step="restore the object from a backup, or delete it: the sweep then takes the "
             "parts that were prepared for leftovers",
         ) from None
-    if found.version != VERSION:
+    if record.version != VERSION:
         raise LogCorruptError(
-            f"{key} of a prepared change has format version {found.version}, this firnline reads "
+            f"{key} of a prepared change has format version {record.version}, this firnline reads "
             f"version {VERSION}",
             next_step=UPGRADE_TO_TOUCH,
         )
-    return found
+    return record
 
 
 def standing(snapshot: Snapshot, partitions: Iterable[str]) -> tuple[Standing, ...]:
@@ -184,10 +184,10 @@ def _changed(change: Prepared, snapshot: Snapshot, settings: TableSettings) -> s
         return f"transaction {newer.seq} changed the table's columns"
     now = {each.p: each for each in standing(snapshot, change.partitions)}
     for each in change.base:
-        found = now.pop(each.p, None)
-        if found is None:
+        standing_now = now.pop(each.p, None)
+        if standing_now is None:
             return f"part {each.p} was replaced or dropped"
-        if found.d != each.d:
+        if standing_now.d != each.d:
             return f"rows of part {each.p} were deleted"
     return _came(now, snapshot, settings) or _hidden(change, snapshot)
 

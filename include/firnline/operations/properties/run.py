@@ -98,7 +98,7 @@ def show(table: Table) -> PropertiesView:
     named = stated(_wanted(table)) if has is not None else from_settings(_wanted(table)).plain()
     other = {d.name for d in _differences(table, base.properties)}
     records = base.snapshot.properties
-    found = waits(records, base.table.settings, table.clock.now_ms())
+    longest_waits = waits(records, base.table.settings, table.clock.now_ms())
     return PropertiesView(
         table=table.settings.name,
         said=has is not None,
@@ -114,10 +114,10 @@ def show(table: Table) -> PropertiesView:
             for name in FIELDS
         ),
         waits={
-            "append.ttl": found.append_ttl,
-            "commit_ttl": found.commit_ttl,
-            "cleanup.grace": found.grace,
-            "orphan_grace": found.orphan_grace,
+            "append.ttl": longest_waits.append_ttl,
+            "commit_ttl": longest_waits.commit_ttl,
+            "cleanup.grace": longest_waits.grace,
+            "orphan_grace": longest_waits.orphan_grace,
         },
     )
 
@@ -133,9 +133,9 @@ def plan_changes(table: Table, base: Base, *, harmless: bool = False) -> Applied
     Raises UsageError: what cannot be changed on this table; MirrorRefusedError: a mirror that its
     columns keep from beginning, unless ``harmless``.
     """
-    wanted, now = _wanted(table), base.properties
+    settings, now = _wanted(table), base.properties
     if now is None:
-        after = from_settings(wanted)
+        after = from_settings(settings)
         has = after.plain()
         first = tuple(Difference(n, as_text(n, has[n]), "-") for n in FIELDS)
         if not harmless:
@@ -143,7 +143,7 @@ def plan_changes(table: Table, base: Base, *, harmless: bool = False) -> Applied
         return Applied(() if harmless else first, after)
     changes = tuple(d for d in _differences(table, now) if d.harmless or not harmless)
     names = {d.name for d in changes}
-    values = {n: v for n, v in stated(wanted).items() if n in names}
+    values = {n: v for n, v in stated(settings).items() if n in names}
     if harmless and "mirror" in values:
         values["mirror"], changes = _begin_mirrors(now, values["mirror"], changes)
     after = msgspec.convert({**now.plain(), **values}, Properties, strict=False)
@@ -166,14 +166,14 @@ def _refuse_mirrors(table: Table, snapshot: Snapshot, mirrors: Iterable[str]) ->
 
 
 def _begin_mirrors(
-    now: Properties, wanted: Sequence[str], changes: Sequence[Difference]
+    now: Properties, in_settings: Sequence[str], changes: Sequence[Difference]
 ) -> tuple[list[str], tuple[Difference, ...]]:
     """Return the mirrors of a table and those that the settings name besides, and the changes then.
 
     Clean-up keeps parts for the readers of a mirror that the table states, and these do not end
     because one settings file of several leaves it out: a person ends a mirror.
     """
-    mirrors = list(dict.fromkeys([*now.mirrors, *wanted]))
+    mirrors = list(dict.fromkeys([*now.mirrors, *in_settings]))
     text = as_text("mirror", mirrors)
     named = (replace(d, wanted=text) if d.name == "mirror" else d for d in changes)
     return mirrors, tuple(d for d in named if d.wanted != d.table)
@@ -305,10 +305,10 @@ def _refuse(table: Table, snapshot: Snapshot, now: Properties, after: Properties
             "would lie in two partitions, and both would be seen",
             next_step=NEW_TABLE,
         )
-    known = {fold_name(column) for column in snapshot.schema}
+    table_columns = {fold_name(column) for column in snapshot.schema}
     for field, columns in _named(after).items():
         for column in columns:
-            if fold_name(column) not in known:
+            if fold_name(column) not in table_columns:
                 raise UsageError(
                     f"table {name} has no column {column!r}, which {field} would name; it has "
                     f"{', '.join(snapshot.schema)}",

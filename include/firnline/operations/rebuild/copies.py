@@ -32,7 +32,7 @@ def copies_of(named: Iterable[Marker], footers: Sequence[FooterFacts]) -> dict[s
     alike: dict[_Look, list[Marker]] = defaultdict(list)
     for marker in named:
         alike[_folder(marker.p), marker.b, marker.n, marker.q].append(marker)
-    found: dict[str, str] = {}
+    originals: dict[str, str] = {}
     same: dict[tuple[str, _Look], list[str]] = defaultdict(list)
     for facts in sorted(footers, key=lambda facts: facts.key):
         part = facts.part
@@ -45,11 +45,11 @@ def copies_of(named: Iterable[Marker], footers: Sequence[FooterFacts]) -> dict[s
             (o for o in [*others, *twins] if (dated.named_at(o) or 0) >= part.o[0]), None
         )
         if original is not None:
-            found[facts.key] = original
+            originals[facts.key] = original
         for twin in twins:
-            found.setdefault(twin, facts.key)  # either of two unnamed ones may be the copy
+            originals.setdefault(twin, facts.key)  # either of two unnamed ones may be the copy
         same[part.append, look].append(facts.key)
-    return found
+    return originals
 
 
 def _differ(stats: Stats, others: Stats) -> bool:

@@ -94,7 +94,9 @@ def _listed(table: Table, options: RebuildOptions, time: InTime) -> _Left:
     if log.listing and not options.force and not doubled:
         refuse_whole(table, log, txns, ineffective)
     # For clients of version 1 every log file counts, as long as it is there.
-    alive = _listed_alive(log)
+    alive = frozenset(
+        m.p for content in log.contents.values() for m in content.markers if m.tmb is None
+    )
     log = counting(log, txns, ineffective)
     history = replace(_history(log, txns, table.clock.now_ms()), listed_alive=alive)
     objects = {meta.key: meta for meta in table.store.list(table.paths.data_dir)}
@@ -119,14 +121,14 @@ def read_inventory(
     columns = _columns(log, txns, state, table.paths)
     unnamed = [FooterTask(k, meta.size) for k, meta in objects.items() if k not in history.parts]
     state.schema = columns.columns
-    said = _properties(log, txns)
-    settings = in_force(table.settings, current(said))
+    records = _properties(log, txns)
+    settings = in_force(table.settings, current(records))
     wanted = FooterWanted(columns=state.types_in_parts(), stats=settings.statistics_columns)
     footers = _footers(table, unnamed, wanted, on_progress)
     choice = Choice(options.include, options.exclude)
     choice.refuse_idle(objects.keys() | history.parts.keys())
     # An object may have been written at any time, under properties that are no longer in use.
-    settings = lengthened(settings, waits(said, settings, now_ms=0))
+    settings = lengthened(settings, waits(records, settings, now_ms=0))
     elsewhere = left.elsewhere
     remains = (log, txns, elsewhere)
     history = _named(history, remains, deletes, other, footers, table.paths, objects)
@@ -140,7 +142,7 @@ def read_inventory(
         schema=columns.columns,
         deletes=deletes,
         other=other,
-        properties=said,
+        properties=records,
         plan=plan,
         digests=_digests(log, txns),
         ineffective=left.ineffective,
@@ -337,10 +339,4 @@ def _history(log: LogSurvey, txns: TxnSurvey, now_ms: int) -> History:
         purged=max([txns.purged, *marks]),
         now_ms=now_ms,
         last=txns.last,
-    )
-
-
-def _listed_alive(log: LogSurvey) -> frozenset[str]:
-    return frozenset(
-        m.p for content in log.contents.values() for m in content.markers if m.tmb is None
     )

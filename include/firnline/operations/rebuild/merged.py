@@ -44,16 +44,20 @@ def ask_about_merges(
     folders: dict[str, list[int]] = {}
     for key in live:
         folders.setdefault(paths.parse_part(key).partition, []).append(objects[key].modified_ms)
-    found: list[Verdict] = []
+    judged: list[Verdict] = []
     for facts, verdict, reason in verdicts:
         asked = verdict == "live" and facts.key not in included and _is_foreign(names, facts)
         at = objects[facts.key].modified_ms
         older = sum(other < at for other in folders.get(paths.parse_part(facts.key).partition, ()))
-        if asked and older >= 2:
-            found.append((facts, "ask", _reason(older)))
-        else:
-            found.append((facts, verdict, reason))
-    return found
+        if not asked or older < 2:
+            judged.append((facts, verdict, reason))
+            continue
+        doubt = (
+            f"was written by another client, and may be a merge of some of the {older} older parts "
+            "of its partition, whose rows would then be there twice"
+        )
+        judged.append((facts, "ask", doubt))
+    return judged
 
 
 def _is_foreign(names: Names, facts: FooterFacts) -> bool:
@@ -64,10 +68,3 @@ def _is_foreign(names: Names, facts: FooterFacts) -> bool:
     """
     own = names.own(facts)
     return own is None or own.rows != facts.rows
-
-
-def _reason(older: int) -> str:
-    return (
-        f"was written by another client, and may be a merge of some of the {older} older parts of "
-        "its partition, whose rows would then be there twice"
-    )

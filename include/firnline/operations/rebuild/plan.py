@@ -27,6 +27,9 @@ from firnline.paths import TablePaths
 from firnline.settings.load import TableSettings
 from firnline.store.base import ObjectMeta
 
+SLACK_MS = 3_600_000
+"""Allowed difference between the clocks of writers, on top of the times to live."""
+
 
 @dataclass(frozen=True, slots=True)
 class Choice:
@@ -57,10 +60,6 @@ class Choice:
 def _matches(key: str, globs: Iterable[str]) -> bool:
     name = key.rpartition("/")[2]
     return any(fnmatchcase(key, glob) or fnmatchcase(name, glob) for glob in globs)
-
-
-SLACK_MS = 3_600_000
-"""Allowed difference between the clocks of writers, on top of the times to live."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -233,13 +232,13 @@ def plan_rebuild(
     )
 
 
-def _replaced(said: StandsFor) -> tuple[str, str]:
+def _replaced(inclusion: StandsFor) -> tuple[str, str]:
     """Return verdict and reason for a part from which an included one was made."""
-    return ("ask", said.doubt) if said.doubt else ("out", _made_into(said))
+    return ("ask", inclusion.doubt) if inclusion.doubt else ("out", _made_into(inclusion))
 
 
-def _made_into(said: StandsFor) -> str:
-    return f"was made into {said.output}, which is included"
+def _made_into(inclusion: StandsFor) -> str:
+    return f"was made into {inclusion.output}, which is included"
 
 
 @dataclass(slots=True)
@@ -261,14 +260,14 @@ class _Named:
         elsewhere: Elsewhere,
         replaced: Mapping[str, StandsFor],
     ) -> Self:
-        found = cls()
+        named = cls()
         for marker in history.parts.values():
             if marker.tmb is not None:
                 if _is_kept(marker, history, objects):
-                    found.dead.append(marker)
+                    named.dead.append(marker)
             elif marker.p in objects:
-                found._alive(marker, choice, elsewhere.erase_of(marker.p), replaced.get(marker.p))
-        return found
+                named._alive(marker, choice, elsewhere.erase_of(marker.p), replaced.get(marker.p))
+        return named
 
     def _alive(
         self,

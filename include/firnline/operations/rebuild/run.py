@@ -138,13 +138,13 @@ def _dates(table: Table, inventory: Inventory, t: int) -> set[bytes]:
     What nobody says any more when it took effect had done so by now.
     """
     plan, history = inventory.plan, inventory.history
-    known = dated.known(inventory.log.listing, inventory.other)
+    earlier = dated.known(inventory.log.listing, inventory.other)
     dates = {m.t for m in (*plan.live, *plan.dead)} | {m.tmb for m in plan.dead if m.tmb}
     now = max(table.clock.now_ms(), history.newest_at)
-    found = {at: known.get(at, min(at, now)) for at in dates | {history.newest_t}}
-    found[t] = max(now, *(seen + 1 for seen in found.values()))
+    first_seen = {at: earlier.get(at, min(at, now)) for at in dates | {history.newest_t}}
+    first_seen[t] = max(now, *(seen + 1 for seen in first_seen.values()))
     txns = {t, history.newest_t, *dated.of_transactions(inventory.log.listing, inventory.other)}
-    return {dated.record(at, seen, txn=at in txns) for at, seen in found.items() if at > seen}
+    return {dated.record(at, seen, txn=at in txns) for at, seen in first_seen.items() if at > seen}
 
 
 def _write(
@@ -155,9 +155,15 @@ def _write(
     base = max([history.newest, history.named, history.last, *(n.seq for n in logs)])
     t = time_after(logs, table.clock.now_ms(), history.newest_t + 1)
     seq, txn = base + 1, table.ids.uuid7(table.clock.now_ms())
-    lost = [_lost(history.parts[path], t) for path in (*plan.missing, *plan.buried)]
+    # No reader shall look for parts whose objects are gone.
+    lost = [
+        msgspec.structs.replace(history.parts[path], tmb=t)
+        for path in (*plan.missing, *plan.buried)
+    ]
     lost += [_taken_back(marker, t) for marker in plan.taken_back]
     live = [*(_landed(m, t) for m in plan.live), *(msgspec.structs.replace(m, t=t) for m in copies)]
+    # When the table had rows twice, if merges are taken back.
+    doubled = {taken_back.record(plan.wrong_since, t)} if plan.taken_back else set[bytes]()
     content = LogContent(
         t=t,
         schema=inventory.schema,
@@ -165,7 +171,7 @@ def _write(
         tombstones=[LogTombstone(key, t) for key in sorted(listing)],
         deletes=list(inventory.deletes.values()),
         properties=_properties(table, inventory, seq, t),
-        other=sorted(inventory.other | _dates(table, inventory, t) | _span(plan, t)),
+        other=sorted(inventory.other | _dates(table, inventory, t) | doubled),
         x=TxnMark(seq=seq, txn=txn, op=OP, purged=plan.purged, standing=()),
     )
     header = TxnHeader(
@@ -189,11 +195,6 @@ def _write(
     return seq
 
 
-def _span(plan: RebuildPlan, t: int) -> set[bytes]:
-    """Return the record of when the table had rows twice, if merges are taken back."""
-    return {taken_back.record(plan.wrong_since, t)} if plan.taken_back else set()
-
-
 def _counts(plan: RebuildPlan, folded: int) -> Counts:
     live, rows = len(plan.live) + len(plan.copies), plan.rows or 0
     return Counts(parts_in=live, parts_out=live, rows_in=rows, rows_out=rows, logs_folded=folded)
@@ -215,8 +216,3 @@ def _taken_back(marker: Marker, t: int) -> Marker:
     A part that counted as written after an erase would not keep its certificate waiting.
     """
     return msgspec.structs.replace(marker, tmb=t, q=0)
-
-
-def _lost(marker: Marker, t: int) -> Marker:
-    """Return a tombstone for a part whose object is gone: no reader shall look for it."""
-    return msgspec.structs.replace(marker, tmb=t)

@@ -34,13 +34,13 @@ def stand_for(
         included: parts that are included, whatever the table was called.
         rows: of all parts and objects that are known, by key; None if a part does not state them.
     """
-    found: dict[str, StandsFor] = {}
+    stood_for: dict[str, StandsFor] = {}
     for outputs in _runs([facts for facts in included if facts.inputs]):
         inputs = {key for facts in outputs for key in facts.inputs}
         first = min(facts.key for facts in outputs)
         doubt = _doubt(outputs, [rows.get(key) for key in sorted(inputs)])
-        found.update((key, StandsFor(first, doubt)) for key in inputs)
-    return found
+        stood_for.update((key, StandsFor(first, doubt)) for key in inputs)
+    return stood_for
 
 
 def _doubt(outputs: list[FooterFacts], inputs: list[int | None]) -> str:
@@ -51,32 +51,32 @@ def _doubt(outputs: list[FooterFacts], inputs: list[int | None]) -> str:
         + f", which {'is' if len(outputs) == 1 else 'are'} included and "
         f"{'has' if len(outputs) == 1 else 'have'} {counted(written, 'row')}"
     )
-    known = [n for n in inputs if n is not None]
-    if len(known) < len(inputs):
+    stated = [n for n in inputs if n is not None]
+    if len(stated) < len(inputs):
         return (
             f"{what}; not all that went in is here to compare, so others may be missing beside it"
         )
-    if sum(known) == written:
+    if sum(stated) == written:
         return ""
-    if sum(known) < written:
-        return f"{what}, more than the {sum(known):,} that went in: outputs of two runs"
+    if sum(stated) < written:
+        return f"{what}, more than the {sum(stated):,} that went in: outputs of two runs"
     return (
-        f"{what} of the {counted(sum(known), 'row')} that went in: the others were deleted, or "
+        f"{what} of the {counted(sum(stated), 'row')} that went in: the others were deleted, or "
         "are in outputs that are missing or left out"
     )
 
 
 def _runs(outputs: list[FooterFacts]) -> list[list[FooterFacts]]:
     """Return the outputs in groups that share inputs: those of one run."""
-    found: list[tuple[set[str], list[FooterFacts]]] = []
+    runs: list[tuple[set[str], list[FooterFacts]]] = []
     for facts in sorted(outputs, key=lambda facts: facts.key):
         inputs, members = set(facts.inputs), [facts]
         rest = []
-        for keys, others in found:
+        for keys, others in runs:
             if keys & inputs:
                 inputs |= keys
                 members = [*others, *members]
             else:
                 rest.append((keys, others))
-        found = [*rest, (inputs, members)]
-    return [members for _, members in found]
+        runs = [*rest, (inputs, members)]
+    return [members for _, members in runs]

@@ -138,8 +138,8 @@ class Seen:
                 else f"{key} names objects of another place than {self.asked or '(no prefix)'}",
                 next_step="look what was copied here: a table names objects of one place only",
             )
-        known = prefixes if self.prefixes is None else self.prefixes & prefixes
-        if not known:
+        common = prefixes if self.prefixes is None else self.prefixes & prefixes
+        if not common:
             raise UsageError(
                 f"{self.first[0]} names objects of a table at {_shown(self.first[1])}, and {key} "
                 f"objects of one at {_shown(prefixes)}",
@@ -148,15 +148,15 @@ class Seen:
             )
         if self.prefixes is None:
             self.first = (key, prefixes)
-        self.prefixes = known
+        self.prefixes = common
 
     def old(self) -> str:
         """Return the old prefix. Raises UsageError when it may be one of several."""
-        known = sorted(self.prefixes or ())
-        if len(known) == 1:
-            return known[0]
+        prefixes = sorted(self.prefixes or ())
+        if len(prefixes) == 1:
+            return prefixes[0]
         raise UsageError(
-            f"the table may have been at any of {_shown(known)}", next_step="say it with --from"
+            f"the table may have been at any of {_shown(prefixes)}", next_step="say it with --from"
         )
 
     def live(self, old: TablePaths) -> dict[str, int]:

@@ -131,11 +131,11 @@ def plan_repartition(
     _refuse(snapshot, settings)
     chosen = choose(snapshot.partitions, partitions, of=settings.name)
     former = [name for name in chosen if is_former(settings, name)]
-    wanted = chosen if every else former
+    to_rewrite = chosen if every else former
     return RepartitionPlan(
         seq=snapshot.seq,
         layout=tuple(map(str, settings.partition_by)),
-        sources=tuple(_source(snapshot, settings, p) for p in wanted),
+        sources=tuple(_source(snapshot, settings, p) for p in to_rewrite),
         in_place=len(chosen) - len(former),
     )
 
@@ -184,10 +184,10 @@ def _refuse(snapshot: Snapshot, settings: TableSettings) -> None:
         )
     for field in settings.partition_by:
         if snapshot.schema and field.column not in snapshot.schema:
-            known = some(snapshot.schema, CHOICES)
+            choices = some(snapshot.schema, CHOICES)
             raise UsageError(
                 f"table {name} has no column {field.column!r} (partition_by {field})",
-                next_step=f"correct the setting; the columns are {known}",
+                next_step=f"correct the setting; the columns are {choices}",
             )
 
 

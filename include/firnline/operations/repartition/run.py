@@ -180,12 +180,12 @@ class _Run:
             for number, group in enumerate(plan.groups)
         ]
         engine, read = self.runner.engine, self.totals.read
-        with closing(run_groups(self.table, engine, tasks, read)) as running:
-            for found in running:
-                if found is None:
+        with closing(run_groups(self.table, engine, tasks, read)) as results:
+            for result in results:
+                if result is None:
                     continue
                 try:
-                    on = self._finish(base, on, found)
+                    on = self._finish(base, on, result)
                 except CommitConflictError:
                     lost = True
                     on = take_base(self.table, since=on)
@@ -209,24 +209,20 @@ class _Run:
         if not is_nothing(change):
             made = commit_or_discard(self.table, on, change, self.runner.identity, result.done)
             on = made.base or take_base(self.table, since=on)
-            self._note(result.partition, change, made.header.seq)
+            self.totals.committed(made.header.seq, change.counts)
+            targets = {self.table.paths.parse_part(m.p).partition for m in change.adds}
+            moved = Moved(
+                partition=result.partition,
+                targets=len(targets),
+                parts_in=change.counts.parts_in,
+                parts_out=change.counts.parts_out,
+                rows=change.counts.rows_out,
+                transaction=made.header.seq,
+            )
+            self.moved += [moved] if len(self.moved) < _NAMED else []
         self.done.add(result.partition)
         self.totals.report()
         return on
-
-    def _note(self, partition: str, change: Change, seq: int) -> None:
-        counts = change.counts
-        self.totals.committed(seq, counts)
-        targets = {self.table.paths.parse_part(m.p).partition for m in change.adds}
-        moved = Moved(
-            partition=partition,
-            targets=len(targets),
-            parts_in=counts.parts_in,
-            parts_out=counts.parts_out,
-            rows=counts.rows_out,
-            transaction=seq,
-        )
-        self.moved += [moved] if len(self.moved) < _NAMED else []
 
     def _look(self, snapshot: Snapshot) -> None:
         settings, chosen = self.table.settings, self.chosen or frozenset()

@@ -63,23 +63,23 @@ def look_at(base: Base, options: ReplaceOptions) -> Looked:
     table, schema = base.table, base.snapshot.schema
     check_partition(table, options.partition)
     files = staged_files(table, options.files)
-    known = SchemaUnion()
-    known.add("the table", schema)
+    union = SchemaUnion()
+    union.add("the table", schema)
     here = [file.path for file in files if file.path is not None]
     if here:
-        check_files(here, known)
+        check_files(here, union)
     span = span_of(options, table.settings)
     spelled = {fold_name(name): name for name in schema}
     names = tuple(spelled.get(fold_name(name), name) for name in span.columns)
-    wanted = FooterWanted(columns=known.columns, stats=names, anew=True)
-    found = [_fitting(*each, known) for each in _footers(table.store, files, wanted)]
-    if not any(facts.rows for facts in found):
+    wanted = FooterWanted(columns=union.columns, stats=names, anew=True)
+    footers = [_fitting(*each, union) for each in _footers(table.store, files, wanted)]
+    if not any(facts.rows for facts in footers):
         raise no_row()
-    columns = with_new_columns(schema, known.columns)
+    columns = with_new_columns(schema, union.columns)
     place = _Place(span.bound(columns), columns)
-    for file, facts in zip(files, found, strict=True):
+    for file, facts in zip(files, footers, strict=True):
         place.refuse_outside(file.name, facts)
-    return Looked(sum(facts.rows for facts in found), all(map(place.holds, found)), columns)
+    return Looked(sum(facts.rows for facts in footers), all(map(place.holds, footers)), columns)
 
 
 def _footers(
@@ -96,7 +96,7 @@ def _footers(
             yield file, parse_elsewhere(task, wanted, read_local_tail(file.path))
 
 
-def _fitting(file: StagedFile, facts: FooterFacts, known: SchemaUnion) -> FooterFacts:
+def _fitting(file: StagedFile, facts: FooterFacts, union: SchemaUnion) -> FooterFacts:
     """Return the footer, and add its columns to those that are known."""
     if facts.gone:
         raise was_deleted(file.name)
@@ -105,8 +105,8 @@ def _fitting(file: StagedFile, facts: FooterFacts, known: SchemaUnion) -> Footer
             said = facts.error.replace(facts.key, file.name)
             said = said if file.name in said else f"{file.name}: {said}"
             raise PartUnreadableError(said, next_step=facts.next_step)
-        columns = as_known(facts.columns, known.columns)
-        known.add(f"file {file.name}", columns, next_step=CAST)
+        columns = as_known(facts.columns, union.columns)
+        union.add(f"file {file.name}", columns, next_step=CAST)
     return facts
 
 

@@ -151,19 +151,21 @@ def plan_replace(
     )
     tree = bound.predicate(columns)
     partitions = list(snapshot.partitions)
-    found = select(snapshot, settings, partitions, judge_by(snapshot, tree, columns), frozenset())
-    left = found.left_alone
+    selected = select(
+        snapshot, settings, partitions, judge_by(snapshot, tree, columns), frozenset()
+    )
+    left = selected.left_alone
     if mode == "lazy":
-        cut = [(group.partition, m) for group in found.groups for m in group.parts]
+        cut = [(group.partition, m) for group in selected.groups for m in group.parts]
         left = (*(LeftAlone(m.p, name, m.b, HIDDEN) for name, m in cut), *left)
     return ReplacePlan(
         seq=snapshot.seq,
         mode=mode,
         span=bound,
         where=to_json(tree),
-        rows_cut=summed(m for group in found.groups for m in group.parts).rows,
-        groups=_by_side(snapshot, found.groups, bound, columns) if mode == "eager" else (),
-        dropped=found.dropped,
+        rows_cut=summed(m for group in selected.groups for m in group.parts).rows,
+        groups=_by_side(snapshot, selected.groups, bound, columns) if mode == "eager" else (),
+        dropped=selected.dropped,
         left_alone=left,
     )
 
@@ -178,14 +180,14 @@ def _by_side(
     """
     before = Pruner(Less(span.column, span.start), columns)
     behind = Pruner(GreaterEqual(span.column, span.end), columns)
-    found: list[PlannedGroup] = []
+    halves: list[PlannedGroup] = []
     for group in groups:
         sides: dict[tuple[bool, bool], list[Marker]] = defaultdict(list)
         for marker in group.parts:
             stats = snapshot.stats_of(marker)
             sides[before.matches_nothing(stats), behind.matches_nothing(stats)].append(marker)
-        found += [PlannedGroup(group.partition, tuple(p), group.deletes) for p in sides.values()]
-    return tuple(found)
+        halves += [PlannedGroup(group.partition, tuple(p), group.deletes) for p in sides.values()]
+    return tuple(halves)
 
 
 def with_new_columns(schema: Mapping[str, str], new: Mapping[str, str]) -> Mapping[str, str]:
@@ -193,11 +195,11 @@ def with_new_columns(schema: Mapping[str, str], new: Mapping[str, str]) -> Mappi
 
     Raises SchemaConflictError.
     """
-    known = SchemaUnion()
-    known.add("the table", schema)
+    union = SchemaUnion()
+    union.add("the table", schema)
     step = "cast the column to the type the table has"
-    known.add("the new rows", as_known(new, known.columns), next_step=step)
-    return known.columns
+    union.add("the new rows", as_known(new, union.columns), next_step=step)
+    return union.columns
 
 
 def plan_nothing(snapshot: Snapshot, span: Span, mode: Mode) -> ReplacePlan:

@@ -156,14 +156,14 @@ class NewParts:
 
     def _run(self, check: RowCheck) -> AppendRun:
         table = self.table
-        known = SchemaUnion()
-        known.add("the table", self.base.snapshot.schema)
+        union = SchemaUnion()
+        union.add("the table", self.base.snapshot.schema)
         now = table.clock.now_ms()
         run = AppendRun(
             table,
             # No append id: a rebuild of the log must not take them for an append's.
             Origin("", OP, self.base.seq, self.base.began_ms, now),
-            known,
+            union,
             check_partition(table, self.partition),
             self.scratch,
             {"firnline.d": msgspec.json.encode([self.delete]).decode()},

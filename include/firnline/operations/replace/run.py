@@ -35,6 +35,7 @@ from firnline.operations.replace.plan import (
 )
 from firnline.operations.rewriting import RewriteResult, change, commit_or_discard, execute
 from firnline.operations.runner import PartsReport, Progress, Runner, what_helps
+from firnline.rows.source import Rows, tables_of
 from firnline.state.snapshot import Snapshot
 from firnline.table import Table
 from firnline.types.schema import SchemaUnion
@@ -43,7 +44,6 @@ from firnline.units import counted
 
 if TYPE_CHECKING:
     from firnline.operations.replace.rows import NewRows
-    from firnline.rows.source import Rows
 
 __all__ = ["ReplaceFailedError", "ReplaceOptions", "ReplaceReport", "preview", "run_replace"]
 
@@ -212,15 +212,14 @@ class _Run:
         tasks = NewTasks(table, base, span, self.delete, options.partition)
         if tasks.can_take(files):
             return tasks.write(self.runner.engine, files, self.new)
-        known = SchemaUnion()
-        known.add("the table", base.snapshot.schema)
+        union = SchemaUnion()
+        union.add("the table", base.snapshot.schema)
         with scratch_folder(scratch) as folder:
-            return self._write(base, read_staged(files, table, known, folder), scratch)
+            return self._write(base, read_staged(files, table, union, folder), scratch)
 
     def _write(self, base: Base, data: Rows, scratch: Path | None) -> NewRows:
         """Write rows in this process."""
         from firnline.operations.replace.rows import NewParts
-        from firnline.rows.source import tables_of
 
         table, options = self.table, self.options
         span = span_of(options, table.settings)
@@ -234,12 +233,12 @@ class _Run:
         """Plan, execute and commit; start over where another run was quicker."""
         while True:
             plan = _plan(self.table, base, self.options, new.columns)
-            found = self._execute(base, plan)
-            if found.failures:
-                found.discard(self.table)
-                raise ReplaceFailedError(self.report(plan, found, new))
-            if self._commit(base, plan, found, new):
-                return self.report(plan, found, new)
+            result = self._execute(base, plan)
+            if result.failures:
+                result.discard(self.table)
+                raise ReplaceFailedError(self.report(plan, result, new))
+            if self._commit(base, plan, result, new):
+                return self.report(plan, result, new)
             self.runner.plan_again()
             # From the first base on: the new parts are as old as that, and must not be taken for
             # orphans before they are committed.
@@ -263,9 +262,9 @@ class _Run:
         """Return the delete record; its sequence and time are set when it is committed."""
         return Delete(self.delete, 0, 0, msgspec.Raw(plan.where))
 
-    def _commit(self, base: Base, plan: ReplacePlan, found: RewriteResult, new: NewRows) -> bool:
+    def _commit(self, base: Base, plan: ReplacePlan, result: RewriteResult, new: NewRows) -> bool:
         """Commit; False when another run replaced parts of the plan, or added such rows."""
-        old = change(base.snapshot, found, plan, [self._record(plan)], OP)
+        old = change(base.snapshot, result, plan, [self._record(plan)], OP)
         columns = with_new_columns(base.snapshot.schema, new.columns)
         rivals = refuse_rivals(base.snapshot, plan.span.predicate(columns), columns)
 
@@ -274,17 +273,19 @@ class _Run:
             if plan.mode == "eager":
                 rivals(snapshot)
 
-        wanted = replace(new.added_to(old), refuse=refuse)
+        replacement = replace(new.added_to(old), refuse=refuse)
         try:
             committed = commit_or_discard(
-                self.table, base, wanted, self.runner.identity, found.done, self.new.attempt
+                self.table, base, replacement, self.runner.identity, result.done, self.new.attempt
             )
         except CommitConflictError:
             return False
         self.transaction, self.counts = committed.header.seq, committed.header.counts
         return True
 
-    def report(self, plan: ReplacePlan, found: RewriteResult, new: NewRows | None) -> ReplaceReport:
+    def report(
+        self, plan: ReplacePlan, result: RewriteResult, new: NewRows | None
+    ) -> ReplaceReport:
         """Return the report of plan and result."""
         return ReplaceReport(
             table=self.table.settings.name,
@@ -300,12 +301,12 @@ class _Run:
             parts_new=0 if new is None else len(new.parts),
             bytes_new=0 if new is None else new.bytes,
             parts_read=plan.parts_in,
-            parts_rewritten=len(found.rewritten),
+            parts_rewritten=len(result.rewritten),
             parts_dropped=len(plan.dropped),
             parts_excluded=plan.excluded,
             parts_hidden=plan.hidden,
             counts=self.counts,
-            failures=tuple(found.failures),
+            failures=tuple(result.failures),
             replans=self.runner.replans,
             requests=self.runner.requests,
             seconds=self.runner.seconds,

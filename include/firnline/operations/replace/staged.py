@@ -49,7 +49,7 @@ def staged_files(table: Table, sources: Sequence[str]) -> tuple[StagedFile, ...]
     Raises:
         UsageError: another bucket, nothing there, or no Parquet file below it.
     """
-    found: dict[str, StagedFile] = {}
+    by_name: dict[str, StagedFile] = {}
     for source in sources:
         files = _listed(table, source)
         if not files:
@@ -57,8 +57,8 @@ def staged_files(table: Table, sources: Sequence[str]) -> tuple[StagedFile, ...]
                 f"no Parquet file is at or below {source}",
                 next_step="correct the name; to empty the interval ask for nothing (--nothing)",
             )
-        found.update((file.name, file) for file in files)
-    return tuple(found[name] for name in sorted(found))
+        by_name.update((file.name, file) for file in files)
+    return tuple(by_name[name] for name in sorted(by_name))
 
 
 def read_staged(

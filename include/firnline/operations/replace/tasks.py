@@ -79,8 +79,8 @@ class NewTasks:
             ),
             limits=limits_of(self.span, schema),
         )
-        wanted = cut_large(table, (RowFile(str(file.key), file.bytes) for file in files))
-        found = tasks.write(engine, list(wanted), new)
-        if not found.parts:
+        files_cut = cut_large(table, (RowFile(str(file.key), file.bytes) for file in files))
+        written = tasks.write(engine, list(files_cut), new)
+        if not written.parts:
             raise no_row()
-        return NewRows(found.parts, found.columns, since=self.base.seq)
+        return NewRows(written.parts, written.columns, since=self.base.seq)

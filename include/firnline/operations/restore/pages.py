@@ -41,15 +41,15 @@ def _undone(plan: Mapping[str, Any]) -> str:
     return f"{noun} {', '.join(map(number, plan['undone'])) or 'none'}"
 
 
-def _amount(found: Mapping[str, Any]) -> str:
+def _amount(figures: Mapping[str, Any]) -> str:
     """Return ``_figures`` as a sentence has them."""
-    rows, size = counted(found["rows"], "row"), about_size(found["bytes"])
-    return f"{counted(found['parts'], 'part')} of {rows} ({size})"
+    rows, size = counted(figures["rows"], "row"), about_size(figures["bytes"])
+    return f"{counted(figures['parts'], 'part')} of {rows} ({size})"
 
 
-def _figures(found: dict[str, int]) -> str:
-    size = about_size(found["bytes"])
-    return f"{counted(found['parts'], 'part')}, {counted(found['rows'], 'row')}, {size}"
+def _figures(figures: dict[str, int]) -> str:
+    size = about_size(figures["bytes"])
+    return f"{counted(figures['parts'], 'part')}, {counted(figures['rows'], 'row')}, {size}"
 
 
 def report_page(data: Mapping[str, Any]) -> Page:

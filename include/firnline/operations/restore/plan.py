@@ -95,8 +95,8 @@ class RestorePlan(ShownFigures):
         }
 
 
-def _figures(found: Totals) -> dict[str, int | None]:
-    return {"parts": found.parts, "rows": found.rows, "bytes": found.bytes}
+def _figures(markers: Totals) -> dict[str, int | None]:
+    return {"parts": markers.parts, "rows": markers.rows, "bytes": markers.bytes}
 
 
 def plan_restore(
@@ -180,11 +180,11 @@ def _remembering(snapshot: Snapshot, since: Since) -> Snapshot:
 
 
 def _needed(snapshot: Snapshot, copies: Sequence[Copied]) -> tuple[Delete, ...]:
-    found: dict[str, Delete] = {}
+    needed: dict[str, Delete] = {}
     for copied in copies:
         marker = copied.marker(snapshot, copied.source.p)
-        found.update((d.id, d) for d in snapshot.pending_deletes(marker, copied.partition))
-    return tuple(found.values())
+        needed.update((d.id, d) for d in snapshot.pending_deletes(marker, copied.partition))
+    return tuple(needed.values())
 
 
 def _sort_out(
@@ -224,11 +224,11 @@ def _undone(snapshot: Snapshot, since: Since, marker: Marker, erased: frozenset[
 
 def _by_partition(snapshot: Snapshot) -> Mapping[str, list[Marker]]:
     """Return all parts by partition, dead ones included."""
-    found: dict[str, list[Marker]] = {}
+    by_partition: dict[str, list[Marker]] = {}
     start = len(snapshot.paths.data_dir)
     for path, marker in snapshot.parts.items():
-        found.setdefault(_partition(path, start), []).append(marker)
-    return dict(sorted(found.items()))
+        by_partition.setdefault(_partition(path, start), []).append(marker)
+    return dict(sorted(by_partition.items()))
 
 
 def _partition(path: str, start: int) -> str:

@@ -53,7 +53,7 @@ def undone(headers: Sequence[TxnHeader]) -> dict[int, Undone]:
         headers: newest transactions, newest first, without a gap.
     """
     lost: dict[int, set[str]] = defaultdict(set)
-    found: dict[int, Undone] = {}
+    undoings: dict[int, Undone] = {}
     for at, header in enumerate(headers):
         to = goal(header)
         restored = frozenset(header.partitions) - lost[header.seq]
@@ -66,6 +66,6 @@ def undone(headers: Sequence[TxnHeader]) -> dict[int, Undone]:
                 lost[other.seq] |= restored
                 rest = not other.partitions or set(other.partitions) - lost[other.seq]
                 partly = bool(rest) and len(header.partitions) < NAMED_PARTITIONS
-                newest = found.get(other.seq, Undone(header.seq, partly)).by
-                found[other.seq] = Undone(newest, partly)
-    return found
+                newest = undoings.get(other.seq, Undone(header.seq, partly)).by
+                undoings[other.seq] = Undone(newest, partly)
+    return undoings

@@ -23,12 +23,12 @@ def plan_page(data: Mapping[str, Any]) -> Page:
         ]
         rows = [
             [
-                found["partition"] or "-",
-                number(found["parts_to_read"]),
-                number(found["parts_to_drop"]),
-                about_size(found["bytes"]),
+                partition["partition"] or "-",
+                number(partition["parts_to_read"]),
+                number(partition["parts_to_drop"]),
+                about_size(partition["bytes"]),
             ]
-            for found in data["partitions"]
+            for partition in data["partitions"]
         ]
         page.table(columns, rows)
         page.line()

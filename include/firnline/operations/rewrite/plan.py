@@ -32,6 +32,9 @@ from firnline.table import Table
 
 STAYS = "its statistics prove that every row stays"
 BEYOND = "its partition reaches beyond the interval"
+OP = "rewrite"
+SOURCE = "_rows"
+"""Name of the rows of a partition in the query."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -253,11 +256,6 @@ def _visible(snapshot: Snapshot, marker: Marker, partition: str) -> int | None:
     if not pending:
         return marker.n
     return 0 if snapshot.hidden_whole(marker, pending) else None
-
-
-OP = "rewrite"
-SOURCE = "_rows"
-"""Name of the rows of a partition in the query."""
 
 
 def refuse_evidence(options: RewriteOptions) -> None:

@@ -23,7 +23,8 @@ from firnline.operations.prepared import objects
 from firnline.operations.prepared.compare import Asked, check_asked, comparison, evidence
 from firnline.operations.prepared.evidence import Evidence
 from firnline.operations.prepared.record import KEEP_MS, Prepared, plain, planned_by, standing
-from firnline.operations.prepared.run import WaitingChange, discard_prepared, of_run
+from firnline.operations.prepared.run import discard_prepared
+from firnline.operations.prepared.waiting import WaitingChange, of_run
 from firnline.operations.rewrite.plan import OP, PlannedPartition, RewritePlan, make_plan, make_work
 from firnline.operations.rewrite.report import (
     PartitionRewrite,
@@ -41,6 +42,7 @@ from firnline.table import Table
 
 _ASKED = ("dry_run", "prepare", "first_try")
 """Fields of the options that do not say what the rewrite does."""
+_NAMED = 1_000
 
 
 class PrepareReport(Report, frozen=True, kw_only=True):
@@ -65,9 +67,6 @@ class PrepareReport(Report, frozen=True, kw_only=True):
     transactions: tuple[int, ...] = ()
     requests: dict[str, int]
     seconds: float
-
-
-_NAMED = 1_000
 
 
 def run_either(work: Work, options: RewriteOptions) -> RewriteReport | PrepareReport:
@@ -105,7 +104,11 @@ def run_prepare(work: Work, options: RewriteOptions) -> PrepareReport:
     runner = Runner(table, work.identity, work.engine)
     base = runner.take_base()
     table = runner.table
-    asked = check_asked(table, base.snapshot, _asked(options))
+    asked = check_asked(
+        table,
+        base.snapshot,
+        Asked(keys=options.keys, assertions=options.assertions, samples=options.samples or 0),
+    )
     plan = make_plan(table, base.snapshot, options, None)
     earlier = _earlier(table, options, work.identity)
     if earlier is not None:
@@ -115,22 +118,23 @@ def run_prepare(work: Work, options: RewriteOptions) -> PrepareReport:
     runner.probe()
     compare = comparison(lambda: runner.engine)
     tell = work.tell
-    found = _execute(runner, base, plan, options, tell)
-    with Outputs(table, outputs_of(found.done)) as new:
-        wanted, partitions = _changes(runner, base, plan, found, options)
-        if is_nothing(wanted):
+    result = _execute(runner, base, plan, options, tell)
+    with Outputs(table, outputs_of(result.done)) as new:
+        whole, partitions = _changes(runner, base, plan, result, options)
+        if is_nothing(whole):
             return _nothing(runner, base)
-        heard = _comparisons(wanted, tell)
-        shown = evidence(table, base.snapshot, wanted, asked, compare, heard)
-        made = _statement(runner, base, wanted, options, shown)
+        heard = _comparisons(whole, tell)
+        shown = evidence(table, base.snapshot, whole, asked, compare, heard)
+        made = _statement(runner, base, whole, options, shown)
         _refuse_late(table, base)
         objects.state(table, made, new.attempt, lambda: _age_ms(table, base) <= _ttl(table))
-    _end_late(runner, base, made)
+    # Stated too late: its parts may be gone, or about to go.
+    try:
+        _refuse_late(table, base)
+    except CommitExpiredError:
+        discard_prepared(table, made.id, work.identity, "it was stated too late")
+        raise
     return _report(runner, made, partitions)
-
-
-def _asked(options: RewriteOptions) -> Asked:
-    return Asked(keys=options.keys, assertions=options.assertions, samples=options.samples or 0)
 
 
 def _earlier(table: Table, options: RewriteOptions, run: RunIdentity) -> WaitingChange | None:
@@ -162,20 +166,20 @@ def _execute(
     if not plan.groups:
         return RewriteResult()
     work = make_work(runner.table, base.snapshot, options)
-    found = execute(
+    result = execute(
         runner.table, base.snapshot, runner.engine, plan.groups, work, tell, go_on=False
     )
-    if found.failures:
-        found.discard(runner.table)
-        raise RewriteFailedError(_failed(runner, plan, found.failures))
-    return found
+    if result.failures:
+        result.discard(runner.table)
+        raise RewriteFailedError(_failed(runner, plan, result.failures))
+    return result
 
 
 def _changes(
     runner: Runner,
     base: Base,
     plan: RewritePlan,
-    found: RewriteResult,
+    result: RewriteResult,
     options: RewriteOptions,
 ) -> tuple[Change, tuple[PartitionRewrite, ...]]:
     """Return one change for all partitions. Raises RewriteRefusedError if one loses too much."""
@@ -183,35 +187,33 @@ def _changes(
     made: list[tuple[PlannedPartition, Change, int]] = []
     refused: list[Failure] = []
     for planned in plan.partitions:
-        done = [each for each in found.done if each[0].partition == planned.partition]
+        done = [each for each in result.done if each[0].partition == planned.partition]
         done.sort(key=lambda each: each[1].group)
-        wanted = change(base.snapshot, planned, done, OP)
-        problem = too_much(planned, wanted, done, most)
+        of_partition = change(base.snapshot, planned, done, OP)
+        problem = too_much(planned, of_partition, done, most)
         refused += [] if problem is None else [problem]
-        if not is_nothing(wanted):
-            made.append((planned, wanted, sum(len(r.unchanged) for _, r in done)))
+        if not is_nothing(of_partition):
+            made.append((planned, of_partition, sum(len(r.unchanged) for _, r in done)))
     if refused:
         raise RewriteRefusedError(_failed(runner, plan, refused))
     partitions = tuple(
-        PartitionRewrite.of(planned.partition, wanted.counts, unchanged, None)
-        for planned, wanted, unchanged in made
+        PartitionRewrite.of(planned.partition, of_partition.counts, unchanged, None)
+        for planned, of_partition, unchanged in made
     )
-    return _together([wanted for _, wanted, _ in made]), partitions
-
-
-def _together(changes: Sequence[Change]) -> Change:
-    return Change(
+    changes = [of_partition for _, of_partition, _ in made]
+    together = Change(
         op=OP,
         replaces=tuple(key for each in changes for key in each.replaces),
         adds=tuple(marker for each in changes for marker in each.adds),
         counts=add_counts([each.counts for each in changes]),
         partitions=tuple(sorted({name for each in changes for name in each.partitions})),
     )
+    return together, partitions
 
 
-def _comparisons(wanted: Change, tell: Callable[[Progress], None]) -> Callable[[int], None]:
+def _comparisons(change: Change, tell: Callable[[Progress], None]) -> Callable[[int], None]:
     """Return what tells how many partitions are compared, from the first one on."""
-    number = len(wanted.partitions)
+    number = len(change.partitions)
     nothing = Progress(
         groups=0, groups_done=0, parts_in=0, parts_merged=0, parts_done=0, transactions=0
     )
@@ -224,7 +226,7 @@ def _comparisons(wanted: Change, tell: Callable[[Progress], None]) -> Callable[[
 
 
 def _statement(
-    runner: Runner, base: Base, wanted: Change, options: RewriteOptions, shown: Evidence
+    runner: Runner, base: Base, change: Change, options: RewriteOptions, shown: Evidence
 ) -> Prepared:
     table, now = runner.table, runner.table.clock.now_ms()
     return Prepared(
@@ -235,11 +237,11 @@ def _statement(
         keep=KEEP_MS if options.keep is None else options.keep,
         run=runner.identity,
         options=_plain(options),
-        replaces=wanted.replaces,
-        adds=wanted.adds,
-        counts=wanted.counts,
-        partitions=wanted.partitions,
-        base=standing(base.snapshot, wanted.partitions),
+        replaces=change.replaces,
+        adds=change.adds,
+        counts=change.counts,
+        partitions=change.partitions,
+        base=standing(base.snapshot, change.partitions),
         properties=planned_by(table.settings),
         evidence=shown,
     )
@@ -262,18 +264,6 @@ def _refuse_late(table: Table, base: Base) -> None:
             f"({ttl // 1000} s)",
             next_step="prepare fewer partitions at once, or with a larger commit_ttl",
         )
-
-
-def _end_late(runner: Runner, base: Base, made: Prepared) -> None:
-    """Discard a change whose statement was put too late: its parts may be gone, or about to go.
-
-    Raises CommitExpiredError.
-    """
-    try:
-        _refuse_late(runner.table, base)
-    except CommitExpiredError:
-        discard_prepared(runner.table, made.id, runner.identity, "it was stated too late")
-        raise
 
 
 def _report(

@@ -130,9 +130,27 @@ class _Run:
 
     def act(self, base: Base, plan: RewritePlan) -> Literal[True] | None:
         """Run a plan to its end; None when another run replaced parts of some partitions."""
+        planned = {p.partition: p for p in plan.partitions}
+        lost: list[str] = []
+        on = base
+        for partition in plan.partitions:
+            if not partition.groups:
+                unread = PartitionResult(partition.partition, (), ())
+                on = self._finish(base, on, partition, unread, lost)
+        if plan.groups:
+            work = make_work(self.table, base.snapshot, self.options)
+            tasks = [
+                (group, kernel_task(self.table, base.snapshot, number, group, work))
+                for number, group in enumerate(plan.groups)
+            ]
+            engine = self.runner.engine
+            with closing(run_groups(self.table, engine, tasks, self.totals.read)) as results:
+                for result in results:
+                    if result is not None:
+                        on = self._finish(base, on, planned[result.partition], result, lost)
         # Only those: a query would be applied a second time to its own rows.
-        self.only = frozenset(self._execute(base, plan))
-        return None if self.only else True
+        self.only = frozenset(lost)
+        return None if lost else True
 
     def _left(self, base: Base) -> frozenset[str] | None:
         """Return the partitions to plan, without those another try has done; None for all."""
@@ -148,28 +166,6 @@ class _Run:
         self.partitions_earlier = len(done - self.mine)
         return (frozenset(base.snapshot.partitions) if only is None else only) - done
 
-    def _execute(self, base: Base, plan: RewritePlan) -> list[str]:
-        """Run a plan to its end; return the partitions in which another run replaced parts."""
-        planned = {p.partition: p for p in plan.partitions}
-        unread = [PartitionResult(p.partition, (), ()) for p in plan.partitions if not p.groups]
-        lost: list[str] = []
-        on = base
-        for result in unread:
-            on = self._finish(base, on, planned[result.partition], result, lost)
-        if not plan.groups:
-            return lost
-        work = make_work(self.table, base.snapshot, self.options)
-        tasks = [
-            (group, kernel_task(self.table, base.snapshot, number, group, work))
-            for number, group in enumerate(plan.groups)
-        ]
-        engine = self.runner.engine
-        with closing(run_groups(self.table, engine, tasks, self.totals.read)) as running:
-            for found in running:
-                if found is not None:
-                    on = self._finish(base, on, planned[found.partition], found, lost)
-        return lost
-
     def _finish(
         self,
         planned_on: Base,
@@ -182,8 +178,9 @@ class _Run:
         if result.failures:
             self.failures += result.failures
             return on
-        wanted = change(planned_on.snapshot, planned, result.done, OP)
-        refused = too_much(planned, wanted, result.done, self._most())
+        of_partition = change(planned_on.snapshot, planned, result.done, OP)
+        most = 1.0 if self.options.force else self.table.settings.rewrite.max_removed_fraction
+        refused = too_much(planned, of_partition, result.done, most)
         if refused is not None:
             Outputs(self.table, outputs_of(result.done)).delete()
             self.failures.append(refused)
@@ -191,9 +188,11 @@ class _Run:
         unchanged = sum(len(r.unchanged) for _, r in result.done)
         self.parts_untouched += unchanged
         transaction: int | None = None
-        if not is_nothing(wanted):
+        if not is_nothing(of_partition):
             try:
-                made = commit_or_discard(self.table, on, wanted, self.runner.identity, result.done)
+                made = commit_or_discard(
+                    self.table, on, of_partition, self.runner.identity, result.done
+                )
             except CommitConflictError:
                 lost.append(planned.partition)
                 return take_base(self.table, since=on)
@@ -201,16 +200,13 @@ class _Run:
             self.totals.committed(transaction, made.header.counts)
             self.mine.add(planned.partition)
             on = made.base or take_base(self.table, since=on)
-        self._note(PartitionRewrite.of(planned.partition, wanted.counts, unchanged, transaction))
-        return on
-
-    def _most(self) -> float:
-        return 1.0 if self.options.force else self.table.settings.rewrite.max_removed_fraction
-
-    def _note(self, done: PartitionRewrite) -> None:
         if len(self.partitions) < _NAMED:
-            self.partitions.append(done)
+            counts = of_partition.counts
+            self.partitions.append(
+                PartitionRewrite.of(planned.partition, counts, unchanged, transaction)
+            )
         self.totals.report()
+        return on
 
     def report(self) -> RewriteReport:
         return RewriteReport(

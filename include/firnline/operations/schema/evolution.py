@@ -44,10 +44,10 @@ def _targets(
 ) -> Iterator[Target]:
     for column, kind in evolution.widen.items():
         name = _known(column, schema)
-        wanted = storable(name, known_type(kind))
-        _check_wider(name, normalise(snapshot.schema[name]), wanted)
-        _check_place(settings, name, wanted)
-        yield Target(name, wanted, None)
+        wider = storable(name, known_type(kind))
+        _check_wider(name, normalise(snapshot.schema[name]), wider)
+        _check_place(settings, name, wider)
+        yield Target(name, wider, None)
     for column, new in evolution.rename.items():
         name = _known(column, schema)
         _refuse_needed(settings, name)
@@ -73,28 +73,28 @@ def _known(column: str, schema: Mapping[str, str]) -> str:
     return schema[fold_name(column)]
 
 
-def _check_wider(column: str, kind: str, wanted: str) -> None:
-    if kind == wanted:
+def _check_wider(column: str, kind: str, new: str) -> None:
+    if kind == new:
         return  # a part may still hold it otherwise
-    if widens(kind, wanted):
+    if widens(kind, new):
         return
     wider = ", ".join(WIDER.get(kind, ()))
     choice = f"choose from: {wider}" if wider else f"no type is wider than {kind}"
     if "STRUCT(" in kind:
         choice = "a wider type has all of its fields, and more"
     raise UsageError(
-        f"{wanted} is not wider than {kind}, which column {column!r} has",
+        f"{new} is not wider than {kind}, which column {column!r} has",
         next_step=f"{choice}; `firnline schema fix TABLE --all-parts --column "
         f"{shlex.quote(column)} --type TYPE` gives a column any other type that holds its values",
     )
 
 
-def _check_place(settings: TableSettings, column: str, wanted: str) -> None:
+def _check_place(settings: TableSettings, column: str, wider: str) -> None:
     """Refuse a change that puts equal values into different directories. Raises UsageError."""
     laid_out = fold_name(column) in (fold_name(f.column) for f in settings.partition_by)
-    if laid_out and not wanted.endswith("INT") and wanted != "INTEGER":
+    if laid_out and not wider.endswith("INT") and wider != "INTEGER":
         raise UsageError(
-            f"column {column!r} stands in partition_by of table {settings.name}, and as {wanted} "
+            f"column {column!r} stands in partition_by of table {settings.name}, and as {wider} "
             "its values would be spelled, or hashed, otherwise",
             next_step="keep its type; only whole numbers can become wider there",
         )
@@ -182,17 +182,17 @@ def plan_lazily(snapshot: Snapshot, settings: TableSettings, evolution: Evolutio
             delete record needs.
     """
     targets = evolved(snapshot, settings, evolution)
-    known = {fold_name(name) for name in snapshot.schema}
+    table_columns = {fold_name(name) for name in snapshot.schema}
     for target in targets:
         if target.rename is None:
             continue
-        if fold_name(target.rename) in known:
+        if fold_name(target.rename) in table_columns:
             raise UsageError(
                 f"the table has a column {target.rename!r} already",
                 next_step="choose another new name, or leave --lazy out if parts hold the column "
                 "under either name",
             )
-        known.add(fold_name(target.rename))
+        table_columns.add(fold_name(target.rename))
     what = Evolved(
         widen={
             t.column: t.kept

@@ -19,9 +19,9 @@ def schema_page(data: Mapping[str, Any]) -> Page:
     page = Page()
     columns = [Column("column"), Column("type", wrap=True), Column("used for")]
     rows = [[c["column"], c["type"], ", ".join(c["used_for"])] for c in data["columns"]]
-    for found in data["conflicts"]:
-        types = dict.fromkeys(said["type"] for said in found["types"])
-        rows.append([found["column"], " or ".join(types), ", ".join(found["used_for"])])
+    for conflict in data["conflicts"]:
+        types = dict.fromkeys(statement["type"] for statement in conflict["types"])
+        rows.append([conflict["column"], " or ".join(types), ", ".join(conflict["used_for"])])
     page.table(columns, rows)
     for change in data["changes"]:
         page.line()
@@ -69,16 +69,16 @@ def _statements(page: Page, conflicts: Sequence[Mapping[str, Any]]) -> None:
         Column("last written"),
     ]
     rows = []
-    for said in (said for found in conflicts for said in found["types"]):
-        times = [file["t"] for file in said["log_files"]]
+    for statement in (statement for conflict in conflicts for statement in conflict["types"]):
+        times = [file["t"] for file in statement["log_files"]]
         rows.append(
             [
-                said["column"],
-                said["type"],
+                statement["column"],
+                statement["type"],
                 number(len(times)),
-                number(said["parts"]),
-                number(said["rows"]),
-                about_size(said["bytes"]),
+                number(statement["parts"]),
+                number(statement["rows"]),
+                about_size(statement["bytes"]),
                 when(min(times)),
                 when(max(times)),
             ]
@@ -88,16 +88,16 @@ def _statements(page: Page, conflicts: Sequence[Mapping[str, Any]]) -> None:
 
 def _minority(conflicts: Sequence[Mapping[str, Any]]) -> Sequence[Mapping[str, Any]]:
     """Return each log file once that states another type than most bytes of its column have."""
-    found: dict[str, Mapping[str, Any]] = {}
+    by_key: dict[str, Mapping[str, Any]] = {}
     for conflict in conflicts:
         most = _most(conflict)
-        for said in conflict["types"]:
-            if said is most:
+        for statement in conflict["types"]:
+            if statement is most:
                 continue
-            for file in said["log_files"]:
-                row = found.setdefault(file["key"], {**file, "states": []})
-                row["states"].append(f"{said['column']} {said['type']}")
-    return sorted(found.values(), key=lambda file: str(file["key"]))
+            for file in statement["log_files"]:
+                row = by_key.setdefault(file["key"], {**file, "states": []})
+                row["states"].append(f"{statement['column']} {statement['type']}")
+    return sorted(by_key.values(), key=lambda file: str(file["key"]))
 
 
 def log_files(page: Page, files: Sequence[Mapping[str, Any]], count: int | None = None) -> None:

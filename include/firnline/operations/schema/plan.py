@@ -156,7 +156,7 @@ def plan_schema_fix(
     fixes: dict[str, PartFix | None] = {}
     read: dict[str, FooterFacts] = {}
     unreadable: list[Unreadable] = []
-    found = {target.column: Counter[str]() for target in planned.targets}
+    forms = {target.column: Counter[str]() for target in planned.targets}
     holding: dict[str, set[str]] = {target.folded: set() for target in planned.targets}
     for facts in footers:
         if facts.error is not None:
@@ -166,7 +166,7 @@ def plan_schema_fix(
         for name in filter(None, map(columns.column, facts.columns)):
             holding.get(fold_name(name), set()).add(facts.key)
         read[facts.key] = facts
-        fixes[facts.key] = part_fix(snapshot, by_key[facts.key], facts, planned.targets, found)
+        fixes[facts.key] = part_fix(snapshot, by_key[facts.key], facts, planned.targets, forms)
     rewrites = _rewrites(snapshot, planned, fixes, read)
     renamed = _renamed(snapshot, planned.targets, rewrites)
     files = (*planned.log_files, *_silent_files(snapshot, planned, holding))
@@ -176,7 +176,7 @@ def plan_schema_fix(
         sources=tuple(source_of(snapshot, key) for key in dict.fromkeys(files)),
         rewrites=tuple(rewrites),
         unreadable=tuple(unreadable),
-        found=found,
+        found=forms,
         renamed=renamed,
     )
     line = line_of(snapshot, planned.targets, renamed, plan.log_files)
@@ -239,11 +239,11 @@ def _renamed(
                 next_step="rename them one after the other, each with --where-type and a name of "
                 "its own",
             )
-        known = snapshot.schema.get(target.rename)
+        there = snapshot.schema.get(target.rename)
         for kind in kinds:
-            if known is not None and known != kind:
+            if there is not None and there != kind:
                 raise UsageError(
-                    f"the table has a column {target.rename!r} of type {known}, and parts would "
+                    f"the table has a column {target.rename!r} of type {there}, and parts would "
                     f"get it as {kind}",
                     next_step="choose another new name",
                 )

@@ -118,14 +118,14 @@ def repaired(
 
     Raises CommitConflictError when a log file is wrong that is not among the ``planned``.
     """
-    wrong, known = wrong_files(snapshot, targets), [key for key, _ in lines(snapshot)]
+    wrong, keys = wrong_files(snapshot, targets), [key for key, _ in lines(snapshot)]
     new = [key for key in wrong if key not in planned]
     if new:
         raise CommitConflictError(
             f"log file {new[0]} states a wrong type too and came while the repair ran",
             next_step="stop its writer and run it again",
         )
-    folds = tuple(key for key in known if key in planned)
+    folds = tuple(key for key in keys if key in planned)
     return Repaired(
         folds=folds,
         line=line_of(snapshot, targets, renamed, folds),

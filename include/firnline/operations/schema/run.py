@@ -187,7 +187,7 @@ class _Run:
         return plan
 
     def _refuse_unreadable(self, plan: SchemaFixPlan) -> None:
-        found = [
+        unreadable = [
             Failure(
                 partition=self.table.paths.parse_part(part.key).partition,
                 error=PartUnreadableError.__name__,
@@ -197,9 +197,9 @@ class _Run:
             for part in plan.unreadable
         ]
         if self.options.leave_unreadable:
-            self.left = found
-        elif found and not self.options.dry_run:
-            self.failures = found
+            self.left = unreadable
+        elif unreadable and not self.options.dry_run:
+            self.failures = unreadable
             raise SchemaFixFailedError(self.report(None, plan))
 
     def execute(self, base: Base, plan: SchemaFixPlan) -> list[Done]:

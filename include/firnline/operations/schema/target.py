@@ -17,6 +17,8 @@ from firnline.types.held import held
 from firnline.types.schema import normalise, variants
 from firnline.types.sql import fold_name, parse_sql_type
 
+_ID = re.compile(r"-[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$")
+
 
 @dataclass(frozen=True, slots=True)
 class Target:
@@ -77,18 +79,18 @@ def targets_of(
     if not fixes:
         raise UsageError("no column is named", next_step="name one with --column")
     where = frozenset(known_type(text) for text in where_types)
-    found: dict[str, Target] = {}
+    targets: dict[str, Target] = {}
     for fix in fixes:
         target = _target(snapshot, settings, fix, where, all_parts=all_parts)
-        if target.folded in found:
+        if target.folded in targets:
             raise UsageError(f"column {fix.column!r} is named twice", next_step="name it once")
-        found[target.folded] = target
-    for target in found.values():
-        if target.rename is not None and fold_name(target.rename) in found:
+        targets[target.folded] = target
+    for target in targets.values():
+        if target.rename is not None and fold_name(target.rename) in targets:
             raise UsageError(
                 f"{target.rename!r} is repaired itself", next_step="choose another new name"
             )
-    return tuple(found.values())
+    return tuple(targets.values())
 
 
 def _target(
@@ -103,28 +105,28 @@ def _target(
         raise UsageError(
             f"column {fix.column!r} takes a type or a new name", next_step="give one of them"
         )
-    said = statements(snapshot, fold_name(fix.column))
-    if not said and (fix.type is None or not all_parts):
+    stated_types = statements(snapshot, fold_name(fix.column))
+    if not stated_types and (fix.type is None or not all_parts):
         stated = dict.fromkeys(name for _, line in lines(snapshot) for name in line)
-        known = some(stated, CHOICES)
+        choices = some(stated, CHOICES)
         raise UsageError(
             f"no log file states a column {fix.column!r}",
-            next_step=f"correct the name; the columns are {known or 'none'}; if parts hold it all "
-            "the same, give --type and --all-parts",
+            next_step=f"correct the name; the columns are {choices or 'none'}; if parts hold it "
+            "all the same, give --type and --all-parts",
         )
     if fix.type is not None:
         kept = storable(fix.column, known_type(fix.type))
     else:
-        kept = _largest(said, where)
+        kept = _largest(stated_types, where)
         _check_rename(snapshot, settings, fix)
     target = Target(fix.column, kept, fix.rename, where)
     if not all_parts:
-        _refuse_pointless(said, target)
+        _refuse_pointless(stated_types, target)
     return target
 
 
-def _refuse_pointless(said: Sequence[Statement], target: Target) -> None:
-    types = list(dict.fromkeys(statement.type for statement in said))
+def _refuse_pointless(stated: Sequence[Statement], target: Target) -> None:
+    types = list(dict.fromkeys(statement.type for statement in stated))
     for kind in sorted(target.where_types):
         if kind not in types or kind == target.kept:
             raise UsageError(
@@ -133,22 +135,26 @@ def _refuse_pointless(said: Sequence[Statement], target: Target) -> None:
                 else f"{kind} is the type that column {target.column!r} keeps",
                 next_step=f"choose from {', '.join(t for t in types if t != target.kept)}",
             )
-    if len(said) == 1 and target.rename is None and target.wrong(said[0].column, said[0].type):
+    if (
+        len(stated) == 1
+        and target.rename is None
+        and target.wrong(stated[0].column, stated[0].type)
+    ):
         raise UsageError(
-            f"column {said[0].column!r} is {types[0]} in every log file: nothing contradicts it",
+            f"column {stated[0].column!r} is {types[0]} in every log file: nothing contradicts it",
             next_step="give --all-parts if all of them are wrong: then every part is looked at",
         )
 
 
-def _largest(said: Sequence[Statement], where: frozenset[str]) -> str:
+def _largest(stated: Sequence[Statement], where: frozenset[str]) -> str:
     """Return the type of most live bytes; of equals the one that was stated first."""
     sizes: dict[str, int] = {}
-    for statement in said:
+    for statement in stated:
         if statement.type not in where:
             sizes[statement.type] = sizes.get(statement.type, 0) + statement.bytes
     if not sizes:
         raise UsageError(
-            f"column {said[0].column!r} has no type that would keep the name",
+            f"column {stated[0].column!r} has no type that would keep the name",
             next_step="leave one type out of --where-type",
         )
     return max(sizes, key=lambda kind: sizes[kind])
@@ -161,10 +167,10 @@ def _check_rename(snapshot: Snapshot, settings: TableSettings, fix: ColumnFix) -
             f"{new!r} is no other name for column {fix.column!r}",
             next_step="choose a new name; --type also brings letters of either case together",
         )
-    said = variants(lines(snapshot)).get(fold_name(new), {})
-    if len(said) > 1 or any(name != new for name, _ in said):
+    in_use = variants(lines(snapshot)).get(fold_name(new), {})
+    if len(in_use) > 1 or any(name != new for name, _ in in_use):
         raise UsageError(
-            f"log files already speak of {' and '.join(f'{n} {k}' for n, k in said)}",
+            f"log files already speak of {' and '.join(f'{n} {k}' for n, k in in_use)}",
             next_step="choose another new name",
         )
     roles = {
@@ -206,9 +212,6 @@ def storable(column: str, kind: str) -> str:
             next_step=f"choose {kept}",
         )
     return kind
-
-
-_ID = re.compile(r"-[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$")
 
 
 @dataclass(frozen=True, slots=True)

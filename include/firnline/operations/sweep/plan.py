@@ -161,7 +161,7 @@ def plan_sweep(
         held: the prepared changes, listed before the snapshot was taken.
     """
     grace_ms = max(grace_ms, LEAST_ORPHAN_MS)
-    found: list[Orphan] = []
+    orphans: list[Orphan] = []
     more = more_bytes = young = young_bytes = prepared = prepared_bytes = 0
     waiting = waiting_bytes = 0
     undecided, marks = held.parts, False
@@ -173,15 +173,15 @@ def plan_sweep(
         elif orphan.may_be_named and not passed.covers(orphan.modified_ms):
             waiting, waiting_bytes = waiting + 1, waiting_bytes + orphan.bytes
             marks = marks or passed.lacks_mark(orphan.modified_ms)
-        elif len(found) < limit:
-            found.append(orphan)
+        elif len(orphans) < limit:
+            orphans.append(orphan)
         else:
             more, more_bytes = more + 1, more_bytes + orphan.bytes
     return SweepPlan(
         seq=snapshot.seq,
         began_ms=began_ms,
         grace_ms=grace_ms,
-        orphans=tuple(found),
+        orphans=tuple(orphans),
         more=more,
         more_bytes=more_bytes,
         young=young,

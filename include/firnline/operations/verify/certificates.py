@@ -14,7 +14,7 @@ from firnline.log.erases import EraseLink
 from firnline.next_steps import WHO_WRITES
 from firnline.operations.erase.certificate import VERSION, Certificate
 from firnline.operations.erase.digests import plan_digest, whole_digest
-from firnline.operations.verify.plan import Findings
+from firnline.operations.verify.findings import Findings
 from firnline.paths import COMPLETE_SUFFIX, PLAN_SUFFIX, TablePaths
 from firnline.state.snapshot import Snapshot
 from firnline.state.survey import TxnSurvey
@@ -66,7 +66,7 @@ def survey_certificates(
 
 
 def check_certificates(
-    found: Findings,
+    findings: Findings,
     survey: CertificateSurvey,
     txns: TxnSurvey,
     snapshot: Snapshot,
@@ -75,16 +75,18 @@ def check_certificates(
     """Report certificates that are not there, or not as they were written.
 
     Args:
-        found: takes what is found.
+        findings: takes what is found.
         survey: read before the log and the transactions.
         txns: the transactions that are kept.
         snapshot: the newest state.
         written_before_ms: an erase after this time, unix ms, may not have written its certificate
             yet.
     """
-    run = _Check(found, survey, txns, snapshot)
+    run = _Check(findings, survey, txns, snapshot)
     for key, error in survey.broken.items():
-        found.add("error", "certificate-unreadable", key, f"does not read: {error.message}", _ASK)
+        findings.add(
+            "error", "certificate-unreadable", key, f"does not read: {error.message}", _ASK
+        )
     for key, certificate in survey.read.items():
         run.each(key, certificate)
     run.chain(written_before_ms)
@@ -93,7 +95,7 @@ def check_certificates(
 
 @dataclass(slots=True)
 class _Check:
-    found: Findings
+    findings: Findings
     survey: CertificateSurvey
     txns: TxnSurvey
     snapshot: Snapshot
@@ -110,11 +112,11 @@ class _Check:
         return self.snapshot.paths
 
     def changed(self, key: str, sentence: str) -> None:
-        self.found.add("error", "certificate-changed", key, sentence, _ASK)
+        self.findings.add("error", "certificate-changed", key, sentence, _ASK)
 
     def each(self, key: str, certificate: Certificate) -> None:
         if certificate.version > VERSION:
-            self.found.add(
+            self.findings.add(
                 "note", "certificate-newer", key, "is of a later version, and was not checked",
                 "upgrade firnline",
             )  # fmt: skip
@@ -135,7 +137,7 @@ class _Check:
         elif any(link.id == certificate.id for link in self.links.values()):
             self.changed(key, "lacks its place in the chain, which its transaction states")
         else:
-            self.found.add(
+            self.findings.add(
                 "note", "certificate-unchained", key, "was written by a version without a chain of "
                 "certificates: a change of it would not be found", "keep a copy of it elsewhere",
             )  # fmt: skip
@@ -168,12 +170,12 @@ class _Check:
         there = self.txns.links.get(head.seq)
         newest = max(self.txns.newest, self.snapshot.seq, self.txns.last)
         if there is not None and there.digest != head.digest:
-            self.found.add(
+            self.findings.add(
                 "error", "certificate-history", key, f"certifies another transaction {head.seq} "
                 "than the one that is there", _ASK,
             )  # fmt: skip
         elif head.seq > newest:
-            self.found.add(
+            self.findings.add(
                 "error", "certificate-history", key, f"certifies transaction {head.seq}, and the "
                 f"history ends with {newest}", _ASK,
             )  # fmt: skip
@@ -208,7 +210,7 @@ class _Check:
         if self.snapshot.effective(link.t) > written_before_ms:
             return
         if same:
-            self.found.add(
+            self.findings.add(
                 "note", "certificate-late", key, "was not written, its run died after the commit",
                 "run `firnline certificate` with the table and its id",
             )  # fmt: skip
@@ -216,7 +218,7 @@ class _Check:
             self._missing(key, f"is not there: erase {link.number}, transaction {link.seq}")
 
     def _missing(self, key: str, sentence: str) -> None:
-        self.found.add("error", "certificate-missing", key, sentence, _ASK)
+        self.findings.add("error", "certificate-missing", key, sentence, _ASK)
 
     def witnessed(self, witnesses: Iterable[CertificateWitness]) -> None:
         for seen in witnesses:

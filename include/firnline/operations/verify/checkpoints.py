@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from firnline.errors import CheckpointError, CheckpointVersionError, LogCorruptError
 from firnline.log.reader import LogRead
-from firnline.operations.verify.plan import Findings
+from firnline.operations.verify.findings import Findings
 from firnline.state.snapshot import Snapshot, build
 from firnline.state.survey import LogSurvey
 from firnline.store.base import ObjectMeta
@@ -13,7 +13,7 @@ from firnline.units import counted
 
 
 def check_checkpoints(
-    table: Table, found: Findings, log: LogSurvey, replay: Snapshot | None
+    table: Table, findings: Findings, log: LogSurvey, replay: Snapshot | None
 ) -> None:
     """Compare every checkpoint that a reader could use with the replay of the log.
 
@@ -21,7 +21,7 @@ def check_checkpoints(
 
     Args:
         table: the table.
-        found: takes what is found.
+        findings: takes what is found.
         log: ``_log/`` as it is.
         replay: the state by every log file; None when they do not read as a whole.
     """
@@ -29,14 +29,14 @@ def check_checkpoints(
     ours = [meta for meta in metas if table.paths.checkpoint_seq(meta.key) is not None]
     strange = [meta.key for meta in metas if meta not in ours]
     if strange:
-        found.add(
+        findings.add(
             "note", "checkpoints", strange[0],
             f"and in all {counted(len(strange), 'object')} under _ckpt/ without its kind of name",
             "delete them if no other client wrote them",
         )  # fmt: skip
-    unusable = [meta for meta in ours if not _check(table, found, meta, log, replay)]
+    unusable = [meta for meta in ours if not _check(table, findings, meta, log, replay)]
     if unusable:
-        found.add(
+        findings.add(
             "note", "checkpoint-unused", unusable[0].key,
             f"and in all {counted(len(unusable), 'checkpoint')} of log files that are gone, "
             "without any reader", "nothing: clean-up deletes them when it writes a newer one",
@@ -44,7 +44,7 @@ def check_checkpoints(
 
 
 def _check(
-    table: Table, found: Findings, meta: ObjectMeta, log: LogSurvey, replay: Snapshot | None
+    table: Table, findings: Findings, meta: ObjectMeta, log: LogSurvey, replay: Snapshot | None
 ) -> bool:
     """False for a checkpoint that covers a log file which is gone."""
     from firnline.log import checkpoint as checkpoint_file
@@ -55,10 +55,12 @@ def _check(
         try:
             checkpoint = checkpoint_file.decode(meta.key, data, table.paths)
         except CheckpointVersionError as error:
-            found.add("note", "checkpoint-newer", meta.key, error.message, error.next_step)
+            findings.add("note", "checkpoint-newer", meta.key, error.message, error.next_step)
             return True
         except CheckpointError as error:
-            found.add("warning", "checkpoint-unreadable", meta.key, error.message, error.next_step)
+            findings.add(
+                "warning", "checkpoint-unreadable", meta.key, error.message, error.next_step
+            )
             return True
         if not all(key in log.listing for key in checkpoint.covered):
             return False
@@ -67,7 +69,7 @@ def _check(
         rest = {key: c for key, c in log.contents.items() if key not in checkpoint.covered}
         different = _against(replay, LogRead(log.listing, rest, (), checkpoint))
         if different:
-            found.add(
+            findings.add(
                 "error", "checkpoint-differs", meta.key,
                 f"does not say what the log says: {different}",
                 "delete it, and report this with a copy of it and of the log",

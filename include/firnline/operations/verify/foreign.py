@@ -12,8 +12,8 @@ from dataclasses import dataclass
 
 from firnline.log import foreign_merges
 from firnline.log.foreign_merges import ForeignMerge
-from firnline.log.records import Marker
-from firnline.operations.verify.plan import Findings, columns_held
+from firnline.operations.verify.findings import Findings
+from firnline.operations.verify.footers import columns_held
 from firnline.parquet.footers import FooterFacts, FooterTask
 from firnline.state.snapshot import Snapshot
 from firnline.state.twins import NEXT_STEP, sentence
@@ -23,13 +23,13 @@ from firnline.types.sql import fold_name
 Footers = Callable[[Sequence[FooterTask]], Iterable[FooterFacts]]
 
 
-def check_doubled(found: Findings, snapshot: Snapshot, table: str) -> None:
+def check_doubled(findings: Findings, snapshot: Snapshot, table: str) -> None:
     """Report rows that may be there twice (``Snapshot.refuse_doubled``)."""
     for older, younger in snapshot.twins:
         said = f"{sentence(older)}, so nobody reads or commits"
-        found.add("error", "txn-twice", younger, said, NEXT_STEP)
+        findings.add("error", "txn-twice", younger, said, NEXT_STEP)
     for each in snapshot.doubled:
-        found.add(
+        findings.add(
             "error", "v1-merged-dead-part", each.part,
             f"was merged by a client of log version 1 ({each.log}) out of {each.of}, among others, "
             "which had been replaced or dropped: its rows would be there again, so nobody reads or "
@@ -59,19 +59,19 @@ def rows_of_inputs(snapshot: Snapshot, merges: Mapping[str, ForeignMerge]) -> di
 
     None after a change of the schema: a digest is of the columns as they were.
     """
-    found: dict[str, Merged] = {}
+    merged: dict[str, Merged] = {}
     columns = frozenset(map(fold_name, snapshot.schema))
     for path, merge in () if snapshot.changes else merges.items():
         inputs = [snapshot.parts.get(name) for name in merge.inputs]
         digests = [None if m is None else parse_digest(m.g) for m in inputs]
         known = [digest for digest in digests if digest is not None]
         if len(merge.made) == 1 and len(known) == len(digests):
-            found[path] = Merged(str(total(known)), columns)
-    return found
+            merged[path] = Merged(str(total(known)), columns)
+    return merged
 
 
 def check_columns(
-    found: Findings,
+    findings: Findings,
     snapshot: Snapshot,
     merges: Mapping[str, ForeignMerge],
     columns: Mapping[str, frozenset[str]],
@@ -82,7 +82,7 @@ def check_columns(
     Requests: a GET for each dead input of a part that lacks a column of the table.
 
     Args:
-        found: takes what is found.
+        findings: takes what is found.
         snapshot: the state, with every log file.
         merges: of ``merged_parts``.
         columns: what these parts hold, by ``fold_name``, as far as their footers could be read.
@@ -96,7 +96,7 @@ def check_columns(
     wanted = {name for path in lacking for name in merges[path].inputs}
     held_by = dict(_held(snapshot, wanted, footers))
     for path, names in sorted(lacking.items()):
-        _tell(found, snapshot, merges[path], path, names, held_by)
+        _tell(findings, snapshot, merges[path], path, names, held_by)
 
 
 def _held(
@@ -111,7 +111,7 @@ def _held(
 
 
 def _tell(
-    found: Findings,
+    findings: Findings,
     snapshot: Snapshot,
     merge: ForeignMerge,
     path: str,
@@ -121,7 +121,7 @@ def _tell(
     for name in sorted(names):
         source = next((p for p in sorted(merge.inputs) if name in held_by.get(p, ())), None)
         if source is not None:
-            found.add(
+            findings.add(
                 "error", "v1-lost-columns", path,
                 f"lacks column {name!r}, which {source} has: a client of log version 1 "
                 f"({merge.log}) has merged it without it",
@@ -129,7 +129,7 @@ def _tell(
                 "`firnline merge` do the merges",
             )  # fmt: skip
         elif _was_stated(snapshot, [p for p in merge.inputs if p not in held_by], name):
-            found.add(
+            findings.add(
                 "warning", "v1-lost-columns", path,
                 f"lacks column {name!r}, which a log file states for one of the parts that a "
                 f"client of log version 1 ({merge.log}) has merged into it; their objects are gone",
@@ -149,9 +149,6 @@ def _was_stated(snapshot: Snapshot, paths: Sequence[str], name: str) -> bool:
     return any(
         name in map(fold_name, snapshot.line(key))
         for key, content in snapshot.contents.items()
-        if snapshot.listing[key].name.kind == "append" and _names(content.markers, gone)
+        if snapshot.listing[key].name.kind == "append"
+        and any(marker.p in gone for marker in content.markers)
     )
-
-
-def _names(markers: Iterable[Marker], paths: set[str]) -> bool:
-    return any(marker.p in paths for marker in markers)

@@ -7,25 +7,26 @@ from collections.abc import Mapping
 from firnline.log import dated
 from firnline.log.reader import LogObject
 from firnline.log.records import LogContent
-from firnline.operations.verify.plan import SEE_REBUILD, Findings
+from firnline.operations.verify.findings import Findings
+from firnline.operations.verify.plan import SEE_REBUILD
 from firnline.paths import TablePaths
 from firnline.state.snapshot import Snapshot
 from firnline.state.survey import LogSurvey
 from firnline.units import counted
 
 
-def check_log(found: Findings, log: LogSurvey, folded: Mapping[str, int], now_ms: int) -> None:
+def check_log(findings: Findings, log: LogSurvey, folded: Mapping[str, int], now_ms: int) -> None:
     """Report log files that do not read, are misnamed, or come from the future.
 
     Args:
-        found: takes what is found.
+        findings: takes what is found.
         log: ``_log/`` as it is.
         folded: log files that a readable one carries -> since when.
         now_ms: wall clock.
     """
     for key in log.strange:
         parsed = key.endswith(".jsonl")
-        found.add(
+        findings.add(
             "error" if parsed else "warning",
             "log-strange-object",
             key,
@@ -34,7 +35,7 @@ def check_log(found: Findings, log: LogSurvey, folded: Mapping[str, int], now_ms
             "move it out of _log/: nothing but log files may live there",
         )
     for key, error in log.broken.items():
-        found.add(
+        findings.add(
             "warning" if key in folded else "error",
             "log-unreadable",
             key,
@@ -42,10 +43,10 @@ def check_log(found: Findings, log: LogSurvey, folded: Mapping[str, int], now_ms
             error.next_step,
         )
     for key, content in log.contents.items():
-        _check_names(found, log.listing[key], content)
+        _check_names(findings, log.listing[key], content)
     for key, item in log.listing.items():
         if item.name.t > now_ms + dated.FAR_MS:
-            found.add(
+            findings.add(
                 "warning",
                 "log-from-the-future",
                 key,
@@ -55,10 +56,10 @@ def check_log(found: Findings, log: LogSurvey, folded: Mapping[str, int], now_ms
             )
 
 
-def _check_names(found: Findings, item: LogObject, content: LogContent) -> None:
+def _check_names(findings: Findings, item: LogObject, content: LogContent) -> None:
     name, x = item.name, content.x
     if content.t != name.t:
-        found.add(
+        findings.add(
             "warning",
             "log-time-mismatch",
             name.key,
@@ -66,7 +67,7 @@ def _check_names(found: Findings, item: LogObject, content: LogContent) -> None:
             "find the client that renamed or copied it",
         )
     if name.seq and x is not None and (x.seq, x.txn) != (name.seq, name.txn):
-        found.add(
+        findings.add(
             "error",
             "log-misnamed",
             name.key,
@@ -75,7 +76,7 @@ def _check_names(found: Findings, item: LogObject, content: LogContent) -> None:
         )
 
 
-def check_leftovers(found: Findings, snapshot: Snapshot, grace: int, now_ms: int) -> None:
+def check_leftovers(findings: Findings, snapshot: Snapshot, grace: int, now_ms: int) -> None:
     """Report folded log files that still exist past the grace (one note for all of them)."""
     seen: dict[str, int] = {}
     for carrier, content in snapshot.contents.items():
@@ -89,7 +90,7 @@ def check_leftovers(found: Findings, snapshot: Snapshot, grace: int, now_ms: int
     )
     if due:
         size = sum(snapshot.listing[key].size for key in due)
-        found.add(
+        findings.add(
             "note",
             "log-clean-up-due",
             due[0],
@@ -99,7 +100,7 @@ def check_leftovers(found: Findings, snapshot: Snapshot, grace: int, now_ms: int
         )
 
 
-def check_behind(found: Findings, snapshot: Snapshot) -> None:
+def check_behind(findings: Findings, snapshot: Snapshot) -> None:
     """Report log files that count for nobody (``log.fence``), each with what became of it."""
     for key, item in snapshot.behind.items():
         why = (
@@ -108,22 +109,22 @@ def check_behind(found: Findings, snapshot: Snapshot) -> None:
             if item.name.seq
             else "is of an append that landed after its append.ttl, because its process slept"
         )
-        found.add(
+        findings.add(
             "note", "log-behind-fence", key, f"{why}; it counts for nobody",
             "nothing: clean-up deletes it after the grace, and the orphan sweep its parts",
         )  # fmt: skip
 
 
-def check_lost(found: Findings, paths: TablePaths, lost: str) -> None:
+def check_lost(findings: Findings, paths: TablePaths, lost: str) -> None:
     """Report a log that is lost, or a part of it: nobody reads, appends or commits then.
 
     Args:
-        found: takes what is found.
+        findings: takes what is found.
         paths: of the table.
         lost: what says so (``state.health``); empty where nothing does.
     """
     if lost:
-        found.add(
+        findings.add(
             "error", "log-lost", paths.log_dir, f"is lost, or a part of it: {lost}",
             "run `firnline rebuild`; " + SEE_REBUILD,
         )  # fmt: skip

@@ -36,18 +36,18 @@ def _sentence(data: Mapping[str, Any]) -> str:
 
 def _opened(data: Mapping[str, Any]) -> list[str]:
     """Return what a check that opens parts has opened."""
-    checked, found = data["checked"], []
+    checked, opened = data["checked"], []
     if data["deep"]:
         states = "states" if checked["footers"] == 1 else "state"
         rows = counted(checked["footer_rows"], "row")
-        found.append(f"{counted(checked['footers'], 'footer')} that {states} {rows}")
+        opened.append(f"{counted(checked['footers'], 'footer')} that {states} {rows}")
     if data["rows"]:
         parts = counted(checked["read_parts"], "part")
-        found.append(f"all {counted(checked['read_rows'], 'row')} of {parts}")
+        opened.append(f"all {counted(checked['read_rows'], 'row')} of {parts}")
     if checked["unstated_parts"]:
         parts = counted(checked["unstated_parts"], "part")
-        found.append(f"{parts} without a digest to compare them with")
-    return found
+        opened.append(f"{parts} without a digest to compare them with")
+    return opened
 
 
 def _found(data: Mapping[str, Any]) -> str:

@@ -23,8 +23,8 @@ from firnline.errors import (
 )
 from firnline.log.records import Marker
 from firnline.operations.verify.attempt import Tried, not_tried
+from firnline.operations.verify.findings import Findings
 from firnline.operations.verify.foreign import Merged
-from firnline.operations.verify.plan import Findings
 from firnline.parquet.footers import is_safe
 from firnline.store.base import Store
 from firnline.types.digests import parse_digest
@@ -51,7 +51,7 @@ def chosen(live: Mapping[str, Marker], every: int, now_ms: int) -> list[Marker]:
 
 def check_rows(
     store: Store,
-    found: Findings,
+    findings: Findings,
     parts: list[Marker],
     tell: Callable[[int, int], None],
     merged: Mapping[str, Merged] = MappingProxyType({}),
@@ -64,7 +64,7 @@ def check_rows(
 
     Args:
         store: of the parts.
-        found: takes what is found.
+        findings: takes what is found.
         parts: live parts.
         tell: called after each part with the number of those that are done and of all.
         merged: what parts should hold that other clients have merged, and that state no digest.
@@ -79,17 +79,17 @@ def check_rows(
         for number, marker in enumerate(parts, 1):
             theirs = merged.get(marker.p)
             if parse_digest(marker.g) is not None:
-                _check(store, found, marker, Path(folder) / "part.parquet", checked)
+                _check(store, findings, marker, Path(folder) / "part.parquet", checked)
             elif theirs is not None:
-                _check(store, found, marker, Path(folder) / "part.parquet", checked, theirs)
+                _check(store, findings, marker, Path(folder) / "part.parquet", checked, theirs)
             else:
                 checked.unstated += 1
-                _try(found, attempt(marker, Path(folder)), marker, checked)
+                _try(findings, attempt(marker, Path(folder)), marker, checked)
             tell(number, len(parts))
     return checked
 
 
-def _try(found: Findings, tried: Tried, marker: Marker, checked: RowsChecked) -> None:
+def _try(findings: Findings, tried: Tried, marker: Marker, checked: RowsChecked) -> None:
     error = tried.error
     if isinstance(error, ObjectNotFoundError | PartGoneError):
         return  # reported by check_objects
@@ -100,12 +100,12 @@ def _try(found: Findings, tried: Tried, marker: Marker, checked: RowsChecked) ->
     # The sentence begins with the part.
     sentence = error.message.removeprefix(f"part {marker.p} ")
     kind = "part-form" if isinstance(error, PartSchemaError) else "rows-unreadable"
-    found.add("error", kind, marker.p, sentence, error.next_step)
+    findings.add("error", kind, marker.p, sentence, error.next_step)
 
 
 def _check(
     store: Store,
-    found: Findings,
+    findings: Findings,
     marker: Marker,
     path: Path,
     checked: RowsChecked,
@@ -119,14 +119,14 @@ def _check(
     except PartUnreadableError as error:
         # The sentence begins with the part, whose copy this was.
         message = error.message.replace(str(path), "").strip()
-        found.add("error", "rows-unreadable", marker.p, message, error.next_step)
+        findings.add("error", "rows-unreadable", marker.p, message, error.next_step)
         return
     finally:
         path.unlink(missing_ok=True)
     checked.parts += 1
     checked.rows += rows
     if merged is not None and digest != merged.digest:
-        found.add(
+        findings.add(
             "warning", "v1-merged-rows", marker.p,
             f"was merged by a client of log version 1, and does not hold the rows of its inputs: "
             f"the digest of its {rows} rows is {digest}, and that of theirs {merged.digest}",
@@ -134,7 +134,7 @@ def _check(
             "own, nothing is wrong",
         )  # fmt: skip
     if merged is None and digest != marker.g:
-        found.add(
+        findings.add(
             "error", "part-rows", marker.p,
             f"does not hold the rows that the log states: the digest of its {rows} rows is "
             f"{digest}, and that of its marker {marker.g}", DAMAGED_PART,
@@ -147,10 +147,10 @@ def _read(path: Path, only: Collection[str] | None) -> tuple[str, int]:
 
     if not is_safe(path):
         raise PartUnreadableError("has a footer that cannot be parsed", next_step=DAMAGED_PART)
-    found = digest_file(path, only)
-    if found is None:
+    read = digest_file(path, only)
+    if read is None:
         raise PartUnreadableError(
             "has a column of a type without a digest, and its marker states one",
             next_step="read it with `firnline read`; it may have been replaced by another object",
         )
-    return str(found[0]), found[1]
+    return str(read[0]), read[1]

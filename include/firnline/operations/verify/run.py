@@ -30,6 +30,8 @@ from firnline.operations.runner import RunMetrics
 from firnline.operations.verify.attempt import try_merge
 from firnline.operations.verify.certificates import check_certificates, survey_certificates
 from firnline.operations.verify.checkpoints import check_checkpoints
+from firnline.operations.verify.findings import Finding, Findings, Severity
+from firnline.operations.verify.footers import FooterCheck
 from firnline.operations.verify.foreign import (
     check_columns,
     check_doubled,
@@ -41,10 +43,6 @@ from firnline.operations.verify.logs import check_behind, check_leftovers, check
 from firnline.operations.verify.mirrors import check_mirrors
 from firnline.operations.verify.plan import (
     Counted,
-    Finding,
-    Findings,
-    FooterCheck,
-    Severity,
     check_effect,
     check_folders,
     check_objects,
@@ -216,7 +214,7 @@ class _Look:
 
 def _look(run: _Run, seen: _Witnesses, time: InTime) -> _Look:
     """List and compare everything but the contents of parts."""
-    table, found = run.table, run.found
+    table, findings = run.table, run.findings
     began = table.clock.now_ms()
     certificates = survey_certificates(table, seen.certificates)
     log = survey_log(table.store, table.paths)
@@ -228,26 +226,26 @@ def _look(run: _Run, seen: _Witnesses, time: InTime) -> _Look:
     never = effect.never_effective(ineffective)
     txns = run.without(every, never)
     now = table.clock.now_ms()
-    check_log(found, log, snapshot.log_tombstones, now)
+    check_log(findings, log, snapshot.log_tombstones, now)
     others = waits(snapshot.properties, run.table.settings, now)
-    check_leftovers(found, snapshot, others.grace, now)
-    check_behind(found, snapshot)
+    check_leftovers(findings, snapshot, others.grace, now)
+    check_behind(findings, snapshot)
     newest = _judge(table, run, log, txns).unpublished
-    check_transactions(found, txns, snapshot, table.paths, now, unpublished=newest is not None)
-    check_unknown(found, run.without(every, ineffective), snapshot)
-    check_effect(found, never, every, table.paths)
-    check_chain(found, every, log, table.paths)
-    check_witnesses(found, every, seen.transactions, table.paths)
-    check_certificates(found, certificates, txns, snapshot, began - others.commit_ttl)
-    v1_parts = check_v1(found, snapshot) if (whole := not log.broken and run.readable) else None
-    check_doubled(found, snapshot, table.settings.name)
-    check_checkpoints(table, found, log, snapshot if whole else None)
+    check_transactions(findings, txns, snapshot, table.paths, now, unpublished=newest is not None)
+    check_unknown(findings, run.without(every, ineffective), snapshot)
+    check_effect(findings, never, every, table.paths)
+    check_chain(findings, every, log, table.paths)
+    check_witnesses(findings, every, seen.transactions, table.paths)
+    check_certificates(findings, certificates, txns, snapshot, began - others.commit_ttl)
+    v1_parts = check_v1(findings, snapshot) if (whole := not log.broken and run.readable) else None
+    check_doubled(findings, snapshot, table.settings.name)
+    check_checkpoints(table, findings, log, snapshot if whole else None)
     if newest is not None and run.readable:
         # The parts that readers see: each has to exist.
         snapshot = run.read(health.with_newest(table.paths, published, newest))
-    check_mirrors(run.table, found, snapshot if whole and run.readable else None)
+    check_mirrors(run.table, findings, snapshot if whole and run.readable else None)
     counted = run.check_parts(snapshot, now, others.orphan_grace)
-    check_folders(found, passed_over(table.store), table.paths.prefix)
+    check_folders(findings, passed_over(table.store), table.paths.prefix)
     return _Look(run, snapshot, len(log.listing), len(txns.numbers), v1_parts, counted, now)
 
 
@@ -263,19 +261,19 @@ def refuse_lone_sample(options: VerifyOptions) -> None:
 def _judge(table: Table, run: _Run, log: LogSurvey, txns: TxnSurvey) -> health.Health:
     """Judge the log, and report one that is lost. Raises UsageError where there never was one."""
     try:
-        found = health.of_survey(table, log, txns)
+        judged = health.of_survey(table, log, txns)
     except (LogCorruptError, ForeignPathError) as error:
         # The transaction without a log file does not read: that has been reported already.
-        check_lost(run.found, table.paths, f"{error.message}, and its log file is not there")
+        check_lost(run.findings, table.paths, f"{error.message}, and its log file is not there")
         return health.Health("lost", error.message)
-    if found.state == "never written" and not log.strange:
+    if judged.state == "never written" and not log.strange:
         lost = health.old_objects(table)
         if not lost:
             raise health.no_table(table)
     else:
-        lost = health.confirmed_lost(table, found)
-    check_lost(run.found, table.paths, lost)
-    return health.Health("lost", lost) if lost else found
+        lost = health.confirmed_lost(table, judged)
+    check_lost(run.findings, table.paths, lost)
+    return health.Health("lost", lost) if lost else judged
 
 
 class UnhealthyTableError(FindingsError):
@@ -304,7 +302,7 @@ def refuse_findings(report: VerifyReport) -> None:
 class _Run:
     table: Table
     metrics: RunMetrics
-    found: Findings
+    findings: Findings
     seq: int = 0
     """Newest transaction of the log."""
     readable: bool = True
@@ -315,18 +313,18 @@ class _Run:
         contents = log.contents
         while True:
             try:
-                found = build(self.table.paths, replace(log, contents=contents), tolerant=True)
+                snapshot = build(self.table.paths, replace(log, contents=contents), tolerant=True)
             except LogCorruptError as error:
                 self._contradiction("log-conflict", error)
                 contents = _first_only(contents)
             else:
-                if found.conflict is not None:
-                    self._contradiction("schema-conflict", found.conflict)
-                return found
+                if snapshot.conflict is not None:
+                    self._contradiction("schema-conflict", snapshot.conflict)
+                return snapshot
 
     def _contradiction(self, kind: str, error: FirnlineError) -> None:
         self.readable = False
-        self.found.add(
+        self.findings.add(
             "error", kind, self.table.paths.log_dir, f"does not read as a whole: {error.message}",
             error.next_step,
         )  # fmt: skip
@@ -340,12 +338,12 @@ class _Run:
 
     def in_force(self, snapshot: Snapshot, time: InTime) -> Table:
         """Return the table under its own properties; settings that differ are findings."""
-        said = current(snapshot.properties)
-        if said is None:
+        stated = current(snapshot.properties)
+        if stated is None:
             return self.table
-        time.under(self.table.settings, said.grace)
+        time.under(self.table.settings, stated.grace)
         settings, where = self.table.settings, self.table.paths.log_dir
-        other = differences(settings, said)
+        other = differences(settings, stated)
         levels: tuple[Severity, ...] = ("error", "note")
         for level in levels:
             said_so = [
@@ -354,19 +352,19 @@ class _Run:
                 if (one.name in IDENTITY) is (level == "error")
             ]
             if said_so:
-                self.found.add(
+                self.findings.add(
                     level, "settings-differ", where, f"says {'; '.join(said_so)}",
                     f"see `firnline properties {settings.name}`; correct the settings, or run "
                     f"`firnline properties apply {settings.name}`",
                 )  # fmt: skip
         if any(one.name in IDENTITY for one in other):
             return self.table
-        return self.table.under(said)
+        return self.table.under(stated)
 
     def check_parts(self, snapshot: Snapshot, now_ms: int, orphan_grace: int) -> Counted:
         table = self.table
         return check_objects(
-            self.found,
+            self.findings,
             snapshot.parts,
             snapshot.purged,
             table.store.list(table.paths.data_dir),
@@ -381,7 +379,7 @@ class _Run:
         try:
             return held(self.table).parts
         except LogCorruptError as error:
-            self.found.add(
+            self.findings.add(
                 "warning", "prepared-unreadable", self.table.paths.prepared_dir, error.message,
                 error.next_step,
             )  # fmt: skip
@@ -389,7 +387,7 @@ class _Run:
 
     def footer_check(self, snapshot: Snapshot) -> FooterCheck:
         return FooterCheck(
-            self.found,
+            self.findings,
             self.table.paths,
             snapshot.live,
             self.table.settings.name,
@@ -410,9 +408,9 @@ class _Run:
             deep=options.deep,
             rows=options.rows,
             seq=snapshot.seq,
-            findings=tuple(_in_order(self.found.listed)),
-            kinds=dict(self.found.counts),
-            severities={str(level): n for level, n in self.found.severities.items()},
+            findings=tuple(_in_order(self.findings.listed)),
+            kinds=dict(self.findings.counts),
+            severities={str(level): n for level, n in self.findings.severities.items()},
             checked=Checked(
                 log_files=look.log_files,
                 transactions=look.transactions,
@@ -452,17 +450,17 @@ def _disputed(snapshot: Snapshot) -> frozenset[str]:
 
 def _first_only(contents: Mapping[str, LogContent]) -> dict[str, LogContent]:
     """Return log files without the later markers of a part on which two of them disagree."""
-    known: dict[str, Marker] = {}
-    found: dict[str, LogContent] = {}
+    first_markers: dict[str, Marker] = {}
+    cleaned: dict[str, LogContent] = {}
     for key in sorted(contents):
         markers = []
         for marker in contents[key].markers:
-            first = known.setdefault(marker.p, marker)
+            first = first_markers.setdefault(marker.p, marker)
             same = first.b == marker.b and (None in (first.n, marker.n) or first.n == marker.n)
             if same:
                 markers.append(marker)
-        found[key] = msgspec.structs.replace(contents[key], markers=markers)
-    return found
+        cleaned[key] = msgspec.structs.replace(contents[key], markers=markers)
+    return cleaned
 
 
 def _in_order(findings: Sequence[Finding]) -> list[Finding]:
@@ -485,7 +483,7 @@ def _read_footers(
             tell(VerifyProgress(footers=len(tasks), footers_done=check.count))
     check.finish()
     wanted = FooterWanted(columns=dict(check.types))
-    check_columns(check.found, snapshot, merges, check.held, lambda parts: read(parts, wanted))
+    check_columns(check.findings, snapshot, merges, check.held, lambda parts: read(parts, wanted))
 
 
 def _read_rows(
@@ -506,4 +504,4 @@ def _read_rows(
 
     inputs = rows_of_inputs(snapshot, merged_parts(snapshot))
     attempt = partial(try_merge, run.table, snapshot, told=unlike)
-    return check_rows(run.table.store, run.found, parts, each, inputs, attempt)
+    return check_rows(run.table.store, run.findings, parts, each, inputs, attempt)

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from firnline.operations.drop.expired import end_of, latest_instant
+from firnline.operations.drop.dates import end_of, latest_instant
 from firnline.units import DAY_MS
 
 ZONES = [

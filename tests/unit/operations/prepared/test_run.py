@@ -36,7 +36,8 @@ from firnline.operations.options import (
     VerifyOptions,
 )
 from firnline.operations.prepared import objects
-from firnline.operations.prepared.run import commit_prepared, discard_prepared, waiting
+from firnline.operations.prepared.run import commit_prepared, discard_prepared
+from firnline.operations.prepared.waiting import waiting
 from firnline.operations.rebuild.run import run_rebuild
 from firnline.operations.rewrite.prepare import PrepareReport, run_prepare
 from firnline.operations.rewrite.run import RewriteRefusedError
