@@ -20,6 +20,7 @@ import pyarrow.parquet as pq
 from firnline.errors import UsageError
 from firnline.kernel.task import KeyFile
 from firnline.operations.delete.plan import KeyColumn
+from firnline.parquet.arrow_versions import refuse_changed
 from firnline.predicate import tree as predicate
 from firnline.table import Table
 from firnline.types.arrow import parse_type
@@ -89,7 +90,9 @@ class KeySet:
         """
         with tempfile.TemporaryDirectory(prefix="firnline-keys-") as folder:
             path = Path(folder) / "keys.parquet"
-            pq.write_table(self._arrow(), path, compression="zstd")
+            rows = self._arrow()
+            refuse_changed(rows.schema)
+            pq.write_table(rows, path, compression="zstd")
             table.store.put_file(key, path)
             return KeyFile(key=key, bytes=path.stat().st_size, columns=self.columns)
 
