@@ -105,6 +105,7 @@ def _written_anew(source: KernelInput, path: Path) -> None:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
+    from firnline.parquet.arrow_versions import refuse_changed
     from firnline.parquet.footers import refuse_unsafe_chunks
     from firnline.rows.foreign import fitted
     from firnline.rows.source import read_files
@@ -117,6 +118,7 @@ def _written_anew(source: KernelInput, path: Path) -> None:
             rows = fitted(pa.Table.from_batches([batch]), source.fitting, source.key)
             rows = rows.replace_schema_metadata(None)
             if writer is None:
+                refuse_changed(rows.schema)
                 writer = pq.ParquetWriter(
                     new, rows.schema, compression="zstd", compression_level=1, store_schema=False
                 )

@@ -101,10 +101,11 @@ def _of_parquet(path: Path) -> dict[str, str]:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
+    from firnline.parquet.footers import arrow_schema
     from firnline.types.arrow import from_arrow
 
     try:
-        return from_arrow(pq.read_schema(path))
+        return from_arrow(arrow_schema(pq.read_metadata(path)))
     except (OSError, pa.ArrowException) as error:
         raise _unreadable(path, error) from None
 

@@ -15,6 +15,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -25,6 +26,7 @@ from firnline.kernel.duckdb import Try, tries
 from firnline.kernel.inputs import Inputs
 from firnline.kernel.sql import DICTIONARY_SHARE
 from firnline.kernel.task import KernelTask
+from firnline.parquet.arrow_versions import writes_bloom_filters
 from firnline.parquet.footers import is_safe
 from firnline.parquet.io import UNREADABLE, chunks_of, rows_at_once
 from firnline.parquet.join import Footer, adopt
@@ -96,7 +98,8 @@ def move(
 def _is_simple(task: KernelTask, inputs: Inputs, how: Try) -> bool:
     """Return True if all rows have the table's columns, of plain types, and all of them stay."""
     filters = task.bloom_filters
-    as_usual = task.threads == 1 and (filters is None or filters.max_distinct is None)
+    written = filters is None or (filters.max_distinct is None and writes_bloom_filters())
+    as_usual = task.threads == 1 and written
     if not as_usual or not task.is_plain or not inputs.staged:
         return False
     if _buffer(task, how) < _LEAST_BUFFER or inputs.rows < _LEAST_ROWS * len(inputs.rows_of):
@@ -238,10 +241,11 @@ class _Output:
         """Open the file; its first row group says which columns get dictionaries and filters."""
         distinct = dict(_distinct(first, first.num_rows // DICTIONARY_SHARE))
         filters = self.task.bloom_filters
-        options = None
+        filtered: dict[str, Any] = {}
         if filters is not None:
             fpp = filters.false_positives
             options = {name: {"ndv": max(n, 1), "fpp": fpp} for name, n in distinct.items()}
+            filtered = {"bloom_filter_options": options}
         return pq.ParquetWriter(
             self.path,
             first.schema,
@@ -249,9 +253,9 @@ class _Output:
             compression_level=self.task.compression_level,
             use_dictionary=list(distinct),
             dictionary_pagesize_limit=max(self.how.row_group_bytes // 2, 2**20),
-            bloom_filter_options=options,
             store_decimal_as_integer=True,
             store_schema=False,
+            **filtered,
         )
 
 

@@ -22,6 +22,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from firnline.errors import PartSchemaError
+from firnline.parquet.arrow_versions import refuse_changed
 from firnline.types.arrow import holds, to_arrow
 
 _ENCODINGS = frozenset(
@@ -98,9 +99,14 @@ def _places(schema: pq.ParquetSchema, count: int, names: tuple[str, ...]) -> dic
 
 @lru_cache(maxsize=4096)
 def _forms_of(kind: str) -> list[Form]:
-    """Return the forms of the leaves of a column of a part."""
+    """Return the forms of the leaves of a column of a part.
+
+    Raises EnvironmentFaultError: this pyarrow writes another type.
+    """
+    schema = to_arrow({"x": kind})
+    refuse_changed(schema)
     sink = pa.BufferOutputStream()
-    pq.ParquetWriter(sink, to_arrow({"x": kind}), store_schema=False).close()
+    pq.ParquetWriter(sink, schema, store_schema=False).close()
     footer = pq.read_metadata(pa.BufferReader(sink.getvalue()))
     return [_form(footer.schema.column(place)) for place in range(footer.num_columns)]
 

@@ -19,6 +19,7 @@ from firnline.errors import (
     ScratchFullError,
     UsageError,
 )
+from firnline.parquet.arrow_versions import refuse_changed
 from firnline.store.base import Store
 from firnline.types.order import Order, SortColumn, order_of
 
@@ -126,7 +127,9 @@ def write_part(
         ScratchFullError: the disk is full.
         PartSchemaError: values are longer than Parquet can hold; names the column.
         UsageError: see ``sort_rows``.
+        EnvironmentFaultError: this pyarrow writes another type than that of a column.
     """
+    refuse_changed(table.schema)
     rows = sort_rows(table.replace_schema_metadata(None), sort_by)
     names = rows.column_names
     # Nothing is stated of rows that lack a column of their order.

@@ -7,6 +7,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -91,7 +92,7 @@ def newest_of_each_key(rows: pa.Table, primary_key: Sequence[str], version: str 
     floating = any(pa.types.is_floating(rows.column(name).type) for name in (*names, *ranked))
     if not primary_key or rows.num_rows < 2 or floating:
         return rows
-    place = pa.arange(0, rows.num_rows)
+    place = pa.array(np.arange(rows.num_rows))
     by = pa.table({f"k{i}": _plain(rows.column(name)) for i, name in enumerate(names)})
     by = by.append_column("place", place)
     try:
@@ -100,7 +101,11 @@ def newest_of_each_key(rows: pa.Table, primary_key: Sequence[str], version: str 
                 pa.table({"v": _plain(rows.column(ranked[0])), "place": place}),
                 sort_keys=[("v", "ascending", "at_start"), ("place", "ascending")],
             )
-            rank = pc.inverse_permutation(order.cast(pa.int64())).cast(pa.int64())
+            ranks = np.empty(rows.num_rows, np.int64)
+            # Not `to_numpy`, which would import pandas.
+            at = np.frombuffer(order.buffers()[1], np.uint64, len(order), 8 * order.offset)
+            ranks[at] = np.arange(rows.num_rows)
+            rank = pa.array(ranks)
         else:
             rank = place
         by = by.append_column("rank", rank)

@@ -16,6 +16,7 @@ import pyarrow.parquet as pq
 
 from firnline.errors import PartSchemaError, PartUnreadableError, SchemaConflictError, UsageError
 from firnline.meant_url import meant_url
+from firnline.parquet.arrow_versions import as_annotated, refuse_misread
 from firnline.parquet.at_once import spans
 from firnline.parquet.footers import refuse_unsafe_chunks
 from firnline.parquet.form import refuse_julian, says_old_calendar
@@ -284,9 +285,15 @@ def _file_schema(path: Path) -> pa.Schema:
 def _open(path: Path) -> pq.ParquetFile:
     # Streamed: a row group of any size is read one buffer at a time. Old Spark and Hive write
     # timestamps as INT96, which has no unit; DuckDB reads microseconds.
-    return pq.ParquetFile(
-        path, pre_buffer=False, buffer_size=2**20, coerce_int96_timestamp_unit="us"
+    file = pq.ParquetFile(
+        path,
+        pre_buffer=False,
+        buffer_size=2**20,
+        coerce_int96_timestamp_unit="us",
+        **as_annotated(),
     )
+    refuse_misread(file.metadata)
+    return file
 
 
 def read_files(

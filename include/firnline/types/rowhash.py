@@ -285,7 +285,8 @@ def _is_short(array: pa.DictionaryArray) -> bool:
 
 def _places(indices: pa.Array) -> npt.NDArray[np.intp]:
     """Return indices without nulls, of any width, as numpy takes them."""
-    return _numbers(indices, indices.type.to_pandas_dtype()).astype(np.intp)
+    # Arrow calls whole numbers as numpy does; its ``to_pandas_dtype`` may need pandas.
+    return _numbers(indices, np.dtype(str(indices.type)).type).astype(np.intp)
 
 
 def _of_dictionary(array: pa.DictionaryArray) -> _Pair:

@@ -20,6 +20,7 @@ import pyarrow.parquet as pq
 from firnline.errors import UsageError
 from firnline.kernel.task import KeyFile
 from firnline.operations.delete.plan import KeyColumn
+from firnline.parquet.arrow_versions import refuse_changed
 from firnline.predicate import tree as predicate
 from firnline.table import Table
 from firnline.types.arrow import parse_type
@@ -92,6 +93,7 @@ class KeySet:
             for place, kind in enumerate(self.types)
         ]
         rows = pa.table(dict(zip(self.columns, columns, strict=True)))
+        refuse_changed(rows.schema)
         with tempfile.TemporaryDirectory(prefix="firnline-keys-") as folder:
             path = Path(folder) / "keys.parquet"
             pq.write_table(rows, path, compression="zstd")
