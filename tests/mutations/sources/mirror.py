@@ -220,8 +220,8 @@ MIRROR = (
     Mutation(
         name="a vector is kept when another delete comes",
         file=_HIDING,
-        old="        if vector is not None and vector.deletes == each.ids and marker.p not in comes:",
-        new="        if vector is not None and marker.p not in comes:",
+        old="if vector is not None and vector.deletes == each.ids and marker.p not in comes:",
+        new="if vector is not None and marker.p not in comes:",
         breaks="Other engines see rows that a second delete has hidden.",
         caught_by=_VECTORS_TEST,
     ),

@@ -434,7 +434,8 @@ PROTOCOL = (
     Mutation(
         name="nobody looks into the log after a name was taken away",
         file="include/firnline/appends/claims.py",
-        old="            if published is not None:\n                return published\n        self._claim(",
+        old="            if published is not None:\n                return published\n"
+        "        self._claim(",
         new="        self._claim(",
         breaks="The rows of a key that was published are added again.",
         caught_by=("tests/unit/appends/test_claims.py",),
