@@ -196,8 +196,8 @@ MIRROR = (
     Mutation(
         name="a certificate does not read which files went with an erase",
         file="include/firnline/operations/erase/mirrors.py",
-        old="        rest = clear(table, seq, _grace(search.inventory), metadata, concerns)",
-        new="        rest = clear(table, seq, _grace(search.inventory), metadata, None)",
+        old="        rest = clear(table, seq, _grace(search.inventory), found, concerns)",
+        new="        rest = clear(table, seq, _grace(search.inventory), found, concerns and None)",
         breaks="A certificate is complete while a manifest names the partition of a key.",
         caught_by=_READERS_TEST,
     ),
@@ -220,8 +220,8 @@ MIRROR = (
     Mutation(
         name="a vector is kept when another delete comes",
         file=_HIDING,
-        old="vector is not None and vector.deletes == each.ids and marker.p not in comes:",
-        new="vector is not None and marker.p not in comes:",
+        old="if vector is not None and vector.deletes == each.ids and marker.p not in comes:",
+        new="if vector is not None and marker.p not in comes:",
         breaks="Other engines see rows that a second delete has hidden.",
         caught_by=_VECTORS_TEST,
     ),
