@@ -12,7 +12,7 @@ from firnline.operations.import_options import (
     ImportOptions as ImportOptions,  # noqa: PLC0414 - with the options of all operations
 )
 from firnline.operations.inline_keys import keys_of
-from firnline.operations.prepared.words import Assertions, Keep, KeyColumns, Prepare, Samples
+from firnline.operations.prepare_options import Assertions, Keep, KeyColumns, Prepare, Samples
 
 _PICKED = "A number is written under *Advanced Options*, as JSON."
 
