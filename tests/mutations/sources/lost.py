@@ -69,7 +69,7 @@ LOST: tuple[Mutation, ...] = (
     ),
     Mutation(
         name="a rebuild reads no certificate",
-        file="include/firnline/operations/rebuild/plan.py",
+        file="include/firnline/operations/rebuild/judge.py",
         old="        if erased is not None:",
         new="        if erased is not None and not facts.key:",
         breaks="Rows that were certified as gone are in the table again.",
@@ -85,7 +85,7 @@ LOST: tuple[Mutation, ...] = (
     ),
     Mutation(
         name="a rebuild does not ask for what a lost erase has not read",
-        file="include/firnline/operations/rebuild/plan.py",
+        file="include/firnline/operations/rebuild/judge.py",
         old="            if before and not known and not parts.is_clean(facts.key):",
         new="            if before and known and not parts.is_clean(facts.key):",
         breaks="Rows of erased keys come back with parts that the erase had excluded.",

@@ -196,8 +196,10 @@ MIRROR = (
     Mutation(
         name="a certificate does not read which files went with an erase",
         file="include/firnline/operations/erase/mirrors.py",
-        old="        rest = clear(table, seq, _grace(search.inventory), found, concerns)",
-        new="        rest = clear(table, seq, _grace(search.inventory), found, concerns and None)",
+        old="        rest = clear(table, seq, _grace(search.inventory), metadata, concerns)",
+        new="        rest = clear(\n"
+        "            table, seq, _grace(search.inventory), metadata, concerns and None\n"
+        "        )",
         breaks="A certificate is complete while a manifest names the partition of a key.",
         caught_by=_READERS_TEST,
     ),

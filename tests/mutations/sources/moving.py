@@ -115,7 +115,7 @@ MOVING = (
     ),
     Mutation(
         name="merged parts of another name are live",
-        file="include/firnline/operations/rebuild/plan.py",
+        file="include/firnline/operations/rebuild/judge.py",
         old="        elif elsewhere is not None:\n",
         new="        elif False:\n",
         breaks="What a dead merge has left doubles the rows of a renamed table.",

@@ -8,7 +8,7 @@ else has to be remembered.
 from __future__ import annotations
 
 import zlib
-from collections.abc import Collection, Iterator
+from collections.abc import Collection
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
@@ -82,7 +82,20 @@ def due(base: Base, operations: Collection[Operation]) -> tuple[Due, ...]:
         base: the table.
         operations: those that the planner of the fleet starts.
     """
-    return tuple(_due(base, operations)) if base.snapshot.listing else ()
+    if not base.snapshot.listing:
+        return ()
+    name, now_ms = base.table.settings.name, base.table.clock.now_ms()
+    today, week = daily(name, now_ms), weekly(name, now_ms)
+    chores: list[Due] = []
+    if "ttl" in operations and (why := _past(base, today)):
+        chores.append(Due("ttl", today, why))
+    if "tombstone_cleanup" in operations and (
+        why := _to_delete(base, today) or _to_complete(base, today)
+    ):
+        chores.append(Due("tombstone_cleanup", today, why))
+    if "verify" in operations and (why := _to_verify(base, week)):
+        chores.append(Due("verify", week, why))
+    return tuple(chores)
 
 
 def due_unread(name: str, now_ms: int, operations: Collection[Operation]) -> tuple[Due, ...]:
@@ -96,20 +109,6 @@ def due_unread(name: str, now_ms: int, operations: Collection[Operation]) -> tup
     if "verify" not in operations:
         return ()
     return (Due("verify", weekly(name, now_ms), "its log could not be read"),)
-
-
-def _due(base: Base, operations: Collection[Operation]) -> Iterator[Due]:
-    table, now_ms = base.table, base.table.clock.now_ms()
-    today = daily(table.settings.name, now_ms)
-    if "ttl" in operations and (why := _past(base, today)):
-        yield Due("ttl", today, why)
-    if "tombstone_cleanup" in operations and (
-        why := _to_delete(base, today) or _to_complete(base, today)
-    ):
-        yield Due("tombstone_cleanup", today, why)
-    week = weekly(table.settings.name, now_ms)
-    if "verify" in operations and (why := _to_verify(base, week)):
-        yield Due("verify", week, why)
 
 
 def _past(base: Base, at_ms: int) -> str:

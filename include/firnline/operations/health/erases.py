@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 
 import msgspec
 
@@ -62,24 +62,20 @@ def erases_of(table: Table, snapshot: Snapshot, known: Mapping[str, Erased]) -> 
         return ()
     listed = [each for each in list_certificates(table) if is_committed(each, last)]
     wait = longest_wait(table, snapshot.properties)
-    return tuple(_all(table, listed[-ERASES:][::-1], known, wait))
-
-
-def _all(
-    table: Table, listed: list[Listed], earlier: Mapping[str, Erased], wait: int
-) -> Iterator[Erased]:
-    for each in listed:
-        before = earlier.get(each.id)
+    erases: list[Erased] = []
+    for each in listed[-ERASES:][::-1]:
+        before = known.get(each.id)
         if before is not None and before.status == each.status and not before.problem:
-            yield before
+            erases.append(before)
             continue
         try:
             certificate = read(table, _key(table, each))
         except LogCorruptError as error:  # no reason to show nothing else of the table
-            yield _unreadable(each, error, wait)
+            erases.append(_unreadable(each, error, wait))
             continue
         if certificate is not None:
-            yield _erased(certificate, each.status, wait)
+            erases.append(_erased(certificate, each.status, wait))
+    return tuple(erases)
 
 
 def _unreadable(listed: Listed, error: LogCorruptError, wait: int) -> Erased:

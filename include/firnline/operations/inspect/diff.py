@@ -32,8 +32,8 @@ class PartitionDiff:
         }
 
 
-def _figures(markers: Totals) -> dict[str, int | None]:
-    return {"parts": markers.parts, "rows": markers.rows, "bytes": markers.bytes}
+def _figures(sums: Totals) -> dict[str, int | None]:
+    return {"parts": sums.parts, "rows": sums.rows, "bytes": sums.bytes}
 
 
 @dataclass(frozen=True, slots=True)

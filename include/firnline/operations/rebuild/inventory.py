@@ -17,13 +17,9 @@ from firnline.operations.in_time import InTime, looked
 from firnline.operations.options import RebuildOptions
 from firnline.operations.rebuild.elsewhere import Elsewhere, read_elsewhere
 from firnline.operations.rebuild.gone import Newest, lost_history
+from firnline.operations.rebuild.judge import Choice, History
 from firnline.operations.rebuild.names import names_of
-from firnline.operations.rebuild.plan import (
-    Choice,
-    History,
-    RebuildPlan,
-    plan_rebuild,
-)
+from firnline.operations.rebuild.plan import RebuildPlan, plan_rebuild
 from firnline.operations.rebuild.taking_back import Remains, without_doubled
 from firnline.parquet.footers import FooterFacts, FooterTask, FooterWanted, many_facts
 from firnline.paths import TablePaths, path_columns

@@ -16,7 +16,8 @@ import msgspec
 
 from firnline.log.foreign_merges import Doubled, ForeignMerges
 from firnline.log.records import Marker
-from firnline.operations.rebuild.plan import Choice, Judged, RebuildPlan
+from firnline.operations.rebuild.judge import Choice
+from firnline.operations.rebuild.plan import Judged, RebuildPlan
 from firnline.store.base import ObjectMeta
 from firnline.store.transfer import each
 from firnline.table import Table

@@ -95,8 +95,8 @@ class RestorePlan(ShownFigures):
         }
 
 
-def _figures(markers: Totals) -> dict[str, int | None]:
-    return {"parts": markers.parts, "rows": markers.rows, "bytes": markers.bytes}
+def _figures(sums: Totals) -> dict[str, int | None]:
+    return {"parts": sums.parts, "rows": sums.rows, "bytes": sums.bytes}
 
 
 def plan_restore(

@@ -18,7 +18,7 @@ from firnline.commit.outputs import Outputs
 from firnline.commit.transaction import Change, commit
 from firnline.errors import CommitConflictError, ObjectNotFoundError, SnapshotExpiredError
 from firnline.log.records import Marker
-from firnline.log.txn_file import Counts, RunIdentity
+from firnline.log.txn_file import Counts
 from firnline.operations.operation import Work
 from firnline.operations.options import RestoreOptions
 from firnline.operations.restore.plan import RestorePlan, plan_restore, refuse_newer
@@ -65,9 +65,18 @@ def run_restore(work: Work, options: RestoreOptions) -> TransactionReport:
     ``commit.outputs`` says what stays.
     """
     runner = Runner(work.table, work.identity)
+
+    def act(base: Base, plan: RestorePlan) -> int:
+        table = base.table
+        markers = _markers(table, base.snapshot, plan)
+        with Outputs(table, (marker.p for marker in markers)) as new:
+            _copy(table, base.snapshot, plan, markers, work.tell)
+            committed = commit(table, base, _change(plan, markers), work.identity, new.attempt)
+            return committed.header.seq
+
     plan, seq = runner.run(
         lambda base: _plan(base, options),
-        lambda base, plan: _execute(base, plan, work.identity, work.tell),
+        act,
         ends=lambda plan: options.dry_run or plan.nothing_to_do,
     )
     return TransactionReport(
@@ -93,16 +102,6 @@ def _plan(base: Base, options: RestoreOptions) -> RestorePlan:
     )
     refuse_newer(plan, options.newest)
     return plan
-
-
-def _execute(
-    base: Base, plan: RestorePlan, run: RunIdentity, tell: Callable[[RestoreProgress], None]
-) -> int:
-    table = base.table
-    markers = _markers(table, base.snapshot, plan)
-    with Outputs(table, (marker.p for marker in markers)) as new:
-        _copy(table, base.snapshot, plan, markers, tell)
-        return commit(table, base, _change(plan, markers), run, new.attempt).header.seq
 
 
 def _markers(table: Table, snapshot: Snapshot, plan: RestorePlan) -> list[Marker]:

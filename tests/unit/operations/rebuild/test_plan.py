@@ -10,12 +10,8 @@ from msgspec.structs import replace
 
 from firnline.ids import format_uuid7
 from firnline.log.records import Marker
-from firnline.operations.rebuild.plan import (
-    Choice,
-    History,
-    RebuildPlan,
-    plan_rebuild,
-)
+from firnline.operations.rebuild.judge import Choice, History
+from firnline.operations.rebuild.plan import RebuildPlan, plan_rebuild
 from firnline.parquet.footers import FooterFacts
 from firnline.parquet.part import PartMetadata
 from firnline.paths import TablePaths
