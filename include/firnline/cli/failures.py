@@ -143,8 +143,8 @@ def settings_read(path: Path | None) -> None:
     if _Begun.manner.debug:
         sys.stderr.write(printable(f"settings: {path or 'none'}") + "\n")
     elif path == BESIDE and path not in places_here() and not _named():
-        said = f"firnline: settings of {path}, since this folder has none; --settings or "
-        sys.stderr.write(printable(said) + "FIRNLINE_TABLES name others\n")
+        note = f"firnline: settings of {path}, since this folder has none; --settings or "
+        sys.stderr.write(printable(note) + "FIRNLINE_TABLES name others\n")
 
 
 def _named() -> bool:

@@ -59,16 +59,16 @@ def with_defaults(
             clusters do not account for it; YARN and Kubernetes kill executors without it.
         kernel_threads: threads of one kernel; a task takes as many of Spark's cores.
     """
-    wanted = dict(_DEFAULTS)
+    defaults = dict(_DEFAULTS)
     if kernel_threads > 1:
-        wanted["spark.task.cpus"] = str(kernel_threads)
+        defaults["spark.task.cpus"] = str(kernel_threads)
     archive = archive_path()
     if archive.exists() and " " not in str(archive):
         # Logging is off: Java reports an archive that does not fit, and continues without it.
-        wanted["spark.driver.extraJavaOptions"] += (
+        defaults["spark.driver.extraJavaOptions"] += (
             f" -XX:SharedArchiveFile={archive} -Xlog:cds=off -Xlog:cds+dynamic=off"
         )
-    merged = {**wanted, **conf}
+    merged = {**defaults, **conf}
     sized = {"spark.executor.memoryOverhead", "spark.executor.memoryOverheadFactor"}
     if kernel_memory is not None and not sized.intersection(conf):
         cores = int(merged.get("spark.executor.cores", "1"))
@@ -155,11 +155,11 @@ def archive_path() -> Path:
 def _installation(java: str | None) -> str:
     """Return an id of this Java and pyspark: Java ignores an archive of any other."""
     try:
-        found = distribution("pyspark")
-        jars = Path(str(found.locate_file("pyspark/jars")))
-        version = found.version
+        pyspark = distribution("pyspark")
+        jars = Path(str(pyspark.locate_file("pyspark/jars")))
+        version = pyspark.version
     except PackageNotFoundError:
         return "none"
     parts = [jars, *([] if java is None else [Path(java).resolve()])]
-    known = [f"{part}:{part.stat().st_mtime_ns if part.exists() else 0}" for part in parts]
-    return f"{version}-{hashlib.sha256('|'.join(known).encode()).hexdigest()[:12]}"
+    stamps = [f"{part}:{part.stat().st_mtime_ns if part.exists() else 0}" for part in parts]
+    return f"{version}-{hashlib.sha256('|'.join(stamps).encode()).hexdigest()[:12]}"
