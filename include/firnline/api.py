@@ -175,8 +175,8 @@ def append_rows(
     opened = open_table(table)
     if mirror:
         _refuse_unmirrored(opened)
-    known = isinstance(rows, list | pa.Table | pa.RecordBatch)
-    if not known and not hasattr(rows, "__arrow_c_stream__"):
+    is_arrow_or_list = isinstance(rows, list | pa.Table | pa.RecordBatch)
+    if not is_arrow_or_list and not hasattr(rows, "__arrow_c_stream__"):
         raise not_rows(rows)
     result = Appender(opened).append(rows, partition, key=key, new_columns=new_columns)
     return _then_mirror(opened, result, mirror=mirror)
@@ -381,10 +381,10 @@ def history(table: Table | str, limit: int = 20) -> list[TxnHeader]:
     if limit < 1:
         raise UsageError(f"limit is {limit}, and the least is 1", next_step="give a larger limit")
     opened = open_table(table)
-    found = read_history(opened, limit)
-    if not found:
+    headers = read_history(opened, limit)
+    if not headers:
         require_table(opened)
-    return ShownList(found)
+    return ShownList(headers)
 
 
 def _existing(table: Table | str) -> Table:

@@ -334,10 +334,10 @@ class RunFailedError(FirnlineError):
 
     def __init__(self, message: str, *, next_step: str, causes: Iterable[str] = ()) -> None:
         super().__init__(message, next_step=next_step)
-        known = [globals().get(name) for name in causes]
-        self.retryable = bool(known) and all(
+        kinds = [globals().get(name) for name in causes]
+        self.retryable = bool(kinds) and all(
             isinstance(kind, type) and issubclass(kind, FirnlineError) and kind.retryable
-            for kind in known
+            for kind in kinds
         )
 
 

@@ -38,12 +38,12 @@ def _required(extra: str) -> list[str]:
         all_of = [Requirement(line) for line in requires("firnline") or ()]
     except PackageNotFoundError:  # an executor of Spark, which has the modules alone
         all_of = []
-    found = []
+    packages = []
     for each in all_of:
         if each.marker is not None and each.marker.evaluate({"extra": extra}):
             each.marker = None
-            found.append(str(each))
-    return found or [f"firnline[{extra}]"]
+            packages.append(str(each))
+    return packages or [f"firnline[{extra}]"]
 
 
 def two_pysparks() -> EnvironmentFaultError | None:

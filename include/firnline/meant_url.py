@@ -36,10 +36,10 @@ def meant_url(text: str) -> str | None:
     named = _in_other_words(text)
     if named is not None:
         return named
-    found = _ALMOST_URL.fullmatch(text)
-    if found is None:
+    match = _ALMOST_URL.fullmatch(text)
+    if match is None:
         return _of_path(text) if is_path(text) else None
-    scheme, rest = found["scheme"].lower(), found["rest"]
+    scheme, rest = match["scheme"].lower(), match["rest"]
     if scheme != "file" and "@" in rest.partition("/")[0]:
         return None  # not repeated: it holds a credential
     if scheme == "file" and rest.startswith("~"):
@@ -74,11 +74,11 @@ def refuse_unfilled(text: str) -> None:
 
     Raises UsageError, which names it.
     """
-    found = _UNFILLED.search(text)
-    if found is not None:
+    match = _UNFILLED.search(text)
+    if match is not None:
         # Without the whole text: a URL may hold a credential.
         raise UsageError(
-            f"{found[0]} in the name of a table or a folder is not filled in here",
+            f"{match[0]} in the name of a table or a folder is not filled in here",
             next_step="write what it stands for, or in a settings file ${NAME}, a variable of the "
             "environment",
         )
@@ -86,12 +86,12 @@ def refuse_unfilled(text: str) -> None:
 
 def _in_other_words(text: str) -> str | None:
     """Return the URL of what other programs name in another way; None for any other text."""
-    if found := _ARN.fullmatch(text):
-        return f"s3://{found['rest']}"
-    if found := _AZURE.fullmatch(text):
-        return f"az://{found['container']}{found['rest']}"
-    if found := _LOCAL_HOST.fullmatch(text):
-        return f"file:///{found['rest']}"
+    if match := _ARN.fullmatch(text):
+        return f"s3://{match['rest']}"
+    if match := _AZURE.fullmatch(text):
+        return f"az://{match['container']}{match['rest']}"
+    if match := _LOCAL_HOST.fullmatch(text):
+        return f"file:///{match['rest']}"
     return None
 
 

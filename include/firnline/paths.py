@@ -580,8 +580,8 @@ def path_columns(partition: str) -> frozenset[str]:
     Clients of log version 1 write them as columns into what they merge, though no schema line names
     them. Where the table does not have such a column, it is not data: the path holds its value.
     """
-    found = (segment.partition("=") for segment in partition.split("/"))
-    return frozenset(unquote(name) for name, mark, _ in found if name and mark)
+    segments = (segment.partition("=") for segment in partition.split("/"))
+    return frozenset(unquote(name) for name, mark, _ in segments if name and mark)
 
 
 def quote_value(value: str) -> str:

@@ -59,8 +59,8 @@ class Supervisors:
     def of(cls, pids: Sequence[int]) -> Self | None:
         """Return the processes with these numbers; None where they have no identity."""
         namespace = _namespace()
-        found = tuple(p for p in map(ProcessId.of, pids) if p is not None)
-        return cls(namespace, found) if namespace and found else None
+        processes = tuple(p for p in map(ProcessId.of, pids) if p is not None)
+        return cls(namespace, processes) if namespace and processes else None
 
     @classmethod
     def told(cls, environ: Mapping[str, str]) -> Self | None:

@@ -71,8 +71,8 @@ class ShownFigures(Shown):
 
 def one_line(title: str, facts: Mapping[str, str]) -> str:
     """Return ``<title: name value, name value>``, cut at ``LONGEST`` characters."""
-    said = ", ".join(f"{name} {value}" for name, value in facts.items())
-    whole = " ".join(f"{title}: {said}".split()) if said else title
+    words = ", ".join(f"{name} {value}" for name, value in facts.items())
+    whole = " ".join(f"{title}: {words}".split()) if words else title
     return f"<{whole}>" if len(whole) + 2 <= LONGEST else f"<{whole[: LONGEST - 3]}…>"
 
 
@@ -112,14 +112,14 @@ def figures(fields: Mapping[str, object]) -> dict[str, str]:
 
     Left out are what is empty, zero or false, and the name of the table, which is in the title.
     """
-    found: dict[str, str] = {}
+    texts: dict[str, str] = {}
     for name, value in fields.items():
         inner: tuple[str, ...] = getattr(value, "__struct_fields__", ())
         if inner:
-            found |= figures({each: getattr(value, each) for each in inner})
+            texts |= figures({each: getattr(value, each) for each in inner})
         elif value and name != "table":
-            found[name] = _figure(value)
-    return found
+            texts[name] = _figure(value)
+    return texts
 
 
 def _figure(value: object) -> str:

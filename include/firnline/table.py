@@ -58,8 +58,8 @@ class Table(Shown):
         Raises PropertiesDifferError, SettingsError: see ``properties.in_force``.
         """
         self.stated.properties = properties
-        wanted = self.wanted or self.settings
-        return replace(self, settings=in_force(wanted, properties), wanted=wanted)
+        given = self.wanted or self.settings
+        return replace(self, settings=in_force(given, properties), wanted=given)
 
     def _title(self) -> str:
         """Return its name."""
@@ -67,13 +67,13 @@ class Table(Shown):
 
     def _facts(self) -> Mapping[str, str]:
         """Return its place, and the layout that these settings say."""
-        found = {
+        layout = {
             "partition_by": self.settings.partition_by,
             "sort_by": self.settings.sort_by,
             "primary_key": self.settings.primary_key,
         }
-        said = {name: ", ".join(map(str, fields)) for name, fields in found.items() if fields}
-        return {"root": self.settings.root, **said}
+        texts = {name: ", ".join(map(str, fields)) for name, fields in layout.items() if fields}
+        return {"root": self.settings.root, **texts}
 
 
 def open_table(

@@ -208,12 +208,12 @@ def _in_a_known_shell(arguments: Sequence[str]) -> Iterator[None]:
     if not _COMPLETION.intersection(arguments):
         yield
         return
-    said = io.StringIO()
+    answer = io.StringIO()
     try:
-        with redirect_stdout(said), redirect_stderr(io.StringIO()):
+        with redirect_stdout(answer), redirect_stderr(io.StringIO()):
             yield
     except SystemExit:  # done
-        sys.stdout.write(said.getvalue())
+        sys.stdout.write(answer.getvalue())
         raise
     except typer.Exit as done:
         if done.exit_code == 0:

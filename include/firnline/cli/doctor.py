@@ -86,15 +86,15 @@ def examine(
         step = "`firnline init` writes one; a table that is given by its root needs none"
         yield Check("settings file", "missing", "there is none, so no table was looked at", step)
         return
-    known = settings.tables
-    count = counted(len(known), "table")
+    tables = settings.tables
+    count = counted(len(tables), "table")
     wrong = len(settings.broken)
     more = f", and {wrong} that {'has' if wrong == 1 else 'have'} mistakes" if wrong else ""
     yield Check("settings file", "ok", f"{settings.path}, {count}{more}")
     for each in settings.unread:
         yield _wrong(each.path.name, each.error)
     yield from _airflow(settings)
-    for name in names or (*known, *settings.broken):
+    for name in names or (*tables, *settings.broken):
         try:
             table = opened(settings.table(name))
         except FirnlineError as error:
@@ -105,32 +105,32 @@ def examine(
 
 def _wrong(what: str, error: FirnlineError) -> Check:
     """Return the check that an error ends; mistakes, which have a line each, follow each other."""
-    found = " ".join([error.headline, "; ".join(error.listed)]).strip()
-    return Check(what, "wrong", found, error.next_step)
+    mistakes = " ".join([error.headline, "; ".join(error.listed)]).strip()
+    return Check(what, "wrong", mistakes, error.next_step)
 
 
 def _libraries() -> Check:
-    found, gone = [], []
+    there, gone = [], []
     for name in _LIBRARIES:
         try:
-            found.append(f"{name} {version(name)}")
+            there.append(f"{name} {version(name)}")
         except PackageNotFoundError:
             gone.append(name)
     if gone:
         step = "install firnline again, with its dependencies"
         return Check("libraries", "wrong", f"not installed: {', '.join(gone)}", step)
-    return Check("libraries", "ok", ", ".join(found))
+    return Check("libraries", "ok", ", ".join(there))
 
 
 def _packages() -> Iterator[Check]:
     for package in sorted(EXTRAS):
         try:
-            found = version(_PACKAGES.get(package, package))
+            installed = version(_PACKAGES.get(package, package))
         except PackageNotFoundError:
             step = f"{to_install(package)}, if you need it"
             yield Check(package, "missing", "not installed", step)
         else:
-            yield Check(package, "ok", found)
+            yield Check(package, "ok", installed)
 
 
 def _two_pysparks() -> Iterator[Check]:
@@ -169,23 +169,23 @@ def _airflow(settings: Settings) -> Iterator[Check]:
         done = subprocess.run(
             command, capture_output=True, text=True, check=False, timeout=_AIRFLOW_S
         )
-        found = json.loads(done.stdout.splitlines()[-1]) if done.returncode == 0 else None
+        answer = json.loads(done.stdout.splitlines()[-1]) if done.returncode == 0 else None
     except (subprocess.TimeoutExpired, ValueError, IndexError):
-        found = None
-    if found is None:
+        answer = None
+    if answer is None:
         step = "run `airflow db check`, with the environment of Airflow"
         yield Check("Airflow", "wrong", f"the database of {home} does not answer", step)
         return
-    yield from _pools(settings, found["slots"])
-    for name in found["missing"]:
+    yield from _pools(settings, answer["slots"])
+    for name in answer["missing"]:
         step = f"create it with `airflow connections add {name} ...` (docs/deploy.md)"
         yield Check("connection", "wrong", f"Airflow has no connection {name}", step)
-    for name, why in found["silent"].items():
+    for name, why in answer["silent"].items():
         step = "correct alerts.notifier, or install what it needs wherever Airflow runs"
         yield Check("notifier", "wrong", f"{name} cannot be imported: {why}", step)
-    if heard := [name for name in told if name not in found["silent"]]:
+    if heard := [name for name in told if name not in answer["silent"]]:
         yield Check("notifiers", "ok", ", ".join(heard))
-    present = sorted(ids.difference(found["missing"]))
+    present = sorted(ids.difference(answer["missing"]))
     if present:
         yield Check("connections", "ok", ", ".join(present))
 
@@ -193,15 +193,15 @@ def _airflow(settings: Settings) -> Iterator[Check]:
 def _pools(settings: Settings, slots: dict[str, int]) -> Iterator[Check]:
     from firnline.operations.pools import CREATE_POOLS, pool_problems, pools_json
 
-    wanted = {name: int(pool["slots"]) for name, pool in pools_json(settings).items()}
-    problems = pool_problems(wanted, slots)
+    slots_by_name = {name: int(pool["slots"]) for name, pool in pools_json(settings).items()}
+    problems = pool_problems(slots_by_name, slots)
     if not problems:
-        yield Check("pools", "ok", f"all {len(wanted)} of them")
+        yield Check("pools", "ok", f"all {len(slots_by_name)} of them")
     elif len(problems) == 1:
         yield Check("pools", "wrong", problems[0].partition(";")[0], CREATE_POOLS)
     else:
         first = problems[0].partition(",")[0]
-        count = f"{len(problems)} of {counted(len(wanted), 'pool')} are not as they must be"
+        count = f"{len(problems)} of {counted(len(slots_by_name), 'pool')} are not as they must be"
         yield Check("pools", "wrong", f"{count}: {first}", CREATE_POOLS)
 
 
@@ -256,14 +256,14 @@ def _clock(table: Table) -> tuple[State, str, str]:
         table.store.put_new(key, b"")
         try:
             wrote = table.clock.now_ms()
-            found = table.store.head(key)
+            meta = table.store.head(key)
         finally:
             list(table.store.delete_many([key]))
     # The store's time has whole seconds.
-    early, late = now - found.modified_ms, found.modified_ms - wrote
+    early, late = now - meta.modified_ms, meta.modified_ms - wrote
     skew = max(early - 1_000, late, 0)
     if skew <= _SKEW_MS:
         return "ok", "that of the store and of this machine agree to a minute", ""
     which = "behind" if late > early else "ahead of"
-    said = f"this machine's clock is {about_duration(skew)} {which} the store's"
-    return "wrong", said, "set this machine's clock (NTP)"
+    sentence = f"this machine's clock is {about_duration(skew)} {which} the store's"
+    return "wrong", sentence, "set this machine's clock (NTP)"

@@ -59,20 +59,20 @@ STYLES = ("cyan", "yellow", "bright_black")
 HATCHED = "red"
 
 
-def picture(found: Timeline, glyphs: Glyphs) -> list[Text]:
+def picture(timeline: Timeline, glyphs: Glyphs) -> list[Text]:
     """Return the lines of the picture, newest layer on top."""
     from rich.text import Text
 
-    labels = [label(layer) for layer in found.layers]
+    labels = [label(layer) for layer in timeline.layers]
     width = max(len(text) for text in [*labels, "visible rows"])
     lines: list[Text] = []
-    for layer, text in zip(found.layers, labels, strict=True):
-        for number, lane in enumerate(_lanes(layer, found.axis.cells, glyphs)):
+    for layer, text in zip(timeline.layers, labels, strict=True):
+        for number, lane in enumerate(_lanes(layer, timeline.axis.cells, glyphs)):
             head = Text(f"{text if number == 0 else '':>{width}} ", style="bold")
             lines.append(head + Text(f"{glyphs.frame} ", style="bright_black") + lane)
     empty = Text(" " * (width + 1))
-    lines += [empty + row for row in _rule(found.axis, glyphs)]
-    return lines + _levels(found, glyphs, width)
+    lines += [empty + row for row in _rule(timeline.axis, glyphs)]
+    return lines + _levels(timeline, glyphs, width)
 
 
 def label(layer: Layer) -> str:
@@ -127,15 +127,15 @@ def _spark(counts: Sequence[float], most: float, glyphs: Glyphs) -> str:
     )
 
 
-def _levels(found: Timeline, glyphs: Glyphs, width: int) -> list[Text]:
+def _levels(timeline: Timeline, glyphs: Glyphs, width: int) -> list[Text]:
     from rich.text import Text
 
-    most = max(found.visible, default=0)
+    most = max(timeline.visible, default=0)
     if not most:
         return []
     # Blanks instead of a rule: the row is below the scale and aligned with its cells.
     row = Text(f"{'visible rows':>{width}}   ", style="bold")
-    row.append(_spark(found.visible, most, glyphs), style="green")
+    row.append(_spark(timeline.visible, most, glyphs), style="green")
     return [row]
 
 
@@ -198,13 +198,13 @@ def _time(t: int, step: int, *, new: bool) -> str:
 def _months(begin: int, end: int, most: int) -> list[tuple[Any, str]]:
     first, last = (_month_of(t) for t in (begin, end))
     step = next((n for n in _MONTHS if (last - first) // n <= most), _MONTHS[-1])
-    found = range(-(-first // step) * step, last + 1, step)
+    months = range(-(-first // step) * step, last + 1, step)
     return [
         (
             days_from_civil(month // 12, month % 12 + 1, 1) * _DAY,
             f"{month // 12:04d}" if step % 12 == 0 else f"{month // 12:04d}-{month % 12 + 1:02d}",
         )
-        for month in found
+        for month in months
     ]
 
 

@@ -32,6 +32,25 @@ from firnline.store.base import Changes
 
 UNEXPECTED = 1
 
+_PROGRAM = "firnline"
+_LONGEST = 300
+
+TAKE_A_TABLE = (
+    *("alerts test", "analyze", "append", "certificate", "changes", "cleanup", "cost", "delete"),
+    *("diff", "downgrade", "drop", "erase", "evolve", "history", "import", "merge", "mirror"),
+    *("parts", "plan merge", "properties", "properties apply", "properties show", "read"),
+    *("rebuild", "relocate", "repartition", "replace", "restore", "rewrite", "schema"),
+    *("schema fix", "schema show", "settings show", "snapshot", "sweep", "timeline", "ttl"),
+    *("verify", "witness"),
+)
+"""Commands whose first argument is a table; not ``clone``, which takes two."""
+TAKE_SETTINGS = ("doctor", "fleet", "health", "init", "pools", "settings check")
+"""Commands without a first argument TABLE that read a settings file."""
+_COMMANDS = "|".join(sorted((*TAKE_A_TABLE, *TAKE_SETTINGS), key=len, reverse=True))
+_SHOWN = re.compile(rf"`{_PROGRAM} (?P<command>{_COMMANDS})(?P<rest>(?: [^`]*)?)`")
+_MORE = {"schema fix": (" --column", " --column COLUMN --type TYPE")}
+"""Command -> the option without which it does not run, and what is added then."""
+
 
 @dataclass(frozen=True, slots=True)
 class Manner:
@@ -143,8 +162,8 @@ def settings_read(path: Path | None) -> None:
     if _Begun.manner.debug:
         sys.stderr.write(printable(f"settings: {path or 'none'}") + "\n")
     elif path == BESIDE and path not in places_here() and not _named():
-        said = f"firnline: settings of {path}, since this folder has none; --settings or "
-        sys.stderr.write(printable(said) + "FIRNLINE_TABLES name others\n")
+        note = f"firnline: settings of {path}, since this folder has none; --settings or "
+        sys.stderr.write(printable(note) + "FIRNLINE_TABLES name others\n")
 
 
 def _named() -> bool:
@@ -320,10 +339,6 @@ def as_data(error: BaseException, *, debug: bool) -> dict[str, Any]:
     return data
 
 
-_PROGRAM = "firnline"
-_LONGEST = 300
-
-
 def _report() -> str:
     """Return the next step after a bug of ours."""
     if not _changed():
@@ -346,23 +361,6 @@ def printable(text: str) -> str:
 def warn(text: str) -> None:
     """Print a warning to stderr: what was asked for is done all the same."""
     sys.stderr.write(f"firnline: warning: {printable(text)}\n")
-
-
-TAKE_A_TABLE = (
-    *("alerts test", "analyze", "append", "certificate", "changes", "cleanup", "cost", "delete"),
-    *("diff", "downgrade", "drop", "erase", "evolve", "history", "import", "merge", "mirror"),
-    *("parts", "plan merge", "properties", "properties apply", "properties show", "read"),
-    *("rebuild", "relocate", "repartition", "replace", "restore", "rewrite", "schema"),
-    *("schema fix", "schema show", "settings show", "snapshot", "sweep", "timeline", "ttl"),
-    *("verify", "witness"),
-)
-"""Commands whose first argument is a table; not ``clone``, which takes two."""
-TAKE_SETTINGS = ("doctor", "fleet", "health", "init", "pools", "settings check")
-"""Commands without a first argument TABLE that read a settings file."""
-_COMMANDS = "|".join(sorted((*TAKE_A_TABLE, *TAKE_SETTINGS), key=len, reverse=True))
-_SHOWN = re.compile(rf"`{_PROGRAM} (?P<command>{_COMMANDS})(?P<rest>(?: [^`]*)?)`")
-_MORE = {"schema fix": (" --column", " --column COLUMN --type TYPE")}
-"""Command -> the option without which it does not run, and what is added then."""
 
 
 def runnable(text: str) -> str:

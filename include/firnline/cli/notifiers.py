@@ -44,7 +44,7 @@ def _missing(path: str) -> str | None:
     """Return why a dotted path cannot be imported; None if it can."""
     module, _, name = path.rpartition(".")
     try:
-        found = import_module(module)
+        loaded = import_module(module)
     except Exception as error:  # noqa: BLE001 - whatever the module of somebody else raises
         return f"{type(error).__name__}: {error}"
-    return None if hasattr(found, name) else f"{module} has no {name}"
+    return None if hasattr(loaded, name) else f"{module} has no {name}"

@@ -136,8 +136,8 @@ def command(
     """
 
     def register(function: Callable[..., None]) -> Callable[..., None]:
-        known = inspect.signature(function, eval_str=True)
-        structs = {p.name: found for p in known.parameters.values() if (found := _struct(p))}
+        signature = inspect.signature(function, eval_str=True)
+        structs = {p.name: found for p in signature.parameters.values() if (found := _struct(p))}
 
         @functools.wraps(function)
         def call(**given: Any) -> None:
@@ -156,11 +156,11 @@ def command(
 
         expanded = [
             one
-            for p in known.parameters.values()
+            for p in signature.parameters.values()
             for one in (map(_parameter, structs[p.name][1]) if p.name in structs else [p])
         ]
         order = _with_common(expanded, writes=writes)
-        call.__signature__ = known.replace(  # type: ignore[attr-defined] # functions have it
+        call.__signature__ = signature.replace(  # type: ignore[attr-defined] # functions have it
             parameters=[p.replace(kind=inspect.Parameter.KEYWORD_ONLY) for p in order]
         )
         # \b keeps the lines of the examples as they are.
@@ -245,10 +245,10 @@ def found_table(target: str, path: Path | None) -> FoundTable:
     """Return what the settings have of a table's name or root. Raises UsageError, SettingsError."""
     from firnline.settings.load import find_with_file
 
-    found = find_with_file(target, path)
-    given(found.table.name, target, path)
-    settings_read(found.file)
-    return found
+    opened = find_with_file(target, path)
+    given(opened.table.name, target, path)
+    settings_read(opened.file)
+    return opened
 
 
 def settings_of(target: str, path: Path | None) -> TableSettings:

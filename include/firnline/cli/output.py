@@ -76,9 +76,9 @@ def nothing_to_do(table: str, as_json: bool) -> Iterator[None]:
     try:
         yield
     except NothingToDoError as error:
-        said = str(error)
+        sentence = str(error)
         data = {"table": table, "nothing_to_do": True, "message": error.message}
-        show(data, as_json, lambda _: line(f"{said[:1].upper()}{said[1:]}."))
+        show(data, as_json, lambda _: line(f"{sentence[:1].upper()}{sentence[1:]}."))
 
 
 def draw(page: Page) -> None:

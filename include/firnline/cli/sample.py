@@ -103,12 +103,12 @@ def _check_empty(root: str) -> None:
     """
     prefix = Root.parse(root).prefix
     try:
-        found = next(iter(open_store(root).list(f"{prefix}/")), None)
+        first = next(iter(open_store(root).list(f"{prefix}/")), None)
     except StoreError as error:
         raise type(error)(error.message, next_step=f"{error.next_step}; {_OWN_S3}") from None
-    if found is not None:
+    if first is not None:
         raise UsageError(
-            f"there are objects below {root} already, such as {found.key}",
+            f"there are objects below {root} already, such as {first.key}",
             next_step="give another prefix: --s3 s3://bucket/prefix",
         )
 
@@ -153,11 +153,11 @@ def _ask(table: Table) -> Answer:
 
     counters = table.store.counters
     first, began = counters.list + counters.get + counters.head, table.clock.elapsed_ms()
-    found = scan(table, columns=["carrier", "dep_delay"], where=QUESTION)
-    rows = found.to_arrow().num_rows
+    scanned = scan(table, columns=["carrier", "dep_delay"], where=QUESTION)
+    rows = scanned.to_arrow().num_rows
     seconds = (table.clock.elapsed_ms() - began) / 1000
     sent = counters.list + counters.get + counters.head - first
-    live = len(found.plan.task.parts) + sum(found.plan.passed_over.values())
+    live = len(scanned.plan.task.parts) + sum(scanned.plan.passed_over.values())
     return Answer(live, sent, seconds, rows)
 
 

@@ -170,8 +170,8 @@ class _Lines:
         now = self._clock.elapsed_ms()
         if last or now - self._last >= _LINE_EVERY_MS:
             self._last = now
-            said = filter(None, (state.detail, "" if last else pace.in_words(state.unit)))
-            _line(printable(f"{self._title}: {'; '.join(said)}"))
+            words = filter(None, (state.detail, "" if last else pace.in_words(state.unit)))
+            _line(printable(f"{self._title}: {'; '.join(words)}"))
 
     def beat(self, state: Done | None, pace: Pace) -> None:
         now = self._clock.elapsed_ms()
@@ -205,8 +205,8 @@ class _Json:
 
     def beat(self, state: Done | None, pace: Pace) -> None:
         now = self._clock.elapsed_ms()
-        said = self._written is not None
-        if now - self._last < _BEAT_MS and (said or pace.elapsed_ms < _LATE_MS):
+        begun = self._written is not None
+        if now - self._last < _BEAT_MS and (begun or pace.elapsed_ms < _LATE_MS):
             return
         self._last = now
         self._write(state or Done(0, None, "step", _NOTHING_YET), pace)
@@ -257,8 +257,8 @@ class _Bar(_Nothing):
         self._task = self.progress.add_task(printable(title), total=None, share="", left="")
 
     def state(self, state: Done, pace: Pace, *, last: bool) -> None:  # noqa: ARG002
-        said = filter(None, (state.detail, pace.speed(state.unit)))
-        self.detail = printable("; ".join(said)) or _NOTHING_YET
+        words = filter(None, (state.detail, pace.speed(state.unit)))
+        self.detail = printable("; ".join(words)) or _NOTHING_YET
         share = f"{100 * state.done // state.total} %" if state.total else ""
         if state.done < (state.total or 0):
             # What was done is followed by more: the bar of the next stage goes on.

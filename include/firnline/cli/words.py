@@ -142,20 +142,20 @@ def instead(message: str, options: Collection[str] = ()) -> str | None:
     option = _NO_OPTION.match(message)
     if option is not None:
         return _other_name(option["option"], options)
-    found = _UNKNOWN.match(message)
-    return None if found is None else _WORDS.get(found["word"].lower().replace("_", "-"))
+    match = _UNKNOWN.match(message)
+    return None if match is None else _WORDS.get(match["word"].lower().replace("_", "-"))
 
 
 def _other_name(option: str, options: Collection[str]) -> str | None:
     """Return the name that a command has for what another one calls ``option``."""
     last = next((each for each in _LAST if each in options), None)
-    found = None
+    other = None
     if option in _PARTITIONS:
-        found = next((each for each in _PARTITIONS if each in options), None)
-        if found is None and "partitions" in options:
+        other = next((each for each in _PARTITIONS if each in options), None)
+        if other is None and "partitions" in options:
             return "this command takes partitions without an option, behind the table"
     elif last is not None and option in _ENDS:
-        found = last
+        other = last
     elif last is not None and option in _BEGINS:
-        found = next((each for each in _BEGINS if each in options), None)
-    return None if found is None else f"this command calls it {found}"
+        other = next((each for each in _BEGINS if each in options), None)
+    return None if other is None else f"this command calls it {other}"

@@ -89,7 +89,7 @@ def publish_append(
     # Once it was visible it may be folded and deleted after the grace, and must not come back.
     latest = min(latest, table.clock.elapsed_ms() + put_within(table.settings))
     try:
-        found = create(
+        rival = create(
             table.store,
             key,
             data,
@@ -100,12 +100,12 @@ def publish_append(
         if not attempt.may_stand:
             raise
         # Also if the last answer was definite: an earlier put may still take effect.
-        said = error.message if isinstance(error, StoreError) else repr(error)
+        why = error.message if isinstance(error, StoreError) else repr(error)
         raise CommitUnknownError(
-            f"it is not known whether the {what} was published ({said})",
+            f"it is not known whether the {what} was published ({why})",
             next_step=f"{what} again only if {key} does not appear; nothing was deleted",
         ) from error
-    if found is not None:
+    if rival is not None:
         raise LogFileTakenError(
             f"log file {key} exists and was not written by this {what}",
             next_step="look for a source of ids that repeats ids; nothing was published",
@@ -137,8 +137,8 @@ def _latest_ms(table: Table, began_ms: int, *, begins: bool, stated: bool) -> tu
     if not begins:
         return ttl, began_ms + ttl
     looked = table.clock.elapsed_ms()
-    found = look_again(table)
-    ttl = min(ttl, LONGEST_UNTOLD_MS, ttl if found is None else found.append_ttl)
+    told = look_again(table)
+    ttl = min(ttl, LONGEST_UNTOLD_MS, ttl if told is None else told.append_ttl)
     return ttl, min(began_ms + ttl, looked + FRESH_MS)
 
 
@@ -165,8 +165,8 @@ def look_again(table: Table) -> Properties | None:
 
     Raises PropertiesDifferError for another key or layout: the parts were written by this one's.
     """
-    found = [table.paths.parse_txn(meta.key) for meta in table.store.list(table.paths.txn_dir)]
-    properties = said(table, max(found, default=0), born=bool(found))
+    numbers = [table.paths.parse_txn(meta.key) for meta in table.store.list(table.paths.txn_dir)]
+    properties = said(table, max(numbers, default=0), born=bool(numbers))
     if properties is None:
         return None
     own = from_settings(table.settings)

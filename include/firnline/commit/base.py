@@ -136,9 +136,9 @@ def read_base(table: Table, *, everything: bool = False) -> Base:
 
 
 def _base(table: Table, snapshot: Snapshot, watch: Watch, began: int, now: int) -> Base:
-    known, last = _stated(table, snapshot, born=watch.born, birth=watch.health.birth)
-    own, seq = table.under(known), snapshot.seq or last
-    return Base(snapshot, began, own, known, watch.born, seq, last, now)
+    properties, last = _stated(table, snapshot, born=watch.born, birth=watch.health.birth)
+    own, seq = table.under(properties), snapshot.seq or last
+    return Base(snapshot, began, own, properties, watch.born, seq, last, now)
 
 
 def stated(table: Table, snapshot: Snapshot, *, born: bool) -> Properties | None:
@@ -173,15 +173,15 @@ def _stated(
     if birth is None and (born or snapshot.seq):
         birth = read_birth(table.store, table.paths)
     last = 0 if birth is None else birth.last
-    found = None if birth is None else birth.properties
-    if snapshot.seq <= last and found is not None:
+    properties = None if birth is None else birth.properties
+    if snapshot.seq <= last and properties is not None:
         # What the log or an object under a used number says came too late.
-        return found, last
+        return properties, last
     if agree:
         return current(records), last
     if snapshot.seq:
-        found = of_history(table, snapshot.seq)
-    return current(records) if found is None else found, last
+        properties = of_history(table, snapshot.seq)
+    return current(records) if properties is None else properties, last
 
 
 def _may_be_late(snapshot: Snapshot) -> bool:
@@ -227,8 +227,8 @@ def digest_of(table: Table, base: Base) -> str:
     snapshot = base.snapshot
     if snapshot.digest or snapshot.seq <= base.last:
         return snapshot.digest
-    found = heads(table, [table.paths.txn(snapshot.seq)])
-    return found[0][1] if found else ""  # a downgrade has deleted the history
+    pairs = heads(table, [table.paths.txn(snapshot.seq)])
+    return pairs[0][1] if pairs else ""  # a downgrade has deleted the history
 
 
 def publish(table: Table, header: TxnHeader, log_file: bytes, read_at_ms: int) -> bool:
@@ -239,8 +239,8 @@ def publish(table: Table, header: TxnHeader, log_file: bytes, read_at_ms: int) -
     table's, as for clean-up: a client that opens the table for the first time reads it from the
     header.
     """
-    said = header.properties
-    half = put_within(table.settings, None if said is None else said.grace)
+    own = header.properties
+    half = put_within(table.settings, None if own is None else own.grace)
 
     def in_time() -> bool:
         return table.clock.elapsed_ms() - read_at_ms <= half

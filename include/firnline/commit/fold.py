@@ -82,14 +82,14 @@ def _emptied(snapshot: Snapshot, items: Iterable[LogObject], purged: int) -> dic
     gone -= _listed_alive(snapshot, gone)
     passed = {p for p, t in snapshot.log_tombstones.items() if t <= snapshot.fence.t}
     gone |= passed - snapshot.listing.keys()
-    found: dict[str, int] = {}
+    emptied: dict[str, int] = {}
     for item in items if gone else ():
         content = snapshot.contents[item.name.key]
         markers = [marker.p in gone for marker in content.markers]
         lines = markers + [tombstone.p in gone for tombstone in content.tombstones]
         if any(True in each and 2 * sum(each) >= len(each) for each in (markers, lines)):
-            found[item.name.key] = item.size * lines.count(False) // len(lines)
-    return found
+            emptied[item.name.key] = item.size * lines.count(False) // len(lines)
+    return emptied
 
 
 def fold(
@@ -164,14 +164,14 @@ def _log_tombstones(
     once more. And a listing of several pages is not atomic: a log file may land on a page that was
     read already, and the transaction that folded it on a page that was not.
     """
-    found: dict[str, int] = {}
+    carried: dict[str, int] = {}
     for tombstone in (item for key in keys for item in snapshot.contents[key].tombstones):
         at = snapshot.log_tombstones[tombstone.p]
         there = tombstone.p in snapshot.listing or at > fence.t
         # The tombstone of a v1 client for a file that nothing else has folded is not taken over.
         if there and tombstone.p not in open_still:
-            found[tombstone.p] = at
-    return found
+            carried[tombstone.p] = at
+    return carried
 
 
 def _carried(

@@ -96,8 +96,8 @@ def time_is_after_every_log_file(c: Candidate) -> bool:
 def dead_parts_stay_dead(c: Candidate) -> bool:
     """Prevent a dropped part from coming back when the log file that marked it dead is deleted."""
     for marker in c.content.markers:
-        known = c.base.parts.get(marker.p)
-        if known is not None and known.tmb is not None and marker.tmb != known.tmb:
+        before = c.base.parts.get(marker.p)
+        if before is not None and before.tmb is not None and marker.tmb != before.tmb:
             return False
     return True
 

@@ -154,13 +154,13 @@ def refuse_between(
         if new.o is not None:  # else its rows come with this very transaction
             partition = snapshot.paths.parse_part(new.p).partition
             spans.setdefault(partition, set()).add(new.order())
-    for partition, wanted in spans.items():
+    for partition, span in spans.items():
         parts = snapshot.partitions.get(partition, ())
         others = [m for m in parts if m.p not in replaces]
-        found = _within(others, wanted, planned)
-        if found is not None:
+        part = _within(others, span, planned)
+        if part is not None:
             raise CommitConflictError(
-                f"part {found} was inserted between the parts of a group meanwhile",
+                f"part {part} was inserted between the parts of a group meanwhile",
                 next_step=PLANNED_ON_CURRENT,
             )
 
@@ -291,16 +291,16 @@ def _reveals(
 
 def _bounds(stats: Stats, column: str, schema: Mapping[str, str]) -> tuple[Any, Any] | None:
     """Return comparable bounds of a column without nulls; None if they are unknown."""
-    known, kind = stats.get(column), normalise(schema.get(column, ""))
+    bounds, kind = stats.get(column), normalise(schema.get(column, ""))
     key = bound_key(kind)
-    if known is None or key is None or known[2] or known[0] is None or known[1] is None:
+    if bounds is None or key is None or bounds[2] or bounds[0] is None or bounds[1] is None:
         return None
 
     def comparable(value: Scalar) -> Any:  # noqa: ANN401 - of one type per column
         return key(canonical(kind, value))
 
     try:
-        return comparable(known[0]), comparable(known[1])
+        return comparable(bounds[0]), comparable(bounds[1])
     except (ValueError, TypeError):
         return None  # bounds of another type, which a foreign writer may leave
 

@@ -192,9 +192,9 @@ def _create_transaction(
     except Exception as error:
         if not attempt.may_stand:
             raise
-        said = error.message if isinstance(error, StoreError) else repr(error)
+        why = error.message if isinstance(error, StoreError) else repr(error)
         raise CommitUnknownError(
-            f"it is not known whether transaction {key} was written ({said})",
+            f"it is not known whether transaction {key} was written ({why})",
             next_step="run it again: it finds out what became of this one; nothing was deleted",
         ) from error
     if not happened:
@@ -290,10 +290,10 @@ def _refuse_other_properties(base: Base, planned_by: Properties, change: Change)
 
     ``planned_by`` is from the settings if the table had no properties: a rival may have set some.
     """
-    found = base.properties
-    if found is None:
+    now = base.properties
+    if now is None:
         return
-    changed = [name for name in PLANNED_BY if getattr(found, name) != getattr(planned_by, name)]
+    changed = [name for name in PLANNED_BY if getattr(now, name) != getattr(planned_by, name)]
     if changed:
         raise CommitConflictError(
             f"the table's properties were changed while this {change.op} ran "
@@ -335,8 +335,8 @@ def _refuse_late_append(table: Table, base: Base, change: Change) -> None:
     if not table.settings.primary_key or not spans:
         return
     listing, _ = list_log(table.store, table.paths)
-    known = base.snapshot.listing.keys()
-    for key in listing.keys() - known:
+    listed = base.snapshot.listing.keys()
+    for key in listing.keys() - listed:
         at = listing[key].name.t
         if any(first <= at <= last for first, last in spans):
             raise CommitConflictError(
@@ -438,13 +438,13 @@ def _properties_records(
 
     So the newest log file alone states them, even if a client of version 1 has folded the others.
     """
-    known = base.snapshot.properties
-    if change.properties is None and current(known) == properties and not disagree(known):
-        return list(needed(known, now))
+    records = base.snapshot.properties
+    if change.properties is None and current(records) == properties and not disagree(records):
+        return list(needed(records, now))
     if base.properties is None:
         _LOG.warning("table %s gets its properties from the settings", base.table.settings.name)
     own = PropertiesRecord(seq, t, properties)
-    return [*needed(known, now), own]
+    return [*needed(records, now), own]
 
 
 def _dates(snapshot: Snapshot, now: int, t: int) -> list[bytes]:
@@ -453,17 +453,17 @@ def _dates(snapshot: Snapshot, now: int, t: int) -> list[bytes]:
     The transaction itself is included: it took effect after everything that it is dated after,
     even if this machine's clock is behind.
     """
-    known = dated.recorded(snapshot.other)
-    found = {at: seen for at, seen in snapshot.dated.items() if known.get(at) != seen}
+    recorded = dated.recorded(snapshot.other)
+    dates = {at: seen for at, seen in snapshot.dated.items() if recorded.get(at) != seen}
     names = (item.name.t for item in snapshot.listing.values())
     after = max((snapshot.dated.get(at, at) + 1 for at in names), default=0)
     if t > max(now, after) + dated.FAR_MS:
-        found[t] = max(now, after)
-    if not found:
+        dates[t] = max(now, after)
+    if not dates:
         return []
     used = snapshot.dates_used()
     txns = dated.of_transactions(snapshot.listing, snapshot.other) | {t}
-    lines = (dated.record(at, seen, txn=at in txns) for at, seen in sorted(found.items()))
+    lines = (dated.record(at, seen, txn=at in txns) for at, seen in sorted(dates.items()))
     return [line for line in lines if not dated.is_over(line, snapshot.purged, used)]
 
 
@@ -489,12 +489,12 @@ def _line(snapshot: Snapshot, change: Change) -> Mapping[str, str]:
     if change.columns is None:
         # For a change of the schema this is the first line that shows it.
         return line_now(split(change.deletes)[1], snapshot.schema, -1)
-    known = SchemaUnion()
-    known.add("the table", snapshot.schema)
+    union = SchemaUnion()
+    union.add("the table", snapshot.schema)
     step = "run it again: it checks the rows again"  # an append added the column first
-    columns = as_known(change.columns, known.columns)
-    known.add(f"the rows of this {change.op}", columns, next_step=step)
-    return known.columns
+    columns = as_known(change.columns, union.columns)
+    union.add(f"the rows of this {change.op}", columns, next_step=step)
+    return union.columns
 
 
 def _own_markers(snapshot: Snapshot, change: Change, seq: int, t: int) -> list[Marker]:

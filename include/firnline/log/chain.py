@@ -110,10 +110,10 @@ def _start(folder: str) -> bytes:
 
 
 def _sha256(*pieces: bytes) -> str:
-    found = hashlib.sha256()
+    digest = hashlib.sha256()
     for piece in pieces:
-        found.update(piece)
-    return found.hexdigest()
+        digest.update(piece)
+    return digest.hexdigest()
 
 
 def link(

@@ -133,17 +133,17 @@ class Checkpoint:
         old = ColumnarParts(self.columns, {})
         newer = union_parts(contents)
         for path, marker in newer.items():
-            known = old.get(path)
-            if known is not None:
-                newer[path] = combine(known, marker)
+            marker_before = old.get(path)
+            if marker_before is not None:
+                newer[path] = combine(marker_before, marker)
         return ColumnarParts(self.columns, newer)
 
 
 def _check_sum(key: str, data: bytes) -> None:
     at = data.rfind(SUM) + len(SUM)
     view = memoryview(data)
-    found = zlib.crc32(view[at + len(ZEROS) :], zlib.crc32(ZEROS, zlib.crc32(view[:at])))
-    if at < len(SUM) or data[at : at + len(ZEROS)] != b"%08x" % found:
+    computed = zlib.crc32(view[at + len(ZEROS) :], zlib.crc32(ZEROS, zlib.crc32(view[:at])))
+    if at < len(SUM) or data[at : at + len(ZEROS)] != b"%08x" % computed:
         raise _unreadable(key, "its checksum does not match: the object was truncated or changed")
 
 
@@ -305,10 +305,10 @@ def _table(rows: list[tuple[str, str, Marker]]) -> pa.Table:
 
 def _unknown(marker: Marker) -> dict[str, msgspec.Raw]:
     """Return the keys without a column: earlier versions refuse one that they do not know."""
-    found = marker.unknown()
+    extra = marker.unknown()
     if marker.g is not None:
-        found = {**found, "g": msgspec.Raw(msgspec.json.encode(marker.g))}
-    return {**found, "k": marker.k} if marker.k else found
+        extra = {**extra, "g": msgspec.Raw(msgspec.json.encode(marker.g))}
+    return {**extra, "k": marker.k} if marker.k else extra
 
 
 def _number(value: int | None) -> int:

@@ -156,8 +156,8 @@ def _check_numbers(
 ) -> None:
     """Refuse impossible sizes and times in a log file that has no checksum."""
     first = header.f - len(tombstones)
-    found = [*((tombstone.t,) for tombstone in tombstones), *map(_numbers, markers)]
-    for number, values in enumerate(found, first + 1):
+    numbers = [*((tombstone.t,) for tombstone in tombstones), *map(_numbers, markers)]
+    for number, values in enumerate(numbers, first + 1):
         if min(values) < 0 or max(values) > _MAX_NUMBER:
             raise corrupt(key, number, "a size or time is negative or beyond 64 bits")
 
@@ -237,13 +237,13 @@ def tombstone_lines(key: str, header: Header, lines: Sequence[bytes]) -> list[Lo
     """Decode the log tombstones in the lines before the markers. Raises LogCorruptError."""
     if header.tmb is None:
         return []
-    found = []
+    tombstones = []
     for number in range(header.tmb, header.f):
         try:
-            found.append(_TOMBSTONE.decode(lines[number]))
+            tombstones.append(_TOMBSTONE.decode(lines[number]))
         except UNREADABLE as error:
             raise corrupt(key, number + 1, str(error)) from error
-    return found
+    return tombstones
 
 
 class Extensions(msgspec.Struct, frozen=True):
@@ -256,19 +256,19 @@ class Extensions(msgspec.Struct, frozen=True):
 
 def extension_lines(key: str, number: int, lines: Sequence[bytes]) -> Extensions:
     """Decode extension lines. Raises LogCorruptError."""
-    found = Extensions()
+    extensions = Extensions()
     for offset, line in enumerate(lines):
         try:
             kinds = _RAW_OBJECT.decode(line)
             if "del" in kinds:
-                found.deletes.append(_DELETE.decode(line).del_)
+                extensions.deletes.append(_DELETE.decode(line).del_)
             elif "props" in kinds:
-                found.properties.append(_properties(key, number + offset, line))
+                extensions.properties.append(_properties(key, number + offset, line))
             else:
-                found.other.append(line)
+                extensions.other.append(line)
         except UNREADABLE as error:
             raise corrupt(key, number + offset + 1, str(error)) from error
-    return found
+    return extensions
 
 
 def _properties(key: str, number: int, line: bytes) -> PropertiesRecord:

@@ -83,10 +83,10 @@ class PartColumns:
 
     def names(self, group: int) -> Any:  # noqa: ANN401 - pyarrow has no types
         """Return the names of a row group as a pyarrow.StringArray."""
-        found = self._names.get(group)
-        if found is None:
-            found = self._names[group] = self.read_names(group)
-        return found
+        names = self._names.get(group)
+        if names is None:
+            names = self._names[group] = self.read_names(group)
+        return names
 
     def partition_of(self, row: int) -> int:
         """Return the index of the row's partition in ``partitions``."""
@@ -111,7 +111,7 @@ class PartColumns:
 
     def orders(self, low: int, high: int, keep: Mask | None = None) -> Counter[Order]:
         """Return how many rows state which sort order; creates no marker."""
-        found: Counter[Order] = Counter()
+        counts: Counter[Order] = Counter()
         for group, first, start, end in self._pieces(low, high):
             piece = self._extra(group)[start - first : end - first]
             if keep is not None:
@@ -119,17 +119,17 @@ class PartColumns:
             lines = b",".join(text or b"{}" for text in piece.to_pylist())
             stated = Counter(bytes(each.k) for each in _ORDERS.decode(b"[%s]" % lines))
             for text, count in stated.items():
-                found[parse_order(text)] += count
-        return found
+                counts[parse_order(text)] += count
+        return counts
 
     def _extra(self, group: int) -> pa.Array:
         """Return the column ``x`` of a row group, and keep that of the last one."""
-        found = self._groups[group]["x"] if group in self._groups else self._extras.get(group)
-        if found is None:
-            found = self.read_rest(group, ("x",))["x"]
+        column = self._groups[group]["x"] if group in self._groups else self._extras.get(group)
+        if column is None:
+            column = self.read_rest(group, ("x",))["x"]
             self._extras.clear()
-            self._extras[group] = found
-        return found
+            self._extras[group] = column
+        return column
 
     def _pieces(self, low: int, high: int) -> Iterator[tuple[int, int, int, int]]:
         """Yield row groups: number, first row, and the rows between ``low`` and ``high``."""
@@ -151,10 +151,10 @@ class PartColumns:
                         yield prefix + name
 
     def _group(self, group: int) -> dict[str, Any]:
-        found = self._groups.get(group)
-        if found is None:
-            found = self._groups[group] = self.read_rest(group, LAZY)
-        return found
+        columns = self._groups.get(group)
+        if columns is None:
+            columns = self._groups[group] = self.read_rest(group, LAZY)
+        return columns
 
 
 class _Names:
@@ -198,8 +198,8 @@ def _marker(path: str, numbers: tuple[int, ...], rest: Mapping[str, list[Any]], 
 
 
 def _digest(text: msgspec.Raw) -> str | None:
-    found = msgspec.json.decode(text)
-    return found if isinstance(found, str) else None
+    value = msgspec.json.decode(text)
+    return value if isinstance(value, str) else None
 
 
 class _OnlyOrder(msgspec.Struct):
@@ -245,9 +245,9 @@ class ColumnarParts(PartsView):
         return path in self._overlay or self._row(path) >= 0
 
     def __getitem__(self, path: str) -> Marker:
-        found = self._overlay.get(path)
-        if found is not None:
-            return found
+        newer = self._overlay.get(path)
+        if newer is not None:
+            return newer
         row = self._row(path)
         if row < 0:
             raise KeyError(path)
@@ -347,8 +347,8 @@ class _Partitions(PartitionsView):
         if partition not in self._names:
             raise KeyError(partition)
         low, high = self._rows(partition)
-        found = list(self._columns.markers(low, high, self._keep))
-        return found + self._newer.get(partition, [])
+        markers = list(self._columns.markers(low, high, self._keep))
+        return markers + self._newer.get(partition, [])
 
     def figures(self) -> Iterator[Figures]:
         for name in self._names:
@@ -357,12 +357,12 @@ class _Partitions(PartitionsView):
             newer = self._newer.get(name, [])
             sizes = self._columns.b[low:high][kept].tolist() + [m.b for m in newer]
             rows = self._columns.n[low:high][kept].tolist()
-            known = [None if n == NONE else n for n in rows]
-            yield Figures(name, sizes, known + [m.n for m in newer])
+            counts = [None if n == NONE else n for n in rows]
+            yield Figures(name, sizes, counts + [m.n for m in newer])
 
     def orders(self) -> Iterator[tuple[str, Counter[Order]]]:
         for name in self._names:
             low, high = self._rows(name)
-            found = self._columns.orders(low, high, self._keep)
-            found.update(marker.sorted_by() for marker in self._newer.get(name, []))
-            yield name, found
+            counts = self._columns.orders(low, high, self._keep)
+            counts.update(marker.sorted_by() for marker in self._newer.get(name, []))
+            yield name, counts

@@ -103,22 +103,22 @@ def record(t: int, at: int, *, txn: bool = False) -> bytes:
 
 def recorded(lines: Iterable[bytes]) -> dict[int, int]:
     """Return date -> effective time, from extension records of any kind."""
-    found: dict[int, int] = {}
+    dates: dict[int, int] = {}
     for line in lines:
         one = _read(line)
         if one is not None:
-            found[one.t] = min(one.at, found.get(one.t, one.at))
-    return found
+            dates[one.t] = min(one.at, dates.get(one.t, one.at))
+    return dates
 
 
 def listed(listing: Mapping[str, LogObject]) -> dict[int, int]:
     """Return date -> last-modified time, of the log files that are dated far ahead of it."""
-    found: dict[int, int] = {}
+    dates: dict[int, int] = {}
     for item in listing.values():
         t, modified = item.name.t, item.modified_ms
         if _is_far(item):
-            found[t] = min(modified, found.get(t, modified))
-    return found
+            dates[t] = min(modified, dates.get(t, modified))
+    return dates
 
 
 def of_transactions(listing: Mapping[str, LogObject], lines: Iterable[bytes]) -> frozenset[int]:
@@ -135,15 +135,15 @@ def known(listing: Mapping[str, LogObject], lines: Collection[bytes]) -> dict[in
     record of a transaction that is later by no more than ``FAR_MS`` wins: it may reflect what the
     transaction had to come after.
     """
-    found, ahead = recorded(lines), listed(listing)
-    if not found and not ahead:
+    dates, ahead = recorded(lines), listed(listing)
+    if not dates and not ahead:
         return {}  # as for nearly every table
     transactions = of_transactions(listing, lines)
     for t in ahead.keys() - transactions:
-        found[t] = min(ahead[t], found.get(t, ahead[t]))
-    found |= _of_listed({t: ahead[t] for t in sorted(ahead.keys() & transactions)}, found, listing)
-    _put_in_order(found, sorted(transactions))
-    return found
+        dates[t] = min(ahead[t], dates.get(t, ahead[t]))
+    dates |= _of_listed({t: ahead[t] for t in sorted(ahead.keys() & transactions)}, dates, listing)
+    _put_in_order(dates, sorted(transactions))
+    return dates
 
 
 def _of_listed(
@@ -160,7 +160,7 @@ def _of_listed(
         listing: all log files.
     """
     near = [i for i in listing.values() if i.name.t > i.modified_ms and not _is_far(i)]
-    found: dict[int, int] = {}
+    dates: dict[int, int] = {}
     latest = 0
     for t, seen in ahead.items():
         read = (item.name.t for item in near if item.modified_ms <= seen)
@@ -169,16 +169,16 @@ def _of_listed(
             at = max(seen, latest + 1, *(date + 1 for date in read))
         elif not seen < at <= seen + FAR_MS:
             at = min(seen, at)
-        found[t] = at
+        dates[t] = at
         latest = at if at > seen else 0
-    return found
+    return dates
 
 
 def _is_far(item: LogObject) -> bool:
     return is_far(item.name.t, item.modified_ms, transaction=bool(item.name.seq))
 
 
-def _put_in_order(found: dict[int, int], transactions: Sequence[int]) -> None:
+def _put_in_order(dates: dict[int, int], transactions: Sequence[int]) -> None:
     """Make the effective times of transactions strictly increasing, in place.
 
     The time of a later transaction corrects the record of an earlier one by a clock that was ahead.
@@ -186,17 +186,17 @@ def _put_in_order(found: dict[int, int], transactions: Sequence[int]) -> None:
     ahead after it takes effect later.
 
     Args:
-        found: date -> effective time, of dates that are far ahead; it is changed.
+        dates: date -> effective time, of dates that are far ahead; it is changed.
         transactions: dates of all transactions, sorted.
     """
-    far = [t for t in transactions if t in found]
+    far = [t for t in transactions if t in dates]
     for t, later in zip(reversed(far[:-1]), reversed(far[1:]), strict=True):
-        found[t] = min(found[t], found[later] - 1)
+        dates[t] = min(dates[t], dates[later] - 1)
     latest = 0
     for t in transactions:
-        if t in found:
-            found[t] = max(found[t], latest + 1)
-        latest = found.get(t, t)
+        if t in dates:
+            dates[t] = max(dates[t], latest + 1)
+        latest = dates.get(t, t)
 
 
 def is_over(line: bytes, purged: int, used: Container[int]) -> bool:

@@ -83,8 +83,8 @@ def newest(lines: Iterable[bytes]) -> EraseLink | None:
 
 def newest_of(*links: EraseLink | None) -> EraseLink | None:
     """Return the newest of some erases."""
-    known = (link for link in links if link is not None)
-    return max(known, key=lambda link: (link.number, link.seq), default=None)
+    given = (link for link in links if link is not None)
+    return max(given, key=lambda link: (link.number, link.seq), default=None)
 
 
 def without_older(lines: Iterable[bytes]) -> list[bytes]:

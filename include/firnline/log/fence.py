@@ -89,14 +89,14 @@ def fence_of(lines: Iterable[bytes], newest: int | None = None) -> Fence:
         newest: number of the newest transaction: a fence above it is none of this table. None: of
             a transaction that states it itself.
     """
-    fences = (found.fence for found in _records(lines))
+    fences = (each.fence for each in _records(lines))
     return max((f for f in fences if newest is None or f.seq <= newest), default=NO_FENCE)
 
 
 def without_lower(lines: Iterable[bytes]) -> list[bytes]:
     """Return the records without those of fences that are lower than another one."""
     kept = list(lines)
-    highest = max(_records(kept), key=lambda found: found.place, default=None)
+    highest = max(_records(kept), key=lambda each: each.place, default=None)
     return [line for line in kept if _read(line) in (None, highest)]
 
 
@@ -121,12 +121,12 @@ def raised(
         ended_ms: time after which everything has ended that began before a transaction was there.
         least: smallest sequence of the appends that the transaction leaves unfolded; None: of none.
     """
-    known = list(lines)
+    all_lines = list(lines)
     newest = newest_seq(listing)
-    fence = fence_of(known, newest)
+    fence = fence_of(all_lines, newest)
     named = (i for i in listing.values() if i.name.seq)
     shown = {Candidate(item.name.seq, item.name.t, item.modified_ms) for item in named}
-    candidates = shown.union(*(found.next for found in _records(known)))
+    candidates = shown.union(*(stated.next for stated in _records(all_lines)))
     # Appends that have read no properties of the table go by a shorter time (LONGEST_UNTOLD_MS).
     before_ms = listed_ms - (ended_ms if fence.seq else max(ended_ms, LEAST_ORPHAN_MS))
     most = newest if least is None else min(newest, least)
@@ -158,12 +158,12 @@ def behind(log: LogRead) -> frozenset[str]:
     if log.checkpoint is not None:
         lines.update(line.encode() for line in log.checkpoint.head.other)
     fence, unfolded = fence_of(lines, newest_seq(log.listing)), standing(log)
-    found = _came_back(log, unfolded)
+    late = _came_back(log, unfolded)
     for key in unfolded:
         first = first_sequence(log.contents[key].markers)
         if log.listing[key].name.kind == "append" and first is not None and first < fence.seq:
-            found.add(key)
-    return frozenset(found)
+            late.add(key)
+    return frozenset(late)
 
 
 def covers_what_came_back(log: LogRead) -> bool:
@@ -183,9 +183,9 @@ def _came_back(log: LogRead, unfolded: Iterable[str]) -> set[str]:
     mark = log.mark
     if mark is None or mark.standing is None:
         return set()  # an older version does not say what stands
-    known = {mark.seq, *mark.standing}
+    counted = {mark.seq, *mark.standing}
     numbers = {key: log.listing[key].name.seq for key in unfolded}
-    return {key for key, seq in numbers.items() if 0 < seq < max(known) and seq not in known}
+    return {key for key, seq in numbers.items() if 0 < seq < max(counted) and seq not in counted}
 
 
 def behind_since(log: LogRead, late: Iterable[str]) -> dict[str, int]:
@@ -205,14 +205,14 @@ def behind_since(log: LogRead, late: Iterable[str]) -> dict[str, int]:
         for key, content in log.contents.items()
         if key not in keys
     ]
-    found: dict[str, int] = {}
+    since: dict[str, int] = {}
     for key in keys:
         item, first = log.listing[key], first_sequence(log.contents[key].markers)
         passed = [
             at for seq, at in stated if not item.name.seq and first is not None and seq > first
         ]
-        found[key] = max(item.modified_ms, min(passed, default=item.modified_ms))
-    return found
+        since[key] = max(item.modified_ms, min(passed, default=item.modified_ms))
+    return since
 
 
 def least_unfolded(log: LogRead, folds: Iterable[str]) -> int | None:
@@ -232,4 +232,4 @@ def least_unfolded(log: LogRead, folds: Iterable[str]) -> int | None:
 
 
 def _records(lines: Iterable[bytes]) -> Iterator[Stated]:
-    return (found for found in map(_read, lines) if found is not None)
+    return (record for record in map(_read, lines) if record is not None)

@@ -64,19 +64,19 @@ class ForeignMerges:
         Args:
             parts: every part of the table in its final state.
         """
-        found = []
+        doubled = []
         for path, (merge, dead) in sorted(self.wrong.items()):
             marker = parts.get(path)
             if marker is not None and is_live(marker, None):
-                found.append(Doubled(path, merge.log, dead, min(self.buried[dead])))
-        return tuple(found)
+                doubled.append(Doubled(path, merge.log, dead, min(self.buried[dead])))
+        return tuple(doubled)
 
     def inputs_only_here(self, part: str) -> frozenset[str]:
         """Return the parts whose rows a wrong part has and that nothing else has buried.
 
         Without the part they would be live. Inputs that are wrong parts themselves are taken apart.
         """
-        found: set[str] = set()
+        inputs: set[str] = set()
         todo, seen = [part], {part}
         while todo:
             name = todo.pop()
@@ -86,8 +86,8 @@ class ForeignMerges:
                         seen.add(path)
                         todo.append(path)
                     elif path not in self.wrong and self._is_only_theirs(path):
-                        found.add(path)
-        return frozenset(found)
+                        inputs.add(path)
+        return frozenset(inputs)
 
     def _is_only_theirs(self, path: str) -> bool:
         theirs = {m.t for m in self.merges if path in m.inputs and m.made & self.wrong.keys()}
@@ -133,8 +133,8 @@ def _placed(ours: Mapping[str, LogContent], others: Sequence[Mapping[str, Marker
     stated = {m.p for content in ours.values() for m in content.markers if m.o is not None}
 
     def is_placed(path: str) -> bool:
-        known = (parts.get(path) for parts in others)
-        return path in stated or any(m is not None and m.o is not None for m in known)
+        elsewhere = (parts.get(path) for parts in others)
+        return path in stated or any(m is not None and m.o is not None for m in elsewhere)
 
     return is_placed
 
@@ -153,15 +153,15 @@ def _merges(
         (key, *group) for key, content in sorted(theirs.items()) for group in _groups(content)
     ]
     named = _named(frozenset[str]().union(*(made for *_, made in groups)), rest)
-    found: dict[tuple[int, frozenset[str]], ForeignMerge] = {}
+    merges: dict[tuple[int, frozenset[str]], ForeignMerge] = {}
     for key, t, dead, made in groups:
         repeated = {transaction_time(stone.p) for stone in theirs[key].tombstones}
         new = frozenset(
             p for p in made if not is_placed(p) and all(key in folds for folds in named.get(p, ()))
         )
         if new and t not in repeated:
-            found.setdefault((t, new), ForeignMerge(key, t, new, dead - new))
-    return tuple(found.values())
+            merges.setdefault((t, new), ForeignMerge(key, t, new, dead - new))
+    return tuple(merges.values())
 
 
 def _groups(content: LogContent) -> Iterator[tuple[int, frozenset[str], frozenset[str]]]:
@@ -181,13 +181,13 @@ def _named(
     paths: frozenset[str], rest: Mapping[str, LogContent]
 ) -> dict[str, list[frozenset[str]]]:
     """Return for each of some parts what the log files that name it have folded."""
-    found: dict[str, list[frozenset[str]]] = {}
+    folds_by_part: dict[str, list[frozenset[str]]] = {}
     for content in rest.values():
         names = [marker.p for marker in content.markers if marker.p in paths]
         folds = frozenset(stone.p for stone in content.tombstones) if names else frozenset()
         for name in names:
-            found.setdefault(name, []).append(folds)
-    return found
+            folds_by_part.setdefault(name, []).append(folds)
+    return folds_by_part
 
 
 def _buried(
@@ -196,17 +196,17 @@ def _buried(
     others: Iterable[Mapping[str, Marker]],
 ) -> dict[str, frozenset[int]]:
     """Return the times at which log files bury some parts."""
-    found: dict[str, set[int]] = {path: set() for path in paths}
+    times_by_path: dict[str, set[int]] = {path: set() for path in paths}
     for content in contents.values():
         for marker in content.markers:
             if marker.tmb is not None and marker.p in paths:
-                found[marker.p].add(marker.tmb)
+                times_by_path[marker.p].add(marker.tmb)
     for parts in others:
         for path in paths:
             marker_of = parts.get(path)
             if marker_of is not None and marker_of.tmb is not None:
-                found[path].add(marker_of.tmb)
-    return {path: frozenset(times) for path, times in found.items()}
+                times_by_path[path].add(marker_of.tmb)
+    return {path: frozenset(times) for path, times in times_by_path.items()}
 
 
 def _own(paths: frozenset[str], ours: Mapping[str, LogContent]) -> frozenset[str]:
@@ -256,9 +256,9 @@ def may_hide_one(
         return False
     for content in contents.values():
         for marker in content.markers:
-            known = parts.get(marker.p) if marker.tmb is not None else None
-            if known is None or known.tmb is None:
+            marker_before = parts.get(marker.p) if marker.tmb is not None else None
+            if marker_before is None or marker_before.tmb is None:
                 continue
-            if known.tmb != marker.tmb or marker.tmb == content.t:
+            if marker_before.tmb != marker.tmb or marker.tmb == content.t:
                 return True
     return False

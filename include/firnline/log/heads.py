@@ -138,7 +138,7 @@ def _read(
     Raises ObjectNotFoundError if one is gone: the log file that carries its columns may be newer
     than the listing.
     """
-    found: dict[str, Head] = {}
+    heads: dict[str, Head] = {}
     folded: set[str] = set()
     ours = [key for key, item in listing.items() if item.name.seq]
     for key in sorted(ours, key=lambda key: listing[key].name.seq, reverse=True):
@@ -147,15 +147,15 @@ def _read(
             head = known.get(key)
             if head is None:
                 head = _head(store, key, listing[key].size, b"", tombstones=True)
-            found[key] = head
+            heads[key] = head
             folded.update(tombstone.p for tombstone in head.tombstones)
-    rest = [key for key in listing if key not in found and key not in folded]
-    found.update((key, known[key]) for key in rest if key in known)
-    return found | _heads(store, listing, [key for key in rest if key not in known])
+    rest = [key for key in listing if key not in heads and key not in folded]
+    heads.update((key, known[key]) for key in rest if key in known)
+    return heads | _heads(store, listing, [key for key in rest if key not in known])
 
 
 def _heads(store: Store, listing: Mapping[str, LogObject], keys: list[str]) -> dict[str, Head]:
-    found: dict[str, Head] = {}
+    heads: dict[str, Head] = {}
     longer: list[tuple[str, bytes]] = []
     for key, head in store.get_heads(keys, HEAD_BYTES) if keys else ():
         if head is None:
@@ -168,23 +168,23 @@ def _heads(store: Store, listing: Mapping[str, LogObject], keys: list[str]) -> d
         if decoded is None:
             longer.append((key, head))
         else:
-            found[key] = decoded
+            heads[key] = decoded
     for key, head in longer:
-        found[key] = _head(store, key, listing[key].size, head, tombstones=False)
-    return found
+        heads[key] = _head(store, key, listing[key].size, head, tombstones=False)
+    return heads
 
 
 def _with_sequences(
     store: Store, listing: Mapping[str, LogObject], heads: Mapping[str, Head]
 ) -> dict[str, Head]:
     """Read on where the first marker is not in the bytes yet, as after a very long schema line."""
-    found = dict(heads)
+    completed = dict(heads)
     for key, head in heads.items():
         if head.q == UNREAD and not listing[key].name.seq:
             size = listing[key].size
             marked = _head(store, key, size, b"", tombstones=False, marked=True)
-            found[key] = marked
-    return found
+            completed[key] = marked
+    return completed
 
 
 def _lines(
@@ -196,15 +196,15 @@ def _lines(
         return sorted((key, head.schema) for key, head in heads.items())
     times = {(item.name.t, item.name.seq) for item in listing.values() if item.name.seq}
     times |= {(change.t, change.seq) for change in changes}
-    known = sorted(times)
+    numbers = sorted(times)
     return sorted(
-        (key, line_now(changes, head.schema, line_sequence(listing[key].name, head.q, known)))
+        (key, line_now(changes, head.schema, line_sequence(listing[key].name, head.q, numbers)))
         for key, head in heads.items()
     )
 
 
 def _head(
-    store: Store, key: str, size: int, known: bytes, *, tombstones: bool, marked: bool = False
+    store: Store, key: str, size: int, data: bytes, *, tombstones: bool, marked: bool = False
 ) -> Head:
     """Read on until the head of a log file is complete; with ``marked``, with its first marker.
 
@@ -212,9 +212,9 @@ def _head(
     """
     step = HEAD_BYTES
     while True:
-        whole = len(known) >= size
+        whole = len(data) >= size
         # The last line has no newline; without parts it belongs to the head.
-        seen = known + b"\n" if whole else known
+        seen = data + b"\n" if whole else data
         head = decode_head(key, seen, tombstones=tombstones) if seen else None
         if head is not None and not (marked and head.q == UNREAD):
             return head
@@ -222,8 +222,8 @@ def _head(
             return msgspec.structs.replace(head, q=None)  # it names no part
         if whole:
             raise codec.corrupt(key, 1, "it ends before the end of its sections")
-        more = store.get_range(key, len(known), length := min(step, size - len(known)))
-        known += more
+        more = store.get_range(key, len(data), length := min(step, size - len(data)))
+        data += more
         if len(more) != length:
-            refuse_other_size(key, len(known), size)
+            refuse_other_size(key, len(data), size)
         step *= _GROWTH

@@ -39,7 +39,7 @@ def record_line(record: ImportedFrom) -> bytes:
 
 def records_of(lines: Iterable[bytes]) -> list[ImportedFrom]:
     """Return the imports among a table's extension records."""
-    return [found for found in map(_KIND.read, lines) if found is not None]
+    return [record for record in map(_KIND.read, lines) if record is not None]
 
 
 def overlapping(records: Iterable[ImportedFrom], prefix: str) -> list[ImportedFrom]:
@@ -63,14 +63,14 @@ def without_continued(lines: Iterable[bytes]) -> list[bytes]:
 
 
 def _is_continued(line: bytes, last: Mapping[str, int]) -> bool:
-    found = _KIND.read(line)
-    return found is not None and 0 < found.number < last[found.source]
+    record = _KIND.read(line)
+    return record is not None and 0 < record.number < last[record.source]
 
 
 def without_lists(lines: Iterable[bytes]) -> list[bytes]:
     """Return the records for a table that has no list of the files: a clone."""
     kept = []
     for line in lines:
-        found = _KIND.read(line)
-        kept.append(line if found is None else record_line(replace(found, number=0)))
+        record = _KIND.read(line)
+        kept.append(line if record is None else record_line(replace(record, number=0)))
     return kept

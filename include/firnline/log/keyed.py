@@ -58,8 +58,8 @@ def void(by: str) -> bytes:
 
 def find(lines: Iterable[bytes], digest: str) -> Published | None:
     """Return the newest append with a key, of extension records of any kind; None without one."""
-    found = (each for each in map(_read, lines) if each is not None and each.key == digest)
-    return max(found, key=lambda each: each.t, default=None)
+    records = (each for each in map(_read, lines) if each is not None and each.key == digest)
+    return max(records, key=lambda each: each.t, default=None)
 
 
 def any_key(lines: Iterable[bytes]) -> bool:
@@ -79,10 +79,10 @@ def as_folded(lines: Iterable[bytes], t: int, seen: int) -> list[bytes]:
 
 
 def _dated(line: bytes, t: int, seen: int) -> bytes:
-    found = _read(line)
-    if found is None or found.folded:
+    entry = _read(line)
+    if entry is None or entry.folded:
         return line
-    return _KIND.line(msgspec.structs.replace(found, folded=t, seen=seen))
+    return _KIND.line(msgspec.structs.replace(entry, folded=t, seen=seen))
 
 
 def named(lines: Iterable[bytes]) -> frozenset[tuple[str, int]]:
@@ -99,8 +99,8 @@ def is_over(line: bytes, cutoff: int, fence_t: int) -> bool:
         fence_t: time of the fence. Who began before the append was visible, and slept, may still
             publish under the same key; behind the fence it counts for nobody.
     """
-    found = _read(line)
-    return found is not None and found.seen < cutoff and 0 < found.folded <= fence_t
+    entry = _read(line)
+    return entry is not None and entry.seen < cutoff and 0 < entry.folded <= fence_t
 
 
 def without_expired(lines: Iterable[bytes], cutoff: int, fence_t: int) -> list[bytes]:
@@ -109,6 +109,8 @@ def without_expired(lines: Iterable[bytes], cutoff: int, fence_t: int) -> list[b
     The newest one stays: it tells clean-ups that claims are there.
     """
     kept = list(lines)
-    found = {line: each for line in kept if (each := _read(line)) is not None}
-    newest = max(found, key=lambda line: (found[line].seen, found[line].t, line), default=None)
+    records = {line: each for line in kept if (each := _read(line)) is not None}
+    newest = max(
+        records, key=lambda line: (records[line].seen, records[line].t, line), default=None
+    )
     return [line for line in kept if line == newest or not is_over(line, cutoff, fence_t)]

@@ -83,15 +83,15 @@ def list_log(store: Store, paths: TablePaths) -> tuple[dict[str, LogObject], tup
 
     Raises LogCorruptError for a ``.jsonl`` object whose name is not a log file's.
     """
-    found: dict[str, LogObject] = {}
+    listing: dict[str, LogObject] = {}
     ignored: list[str] = []
     for meta in store.list(paths.log_dir):
         if meta.key.endswith(".jsonl"):
             name = paths.parse_log(meta.key)
-            found[meta.key] = LogObject(name, meta.size, meta.modified_ms)
+            listing[meta.key] = LogObject(name, meta.size, meta.modified_ms)
         else:
             ignored.append(meta.key)
-    return found, tuple(ignored)
+    return listing, tuple(ignored)
 
 
 def newest_seq(listing: Mapping[str, LogObject]) -> int:

@@ -32,7 +32,7 @@ class RecordKind(Generic[T]):
         if not line.startswith(self._start):
             return None
         try:
-            found: T = self._decode(line).value  # type: ignore[attr-defined] # made above
+            value: T = self._decode(line).value  # type: ignore[attr-defined] # made above
         except msgspec.MsgspecError:
             return None
-        return found
+        return value

@@ -73,10 +73,10 @@ class Marker(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fie
     def hashes(self) -> Hashes:
         """Return the hash ranges; none if the writer gave none, or invalid ones."""
         try:
-            found = _HASHES.decode(self.h) if self.h else ()
+            ranges = _HASHES.decode(self.h) if self.h else ()
         except (msgspec.MsgspecError, RecursionError):
             return ()
-        return tuple(each for each in found if each.is_sound)
+        return tuple(each for each in ranges if each.is_sound)
 
     def sorted_by(self) -> Order:
         """Return what the rows are sorted by; nothing if the writer did not say, or invalidly.
@@ -109,8 +109,8 @@ class ForeignMarker(Marker, frozen=True, rename={"extra": "\uffffextra"}, gc=Fal
 def with_unknown(marker: Marker, extra: dict[str, msgspec.Raw]) -> Marker:
     """Return the marker with keys that this version does not know."""
     m = marker
-    known = (m.p, m.b, m.t, m.tmb, m.n, m.q, m.d, m.o, m.s, m.c, m.h, m.g, m.k)
-    return ForeignMarker(*known, extra=extra)
+    values = (m.p, m.b, m.t, m.tmb, m.n, m.q, m.d, m.o, m.s, m.c, m.h, m.g, m.k)
+    return ForeignMarker(*values, extra=extra)
 
 
 def spelled(marker: Marker) -> str:
@@ -120,9 +120,9 @@ def spelled(marker: Marker) -> str:
     ``_data//name.parquet`` (``TablePaths.part_key``), a marker has to name it so.
     """
     text = marker.unknown().get("p")
-    found = marker.p if text is None else msgspec.json.decode(text, type=str)
+    spelling = marker.p if text is None else msgspec.json.decode(text, type=str)
     # A marker of a copy has the path of the copy.
-    return found if without_empty_segments(found) == marker.p else marker.p
+    return spelling if without_empty_segments(spelling) == marker.p else marker.p
 
 
 def with_spelling(marker: Marker, key: str) -> Marker:
@@ -154,12 +154,12 @@ def sort_json(order: Order) -> msgspec.Raw:
 def parse_order(text: bytes) -> Order:
     """Parse an order in JSON; empty for none, and for what this version cannot read."""
     try:
-        found = _ORDER.decode(text) if text else ()
+        sort_keys = _ORDER.decode(text) if text else ()
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
         return ()
     keys = tuple(
         parse_key(each) if isinstance(each, str) else SortKey(each.column, each.descending)
-        for each in found
+        for each in sort_keys
     )
     return keys if all(key.column.strip() for key in keys) else ()
 
@@ -274,9 +274,9 @@ def marker_json(marker: Marker) -> bytes:
     """Return a marker as its line; unknown keys come last."""
     if not isinstance(marker, ForeignMarker):
         return msgspec.json.encode(marker)
-    known: dict[str, Any] = {
+    fields: dict[str, Any] = {
         name: getattr(marker, name)
         for name in Marker.__struct_fields__
         if getattr(marker, name) not in (None, NO_STATS)
     }
-    return msgspec.json.encode({**known, **marker.extra, "p": spelled(marker)})
+    return msgspec.json.encode({**fields, **marker.extra, "p": spelled(marker)})

@@ -75,12 +75,12 @@ class Named:
         A log file has no folder below ``_log/``, so its key determines the prefix. A folder of a
         part may be named ``_data`` too, if one table is inside another.
         """
-        found: frozenset[str] | None = None
+        common: frozenset[str] | None = None
         logs = {_log_prefixes(key) for key in self.logs}
         folders = {marker.p.rpartition("/")[0] + "/" for marker in self.content.markers}
         for prefixes in (*logs, *map(_data_prefixes, folders)):
-            found = prefixes if found is None else found & prefixes
-        return found or frozenset()
+            common = prefixes if common is None else common & prefixes
+        return common or frozenset()
 
 
 def _log_prefixes(key: str) -> frozenset[str]:
@@ -230,21 +230,21 @@ def move_certificate(key: str, data: bytes, old: TablePaths, new: TablePaths) ->
 
 
 def _each(plain: dict[str, Any], name: str, moved: Callable[[Any], Any]) -> Any:  # noqa: ANN401
-    found = plain[name]
-    return [moved(item) for item in found] if isinstance(found, list) else found
+    value = plain[name]
+    return [moved(item) for item in value] if isinstance(value, list) else value
 
 
 def _entries(plain: dict[str, Any], name: str, moved: Callable[[Any], Any]) -> Any:  # noqa: ANN401
-    found = plain[name]
-    entries: Iterable[Any] = found if isinstance(found, list) else ()
+    value = plain[name]
+    entries: Iterable[Any] = value if isinstance(value, list) else ()
     changed = []
     for entry in entries:
         if not isinstance(entry, dict):
-            return found
+            return value
         new = dict(entry)
         if "key" in new:
             new["key"] = moved(new["key"])
         if "objects" in new:
             new["objects"] = _each(new, "objects", moved)
         changed.append(new)
-    return changed if isinstance(found, list) else found
+    return changed if isinstance(value, list) else value

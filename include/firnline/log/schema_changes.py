@@ -49,9 +49,9 @@ class Evolved(
 
     def in_words(self, verb: str = "is") -> str:
         """Return a short description: ``a is BIGINT; b is c; d is gone``."""
-        said = [f"{column} {verb} {kind}" for column, kind in self.widen.items()]
-        said += [f"{old} {verb} {new}" for old, new in self.rename.items()]
-        return "; ".join([*said, *(f"{column} {verb} gone" for column in self.drop)])
+        clauses = [f"{column} {verb} {kind}" for column, kind in self.widen.items()]
+        clauses += [f"{old} {verb} {new}" for old, new in self.rename.items()]
+        return "; ".join([*clauses, *(f"{column} {verb} gone" for column in self.drop)])
 
 
 class SchemaChange(NamedTuple):
@@ -75,8 +75,8 @@ class PartColumns:
 
     def names(self, column: str) -> tuple[str, ...]:
         """Return the names in the part of a column of the table."""
-        found = self.made_of.get(fold_name(column))
-        return (column,) if found is None else found[1]
+        names = self.made_of.get(fold_name(column))
+        return (column,) if names is None else names[1]
 
     def column(self, name: str) -> str | None:
         """Return the column of the table for a column of the part; None if it is hidden."""
@@ -113,10 +113,10 @@ def split(deletes: Iterable[Delete]) -> tuple[dict[str, Delete], tuple[SchemaCha
             rows[record.id] = record
         else:
             changes[record.id] = SchemaChange(record.id, record.seq, record.t, what)
-    known = tuple(sorted(changes.values(), key=lambda c: (c.seq, c.id)))
-    if known:
-        rows = {key: delete for key, delete in rows.items() if not _outlived(delete, known)}
-    return rows, known
+    ordered = tuple(sorted(changes.values(), key=lambda c: (c.seq, c.id)))
+    if ordered:
+        rows = {key: delete for key, delete in rows.items() if not _outlived(delete, ordered)}
+    return rows, ordered
 
 
 def _outlived(delete: Delete, changes: Sequence[SchemaChange]) -> bool:
@@ -195,8 +195,8 @@ def part_columns(changes: Sequence[SchemaChange]) -> PartColumns:
         for old, new in change.what.rename.items():
             first = made.get(fold_name(old), (old, (old,)))[1]
             own = made.get(fold_name(new), (new, (new,)))[1]
-            known = {fold_name(name) for name in first}
-            made[fold_name(new)] = (new, (*first, *(n for n in own if fold_name(n) not in known)))
+            folded = {fold_name(name) for name in first}
+            made[fold_name(new)] = (new, (*first, *(n for n in own if fold_name(n) not in folded)))
             made[fold_name(old)] = (old, ())
     return PartColumns(made) if made else AS_IT_IS
 
@@ -217,11 +217,11 @@ def line_now(changes: Sequence[SchemaChange], line: Mapping[str, str], q: int) -
     for change in changes:
         if change.seq <= q:
             _follow(wider, change.what)
-    found = _widened(line, wider)
+    columns = _widened(line, wider)
     for change in changes:
         if change.seq > q:
-            found = _stepped(found, change.what)
-    return found
+            columns = _stepped(columns, change.what)
+    return columns
 
 
 def _follow(wider: dict[str, tuple[str, str]], what: Evolved) -> None:
@@ -229,38 +229,38 @@ def _follow(wider: dict[str, tuple[str, str]], what: Evolved) -> None:
     for column in what.drop:
         wider.pop(fold_name(column), None)
     for old, new in what.rename.items():
-        known = wider.pop(fold_name(old), None)
-        if known is not None:
-            wider[fold_name(new)] = (new, known[1])
+        widened = wider.pop(fold_name(old), None)
+        if widened is not None:
+            wider[fold_name(new)] = (new, widened[1])
     wider.update({fold_name(column): (column, kind) for column, kind in what.widen.items()})
 
 
 def _widened(line: Mapping[str, str], wider: Mapping[str, tuple[str, str]]) -> Mapping[str, str]:
     if not wider:
         return line
-    found = dict(line)
+    columns = dict(line)
     for name, kind in line.items():
         # A line may have fields that the change does not know, and lack fields that it has.
-        _, wanted = wider.get(fold_name(name), ("", kind))
-        found[name] = held_as(kind, wanted)
-    return found
+        _, wider_kind = wider.get(fold_name(name), ("", kind))
+        columns[name] = held_as(kind, wider_kind)
+    return columns
 
 
 def _stepped(line: Mapping[str, str], what: Evolved) -> Mapping[str, str]:
     """Return a line after one change."""
     gone = {fold_name(column) for column in what.drop}
     renamed = {fold_name(old): new for old, new in what.rename.items()}
-    found: dict[str, str] = {}
+    columns: dict[str, str] = {}
     for name, kind in line.items():
         if fold_name(name) in gone:
             continue
         now = renamed.get(fold_name(name), name)
-        known = found.get(now)
+        other = columns.get(now)
         # Both names are in one line: of two types the one that contradicts the table's counts, so
         # that the reader reports the conflict.
-        if known is None or normalise(known) == normalise(kind) or now == name:
-            found[now] = kind
-    return _widened(found, {fold_name(c): (c, kind) for c, kind in what.widen.items()})
+        if other is None or normalise(other) == normalise(kind) or now == name:
+            columns[now] = kind
+    return _widened(columns, {fold_name(c): (c, kind) for c, kind in what.widen.items()})
 
 
 def stats_now(columns: PartColumns, stats: Stats, schema: Mapping[str, str]) -> Stats:
@@ -270,18 +270,18 @@ def stats_now(columns: PartColumns, stats: Stats, schema: Mapping[str, str]) -> 
     its present type: without statistics it may hold any value.
     """
     kinds = {fold_name(name): (name, normalise(kind)) for name, kind in schema.items()}
-    found: Stats = {}
+    bounds: Stats = {}
     for name, (low, high, nulls) in stats.items():
         column = columns.column(name)
-        known = None if column is None else kinds.get(fold_name(column))
-        if known is None or len(columns.names(known[0])) != 1:
+        held = None if column is None else kinds.get(fold_name(column))
+        if held is None or len(columns.names(held[0])) != 1:
             continue
         try:
-            first, last = (None if v is None else canonical(known[1], v) for v in (low, high))
+            first, last = (None if v is None else canonical(held[1], v) for v in (low, high))
         except ValueError:
             continue
-        found[known[0]] = (first, last, nulls)
-    return found
+        bounds[held[0]] = (first, last, nulls)
+    return bounds
 
 
 def order_now(columns: PartColumns, order: Order, schema: Mapping[str, str]) -> Order:
@@ -291,14 +291,14 @@ def order_now(columns: PartColumns, order: Order, schema: Mapping[str, str]) -> 
     widened since keep the order of their values.
     """
     spelled = {fold_name(name): name for name in schema}
-    found: list[SortKey] = []
+    keys: list[SortKey] = []
     for key in order:
         now = columns.column(key.column)
         name = None if now is None else spelled.get(fold_name(now))
         if name is None or len(columns.names(name)) != 1:
             break
-        found.append(SortKey(name, key.descending))
-    return tuple(found)
+        keys.append(SortKey(name, key.descending))
+    return tuple(keys)
 
 
 def hashes_now(columns: PartColumns, hashes: Hashes, schema: Mapping[str, str]) -> Hashes:
@@ -308,10 +308,10 @@ def hashes_now(columns: PartColumns, hashes: Hashes, schema: Mapping[str, str]) 
     of another type stays: it names the bytes that were hashed.
     """
     spelled = {fold_name(name): name for name in schema}
-    found: list[HashRange] = []
+    ranges: list[HashRange] = []
     for each in hashes:
         now = [columns.column(name) for name in each.columns]
         names = [spelled[fold_name(n)] for n in now if n is not None and fold_name(n) in spelled]
         if len(names) == len(now) and all(len(columns.names(name)) == 1 for name in names):
-            found.append(msgspec.structs.replace(each, columns=tuple(names)))
-    return tuple(found)
+            ranges.append(msgspec.structs.replace(each, columns=tuple(names)))
+    return tuple(ranges)

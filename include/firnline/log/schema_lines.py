@@ -114,7 +114,7 @@ def times_of(
     listing: Mapping[str, LogObject], deletes: Iterable[Delete]
 ) -> tuple[tuple[int, int], ...]:
     """Return (t, seq) of the known transactions, sorted."""
-    known = {(item.name.t, item.name.seq) for item in listing.values() if item.name.seq}
+    times = {(item.name.t, item.name.seq) for item in listing.values() if item.name.seq}
     # A delete carries seq and t of its transaction, whose log file may be folded and gone.
-    known.update((d.t, d.seq) for d in deletes)
-    return tuple(sorted(known))
+    times.update((d.t, d.seq) for d in deletes)
+    return tuple(sorted(times))

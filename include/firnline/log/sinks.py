@@ -32,9 +32,9 @@ def newest_batches(lines: Iterable[bytes]) -> dict[str, int]:
     """Return query -> its newest batch, from extension records of any kind."""
     newest: dict[str, int] = {}
     for line in lines:
-        found = _read(line)
-        if found is not None:
-            newest[found.query] = max(found.batch, newest.get(found.query, found.batch))
+        record = _read(line)
+        if record is not None:
+            newest[record.query] = max(record.batch, newest.get(record.query, record.batch))
     return newest
 
 
@@ -42,5 +42,5 @@ def without_superseded(lines: Iterable[bytes]) -> list[bytes]:
     """Return the records without those of batches that are older than another of their query."""
     kept = sorted(set(lines))
     newest = newest_batches(kept)
-    found = ((line, _read(line)) for line in kept)
-    return [line for line, sink in found if sink is None or sink.batch == newest[sink.query]]
+    read = ((line, _read(line)) for line in kept)
+    return [line for line, sink in read if sink is None or sink.batch == newest[sink.query]]

@@ -21,9 +21,9 @@ def union_parts(contents: Iterable[LogContent]) -> dict[str, Marker]:
     first = parts.setdefault  # one look-up per marker: a million of them are common
     for content in contents:
         for marker in content.markers:
-            known = first(marker.p, marker)
-            if known is not marker:
-                parts[marker.p] = combine(known, marker)
+            before = first(marker.p, marker)
+            if before is not marker:
+                parts[marker.p] = combine(before, marker)
     return parts
 
 
@@ -94,14 +94,14 @@ def _stats(a: msgspec.Raw, b: msgspec.Raw) -> msgspec.Raw:
     """
     if a == b or not a or not b:
         return a or b
-    known: dict[str, msgspec.Raw] = {}
+    bounds_by_column: dict[str, msgspec.Raw] = {}
     readable = [x for x in (a, b) if _reads(_COLUMNS, x)]
     if len(readable) < 2:
         return readable[0] if readable else min(a, b, key=bytes)
     for text in readable:
         for column, bounds in _COLUMNS.decode(text).items():
-            known[column] = min(bounds, known.get(column, bounds), key=bytes)
-    return msgspec.Raw(msgspec.json.encode(known, order="deterministic"))
+            bounds_by_column[column] = min(bounds, bounds_by_column.get(column, bounds), key=bytes)
+    return msgspec.Raw(msgspec.json.encode(bounds_by_column, order="deterministic"))
 
 
 def _hashes(a: msgspec.Raw, b: msgspec.Raw) -> msgspec.Raw:
@@ -141,7 +141,7 @@ def _order(a: Marker, b: Marker) -> int | tuple[int, int] | None:
 
 def first_folded(contents: Iterable[LogContent]) -> dict[str, int]:
     """Return when each folded log file was first folded, unix ms."""
-    found: dict[str, int] = {}
+    times: dict[str, int] = {}
     for tombstone in (each for content in contents for each in content.tombstones):
-        found[tombstone.p] = min(tombstone.t, found.get(tombstone.p, tombstone.t))
-    return found
+        times[tombstone.p] = min(tombstone.t, times.get(tombstone.p, tombstone.t))
+    return times

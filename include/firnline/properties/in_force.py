@@ -112,8 +112,8 @@ def stated(settings: TableSettings) -> dict[str, Any]:
     names |= {"append.ttl"} if _is_set(settings, "append", "ttl") else set()
     names |= {"append.once"} if _is_set(settings, "append", "once") else set()
     names |= {"cleanup.grace"} if _is_set(settings, "cleanup", "grace") else set()
-    wanted = from_settings(settings).plain()
-    return {name: wanted[name] for name in FIELDS if name in names}
+    values = from_settings(settings).plain()
+    return {name: values[name] for name in FIELDS if name in names}
 
 
 def _is_set(settings: TableSettings, section: str, key: str) -> bool:
@@ -131,10 +131,10 @@ def differences(settings: TableSettings, table: Properties) -> tuple[Difference,
     )
 
 
-def _same(name: str, wanted: Any, has: Any) -> bool:  # noqa: ANN401 - plain data
+def _same(name: str, own: Any, has: Any) -> bool:  # noqa: ANN401 - plain data
     if name == "statistics":
-        return set(wanted) <= set(has)  # the table also has those of its key and layout
-    return bool(_plain_value(wanted) == _plain_value(has))
+        return set(own) <= set(has)  # the table also has those of its key and layout
+    return bool(_plain_value(own) == _plain_value(has))
 
 
 def _plain_value(value: Any) -> Any:  # noqa: ANN401 - plain data
@@ -206,15 +206,15 @@ def in_force(
         "statistics": table.statistics,
         "mirror": _mirrors(settings, table),
     }
-    found = settings.model_copy(update=values)
+    combined = settings.model_copy(update=values)
     try:
-        found.check_together()
+        combined.check_together()
     except (ValueError, ValidationError) as error:
         raise SettingsError(
             f"the settings of table {settings.name} contradict the table's properties: {error}",
             next_step="see `firnline properties`, and change the settings or apply them",
         ) from None
-    return found
+    return combined
 
 
 def _mirrors(settings: TableSettings, table: Properties) -> tuple[Mirror, ...]:
@@ -240,8 +240,8 @@ def _sort_fields(table: Properties) -> tuple[SortField, ...]:
 
 def sort_order(settings: TableSettings, records: Sequence[PropertiesRecord]) -> Order:
     """Return the order of new parts: the table's own, or the settings' if it has no properties."""
-    said = current(records)
-    return order_of(settings.sort_by if said is None else _sort_fields(said))
+    stated_by_table = current(records)
+    return order_of(settings.sort_by if stated_by_table is None else _sort_fields(stated_by_table))
 
 
 def current(records: Sequence[PropertiesRecord]) -> Properties | None:
@@ -302,13 +302,13 @@ def waits(records: Sequence[PropertiesRecord], settings: TableSettings, now_ms: 
         settings: the settings in force.
         now_ms: wall clock; 0 to include all earlier records.
     """
-    found = [record.values for record in needed(records, now_ms)]
+    stated_values = [record.values for record in needed(records, now_ms)]
     return Waits(
-        append_ttl=max([settings.append.ttl, *(v.append_ttl for v in found)]),
-        commit_ttl=max([settings.commit_ttl, *(v.commit_ttl for v in found)]),
-        grace=max([settings.cleanup.grace, *(v.grace for v in found)]),
-        orphan_grace=max([settings.orphan_grace, *(v.orphan_grace for v in found)]),
-        once=max([settings.append.once, *(v.once for v in found)]),
+        append_ttl=max([settings.append.ttl, *(v.append_ttl for v in stated_values)]),
+        commit_ttl=max([settings.commit_ttl, *(v.commit_ttl for v in stated_values)]),
+        grace=max([settings.cleanup.grace, *(v.grace for v in stated_values)]),
+        orphan_grace=max([settings.orphan_grace, *(v.orphan_grace for v in stated_values)]),
+        once=max([settings.append.once, *(v.once for v in stated_values)]),
     )
 
 

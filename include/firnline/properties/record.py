@@ -84,8 +84,8 @@ class Properties(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
 
     def plain(self) -> dict[str, Any]:
         """Return every property by its name in the settings, as plain data."""
-        found: dict[str, Any] = msgspec.to_builtins(self)
-        return found | {"mirror": list(self.mirrors), "append.once": self.once}
+        values: dict[str, Any] = msgspec.to_builtins(self)
+        return values | {"mirror": list(self.mirrors), "append.once": self.once}
 
 
 class PropertiesRecord(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -129,14 +129,14 @@ def union(records: Iterable[PropertiesRecord]) -> tuple[PropertiesRecord, ...]:
     Of two copies with different ``seen`` the later one counts, so that waits are longer rather than
     shorter.
     """
-    found: dict[tuple[int, str], PropertiesRecord] = {}
+    records_by_identity: dict[tuple[int, str], PropertiesRecord] = {}
     for record in records:
-        known = found.setdefault(record.identity, record)
-        if known is not record:
-            seen = max((r.seen for r in (known, record) if r.seen is not None), default=None)
-            t = min(known.t, record.t)
-            found[record.identity] = msgspec.structs.replace(known, seen=seen, t=t)
-    return tuple(found[identity] for identity in sorted(found))
+        first = records_by_identity.setdefault(record.identity, record)
+        if first is not record:
+            seen = max((r.seen for r in (first, record) if r.seen is not None), default=None)
+            t = min(first.t, record.t)
+            records_by_identity[record.identity] = msgspec.structs.replace(first, seen=seen, t=t)
+    return tuple(records_by_identity[identity] for identity in sorted(records_by_identity))
 
 
 class Birth(msgspec.Struct, frozen=True, kw_only=True):

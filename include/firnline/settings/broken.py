@@ -44,8 +44,8 @@ class BrokenTable:
         """The operations that it has a DAG for, as far as the section names them."""
         given = self.given.get("operations")
         named = given if isinstance(given, list) else ALL_OPERATIONS
-        known = tuple(each for each in ALL_OPERATIONS if each in named) or ALL_OPERATIONS
-        return tuple(each for each in known if each != "ttl" or "ttl" in self.given)
+        operations = tuple(each for each in ALL_OPERATIONS if each in named) or ALL_OPERATIONS
+        return tuple(each for each in operations if each != "ttl" or "ttl" in self.given)
 
     @property
     def own_dags(self) -> tuple[Operation, ...]:
@@ -80,12 +80,12 @@ def root_of(given: Mapping[Any, Any]) -> str:
     """Return the root that a section names, if one can be there; empty otherwise."""
     root = given.get("root")
     try:
-        found = expand(root).rstrip("/") if isinstance(root, str) else ""
-        if found:
-            Root.parse(found)
+        url = expand(root).rstrip("/") if isinstance(root, str) else ""
+        if url:
+            Root.parse(url)
     except (ValueError, UsageError):
         return ""
-    return found
+    return url
 
 
 def _has_clock(section: object) -> bool:

@@ -95,19 +95,21 @@ def runs_a_day(text: str) -> float:
         for part, (_, low, high, words) in zip(given, _FIELDS, strict=True)
     )
     first = date(2001, 1, 1)
-    found = 0
+    matching_days = 0
     # As cron does: where both are restricted, one of them is enough.
     either = given[2] != "*" and given[4] != "*"
     of_week = {day % 7 for day in weekdays}
     for day in (first + timedelta(days=n) for n in range(_CYCLE_DAYS)):
         by_date, by_week = day.day in days, day.isoweekday() % 7 in of_week
-        found += day.month in months and (by_date or by_week if either else by_date and by_week)
-    return len(minutes) * len(hours) * found / _CYCLE_DAYS
+        matching_days += day.month in months and (
+            by_date or by_week if either else by_date and by_week
+        )
+    return len(minutes) * len(hours) * matching_days / _CYCLE_DAYS
 
 
 def _values(field: str, least: int, most: int, words: Mapping[str, int]) -> set[int]:
     """Return the values of a valid field, which go from ``least`` to ``most``."""
-    found: set[int] = set()
+    values: set[int] = set()
     for text in field.lower().split(","):
         item = _ITEM.fullmatch(text)
         assert item is not None
@@ -115,8 +117,8 @@ def _values(field: str, least: int, most: int, words: Mapping[str, int]) -> set[
         first = least if low == "*" else _value(low, words)
         ends_at_first = low != "*" and high is None and step is None
         last = first if ends_at_first else most if high is None else _value(high, words)
-        found.update(range(first, last + 1, int(step or 1)))
-    return found
+        values.update(range(first, last + 1, int(step or 1)))
+    return values
 
 
 def _value(text: str, words: Mapping[str, int]) -> int:

@@ -115,7 +115,7 @@ def parse_yaml(path: Path, raw: bytes) -> dict[Any, Any]:
     return value
 
 
-def _check_size(value: object, depth: int, known: dict[int, tuple[int, int]]) -> tuple[int, int]:
+def _check_size(value: object, depth: int, sizes: dict[int, tuple[int, int]]) -> tuple[int, int]:
     """Count values and levels, with every alias counted as its target.
 
     A few lines of nested aliases can expand to more than any memory holds, when they are copied,
@@ -127,16 +127,16 @@ def _check_size(value: object, depth: int, known: dict[int, tuple[int, int]]) ->
         raise yaml.constructor.ConstructorError(problem="a set has no order; write a list")
     if not isinstance(value, dict | list):
         return 1, 1
-    if id(value) not in known:
+    if id(value) not in sizes:
         below = [
-            _check_size(item, depth + 1, known)
+            _check_size(item, depth + 1, sizes)
             for item in (value.values() if isinstance(value, dict) else value)
         ]
-        known[id(value)] = (
+        sizes[id(value)] = (
             1 + sum(count for count, _ in below),
             1 + max((levels for _, levels in below), default=0),
         )
-    count, levels = known[id(value)]
+    count, levels = sizes[id(value)]
     if depth + levels - 1 > MAX_DEPTH:
         raise yaml.constructor.ConstructorError(problem=_TOO_DEEP)
     if count > MAX_VALUES:

@@ -139,9 +139,9 @@ def parse_partition_field(text: str) -> dict[str, object]:
 
 def _refuse_split(text: str) -> None:
     """Raise ValueError for ``day ts``, which would be a column of this name."""
-    found = _SPLIT.fullmatch(text)
-    if found is not None:
-        word, column = found["name"].lower(), found["column"]
+    match = _SPLIT.fullmatch(text)
+    if match is not None:
+        word, column = match["name"].lower(), match["column"]
         meant = BUCKET if word == "bucket" else f"{word}({column})"
         raise ValueError(
             f"{text!r} is not a partition field; write {meant}; a column of this very name is "

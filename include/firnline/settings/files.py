@@ -151,12 +151,12 @@ def read_file(path: Path, *, next_step: str | None = None) -> Content:
             _refuse_other(what, path.stat().st_mode)
         with path.open("rb") as file:
             modified_ns = os.fstat(file.fileno()).st_mtime_ns
-            found = Content(file.read(MAX_BYTES + 1), modified_ns)
+            content = Content(file.read(MAX_BYTES + 1), modified_ns)
     except OSError as error:
         raise _unreadable(what, error, next_step or _remedy_of(path, error)) from None
-    if len(found.raw) > MAX_BYTES:
+    if len(content.raw) > MAX_BYTES:
         raise SettingsError(f"{what} is larger than 8 MiB", next_step=f"{NAME_IT}, or split it")
-    return found
+    return content
 
 
 def _refuse_other(what: str, mode: int) -> None:

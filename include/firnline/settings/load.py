@@ -122,9 +122,9 @@ class Settings:
                 file are missing.
         """
         self.refuse_broken(name)
-        found = self.tables.get(name)
-        if found is not None:
-            return found
+        own = self.tables.get(name)
+        if own is not None:
+            return own
         none = f"no table {name!r} in {self.path}"
         missing = next((each for each in self.unread if each.since_ms is None), None)
         if missing is not None:
@@ -143,8 +143,8 @@ class Settings:
             raise self.broken[name].error
 
 
-def _which(name: str, known: Iterable[str]) -> str:
-    names = sorted(known)
+def _which(name: str, tables: Iterable[str]) -> str:
+    names = sorted(tables)
     close = difflib.get_close_matches(name, names, n=3) or names[:10]
     if not close:
         return "add it under tables"
@@ -210,12 +210,12 @@ def load_settings(
         unread += [] if fault is None else [fault]
         if document is None and fault is not None and shared:
             raise fault.error
-    found = _assembled(where, read)
-    if strict and (found.broken or unread):
-        raise _all_mistakes(where, [each.error for each in unread], found.broken.values())
+    settings = _assembled(where, read)
+    if strict and (settings.broken or unread):
+        raise _all_mistakes(where, [each.error for each in unread], settings.broken.values())
     other = {each.path for each in unread}
     contents = {each.path: each.content for each in read if each.path not in other}
-    return dataclasses.replace(found, unread=tuple(unread), contents=contents)
+    return dataclasses.replace(settings, unread=tuple(unread), contents=contents)
 
 
 def _named(path: object) -> Path:
@@ -305,10 +305,10 @@ def _read_document(
         problems.append(f"fleet: holds for the tables of all files; move it to {SHARED}")
     fleet = _load_fleet(content, problems)
     defaults = with_defaults(defaults, below or {})
-    found = list(_check_defaults(defaults))
-    problems += found
+    wrong_defaults = list(_check_defaults(defaults))
+    problems += wrong_defaults
     if problems:
-        _, mistakes = _load_tables(tables, {} if found else defaults)
+        _, mistakes = _load_tables(tables, {} if wrong_defaults else defaults)
         raise as_error(file, [*problems, *(line for lines in mistakes.values() for line in lines)])
     return _Document(file, below is None, read, defaults, tables, fleet)
 
@@ -547,9 +547,9 @@ def find_with_file(target: str, path: Path | str | None = None) -> FoundTable:
         return FoundTable(ad_hoc, None, FleetSettings())
     loaded = load_settings(path)
     same = (table for table in loaded.tables.values() if table.root == ad_hoc.root)
-    found = next(same, None)
-    if found is not None:
-        return FoundTable(found, loaded.files[found.name], loaded.fleet)
+    own = next(same, None)
+    if own is not None:
+        return FoundTable(own, loaded.files[own.name], loaded.fleet)
     for broken in loaded.unusable:
         # A file that does not read may have the table with this root.
         if not {"", ad_hoc.root}.isdisjoint(broken.roots):

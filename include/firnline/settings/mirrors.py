@@ -13,9 +13,9 @@ from pydantic import (
     model_validator,
 )
 
+from firnline.settings.credentials import is_credential
 from firnline.settings.fields import Duration, duration_between
 from firnline.settings.sections import Section
-from firnline.settings.spark_conf import is_credential
 
 FORMATS = ("delta", "iceberg")
 """Names of the formats, as ``mirror`` of the settings and the table's properties have them."""

@@ -116,11 +116,11 @@ def _suggestion(loc: tuple[int | str, ...], model: Any) -> str:  # noqa: ANN401 
         options |= {"ttl": TtlSettings, "spark": SparkSettings, "cluster_by": ClusterSettings}
         options |= {"bloom_filters": BloomFilterSettings, "import": ImportSettings}
         model = options.get(str(step)) if field is not None else None
-    known = [] if model is None else sorted(fields_by_key(model))
-    close = difflib.get_close_matches(str(loc[-1]), known, n=1)
+    keys = [] if model is None else sorted(fields_by_key(model))
+    close = difflib.get_close_matches(str(loc[-1]), keys, n=1)
     if close:
         return f"; did you mean {close[0]}?"
-    return f"; there are {', '.join(name for name in known if name != 'name')}" if known else ""
+    return f"; there are {', '.join(name for name in keys if name != 'name')}" if keys else ""
 
 
 def overlaps(roots: Iterable[tuple[str, str]]) -> Iterator[tuple[str, str]]:

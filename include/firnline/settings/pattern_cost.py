@@ -232,15 +232,15 @@ def _judge(parsed: Any, caseless: bool) -> str | None:  # noqa: ANN401 - as abov
 
 def _alphabet(parsed: Any) -> frozenset[str]:  # noqa: ANN401 - as above
     """Return sample characters: fixed ones, those in the expression, and their neighbours."""
-    found = set(_SAMPLES)
+    characters = set(_SAMPLES)
     todo = [parsed]
     while todo:
         each = todo.pop()
         if isinstance(each, int) and 0 < each < 0x10FFFF and not str(each).isupper():
-            found |= {chr(each - 1), chr(each), chr(each + 1)}
+            characters |= {chr(each - 1), chr(each), chr(each + 1)}
         elif isinstance(each, tuple | list) or hasattr(each, "data"):
             todo += list(each)
-    return frozenset(found)
+    return frozenset(characters)
 
 
 def _goes_round(follow: Mapping[int, Ways], component: frozenset[int]) -> bool:
@@ -318,14 +318,14 @@ def _components(follow: Mapping[Any, Mapping[Any, int]]) -> list[frozenset[Any]]
     for state, targets in follow.items():
         for target in targets:
             back.setdefault(target, {})[state] = 1
-    found: list[frozenset[Any]] = []
+    components: list[frozenset[Any]] = []
     seen = set()
     for start in reversed(order):
         component: list[Any] = []
         _walk(start, back, seen, component)
         if component:
-            found.append(frozenset(component))
-    return found
+            components.append(frozenset(component))
+    return components
 
 
 def _walk(

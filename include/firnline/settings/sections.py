@@ -11,10 +11,10 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 from pydantic.fields import FieldInfo
 
+from firnline.settings.credentials import is_credential
 from firnline.settings.cron import FLEET, check_planned_schedule, check_schedule
 from firnline.settings.fields import Duration, Size, check_column, duration_between, size_between
 from firnline.settings.pattern_cost import refuse_slow
-from firnline.settings.spark_conf import is_credential
 
 Schedule = Annotated[str, AfterValidator(check_schedule)]
 PlannedSchedule = Annotated[str, AfterValidator(check_planned_schedule)]

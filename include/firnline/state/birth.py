@@ -28,5 +28,5 @@ def last_number(store: Store, paths: TablePaths) -> int:
 
     Raises LogCorruptError.
     """
-    found = read_birth(store, paths)
-    return 0 if found is None else found.last
+    birth = read_birth(store, paths)
+    return 0 if birth is None else birth.last

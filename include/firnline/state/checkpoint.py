@@ -25,8 +25,9 @@ TRIED = 2
 
 def listed(store: Store, paths: TablePaths) -> list[ObjectMeta]:
     """Return the checkpoints, newest first; other objects are skipped. Requests: 1 LIST."""
-    found = [m for m in store.list(paths.checkpoint_dir) if paths.checkpoint_seq(m.key) is not None]
-    return sorted(found, key=lambda meta: meta.key, reverse=True)
+    metas = store.list(paths.checkpoint_dir)
+    checkpoints = [meta for meta in metas if paths.checkpoint_seq(meta.key) is not None]
+    return sorted(checkpoints, key=lambda meta: meta.key, reverse=True)
 
 
 def newest_usable(
@@ -42,10 +43,10 @@ def newest_usable(
         listing: keys of the log files.
         found: checkpoints that an earlier attempt has fetched; reused, and extended.
     """
-    known = {checkpoint.key: checkpoint for checkpoint in found}
+    by_key = {checkpoint.key: checkpoint for checkpoint in found}
     try:
         for meta in listed(store, paths)[:TRIED]:
-            checkpoint = known.get(meta.key) or fetch(store, paths, meta.key)
+            checkpoint = by_key.get(meta.key) or fetch(store, paths, meta.key)
             if checkpoint is None:
                 continue
             found.append(checkpoint)

@@ -42,24 +42,24 @@ def ineffective(log: LogSurvey, txns: TxnSurvey, paths: TablePaths) -> dict[int,
     standing = _standing(log, txns)
     first = first_of_run({*txns.numbers, *(seq for seq, _ in listed if seq)})
     used = _used_before(txns, {seq for seq, _ in listed})
-    found: dict[int, Ineffective] = {}
+    without_effect: dict[int, Ineffective] = {}
     for seq, header in txns.headers.items():
         others = named[seq] - {header.txn}
         # A log file that is there and that nobody has folded may be one that came too late.
-        known = header.txn in named[seq] and not (others and (seq, header.txn) in listed)
+        is_named = header.txn in named[seq] and not (others and (seq, header.txn) in listed)
         after = txns.links.get(seq + 1)
         other = after is not None and after.before not in ("", txns.links[seq].digest)
         if seq <= used:
-            found[seq] = _of_before(seq, txns)
-        elif not known and (others or other):
-            said = f"{min(others)}" if others else f"the one that transaction {seq + 1} names"
-            found[seq] = Ineffective(
-                f"never took effect: transaction {seq} of this table is another one, {said}",
+            without_effect[seq] = _of_before(seq, txns)
+        elif not is_named and (others or other):
+            instead = f"{min(others)}" if others else f"the one that transaction {seq + 1} names"
+            without_effect[seq] = Ineffective(
+                f"never took effect: transaction {seq} of this table is another one, {instead}",
                 txn=header.txn,
             )
         elif standing is not None and seq < first and seq not in standing:
-            found[seq] = _below_gap(seq, txns)
-    return found
+            without_effect[seq] = _below_gap(seq, txns)
+    return without_effect
 
 
 def _used_before(txns: TxnSurvey, logged: Collection[int]) -> int:
@@ -117,10 +117,10 @@ def survey_effective(
     Requests: those of ``survey_transactions``, twice if there is one that does not count.
     """
     txns = survey_transactions(store, paths)
-    found = ineffective(log, txns, paths)
-    if found:
-        txns = survey_transactions(store, paths, without=found)
-    return txns, found
+    without_effect = ineffective(log, txns, paths)
+    if without_effect:
+        txns = survey_transactions(store, paths, without=without_effect)
+    return txns, without_effect
 
 
 def named_transactions(
@@ -129,15 +129,15 @@ def named_transactions(
     """Return number -> ids of the transactions whose log files are listed, or were folded."""
     keys = {*log.listing, *txns.folded}
     keys.update(item.p for content in log.contents.values() for item in content.tombstones)
-    found: dict[int, set[str]] = defaultdict(set)
+    ids_by_number: dict[int, set[str]] = defaultdict(set)
     for key in keys:
         try:
             name = paths.parse_log(key)
         except LogCorruptError:
             continue
         if name.seq:
-            found[name.seq].add(name.txn)
-    return found
+            ids_by_number[name.seq].add(name.txn)
+    return ids_by_number
 
 
 def counting(log: LogSurvey, txns: TxnSurvey, left_out: Mapping[int, Ineffective]) -> LogSurvey:
@@ -168,10 +168,10 @@ def _standing(log: LogSurvey, txns: TxnSurvey) -> frozenset[int] | None:
     """
     present = {**txns.standing, **standing_of(log)}
     newest = max([txns.newest, *present])
-    found = present.get(newest)
-    if found is None or not present.keys() >= set(found):
+    standing = present.get(newest)
+    if standing is None or not present.keys() >= set(standing):
         return None
-    return frozenset(found)
+    return frozenset(standing)
 
 
 def standing_of(log: LogSurvey) -> dict[int, tuple[int, ...] | None]:

@@ -138,14 +138,14 @@ class Transactions:
     @classmethod
     def of(cls, paths: TablePaths, metas: Iterable[ObjectMeta]) -> Transactions:
         """Return the content of a listing; verify reports objects that are not transactions."""
-        found: dict[int, int] = {}
+        times: dict[int, int] = {}
         for meta in metas:
             try:
-                found[paths.parse_txn(meta.key)] = meta.modified_ms
+                times[paths.parse_txn(meta.key)] = meta.modified_ms
             except LogCorruptError:
                 continue
-        newest = max(found, default=0)
-        return cls(newest, bool(found), found.get(newest, 0))
+        newest = max(times, default=0)
+        return cls(newest, bool(times), times.get(newest, 0))
 
 
 def judge(store: Store, paths: TablePaths, log: Log, txns: Transactions) -> Health:
@@ -159,24 +159,24 @@ def judge(store: Store, paths: TablePaths, log: Log, txns: Transactions) -> Heal
     not name. If the log shows no transaction, and is lost or has none of the log files that the
     newest one has folded, 1 GET of the birth record, and those above again if that states a number.
     """
-    found = _judged(store, paths, log, txns, 0)
-    if log.seq or not txns.born or not _may_be_of_before(found, log):
-        return found
+    health = _judged(store, paths, log, txns, 0)
+    if log.seq or not txns.born or not _may_be_of_before(health, log):
+        return health
     birth = read_birth(store, paths)
     if birth is not None and birth.last:
-        found = _judged(store, paths, log, txns, birth.last)
-    return replace(found, birth=birth)
+        health = _judged(store, paths, log, txns, birth.last)
+    return replace(health, birth=birth)
 
 
-def _may_be_of_before(found: Health, log: Log) -> bool:
+def _may_be_of_before(health: Health, log: Log) -> bool:
     """Return True if a downgrade may be why a log looks as it does.
 
     It deletes the log files that transactions of before have folded, when it deletes the history.
     It leaves one, and so does every client of version 1.
     """
-    newest = found.unpublished
+    newest = health.unpublished
     if newest is None:
-        return found.state == "lost" and bool(log.listing)
+        return health.state == "lost" and bool(log.listing)
     return txn_file.folded_by(newest.content).isdisjoint(log.listing)
 
 
@@ -198,13 +198,13 @@ def _judged(store: Store, paths: TablePaths, log: Log, txns: Transactions, used:
             "_txn/ is as new",
         )
     if newest > before + 1:
-        found = f"transaction {newest - 1} was published, and nothing there is as new"
-        return Health("lost", found)
+        why = f"transaction {newest - 1} was published, and nothing there is as new"
+        return Health("lost", why)
     if newest == before + 1:
         return _newest(store, paths, log, txns)
     if not log.listing:
-        found = "the table was written to, and no log file is left"
-        return Health("lost", found) if txns.born else Health("never written")
+        why = "the table was written to, and no log file is left"
+        return Health("lost", why) if txns.born else Health("never written")
     return Health("whole")
 
 
@@ -213,9 +213,9 @@ def _newest(store: Store, paths: TablePaths, log: Log, txns: Transactions) -> He
     key = paths.txn(txns.newest)
     header, log_file = txn_file.decode(key, store.get(key), paths)
     content = codec.decode(header.log, log_file, paths)
-    found = _mismatch(store, paths, log, header, content)
-    if found:
-        return Health("lost", f"transaction {header.seq} {found}")
+    mismatch = _mismatch(store, paths, log, header, content)
+    if mismatch:
+        return Health("lost", f"transaction {header.seq} {mismatch}")
     return Health(
         "unpublished", unpublished=Unpublished(header, log_file, content, txns.modified_ms)
     )
@@ -250,10 +250,10 @@ def _mismatch(
     return f"is all that is left of the log, and does not name {other}" if other else ""
 
 
-def _first(store: Store, paths: TablePaths, wanted: Callable[[ObjectMeta], bool]) -> str:
+def _first(store: Store, paths: TablePaths, matches: Callable[[ObjectMeta], bool]) -> str:
     """Return the first part under ``_data/`` that matches; empty if none does. Requests: 1 LIST."""
     for meta in store.list(paths.data_dir):
-        if meta.key.endswith(".parquet") and wanted(meta):
+        if meta.key.endswith(".parquet") and matches(meta):
             return meta.key
     return ""
 
@@ -340,12 +340,12 @@ def _in_background(store: Store, look: Callable[[], Transactions]) -> Future[Tra
     """
     if isinstance(store, ObjectClient) and not store.in_folder:
         executor = ThreadPoolExecutor(1, thread_name_prefix="firnline-txn")
-        found = executor.submit(look)
+        future = executor.submit(look)
         executor.shutdown(wait=False)
-        return found
-    found = Future()
-    found.set_result(look())
-    return found
+        return future
+    future = Future()
+    future.set_result(look())
+    return future
 
 
 def with_newest(paths: TablePaths, log: LogRead, newest: Unpublished) -> LogRead:
@@ -372,9 +372,9 @@ def refuse_objects(table: Table) -> None:
     Requests: 1 LIST of ``_data/``, up to the first such object; where there is one, a HEAD of the
     plan of a clone, and with that a second LIST. Raises LogLostError.
     """
-    found = old_objects(table)
-    if found:
-        raise lost(table.paths, found)
+    first = old_objects(table)
+    if first:
+        raise lost(table.paths, first)
 
 
 def old_objects(table: Table) -> str:
@@ -462,10 +462,10 @@ def unknown_parts(
     """
     missing, revived = [], []
     for path, marker in sorted(txns.parts.items()):
-        known = parts.get(path)
-        if known is None and marker.tmb is None:
+        stated = parts.get(path)
+        if stated is None and marker.tmb is None:
             missing.append(path)
-        if known is not None and known.tmb is None and marker.tmb is not None:
+        if stated is not None and stated.tmb is None and marker.tmb is not None:
             revived.append(path)
     return tuple(missing), tuple(revived)
 

@@ -75,11 +75,11 @@ def history(
         return _headers(table, keys)
     last = max(known)
     old = {key: known[n] for key in keys if (n := table.paths.parse_txn(key)) in known and n < last}
-    found = heads(table, [key for key in keys if key not in old])
-    same = any(header == known[last] for header, _ in found)  # it holds digests of all before it
+    read = heads(table, [key for key in keys if key not in old])
+    same = any(header == known[last] for header, _ in read)  # it holds digests of all before it
     rest = list(old.values()) if same else _headers(table, list(old))
     after = {header.seq: header for header in rest}
-    new = (header for header, _ in _effective(table, found, after))
+    new = (header for header, _ in _effective(table, read, after))
     return sorted([*new, *rest], key=lambda header: -header.seq)
 
 
@@ -104,8 +104,8 @@ def _transactions(table: Table, after: int = 0) -> list[ObjectMeta]:
     """
     metas = list(table.store.list(table.paths.txn_dir, table.paths.txn(after)))
     numbers = [_number(table, meta) for meta in metas]
-    known = {number for number in numbers if number is not None}
-    if first_of_run(known) == min(known, default=0):
+    present = {number for number in numbers if number is not None}
+    if first_of_run(present) == min(present, default=0):
         return metas
     last = last_number(table.store, table.paths)
     pairs = zip(metas, numbers, strict=True)
@@ -121,7 +121,7 @@ def _number(table: Table, meta: ObjectMeta) -> int | None:
 
 def _effective(
     table: Table,
-    found: Sequence[tuple[TxnHeader, str]],
+    pairs: Sequence[tuple[TxnHeader, str]],
     others: Mapping[int, TxnHeader] = MappingProxyType({}),
 ) -> list[tuple[TxnHeader, str]]:
     """Leave out what was created under numbers below a downgrade's, and is not in its history.
@@ -131,18 +131,18 @@ def _effective(
 
     Args:
         table: the table.
-        found: headers and their digests.
+        pairs: headers and their digests.
         others: further headers by number, which may follow one of those.
     """
-    after = {**others, **{header.seq: header for header, _ in found}}
+    after = {**others, **{header.seq: header for header, _ in pairs}}
 
     def is_other(seq: int, digest: str) -> bool:
         following = after.get(seq + 1)
         return following is not None and following.before not in ("", digest)
 
-    torn = {header.seq for header, digest in found if is_other(header.seq, digest)}
+    torn = {header.seq for header, digest in pairs if is_other(header.seq, digest)}
     last = last_number(table.store, table.paths) if torn else 0
-    return [pair for pair in found if not (pair[0].seq in torn and pair[0].seq < last)]
+    return [pair for pair in pairs if not (pair[0].seq in torn and pair[0].seq < last)]
 
 
 def time_of(table: Table, seq: int) -> int:
@@ -200,9 +200,9 @@ def newest_at(table: Table, time_ms: int, effective: Callable[[int], int]) -> in
     Raises SnapshotExpiredError where the record of that transaction is past its retention.
     """
     keys = sorted(meta.key for meta in _transactions(table))
-    found = bisect_right(keys, time_ms, key=lambda key: effective(_headers(table, [key])[0].t))
-    if found:
-        return table.paths.parse_txn(keys[found - 1])
+    count = bisect_right(keys, time_ms, key=lambda key: effective(_headers(table, [key])[0].t))
+    if count:
+        return table.paths.parse_txn(keys[count - 1])
     if keys and table.paths.parse_txn(keys[0]) > 1:
         raise SnapshotExpiredError(
             f"the records of table {table.settings.name} before {keys[0]} are past their retention",
@@ -225,14 +225,14 @@ def run_report(table: Table, run: RunIdentity, since_seq: int = 0) -> RunReport:
     Requests: 1 LIST and one ranged GET per transaction after ``since_seq``; where one is missing or
     was not committed on the one before it that is there, 1 GET of the birth record for each.
     """
-    found = _of_run(table, run, since_seq)
-    mine = [header for header, _ in found]
+    pairs = _of_run(table, run, since_seq)
+    mine = [header for header, _ in pairs]
     return RunReport(
         run=run,
         transactions=tuple(sorted(h.seq for h in mine)),
         counts=add_counts([h.counts for h in mine]),
         partitions=tuple(sorted({p for h in mine for p in h.partitions})),
-        head=_head(found),
+        head=_head(pairs),
     )
 
 
@@ -244,8 +244,8 @@ def newest_head(table: Table) -> Head | None:
     return _head(heads(table, heapq.nlargest(1, (m.key for m in _transactions(table)))))
 
 
-def _head(found: Sequence[tuple[TxnHeader, str]]) -> Head | None:
-    return Head(found[0][0].seq, found[0][1]) if found else None
+def _head(pairs: Sequence[tuple[TxnHeader, str]]) -> Head | None:
+    return Head(pairs[0][0].seq, pairs[0][1]) if pairs else None
 
 
 def transactions_of(table: Table, run: RunIdentity, since_seq: int = 0) -> list[TxnHeader]:
@@ -287,7 +287,7 @@ def heads(table: Table, keys: Sequence[str]) -> list[tuple[TxnHeader, str]]:
 
     Raises LogCorruptError for a transaction that does not read.
     """
-    found: list[tuple[TxnHeader, str]] = []
+    pairs: list[tuple[TxnHeader, str]] = []
     longer: list[str] = []
     for key, head in table.store.get_heads(keys, _HEAD_BYTES):
         if head is None:
@@ -296,8 +296,8 @@ def heads(table: Table, keys: Sequence[str]) -> list[tuple[TxnHeader, str]]:
         if header is None:
             longer.append(key)
         else:
-            found.append((header, chain.header_digest(key, head.partition(b"\n")[0])))
-    found += [
+            pairs.append((header, chain.header_digest(key, head.partition(b"\n")[0])))
+    pairs += [
         (
             txn_file.decode(key, data, table.paths)[0],
             chain.header_digest(key, data.partition(b"\n")[0]),
@@ -305,4 +305,4 @@ def heads(table: Table, keys: Sequence[str]) -> list[tuple[TxnHeader, str]]:
         for key, data in table.store.get_many(longer)
         if data is not None
     ]
-    return sorted(found, key=lambda pair: -pair[0].seq)
+    return sorted(pairs, key=lambda pair: -pair[0].seq)

@@ -38,20 +38,20 @@ def parse_moment(at: At, now_ms: int) -> Moment:
     if isinstance(at, str):
         text = at.strip()
         number = int(text) if _NUMBER.fullmatch(text) else None
-        found = _number(number) if number is not None else Moment(ms=_of_text(text))
+        moment = _number(number) if number is not None else Moment(ms=_of_text(text))
     elif isinstance(at, datetime.datetime):
-        found = Moment(ms=_of_datetime(at))
+        moment = Moment(ms=_of_datetime(at))
     elif isinstance(at, bool) or not isinstance(at, Integral) or at < 0:
         raise UsageError(f"{at!r} is not a time", next_step=_STEP)
     else:
-        found = _number(at)
-    if found.ms is not None and found.ms > now_ms:
+        moment = _number(at)
+    if moment.ms is not None and moment.ms > now_ms:
         # The answer would change with every append until then.
         raise UsageError(
             f"the time {str(at)!r} lies in the future",
             next_step="leave it out for the newest state",
         )
-    return found
+    return moment
 
 
 def reversed_ends(start: object, end: object, *, names: str = "the two") -> UsageError:

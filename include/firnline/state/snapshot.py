@@ -129,10 +129,10 @@ class StateColumns:
         if not changes:
             return AS_IT_IS
         ids = tuple(change.id for change in changes)
-        found = self._columns.get(ids)
-        if found is None:
-            found = self._columns[ids] = part_columns(changes)
-        return found
+        columns = self._columns.get(ids)
+        if columns is None:
+            columns = self._columns[ids] = part_columns(changes)
+        return columns
 
     def stats_of(self, marker: Marker) -> Stats:
         """Return the statistics of a part, with the column names and types of the table."""
@@ -159,11 +159,11 @@ class StateColumns:
 
     def types_in_parts(self) -> dict[str, str]:
         """Return the types of columns by the table's names and by earlier names found in parts."""
-        found: dict[str, str] = {}
+        types: dict[str, str] = {}
         for column, names in part_columns(self.changes).made_of.values():
             if column in self.schema:
-                found.update(dict.fromkeys(names, self.schema[column]))
-        return {**found, **self.schema}
+                types.update(dict.fromkeys(names, self.schema[column]))
+        return {**types, **self.schema}
 
     def line(self, key: str) -> Mapping[str, str]:
         """Return the schema line of a log file of this state, translated to today's columns."""
@@ -297,17 +297,17 @@ class Snapshot(StateColumns):
         if not self.deletes:
             return []
         q, applied = self.sequence_of(marker), marker.d or ()
-        found = [
+        waiting = [
             d
             for d in self.deletes.values()
             if d.seq > q and d.id not in applied and _covers(d, partition)
         ]
         if self.conflict is not None:
-            return found  # a predicate cannot be bound to columns with contradictory types
-        if not found:
+            return waiting  # a predicate cannot be bound to columns with contradictory types
+        if not waiting:
             return []
         stats, hashes = self.stats_of(marker), self.hashes_of(marker)
-        return [d for d in found if not self._pruner(d).matches_nothing(stats, hashes)]
+        return [d for d in waiting if not self._pruner(d).matches_nothing(stats, hashes)]
 
     def orders(self) -> Iterator[tuple[str, Counter[Order]]]:
         """Yield each partition and how many of its live parts state which order (``sorted_by``)."""
@@ -333,18 +333,18 @@ class Snapshot(StateColumns):
         return frozenset(t for t, number in self.times if number > seq)
 
     def _pruner(self, delete: Delete) -> Pruner:
-        found = self._pruners.get(delete.id)
-        if found is None:
+        pruner = self._pruners.get(delete.id)
+        if pruner is None:
             try:
-                found = Pruner(parse_json(delete.where), self.schema)
+                pruner = Pruner(parse_json(delete.where), self.schema)
             except UsageError as error:
                 raise LogCorruptError(
                     f"delete {delete.id} of transaction {delete.seq} under {self.paths.log_dir} "
                     f"does not say which rows it hides: {error.message}",
                     next_step=UPGRADE_OR_RESTORE,
                 ) from None
-            self._pruners[delete.id] = found
-        return found
+            self._pruners[delete.id] = pruner
+        return pruner
 
     @property
     def horizon(self) -> int:
@@ -477,14 +477,14 @@ def read_snapshot(
     if everything or tolerant:
         log = read_log(store, paths, everything=everything, judge=watch)
         return build(paths, log, tolerant=tolerant)
-    found: list[Checkpoint] = []
+    tried: list[Checkpoint] = []
 
     def find(listing: Mapping[str, LogObject]) -> Checkpoint | None:
         if sum(item.size for item in listing.values()) <= checkpoint_above:
             return None
         from firnline.state import checkpoint
 
-        return checkpoint.newest_usable(store, paths, listing, found)
+        return checkpoint.newest_usable(store, paths, listing, tried)
 
     log = read_log(store, paths, find=find, known=known, judge=watch)
     if _checkpoint_hides(log) or fence.covers_what_came_back(log):
@@ -514,17 +514,17 @@ def build(paths: TablePaths, log: LogRead, *, tolerant: bool = False) -> Snapsho
     listing, contents, since = log.listing, log.contents, fence.behind_since(log, late)
     if late:
         log = replace(log, listing=_without(listing, late), contents=_without(contents, late))
-    found = _united(paths, log, tolerant=tolerant)
+    snapshot = _united(paths, log, tolerant=tolerant)
     if not tolerant:
-        found.refuse_doubled()
+        snapshot.refuse_doubled()
     if not late:
-        return found
+        return snapshot
     parts = frozenset(m.p for key in late for m in contents[key].markers if m.tmb is None)
     return replace(
-        found,
+        snapshot,
         behind={key: listing[key] for key in late},
         behind_since=since,
-        behind_parts=parts - found.parts.keys(),
+        behind_parts=parts - snapshot.parts.keys(),
     )
 
 
@@ -564,8 +564,8 @@ def _united(paths: TablePaths, log: LogRead, *, tolerant: bool) -> Snapshot:
     )
 
 
-def _without(found: Mapping[str, ValueT], keys: frozenset[str]) -> dict[str, ValueT]:
-    return {key: value for key, value in found.items() if key not in keys}
+def _without(mapping: Mapping[str, ValueT], keys: frozenset[str]) -> dict[str, ValueT]:
+    return {key: value for key, value in mapping.items() if key not in keys}
 
 
 def _checkpoint_hides(log: LogRead) -> bool:
@@ -581,15 +581,15 @@ def _doubled(log: LogRead, parts: Mapping[str, Marker]) -> tuple[Doubled, ...]:
 
 
 def _properties(log: LogRead) -> tuple[PropertiesRecord, ...]:
-    found = [] if log.checkpoint is None else [*log.checkpoint.head.properties]
+    records = [] if log.checkpoint is None else [*log.checkpoint.head.properties]
     for key, content in log.contents.items():
-        found += [
+        records += [
             r
             if r.seen is not None
             else msgspec.structs.replace(r, seen=log.listing[key].modified_ms)
             for r in content.properties
         ]
-    return log_properties.union(found)
+    return log_properties.union(records)
 
 
 def mark_dead(marker: Marker, t: int) -> Marker:

@@ -98,9 +98,9 @@ def survey_log(store: Store, paths: TablePaths) -> LogSurvey:
                 strange.append(meta.key)
             else:
                 listing[meta.key] = LogObject(name, meta.size, meta.modified_ms)
-        found = _read_all(store, paths, listing)
-        if found is not None:
-            contents, broken, digests = found
+        read = _read_all(store, paths, listing)
+        if read is not None:
+            contents, broken, digests = read
             return LogSurvey(listing, contents, broken, tuple(strange), digests)
     raise SnapshotUnstableError(
         f"the log under {paths.log_dir} changed during each of {ATTEMPTS} attempts to read it",
@@ -143,60 +143,60 @@ def survey_transactions(
         upto: leave the content of later transactions out of the union.
         without: numbers of transactions that are not read at all.
     """
-    found = TxnSurvey()
+    survey = TxnSurvey()
     sizes: dict[str, int] = {}
     for meta in store.list(paths.txn_dir):
         try:
             number = paths.parse_txn(meta.key)
         except LogCorruptError:
-            found.strange.append(meta.key)
+            survey.strange.append(meta.key)
             continue
-        found.born = True
+        survey.born = True
         if number in without:
             continue
         sizes[meta.key] = meta.size
         if number:
-            found.numbers.append(number)
-            found.modified[number] = meta.modified_ms
+            survey.numbers.append(number)
+            survey.modified[number] = meta.modified_ms
         else:
-            found.born_ms = meta.modified_ms
+            survey.born_ms = meta.modified_ms
     for key, data in store.get_many(sizes):
         if data is None:
-            found.numbers.remove(paths.parse_txn(key))  # removed by retention since the listing
+            survey.numbers.remove(paths.parse_txn(key))  # removed by retention since the listing
             continue
         try:
-            _take(found, key, data, paths, upto)
+            _take(survey, key, data, paths, upto)
         except FirnlineError as error:
-            found.broken[key] = error
-    return found
+            survey.broken[key] = error
+    return survey
 
 
-def _take(found: TxnSurvey, key: str, data: bytes, paths: TablePaths, upto: int | None) -> None:
+def _take(survey: TxnSurvey, key: str, data: bytes, paths: TablePaths, upto: int | None) -> None:
     if not paths.parse_txn(key):
         record = birth.decode(key, data)
-        found.properties.append(PropertiesRecord(0, record.t, record.properties))
-        found.last = record.last
+        survey.properties.append(PropertiesRecord(0, record.t, record.properties))
+        survey.last = record.last
         return
     header, log_file = txn_file.decode(key, data, paths)
     content = codec.decode(header.log, log_file, paths)
-    found.headers[header.seq] = header
-    found.links[header.seq] = chain.link_of(data, header, log_file, content.x, paths)
-    found.standing[header.seq] = _standing(header, content)
+    survey.headers[header.seq] = header
+    survey.links[header.seq] = chain.link_of(data, header, log_file, content.x, paths)
+    survey.standing[header.seq] = _standing(header, content)
     if upto is not None and header.seq > upto:
         return
     for marker in content.markers:
-        known = found.parts.setdefault(marker.p, marker)
-        if known is not marker:
-            found.parts[marker.p] = combine(known, marker)
-    found.deletes.update((d.id, d) for d in content.deletes)
-    found.other.update(content.other)
-    found.schemas.append((key, content.schema))
-    found.folded.update(item.p for item in content.tombstones)
-    found.properties += content.properties
+        before = survey.parts.setdefault(marker.p, marker)
+        if before is not marker:
+            survey.parts[marker.p] = combine(before, marker)
+    survey.deletes.update((d.id, d) for d in content.deletes)
+    survey.other.update(content.other)
+    survey.schemas.append((key, content.schema))
+    survey.folded.update(item.p for item in content.tombstones)
+    survey.properties += content.properties
     if header.properties is not None and not content.properties:  # of a downgrade
-        found.properties.append(PropertiesRecord(header.seq, header.t, header.properties))
+        survey.properties.append(PropertiesRecord(header.seq, header.t, header.properties))
     if content.x is not None:
-        found.purged = max(found.purged, content.x.purged)
+        survey.purged = max(survey.purged, content.x.purged)
 
 
 def _standing(header: TxnHeader, content: LogContent) -> tuple[int, ...] | None:

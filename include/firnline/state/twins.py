@@ -30,8 +30,8 @@ def twins_of(
     for key, item in listing.items():
         if item.name.seq and key not in folded:
             by_number.setdefault(item.name.seq, []).append(item)
-    found = [sorted(two, key=lambda i: i.modified_ms) for two in by_number.values() if two[1:]]
-    return tuple((two[0].name.key, two[1].name.key) for two in found)
+    twins = [sorted(two, key=lambda i: i.modified_ms) for two in by_number.values() if two[1:]]
+    return tuple((two[0].name.key, two[1].name.key) for two in twins)
 
 
 def sentence(older: str) -> str:

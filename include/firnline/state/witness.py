@@ -52,8 +52,10 @@ def parse_certificates(texts: Iterable[str], table: str) -> tuple[CertificateWit
         texts: as of ``parse_witnesses``.
         table: name of the table.
     """
-    found = {CertificateWitness(*one) for text in texts for one in _CERTIFICATE.findall(text)}
-    mine = (witness for witness in found if witness.table == table)
+    certificates = {
+        CertificateWitness(*one) for text in texts for one in _CERTIFICATE.findall(text)
+    }
+    mine = (witness for witness in certificates if witness.table == table)
     return tuple(sorted(mine, key=lambda witness: (witness.id, witness.digest)))
 
 
@@ -70,18 +72,18 @@ def parse_witnesses(texts: Iterable[str], table: str) -> tuple[Witness, ...]:
     texts = tuple(texts)
     for text in texts:
         _refuse_other(text)
-    found = {
+    witnesses = {
         Witness(name, int(seq), digest)
         for text in texts
         for name, seq, digest in _LINE.findall(text)
         if name == table
     }
-    if not found and not parse_certificates(texts, table):
+    if not witnesses and not parse_certificates(texts, table):
         raise UsageError(
             f"there is no witness of table {table} in what was given",
             next_step="`firnline witness` prints one: note it outside of the table's bucket",
         )
-    return tuple(sorted(found, key=lambda witness: (witness.seq, witness.digest)))
+    return tuple(sorted(witnesses, key=lambda witness: (witness.seq, witness.digest)))
 
 
 def _refuse_other(text: str) -> None:

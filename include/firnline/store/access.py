@@ -91,7 +91,7 @@ class StoreAccess:
         """Return the secrets, which no log may show."""
         given = (self.secret_key, self.session_token, self.external_id)
         others = (other.secrets for other in (self.google, self.azure) if other is not None)
-        return (*filter(None, given), *(secret for found in others for secret in found))
+        return (*filter(None, given), *(secret for secrets in others for secret in secrets))
 
     def to_json(self) -> str:
         """Return everything as JSON, secrets included: never pass it in an argument list."""
@@ -107,10 +107,10 @@ class StoreAccess:
                     values[name] = kind(**values[name])
             return cls(**values)
         except (ValueError, TypeError):
-            known = ", ".join(item.name for item in fields(cls))
+            names = ", ".join(item.name for item in fields(cls))
             raise StoreAccessError(
                 "the description of the store's access cannot be parsed",
-                next_step=f"pass the result of StoreAccess.to_json (an object of {known})",
+                next_step=f"pass the result of StoreAccess.to_json (an object of {names})",
             ) from None
 
     @classmethod

@@ -201,7 +201,7 @@ def _place(place: str | None, login: str | None) -> tuple[str, str | None]:
 
 def _of_string(text: str) -> AzureAccess:
     """Return the access of a connection string, as the Azure portal shows it."""
-    found = {}
+    fields = {}
     for pair in text.strip().strip(";").split(";"):
         name, mark, value = pair.partition("=")
         if not mark:
@@ -209,17 +209,17 @@ def _of_string(text: str) -> AzureAccess:
                 "its connection_string is not a list of NAME=VALUE",
                 next_step="copy it from the access keys of the storage account",
             )
-        found[name.strip().lower()] = value.strip()
-    if found.get("usedevelopmentstorage"):
+        fields[name.strip().lower()] = value.strip()
+    if fields.get("usedevelopmentstorage"):
         raise StoreAccessError(
             "its connection_string names the emulator without an address",
             next_step="write AccountName, AccountKey and BlobEndpoint of the emulator",
         )
-    account, endpoint = found.get("accountname", ""), found.get("blobendpoint")
+    account, endpoint = fields.get("accountname", ""), fields.get("blobendpoint")
     if endpoint:
         account = account or _place(endpoint, None)[0]
-    elif suffix := found.get("endpointsuffix"):
-        protocol = found.get("defaultendpointsprotocol") or "https"
+    elif suffix := fields.get("endpointsuffix"):
+        protocol = fields.get("defaultendpointsprotocol") or "https"
         endpoint = f"{protocol}://{account}.blob.{suffix}"
-    key, sas = found.get("accountkey"), found.get("sharedaccesssignature")
+    key, sas = fields.get("accountkey"), fields.get("sharedaccesssignature")
     return AzureAccess(account, endpoint, key=key or None, sas_token=None if key else sas or None)

@@ -188,9 +188,9 @@ class ObjectClient:
 
         def get() -> bytes:
             self._requests.count(get=1)
-            found = self._from_folder(key)
-            if found is not None:
-                return found
+            data = self._from_folder(key)
+            if data is not None:
+                return data
             result = obstore.get(self._requests.readable(key), key)
             return self._body(result, result.meta["size"])
 
@@ -203,9 +203,9 @@ class ObjectClient:
 
         def get() -> bytes:
             self._requests.count(get=1)
-            found = self._from_folder(key, start, length)
-            if found is not None:
-                return found
+            data = self._from_folder(key, start, length)
+            if data is not None:
+                return data
             span = (start, start + length)
             try:
                 result = obstore.get(self._requests.readable(key), key, options={"range": span})
@@ -225,10 +225,10 @@ class ObjectClient:
     def _from_folder(self, key: str, start: int = 0, length: int | None = None) -> bytes | None:
         """Return the bytes of a local file; None if obstore has to be asked."""
         path = self.file_of(key) if folder.is_usual(key) else None
-        found = None if path is None else folder.read_file(path, start, length)
-        if found is not None:
-            self._requests.count(bytes_in=len(found))
-        return found
+        data = None if path is None else folder.read_file(path, start, length)
+        if data is not None:
+            self._requests.count(bytes_in=len(data))
+        return data
 
     def _body(self, result: GetResult, expected: int) -> bytes:
         body = bytes(result.bytes())
@@ -304,7 +304,7 @@ class ObjectClient:
             except ObjectNotFoundError:
                 return key, None
 
-        held = transfer.Held[tuple[str, bytes | None]](sizes, lambda found: len(found[1] or b""))
+        held = transfer.Held[tuple[str, bytes | None]](sizes, lambda pair: len(pair[1] or b""))
         if self.in_folder:
             return transfer.each_in_folder(keys, one, self._requests.clock, held)
         return transfer.each(keys, one, held=held)

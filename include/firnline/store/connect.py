@@ -202,13 +202,13 @@ def _credentials(access: StoreAccess, where: str) -> tuple[S3CredentialProvider,
             if access.external_id:
                 role["ExternalId"] = access.external_id
             return StsCredentialProvider(session, **role), session.region_name
-        found = session.get_credentials()
+        credentials = session.get_credentials()
     except (BotoCoreError, ValueError) as error:
         raise StoreAccessError(
             f"the AWS credentials for {where} cannot be loaded: {_first_line(error)}",
             next_step="correct the AWS profile, or name an Airflow connection in connection_id",
         ) from None
-    if found is None:
+    if credentials is None:
         raise StoreAccessError(
             f"there are no AWS credentials for {where}",
             next_step="set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, a profile or an instance "

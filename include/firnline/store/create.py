@@ -89,14 +89,14 @@ def create(
         else:
             return None
         try:
-            found = store.get(key)
+            stored = store.get(key)
         except ObjectNotFoundError:
             continue
         except StoreUnavailableError as error:
             reason = error.message
             break
-        attempt.may_stand = found == data
-        return None if attempt.may_stand else found
+        attempt.may_stand = stored == data
+        return None if attempt.may_stand else stored
     raise OutcomeUnknownError(
         f"it is unknown whether {key} was stored: {reason}",
         next_step="run it again when the store answers; nothing was deleted",

@@ -23,13 +23,13 @@ def read_extra(
         StoreAccessError: a field is refused, or nobody knows it: read on without it, a misspelt
             field would silently be the access of another identity.
     """
-    found: dict[str, Any] = {}
+    fields: dict[str, Any] = {}
     for name, value in extra.items():
         short = name.removeprefix(f"extra__{conn_type}__")
         # Under both names, the short one counts, as for Airflow's hooks.
         if value and (short == name or not extra.get(short)):
-            found[short] = value
-    for name in found:
+            fields[short] = value
+    for name in fields:
         if name in refused:
             raise StoreAccessError(
                 f"its field {name} cannot be honoured: {refused[name]}",
@@ -40,7 +40,7 @@ def read_extra(
                 f"its field {name} is unknown",
                 next_step=f"correct or remove it; the fields are {', '.join(sorted(known))}",
             )
-    return found
+    return fields
 
 
 def text_field(fields: Mapping[str, Any], name: str) -> str | None:

@@ -34,11 +34,11 @@ def read_file(path: str, start: int = 0, length: int | None = None) -> bytes | N
     try:
         with open(path, "rb", buffering=0) as file:  # noqa: PTH123 - a Path each costs more
             size = os.fstat(file.fileno()).st_size
-            wanted = max(0, size - start) if length is None else max(0, min(length, size - start))
+            count = max(0, size - start) if length is None else max(0, min(length, size - start))
             if start:
                 file.seek(start)
             # One call gives less than 2 GiB, and may give less than that.
-            data = file.read(wanted)
+            data = file.read(count)
     except OSError:
         return None
-    return data if data is not None and len(data) == wanted else None
+    return data if data is not None and len(data) == count else None

@@ -124,31 +124,33 @@ def _read(path: str) -> str:
 
 def _normal(key: object) -> str:
     """Return only what obstore reads of a key, so that nothing else travels with it."""
-    found = _checked(json.dumps(key) if isinstance(key, dict) else str(key))
+    key_fields = _checked(json.dumps(key) if isinstance(key, dict) else str(key))
     # Some forms and secrets backends escape the line breaks once more.
-    found["private_key"] = found["private_key"].replace("\\n", "\n")
-    return json.dumps({name: found[name] for name in (*_NEEDED, *_OPTIONAL) if name in found})
+    key_fields["private_key"] = key_fields["private_key"].replace("\\n", "\n")
+    return json.dumps(
+        {name: key_fields[name] for name in (*_NEEDED, *_OPTIONAL) if name in key_fields}
+    )
 
 
 def _checked(key: str) -> dict[str, Any]:
     """Parse a key. Raises StoreAccessError, which never repeats any of its values."""
     try:
-        found = json.loads(key)
+        fields = json.loads(key)
     except ValueError:
-        found = None
-    if not isinstance(found, dict):
+        fields = None
+    if not isinstance(fields, dict):
         raise StoreAccessError("the service account's key is not a JSON object", next_step=_STEP)
-    missing = [name for name in _NEEDED if not isinstance(found.get(name), str)]
+    missing = [name for name in _NEEDED if not isinstance(fields.get(name), str)]
     if missing:
         raise StoreAccessError(
             f"the service account's key has no {' and no '.join(missing)}", next_step=_STEP
         )
     for name, kind in _OPTIONAL.items():
-        if not isinstance(found.get(name, kind()), kind):
+        if not isinstance(fields.get(name, kind()), kind):
             raise StoreAccessError(
                 f"{name} of the service account's key is not valid", next_step=f"remove {name}"
             )
-    return found
+    return fields
 
 
 def _check_scopes(given: object) -> None:

@@ -55,8 +55,8 @@ def refuse_links_below(folder: str, prefix: str) -> None:
     todo = [os.path.join(folder, prefix.rstrip("/"))]  # noqa: PTH118 - scandir gives text
     while todo:
         try:
-            with os.scandir(todo.pop()) as found:
-                for entry in found:
+            with os.scandir(todo.pop()) as entries:
+                for entry in entries:
                     if entry.is_symlink():
                         raise _refused(entry.path)
                     if entry.is_dir(follow_symlinks=False):

@@ -41,9 +41,9 @@ class Uploads:
                 page = self._client.list_multipart_uploads(
                     Bucket=self._bucket, Prefix=prefix, **marks
                 )
-            for found in page.get("Uploads", ()):
-                began_ms = round(found["Initiated"].timestamp() * 1000)
-                yield Upload(found["Key"], found["UploadId"], began_ms)
+            for upload in page.get("Uploads", ()):
+                began_ms = round(upload["Initiated"].timestamp() * 1000)
+                yield Upload(upload["Key"], upload["UploadId"], began_ms)
             if not page.get("IsTruncated"):
                 return
             marks = {
@@ -96,8 +96,8 @@ def open_uploads(
         return StagedFiles(parsed)
     if parsed.scheme != "s3":
         return None
-    known = StoreAccess.from_env() if access is None else access
-    return Uploads(parsed, known, counters, attempts)
+    resolved = StoreAccess.from_env() if access is None else access
+    return Uploads(parsed, resolved, counters, attempts)
 
 
 def open_bucket(root: Root, access: StoreAccess, attempts: int = _ATTEMPTS) -> tuple[str, Any]:
@@ -143,11 +143,11 @@ def _assumed(session: Any, access: StoreAccess) -> dict[str, str]:  # noqa: ANN4
     role = {"RoleArn": access.role_arn, "RoleSessionName": "firnline"}
     if access.external_id:
         role["ExternalId"] = access.external_id
-    found = session.client("sts").assume_role(**role)["Credentials"]
+    credentials = session.client("sts").assume_role(**role)["Credentials"]
     return {
-        "aws_access_key_id": found["AccessKeyId"],
-        "aws_secret_access_key": found["SecretAccessKey"],
-        "aws_session_token": found["SessionToken"],
+        "aws_access_key_id": credentials["AccessKeyId"],
+        "aws_secret_access_key": credentials["SecretAccessKey"],
+        "aws_session_token": credentials["SessionToken"],
     }
 
 

@@ -73,5 +73,5 @@ def open_slashes(root: str, access: StoreAccess | None, store: Store) -> Slashes
         return None
     if parsed.scheme != "s3":
         return InStore(store)
-    known = StoreAccess.from_env() if access is None else access
-    return Slashes(parsed, known, store.counters)
+    resolved = StoreAccess.from_env() if access is None else access
+    return Slashes(parsed, resolved, store.counters)

@@ -72,23 +72,23 @@ class Held(Generic[T]):
         """Return True if the object may be fetched beside those that are held."""
         if not (self._bytes or self._unknown):
             return True
-        known = self.sizes.get(key)
-        unknown = self._unknown + (known is None)
+        size = self.sizes.get(key)
+        unknown = self._unknown + (size is None)
         if self._largest is None and unknown > FIRST_AHEAD:
             return False
-        return self._bytes + (known or 0) + unknown * (self._largest or 0) <= BYTES_AHEAD
+        return self._bytes + (size or 0) + unknown * (self._largest or 0) <= BYTES_AHEAD
 
     def add(self, key: str) -> None:
         """Hold an object, which is fetched from now on."""
-        known = self.sizes.get(key)
-        self._bytes += known or 0
-        self._unknown += known is None
+        size = self.sizes.get(key)
+        self._bytes += size or 0
+        self._unknown += size is None
 
     def remove(self, key: str, result: T) -> None:
         """Let go of an object, which its consumer takes."""
-        known = self.sizes.get(key)
-        self._bytes -= known or 0
-        if known is None:
+        size = self.sizes.get(key)
+        self._bytes -= size or 0
+        if size is None:
             self._unknown -= 1
             self._largest = max(self._largest or 0, self.weigh(result))
 

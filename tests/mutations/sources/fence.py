@@ -70,8 +70,8 @@ FENCE = (
     Mutation(
         name="a transaction's log file that comes back counts",
         file="include/firnline/log/fence.py",
-        old="if 0 < seq < max(known) and seq not in known",
-        new="if 0 < seq < max(known) and seq in ()",
+        old="if 0 < seq < max(counted) and seq not in counted",
+        new="if 0 < seq < max(counted) and seq in ()",
         breaks="A log file that a publisher which slept creates again makes dead parts live.",
         caught_by=_FENCE,
     ),

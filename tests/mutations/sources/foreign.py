@@ -17,8 +17,8 @@ FOREIGN = (
     Mutation(
         name="a part is buried under another name than its client gave it",
         file="include/firnline/log/records.py",
-        old='    return msgspec.json.encode({**known, **marker.extra, "p": spelled(marker)})',
-        new='    return msgspec.json.encode({**known, **marker.extra, "p": marker.p})',
+        old='    return msgspec.json.encode({**fields, **marker.extra, "p": spelled(marker)})',
+        new='    return msgspec.json.encode({**fields, **marker.extra, "p": marker.p})',
         breaks="IceDB still reads a part that firnline has replaced: its rows are there twice.",
         caught_by=("tests/interop/test_v1_slashes.py",),
         unit=None,
@@ -26,7 +26,7 @@ FOREIGN = (
     Mutation(
         name="a merge that met a dead part is read",
         file="include/firnline/state/snapshot.py",
-        old="    if not tolerant:\n        found.refuse_doubled()\n",
+        old="    if not tolerant:\n        snapshot.refuse_doubled()\n",
         new="",
         breaks="Rows of a merge by IceDB are there twice, and deleted ones again.",
         caught_by=("tests/interop/test_v1_race.py",),
@@ -76,8 +76,8 @@ FOREIGN = (
     Mutation(
         name="a checkpoint over a merge of theirs is always used",
         file="include/firnline/log/foreign_merges.py",
-        old="            if known.tmb != marker.tmb or marker.tmb == content.t:",
-        new="            if known.tmb is None:",
+        old="            if marker_before.tmb != marker.tmb or marker.tmb == content.t:",
+        new="            if marker_before.tmb is None:",
         breaks="Readers of a large table see doubled rows that others are refused.",
         caught_by=("tests/unit/log/test_foreign_merges.py",),
     ),

@@ -118,8 +118,8 @@ LOST: tuple[Mutation, ...] = (
     Mutation(
         name="a transaction counts that never took effect",
         file="include/firnline/state/effect.py",
-        old="        elif not known and (others or other):",
-        new="        elif not known and other is None:",
+        old="        elif not is_named and (others or other):",
+        new="        elif not is_named and other is None:",
         breaks="A rebuild drops live rows, as a process wanted that slept for days.",
         caught_by=_EFFECT,
     ),

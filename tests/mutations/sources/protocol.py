@@ -298,8 +298,8 @@ PROTOCOL = (
     Mutation(
         name="a later transaction does not correct when one before it took effect",
         file="include/firnline/log/dated.py",
-        old="        found[t] = min(found[t], found[later] - 1)\n",
-        new="        found[t] = min(found[t], found[t])\n",
+        old="        dates[t] = min(dates[t], dates[later] - 1)\n",
+        new="        dates[t] = min(dates[t], dates[t])\n",
         breaks="After a rebuild a stream begins with rows that are deleted.",
         caught_by=("tests/unit/log/test_dated.py",),
     ),
@@ -314,8 +314,8 @@ PROTOCOL = (
     Mutation(
         name="what is dated far ahead takes effect before what it replaces was there",
         file="include/firnline/log/dated.py",
-        old="            found[t] = max(found[t], latest + 1)\n",
-        new="            found[t] = max(found[t], 1)\n",
+        old="            dates[t] = max(dates[t], latest + 1)\n",
+        new="            dates[t] = max(dates[t], 1)\n",
         breaks="As of some minutes rows are there twice.",
         caught_by=("tests/unit/log/test_dated.py", "tests/unit/test_clocks.py"),
     ),
@@ -418,8 +418,8 @@ PROTOCOL = (
     Mutation(
         name="an append counts as published where somebody else's log file stands",
         file="include/firnline/commit/append_log.py",
-        old="    if found is not None:\n        raise LogFileTakenError(",
-        new='    if found == b"":\n        raise LogFileTakenError(',
+        old="    if rival is not None:\n        raise LogFileTakenError(",
+        new='    if rival == b"":\n        raise LogFileTakenError(',
         breaks="Rows of an acknowledged append are nowhere.",
         caught_by=("tests/unit/commit/test_append_log.py",),
     ),
@@ -603,8 +603,8 @@ PROTOCOL = (
     Mutation(
         name="a checkpoint forgets what parts are sorted by",
         file="include/firnline/log/checkpoint.py",
-        old='    return {**found, "k": marker.k} if marker.k else found',
-        new="    return found",
+        old='    return {**extra, "k": marker.k} if marker.k else extra',
+        new="    return extra",
         breaks="Parts are read again by analyze, and a mirror has no order for them.",
         caught_by=("tests/unit/state/test_checkpoint.py",),
     ),

@@ -32,7 +32,7 @@ STORE = (
     Mutation(
         name="a put whose answer was lost counts as a rival's",
         file="include/firnline/store/create.py",
-        old="        attempt.may_stand = found == data\n",
+        old="        attempt.may_stand = stored == data\n",
         new="        attempt.may_stand = False\n",
         breaks="What was committed is reported as a conflict, and its parts are deleted.",
         caught_by=("tests/unit/store/test_create.py",),

@@ -26,26 +26,26 @@ def try_notifier(
     It runs where it is called: install what the notifier needs, and run it with the environment of
     Airflow, whose connections it may ask for. Sends no request to the table's store.
     """
-    found = settings_of(table, settings)
-    notifier = found.alerts.notifier
+    own = settings_of(table, settings)
+    notifier = own.alerts.notifier
     if not notifier:
         raise UsageError(
-            f"table {found.name} has no notifier",
+            f"table {own.name} has no notifier",
             next_step="set alerts.notifier in its settings, or in defaults",
         )
     require("airflow")
     from firnline.airflow.alerts import try_alert
 
     try:
-        told = try_alert(found)
+        told = try_alert(own)
     except Exception as error:
         why = f"{type(error).__name__}: {error}"
         raise EnvironmentFaultError(
-            f"the notifier {notifier} of table {found.name} failed: {why}",
+            f"the notifier {notifier} of table {own.name} failed: {why}",
             next_step="correct alerts.notifier and its arguments, or install what it needs",
         ) from error
-    done(f"the notifier of {found.name} was called")
-    data = {"table": found.name, "notifier": notifier, "told": told}
+    done(f"the notifier of {own.name} was called")
+    data = {"table": own.name, "notifier": notifier, "told": told}
     output.show(data, as_json, _render)
 
 

@@ -199,6 +199,6 @@ def _render(data: dict[str, Any]) -> None:
 
 def _left_out(untyped: dict[str, int]) -> str:
     """Return what has no type yet and was left out, and what was lost by that."""
-    said = f"Left out, since they hold only nulls and have no type yet: {', '.join(untyped)}"
+    sentence = f"Left out, since they hold only nulls and have no type yet: {', '.join(untyped)}"
     lost = sum(untyped.values())
-    return f"{said}; {counted(lost, 'empty value')} became null." if lost else f"{said}."
+    return f"{sentence}; {counted(lost, 'empty value')} became null." if lost else f"{sentence}."

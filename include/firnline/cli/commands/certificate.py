@@ -101,23 +101,23 @@ def certificate(
         ),
         working("completing the certificate of", name, opened.clock, silent=as_json),
     ):
-        found = complete_certificate(opened, erase, identity(opened), shown)
-    more = {"witness": _witness(name, found), "shown": shown is not None}
-    output.show(found.to_json() | more, as_json, _render)
+        completed = complete_certificate(opened, erase, identity(opened), shown)
+    more = {"witness": _witness(name, completed), "shown": shown is not None}
+    output.show(completed.to_json() | more, as_json, _render)
 
 
-def _witness(name: str, found: Certificate) -> str | None:
+def _witness(name: str, erased: Certificate) -> str | None:
     """Return the line to note outside of the bucket, of a certificate that is complete."""
-    if found.status != "complete" or not found.sha256:
+    if erased.status != "complete" or not erased.sha256:
         return None
-    return str(CertificateWitness(name, found.id, found.sha256))
+    return str(CertificateWitness(name, erased.id, erased.sha256))
 
 
 def _render_list(data: dict[str, Any]) -> None:
     if not data["certificates"]:
         output.line(f"Nothing was ever erased from {data['table']}.")
         return
-    rows = ([found["id"], found["status"]] for found in data["certificates"])
+    rows = ([each["id"], each["status"]] for each in data["certificates"])
     output.table([Column("certificate"), Column("status")], rows)
 
 

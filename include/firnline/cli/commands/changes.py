@@ -109,7 +109,7 @@ def changes(  # noqa: PLR0913, PLR0917 - a command's options are its parameters
         check_new(Path(target), "Parquet", (".parquet",), "let it end in .parquet")
     opened = open_target(table, settings)
     with looking(opened, silent=as_json):
-        found = find_changes(
+        feed = find_changes(
             opened,
             since=since,
             until=until,
@@ -118,35 +118,35 @@ def changes(  # noqa: PLR0913, PLR0917 - a command's options are its parameters
             partitions=() if partition is None else partition,
         )
     if count:
-        _count(found, as_json)
+        _count(feed, as_json)
     elif target is None:
-        _show(found, SHOWN if limit is None else limit, as_json)
+        _show(feed, SHOWN if limit is None else limit, as_json)
     else:
-        _write(found, Path(target), as_json)
+        _write(feed, Path(target), as_json)
 
 
-def _head(found: Changes) -> dict[str, Any]:
+def _head(feed: Changes) -> dict[str, Any]:
     return {
-        "table": found.table.settings.name,
-        "root": found.table.settings.root,
-        "seq": found.seq,
-        "position": found.position,
+        "table": feed.table.settings.name,
+        "root": feed.table.settings.root,
+        "seq": feed.seq,
+        "position": feed.position,
     }
 
 
-def _show(found: Changes, limit: int, as_json: bool) -> None:
+def _show(feed: Changes, limit: int, as_json: bool) -> None:
     from firnline.read.difference import ADDED, SEQUENCE, change_texts, change_values
 
-    names, tasks, store = list(found.columns), found.tasks, found.table.store
+    names, tasks, store = list(feed.columns), feed.tasks, feed.table.store
     values: Generator[Sequence[Any]] = (
-        change_values(tasks, store, found.limits(), found.columns)
+        change_values(tasks, store, feed.limits(), feed.columns)
         if as_json
-        else change_texts(tasks, store, found.limits(), names)
+        else change_texts(tasks, store, feed.limits(), names)
     )
-    with looking(found.table, silent=as_json), closing(values):
+    with looking(feed.table, silent=as_json), closing(values):
         rows = list(islice(values, limit + 1))
     more, shown = len(rows) > limit, rows[:limit]
-    data = {**_head(found), "columns": [*ADDED, *names], "more": more, "rows": shown}
+    data = {**_head(feed), "columns": [*ADDED, *names], "more": more, "rows": shown}
 
     def render(_: dict[str, Any]) -> None:
         if shown:
@@ -161,30 +161,30 @@ def _show(found: Changes, limit: int, as_json: bool) -> None:
             output.line(f"{first}, --count how many there are, --to keeps them.")
         else:
             output.line(f"{counted(len(shown), 'changed row')}.")
-        _position(found)
+        _position(feed)
 
     output.show(data, as_json, render)
 
 
-def _position(found: Changes) -> None:
-    output.line(f"Up to transaction {output.number(found.seq)}; the next call continues with")
-    output.plain(f"  --since {found.position}")
+def _position(feed: Changes) -> None:
+    output.line(f"Up to transaction {output.number(feed.seq)}; the next call continues with")
+    output.plain(f"  --since {feed.position}")
 
 
-def _count(found: Changes, as_json: bool) -> None:
-    with looking(found.table, silent=as_json):
-        steps = found.summary()
+def _count(feed: Changes, as_json: bool) -> None:
+    with looking(feed.table, silent=as_json):
+        steps = feed.summary()
     data = {
-        **_head(found),
+        **_head(feed),
         "steps": [
             {"sequence": one.sequence, "reason": one.reason, "rows": dict(one.rows)}
             for one in steps
         ],
     }
-    output.show(data, as_json, lambda _: _render_count(found, steps))
+    output.show(data, as_json, lambda _: _render_count(feed, steps))
 
 
-def _render_count(found: Changes, steps: list[Summary]) -> None:
+def _render_count(feed: Changes, steps: list[Summary]) -> None:
     if steps:
         columns = [Column("seq", number=True), Column("reason")]
         columns += [Column(title, number=True) for title in _TITLES.values()]
@@ -200,30 +200,30 @@ def _render_count(found: Changes, steps: list[Summary]) -> None:
         )
         output.line()
     else:
-        output.line(f"No row of {found.table.settings.name} has changed.")
-    _position(found)
+        output.line(f"No row of {feed.table.settings.name} has changed.")
+    _position(feed)
 
 
-def _write(found: Changes, path: Path, as_json: bool) -> None:
+def _write(feed: Changes, path: Path, as_json: bool) -> None:
     import pyarrow.parquet as pq
 
     rows = 0
-    name, clock = found.table.settings.name, found.table.clock
+    name, clock = feed.table.settings.name, feed.table.clock
     with (
         when_stopped(f"stopped; {path} was not written", next_step="run the same command again"),
         counting("reading changes of", name, clock, silent=as_json, unit="row") as tell,
         written(path) as part,
     ):
-        reader = found.arrow_reader()
+        reader = feed.arrow_reader()
         with pq.ParquetWriter(part, reader.schema) as writer:
             for batch in reader:
                 writer.write_batch(batch)
                 rows += batch.num_rows
                 tell(rows, None)
-    data = {**_head(found), "output": str(path), "rows": rows}
+    data = {**_head(feed), "output": str(path), "rows": rows}
 
     def render(_: dict[str, Any]) -> None:
         output.line(f"{counted(rows, 'changed row')} in {path}")
-        _position(found)
+        _position(feed)
 
     output.show(data, as_json, render)

@@ -84,12 +84,12 @@ def cost(
     opened = open_found(found_settings.table)
     state = read_state(opened, silent=as_json)
     prices = Prices(put_price, get_price)
-    found = _estimate(opened, state, found_settings.fleet, prices, appends_per_day)
+    estimate = _estimate(opened, state, found_settings.fleet, prices, appends_per_day)
     data = {
         "table": opened.settings.name,
         "root": opened.settings.root,
         "appends_per_day": appends_per_day,
-        **found.to_json(),
+        **estimate.to_json(),
         "requests_sent": opened.store.counters.as_dict(),
     }
     output.show(data, as_json, _render)

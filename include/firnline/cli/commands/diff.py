@@ -65,13 +65,13 @@ def diff(
         end = None if after is None else moment(opened, after, state)
         if end is not None and end < start:
             raise reversed_ends(before, after)
-    found = compare(state.at(start), state if end is None else state.at(end))
+    difference = compare(state.at(start), state if end is None else state.at(end))
     data = {
         "table": opened.settings.name,
         "root": opened.settings.root,
         "from": start,
         "to": end,
-        **found.to_json(),
+        **difference.to_json(),
     }
     output.show(data, as_json, _render)
 
@@ -94,8 +94,8 @@ def _render(data: dict[str, Any]) -> None:
         output.line(f"Deletes came besides, which hide rows: transactions {numbers}.")
 
 
-def _cells(found: dict[str, Any]) -> list[str]:
-    came, went, number = found["came"], found["went"], output.number
+def _cells(row: dict[str, Any]) -> list[str]:
+    came, went, number = row["came"], row["went"], output.number
     return [
         f"+{number(came['parts'])} -{number(went['parts'])}",
         f"+{number(came['rows'])} -{number(went['rows'])}",

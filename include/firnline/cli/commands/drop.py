@@ -72,11 +72,11 @@ def _list(table: Table, as_json: bool) -> None:
     from firnline.operations.drop.pages import list_page
     from firnline.operations.drop.run import list_partitions
 
-    found = list_partitions(table)
+    infos = list_partitions(table)
     data = {
         "table": table.settings.name,
         "root": table.settings.root,
         "now": table.clock.now_ms(),
-        "partitions": [info.to_json() for info in found],
+        "partitions": [info.to_json() for info in infos],
     }
     output.show(data, as_json, list_page)

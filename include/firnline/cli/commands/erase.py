@@ -99,7 +99,7 @@ def parse_keys(columns: Sequence[str], keys: Sequence[str] | None) -> tuple[tupl
     """Parse keys: a value each, or a JSON list for several columns. Raises UsageError."""
     if len(columns) == 1:
         return tuple((text,) for text in keys or ())
-    found = []
+    parsed = []
     for number, text in enumerate(keys or (), 1):
         try:
             values = json.loads(text)
@@ -110,5 +110,5 @@ def parse_keys(columns: Sequence[str], keys: Sequence[str] | None) -> tuple[tupl
                 f"key {number} is not a JSON list of {len(columns)} values",
                 next_step="write --key '[\"first\", 2]', one value per --column",
             )
-        found.append(tuple(values))
-    return tuple(found)
+        parsed.append(tuple(values))
+    return tuple(parsed)

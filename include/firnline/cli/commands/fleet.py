@@ -66,8 +66,8 @@ def fleet(
             tell(done, len(tables) + len(loaded.unusable))
 
         members = _members(tables, loaded.unusable)
-        found = look_at_fleet(members, loaded.fleet, clock.now_ms(), looked)
-    plan = plan_fleet(found, loaded.fleet, clock.now_ms())
+        needs = look_at_fleet(members, loaded.fleet, clock.now_ms(), looked)
+    plan = plan_fleet(needs, loaded.fleet, clock.now_ms())
     output.show(plan.to_json(), as_json, _render)
     if plan.unreadable:
         raise FindingsError(
@@ -83,8 +83,8 @@ def _members(tables: Iterable[TableSettings], broken: Iterable[BrokenTable]) -> 
     from firnline.table import open_table
 
     access = StoreAccess.from_env()
-    known = [Member(t.name, partial(open_table, t, access), planned_by_fleet(t)) for t in tables]
-    return [*known, *(Member(each.name, each.open) for each in broken)]
+    whole = [Member(t.name, partial(open_table, t, access), planned_by_fleet(t)) for t in tables]
+    return [*whole, *(Member(each.name, each.open) for each in broken)]
 
 
 def _render(data: dict[str, Any]) -> None:

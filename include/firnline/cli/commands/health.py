@@ -73,12 +73,12 @@ def health(
             done += 1
             tell(done, len(opened))
 
-        found = look_at_all(opened, looked, closely=bool(tables))
-    if len(found) == 1 and tables and found[0].missing is not None:
-        raise found[0].missing
+        judged = look_at_all(opened, looked, closely=bool(tables))
+    if len(judged) == 1 and tables and judged[0].missing is not None:
+        raise judged[0].missing
     now_ms = SystemClock().now_ms()
-    found += [TableHealth.unreadable(each, now_ms, each.error) for each in broken]
-    rows = sorted((one.to_json() for one in found), key=lambda row: (row["score"], row["table"]))
+    judged += [TableHealth.unreadable(each, now_ms, each.error) for each in broken]
+    rows = sorted((one.to_json() for one in judged), key=lambda row: (row["score"], row["table"]))
     output.show({"tables": rows}, as_json, _render)
     bad = [row["table"] for row in rows if row["score"] < below]
     if bad:
@@ -95,16 +95,16 @@ def _open(names: list[str] | None, path: Path | None) -> tuple[list[Table], list
 
     broken: list[BrokenTable] = []
     if names:
-        wanted = [settings_of(name, path) for name in names]
+        readable = [settings_of(name, path) for name in names]
     else:
         loaded = read_settings(path)  # read once: it may have a thousand
-        wanted, broken = list(loaded.tables.values()), list(loaded.unusable)
-    if not (wanted or broken):
+        readable, broken = list(loaded.tables.values()), list(loaded.unusable)
+    if not (readable or broken):
         raise UsageError(
             "the settings file has no table", next_step="name a table by its root URL, or add one"
         )
     access = StoreAccess.from_env()
-    return [open_table(table, access) for table in wanted], broken
+    return [open_table(table, access) for table in readable], broken
 
 
 def _render(data: dict[str, Any]) -> None:
@@ -120,20 +120,20 @@ def _render(data: dict[str, Any]) -> None:
     ]
     rows: list[list[output.Cell]] = []
     for row in data["tables"]:
-        found, number = row["figures"], output.number
+        figures, number = row["figures"], output.number
         reasons = [f"-{r['points']} {r['text']}" for r in row["reasons"]]
-        if found is None:
+        if figures is None:
             rows.append([row["table"], "0", "?", "?", "?", "?", "?", reasons])
             continue
-        merge = found["last"].get("merge")
+        merge = figures["last"].get("merge")
         rows.append(
             [
                 row["table"],
                 number(row["score"]),
-                number(found["parts"]),
-                about_size(found["bytes"]),
-                f"{number(found['merge_parts'])} → {number(found['merge_outputs'])}",
-                about_size(found["dead_bytes"]),
+                number(figures["parts"]),
+                about_size(figures["bytes"]),
+                f"{number(figures['merge_parts'])} → {number(figures['merge_outputs'])}",
+                about_size(figures["dead_bytes"]),
                 output.when(merge["t"]) if merge else "-",
                 reasons,
             ]

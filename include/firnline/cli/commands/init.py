@@ -219,14 +219,14 @@ class _File:
                 # The draft is gone when this is read.
                 named = str(draft) in error.message
                 step = "correct what was given" if named else error.next_step
-                said = (
+                lines = (
                     text.replace(str(draft), f"{self.path} with these lines").replace(
                         folder, str(self.path.parent)
                     )
                     for text in (error.headline, *error.listed)
                 )
                 raise SettingsError(
-                    next(said), next_step=f"{step}; nothing was written", listed=tuple(said)
+                    next(lines), next_step=f"{step}; nothing was written", listed=tuple(lines)
                 ) from None
 
 
@@ -238,8 +238,8 @@ def _place() -> Path:
     if named:
         return Path(named)
     places = places_here()
-    found = next((place for place in places if may_be(place.is_file)), places[0])
-    return found.relative_to(Path.cwd())
+    file = next((place for place in places if may_be(place.is_file)), places[0])
+    return file.relative_to(Path.cwd())
 
 
 def _ask(question: str, check: Callable[[str], object], default: str = "") -> str:
@@ -264,17 +264,17 @@ def _root(file: _File, root: str | None) -> tuple[str, dict[str, object] | None]
     """Return the root, which is asked for if it is not given, and the layout of a table there."""
     if root is not None:
         return root, _stated(root)
-    found: list[dict[str, object] | None] = []
+    layouts: list[dict[str, object] | None] = []
 
     def look(answer: str) -> None:
         if not answer:
             raise UsageError("a table needs a root", next_step="give --root")
         states = _stated(answer)
         file.table(_free(file, answer), {"root": answer})
-        found.append(states)
+        layouts.append(states)
 
     answer = _ask("Root of the table, such as s3://bucket/prefix", look)
-    return answer, found[-1]
+    return answer, layouts[-1]
 
 
 def _named(file: _File, root: str, *, asked: bool) -> str:
@@ -300,15 +300,15 @@ def _layout(
     file: _File, name: str, root: str, given: Mapping[str, list[str] | None], *, asked: bool
 ) -> dict[str, object]:
     """Return what is given of the layout, and what is asked for otherwise."""
-    found: dict[str, object] = {}
+    layout: dict[str, object] = {}
     for key, value in given.items():
         fields = list(value or ())
         if value is None and asked:
             check = partial(_check_field, file, name, root, key)
             fields = _list(_ask(_LAYOUT[key], check))
         if fields:
-            found[key] = fields
-    return found
+            layout[key] = fields
+    return layout
 
 
 def _sampled(path: Path) -> dict[str, str]:
@@ -333,14 +333,14 @@ def _check_field(file: _File, name: str, root: str, key: str, answer: str) -> No
 
 def _list(text: str) -> list[str]:
     """Split at commas outside of parentheses: ``bucket(16, id), day(ts)`` are two."""
-    found, depth = [""], 0
+    fields, depth = [""], 0
     for char in text:
         depth += (char == "(") - (char == ")")
         if char == "," and depth <= 0:
-            found.append("")
+            fields.append("")
         else:
-            found[-1] += char
-    return [each.strip() for each in found if each.strip()]
+            fields[-1] += char
+    return [each.strip() for each in fields if each.strip()]
 
 
 def _stated(root: str) -> dict[str, object] | None:

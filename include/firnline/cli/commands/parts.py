@@ -90,7 +90,7 @@ def describe(settings: TableSettings, snapshot: Snapshot, glob: str | None) -> d
     globs = [] if glob is None else [glob]
     chosen = frozenset(choose(snapshot.partitions, globs, of=settings.name))
     policy = settings.merge
-    wanted = sort_order(settings, snapshot.properties)
+    sort_by = sort_order(settings, snapshot.properties)
     orders = {name: counts for name, counts in snapshot.orders() if name in chosen}
     partitions = [one for one in figures(snapshot.partitions) if one.partition in chosen]
     sizes = [size for one in partitions for size in one.sizes]
@@ -106,18 +106,18 @@ def describe(settings: TableSettings, snapshot: Snapshot, glob: str | None) -> d
             {
                 "partition": one.partition,
                 **_figures(one.sizes, one.rows, policy),
-                **_sorted(orders.get(one.partition, Counter()), wanted),
+                **_sorted(orders.get(one.partition, Counter()), sort_by),
             }
             for one in partitions
         ],
-        "total": _figures(sizes, rows, policy) | _sorted(sum(orders.values(), Counter()), wanted),
+        "total": _figures(sizes, rows, policy) | _sorted(sum(orders.values(), Counter()), sort_by),
     }
 
 
-def _sorted(orders: Counter[Order], wanted: Order) -> dict[str, Any]:
+def _sorted(orders: Counter[Order], sort_by: Order) -> dict[str, Any]:
     """Return how many parts state which order, the most frequent first.
 
-    ``wanted`` is today's: parts that state another one are counted too.
+    ``sort_by`` is today's: parts that state another one are counted too.
     """
     from firnline.types.order import is_other, plain_key
 
@@ -126,7 +126,7 @@ def _sorted(orders: Counter[Order], wanted: Order) -> dict[str, Any]:
             {"sorted_by": [plain_key(key) for key in order], "parts": count}
             for order, count in orders.most_common()
         ],
-        "sorted_otherwise": sum(n for order, n in orders.items() if is_other(order, wanted)),
+        "sorted_otherwise": sum(n for order, n in orders.items() if is_other(order, sort_by)),
     }
 
 
@@ -136,10 +136,10 @@ def _figures(
     from firnline.operations.merge.tiers import is_small
 
     sizes = sorted(unsorted)
-    known = [count for count in rows if count is not None]
+    counts = [count for count in rows if count is not None]
     return {
         "parts": len(sizes),
-        "rows": sum(known) if len(known) == len(rows) else None,
+        "rows": sum(counts) if len(counts) == len(rows) else None,
         "bytes": sum(sizes),
         "smallest": sizes[0] if sizes else None,
         "median": median_low(sizes) if sizes else None,
@@ -171,34 +171,36 @@ def _table(data: dict[str, Any]) -> None:
     if stated:
         columns.append(Column("sorted by", dispensable=2))
 
-    def cells(found: dict[str, Any]) -> list[str]:
-        return [*_cells(found), *([_orders(found["orders"])] if stated else [])]
+    def cells(row: dict[str, Any]) -> list[str]:
+        return [*_cells(row), *([_orders(row["orders"])] if stated else [])]
 
-    rows = [[found["partition"] or "-", *cells(found)] for found in data["partitions"]]
+    rows = [[row["partition"] or "-", *cells(row)] for row in data["partitions"]]
     output.table(columns, rows, [f"{len(rows)} in all", *cells(total)] if len(rows) > 1 else None)
 
 
-def _orders(found: list[dict[str, Any]]) -> str:
+def _orders(orders: list[dict[str, Any]]) -> str:
     """Return the orders in words, the number of parts behind each where there are several."""
     from firnline.types.order import SortKey
 
     def text(key: str | dict[str, Any]) -> str:
         return key if isinstance(key, str) else str(SortKey(**key))
 
-    texts = [", ".join(map(text, each["sorted_by"])) or "not stated" for each in found]
+    texts = [", ".join(map(text, each["sorted_by"])) or "not stated" for each in orders]
     if len(texts) < 2:
         return "".join(texts)
-    return "; ".join(f"{said} ({each['parts']})" for said, each in zip(texts, found, strict=True))
+    return "; ".join(
+        f"{words} ({each['parts']})" for words, each in zip(texts, orders, strict=True)
+    )
 
 
-def _cells(found: dict[str, Any]) -> list[str]:
-    sizes = (found["bytes"], found["smallest"], found["median"], found["largest"])
+def _cells(row: dict[str, Any]) -> list[str]:
+    sizes = (row["bytes"], row["smallest"], row["median"], row["largest"])
     return [
-        output.number(found["parts"]),
-        output.number(found["rows"]),
+        output.number(row["parts"]),
+        output.number(row["rows"]),
         *("-" if size is None else about_size(size) for size in sizes),
-        output.percent(found["small"], found["parts"]),
-        output.spark(found["sizes"]),
+        output.percent(row["small"], row["parts"]),
+        output.spark(row["sizes"]),
     ]
 
 
@@ -209,7 +211,7 @@ def _summary(data: dict[str, Any]) -> str:
     small = f"small is below {format_size(data['small_below'])}, 3/4 of merge.target_size"
     if data["small_below_rows"] is not None:
         small += f", and {number(data['small_below_rows'])} rows, 3/4 of merge.target_rows"
-    if all(found["small"] < data["min_inputs"] for found in data["partitions"]):
+    if all(row["small"] < data["min_inputs"] for row in data["partitions"]):
         return f"{small[:1].upper()}{small[1:]}. No partition has enough small parts to merge."
     return (
         f"{number(total['small'])} of {number(total['parts'])} parts are small ({small}): "

@@ -116,7 +116,7 @@ def read(  # noqa: PLR0913, PLR0917 - a command's options are its parameters
         check_new(Path(target), "Parquet or CSV", (".parquet", ".csv"), step)
     opened = open_target(table, settings)
     with looking(opened, silent=as_json):
-        found = scan(
+        scanned = scan(
             opened,
             columns=None if columns is None else [name.strip() for name in columns.split(",")],
             where=where,
@@ -125,12 +125,12 @@ def read(  # noqa: PLR0913, PLR0917 - a command's options are its parameters
             partitions=() if partition is None else partition,
         )
     if target is None:
-        _show(found, SHOWN if limit is None else limit, as_json, vertical=vertical)
+        _show(scanned, SHOWN if limit is None else limit, as_json, vertical=vertical)
     elif target == "-":
-        _print_csv(found, limit)
+        _print_csv(scanned, limit)
     else:
-        rows = _write(found, Path(target), limit, as_json=as_json)
-        data = {"output": target, "rows": rows, **found.plan.to_json()}
+        rows = _write(scanned, Path(target), limit, as_json=as_json)
+        data = {"output": target, "rows": rows, **scanned.plan.to_json()}
         output.show(data, as_json, lambda _: output.line(f"{counted(rows, 'row')} in {target}"))
 
 
@@ -147,60 +147,60 @@ def _refuse_ignored(target: str | None, *, as_json: bool, vertical: bool) -> Non
     raise UsageError(f"{clash} do not go together: {why}", next_step="leave one of them out")
 
 
-def _write(found: Scan, path: Path, limit: int | None, *, as_json: bool) -> int:
+def _write(scanned: Scan, path: Path, limit: int | None, *, as_json: bool) -> int:
     """Write the file under a temporary name, rename it, and return the number of rows."""
     from firnline.read.duckdb import write_file
 
-    table = found.table
+    table = scanned.table
     with (
         when_stopped(f"stopped; {path} was not written", next_step="run the same command again"),
         written(path) as part,
         sharing("reading", table.settings.name, table.clock, silent=as_json) as tell,
     ):
-        return write_file(found.plan.task, table.store, found.limits(), part, limit, tell)
+        return write_file(scanned.plan.task, table.store, scanned.limits(), part, limit, tell)
 
 
-def _print_csv(found: Scan, limit: int | None) -> None:
+def _print_csv(scanned: Scan, limit: int | None) -> None:
     from firnline.read.duckdb import texts
 
     writer = csv.writer(sys.stdout, lineterminator="\n")
-    writer.writerow(found.columns)
-    for row in texts(found.plan.task, found.table.store, found.limits(), limit):
+    writer.writerow(scanned.columns)
+    for row in texts(scanned.plan.task, scanned.table.store, scanned.limits(), limit):
         writer.writerow(row)
     sys.stdout.flush()
 
 
-def _show(found: Scan, limit: int, as_json: bool, *, vertical: bool) -> None:
+def _show(scanned: Scan, limit: int, as_json: bool, *, vertical: bool) -> None:
     from firnline.read.duckdb import json_rows, texts
 
     # Values as JSON has them, or as text; None for null. One row more says whether there are more.
     read_rows = json_rows if as_json else texts
-    with looking(found.table, silent=as_json):
+    with looking(scanned.table, silent=as_json):
         rows: list[Sequence[Any]] = list(
-            read_rows(found.plan.task, found.table.store, found.limits(), limit + 1)
+            read_rows(scanned.plan.task, scanned.table.store, scanned.limits(), limit + 1)
         )
     more, shown = len(rows) > limit, list(islice(rows, limit))
-    data: dict[str, Any] = {**found.plan.to_json(), "more": more, "rows": shown}
+    data: dict[str, Any] = {**scanned.plan.to_json(), "more": more, "rows": shown}
 
     def render(_: dict[str, Any]) -> None:
         if vertical:
             for number, row in enumerate(shown, start=1):
                 output.line(f"row {number}", style="bold")
-                output.pairs(zip(found.columns, row, strict=True))
+                output.pairs(zip(scanned.columns, row, strict=True))
         else:
             # The first ones stay; a wide table shows as many as fit.
             columns = [
-                Column(name, wrap=True, dispensable=at) for at, name in enumerate(found.columns)
+                Column(name, wrap=True, dispensable=at) for at, name in enumerate(scanned.columns)
             ]
             output.table(columns, shown, others="--columns chooses, --vertical shows all")
         output.line()
-        output.line(_summary(found, len(shown), more))
+        output.line(_summary(scanned, len(shown), more))
 
     output.show(data, as_json, render)
 
 
-def _summary(found: Scan, shown: int, more: bool) -> str:
-    plan, number = found.plan, output.number
+def _summary(scanned: Scan, shown: int, more: bool) -> str:
+    plan, number = scanned.plan, output.number
     passed = sum(plan.passed_over.values())
     rows = f"the first {counted(shown, 'row')}" if more else f"{counted(shown, 'row')}"
     parts = f"{number(len(plan.task.parts))} of {counted(len(plan.task.parts) + passed, 'part')}"

@@ -67,7 +67,7 @@ def show(
         state = read_snapshot(opened.store, opened.paths, tolerant=True)
     if not state.listing:
         require_table(opened)
-    found = disputes(state) if state.conflict is not None else []
+    disputed = disputes(state) if state.conflict is not None else []
     own = in_force(opened.settings, current(state.properties), any_key=True)
     columns = [
         {"column": name, "type": sql_type, "used_for": uses(own, name)}
@@ -79,11 +79,11 @@ def show(
         "columns": columns,
         "conflicts": [
             {
-                "column": said[0].column,
-                "used_for": uses(own, said[0].column),
-                "types": [statement.to_json() for statement in said],
+                "column": types[0].column,
+                "used_for": uses(own, types[0].column),
+                "types": [statement.to_json() for statement in types],
             }
-            for said in found
+            for types in disputed
         ],
         "changes": _changes(state),
     }

@@ -136,15 +136,18 @@ def show(
     settings: SettingsOption = None,
 ) -> None:
     """Settings of a table: what the file says, defaults for the rest."""
-    found = settings_of(table, settings)
-    data: dict[str, Any] = found.model_dump(mode="json")
-    said = _said(found)
+    own = settings_of(table, settings)
+    data: dict[str, Any] = own.model_dump(mode="json")
+    in_file = _said(own)
 
     def render(data: dict[str, Any]) -> None:
         columns = [Column("setting", wrap=True), Column("from")]
         output.table(
             [*columns, Column("value", wrap=True)],
-            ([name, "file" if name in said else "-", _text(value)] for name, value in _flat(data)),
+            (
+                [name, "file" if name in in_file else "-", _text(value)]
+                for name, value in _flat(data)
+            ),
         )
 
     output.show(data, as_json, render)
@@ -163,13 +166,13 @@ def _said(model: BaseModel, above: str = "") -> set[str]:
     """Return the dotted names of the settings that the file gives."""
     from pydantic import BaseModel
 
-    found: set[str] = set()
+    names: set[str] = set()
     for name in model.model_fields_set:
         value, key = getattr(model, name), type(model).model_fields[name].alias or name
         if isinstance(value, BaseModel):
-            found |= _said(value, f"{above}{key}.")
-        found.add(above + key)
-    return found
+            names |= _said(value, f"{above}{key}.")
+        names.add(above + key)
+    return names
 
 
 def _text(value: object) -> output.Cell:

@@ -55,7 +55,7 @@ def describe(table: Table, state: Snapshot) -> dict[str, Any]:
     """Return the state as plain data; times in unix milliseconds, sizes in bytes."""
     from firnline.log.parts_view import dead, totals
 
-    found = totals(state.live)
+    live = totals(state.live)
     logs = state.listing.values()
     return {
         "table": table.settings.name,
@@ -64,9 +64,9 @@ def describe(table: Table, state: Snapshot) -> dict[str, Any]:
         "seq": state.seq,
         "newest_log_file": state.newest_t,
         "partitions": len(state.partitions),
-        "parts": found.parts,
-        "rows": found.rows,
-        "bytes": found.bytes,
+        "parts": live.parts,
+        "rows": live.rows,
+        "bytes": live.bytes,
         "dead_parts": dead(state.parts),
         "deletes_pending": len(state.deletes),
         "purge_horizon": state.horizon or None,

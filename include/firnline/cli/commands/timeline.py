@@ -78,10 +78,10 @@ def timeline(
     opened = open_target(table, settings)
     snapshot = read_state(opened, at, silent=as_json)
     with looking(opened, silent=as_json):
-        found = _plan(opened, snapshot, column, start, end)
-    data = {"table": opened.settings.name, "root": opened.settings.root, **found.to_json()}
+        drawn = _plan(opened, snapshot, column, start, end)
+    data = {"table": opened.settings.name, "root": opened.settings.root, **drawn.to_json()}
     glyphs = ASCII if ascii_only or not _has_unicode() else UNICODE
-    output.show(data, as_json, lambda shown: _render(shown["table"], found, glyphs))
+    output.show(data, as_json, lambda shown: _render(shown["table"], drawn, glyphs))
 
 
 def _plan(
@@ -120,10 +120,10 @@ def _ops(table: Table, snapshot: Snapshot) -> dict[int, str]:
     """Return operations by sequence, for the records; from the history if not in the log."""
     from firnline.state.history import history
 
-    known = {c.x.seq: c.x.op for c in snapshot.contents.values() if c.x is not None}
-    if all(delete.seq in known for delete in snapshot.deletes.values()):
-        return known
-    return {header.seq: header.op for header in history(table)} | known
+    ops = {c.x.seq: c.x.op for c in snapshot.contents.values() if c.x is not None}
+    if all(delete.seq in ops for delete in snapshot.deletes.values()):
+        return ops
+    return {header.seq: header.op for header in history(table)} | ops
 
 
 def _width() -> int:
@@ -135,21 +135,21 @@ def _has_unicode() -> bool:
     return (sys.stdout.encoding or "ascii").lower().startswith("utf")
 
 
-def _render(table: str, found: Timeline, glyphs: Glyphs) -> None:
+def _render(table: str, drawn: Timeline, glyphs: Glyphs) -> None:
     screen = output.console()
-    axis = found.axis
+    axis = drawn.axis
     low, high = (
         axis.text(end).partition(".")[0] if axis.is_time else axis.text(end)
         for end in (axis.low, axis.high)
     )
-    output.line(f"{table}: {found.column} from {low} to {high}, the newest sequence on top")
+    output.line(f"{table}: {drawn.column} from {low} to {high}, the newest sequence on top")
     output.line()
-    for line in picture(found, glyphs):
+    for line in picture(drawn, glyphs):
         line.rstrip()
         screen.print(line, no_wrap=True, overflow="ignore", crop=False)
     output.line()
-    _tell_records([record for layer in found.layers for record in layer.records])
-    for sentence in [*_legend(found, glyphs), *_left_out(found)]:
+    _tell_records([record for layer in drawn.layers for record in layer.records])
+    for sentence in [*_legend(drawn, glyphs), *_left_out(drawn)]:
         output.line(sentence)
 
 
@@ -175,27 +175,27 @@ def _tell_records(records: Sequence[Record]) -> None:
     output.line()
 
 
-def _legend(found: Timeline, glyphs: Glyphs) -> list[str]:
+def _legend(drawn: Timeline, glyphs: Glyphs) -> list[str]:
     seen, partly, hidden = glyphs.shades
     parts = [f"{seen} part"]
-    shades = {s for layer in found.layers for lane in layer.lanes for b in lane for s in b.shades}
+    shades = {s for layer in drawn.layers for lane in layer.lanes for b in lane for s in b.shades}
     parts += [f"{partly} some rows hidden"] * (1 in shades)
     parts += [f"{hidden} hidden"] * (2 in shades)
-    whole = {record.whole for layer in found.layers for record in layer.records}
+    whole = {record.whole for layer in drawn.layers for record in layer.records}
     parts += [f"{glyphs.hatch * 2} hides all below"] * (True in whole)
     parts += [f"{glyphs.sparse * 2}hides some below"] * (False in whole)
-    dense = any(layer.density for layer in found.layers)
+    dense = any(layer.density for layer in drawn.layers)
     parts += [f"{glyphs.levels[0]}{glyphs.levels[-1]} few to many parts"] * dense
     return ["   ".join(parts)]
 
 
-def _left_out(found: Timeline) -> list[str]:
+def _left_out(drawn: Timeline) -> list[str]:
     sentences: list[str] = []
-    if found.unknown_parts:
+    if drawn.unknown_parts:
         sentences.append(
-            f"{found.unknown_parts:,} parts with {found.unknown_rows:,} rows do not say between "
-            f"which values of {found.column} they lie, and are not drawn."
+            f"{drawn.unknown_parts:,} parts with {drawn.unknown_rows:,} rows do not say between "
+            f"which values of {drawn.column} they lie, and are not drawn."
         )
-    if found.outside:
-        sentences.append(f"{found.outside:,} parts lie outside and are not drawn.")
+    if drawn.outside:
+        sentences.append(f"{drawn.outside:,} parts lie outside and are not drawn.")
     return sentences

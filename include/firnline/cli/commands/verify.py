@@ -75,17 +75,17 @@ def verify(
 
 def _witnesses(table: Table, given: Sequence[str]) -> tuple[str, ...]:
     """Return lines of witnesses: as they are given, of a file, or of Airflow's database."""
-    found: list[str] = []
+    texts: list[str] = []
     for text in given:
         if text == "airflow":
             from firnline.airflow.witness import of_database
 
-            found += of_database(table.settings)
+            texts += of_database(table.settings)
         elif text.startswith("firnline-witness "):
-            found.append(text)
+            texts.append(text)
         else:
-            found.append(_read(Path(text)))
-    return tuple(found)
+            texts.append(_read(Path(text)))
+    return tuple(texts)
 
 
 def _read(path: Path) -> str:
