@@ -39,7 +39,7 @@ def ensure(version: str) -> Path:
 
 def _of_machine(version: str) -> Path | None:
     """Return one that works of this machine, or None."""
-    command = [ensure_uv(), "python", "find", "--no-python-downloads", "--system", version]
+    command = [str(ensure_uv()), "python", "find", "--no-python-downloads", "--system", version]
     asked = subprocess.run(command, check=False, capture_output=True, text=True)
     names = [asked.stdout.strip()] if asked.returncode == 0 else []
     # uv meets pyenv's shims, which do nothing for a version that is not chosen.
