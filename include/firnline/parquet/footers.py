@@ -263,20 +263,16 @@ def arrow_schema(footer: pq.FileMetaData) -> pa.Schema:
     """Return the columns of a footer as somebody has them who reads the file with Arrow.
 
     INT96 times (old Spark, Hive) are in microseconds, as for DuckDB.
-
-    Raises EnvironmentFaultError: this pyarrow reads another type than that of a column.
     """
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    from firnline.parquet.arrow_versions import as_annotated, refuse_misread
-
-    refuse_misread(footer)
+    from firnline.parquet.arrow_versions import AS_ANNOTATED
 
     # ``to_arrow_schema`` of the footer knows neither UUID nor JSON, and not what Arrow has written.
     nothing = pa.BufferReader(b"")
     file = pq.ParquetFile(
-        nothing, metadata=footer, coerce_int96_timestamp_unit="us", **as_annotated()
+        nothing, metadata=footer, coerce_int96_timestamp_unit="us", **AS_ANNOTATED
     )
     return file.schema_arrow
 

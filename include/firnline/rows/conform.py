@@ -97,9 +97,11 @@ def newest_of_each_key(rows: pa.Table, primary_key: Sequence[str], version: str 
     by = by.append_column("place", place)
     try:
         if ranked:
+            versions = _plain(rows.column(ranked[0]))
+            # Nulls come first by a column: how a sort is told so differs between pyarrows.
+            keys = {"valid": versions.is_valid().cast(pa.uint8()), "v": versions, "place": place}
             order = pc.sort_indices(
-                pa.table({"v": _plain(rows.column(ranked[0])), "place": place}),
-                sort_keys=[("v", "ascending", "at_start"), ("place", "ascending")],
+                pa.table(keys), sort_keys=[(name, "ascending") for name in keys]
             )
             ranks = np.empty(rows.num_rows, np.int64)
             # Not `to_numpy`, which would import pandas.

@@ -29,6 +29,11 @@ def _bytes(array: pa.Array) -> int:
         return sum(map(_bytes, array.flatten()))
     if pa.types.is_list(kind) or pa.types.is_large_list(kind):
         return _bytes(array.flatten())
+    # `nbytes` of views needs pyarrow 22.
+    if pa.types.is_string_view(kind) or pa.types.is_binary_view(kind):
+        return _bytes(array.cast(pa.large_binary()))
+    if pa.types.is_list_view(kind) or pa.types.is_large_list_view(kind):
+        return int(array.get_total_buffer_size())
     return int(array.nbytes)
 
 

@@ -16,7 +16,7 @@ import pyarrow.parquet as pq
 
 from firnline.errors import PartSchemaError, PartUnreadableError, SchemaConflictError, UsageError
 from firnline.meant_url import meant_url
-from firnline.parquet.arrow_versions import as_annotated, refuse_misread
+from firnline.parquet.arrow_versions import AS_ANNOTATED
 from firnline.parquet.at_once import spans
 from firnline.parquet.footers import refuse_unsafe_chunks
 from firnline.parquet.form import refuse_julian, says_old_calendar
@@ -285,15 +285,13 @@ def _file_schema(path: Path) -> pa.Schema:
 def _open(path: Path) -> pq.ParquetFile:
     # Streamed: a row group of any size is read one buffer at a time. Old Spark and Hive write
     # timestamps as INT96, which has no unit; DuckDB reads microseconds.
-    file = pq.ParquetFile(
+    return pq.ParquetFile(
         path,
         pre_buffer=False,
         buffer_size=2**20,
         coerce_int96_timestamp_unit="us",
-        **as_annotated(),
+        **AS_ANNOTATED,
     )
-    refuse_misread(file.metadata)
-    return file
 
 
 def read_files(
