@@ -499,8 +499,8 @@ PROTOCOL = (
     Mutation(
         name="an analyze takes the form of a hash from the table",
         file="include/firnline/operations/analyze/hashes.py",
-        old="found = form if held is None else form_of(stored.schema.field(held).type)",
-        new="found = form",
+        old="form_here = form if held is None else form_of(stored.schema.field(held).type)",
+        new="form_here = form",
         breaks="After a column was widened reads of a hash cluster miss rows of analyzed parts.",
         caught_by=("tests/unit/operations/merge/test_hash_ranges.py",),
     ),
@@ -660,8 +660,8 @@ PROTOCOL = (
     Mutation(
         name="what was listed long ago is compared all the same",
         file="include/firnline/operations/in_time.py",
-        old="            if not time.is_over:\n                return found\n",
-        new="            return found\n",
+        old="            if not time.is_over:\n                return result\n",
+        new="            return result\n",
         breaks="A check that slept reports live parts as lost, and advises to drop them.",
         caught_by=("tests/unit/operations/test_in_time.py",),
         unit=True,

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from collections import Counter
+from pathlib import Path
 
 import pytest
 
@@ -21,6 +24,16 @@ def test_the_old_text_of_a_mutation_occurs_once(mutation: Mutation) -> None:
     text = (REPO / mutation.file).read_text(encoding="utf-8")
     assert text.count(mutation.old) == 1
     compile(text.replace(mutation.old, mutation.new), mutation.file, "exec")
+
+
+def test_no_mistake_is_a_name_that_is_not_there(tmp_path: Path) -> None:
+    """Any test would catch it, whatever it states."""
+    for number, each in enumerate(SOURCES):
+        text = (REPO / each.file).read_text(encoding="utf-8").replace(each.old, each.new)
+        (tmp_path / f"m{number}.py").write_text(text, encoding="utf-8")
+    ruff = [sys.executable, "-m", "ruff", "check", "--isolated", "--select", "F821"]
+    done = subprocess.run([*ruff, tmp_path], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout
 
 
 @pytest.mark.parametrize("mutation", SOURCES, ids=lambda mutation: mutation.name)
