@@ -27,9 +27,9 @@ from pathlib import Path
 from packaging.requirements import Requirement
 
 from firnline.errors import EnvironmentFaultError
-from tools import pythons
 from tools.bootstrap import REPO, ensure_uv
 from tools.environments import ensure, home_of
+from tools.pythons import ensure as ensure_python
 
 TESTS = REPO / "tests" / "matrix"
 NEWEST = "2026-11-25"
@@ -120,7 +120,7 @@ def environment(cell: Cell) -> Path:
         cell.folder,
         [*own, *cell.packages, *DEVELOPMENT],
         _install_firnline,
-        interpreter=pythons.ensure("{}.{}".format(*cell.python)) if newer else sys.executable,
+        interpreter=ensure_python("{}.{}".format(*cell.python)) if newer else sys.executable,
         options=options,
     )
 
