@@ -191,7 +191,7 @@ def test_the_life_of_a_table_in_python(lake: Path) -> None:
     assert sorted(row["id"] for row in kept) == [0, 2, 3]
     assert firnline.scan(table).count() == 4
     rows = firnline.scan(table).to_arrow()
-    assert duckdb.from_arrow(rows).aggregate("max(at)").fetchall() == [(DAY,)]
+    assert duckdb.from_arrow(rows).aggregate('max("at")').fetchall() == [(DAY,)]
     assert not firnline.verify(table, firnline.VerifyOptions(deep=True)).findings
     assert {each.op for each in firnline.history(table)} >= {"delete"}
 
