@@ -15,6 +15,7 @@ import subprocess
 import sys
 import tempfile
 import zipfile
+from contextlib import redirect_stdout
 from pathlib import Path
 
 from firnline.errors import EnvironmentFaultError
@@ -108,10 +109,12 @@ def main(arguments: list[str]) -> int:
         print(__doc__, file=sys.stderr)
         return 2
     try:
-        print(ensure(arguments[0]))
+        with redirect_stdout(sys.stderr):  # what is installed on the way is told there
+            python = ensure(arguments[0])
     except EnvironmentFaultError as error:
         print(f"pythons: {error}", file=sys.stderr)
         return 1
+    print(python)
     return 0
 
 

@@ -191,7 +191,7 @@ def test_the_life_of_a_table_in_python(lake: Path) -> None:
     assert sorted(row["id"] for row in kept) == [0, 2, 3]
     assert firnline.scan(table).count() == 4
     rows = firnline.scan(table).to_arrow()
-    assert duckdb.from_arrow(rows).aggregate("max(at)").fetchall() == [(DAY,)]
+    assert duckdb.from_arrow(rows).aggregate('max("at")').fetchall() == [(DAY,)]
     assert not firnline.verify(table, firnline.VerifyOptions(deep=True)).findings
     assert {each.op for each in firnline.history(table)} >= {"delete"}
 
@@ -217,7 +217,7 @@ def test_the_life_of_a_table_by_the_command_line(root: str, tmp_path: Path) -> N
         rows = pa.table({"id": [n, n + 10], "at": [DAY, DAY], "name": ["a", "b"]})
         pq.write_table(rows, tmp_path / f"{n}.parquet")
     cli("append", root, tmp_path / "0.parquet", tmp_path / "1.parquet")
-    cli("append", root, tmp_path / "0.parquet")
+    firnline.append(root, str(tmp_path / "0.parquet"))
     cli("merge", root, "--full")
     cli("delete", root, "--where", "name = 'b' and id = 11", "--yes")
     out = tmp_path / "out.parquet"
