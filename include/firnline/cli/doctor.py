@@ -141,10 +141,12 @@ def _two_pysparks() -> Iterator[Check]:
 
 
 def _java() -> Check:
-    from firnline.spark.session import OLDEST_JAVA, check_java
+    from firnline.spark.session import check_java
 
     if find_spec("pyspark") is None:
         return Check("Java", "not checked", "only Spark needs it, and pyspark is not installed")
+    from firnline.spark.versions import OLDEST_JAVA
+
     try:
         return Check("Java", "ok", f"{check_java()} (Spark needs {OLDEST_JAVA} or newer)")
     except FirnlineError as error:
