@@ -43,6 +43,7 @@ from firnline.table import Table, open_table
 from firnline.types.sql import quote_name
 from tests.support.effort import examples, sample, sample_name
 from tests.support.evolving import RUN, engine, lazily, put
+from tests.support.spark_versions import as_arrow
 from tests.support.visible import STEPS, WANTED, Played, play, tally
 from tests.support.world import World, make_world
 from tools.s3server import StoreRoot
@@ -72,7 +73,7 @@ def setting(spark: SparkSession, name: str, value: str) -> Iterator[None]:
 
 
 def in_frame(rows: DataFrame) -> Counter[tuple[tuple[str, str], ...]]:
-    return plain(rows.toArrow().to_pylist())
+    return plain(as_arrow(rows).to_pylist())
 
 
 def in_scan(scan: Scan) -> Counter[tuple[tuple[str, str], ...]]:
@@ -116,7 +117,7 @@ def test_a_frame_gives_the_rows_that_should_be_visible(
         options, keep = WANTED[wanted]
         found = frame(spark, on_disk(world, Path(folder)), **{**options, "partitions": ()})
         expected = tally([row for row in played.visible() if keep(row)])
-        assert tally(found.toArrow().to_pylist()) == expected
+        assert tally(as_arrow(found).to_pylist()) == expected
 
 
 TYPES: dict[str, tuple[pa.DataType, list[Any]]] = {

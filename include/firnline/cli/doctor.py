@@ -33,7 +33,7 @@ _SKEW_MS = 60_000
 _AIRFLOW_S = 120
 _LIBRARIES = ("duckdb", "pyarrow", "obstore", "boto3", "pydantic")
 """Of the core, those on whose versions most depends."""
-_PACKAGES = {"airflow": "apache-airflow"}
+_PACKAGES = {"airflow": "apache-airflow", "grpc": "grpcio"}
 """Package, as it is imported, -> distribution, where they differ."""
 
 
