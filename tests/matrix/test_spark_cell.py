@@ -1,4 +1,4 @@
-"""One version of Spark: jobs of the command line, and a round trip of the data source or the frame.
+"""One version of Spark: jobs in its tasks, and a round trip of the data source or the frame.
 
 It runs in an environment with this version, firnline and what firnline requires, and imports
 nothing else of the repository.
@@ -7,20 +7,20 @@ nothing else of the repository.
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 import firnline
+from firnline.cli.app import run
 from firnline.errors import EnvironmentFaultError
+from firnline.spark import session
 from firnline.spark.frame import frame
-from firnline.spark.session import open_session
 from firnline.spark.versions import SPARK_4_0_PLUS, SPARK_4_1_PLUS, VERSION, release_of
 
 if TYPE_CHECKING:
@@ -45,9 +45,9 @@ def spark() -> Iterator[SparkSession]:
     with pytest.MonkeyPatch.context() as patch:
         # Of the JVM, and of Python on driver and executors.
         patch.setenv("TZ", "America/New_York")
-        session = open_session("firnline cell", conf, "local[2]")
-        yield session
-        session.stop()
+        found = session.open_session("firnline cell", conf, "local[2]")
+        yield found
+        found.stop()
 
 
 def some_rows(first: int, count: int) -> pa.Table:
@@ -66,7 +66,7 @@ def some_rows(first: int, count: int) -> pa.Table:
 
 @pytest.fixture
 def tables(tmp_path: Path) -> Path:
-    """The settings of table ``t`` and of its copy."""
+    """The settings of table ``t``, of its copy, and of one with a primary key."""
     found = tmp_path / "tables.yaml"
     common = "partition_by: [day], sort_by: [id], merge: {min_inputs: 2}"
     place = f"file://{tmp_path}/tables"
@@ -74,6 +74,7 @@ def tables(tmp_path: Path) -> Path:
         "tables:\n"
         f"  t: {{root: '{place}/t', {common}}}\n"
         f"  copy: {{root: '{place}/copy', {common}}}\n"
+        f"  keyed: {{root: '{place}/keyed', primary_key: [id], {common}}}\n"
     )
     return found
 
@@ -122,25 +123,68 @@ def test_this_is_the_spark_of_the_cell(spark: SparkSession) -> None:
     assert release_of(spark.version) == release_of(VERSION)
 
 
-def test_jobs_of_the_command_line_change_a_table_as_they_do_without_spark(
-    table: Table, tables: Path
+class Lent:
+    """The session of all tests, which a command cannot end."""
+
+    def __init__(self, session: SparkSession) -> None:
+        self._session = session
+
+    def stop(self) -> None:
+        """Leave the session to the other tests."""
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._session, name)
+
+
+@pytest.fixture
+def command(
+    spark: SparkSession,
+    tables: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> Callable[..., Any]:
+    """Runs a command whose kernels run in Spark tasks, in this process; returns its report."""
+    lent: list[Lent] = []
+
+    def lend(*_: object, **_named: object) -> Lent:
+        lent.append(Lent(spark))
+        return lent[-1]
+
+    def command(name: str, *arguments: str) -> Any:
+        lent.clear()
+        capsys.readouterr()
+        where = [f"--settings={tables}", "--engine=spark", "--master=local[2]", "--json"]
+        code = run([name, "t", *arguments, *where])
+        said = capsys.readouterr()
+        assert code == 0, said.err
+        assert lent, "it has asked for a session"
+        return json.loads(said.out)
+
+    monkeypatch.setattr(session, "open_session", lend)
+    return command
+
+
+def test_jobs_change_a_table_as_they_do_without_spark(
+    table: Table, command: Callable[..., Any], tmp_path: Path
 ) -> None:
-    before = expected(table)
-    merged = by_spark("merge", tables)
+    rows = expected(table)
+    merged = command("merge")
     assert (merged["groups_done"], merged["counts"]["rows_out"]) == (2, 60)
-    assert expected(table) == before
-    by_spark("delete", tables, "--where=id < 10", "--eager", "--yes")
-    assert expected(table) == before[10:]
-
-
-def by_spark(command: str, tables: Path, *arguments: str) -> dict[str, Any]:
-    """The report of a command whose kernels run in Spark tasks, with a JVM of its own."""
-    program = [sys.executable, "-m", "firnline", command, "t", f"--settings={tables}", *arguments]
-    spark = ["--engine=spark", "--master=local[2]", "--json"]
-    done = subprocess.run([*program, *spark], capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-    found: dict[str, Any] = json.loads(done.stdout)
-    return found
+    assert expected(table) == rows
+    command("delete", "--where=id < 5", "--eager", "--yes")
+    assert expected(table) == rows[5:]
+    command("erase", "--column=id", "--key=5", "--yes")
+    assert expected(table) == rows[6:]
+    command("rewrite", "--sql=select * replace (x * 2 as x) from _rows", "--yes")
+    doubled = [{**row, "x": None if row["x"] is None else row["x"] * 2} for row in rows[6:]]
+    assert expected(table) == doubled
+    new = tmp_path / "new.parquet"
+    pq.write_table(some_rows(20, 3), new)
+    interval = ["--column=id", "--start=20", "--end=30"]
+    command("replace", str(new), *interval, "--yes")
+    kept = [row for row in doubled if not 20 <= row["id"] < 30]
+    assert expected(table) == sorted([*kept, *rows[20:23]], key=lambda row: row["id"])
+    assert command("verify", "--deep")["findings"] == []
 
 
 def test_a_frame_has_the_rows_of_a_scan(spark: SparkSession, table: Table, tables: Path) -> None:
@@ -149,11 +193,11 @@ def test_a_frame_has_the_rows_of_a_scan(spark: SparkSession, table: Table, table
     assert len(expected(table)) == 58
     late = "at >= TIMESTAMPTZ '2013-11-03 06:00:00Z'"
     assert shown(frame(spark, table, where=late)) == expected(table, where=late)
-    firnline.append(table, some_rows(0, 10))
-    tables.write_text(tables.read_text().replace("{root", "{primary_key: [id], root"))
-    keyed = firnline.open_table("t", settings=tables)
+    keyed = firnline.open_table("keyed", settings=tables)
+    for first in (0, 5):
+        firnline.append(keyed, some_rows(first, 10))
     assert shown(frame(spark, keyed)) == expected(keyed)
-    assert len(expected(keyed)) == 60
+    assert len(expected(keyed)) == 15
 
 
 @pytest.mark.skipif(SPARK_4_0_PLUS, reason=f"Spark {VERSION} has Python data sources")

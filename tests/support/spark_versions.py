@@ -42,7 +42,7 @@ def as_arrow(rows: DataFrame) -> pa.Table:
     """Return all rows, as Spark itself makes Arrow of them."""
     if SPARK_4_0_PLUS:
         return rows.toArrow()
-    batches = rows._collect_as_arrow()  # type: ignore[attr-defined]  # under this name in 3.5
+    batches = rows._collect_as_arrow()  # type: ignore[operator]  # of 3.5
     if batches:
         return pa.Table.from_batches(batches)
     return pa.table({name: [] for name in rows.columns})
