@@ -4,7 +4,7 @@ All of it is here: constants by the version of the pyspark that this process imp
 pyspark has only from some version on, and the few functions that do one thing in two ways. Each
 process decides for itself: a client of Spark Connect may be newer than its server.
 
-Names of ``pyspark.sql.datasource`` do not exist here before Spark 4.0, and filters before 4.1:
+Names of data sources do not exist here before Spark 4.0, and those of filters not before 4.1:
 modules that import them are imported only where they are needed.
 """
 
@@ -49,7 +49,7 @@ SPARK_4_0_PLUS = _RELEASE >= (4, 0)
 SPARK_4_1_PLUS = _RELEASE >= (4, 1)
 """Data sources get filters, and streaming sinks state that they take Arrow."""
 SPARK_4_2_PLUS = _RELEASE >= (4, 2)
-"""Streaming data sources get limits of a batch, and ``availableNow`` of their own."""
+"""Streaming data sources get limits of a batch, and a say in what is available now."""
 OLDEST_JAVA = 17 if SPARK_4_0_PLUS else 8
 """Oldest Java version on which this Spark starts."""
 
