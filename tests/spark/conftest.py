@@ -22,11 +22,14 @@ from firnline.store.base import Store
 from firnline.store.client import open_store
 from firnline.types.order import SortKey
 from tests.support.jobs import Jobs
+from tests.support.spark_versions import pytest_pycollect_makemodule
 from tools.s3server import StoreRoot
 from tools.spark_cluster import SparkCluster
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+__all__ = ["pytest_pycollect_makemodule"]
 
 
 @pytest.fixture(scope="session")

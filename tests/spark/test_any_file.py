@@ -12,6 +12,7 @@ import pytest
 
 from firnline.errors import PartSchemaError
 from tests.models.test_any_file import Taken, same, values
+from tests.support.spark_versions import as_arrow
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -62,7 +63,7 @@ def written(spark: SparkSession, query: str, options: dict[str, str], folder: Pa
     """Write the rows of a query as one file; return them as Spark reads that file."""
     with settings(spark, options):
         spark.sql(query).coalesce(1).write.parquet(str(folder))
-        return spark.read.parquet(str(folder)).toArrow()
+        return as_arrow(spark.read.parquet(str(folder)))
 
 
 @pytest.mark.parametrize("name", OPTIONS)

@@ -37,12 +37,14 @@ from firnline.settings.load import TableSettings
 from firnline.spark.format.stored import stored
 from firnline.spark.format.types import duckdb_type, spark_type
 from firnline.spark.frame import frame
+from firnline.spark.versions import SPARK_4_0_PLUS, VERSION
 from firnline.state.snapshot import read_snapshot
 from firnline.store.access import StoreAccess
 from firnline.table import Table, open_table
 from firnline.types.sql import quote_name
 from tests.support.effort import examples, sample, sample_name
 from tests.support.evolving import RUN, engine, lazily, put
+from tests.support.spark_versions import as_arrow
 from tests.support.visible import STEPS, WANTED, Played, play, tally
 from tests.support.world import World, make_world
 from tools.s3server import StoreRoot
@@ -72,7 +74,7 @@ def setting(spark: SparkSession, name: str, value: str) -> Iterator[None]:
 
 
 def in_frame(rows: DataFrame) -> Counter[tuple[tuple[str, str], ...]]:
-    return plain(rows.toArrow().to_pylist())
+    return plain(as_arrow(rows).to_pylist())
 
 
 def in_scan(scan: Scan) -> Counter[tuple[tuple[str, str], ...]]:
@@ -116,7 +118,7 @@ def test_a_frame_gives_the_rows_that_should_be_visible(
         options, keep = WANTED[wanted]
         found = frame(spark, on_disk(world, Path(folder)), **{**options, "partitions": ()})
         expected = tally([row for row in played.visible() if keep(row)])
-        assert tally(found.toArrow().to_pylist()) == expected
+        assert tally(as_arrow(found).to_pylist()) == expected
 
 
 TYPES: dict[str, tuple[pa.DataType, list[Any]]] = {
@@ -216,6 +218,9 @@ def test_rows_of_every_type_are_those_of_a_scan(
         assert in_frame(every) == in_scan(firnline.scan(table, dedup=False))
 
 
+@pytest.mark.skipif(
+    not SPARK_4_0_PLUS, reason=f"Spark {VERSION} reads no part with a narrower type (4.0)"
+)
 def test_parts_of_before_a_schema_change_are_read_under_the_names_and_types_of_today(
     spark: SparkSession, tmp_path: Path
 ) -> None:
@@ -297,7 +302,7 @@ def test_a_part_that_is_gone_ends_the_read(spark: SparkSession, tmp_path: Path) 
     gone = sorted(read_snapshot(table.store, table.paths).live)[0]
     (tmp_path / gone).unlink()
     with setting(spark, "spark.sql.files.ignoreMissingFiles", "true"):
-        with pytest.raises(Exception, match="FILE_NOT_EXIST"):
+        with pytest.raises(Exception, match=r"FILE_NOT_EXIST|does not exist"):
             found.collect()
         with pytest.raises(PartGoneError, match=f"(?s){gone}.*read again"):
             frame(spark, table)

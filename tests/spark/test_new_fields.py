@@ -12,6 +12,7 @@ from pyspark.sql import Row
 import firnline
 from firnline.spark.frame import frame
 from firnline.spark.source import register
+from tests.support.spark_versions import as_arrow, with_source
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -37,7 +38,7 @@ def in_order(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
     return sorted(rows, key=lambda row: row["id"])
 
 
-@pytest.mark.parametrize("read", [by_frame, by_source])
+@pytest.mark.parametrize("read", [by_frame, pytest.param(by_source, marks=with_source)])
 def test_parts_without_them_are_read_with_nulls(
     spark: SparkSession, tmp_path: Path, read: Any
 ) -> None:
@@ -46,7 +47,7 @@ def test_parts_without_them_are_read_with_nulls(
     firnline.append(root, NEW)
     rows = read(spark, root)
     scanned = in_order(firnline.scan(root).to_arrow().to_pylist())
-    assert in_order(rows.toArrow().to_pylist()) == scanned
+    assert in_order(as_arrow(rows).to_pylist()) == scanned
     for condition, ids in {
         "p is null": [2],
         "p.c is null": [1, 2, 3],
@@ -73,7 +74,7 @@ def test_parts_without_them_are_read_with_nulls(
     ]
 
 
-@pytest.mark.parametrize("read", [by_frame, by_source])
+@pytest.mark.parametrize("read", [by_frame, pytest.param(by_source, marks=with_source)])
 def test_values_of_maps_get_them(spark: SparkSession, tmp_path: Path, read: Any) -> None:
     root = f"file://{tmp_path}/t"
     kind = pa.map_(pa.string(), pa.struct([("a", pa.int64())]))
@@ -84,9 +85,10 @@ def test_values_of_maps_get_them(spark: SparkSession, tmp_path: Path, read: Any)
         [("k", {"a": 1, "c": None})],
         [("k", {"a": None, "c": [1.5]})],
     ]
-    assert in_order(read(spark, root).toArrow().to_pylist()) == scanned
+    assert in_order(as_arrow(read(spark, root)).to_pylist()) == scanned
 
 
+@with_source
 def test_a_write_adds_them(spark: SparkSession, tmp_path: Path) -> None:
     root = f"file://{tmp_path}/t"
     firnline.append(root, OLD)
@@ -97,4 +99,4 @@ def test_a_write_adds_them(spark: SparkSession, tmp_path: Path) -> None:
     found = in_order(firnline.scan(root).to_arrow().to_pylist())
     assert [row["p"] and row["p"]["late"] for row in found] == [None, None, None, "x", "y"]
     assert found[0]["p"] == {"a": 1, "q": {"x": 1}, "late": None}
-    assert in_order(frame(spark, root).toArrow().to_pylist()) == found
+    assert in_order(as_arrow(frame(spark, root)).to_pylist()) == found

@@ -33,7 +33,7 @@ _SKEW_MS = 60_000
 _AIRFLOW_S = 120
 _LIBRARIES = ("duckdb", "pyarrow", "obstore", "boto3", "pydantic")
 """Of the core, those on whose versions most depends."""
-_PACKAGES = {"airflow": "apache-airflow"}
+_PACKAGES = {"airflow": "apache-airflow", "grpc": "grpcio"}
 """Package, as it is imported, -> distribution, where they differ."""
 
 
@@ -141,10 +141,12 @@ def _two_pysparks() -> Iterator[Check]:
 
 
 def _java() -> Check:
-    from firnline.spark.session import OLDEST_JAVA, check_java
+    from firnline.spark.session import check_java
 
     if find_spec("pyspark") is None:
         return Check("Java", "not checked", "only Spark needs it, and pyspark is not installed")
+    from firnline.spark.versions import OLDEST_JAVA
+
     try:
         return Check("Java", "ok", f"{check_java()} (Spark needs {OLDEST_JAVA} or newer)")
     except FirnlineError as error:

@@ -250,6 +250,9 @@ def distribute(session: SparkSession) -> None:
 
     The packages of ``firnline.spark.executors`` must be on the executors already.
     """
+    # Executors load this module for other work, and pyspark is what they load last.
+    from firnline.spark.versions import send_package
+
     if session in _distributed:
         return
     if preflight.is_local(session):
@@ -259,7 +262,7 @@ def distribute(session: SparkSession) -> None:
         folder = tempfile.TemporaryDirectory(prefix="firnline-")
         # Executors that start later fetch it from here; the folder is deleted with this process.
         _folders.append(folder)
-        session.addArtifacts(str(zip_package(Path(folder.name))), pyfile=True)
+        send_package(session, zip_package(Path(folder.name)))
     _distributed.add(session)
 
 

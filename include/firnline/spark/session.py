@@ -21,11 +21,8 @@ from firnline.settings.spark_conf import with_defaults
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-OLDEST_JAVA = 17
-"""Oldest Java version on which Spark 4 starts."""
 _INSTALL_JAVA = (
-    f"install a Java {OLDEST_JAVA} or 21 runtime (openjdk-17-jre-headless on Debian) or point "
-    "JAVA_HOME at one"
+    "install a Java 17 or 21 runtime (openjdk-17-jre-headless on Debian) or point JAVA_HOME at one"
 )
 
 
@@ -50,10 +47,15 @@ def open_session(
 
     Raises:
         EnvironmentFaultError: Java is missing or too old, pyspark is a mixture of two versions, or
-            Spark cannot be reached.
+            no client of Spark Connect, or Spark cannot be reached.
     """
     require("pyspark")
     remote = remote or os.environ.get("SPARK_REMOTE")
+    if remote is not None:
+        from firnline.spark.versions import refuse_connect
+
+        refuse_connect()
+        require("grpc")
     if remote is None and not is_submitted():
         check_java()
     # pyspark warns about the pandas version; no pandas object is created here.
@@ -138,6 +140,8 @@ def check_java(environ: Mapping[str, str] | None = None) -> int:
         raise EnvironmentFaultError(
             f"Spark needs Java and there is none {where}", next_step=_INSTALL_JAVA
         )
+    from firnline.spark.versions import OLDEST_JAVA
+
     java = _version(Path(found).resolve())
     if java < OLDEST_JAVA:
         raise EnvironmentFaultError(

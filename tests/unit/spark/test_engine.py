@@ -2,10 +2,12 @@ from __future__ import annotations
 
 import logging
 import sys
+from pathlib import Path
 
 import pytest
 from msgspec.structs import replace
 
+from firnline.spark import versions
 from firnline.spark.engine import OPT_OUT, distribute, use_this_python, warn_of_cores
 from firnline.spark.reasons import reason
 from tests.unit.spark.test_batches import tasks
@@ -67,9 +69,8 @@ class Session:
         self.conf = {k.replace("_", "."): conf[k] for k in conf}
         self.sparkContext, self.sent = Context(**conf), list[str]()
 
-    def addArtifacts(self, *paths: str, pyfile: bool) -> None:  # noqa: N802 -- Spark's
-        assert pyfile
-        self.sent += [path.rpartition("/")[2] for path in paths]
+    def send(self, package: Path) -> None:
+        self.sent.append(package.name)
 
 
 @pytest.mark.parametrize(
@@ -85,6 +86,7 @@ def test_firnline_is_sent_unless_tasks_run_in_this_very_python(
     monkeypatch: pytest.MonkeyPatch, master: str, python: str, sent: list[str]
 ) -> None:
     monkeypatch.delenv("PYSPARK_PYTHON", raising=False)
+    monkeypatch.setattr(versions, "send_package", Session.send)
     for choice in ("true", "false"):
         session = Session(spark_master=master, **{OPT_OUT.replace(".", "_"): choice})
         if python:

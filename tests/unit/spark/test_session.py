@@ -10,6 +10,7 @@ from firnline import extras
 from firnline.errors import EnvironmentFaultError
 from firnline.spark import session
 from firnline.spark.session import _of_driver, check_java
+from firnline.spark.versions import SPARK_4_0_PLUS, VERSION
 
 
 def java(home: Path, release: str | None = None, output: str = "") -> dict[str, str]:
@@ -31,6 +32,7 @@ def test_without_a_release_file_java_itself_is_asked(tmp_path: Path) -> None:
     assert check_java(java(tmp_path, None, 'openjdk version "17.0.15" 2025-04-15')) == 17
 
 
+@pytest.mark.skipif(not SPARK_4_0_PLUS, reason=f"Spark {VERSION} starts on Java 8 (4.0: 17)")
 @pytest.mark.parametrize("release", ['JAVA_VERSION="1.8.0_392"', 'JAVA_VERSION="11.0.2"'])
 def test_a_java_that_is_too_old_is_named_with_what_to_do(tmp_path: Path, release: str) -> None:
     with pytest.raises(EnvironmentFaultError, match=r"Java 17 or newer.*is Java (8|11).*install"):

@@ -10,8 +10,6 @@ import msgspec
 import pyarrow as pa
 from pyarrow import RecordBatch
 from pyspark.sql.datasource import DataSourceReader, DataSourceStreamReader, InputPartition
-from pyspark.sql.pandas.types import to_arrow_schema
-from pyspark.sql.streaming.datasource import ReadLimit, ReadMaxFiles, SupportsTriggerAvailableNow
 from pyspark.sql.types import StructType
 
 from firnline.errors import UsageError
@@ -35,6 +33,12 @@ from firnline.spark.format.options import (
 from firnline.spark.format.read import narrowed
 from firnline.spark.format.stream import MOST_PARTS, bounds_of, within
 from firnline.spark.format.types import duckdb_type, spark_schema
+from firnline.spark.versions import (
+    ReadLimit,
+    ReadMaxFiles,
+    SupportsTriggerAvailableNow,
+    arrow_schema,
+)
 from firnline.types.sql import fold_name
 
 _NO = {
@@ -108,7 +112,7 @@ class ChangePieces:
         table = self.table.table()
         name = f"firnline-read-{table.ids.uuid7(table.clock.now_ms())}"
         limits = Limits(memory=self._memory, threads=1, spill=scratch() / name)
-        expected = to_arrow_schema(self._schema, timezone="UTC")
+        expected = arrow_schema(self._schema)
         task = msgspec.json.decode(piece.task, type=ChangeTask)
         names = self._schema.names
         columns = [name for name in names if fold_name(name) not in ADDED]
@@ -190,8 +194,12 @@ class ChangesStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
             return positions.to_json(None)
         return positions.to_json(offset_of(self._feed, self._starting))
 
-    def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802 -- Spark's
-        """Return the end of the next batch."""
+    def latestOffset(  # noqa: N802 -- Spark's
+        self, start: dict[str, Any] | None = None, limit: ReadLimit | None = None
+    ) -> dict[str, Any]:
+        """Return the end of the next batch; the newest one for a Spark that says neither."""
+        if start is None or limit is None:
+            return positions.to_json(self._feed.newest(None))
         begun = positions.from_json(start)
         return positions.to_json(self._feed.newest(begun, within(limit, self._bounds)))
 

@@ -25,6 +25,7 @@ from firnline.read.task import ReadPart
 from firnline.spark.format.sql import SPARK, quote_column
 from firnline.spark.format.stored import Stored, stored
 from firnline.spark.tasks import is_connect
+from firnline.spark.versions import part_metadata
 from firnline.types.sql import free_name
 
 _OPTIONS = {
@@ -160,7 +161,7 @@ class PartRows:
             return rows
         columns = [_of(own.get(name, (name,)), form, name) for name, form in self.forms.items()]
         for field, name in (more or {}).items():
-            columns.append(rows.metadataColumn("_metadata").getField(field).alias(name))
+            columns.append(part_metadata(rows, field).alias(name))
         return rows.select(*columns)
 
     def _scan(self, parts: Sequence[ReadPart], columns: Mapping[str, Stored]) -> DataFrame:

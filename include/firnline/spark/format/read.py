@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import msgspec
 import pyarrow as pa
 from pyarrow import RecordBatch
-from pyspark.sql.datasource import DataSourceReader, Filter, InputPartition
-from pyspark.sql.pandas.types import to_arrow_schema
+from pyspark.sql.datasource import DataSourceReader, InputPartition
 from pyspark.sql.types import StructType
 
 from firnline.errors import UsageError
@@ -29,9 +29,13 @@ from firnline.spark.format.options import (
     scratch,
     size_option,
 )
-from firnline.spark.format.types import duckdb_type, pushed
+from firnline.spark.format.types import duckdb_type
+from firnline.spark.versions import arrow_schema
 from firnline.state.moment import snapshot_at
 from firnline.types.sql import fold_name
+
+if TYPE_CHECKING:
+    from firnline.spark.versions import Filter
 
 
 @dataclass
@@ -80,7 +84,7 @@ class Pieces:
         table = self.table.table()
         name = f"firnline-read-{table.ids.uuid7(table.clock.now_ms())}"
         limits = Limits(memory=self._memory, threads=1, spill=scratch() / name)
-        wanted = to_arrow_schema(self._schema, timezone="UTC")
+        wanted = arrow_schema(self._schema)
         task = msgspec.json.decode(piece.task, type=ReadTask)
         for batch in stream(task, table.store, limits):
             # The only differences are names inside lists and maps.
@@ -121,12 +125,15 @@ class Reader(DataSourceReader):
 class PushingReader(Reader):
     """A read to which Spark passes its filters, for a data frame that is used by one query.
 
-    Spark 4.3.0 keeps the plan of such a reader with its data frame: a later query of the same frame
-    without filters gets the rows of the earlier one. Hence it is used only on request.
+    Spark 4.0 passes none, and applies all of them itself. Spark 4.3.0 keeps the plan of such a
+    reader with its data frame: a later query of the same frame without filters gets the rows of the
+    earlier one. Hence it is used only on request.
     """
 
     def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:  # noqa: N802 -- Spark's
         """Take the filters that the table evaluates exactly as Spark does; leave the rest."""
+        from firnline.spark.format.filters import pushed
+
         at = self._pieces.options.get("at")
         columns = snapshot_at(self._pieces.table.table(), at).schema
         self._pushed, left = pushed(filters, columns)

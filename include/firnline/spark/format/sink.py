@@ -16,7 +16,7 @@ from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
 from pyarrow import RecordBatch
-from pyspark.sql.datasource import DataSourceStreamArrowWriter, WriterCommitMessage
+from pyspark.sql.datasource import WriterCommitMessage
 
 from firnline.commit.outputs import Outputs
 from firnline.errors import ObjectNotFoundError, UsageError
@@ -32,6 +32,7 @@ from firnline.spark.format.write import (
     publish,
     withdraw,
 )
+from firnline.spark.versions import DataSourceStreamArrowWriter
 from firnline.state.snapshot import read_snapshot
 from firnline.store.access import StoreAccess
 from firnline.store.client import open_store

@@ -2,18 +2,12 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from pyarrow import RecordBatch
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
-from pyspark.sql.streaming.datasource import (
-    ReadAllAvailable,
-    ReadLimit,
-    ReadMaxBytes,
-    ReadMaxFiles,
-    SupportsTriggerAvailableNow,
-)
 from pyspark.sql.types import StructType
 
 from firnline.errors import PartGoneError, StreamBehindError, UsageError
@@ -21,9 +15,20 @@ from firnline.read.offsets import BEGIN_AGAIN, Bounds, Offset
 from firnline.read.stream import AppendStream
 from firnline.spark.format.options import Opened, size_option
 from firnline.spark.format.read import Piece, Pieces
+from firnline.spark.versions import (
+    SPARK_4_2_PLUS,
+    VERSION,
+    ReadAllAvailable,
+    ReadLimit,
+    ReadMaxBytes,
+    ReadMaxFiles,
+    SupportsTriggerAvailableNow,
+)
 
+_LOG = logging.getLogger(__name__)
 MOST_PARTS = 10_000
 """Default maximum of parts of a batch: the driver plans them one by one."""
+_LIMITS = {"maxpartsperbatch", "maxbytesperbatch"}
 _NO = {"at": "startingAt says where a stream begins", "dedup": "a stream gives every row"}
 
 
@@ -54,8 +59,12 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         at = None if self._starting == "earliest" else self._starting
         return self._stream.start(at).to_json()
 
-    def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802 -- Spark's
-        """Return the end of the next batch."""
+    def latestOffset(  # noqa: N802 -- Spark's
+        self, start: dict[str, Any] | None = None, limit: ReadLimit | None = None
+    ) -> dict[str, Any]:
+        """Return the end of the next batch; the newest one for a Spark that says neither."""
+        if start is None or limit is None:
+            return self._stream.start("now").to_json()
         bounds = within(limit, self._bounds)
         return self._stream.latest(Offset.from_json(start), bounds).to_json()
 
@@ -88,7 +97,18 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
 
 def bounds_of(named: Mapping[str, str]) -> Bounds:
-    """Return the limits of a batch by the options (lower case -> value). Raises UsageError."""
+    """Return the limits of a batch by the options (lower case -> value). Raises UsageError.
+
+    Before Spark 4.2 they have no effect, which is a warning in the log of the driver's Python.
+    """
+    stated = _LIMITS & named.keys()
+    if stated and not SPARK_4_2_PLUS:
+        _LOG.warning(
+            "batches of a stream have limits from Spark 4.2 on, and this is %s: each takes all "
+            "that is there, whatever the option %s says",
+            VERSION,
+            " or ".join(sorted(stated)),
+        )
     return Bounds(
         parts=_count(named.get("maxpartsperbatch")),
         bytes=size_option(named, "maxbytesperbatch", 0) or None,

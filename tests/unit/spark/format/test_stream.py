@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import logging
 import pickle
 from pathlib import Path
+from typing import Any
 
 import pytest
-from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxFiles
 from pyspark.sql.types import StructType
 
 from firnline.errors import PartGoneError, StreamBehindError, UsageError
@@ -14,7 +15,8 @@ from firnline.spark.format.options import opened
 from firnline.spark.format.read import Piece
 from firnline.spark.format.stream import StreamReader
 from firnline.spark.format.types import spark_schema
-from tests.support.on_store import filled
+from firnline.spark.versions import ReadAllAvailable, ReadMaxFiles
+from tests.support.on_store import filled, merge
 from tests.support.on_store import opened as open_table
 from tools.s3server import StoreRoot
 
@@ -56,6 +58,33 @@ def test_batches_keep_within_bounds_unless_everything_is_asked_for(tmp_path: Pat
     assert len(stream.latestOffset(once, ReadAllAvailable())["seen"].split()) == 3
     small = reader(table.settings.root, maxBytesPerBatch="1", startingAt="0")
     assert len(small.latestOffset(start, small.getDefaultReadLimit())["seen"].split()) == 1
+
+
+def test_a_spark_that_states_no_beginning_and_no_limit_gets_all_that_is_there(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    root = StoreRoot("file", f"file://{tmp_path}", {})
+    table = filled(open_table(root), 3)
+    monkeypatch.setattr("firnline.spark.format.stream.SPARK_4_2_PLUS", False)
+    with caplog.at_level(logging.WARNING):
+        stream = reader(table.settings.root, maxPartsPerBatch="1")
+    assert "limits from Spark 4.2 on" in caplog.text
+    assert "maxpartsperbatch" in caplog.text
+    begin = stream.initialOffset()
+    first = stream.latestOffset()
+    filled(table, 2, first=12)
+    merge(table, tmp_path / "scratch")
+    filled(table, 1, first=20)
+    second = stream.latestOffset()
+    assert rows_of(stream, begin, first) == list(range(12))
+    assert rows_of(stream, first, second) == list(range(12, 24))
+    assert stream.latestOffset() == second
+    assert stream.partitions(second, second) == []
+
+
+def rows_of(stream: StreamReader, start: dict[str, Any], end: dict[str, Any]) -> list[int]:
+    pieces = stream.partitions(start, end)
+    return sorted(n for p in pieces for batch in stream.read(p) for n in batch["id"].to_pylist())
 
 
 def test_a_part_that_goes_while_it_is_read_is_named_by_a_stream_that_is_behind(
