@@ -3,8 +3,8 @@
     python -m tools.reference write [PAGE...]   regenerate the tables of the pages
     python -m tools.reference check [PAGE...]   exit 1 and name the tables that are stale
 
-A page is ``settings-reference``, ``cli``, ``why``, ``help``, ``format`` or ``airflow``; without
-one, all. ``airflow`` imports Airflow, which takes two seconds.
+A page is ``settings-reference``, ``cli``, ``why``, ``help``, ``format``, ``airflow`` or
+``support``; without one, all. ``airflow`` imports Airflow, which takes two seconds.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from tools.bootstrap import REPO
-from tools.reference import benchmarks, cli, dags, errors, objects, settings
+from tools.reference import benchmarks, cli, dags, errors, objects, settings, support
 from tools.reference.markdown import PageError, fill, stale
 
 DOCS = REPO / "docs"
@@ -27,6 +27,7 @@ _BLOCKS: dict[str, Callable[[], dict[str, str]]] = {
     "help": errors.blocks,
     "format": objects.blocks,
     "airflow": dags.blocks,
+    "support": support.blocks,
 }
 PAGES = tuple(_BLOCKS)
 
