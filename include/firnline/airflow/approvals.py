@@ -1,8 +1,8 @@
 """Tasks that wait for a person to pick from a list or to approve a plan.
 
-They wait outside every pool, without a process and without the triggerer (Airflow parks them as
-``awaiting_input``). The table may have changed by the time of the answer: the task after them,
-which holds the pool, checks the choice again.
+They wait outside every pool and without a process: Airflow parks them as ``awaiting_input``, or
+until 3.2 as ``deferred``, and then the triggerer looks for the answer. The table may have changed
+by the time of the answer: the task after them, which holds the pool, checks the choice again.
 """
 
 from __future__ import annotations
@@ -12,17 +12,17 @@ from collections.abc import Mapping, Sequence
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, NoReturn, Protocol
 
-from airflow.providers.standard.operators.hitl import ApprovalOperator, HITLOperator
 from airflow.sdk import Param
-from airflow.sdk.exceptions import DownstreamTasksSkipped
 
+from firnline.airflow import versions
 from firnline.airflow.alerts import tell_waiting
 from firnline.airflow.answers import NONE, answer_lines, pick_lines
 from firnline.airflow.failures import airflow_failures
 from firnline.airflow.params import duration_param
 from firnline.airflow.said import say
 from firnline.airflow.tables import DagTable
-from firnline.errors import UsageError
+from firnline.airflow.versions import ApprovalOperator, DownstreamTasksSkipped, HITLOperator
+from firnline.errors import EnvironmentFaultError, UsageError
 from firnline.settings.load import TableSettings
 from firnline.units import about_duration, about_size, counted, format_duration, parse_duration
 
@@ -86,6 +86,22 @@ def answer_within(params: Mapping[str, Any]) -> timedelta:
     return timedelta(milliseconds=wait)
 
 
+def refuse_asking(noun: str) -> None:
+    """Refuse what needs an answer in an Airflow that cannot ask.
+
+    Args:
+        noun: what it is for: ``an erase``.
+
+    Raises:
+        EnvironmentFaultError: it is older than 3.1.
+    """
+    if not versions.AIRFLOW_3_1_PLUS:
+        raise EnvironmentFaultError(
+            versions.needs("3.1", f"a question on {noun}", "nobody is asked and nothing is done"),
+            next_step="upgrade Airflow, or do it with the command line",
+        )
+
+
 class Pick(HITLOperator):
     """Lets a person pick from the names that an earlier task listed.
 
@@ -115,6 +131,8 @@ class Pick(HITLOperator):
 
     def execute(self, context: Context) -> None:
         """Ask. Raises TaskAwaitingInput: Airflow's way to park a task."""
+        with airflow_failures():
+            refuse_asking(self.what)
         rows = self._take(context)
         figures = context["ti"].xcom_pull(task_ids=self.listed)
         now = _now_ms()
@@ -174,6 +192,8 @@ class Approve(ApprovalOperator):
 
     def execute(self, context: Context) -> None:
         """Ask. Raises TaskAwaitingInput: Airflow's way to park a task."""
+        with airflow_failures():
+            refuse_asking(self.work.noun)
         figures = self.figures(context)
         with airflow_failures():
             table = self.table.of_run(context)

@@ -72,20 +72,20 @@ def _fitting_hook() -> Any:  # noqa: ANN401 - as above
     import airflow.settings
     from airflow import policies
 
-    @policies.hookimpl
-    def task_instance_mutation_hook(task_instance: TaskInstance, dag_run: DagRun | None) -> None:
-        set_pool(task_instance, dag_run)
+    from firnline.airflow import versions
 
-    _refuse_unknown(policies, task_instance_mutation_hook)
+    hook = versions.policy_hook(policies, set_pool)
+    _refuse_unknown(policies, hook)
     import firnline.airflow.dialect  # noqa: F401 - registers how params are checked
     from firnline.airflow.preload import before_forks
 
     before_forks()
 
-    # Airflow 3.3 asks policies of packages only if there is an airflow_local_settings.py besides.
+    # Airflow asks policies of packages at the creation of tasks only if there is an
+    # airflow_local_settings.py besides.
     asked: Any = airflow.settings.task_instance_mutation_hook
     asked.is_noop = False
-    return task_instance_mutation_hook
+    return hook
 
 
 def _refuse_unknown(policies: Any, hook: Any) -> None:  # noqa: ANN401 - a module of any Airflow

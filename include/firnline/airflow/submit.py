@@ -18,7 +18,6 @@ from typing import TYPE_CHECKING, Any
 from airflow.providers.apache.spark.hooks.spark_submit import SparkSubmitHook
 from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
 from airflow.sdk import Connection
-from airflow.sdk.exceptions import AirflowException
 
 from firnline.airflow.access import driver_environment, open_in_task, spark_connection, store_access
 from firnline.airflow.failures import JobFailure, airflow_failures, as_airflow, failure_in
@@ -30,6 +29,7 @@ from firnline.airflow.settings import environment
 from firnline.airflow.supervisors import supervisors_environment
 from firnline.airflow.tables import DagTable
 from firnline.airflow.tasks import begin, committed, mirrored_partly
+from firnline.airflow.versions import AirflowException
 from firnline.airflow.work import SparkWork
 from firnline.errors import EnvironmentFaultError
 from firnline.operations.job_variables import OPTIONS_VARIABLE

@@ -13,8 +13,6 @@ from typing import Any
 
 import pytest
 from airflow.sdk import DAG
-from airflow.sdk.definitions.callback import AsyncCallback
-from airflow.sdk.definitions.deadline import DeadlineReference
 
 from firnline.airflow.alerts import (
     TableAlert,
@@ -29,6 +27,7 @@ from firnline.airflow.dags import operation_dag
 from firnline.airflow.merge import MergeWork
 from firnline.airflow.settings import current_settings
 from firnline.airflow.tables import OneTable, any_table, own_table
+from firnline.airflow.versions import AsyncCallback, DeadlineReference
 from firnline.airflow.works import TtlWork
 from tests.support.tables import loaded, one
 

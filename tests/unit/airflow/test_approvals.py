@@ -6,7 +6,6 @@ from typing import Any
 import pytest
 from airflow.providers.standard.exceptions import HITLTriggerEventError
 from airflow.sdk import DAG
-from airflow.sdk.exceptions import AirflowFailException, DownstreamTasksSkipped, TaskAwaitingInput
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -27,6 +26,11 @@ from firnline.airflow.erase import ApprovedErase
 from firnline.airflow.removal import RemoveWork
 from firnline.airflow.sweep import ApprovedSweep, SweepWork
 from firnline.airflow.tables import OneTable
+from firnline.airflow.versions import (
+    AirflowFailException,
+    DownstreamTasksSkipped,
+    TaskAwaitingInput,
+)
 from firnline.errors import UsageError
 from firnline.settings.load import TableSettings
 from firnline.settings.notifiers import AlertSettings

@@ -8,13 +8,13 @@ from typing import Any
 import msgspec
 import pytest
 from airflow.sdk import DAG
-from airflow.sdk.exceptions import AirflowSkipException
 
 from firnline.airflow import prepared
 from firnline.airflow.evidence import question
 from firnline.airflow.prepared import PREPARED, ApprovePrepared, CommitPrepared, totals
 from firnline.airflow.rewrite import RewriteWork
 from firnline.airflow.tables import OneTable
+from firnline.airflow.versions import AirflowSkipException
 from firnline.errors import UsageError
 from firnline.log.txn_file import RunIdentity
 from firnline.operations.options import RewriteOptions

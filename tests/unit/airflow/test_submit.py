@@ -8,12 +8,12 @@ from pathlib import Path
 import pytest
 from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
 from airflow.sdk import Connection
-from airflow.sdk.exceptions import AirflowException, AirflowFailException
 from airflow.sdk.execution_time.context import set_current_context
 
 from firnline.airflow.merge import MergeWork
 from firnline.airflow.said import SAID
 from firnline.airflow.submit import SubmitHook, deploy_options, refuse_unusable
+from firnline.airflow.versions import AirflowException, AirflowFailException
 from firnline.errors import EnvironmentFaultError
 from firnline.processes import SUPERVISORS_VARIABLE, ProcessId, Supervisors
 from tests.support.airflow_context import run_context

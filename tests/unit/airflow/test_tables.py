@@ -3,7 +3,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from airflow.sdk import AssetAll, AssetOrTimeSchedule
+from airflow.sdk import AssetAll
 
 from firnline.airflow.tables import (
     OneTable,
@@ -14,6 +14,7 @@ from firnline.airflow.tables import (
     clock_of,
     clock_or_rows,
 )
+from firnline.airflow.versions import AssetOrTimeSchedule
 from firnline.airflow.works import RestoreWork
 from firnline.errors import UsageError
 from firnline.operations.pools import NO_TABLE

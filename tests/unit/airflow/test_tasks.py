@@ -6,17 +6,17 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from airflow.sdk.exceptions import (
-    AirflowException,
-    AirflowFailException,
-    AirflowSkipException,
-    DownstreamTasksSkipped,
-)
 
 from firnline.airflow.dags import operation_dag, plan_then_run
 from firnline.airflow.merge import MergeWork
 from firnline.airflow.tables import OneTable, asset_of, assets_of
 from firnline.airflow.tasks import ReportRun, RunInTask, progress_log
+from firnline.airflow.versions import (
+    AirflowException,
+    AirflowFailException,
+    AirflowSkipException,
+    DownstreamTasksSkipped,
+)
 from firnline.airflow.work import InTaskWork
 from firnline.airflow.works import CleanupWork, TtlWork
 from firnline.commit.base import take_base
