@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
 from firnline.airflow.settings import current_settings
-from firnline.airflow.versions import conf, deadline_alert
+from firnline.airflow.versions import deadline_alert, sdk_conf
 from firnline.airflow.within import LIMIT, call_within
 from firnline.operations.dag_ids import FLEET, parse_dag_id, run_of, table_in_run_id
 from firnline.settings.load import BrokenTable, Settings, TableSettings
@@ -81,7 +81,7 @@ def _field(value: object, name: str) -> str:
 
 
 def _link(dag: str, run_id: str) -> str:
-    base = conf.get("api", "base_url", fallback="").rstrip("/")
+    base = sdk_conf.get("api", "base_url", fallback="").rstrip("/")
     of_run = f"/runs/{quote(run_id, safe='')}" if run_id else ""
     return f"{base}/dags/{quote(dag)}{of_run}" if base else ""
 

@@ -4,8 +4,10 @@ The entry point ``airflow.policy`` of the package registers this module in every
 so it imports nothing of ours until the hook needs it, except the dialect in which values of params
 are refused, and in a DAG processor what the DAG files need (``firnline.airflow.preload``). The
 scheduler, the API server and the command line call the hook wherever they create or clear tasks,
-after they have set pool and slots of the DAG file. Without it, and where it cannot read the
-settings, such a task stays in a pool without slots: it waits, and never runs without a lock.
+after they have set pool and slots of the DAG file. Until Airflow 3.2 a new task does not know its
+run yet: it gets its pool when the run starts (``pool_guard``). Without the hook, and where it
+cannot read the settings, such a task stays in a pool without slots: it waits, and never runs
+without a lock.
 
 The package may lie beside an Airflow that it does not know, whose hook has other arguments or none.
 An error here would stop every command of that Airflow: nothing is registered there, and one line
@@ -83,8 +85,9 @@ def _fitting_hook() -> Any:  # noqa: ANN401 - as above
 
     # Airflow asks policies of packages at the creation of tasks only if there is an
     # airflow_local_settings.py besides.
-    asked: Any = airflow.settings.task_instance_mutation_hook
-    asked.is_noop = False
+    if versions.AIRFLOW_3_3_PLUS:  # until 3.2 it could not tell the pool then
+        asked: Any = airflow.settings.task_instance_mutation_hook
+        asked.is_noop = False
     return hook
 
 

@@ -20,10 +20,11 @@ from typing import TYPE_CHECKING, Any
 from airflow import __version__ as VERSION  # noqa: N812 - a constant of Airflow
 
 if TYPE_CHECKING:
+    from airflow.dag_processing.dagbag import DagBag
     from airflow.models.hitl import HITLDetail
     from airflow.providers.standard.operators.hitl import ApprovalOperator, HITLOperator
     from airflow.sdk import AssetOrTimeSchedule, BaseHook, CronTriggerTimetable
-    from airflow.sdk.configuration import conf
+    from airflow.sdk.configuration import conf as sdk_conf
     from airflow.sdk.definitions.callback import AsyncCallback
     from airflow.sdk.definitions.deadline import DeadlineAlert, DeadlineReference
     from airflow.sdk.exceptions import (
@@ -58,6 +59,7 @@ __all__ = [
     "AsyncCallback",
     "BaseHook",
     "CronTriggerTimetable",
+    "DagBag",
     "DagSerialization",
     "DeadlineAlert",
     "DeadlineReference",
@@ -66,7 +68,6 @@ __all__ = [
     "HITLOperator",
     "ParamValidationError",
     "TaskAwaitingInput",
-    "conf",
     "deadline_alert",
     "gauges",
     "is_paused",
@@ -74,6 +75,7 @@ __all__ = [
     "needs",
     "newest",
     "policy_hook",
+    "sdk_conf",
     "trigger",
 ]
 
@@ -96,6 +98,7 @@ _CALLBACKS = "callback" if AIRFLOW_3_2_PLUS else "deadline"
 _DEADLINES = "airflow.sdk.definitions.deadline"
 _STORED = "airflow.serialization.serialized_objects"
 _PLACES: Mapping[str, str] = {
+    "DagBag": "airflow.dag_processing.dagbag" if AIRFLOW_3_2_PLUS else "airflow.models.dagbag",
     "AirflowException": _SDK_ERRORS,
     "AirflowFailException": _SDK_ERRORS,
     "AirflowNotFoundException": _SDK_ERRORS,
@@ -107,7 +110,7 @@ _PLACES: Mapping[str, str] = {
     "AssetOrTimeSchedule": "airflow.sdk" if AIRFLOW_3_2_PLUS else "airflow.timetables.assets",
     "CronTriggerTimetable": "airflow.sdk" if AIRFLOW_3_2_PLUS else "airflow.timetables.trigger",
     "BaseHook": "airflow.sdk" if AIRFLOW_3_1_PLUS else "airflow.hooks.base",
-    "conf": "airflow.sdk.configuration" if AIRFLOW_3_2_PLUS else "airflow.configuration",
+    "sdk_conf": f"airflow{'.sdk' * AIRFLOW_3_2_PLUS}.configuration:conf",
     "AsyncCallback": f"airflow.sdk.definitions.{_CALLBACKS}",
     "DeadlineAlert": _DEADLINES,
     "DeadlineReference": _DEADLINES,
@@ -279,7 +282,8 @@ def late_pools(dag_run: Any, no_table: str, pool: str, slots: int) -> bool:  # n
     """
     from sqlalchemy import inspect
 
-    session: Session | None = None if AIRFLOW_3_3_PLUS else inspect(dag_run).session
+    state: Any = None if AIRFLOW_3_3_PLUS else inspect(dag_run, raiseerr=False)
+    session: Session | None = None if state is None else state.session
     if session is None:
         return False
     from airflow.models.taskinstance import TaskInstance
