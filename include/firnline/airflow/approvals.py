@@ -13,6 +13,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any, NoReturn, Protocol
 
 from airflow.sdk import Param
+from airflow.sdk.definitions.param import ParamsDict
 
 from firnline.airflow import versions
 from firnline.airflow.alerts import tell_waiting
@@ -102,7 +103,21 @@ def refuse_asking(noun: str) -> None:
         )
 
 
-class Pick(HITLOperator):
+class _WithoutFields:
+    """A question whose form asks for nothing but the answer.
+
+    Until Airflow 3.1 the params of the DAG would become its fields, and those that a run must give
+    would have to have values when the DAG is made.
+    """
+
+    params: ParamsDict
+
+    def validate_params(self) -> None:
+        """Leave out all params; Airflow calls it when the task is made."""
+        self.params = ParamsDict()
+
+
+class Pick(_WithoutFields, HITLOperator):
     """Lets a person pick from the names that an earlier task listed.
 
     XCom: ``picked`` (names), ``by`` and ``timed_out``. Without an answer in time, all downstream
@@ -166,7 +181,7 @@ class Pick(HITLOperator):
         return rows
 
 
-class Approve(ApprovalOperator):
+class Approve(_WithoutFields, ApprovalOperator):
     """Lets a person approve a plan; no answer counts as a rejection.
 
     XCom: ``approved``, ``by``, ``timed_out``. Without approval all downstream tasks are skipped,

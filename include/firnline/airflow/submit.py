@@ -29,7 +29,7 @@ from firnline.airflow.settings import environment
 from firnline.airflow.supervisors import supervisors_environment
 from firnline.airflow.tables import DagTable
 from firnline.airflow.tasks import begin, committed, mirrored_partly
-from firnline.airflow.versions import AirflowException
+from firnline.airflow.versions import AirflowException, tracked
 from firnline.airflow.work import SparkWork
 from firnline.errors import EnvironmentFaultError
 from firnline.operations.job_variables import OPTIONS_VARIABLE
@@ -318,8 +318,7 @@ class SubmitJob(SparkSubmitOperator):
             conn_id=self._conn_id,
             name=self.name,
             application_args=self.application_args,
-            track_driver_via_k8s_api=self._track_driver_via_k8s_api,
-            yarn_track_via_rm_api=self._yarn_track_via_rm_api,
+            **tracked(self),
         )
 
 

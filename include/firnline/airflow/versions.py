@@ -76,6 +76,7 @@ __all__ = [
     "newest",
     "policy_hook",
     "sdk_conf",
+    "tracked",
     "trigger",
 ]
 
@@ -297,3 +298,15 @@ def late_pools(dag_run: Any, no_table: str, pool: str, slots: int) -> bool:  # n
     with session.no_autoflush:
         session.execute(update(TaskInstance).where(*wait).values(pool=pool, pool_slots=slots))
     return True
+
+
+def tracked(operator: Any) -> dict[str, bool]:  # noqa: ANN401 - an operator of the Spark provider
+    """Return how a driver elsewhere is followed, as the hook of the operator's provider takes it.
+
+    Nothing if the provider is older than 6.1, where spark-submit itself waits for the driver.
+    """
+    from airflow.providers.apache.spark.hooks.spark_submit import SparkSubmitHook
+
+    known = signature(SparkSubmitHook.__init__).parameters
+    names = ("track_driver_via_k8s_api", "yarn_track_via_rm_api")
+    return {name: bool(getattr(operator, f"_{name}")) for name in names if name in known}
