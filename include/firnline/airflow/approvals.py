@@ -103,21 +103,19 @@ def refuse_asking(noun: str) -> None:
         )
 
 
-class _WithoutFields:
+class _WithoutFields(HITLOperator):
     """A question whose form asks for nothing but the answer.
 
     Until Airflow 3.1 the params of the DAG would become its fields, and those that a run must give
     would have to have values when the DAG is made.
     """
 
-    params: ParamsDict
-
     def validate_params(self) -> None:
         """Leave out all params; Airflow calls it when the task is made."""
         self.params = ParamsDict()
 
 
-class Pick(_WithoutFields, HITLOperator):
+class Pick(_WithoutFields):
     """Lets a person pick from the names that an earlier task listed.
 
     XCom: ``picked`` (names), ``by`` and ``timed_out``. Without an answer in time, all downstream

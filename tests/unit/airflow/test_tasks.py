@@ -65,7 +65,8 @@ def test_a_plan_hands_on_its_figures_and_says_them(
     with caplog.at_level(logging.INFO):
         figures = plan.execute(run_context(TTL, {"dry_run": False}))
     assert (figures["seq"], figures["parts"], figures["dry_run"]) == (0, 2, False)
-    first, *lines = caplog.messages
+    # Airflow 3.0 says before that this is no process of a task.
+    first, *lines = caplog.messages[caplog.messages.index("the plan, as of transaction 0:") :]
     assert first == "the plan, as of transaction 0:"
     assert lines[0].startswith("partition day=2020-01-01: parts 2, rows 100, bytes ")
     assert lines[-1].startswith("2 parts with 100 rows (")

@@ -69,6 +69,12 @@ def test_until_3_1_all_events_come_and_the_newest_are_taken(until_3_1: None) -> 
     assert list(versions.newest([1, 2, 3], 2)) == [3, 2]
 
 
+def test_airflow_s_gauges_take_tags_and_names_are_made_fit_for_them() -> None:
+    gauge, normalise = versions.gauges()
+    gauge("firnline.parts", 1, tags={"table": "t"})
+    assert normalise("ünd so") == "_nd_so"
+
+
 @pytest.mark.skipif(not versions.AIRFLOW_3_1_PLUS, reason="Airflow 3.0 has no deadlines")
 def test_until_3_2_a_deadline_has_no_name(until_3_2: None) -> None:
     async def missed(context: object) -> None: ...
