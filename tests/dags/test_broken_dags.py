@@ -6,9 +6,9 @@ import json
 from pathlib import Path
 
 import pytest
-from airflow.sdk.exceptions import AirflowFailException
 
 from firnline.airflow.broken import TASK, RefuseSettings
+from firnline.airflow.versions import AirflowFailException
 from firnline.operations.registry import DAGS
 from tests.dags.parsing import Parser
 

@@ -26,6 +26,19 @@ class XComs:
         return self.earlier.get(task_ids if key == "return_value" else f"{task_ids}/{key}")
 
 
+class OutletEvents:
+    """Events by the name of the asset: until Airflow 3.1 an asset is not hashable."""
+
+    def __init__(self) -> None:
+        self._by_name: dict[str, SimpleNamespace] = defaultdict(SimpleNamespace)
+
+    def __getitem__(self, asset: Any) -> SimpleNamespace:
+        return self._by_name[asset.name]
+
+    def __contains__(self, asset: Any) -> bool:
+        return asset.name in self._by_name
+
+
 def run_context(
     work: Work[Any],
     conf: Mapping[str, Any] | None = None,
@@ -51,6 +64,6 @@ def run_context(
         "params": {**defaults, **(conf or {})},
         "run_id": f"{run_type}__1",
         "ti": XComs(earlier),
-        "outlet_events": defaultdict(SimpleNamespace),
+        "outlet_events": OutletEvents(),
         "triggering_asset_events": {},
     }

@@ -8,7 +8,9 @@ from http.client import HTTPConnection
 from pathlib import Path
 from typing import Any
 
-from airflow.sdk import BaseHook, BaseNotifier
+from airflow.sdk import BaseNotifier
+
+from firnline.airflow.versions import BaseHook
 
 VALUES = ("dag_id", "run_id", "table", "reason", "sentence", "link")
 """What there is of the context whatever the reason."""

@@ -15,6 +15,7 @@ from pathlib import Path
 
 import pytest
 
+from firnline.airflow import versions
 from tools.bootstrap import REPO, UV_VERSION
 from tools.docnames import stale
 
@@ -107,6 +108,25 @@ def test_no_packages_of_operations_import_each_other_in_a_circle() -> None:
 
 def test_docstrings_name_what_is_there() -> None:
     assert [str(each) for each in stale()] == []
+
+
+def moved(path: Path) -> Iterator[str]:
+    """What a file imports from Airflow itself though it stands elsewhere in another version."""
+    for node in ast.walk(parsed(path)):
+        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("airflow."):
+            names = {alias.name for alias in node.names}
+            found = names & versions._PLACES.keys()
+            found |= names if node.module in MOVED_MODULES else set()
+            yield from (f"{name(path)}: {node.module}.{each}" for each in found)
+
+
+MOVED_MODULES = ("airflow.sdk.configuration", "airflow.observability", "airflow.stats")
+
+
+def test_names_that_have_moved_between_airflows_come_from_one_module() -> None:
+    tests = (REPO / "tests").rglob("*.py")
+    files = {*code_files(), *tests} - {REPO / "include/firnline/airflow/versions.py"}
+    assert sorted(each for path in files for each in moved(path)) == []
 
 
 FRONT_DOORS = [

@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from airflow.sdk import Connection
-from airflow.sdk.exceptions import AirflowNotFoundException
 from airflow.sdk.log import mask_secret
 
+from firnline.airflow.versions import AirflowNotFoundException
 from firnline.errors import EnvironmentFaultError, StoreAccessError
 from firnline.paths import Root
 from firnline.settings.load import TableSettings

@@ -12,19 +12,19 @@ from dataclasses import asdict, dataclass
 from datetime import timedelta
 from functools import partial
 from importlib import import_module
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
-from airflow.sdk.configuration import conf
-from airflow.sdk.definitions.callback import AsyncCallback
-from airflow.sdk.definitions.deadline import DeadlineAlert, DeadlineReference
-
 from firnline.airflow.settings import current_settings
+from firnline.airflow.versions import deadline_alert, sdk_conf
 from firnline.airflow.within import LIMIT, call_within
 from firnline.operations.dag_ids import FLEET, parse_dag_id, run_of, table_in_run_id
 from firnline.settings.load import BrokenTable, Settings, TableSettings
 from firnline.settings.notifiers import NotifierSettings
 from firnline.units import format_duration
+
+if TYPE_CHECKING:
+    from firnline.airflow.versions import DeadlineAlert
 
 _LOG = logging.getLogger(__name__)
 
@@ -81,7 +81,7 @@ def _field(value: object, name: str) -> str:
 
 
 def _link(dag: str, run_id: str) -> str:
-    base = conf.get("api", "base_url", fallback="").rstrip("/")
+    base = sdk_conf.get("api", "base_url", fallback="").rstrip("/")
     of_run = f"/runs/{quote(run_id, safe='')}" if run_id else ""
     return f"{base}/dags/{quote(dag)}{of_run}" if base else ""
 
@@ -147,22 +147,17 @@ def merge_deadline(limit: int, table: TableSettings | None) -> DeadlineAlert:
         table: the table of the DAG; None for that for all tables, where it counts for runs of the
             tables whose settings have this limit when it is missed.
     """
+    name = f"merge of {'a table' if table is None else table.name}"
+    interval = timedelta(milliseconds=limit)
     if table is None:
-        callback = AsyncCallback(missed_of_run, {"limit": limit})
-    else:
-        alerts = table.alerts
-        told = {
-            "notifier": alerts.notifier or "",
-            "arguments": dict(alerts.arguments),
-            "sentence": _missed(table.name, limit),
-        }
-        callback = AsyncCallback(missed_deadline, told)
-    return DeadlineAlert(
-        reference=DeadlineReference.DAGRUN_QUEUED_AT,
-        interval=timedelta(milliseconds=limit),
-        callback=callback,
-        name=f"merge of {'a table' if table is None else table.name}",
-    )
+        return deadline_alert(interval, missed_of_run, {"limit": limit}, name)
+    alerts = table.alerts
+    told = {
+        "notifier": alerts.notifier or "",
+        "arguments": dict(alerts.arguments),
+        "sentence": _missed(table.name, limit),
+    }
+    return deadline_alert(interval, missed_deadline, told, name)
 
 
 def _missed(table: str, limit: int) -> str:

@@ -1,8 +1,8 @@
 """Tasks that wait for a person to pick from a list or to approve a plan.
 
-They wait outside every pool, without a process and without the triggerer (Airflow parks them as
-``awaiting_input``). The table may have changed by the time of the answer: the task after them,
-which holds the pool, checks the choice again.
+They wait outside every pool and without a process: Airflow parks them as ``awaiting_input``, or
+until 3.2 as ``deferred``, and then the triggerer looks for the answer. The table may have changed
+by the time of the answer: the task after them, which holds the pool, checks the choice again.
 """
 
 from __future__ import annotations
@@ -12,17 +12,18 @@ from collections.abc import Mapping, Sequence
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, NoReturn, Protocol
 
-from airflow.providers.standard.operators.hitl import ApprovalOperator, HITLOperator
 from airflow.sdk import Param
-from airflow.sdk.exceptions import DownstreamTasksSkipped
+from airflow.sdk.definitions.param import ParamsDict
 
+from firnline.airflow import versions
 from firnline.airflow.alerts import tell_waiting
 from firnline.airflow.answers import NONE, answer_lines, pick_lines
 from firnline.airflow.failures import airflow_failures
 from firnline.airflow.params import duration_param
 from firnline.airflow.said import say
 from firnline.airflow.tables import DagTable
-from firnline.errors import UsageError
+from firnline.airflow.versions import ApprovalOperator, DownstreamTasksSkipped, HITLOperator
+from firnline.errors import EnvironmentFaultError, UsageError
 from firnline.settings.load import TableSettings
 from firnline.units import about_duration, about_size, counted, format_duration, parse_duration
 
@@ -86,7 +87,35 @@ def answer_within(params: Mapping[str, Any]) -> timedelta:
     return timedelta(milliseconds=wait)
 
 
-class Pick(HITLOperator):
+def refuse_asking(noun: str) -> None:
+    """Refuse what needs an answer in an Airflow that cannot ask.
+
+    Args:
+        noun: what it is for: ``an erase``.
+
+    Raises:
+        EnvironmentFaultError: it is older than 3.1.
+    """
+    if not versions.AIRFLOW_3_1_PLUS:
+        raise EnvironmentFaultError(
+            versions.needs("3.1", f"a question on {noun}", "nobody is asked and nothing is done"),
+            next_step="upgrade Airflow, or do it with the command line",
+        )
+
+
+class _WithoutFields(HITLOperator):
+    """A question whose form asks for nothing but the answer.
+
+    Until Airflow 3.1 the params of the DAG would become its fields, and those that a run must give
+    would have to have values when the DAG is made.
+    """
+
+    def validate_params(self) -> None:
+        """Leave out all params; Airflow calls it when the task is made."""
+        self.params = ParamsDict()
+
+
+class Pick(_WithoutFields):
     """Lets a person pick from the names that an earlier task listed.
 
     XCom: ``picked`` (names), ``by`` and ``timed_out``. Without an answer in time, all downstream
@@ -115,6 +144,8 @@ class Pick(HITLOperator):
 
     def execute(self, context: Context) -> None:
         """Ask. Raises TaskAwaitingInput: Airflow's way to park a task."""
+        with airflow_failures():
+            refuse_asking(self.what)
         rows = self._take(context)
         figures = context["ti"].xcom_pull(task_ids=self.listed)
         now = _now_ms()
@@ -148,7 +179,7 @@ class Pick(HITLOperator):
         return rows
 
 
-class Approve(ApprovalOperator):
+class Approve(_WithoutFields, ApprovalOperator):
     """Lets a person approve a plan; no answer counts as a rejection.
 
     XCom: ``approved``, ``by``, ``timed_out``. Without approval all downstream tasks are skipped,
@@ -174,6 +205,8 @@ class Approve(ApprovalOperator):
 
     def execute(self, context: Context) -> None:
         """Ask. Raises TaskAwaitingInput: Airflow's way to park a task."""
+        with airflow_failures():
+            refuse_asking(self.work.noun)
         figures = self.figures(context)
         with airflow_failures():
             table = self.table.of_run(context)

@@ -9,11 +9,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from airflow.sdk import DAG, BaseOperator
-from airflow.sdk.exceptions import AirflowFailException
 
 from firnline.airflow.alerts import failure_alert
 from firnline.airflow.failures import airflow_failures
 from firnline.airflow.settings import current_settings
+from firnline.airflow.versions import AirflowFailException
 from firnline.operations.dag_ids import TAG, dag_id
 from firnline.settings.load import BrokenTable
 from firnline.settings.model import TABLE_NAME

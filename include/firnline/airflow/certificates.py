@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from airflow.sdk import BaseOperator
-from airflow.sdk.exceptions import AirflowSkipException
 
 from firnline.airflow.access import open_in_task
 from firnline.airflow.alerts import tell
@@ -22,6 +21,7 @@ from firnline.airflow.runs import run_identity
 from firnline.airflow.said import say
 from firnline.airflow.tables import DagTable
 from firnline.airflow.tasks import PlanOperation
+from firnline.airflow.versions import AirflowSkipException
 from firnline.airflow.works import CleanupWork
 from firnline.errors import FirnlineError, RunFailedError
 from firnline.units import counted

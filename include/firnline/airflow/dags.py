@@ -15,6 +15,7 @@ from typing import Any
 from airflow.sdk import DAG
 from airflow.sdk.definitions.param import ParamsDict
 
+from firnline.airflow import versions
 from firnline.airflow.alerts import TableAlert, failure_alert, merge_deadline
 from firnline.airflow.mirror import then_mirror
 from firnline.airflow.prepared import CommitPrepared
@@ -29,7 +30,7 @@ from firnline.settings.load import TableSettings
 RETRIES: dict[str, Any] = {
     "retries": 3,
     "retry_delay": timedelta(minutes=1),
-    "retry_exponential_backoff": 2,
+    "retry_exponential_backoff": versions.BACKOFF,
     "max_retry_delay": timedelta(minutes=15),
 }
 """Retries for transient errors; all others fail at once (``firnline.airflow.failures``)."""
@@ -37,6 +38,11 @@ RETRIES: dict[str, Any] = {
 MOST_RUNS = 1_000
 """Active runs and tasks of a DAG for all tables: runs wait for people for days, without the table's
 pool, and those of one table must not hold up others."""
+
+NO_DEADLINE = versions.needs(
+    "3.1", "a deadline of merges (`alerts.merge_deadline`)", "nobody is told of a late merge"
+)
+"""Sentence for the doc of a DAG whose table has a deadline, in an Airflow without any."""
 
 READING = timedelta(minutes=15)
 """Time limit of a task that only reads the log."""
@@ -60,7 +66,9 @@ def operation_dag(
     """
     known = table.known
     told = TableAlert() if known is None else failure_alert(known)
-    late = [] if work.operation != "merge" else table.deadlines
+    late = table.deadlines if work.operation == "merge" else ()
+    if late and not versions.AIRFLOW_3_1_PLUS:
+        doc, late = f"{doc or ''}\n**No deadline:** {NO_DEADLINE}.\n", ()
     common: dict[str, Any] = {
         "schedule": None,
         "catchup": False,

@@ -15,9 +15,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from airflow.sdk.exceptions import AirflowException, AirflowFailException
-
 from firnline.airflow.said import say_failure
+from firnline.airflow.versions import AirflowException, AirflowFailException
 from firnline.errors import FirnlineError
 from firnline.operations.dag_ids import TABLE
 from firnline.operations.fields import option_fields

@@ -16,7 +16,6 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from airflow.sdk import DAG, BaseOperator, get_parsing_context
-from airflow.sdk.exceptions import AirflowFailException
 
 from firnline.airflow.access import store_access
 from firnline.airflow.alerts import FailureAlert, tell
@@ -29,6 +28,7 @@ from firnline.airflow.said import say
 from firnline.airflow.settings import current_settings
 from firnline.airflow.tables import clock_of
 from firnline.airflow.troubles import KNOWN, compare, troubles_of
+from firnline.airflow.versions import AirflowFailException
 from firnline.errors import EnvironmentFaultError, FirnlineError, UsageError, some
 from firnline.operations.dag_ids import FLEET, TAG, RunOf, run_of
 from firnline.paths import Root

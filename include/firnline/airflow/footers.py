@@ -8,13 +8,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from airflow.sdk import Param
-from airflow.sdk.exceptions import DownstreamTasksSkipped
 from msgspec import structs
 
 from firnline.airflow.dags import longest
 from firnline.airflow.submit import SubmitJob
 from firnline.airflow.tables import DagTable
 from firnline.airflow.tasks import RunInTask, conclude
+from firnline.airflow.versions import DownstreamTasksSkipped
 from firnline.airflow.work import SparkWork
 from firnline.airflow.works import VerifyWork
 from firnline.operations.registry import VERIFY

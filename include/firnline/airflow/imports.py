@@ -6,8 +6,6 @@ import logging
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from airflow.sdk.exceptions import AirflowSkipException
-
 from firnline.airflow.access import open_in_task
 from firnline.airflow.alerts import tell
 from firnline.airflow.failures import airflow_failures
@@ -16,6 +14,7 @@ from firnline.airflow.runs import first_try, run_identity
 from firnline.airflow.said import say
 from firnline.airflow.submit import SubmitJob
 from firnline.airflow.tasks import conclude, log_page, progress_log
+from firnline.airflow.versions import AirflowSkipException
 from firnline.airflow.work import SparkWork
 from firnline.errors import FirnlineError
 from firnline.operations.import_options import ImportFoldersOptions

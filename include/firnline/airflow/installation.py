@@ -23,9 +23,9 @@ def look(connections: Sequence[str], notifiers: Sequence[str] = ()) -> dict[str,
     Raises whatever the metadata database raises.
     """
     from airflow.models import Connection
-    from airflow.sdk.exceptions import AirflowNotFoundException
 
     from firnline.airflow.pool_guard import read_slots
+    from firnline.airflow.versions import AirflowNotFoundException
 
     missing = []
     for name in connections:

@@ -7,6 +7,7 @@ from urllib.parse import quote, urlencode
 
 from airflow.sdk import BaseOperatorLink
 
+from firnline.airflow.versions import AIRFLOW_3_1_PLUS
 from firnline.operations.dag_ids import TABLE, parse_dag_id
 
 if TYPE_CHECKING:
@@ -34,7 +35,7 @@ class RunLink(BaseOperatorLink):
 
     def get_link(self, operator: BaseOperator, *, ti_key: TaskInstanceKey) -> str:
         """Return the URL. Airflow calls this in the task's process, at its end, and stores it."""
-        page = _page_of(operator, ti_key)
+        page = _page_of(operator, ti_key) if AIRFLOW_3_1_PLUS else None
         if page is not None:
             run = urlencode({**page, "dag": ti_key.dag_id, "run": ti_key.run_id})
             return f"dags/{quote(ti_key.dag_id)}/{TAB}?{run}"

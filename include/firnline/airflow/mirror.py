@@ -11,7 +11,6 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 from airflow.sdk import BaseOperator
-from airflow.sdk.exceptions import AirflowSkipException
 
 from firnline.airflow.access import open_in_task
 from firnline.airflow.ending import then_end
@@ -20,6 +19,7 @@ from firnline.airflow.figures import shortened
 from firnline.airflow.runs import run_identity
 from firnline.airflow.said import say
 from firnline.airflow.tables import MIRROR, DagTable
+from firnline.airflow.versions import AirflowSkipException
 from firnline.operations.operation import Work
 from firnline.settings.load import TableSettings
 

@@ -4,8 +4,10 @@ The entry point ``airflow.policy`` of the package registers this module in every
 so it imports nothing of ours until the hook needs it, except the dialect in which values of params
 are refused, and in a DAG processor what the DAG files need (``firnline.airflow.preload``). The
 scheduler, the API server and the command line call the hook wherever they create or clear tasks,
-after they have set pool and slots of the DAG file. Without it, and where it cannot read the
-settings, such a task stays in a pool without slots: it waits, and never runs without a lock.
+after they have set pool and slots of the DAG file. Until Airflow 3.2 a new task does not know its
+run yet: it gets its pool when the run starts (``pool_guard``). Without the hook, and where it
+cannot read the settings, such a task stays in a pool without slots: it waits, and never runs
+without a lock.
 
 The package may lie beside an Airflow that it does not know, whose hook has other arguments or none.
 An error here would stop every command of that Airflow: nothing is registered there, and one line
@@ -72,20 +74,21 @@ def _fitting_hook() -> Any:  # noqa: ANN401 - as above
     import airflow.settings
     from airflow import policies
 
-    @policies.hookimpl
-    def task_instance_mutation_hook(task_instance: TaskInstance, dag_run: DagRun | None) -> None:
-        set_pool(task_instance, dag_run)
+    from firnline.airflow import versions
 
-    _refuse_unknown(policies, task_instance_mutation_hook)
+    hook = versions.policy_hook(policies, set_pool)
+    _refuse_unknown(policies, hook)
     import firnline.airflow.dialect  # noqa: F401 - registers how params are checked
     from firnline.airflow.preload import before_forks
 
     before_forks()
 
-    # Airflow 3.3 asks policies of packages only if there is an airflow_local_settings.py besides.
-    asked: Any = airflow.settings.task_instance_mutation_hook
-    asked.is_noop = False
-    return task_instance_mutation_hook
+    # Airflow asks policies of packages at the creation of tasks only if there is an
+    # airflow_local_settings.py besides.
+    if versions.AIRFLOW_3_3_PLUS:  # until 3.2 it could not tell the pool then
+        asked: Any = airflow.settings.task_instance_mutation_hook
+        asked.is_noop = False
+    return hook
 
 
 def _refuse_unknown(policies: Any, hook: Any) -> None:  # noqa: ANN401 - a module of any Airflow

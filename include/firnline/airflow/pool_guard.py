@@ -19,6 +19,7 @@ from firnline.operations.dag_ids import parse_dag_id
 from firnline.operations.pools import (
     NO_TABLE,
     POOL_WRONG,
+    RunLock,
     lock_of_run,
     pool_problems,
     waits_for_ever,
@@ -68,6 +69,9 @@ def on_dag_run_running(dag_run: DagRun, msg: str) -> None:  # noqa: ARG001 - the
         return
     there = read_slots().get(lock.pool)
     held = read_pools(dag_run.dag_id, dag_run.run_id)
+    if NO_TABLE in held and tables is not None and _placed(dag_run, lock):
+        del held[NO_TABLE]
+        held[lock.pool] = lock.takes
     hangs = waits_for_ever(NO_TABLE, 1, 0, name) if NO_TABLE in held and dag.table is None else []
     hangs += waits_for_ever(lock.pool, held.get(lock.pool, lock.takes), there, name)
     # Without settings nobody knows how many slots there should be; a run needs one.
@@ -77,6 +81,13 @@ def on_dag_run_running(dag_run: DagRun, msg: str) -> None:  # noqa: ARG001 - the
         failing.note(dag_run, problem, _LOG)
         if hangs or not _commits_exclude((tables or {}).get(name)):
             failing.fail(dag_run, name, POOL_WRONG, problem)
+
+
+def _placed(dag_run: DagRun, lock: RunLock) -> bool:
+    """Return True if the tasks in the pool for none have got that of the run's table."""
+    from firnline.airflow.versions import late_pools
+
+    return late_pools(dag_run, NO_TABLE, lock.pool, lock.takes)
 
 
 def _tables(name: str) -> dict[str, TableSettings] | None:

@@ -76,17 +76,14 @@ def _read() -> None:
 
 def _store_one() -> None:
     """Make a DAG as the files do, and the JSON that Airflow stores: both import more."""
-    from airflow.sdk import (
-        DAG,
-        Asset,
-        AssetAny,
-        AssetOrTimeSchedule,
-        BaseOperator,
-        CronTriggerTimetable,
-    )
-    from airflow.serialization.serialized_objects import DagSerialization
+    from airflow.sdk import DAG, Asset, AssetAny, BaseOperator
 
     from firnline.airflow.backfills import BackfillOnly
+    from firnline.airflow.versions import (
+        AssetOrTimeSchedule,
+        CronTriggerTimetable,
+        DagSerialization,
+    )
 
     assets = [Asset(f"firnline.{scheme}", f"{scheme}://lake/t") for scheme in ("s3", "file")]
     clock = CronTriggerTimetable("@hourly", timezone="UTC")

@@ -11,7 +11,6 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from airflow.sdk import BaseOperator
-from airflow.sdk.exceptions import AirflowSkipException
 
 from firnline.airflow.access import open_in_task
 from firnline.airflow.approvals import Approve, approved_by, refuse_approver
@@ -22,6 +21,7 @@ from firnline.airflow.runs import run_identity
 from firnline.airflow.said import say
 from firnline.airflow.tables import DagTable
 from firnline.airflow.tasks import begin, committed
+from firnline.airflow.versions import AirflowSkipException
 from firnline.airflow.work import OptionsT, SparkWork
 from firnline.errors import FirnlineError, PreparedChangeError, UsageError
 from firnline.settings.load import TableSettings

@@ -8,7 +8,12 @@ from typing import TYPE_CHECKING, Any
 
 from airflow.sdk import Param
 
-from firnline.airflow.approvals import ANSWER_WITHIN, answer_within, answer_within_param
+from firnline.airflow.approvals import (
+    ANSWER_WITHIN,
+    answer_within,
+    answer_within_param,
+    refuse_asking,
+)
 from firnline.airflow.backfills import BackfillOnly
 from firnline.airflow.params import flag_param, form_params, form_values
 from firnline.airflow.prepared import APPROVE, PreparedWork
@@ -66,6 +71,8 @@ class RewriteWork(PreparedWork[RewriteOptions]):
         if not params.get(APPROVE):
             refuse_evidence(options)
             return options
+        if not dry_run:
+            refuse_asking(self.noun)  # before anything is prepared
         keep = int(wait.total_seconds() * 1000) + DAY_MS
         return msgspec.structs.replace(options, prepare=True, keep=keep)
 

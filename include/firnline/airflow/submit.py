@@ -18,7 +18,6 @@ from typing import TYPE_CHECKING, Any
 from airflow.providers.apache.spark.hooks.spark_submit import SparkSubmitHook
 from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
 from airflow.sdk import Connection
-from airflow.sdk.exceptions import AirflowException
 
 from firnline.airflow.access import driver_environment, open_in_task, spark_connection, store_access
 from firnline.airflow.failures import JobFailure, airflow_failures, as_airflow, failure_in
@@ -30,6 +29,7 @@ from firnline.airflow.settings import environment
 from firnline.airflow.supervisors import supervisors_environment
 from firnline.airflow.tables import DagTable
 from firnline.airflow.tasks import begin, committed, mirrored_partly
+from firnline.airflow.versions import AirflowException, tracked
 from firnline.airflow.work import SparkWork
 from firnline.errors import EnvironmentFaultError
 from firnline.operations.job_variables import OPTIONS_VARIABLE
@@ -318,8 +318,7 @@ class SubmitJob(SparkSubmitOperator):
             conn_id=self._conn_id,
             name=self.name,
             application_args=self.application_args,
-            track_driver_via_k8s_api=self._track_driver_via_k8s_api,
-            yarn_track_via_rm_api=self._yarn_track_via_rm_api,
+            **tracked(self),
         )
 
 

@@ -9,16 +9,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
-from airflow.sdk import (
-    Asset,
-    AssetAlias,
-    AssetOrTimeSchedule,
-    CronTriggerTimetable,
-    Param,
-)
+from airflow.sdk import Asset, AssetAlias, Param
 
 from firnline.airflow.params import asked_param
 from firnline.airflow.settings import current_settings
+from firnline.airflow.versions import AssetOrTimeSchedule, CronTriggerTimetable
 from firnline.errors import UsageError, quoted
 from firnline.operations.dag_ids import TABLE, dag_id
 from firnline.operations.pools import NO_TABLE, pool_of_operation, slots_of_operation

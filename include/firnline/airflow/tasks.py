@@ -12,7 +12,6 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from airflow.sdk import BaseOperator
-from airflow.sdk.exceptions import AirflowSkipException, DownstreamTasksSkipped
 
 from firnline.airflow.access import open_in_task
 from firnline.airflow.failures import airflow_failures
@@ -23,6 +22,7 @@ from firnline.airflow.once import Once, as_transactions, once
 from firnline.airflow.runs import first_try, run_identity
 from firnline.airflow.said import changed_sentence, say, with_head
 from firnline.airflow.tables import MIRROR, DagTable
+from firnline.airflow.versions import AirflowSkipException, DownstreamTasksSkipped
 from firnline.airflow.work import InTaskWork, SparkWork, Work
 from firnline.errors import FirnlineError
 from firnline.operations.operation import Figures

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from airflow.sdk.exceptions import AirflowRuntimeError, ErrorType
 
+from firnline.airflow import versions
 from firnline.airflow.memory import keep, recall
 from firnline.errors import EnvironmentFaultError
 from firnline.operations.fleet.plan import Held
@@ -92,7 +93,7 @@ class PlannedRuns:
         """Return None if Airflow has no such DAG."""
         if dag_id not in self._paused:
             try:
-                self._paused[dag_id] = bool(self._ti.get_dag(dag_id).is_paused)
+                self._paused[dag_id] = versions.is_paused(self._ti, dag_id)
             except AirflowRuntimeError as error:
                 if not _is_missing(error):
                     raise
@@ -105,10 +106,10 @@ class PlannedRuns:
         Raises:
             EnvironmentFaultError: Airflow refuses it.
         """
-        from airflow.sdk.execution_time.comms import ErrorResponse, TriggerDagRun
+        from airflow.sdk.execution_time.comms import ErrorResponse
         from airflow.sdk.execution_time.task_runner import SUPERVISOR_COMMS
 
-        wanted = TriggerDagRun(dag_id=dag_id, run_id=run_id, conf=dict(conf), note=note)
+        wanted = versions.trigger(dag_id, run_id, dict(conf), note)
         try:
             answer = SUPERVISOR_COMMS.send(wanted)
         except AirflowRuntimeError as error:

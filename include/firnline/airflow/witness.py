@@ -29,10 +29,11 @@ def of_events(settings: TableSettings) -> tuple[str, ...]:
     from airflow.sdk.execution_time.context import InletEventsAccessors
 
     from firnline.airflow.tables import assets_of
+    from firnline.airflow.versions import newest
 
     # Not those of the task: in a DAG for all tables it has no inlets.
     seen = InletEventsAccessors(list(assets_of(settings)))
-    events = [event for each in seen for event in seen[each].ascending(False).limit(_NEWEST)]
+    events = [event for each in seen for event in newest(seen[each], _NEWEST)]
     return _lines(settings.name, (event.extra for event in events))
 
 

@@ -13,9 +13,8 @@ from typing import Any
 
 import pytest
 from airflow.sdk import DAG
-from airflow.sdk.definitions.callback import AsyncCallback
-from airflow.sdk.definitions.deadline import DeadlineReference
 
+from firnline.airflow import versions
 from firnline.airflow.alerts import (
     TableAlert,
     Told,
@@ -95,15 +94,17 @@ def test_without_a_notifier_a_missed_deadline_is_a_line_of_the_log(
     assert "a merge has not succeeded in time: {'dag_run': {'dag_id': 'merge__t'}}" in caplog.text
 
 
+@pytest.mark.skipif(not versions.AIRFLOW_3_1_PLUS, reason="Airflow 3.0 has no deadlines")
 def test_the_deadline_counts_from_when_a_run_was_queued(tmp_path: Path) -> None:
     settings = one(tmp_path, "alerts: {merge_deadline: 6h}")
     deadline = merge_deadline(6 * 3_600_000, settings)
     assert deadline.interval == timedelta(hours=6)
-    assert deadline.reference == DeadlineReference.DAGRUN_QUEUED_AT
-    assert isinstance(deadline.callback, AsyncCallback)
+    assert deadline.reference == versions.DeadlineReference.DAGRUN_QUEUED_AT
+    assert isinstance(deadline.callback, versions.AsyncCallback)
     assert deadline.callback.path == "firnline.airflow.alerts.missed_deadline"
 
 
+@pytest.mark.skipif(not versions.AIRFLOW_3_1_PLUS, reason="Airflow 3.0 has no deadlines")
 def test_only_a_merge_has_a_deadline_and_only_who_asked_is_told(tmp_path: Path) -> None:
     asked = one(tmp_path, f"alerts: {{notifier: {TOLD}, merge_deadline: 6h}}")
     with operation_dag(MergeWork(), OneTable(asked), doc="", title="t") as merge:
@@ -121,6 +122,7 @@ def test_only_a_merge_has_a_deadline_and_only_who_asked_is_told(tmp_path: Path) 
     assert not quiet.on_failure_callback
 
 
+@pytest.mark.skipif(not versions.AIRFLOW_3_1_PLUS, reason="Airflow 3.0 has no deadlines")
 def test_the_dag_for_all_tables_has_a_deadline_of_each_length_and_tells_of_its_own_table(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -278,3 +280,17 @@ def test_the_table_of_a_run_is_found_where_airflow_tells_no_more_than_its_id(
     run = SimpleNamespace(dag_id="merge", run_id="manual__2", conf={"table": "b"})
     TableAlert()({"dag": DAG("merge"), "dag_run": run, "run_id": run.run_id, "reason": "x"})
     assert [line["word"].strip() for line in lines(file)] == ["fleet__1__a__b", "manual__2"]
+
+
+def test_in_3_0_the_doc_of_a_dag_says_that_its_deadline_is_none(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(versions, "AIRFLOW_3_1_PLUS", False)
+    settings = loaded(
+        tmp_path, "tables: {t: {root: 's3://b/t', alerts: {merge_deadline: 6h}}}"
+    ).table("t")
+    with operation_dag(MergeWork(), OneTable(settings), doc="What it is.", title="t") as dag:
+        pass
+    assert (dag.doc_md or "").startswith("What it is.\n")
+    assert "**No deadline:** a deadline of merges (`alerts.merge_deadline`) needs" in dag.doc_md
+    assert not getattr(dag, "deadline", None)

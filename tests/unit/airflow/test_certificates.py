@@ -12,18 +12,18 @@ from typing import Any
 import pyarrow as pa
 import pytest
 from airflow.sdk import DAG
-from airflow.sdk.exceptions import (
-    AirflowException,
-    AirflowFailException,
-    AirflowSkipException,
-    DownstreamTasksSkipped,
-)
 
 from firnline.airflow import certificates as certificates_task
 from firnline.airflow import tasks
 from firnline.airflow.certificates import CleanupRun, CompleteCertificates
 from firnline.airflow.graphs import tombstone_cleanup
 from firnline.airflow.tables import OneTable
+from firnline.airflow.versions import (
+    AirflowException,
+    AirflowFailException,
+    AirflowSkipException,
+    DownstreamTasksSkipped,
+)
 from firnline.appends.append import Appender
 from firnline.clock import SystemClock
 from firnline.commit.base import read_base

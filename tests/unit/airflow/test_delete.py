@@ -4,11 +4,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from airflow.sdk.exceptions import AirflowSkipException, ParamValidationError
 
 from firnline.airflow.erase import ApprovedErase, EraseWork, ReportErase, certificates_of
 from firnline.airflow.figures import time_text
 from firnline.airflow.tables import OneTable
+from firnline.airflow.versions import AirflowSkipException, ParamValidationError
 from firnline.airflow.works import DeleteWork
 from firnline.errors import UsageError
 from firnline.kernel.local import LocalEngine

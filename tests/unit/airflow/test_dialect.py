@@ -2,9 +2,9 @@ from __future__ import annotations
 
 import pytest
 from airflow.sdk import Param
-from airflow.sdk.exceptions import ParamValidationError
 
 from firnline.airflow.params import asked_param, duration_param, flag_param
+from firnline.airflow.versions import ParamValidationError
 
 
 def said(param: Param, value: object) -> str:

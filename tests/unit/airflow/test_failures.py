@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import pytest
-from airflow.sdk.exceptions import AirflowException, AirflowFailException
 
 from firnline.airflow.failures import airflow_failures, as_airflow
+from firnline.airflow.versions import AirflowException, AirflowFailException
 from firnline.errors import UsageError
 
 

@@ -13,7 +13,6 @@ from typing import Any
 import pyarrow as pa
 import pytest
 from airflow.sdk import DAG
-from airflow.sdk.exceptions import AirflowFailException
 
 from firnline.airflow import fleet, triggering
 from firnline.airflow.figures import shortened
@@ -27,6 +26,7 @@ from firnline.airflow.fleet import (
 )
 from firnline.airflow.merge import MergeWork
 from firnline.airflow.settings import current_settings
+from firnline.airflow.versions import AirflowFailException
 from firnline.appends.append import Appender
 from firnline.errors import EnvironmentFaultError, UsageError
 from firnline.operations.fleet.chores import Due

@@ -7,12 +7,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from airflow.sdk.exceptions import AirflowFailException, DownstreamTasksSkipped
 from airflow.sdk.execution_time.context import set_current_context
 
 from firnline.airflow.footers import CheckTable, FooterWork, SubmitCheck
 from firnline.airflow.said import SAID
 from firnline.airflow.tables import OneTable
+from firnline.airflow.versions import AirflowFailException, DownstreamTasksSkipped
 from firnline.airflow.works import VerifyWork
 from firnline.errors import UsageError
 from firnline.operations.operation import Work

@@ -10,12 +10,6 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from airflow.sdk.exceptions import (
-    AirflowException,
-    AirflowFailException,
-    AirflowSkipException,
-    DownstreamTasksSkipped,
-)
 
 from firnline.airflow import imports
 from firnline.airflow.alerts import Told
@@ -25,6 +19,12 @@ from firnline.airflow.runs import run_identity
 from firnline.airflow.submit import SubmitHook
 from firnline.airflow.tables import OneTable, TableOfRun, asset_of
 from firnline.airflow.tasks import PlanOperation
+from firnline.airflow.versions import (
+    AirflowException,
+    AirflowFailException,
+    AirflowSkipException,
+    DownstreamTasksSkipped,
+)
 from firnline.errors import CommitConflictError, UsageError
 from firnline.kernel.local import LocalEngine
 from firnline.operations.import_files.folders import import_folders, options_of

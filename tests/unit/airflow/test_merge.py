@@ -5,12 +5,12 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from airflow.sdk.exceptions import AirflowException, AirflowFailException
 
 from firnline.airflow.failures import airflow_failures
 from firnline.airflow.figures import shortened
 from firnline.airflow.merge import MergeWork, woken_by_itself
 from firnline.airflow.submit import job_arguments
+from firnline.airflow.versions import AirflowException, AirflowFailException
 from firnline.errors import PartUnreadableError, StoreUnavailableError, UsageError
 from firnline.log.records import Marker
 from firnline.operations.groups import LeftAlone, PlannedGroup

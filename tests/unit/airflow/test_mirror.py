@@ -7,13 +7,13 @@ from typing import Any
 
 import pytest
 from airflow.sdk import DAG
-from airflow.sdk.exceptions import AirflowException, AirflowSkipException, DownstreamTasksSkipped
 
 from firnline.airflow import mirror
 from firnline.airflow import tasks as airflow_tasks
 from firnline.airflow.dags import operation_dag, plan_then_run
 from firnline.airflow.mirror import PublishMirror
 from firnline.airflow.tables import OneTable, TableOfRun, asset_of
+from firnline.airflow.versions import AirflowException, AirflowSkipException, DownstreamTasksSkipped
 from firnline.airflow.works import RebuildWork, TtlWork
 from firnline.commit.base import take_base
 from firnline.errors import StoreUnavailableError

@@ -9,11 +9,6 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from airflow.sdk.exceptions import (
-    AirflowSkipException,
-    DownstreamTasksSkipped,
-    ParamValidationError,
-)
 
 from firnline.airflow.dags import operation_dag, plan_then_run, submit_then_report
 from firnline.airflow.erase import ApprovedErase, EraseWork
@@ -23,6 +18,11 @@ from firnline.airflow.removal import ListPartitions, RemoveWork
 from firnline.airflow.rewrite import RewriteWork
 from firnline.airflow.sweep import ApprovedSweep, SweepWork
 from firnline.airflow.tables import OneTable
+from firnline.airflow.versions import (
+    AirflowSkipException,
+    DownstreamTasksSkipped,
+    ParamValidationError,
+)
 from firnline.airflow.works import (
     CleanupWork,
     DeleteWork,

@@ -5,13 +5,13 @@ from typing import Annotated
 import msgspec
 import pytest
 from airflow.sdk import Param
-from airflow.sdk.exceptions import ParamValidationError
 from hypothesis import given
 from hypothesis import strategies as st
 from jsonschema import Draft202012Validator  # type: ignore[import-untyped]
 
 from firnline.airflow.once import again_param
 from firnline.airflow.params import form_params, form_values
+from firnline.airflow.versions import ParamValidationError
 from firnline.errors import UsageError
 from firnline.operations.common_options import Mode
 from firnline.operations.fields import Option

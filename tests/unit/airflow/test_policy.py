@@ -15,7 +15,7 @@ import airflow.settings
 import pluggy
 import pytest
 
-from firnline.airflow import policy
+from firnline.airflow import policy, versions
 from firnline.operations.pools import NO_TABLE
 
 
@@ -34,7 +34,7 @@ def asked(dag_id: str, conf: dict[str, Any] | None, given: str = NO_TABLE) -> An
     """Return a task after Airflow has asked."""
     task: Any = SimpleNamespace(dag_id=dag_id, pool=given, pool_slots=1)
     run: Any = SimpleNamespace(conf=conf)
-    policy.task_instance_mutation_hook(task, run)
+    policy.set_pool(task, run)
     return task
 
 
@@ -76,7 +76,7 @@ def test_no_other_task_is_touched(given: str) -> None:
 
 def test_a_task_without_a_run_is_left_as_it_is() -> None:
     task: Any = SimpleNamespace(dag_id="restore", pool=NO_TABLE)
-    policy.task_instance_mutation_hook(task, None)
+    policy.set_pool(task, None)
     assert task.pool == NO_TABLE
 
 
@@ -84,7 +84,8 @@ def test_airflow_finds_the_policy_and_asks_it() -> None:
     """Also where there is no airflow_local_settings.py: Airflow would skip the policies there."""
     (found,) = entry_points(group="airflow.policy", name="firnline")
     assert found.load() is policy
-    assert airflow.settings.task_instance_mutation_hook.is_noop is False  # type: ignore[attr-defined] # set on a function
+    is_noop = airflow.settings.task_instance_mutation_hook.is_noop  # type: ignore[attr-defined] # set on a function
+    assert is_noop is not versions.AIRFLOW_3_3_PLUS
 
 
 HOOK = "task_instance_mutation_hook"
@@ -105,6 +106,12 @@ def of_3_2() -> ModuleType:
     """Until Airflow 3.2 the hook is not told of the run."""
 
     def task_instance_mutation_hook(task_instance: object) -> None: ...
+
+    return policies_with(task_instance_mutation_hook)
+
+
+def of_one_with_other_arguments() -> ModuleType:
+    def task_instance_mutation_hook(row: object) -> None: ...
 
     return policies_with(task_instance_mutation_hook)
 
@@ -153,8 +160,8 @@ def loaded(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[ModuleType], A
 @pytest.mark.parametrize(
     ("airflow_of", "reason"),
     [
-        (of_3_2, "Argument(s) {'dag_run'} are declared in the hookimpl but can not be found"),
-        (of_one_without_the_hook, "unknown hook 'task_instance_mutation_hook'"),
+        (of_one_with_other_arguments, "Argument(s) {'task_instance'} are declared in the hookimpl"),
+        (of_one_without_the_hook, "has no attribute 'task_instance_mutation_hook'"),
         (of_one_without_hooks_of_packages, "has no attribute 'hookimpl'"),
     ],
 )
@@ -175,6 +182,28 @@ def test_an_airflow_that_is_not_known_starts_without_the_hook_and_says_so(
     assert reason in line.getMessage()
     assert "registered nothing" in line.getMessage()
     assert "\n" not in line.getMessage()
+
+
+def test_airflow_2_starts_without_the_hook_and_says_so(
+    loaded: Callable[[ModuleType], Any],
+    caplog: pytest.LogCaptureFixture,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Its hook has the arguments of that of 3.2."""
+    monkeypatch.setattr(versions, "AIRFLOW_3_0_PLUS", False)
+    assert loaded(of_3_2()).task_instance_mutation_hook.get_hookimpls() == []
+    (line,) = caplog.records
+    assert "firnline needs Airflow 3" in line.getMessage()
+
+
+def test_an_airflow_whose_hook_is_not_told_of_the_run_asks_without_it(
+    loaded: Callable[[ModuleType], Any], caplog: pytest.LogCaptureFixture
+) -> None:
+    """A new task stays where nothing runs until its run starts."""
+    task = SimpleNamespace(dag_id="restore", pool=NO_TABLE, pool_slots=1)
+    loaded(of_3_2()).task_instance_mutation_hook(task_instance=task)
+    assert task.pool == NO_TABLE
+    assert not caplog.records
 
 
 def test_an_airflow_without_the_module_of_policies_starts(

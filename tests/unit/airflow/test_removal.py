@@ -6,7 +6,6 @@ from typing import Any
 
 import pytest
 from airflow.sdk import DAG
-from airflow.sdk.exceptions import AirflowFailException, DownstreamTasksSkipped
 
 from firnline.airflow.removal import (
     MOST_LISTED,
@@ -18,6 +17,7 @@ from firnline.airflow.removal import (
 )
 from firnline.airflow.tables import OneTable
 from firnline.airflow.tasks import RunInTask
+from firnline.airflow.versions import AirflowFailException, DownstreamTasksSkipped
 from firnline.errors import PlanChangedError, UsageError
 from firnline.settings.load import TableSettings
 from firnline.state.history import history

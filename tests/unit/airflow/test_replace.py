@@ -6,8 +6,8 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from airflow.sdk.exceptions import ParamValidationError
 
+from firnline.airflow.versions import ParamValidationError
 from firnline.airflow.works import ReplaceWork
 from firnline.errors import UsageError
 from firnline.operations.options import ReplaceOptions

@@ -4,8 +4,8 @@ import logging
 from typing import Any
 
 import pytest
-from airflow.sdk.exceptions import ParamValidationError
 
+from firnline.airflow.versions import ParamValidationError
 from firnline.airflow.works import RestoreWork
 from firnline.errors import UsageError
 from firnline.operations.options import RestoreOptions

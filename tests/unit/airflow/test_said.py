@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from airflow.sdk.exceptions import AirflowFailException, AirflowRuntimeError, ErrorType
+from airflow.sdk.exceptions import AirflowRuntimeError, ErrorType
 from airflow.sdk.execution_time.comms import ErrorResponse
 from airflow.sdk.execution_time.context import set_current_context
 
@@ -11,6 +11,7 @@ from firnline.airflow.failures import airflow_failures
 from firnline.airflow.merge import MergeWork
 from firnline.airflow.rewrite import RewriteWork
 from firnline.airflow.said import MOST, changed_sentence, say, with_head
+from firnline.airflow.versions import AirflowFailException
 from firnline.airflow.works import DeleteWork
 from firnline.errors import UsageError
 from tests.support.airflow_context import run_context

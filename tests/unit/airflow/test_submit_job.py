@@ -7,11 +7,11 @@ from typing import Any
 
 import msgspec
 import pytest
-from airflow.sdk.exceptions import AirflowException, AirflowFailException
 
 from firnline.airflow.runs import run_identity
 from firnline.airflow.submit import SubmitJob
 from firnline.airflow.tables import OneTable
+from firnline.airflow.versions import AirflowException, AirflowFailException
 from firnline.airflow.work import SparkWork
 from firnline.commit.base import take_base
 from firnline.errors import UsageError

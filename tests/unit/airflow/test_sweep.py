@@ -6,13 +6,13 @@ from typing import Any
 
 import pytest
 from airflow.sdk import DAG
-from airflow.sdk.exceptions import AirflowFailException, DownstreamTasksSkipped
 
 from firnline.airflow import sweep
 from firnline.airflow.approvals import Approve
 from firnline.airflow.sweep import ApprovedSweep, PlanSweep, SweepWork
 from firnline.airflow.tables import OneTable
 from firnline.airflow.tasks import RunInTask
+from firnline.airflow.versions import AirflowFailException, DownstreamTasksSkipped
 from firnline.commit.base import take_base
 from firnline.commit.transaction import Change, commit
 from firnline.errors import UsageError

@@ -8,11 +8,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from airflow.sdk.exceptions import AirflowFailException
 
 import firnline
 from firnline.airflow.footers import CheckTable
 from firnline.airflow.tables import OneTable
+from firnline.airflow.versions import AirflowFailException
 from firnline.airflow.works import VerifyWork
 from firnline.errors import UsageError
 from firnline.operations.options import VerifyOptions

@@ -22,6 +22,7 @@ from airflow.models.taskinstance import TaskInstance
 from sqlalchemy import Engine, create_engine, delete, insert, update
 from sqlalchemy.orm import Session
 
+from firnline.airflow import versions
 from firnline.airflow.settings import read_settings
 from firnline.airflow.telling import Call
 from firnline.airflow.watch import EVERY_MS, Watch, call_soon
@@ -48,6 +49,11 @@ def tables() -> Iterator[Engine]:
     Base.metadata.create_all(engine)
     yield engine
     engine.dispose()
+
+
+def task_key() -> Any:
+    """The id of a row of a task, which is text until Airflow 3.1."""
+    return uuid.uuid4() if versions.AIRFLOW_3_2_PLUS else str(uuid.uuid4())
 
 
 @dataclass
@@ -97,7 +103,7 @@ class Airflow:
         values = {"run_type": "manual", "state": "running", "run_after": self.time()}
         with self.sessions() as session:
             session.add(DagRun(dag_id, run_id="r", conf=conf or None, **values))  # type: ignore[arg-type]
-        one = {"id": uuid.uuid4(), "dag_id": dag_id, "run_id": "r", "task_id": "work"}
+        one = {"id": task_key(), "dag_id": dag_id, "run_id": "r", "task_id": "work"}
         task = {**one, "map_index": -1, "state": "scheduled", "pool": pool, "pool_slots": takes}
         self.do(insert(TaskInstance).values(**task))
 

@@ -45,9 +45,9 @@ def events(monkeypatch: pytest.MonkeyPatch) -> dict[str, Events]:
     """Events by the name of the asset, for every task."""
     found = {"t": Events(), "t:upkeep": Events()}
 
-    class Seen(dict[Any, Events]):
-        def __init__(self, inlets: list[Any]) -> None:
-            super().__init__({each: found[each.name] for each in inlets})
+    class Seen(list[Any]):
+        def __getitem__(self, asset: Any) -> Events:
+            return found[asset.name]
 
     monkeypatch.setattr("airflow.sdk.execution_time.context.InletEventsAccessors", Seen)
     return found

@@ -7,13 +7,18 @@ the table's DAGs. A mounted application inherits no authentication from Airflow.
 from __future__ import annotations
 
 import importlib
+import logging
 from functools import cache
 from pathlib import Path
 from typing import Any
 
+from firnline.airflow.versions import AIRFLOW_3_1_PLUS, needs
+
 PREFIX = "/firnline"
 """Path of the interface on Airflow's API server."""
 STATIC = Path(__file__).parent / "static"
+NO_PAGE = needs("3.1", "the page of the tables", "Airflow does not show it")
+_LOG = logging.getLogger("firnline.page")
 
 
 class Apps:
@@ -30,5 +35,7 @@ class Apps:
 
 @cache
 def _apps() -> list[dict[str, Any]]:
+    if not AIRFLOW_3_1_PLUS:
+        _LOG.warning("%s; `firnline health` shows the same figures", NO_PAGE)
     routes = importlib.import_module("firnline.airflow.page.routes")
     return [{"app": routes.make_app(), "url_prefix": PREFIX, "name": "firnline"}]

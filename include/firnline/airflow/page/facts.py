@@ -12,12 +12,12 @@ from typing import Any
 
 from airflow.models.dag import DagModel
 from airflow.models.dagrun import DagRun
-from airflow.models.hitl import HITLDetail
 from airflow.models.taskinstance import TaskInstance
 from sqlalchemy import Select, and_, func, select, union_all
 from sqlalchemy.orm import Session
 
 from firnline.airflow.ours import tagged
+from firnline.airflow.versions import AIRFLOW_3_1_PLUS, AWAITS_INPUT
 from firnline.operations.dag_ids import TABLE, dag_id, parse_dag_id
 from firnline.operations.operation import Lock
 from firnline.operations.pools import LOCKS, pool_name
@@ -142,6 +142,10 @@ def _newest_of_own() -> Select[Any]:
 
 
 def _questions(session: Session) -> Counter[str]:
+    if not AIRFLOW_3_1_PLUS:
+        return Counter()  # nobody can be asked there
+    from firnline.airflow.versions import HITLDetail
+
     query = (
         select(TaskInstance.dag_id, DagRun.conf)
         .join(HITLDetail, HITLDetail.ti_id == TaskInstance.id)
@@ -151,7 +155,7 @@ def _questions(session: Session) -> Counter[str]:
         )
         .where(
             HITLDetail.responded_at.is_(None),
-            TaskInstance.state == "awaiting_input",
+            TaskInstance.state == AWAITS_INPUT,
             TaskInstance.dag_id.in_(tagged()),
         )
     )

@@ -11,9 +11,6 @@ from airflow.api_fastapi.common.db.common import SessionDep
 from airflow.api_fastapi.core_api.security import GetUserDep, requires_access_dag
 from airflow.configuration import AIRFLOW_HOME, conf
 from airflow.models import Connection
-
-# Not the copy in airflow.sdk: the API server sets up this one.
-from airflow.observability import stats
 from fastapi import Depends, FastAPI, HTTPException, Request
 from fastapi.responses import JSONResponse, Response
 from fastapi.staticfiles import StaticFiles
@@ -27,6 +24,7 @@ from firnline.airflow.page.fleet import Fleet, Row
 from firnline.airflow.page.metrics import Metrics, in_name, is_on
 from firnline.airflow.page.watch import OneOf, Watch
 from firnline.airflow.settings import current_settings
+from firnline.airflow.versions import gauges
 from firnline.clock import SystemClock
 from firnline.errors import FirnlineError, UsageError
 from firnline.operations.dag_ids import TABLE, parse_dag_id
@@ -114,7 +112,7 @@ def make_fleet() -> tuple[Fleet, Watch | None]:
     seconds = conf.getfloat("firnline", "metrics_interval", fallback=300.0)
     if seconds <= 0 or not is_on(_metrics_option):
         return Fleet(current_settings, open_table, clock), None
-    metrics = Metrics(stats.gauge, _normalise, named=in_name(_metrics_option))
+    metrics = Metrics(*gauges(), named=in_name(_metrics_option))
     one = OneOf.of(f"metrics {AIRFLOW_HOME} {settings_path()}")
 
     def send(row: Row) -> None:
@@ -133,10 +131,6 @@ def make_fleet() -> tuple[Fleet, Watch | None]:
 
 def _metrics_option(name: str) -> bool:
     return bool(conf.getboolean("metrics", name, fallback=False))
-
-
-def _normalise(name: str) -> str:
-    return str(stats.normalize_name_for_stats(name, log_warning=False))
 
 
 def _json(plain: dict[str, Any]) -> Response:

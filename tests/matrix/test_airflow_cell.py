@@ -1,0 +1,150 @@
+"""firnline in this environment's Airflow: it starts, reads the DAG files, and has what we register.
+
+Needs nothing of the repository's tests and no package that Airflow and firnline do not need.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+versions = pytest.importorskip("firnline.airflow.versions", reason="there is no Airflow here")
+
+REPO = Path(__file__).resolve().parent.parent.parent
+BIN = Path(sys.executable).parent
+TABLES = """\
+defaults: {alerts: {merge_deadline: 1h}}
+tables:
+  shared: {root: 'file:///nowhere/shared', partition_by: [{column: day}]}
+  own:
+    root: file:///nowhere/own
+    partition_by: [{transform: day, column: t}]
+    own_dags: [merge, tombstone_cleanup, rewrite_partitions, verify]
+    merge: {schedule: '@hourly'}
+"""
+FOR_ALL = {
+    "delete_where",
+    "erase",
+    "fleet__merge",
+    "import",
+    "merge",
+    "orphan_sweep",
+    "rebuild",
+    "remove_partitions",
+    "replace",
+    "restore",
+}
+OWN = {"merge__own", "tombstone_cleanup__own", "rewrite_partitions__own", "verify__own"}
+ASKING = {"erase", "orphan_sweep", "remove_partitions"}
+
+LOOK = """
+import json, logging, os
+from airflow import plugins_manager, settings
+from firnline.airflow.versions import DagBag, DagSerialization
+
+bag = DagBag(os.environ["AIRFLOW__CORE__DAGS_FOLDER"])
+problems, deadlines = {}, {}
+for name, dag in bag.dags.items():
+    try:
+        data = DagSerialization.to_dict(dag)
+        DagSerialization.from_dict(data)
+        deadlines[name] = bool(data["dag"].get("deadline"))
+    except Exception as error:
+        problems[name] = repr(error)
+plugins_manager.ensure_plugins_loaded()
+found = getattr(plugins_manager, "get_import_errors", lambda: plugins_manager.import_errors)()
+manager = getattr(settings, "get_policy_plugin_manager", None)
+manager = settings.POLICY_PLUGIN_MANAGER if manager is None else manager()
+hooks = manager.hook.task_instance_mutation_hook.get_hookimpls()
+plugin = next(
+    (each for each in plugins_manager.get_plugin_info() if each["name"] == "firnline"), {}
+)
+print("SEEN " + json.dumps({
+    "dags": sorted(bag.dags),
+    "docs": {name: dag.doc_md for name, dag in bag.dags.items()},
+    "errors": {str(key): str(value) for key, value in bag.import_errors.items()},
+    "problems": problems,
+    "deadlines": deadlines,
+    "plugins": {str(key): str(value) for key, value in found.items()},
+    "plugin": {key: str(value) for key, value in plugin.items()},
+    "hooks": [each.plugin_name for each in hooks],
+}))
+"""
+
+
+@pytest.fixture(scope="module")
+def environment(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    """A fresh home of Airflow with the DAG files and plugins of the repository."""
+    home = tmp_path_factory.mktemp("airflow")
+    (home / "tables.yaml").write_text(TABLES)
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("AIRFLOW")}
+    return {
+        **kept,
+        "PATH": f"{BIN}:{os.environ['PATH']}",
+        "PYTHONPATH": str(REPO / "include"),
+        "PYTHONWARNINGS": "default::DeprecationWarning:firnline",
+        "AIRFLOW_HOME": str(home),
+        "AIRFLOW__CORE__DAGS_FOLDER": str(REPO / "dags"),
+        "AIRFLOW__CORE__PLUGINS_FOLDER": str(REPO / "plugins"),
+        "AIRFLOW__CORE__LOAD_EXAMPLES": "False",
+        "FIRNLINE_TABLES": str(home / "tables.yaml"),
+    }
+
+
+def run(environment: dict[str, str], *command: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        command, env=environment, capture_output=True, text=True, check=False, timeout=300
+    )
+
+
+@pytest.fixture(scope="module")
+def seen(environment: dict[str, str]) -> dict[str, Any]:
+    """What a process of this Airflow has found."""
+    done = run(environment, sys.executable, "-c", LOOK)
+    assert done.returncode == 0, done.stderr
+    line = next(line for line in done.stdout.splitlines() if line.startswith("SEEN "))
+    found: dict[str, Any] = json.loads(line.removeprefix("SEEN "))
+    return found
+
+
+def test_airflow_tells_its_version_and_nothing_of_us(environment: dict[str, str]) -> None:
+    """An error in the entry point would stop every command; a warning would stand in each."""
+    done = run(environment, str(BIN / "airflow"), "version")
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.split()[-1] == versions.VERSION
+    assert "firnline" not in done.stdout + done.stderr
+
+
+def test_airflow_makes_its_database(environment: dict[str, str]) -> None:
+    done = run(environment, str(BIN / "airflow"), "db", "migrate")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "firnline" not in done.stderr
+
+
+def test_every_dag_file_is_read_and_every_dag_can_be_stored(seen: dict[str, Any]) -> None:
+    assert seen["errors"] == {}
+    assert seen["problems"] == {}
+    assert set(seen["dags"]) == FOR_ALL | OWN
+
+
+def test_the_plugin_is_loaded(seen: dict[str, Any]) -> None:
+    assert {path: why for path, why in seen["plugins"].items() if "firnline" in path + why} == {}
+    assert "BackfillOnly" in seen["plugin"]["timetables"]
+    assert "pool_guard" in seen["plugin"]["listeners"]
+
+
+def test_the_policy_is_registered(seen: dict[str, Any]) -> None:
+    assert "firnline" in seen["hooks"]
+
+
+def test_a_deadline_is_there_or_the_dag_says_that_it_is_not(seen: dict[str, Any]) -> None:
+    late = {"merge", "merge__own"}
+    has = {name for name, there in seen["deadlines"].items() if there}
+    says = {name for name, doc in seen["docs"].items() if "**No deadline:**" in (doc or "")}
+    assert (has, says) == ((late, set()) if versions.AIRFLOW_3_1_PLUS else (set(), late))
