@@ -27,7 +27,7 @@ from tools.bootstrap import REPO, ensure_uv
 
 LOCK = "requirements.lock"
 RUNTIME = "requirements.txt"
-IMAGE = ("airflow", "spark")
+IMAGE = ("airflow", "spark", "spark-connect")
 """Extras of what the image installs."""
 PYTHON_LEAST = "3.11"
 
