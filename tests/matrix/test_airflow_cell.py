@@ -39,9 +39,11 @@ FOR_ALL = {
     "remove_partitions",
     "replace",
     "restore",
+    "rewrite_partitions",
+    "tombstone_cleanup",
+    "verify",
 }
 OWN = {"merge__own", "tombstone_cleanup__own", "rewrite_partitions__own", "verify__own"}
-ASKING = {"erase", "orphan_sweep", "remove_partitions"}
 
 LOOK = """
 import json, logging, os

@@ -14,10 +14,9 @@ import re
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from datetime import timedelta
 from importlib import import_module
+from importlib.metadata import PackageNotFoundError, version
 from inspect import signature
 from typing import TYPE_CHECKING, Any
-
-from airflow import __version__ as VERSION  # noqa: N812 - a constant of Airflow
 
 if TYPE_CHECKING:
     from airflow.dag_processing.dagbag import DagBag
@@ -81,12 +80,21 @@ __all__ = [
 ]
 
 
-def _parsed(version: str) -> tuple[int, int]:
+def _installed() -> str:
+    """Return the version of Airflow; not by importing it, which loads our policy, which asks."""
+    try:
+        return version("apache-airflow-core")
+    except PackageNotFoundError:  # until 2.11 it is one distribution
+        return version("apache-airflow")
+
+
+def _parsed(text: str) -> tuple[int, int]:
     """Return major and minor number: a beta has what its release will have."""
-    major, minor = re.findall(r"\d+", version)[:2]
+    major, minor = re.findall(r"\d+", text)[:2]
     return int(major), int(minor)
 
 
+VERSION = _installed()
 _NUMBERS = _parsed(VERSION)
 AIRFLOW_3_0_PLUS = _NUMBERS >= (3, 0)
 AIRFLOW_3_1_PLUS = _NUMBERS >= (3, 1)
@@ -141,15 +149,15 @@ AWAITS_INPUT = "awaiting_input" if AIRFLOW_3_3_PLUS else "deferred"
 _NOT_IN_NAMES = re.compile(r"[^A-Za-z0-9_.-]")
 
 
-def needs(version: str, what: str, without: str) -> str:
+def needs(since: str, what: str, without: str) -> str:
     """Return the sentence on what this Airflow has not got.
 
     Args:
-        version: the first one that has it: ``3.1``.
+        since: the first version that has it: ``3.1``.
         what: what it is, as the subject: ``a question to a person``.
         without: what that means here, as a clause.
     """
-    return f"{what} needs Airflow {version} or newer and this is {VERSION}, so {without}"
+    return f"{what} needs Airflow {since} or newer and this is {VERSION}, so {without}"
 
 
 def deadline_alert(

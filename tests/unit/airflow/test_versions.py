@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 import uuid
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
@@ -22,6 +24,20 @@ from firnline.errors import EnvironmentFaultError
 from firnline.operations.pools import NO_TABLE
 
 NOT_IN_3_0 = {"AsyncCallback", "DeadlineAlert", "DeadlineReference", "HITLDetail"}
+
+
+def test_the_policy_is_registered_also_where_we_are_imported_before_airflow() -> None:
+    """Importing Airflow loads the policy, which asks for the version."""
+    code = (
+        "from firnline.airflow import versions; from airflow import settings, __version__;"
+        "found = getattr(settings, 'get_policy_plugin_manager', None);"
+        "manager = settings.POLICY_PLUGIN_MANAGER if found is None else found();"
+        "hooks = manager.hook.task_instance_mutation_hook.get_hookimpls();"
+        "names = [each.plugin_name for each in hooks];"
+        "print('SEEN', versions.VERSION == __version__, 'firnline' in names)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
+    assert "SEEN True True" in done.stdout
 
 
 @pytest.mark.parametrize(
