@@ -517,6 +517,11 @@ class TablePaths:
         partition, _, name = key.removeprefix(self.data_dir).rpartition("/")
         return PartName(key, partition, name)
 
+    def partition_of(self, key: str) -> str:
+        """Return the partition of a part's key that was checked; empty right under ``_data/``."""
+        start = len(self.data_dir)
+        return key[start : max(start, key.rfind("/"))]
+
     def may_be_another_tables(self, key: str) -> bool:
         """Return True if a folder in a key under ``_data/`` has the name of a folder of a table.
 

@@ -239,9 +239,9 @@ def delete_is_over(
         return False
     if any(change.id == delete.id for change in snapshot.changes):
         return _change_is_over(snapshot, delete.id, purged, stay)
-    start, latest = len(snapshot.paths.data_dir), max(purged, delete.t)
+    latest = max(purged, delete.t)
     return not any(
-        delete in snapshot.pending_deletes(marker, path[start : max(start, path.rfind("/"))])
+        delete in snapshot.pending_deletes(marker, snapshot.paths.partition_of(path))
         for path, marker in snapshot.parts.items()
         if marker.tmb is None or marker.tmb > latest
     )

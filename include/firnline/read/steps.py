@@ -380,9 +380,9 @@ class _Walk:
     ) -> dict[str, list[str]]:
         """Return parts by partition, sorted; ``only``: of these partitions."""
         partitions: dict[str, list[str]] = defaultdict(list)
-        start = len(self.known.snapshot.paths.data_dir)
+        paths = self.known.snapshot.paths
         for path in parts:
-            name = path[start : max(start, path.rfind("/"))]
+            name = paths.partition_of(path)
             if only is None or name in only:
                 partitions[name].append(path)
         return {name: sorted(partitions[name]) for name in sorted(partitions)}

@@ -271,10 +271,8 @@ class Snapshot(StateColumns):
         if isinstance(self.live, PartsView):
             return self.live.by_partition()
         grouped: dict[str, list[Marker]] = {}
-        start = len(self.paths.data_dir)
         for path, marker in self.live.items():
-            end = path.rfind("/")
-            grouped.setdefault(path[start:end] if end > start else "", []).append(marker)
+            grouped.setdefault(self.paths.partition_of(path), []).append(marker)
         return dict(sorted(grouped.items()))
 
     @property

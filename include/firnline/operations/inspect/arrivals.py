@@ -89,7 +89,7 @@ def arrivals_of(snapshot: Snapshot, grace_ms: int, now_ms: int) -> Arrivals:
         window = min(window, now_ms - min(appended))
     window = max(window, SHORTEST_WINDOW_MS)
     newest = [t for t in appended if t >= now_ms - window]
-    times, start = frozenset(newest), len(snapshot.paths.data_dir)
+    times = frozenset(newest)
     # Parts of transactions state their order; those of appends do not.
     parts = [m for m in snapshot.parts.values() if m.t in times and m.o is None]
     return Arrivals(
@@ -97,5 +97,5 @@ def arrivals_of(snapshot: Snapshot, grace_ms: int, now_ms: int) -> Arrivals:
         appends=len(newest),
         parts=len(parts),
         bytes=sum(m.b for m in parts),
-        partitions=len({m.p[start : max(start, m.p.rfind("/"))] for m in parts}),
+        partitions=len({snapshot.paths.partition_of(m.p) for m in parts}),
     )

@@ -82,8 +82,7 @@ def compare(before: Snapshot, after: Snapshot) -> Diff:
 
 def _by_partition(snapshot: Snapshot, paths: Iterable[str]) -> dict[str, list[Marker]]:
     by_partition: dict[str, list[Marker]] = {}
-    start = len(snapshot.paths.data_dir)
     for path in sorted(paths):
-        partition = path[start : max(start, path.rfind("/"))]
+        partition = snapshot.paths.partition_of(path)
         by_partition.setdefault(partition, []).append(snapshot.live[path])
     return by_partition

@@ -143,8 +143,7 @@ def plan_restore(
         kept = frozenset(m.p for m in stay) - frozenset(m.p for m in along)
         keeps |= kept
         removes += [m for m in markers if m.tmb is None and m.p not in kept]
-    start = len(snapshot.paths.data_dir)
-    changed = {c.partition for c in copies} | {_partition(m.p, start) for m in removes}
+    changed = {c.partition for c in copies} | {snapshot.paths.partition_of(m.p) for m in removes}
     return RestorePlan(
         seq=snapshot.seq,
         to=since.seq,
@@ -225,11 +224,6 @@ def _undone(snapshot: Snapshot, since: Since, marker: Marker, erased: frozenset[
 def _by_partition(snapshot: Snapshot) -> Mapping[str, list[Marker]]:
     """Return all parts by partition, dead ones included."""
     by_partition: dict[str, list[Marker]] = {}
-    start = len(snapshot.paths.data_dir)
     for path, marker in snapshot.parts.items():
-        by_partition.setdefault(_partition(path, start), []).append(marker)
+        by_partition.setdefault(snapshot.paths.partition_of(path), []).append(marker)
     return dict(sorted(by_partition.items()))
-
-
-def _partition(path: str, start: int) -> str:
-    return path[start : max(start, path.rfind("/"))]

@@ -100,13 +100,12 @@ def difference(one: Snapshot, other: Snapshot) -> str:
 
 
 def _parts(snapshot: Snapshot) -> dict[str, tuple[object, ...]]:
-    start = len(snapshot.paths.data_dir)
     return {
         path: (
             *(m.b, m.t, m.tmb, m.n, m.order(), bytes(m.s), bytes(m.h)),
             frozenset(
                 d.id
-                for d in snapshot.pending_deletes(m, _partition(path, start))
+                for d in snapshot.pending_deletes(m, snapshot.paths.partition_of(path))
                 if m.tmb is None or d.t < m.tmb  # later, it hides nothing in any state
             ),
             frozenset(change.id for change in snapshot.pending_changes(m)),
@@ -114,7 +113,3 @@ def _parts(snapshot: Snapshot) -> dict[str, tuple[object, ...]]:
         for path, m in snapshot.parts.items()
         if m.tmb is None or m.tmb > snapshot.purged
     }
-
-
-def _partition(path: str, start: int) -> str:
-    return path[start : max(start, path.rfind("/"))]
