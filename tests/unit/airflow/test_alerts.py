@@ -292,5 +292,5 @@ def test_in_3_0_the_doc_of_a_dag_says_that_its_deadline_is_none(
     with operation_dag(MergeWork(), OneTable(settings), doc="What it is.", title="t") as dag:
         pass
     assert (dag.doc_md or "").startswith("What it is.\n")
-    assert "**No deadline:** a deadline of merges (`alerts.merge_deadline`) needs" in dag.doc_md
+    assert "**No deadline:** a deadline of merges (`alerts.merge_deadline`) needs" in (dag.doc_md or "")
     assert not getattr(dag, "deadline", None)
