@@ -291,6 +291,7 @@ def test_in_3_0_the_doc_of_a_dag_says_that_its_deadline_is_none(
     ).table("t")
     with operation_dag(MergeWork(), OneTable(settings), doc="What it is.", title="t") as dag:
         pass
-    assert (dag.doc_md or "").startswith("What it is.\n")
-    assert "**No deadline:** a deadline of merges (`alerts.merge_deadline`) needs" in (dag.doc_md or "")
+    doc = dag.doc_md or ""
+    assert doc.startswith("What it is.\n")
+    assert "**No deadline:** a deadline of merges (`alerts.merge_deadline`) needs" in doc
     assert not getattr(dag, "deadline", None)
