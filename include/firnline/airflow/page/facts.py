@@ -8,12 +8,12 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterator
 from dataclasses import asdict, dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from airflow.models.dag import DagModel
 from airflow.models.dagrun import DagRun
 from airflow.models.taskinstance import TaskInstance
-from sqlalchemy import Select, and_, func, select, union_all
+from sqlalchemy import and_, func, select, union_all
 from sqlalchemy.orm import Session
 
 from firnline.airflow.ours import tagged
@@ -22,6 +22,9 @@ from firnline.operations.dag_ids import TABLE, dag_id, parse_dag_id
 from firnline.operations.operation import Lock
 from firnline.operations.pools import LOCKS, pool_name
 from firnline.operations.registry import DAGS
+
+if TYPE_CHECKING:
+    from sqlalchemy import Select  # 1.4, which Airflow 3.0 has, keeps it elsewhere
 
 _FOR_ALL = tuple(dag_id(each.dag) for each in DAGS)
 _NAMES = {each.dag: each.name for each in DAGS}
