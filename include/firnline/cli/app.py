@@ -8,6 +8,7 @@ import os
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, redirect_stderr, redirect_stdout, suppress
+from importlib import import_module
 from typing import Annotated, Any
 
 import typer
@@ -238,7 +239,7 @@ def _invoke(arguments: Sequence[str]) -> int:
             command.invoke(context)
     except typer.Exit as done:
         return done.exit_code
-    except typer.TyperException as error:
+    except _refusals() as error:
         where = getattr(error, "ctx", None)
         if where is not None and type(error).__name__ == "NoArgsIsHelpError":
             sys.stdout.write(where.get_help() + "\n")
@@ -251,6 +252,11 @@ def _invoke(arguments: Sequence[str]) -> int:
         options = [name for each in where.command.params for name in each.opts] if where else []
         raise usage(message, called, instead(message, options)) from error
     return 0
+
+
+def _refusals() -> Any:  # noqa: ANN401 - a class of typer's or of click's
+    """Return what typer raises for a command line that is none: older versions click's own."""
+    return getattr(typer, "TyperException", None) or import_module("click").ClickException
 
 
 def _refuse_contradiction(

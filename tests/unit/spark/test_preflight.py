@@ -240,11 +240,11 @@ def test_work_that_needs_another_package_asks_once_more() -> None:
 def test_a_version_that_firnline_does_not_work_with_is_named_beside_the_one_it_needs(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    having(monkeypatch, {"duckdb": "1.4.2", "msgspec": "0.19.0"})
+    having(monkeypatch, {"duckdb": "1.4.2", "msgspec": "0.18.6"})
     with pytest.raises(EnvironmentFaultError) as caught:
         asked(Session())
     said = str(caught.value)
-    assert "have duckdb 1.4.2 and msgspec 0.19.0, and firnline needs duckdb" in said
+    assert "have duckdb 1.4.2 and msgspec 0.18.6, and firnline needs duckdb" in said
     assert "`firnline spark pack`" in said
 
 
