@@ -222,7 +222,7 @@ def newest(events: Any, most: int) -> Iterable[Any]:  # noqa: ANN401 - of any ve
 def gauges() -> tuple[Callable[..., None], Callable[[str], str]]:
     """Return what sets a gauge of Airflow's metrics, and what makes a name fit for one.
 
-    Not the copy in ``airflow.sdk``: the API server sets up this one.
+    Not the copy in Airflow's SDK: the API server sets up this one.
     """
     if AIRFLOW_3_3_PLUS:
         from airflow.observability import stats
@@ -240,7 +240,7 @@ def policy_hook(policies: Any, set_pool: Callable[[Any, Any], None]) -> Any:  # 
     Until 3.2 it is not told of the run, which a new task does not know either (``late_pools``).
 
     Args:
-        policies: the module ``airflow.policies``.
+        policies: Airflow's module of that name.
         set_pool: is given the task and its run, None where that is not known.
 
     Raises:

@@ -19,13 +19,13 @@ from firnline.types.arrow import holds
 MAJOR = int(pa.__version__.partition(".")[0])
 """Of the pyarrow that is installed."""
 AS_ANNOTATED = {"arrow_extensions_enabled": True}
-"""Options of ``pyarrow.parquet.ParquetFile`` by which it reads UUID and JSON as such."""
+"""Options of Arrow's ``ParquetFile`` by which it reads UUID and JSON as such."""
 _TIMES, _FILTERS = 22, 24
 """Versions of pyarrow that were the first to do it."""
 
 
 def writes_bloom_filters() -> bool:
-    """Return True if ``pyarrow.parquet.ParquetWriter`` takes ``bloom_filter_options``."""
+    """Return True if Arrow's ``ParquetWriter`` takes ``bloom_filter_options``."""
     return MAJOR >= _FILTERS
 
 

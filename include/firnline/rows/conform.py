@@ -7,7 +7,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -92,6 +91,9 @@ def newest_of_each_key(rows: pa.Table, primary_key: Sequence[str], version: str 
     floating = any(pa.types.is_floating(rows.column(name).type) for name in (*names, *ranked))
     if not primary_key or rows.num_rows < 2 or floating:
         return rows
+    # Executors load this module, and have numpy only where they split.
+    import numpy as np
+
     place = pa.array(np.arange(rows.num_rows))
     by = pa.table({f"k{i}": _plain(rows.column(name)) for i, name in enumerate(names)})
     by = by.append_column("place", place)

@@ -35,7 +35,7 @@ def test_the_committed_files_agree() -> None:
         ("pyproject.toml", r'"rich>=', '"left-pad>=1",\n"rich>=', "pins nothing for `left-pad>=1`"),
         ("pyproject.toml", r'"ruff>=.*"', '"ruff>=900"', f"{LOCK} pins .* for `ruff>=900`"),
         ("pyproject.toml", r'"hatchling>=.*"', '"hatchling>=900"', f"{LOCK} pins .* for `hatchl"),
-        ("pyproject.toml", r'"rich>=\d+"', '"rich>=13"', f"{LOCK} was made from other"),
+        ("pyproject.toml", r'"rich>=[\d.]+"', '"rich>=13"', f"{LOCK} was made from other"),
         ("pyproject.toml", r'"pyspark-client"', '"py4j"', f"{LOCK} pins py4j, .* excludes"),
         (LOCK, r"^duckdb==\S+", "duckdb==2.99.0", f"{RUNTIME} pins duckdb .* otherwise than"),
         (LOCK, r"--hash=sha256:\w{8}", "--hash=sha256:00000000", "otherwise than"),
