@@ -41,7 +41,7 @@ export FIRNLINE_CACHE = $(CURDIR)/.cache/firnline
 # Airflow and Spark start many processes that import the same thousand modules.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help setup check lint unit test test-full mutations servers simulate database demo up s3 bench lock format \
+.PHONY: help setup check lint unit test test-full matrix mutations servers simulate database demo up s3 bench lock format \
 	reference docs image clean clean-demo
 
 help: ## Print this
@@ -79,6 +79,7 @@ test: check servers ## check, long unit tests, and all that needs a real S3 serv
 	$(BIN)/python -m simulation --seeds 9 --from $(WITH_MISTAKES)
 	$(BIN)/python -m simulation --seeds 3 --from $(WITH_A_CATALOG)
 	$(BIN)/pytest -q -n $(TEST_PROCESSES) $(REST)
+	$(BIN)/python -m tools.matrix run
 
 test-full: export FIRNLINE_TESTS = full
 test-full: check servers ## test, and everything that it only takes samples of (hours; nightly)
@@ -88,6 +89,10 @@ test-full: check servers ## test, and everything that it only takes samples of (
 	$(BIN)/python -m simulation --seeds 1000 --from $(WITH_VECTORS)
 	$(BIN)/python -m simulation --seeds 2000 --from $(WITH_PREPARED)
 	$(BIN)/pytest -q -n $(TEST_PROCESSES) $(REST)
+	$(BIN)/python -m tools.matrix run --all
+
+matrix: setup ## The versions of others beside which firnline works: one environment each [CELLS="airflow-3.1 ..."]
+	$(BIN)/python -m tools.matrix run $(CELLS)
 
 mutations: setup servers ## Mistakes in the product that the tests have to catch, and what catches them
 	@$(BIN)/python -m tests.mutations
