@@ -152,13 +152,56 @@ CASES: Mapping[str, Sequence[Given]] = {
 ELSEWHERE: Mapping[str, str] = {
     "import_files": "its command imports one folder, its DAG all folders of the settings "
     "(tests/unit/airflow/test_imports.py)",
-    "evolve": "its command gives a struct within the options (tests/cli/test_evolve.py)",
-    "schema_fix": "the same (tests/cli/test_schema.py)",
-    "clone": "it makes another table (tests/cli/test_relocate_clone.py)",
-    "commit": "it needs what a rewrite has prepared (tests/cli/test_rewrite.py)",
-    "discard": "the same",
+    "evolve": "SPELLED",
+    "schema_fix": "SPELLED",
+    "clone": "SPELLED",
+    "commit": "SPELLED",
+    "discard": "SPELLED",
 }
-"""Operations that are not played here, and why."""
+"""Operations whose options are no fields of a command, and where they are played."""
+_CHANGED = {"rename": {"ts": "at"}}
+SPELLED: Sequence[tuple[str, Given, Sequence[str]]] = [
+    ("EVOLVE", {"evolution": _CHANGED}, ["evolve", "t", "--lazy", "--rename", "ts=at"]),
+    ("EVOLVE", {"evolution": {"drop": ["ts"]}}, ["evolve", "t", "--lazy", "--drop", "ts"]),
+    ("EVOLVE", {"evolution": {"drop": ["no"]}}, ["evolve", "t", "--lazy", "--drop", "no"]),
+    ("EVOLVE", {"evolution": {}}, ["evolve", "t", "--lazy"]),
+    (
+        "EVOLVE",
+        {"evolution": {"widen": {"x": "DOUBLE"}}},
+        ["evolve", "t", "--lazy", "--widen", "x=DOUBLE"],
+    ),
+    ("EVOLVE_PARTS", {"evolution": _CHANGED}, ["evolve", "t", "--rename", "ts=at"]),
+    ("EVOLVE_PARTS", {"evolution": {"drop": ["ts"]}}, ["evolve", "t", "--drop", "ts"]),
+    ("EVOLVE_PARTS", {"evolution": {"drop": ["no"]}}, ["evolve", "t", "--drop", "no"]),
+    (
+        "EVOLVE_PARTS",
+        {"evolution": _CHANGED, "dry_run": True},
+        ["evolve", "t", "--rename", "ts=at", "--dry-run"],
+    ),
+    (
+        "SCHEMA_FIX",
+        {"fixes": [{"column": "x", "type": "DOUBLE"}]},
+        ["schema", "fix", "t", "--column", "x", "--type", "DOUBLE"],
+    ),
+    (
+        "SCHEMA_FIX",
+        {"fixes": [{"column": "x", "type": "DOUBLE"}], "all_parts": True},
+        ["schema", "fix", "t", "--column", "x", "--type", "DOUBLE", "--all-parts"],
+    ),
+    (
+        "SCHEMA_FIX",
+        {"fixes": [{"column": "x", "rename": "y"}], "where_types": ["VARCHAR"]},
+        ["schema", "fix", "t", "--column", "x", "--rename", "y", "--where-type", "VARCHAR"],
+    ),
+    ("COMMIT", {"id": "{change}"}, ["rewrite", "t", "--commit", "{change}"]),
+    ("COMMIT", {"id": "nonsense"}, ["rewrite", "t", "--commit", "nonsense"]),
+    ("DISCARD", {"id": "{change}"}, ["rewrite", "t", "--discard", "{change}"]),
+    ("DISCARD", {"id": "nonsense"}, ["rewrite", "t", "--discard", "nonsense"]),
+    ("CLONE", {}, ["clone", "t", "{target}"]),
+    ("CLONE", {"history": True}, ["clone", "t", "{target}", "--history"]),
+    ("CLONE", {"dry_run": True}, ["clone", "t", "{target}", "--dry-run"]),
+]
+"""Name in the registry, options, and the words of a command that say the same."""
 UNSEEN: Mapping[str, frozenset[str]] = {
     "rewrite": frozenset({"first_try"}),  # of Airflow's retries
     "drop": frozenset({"expected"}),  # of a question

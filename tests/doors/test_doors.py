@@ -7,8 +7,9 @@ same table. What came of it is compared: rows, transactions, and the sentence of
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -34,14 +35,17 @@ from firnline.appends.append import Appender
 from firnline.clock import SystemClock
 from firnline.errors import FirnlineError
 from firnline.log.txn_file import RunIdentity, TxnHeader
+from firnline.operations import registry
 from firnline.operations.fields import OptionField, option_fields
 from firnline.operations.local import local_engine
-from firnline.operations.operation import About
+from firnline.operations.operation import About, decided
+from firnline.operations.operation import Work as OperationWork
+from firnline.operations.options import RewriteOptions
 from firnline.operations.registry import DAGS, OPERATIONS
 from firnline.spark.job import Job, _Spark
 from firnline.store.probe import forget
 from firnline.table import Table
-from tests.doors.cases import CASES, ELSEWHERE, OTHERWISE, UNSEEN, Given
+from tests.doors.cases import CASES, ELSEWHERE, OTHERWISE, SPELLED, UNSEEN, Given
 from tests.support.cli import inside
 from tests.support.on_store import merge, opened
 from tools.s3server import StoreRoot
@@ -199,11 +203,10 @@ def by_python(player: Player, given: Given) -> None:
 
 def by_operation(player: Player, given: Given) -> None:
     """What Python and the others call: of operations that have no function of their own."""
-    from firnline.operations.operation import Work as Given_
-    from firnline.operations.operation import decided
-
     operation, options = player.about.load(), player.options(given)
-    work = Given_(player.table, RunIdentity(), lambda: local_engine(player.table), consent=decided)
+    work = OperationWork(
+        player.table, RunIdentity(), lambda: local_engine(player.table), consent=decided
+    )
     report = operation.run(work, options)
     if operation.verdict is not None:
         operation.verdict(report)
@@ -285,6 +288,60 @@ def test_all_doors_do_the_same_or_refuse_it_alike(
             outcomes[door] = outcome(player, DOORS[door], given)
     first = outcomes.pop("operation")
     assert [f"{door}: {each}" for door, each in outcomes.items() if each != first] == [], first
+
+
+@pytest.mark.parametrize(("name", "given", "line"), SPELLED, ids=lambda each: str(each)[:40])
+def test_a_command_with_words_of_its_own_does_as_its_operation(
+    name: str,
+    given: Given,
+    line: Sequence[str],
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    about: About[Any, Any, Any] = getattr(registry, name)
+    outcomes = []
+    for door in ("operation", "command"):
+        folder = tmp_path / door
+        folder.mkdir()
+        with monkeypatch.context() as patch:
+            patch.setenv("FIRNLINE_TABLES", str(folder / "tables.yaml"))
+            player = Player(about, folder, build(folder), inside(capsys), patch, capsys)
+            prepared = firnline.rewrite(player.name, RewriteOptions(where="x <> 1", prepare=True))
+            names = {
+                "target": f"file://{folder}/tables/clone",
+                "change": str(prepared.to_json()["id"]),
+            }
+            words = [filled_in(word, names) for word in line]
+            text = filled_in(msgspec.json.encode(given).decode(), names)
+            doing = partial(by_words, words=words) if door == "command" else partial(by_text, text)
+            result = outcome(player, doing, names)
+            made = (folder / "tables" / "clone" / "_log").exists()
+            outcomes.append((result, made and firnline.scan(names["target"]).count()))
+    assert outcomes[0] == outcomes[1]
+
+
+def filled_in(text: str, names: Given) -> str:
+    for name, value in names.items():
+        text = text.replace(f"{{{name}}}", value)
+    return text
+
+
+def by_words(player: Player, _: Given, words: Sequence[str]) -> None:
+    done = player.command(*words, "--json", *["--yes"] * bool(player.about.asks))
+    if done.code and done.err:
+        raise FirnlineError(done.error["message"], next_step="")
+
+
+def by_text(text: str, player: Player, names: Given) -> None:
+    work = OperationWork(
+        player.table,
+        RunIdentity(),
+        lambda: local_engine(player.table),
+        target=firnline.open_table(names["target"]),
+        consent=decided,
+    )
+    player.about.load().run(work, msgspec.json.decode(text, type=player.about.options))
 
 
 def outcome(player: Player, door: Door, given: Given) -> Outcome:

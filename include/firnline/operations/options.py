@@ -486,7 +486,6 @@ class CommitOptions(msgspec.Struct, frozen=True, kw_only=True):
 
     id: str
     """Of the change."""
-    dry_run: bool = False
 
 
 class DiscardOptions(msgspec.Struct, frozen=True, kw_only=True):
@@ -496,7 +495,6 @@ class DiscardOptions(msgspec.Struct, frozen=True, kw_only=True):
     """Of the change."""
     why: str = "by hand"
     """The reason, for whoever asks for the change later."""
-    dry_run: bool = False
 
 
 class RelocateOptions(msgspec.Struct, frozen=True, kw_only=True):

@@ -10,7 +10,7 @@ import typer
 from firnline.cli import output
 from firnline.cli.confirm import YesOption
 from firnline.cli.engine import EngineKind, EngineOption, MasterOption, ScratchOption, engine_for
-from firnline.cli.operate import operate, works
+from firnline.cli.operate import operate, show_plan, works
 from firnline.cli.options import (
     JsonOption,
     SettingsOption,
@@ -80,14 +80,18 @@ def rewrite(  # noqa: PLR0913, PLR0917 - one per option
 
         output.show(waiting(opened).to_json(), as_json, waiting_page)
     elif commit is not None:
-        committing = CommitOptions(id=commit, dry_run=options.dry_run)
-        progress = works("committing to")
+        committing, progress = CommitOptions(id=commit), works("committing to")
+        if options.dry_run:
+            show_plan(COMMIT.load(), opened, committing, as_json=as_json)
+            return
         operate(
             COMMIT.load(), Work(opened), committing, as_json=as_json, yes=yes, progress=progress
         )
     elif discard is not None:
-        discarding = DiscardOptions(id=discard, dry_run=options.dry_run)
-        progress = works("discarding of")
+        discarding, progress = DiscardOptions(id=discard), works("discarding of")
+        if options.dry_run:
+            show_plan(DISCARD.load(), opened, discarding, as_json=as_json)
+            return
         operate(DISCARD.load(), Work(opened), discarding, as_json=as_json, progress=progress)
     else:
         with engine_for("rewrite", opened, engine, master, scratch) as factory:
