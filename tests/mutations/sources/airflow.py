@@ -327,7 +327,7 @@ AIRFLOW = (
     Mutation(
         name="an Airflow whose hook has other arguments is stopped by the policy",
         file="include/firnline/airflow/policy.py",
-        old="    _refuse_unknown(policies, task_instance_mutation_hook)\n",
+        old="    _refuse_unknown(policies, hook)\n",
         new="",
         breaks="Installing the package beside Airflow 3.2 stops every command of that Airflow.",
         caught_by=("tests/unit/airflow/test_policy.py",),
