@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import argparse
 import hashlib
-import os
 import subprocess
 import sys
 import time
@@ -167,7 +166,6 @@ def run(cell: Cell) -> Outcome:
             *("--confcutdir", TESTS, "--rootdir", TESTS, "--strict-markers", TESTS / cell.test),
         ],
         cwd=REPO,
-        env={**os.environ, "FIRNLINE_CELL": cell.name},
         check=False,
         capture_output=True,
         text=True,

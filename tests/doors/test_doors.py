@@ -207,9 +207,7 @@ def by_operation(player: Player, given: Given) -> None:
     work = OperationWork(
         player.table, RunIdentity(), lambda: local_engine(player.table), consent=decided
     )
-    report = operation.run(work, options)
-    if operation.verdict is not None:
-        operation.verdict(report)
+    operation.judge(operation.run(work, options))
 
 
 def by_job(player: Player, given: Given) -> None:

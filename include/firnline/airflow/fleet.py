@@ -54,7 +54,6 @@ _LOG = logging.getLogger(__name__)
 DRY_RUN = "dry_run"
 LONGEST = timedelta(minutes=50)
 """Time limit of the task; tables whose stores are silent are what takes long."""
-"""Tables that an error names at most."""
 
 
 def fleet_to_plan() -> FleetSettings | None:

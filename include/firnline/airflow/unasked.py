@@ -1,4 +1,4 @@
-"""What stands for Airflow's operators that ask a person where Airflow has none: in 3.0.
+"""Stand-ins for the operators that ask a person, for Airflow 3.0, which has none.
 
 The DAGs are the same there, so that plans and dry runs work; ``approvals.refuse_asking`` ends a run
 that comes to its question.

@@ -1,4 +1,4 @@
-"""What differs between the versions of Airflow that firnline runs in: 3.0 and newer.
+"""The differences between versions of Airflow, from 3.0 on.
 
 The only module that names a version, and the only one that imports a name which has moved between
 them: all others take such names from here. They are imported when somebody asks for one, since

@@ -173,9 +173,7 @@ class InTaskWork(Work[OptionsT]):
 
     def verdict(self, report: Any) -> None:  # noqa: ANN401 - each operation has its own
         """Raise FirnlineError if the findings fail the run; called after they were reported."""
-        refuse = self.about.load().verdict
-        if refuse is not None:
-            refuse(report)
+        self.about.load().judge(report)
 
     def changed(self, figures: Mapping[str, Any]) -> bool:
         """Return True if something changed; if not, the task skips itself without asset event."""

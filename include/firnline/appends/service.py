@@ -28,7 +28,7 @@ from dataclasses import replace
 from types import TracebackType
 from typing import Self, TypedDict
 
-from firnline.appends import append as appends
+from firnline.appends import append
 from firnline.appends.append import AppendResult
 from firnline.appends.buffer import Ack, Bounds, Buffer
 from firnline.appends.intake import Call, Given, RowValidator, is_stream, take_rows
@@ -98,8 +98,8 @@ class Appender(Shown):
         self._bounds = _bounds(table, given)
         self._max_wait_ms = max_wait_ms
         self._table = table
-        self._writer = appends.Appender(table, writer=writer)
-        appends.check_partition(table, partition)
+        self._writer = append.Appender(table, writer=writer)
+        append.check_partition(table, partition)
         self._partition = partition
         self._validator = RowValidator(self._writer, self._waiting_columns)
         self._changed = threading.Condition()

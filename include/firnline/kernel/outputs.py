@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from functools import cache
+from functools import cache, partial
 from itertools import compress
 from pathlib import Path
 
@@ -128,8 +128,7 @@ class Producer:
     proof: Proof = field(init=False)
 
     def __post_init__(self) -> None:
-        to_file = lambda path, rows: self._copy(path, rows, None)  # noqa: E731
-        self.proof = Proof(self.task, self.folder, to_file, self.stop_if_asked)
+        self.proof = Proof(self.task, self.folder, self._copy, self.stop_if_asked)
 
     def run(self, paths: Sequence[Path], inputs: Inputs, keys: Path | None) -> Produced:
         """Count the rows that are removed, write those that stay.
@@ -154,7 +153,7 @@ class Producer:
         forgotten, lost_winners = self._losing(sql.losing)
         deduplicated, removed = deduplicated + forgotten, removed + lost_winners
         rows, count = sql.rows, inputs.rows - deleted - removed - deduplicated
-        select = lambda group: rows_in_all(self.task, types, group)  # noqa: E731
+        select = partial(rows_in_all, self.task, types)
         self.proof.begin(inputs, select, sql.gone, inputs.rows - count)
         if self.task.query is not None:
             rows, made = self._query(sql.rows, paths)
@@ -187,8 +186,7 @@ class Producer:
             # It needs numpy, which executors have only where they split.
             from firnline.kernel.partitions import Partitioner
 
-            to_file = lambda path, query: self._copy(path, query, None)  # noqa: E731
-            partitioner = Partitioner(task, task.layout, *common, to_file, codes)
+            partitioner = Partitioner(task, task.layout, *common, self._copy, codes)
             ranges = partitioner.run(rows, count, staged)
             if ranges is None:
                 return None
@@ -371,7 +369,7 @@ class Producer:
         ranges = {each.about: each for each in (*of_inputs, *counted, *own)}
         return tuple(ranges[about] for about in sorted(ranges))
 
-    def _copy(self, path: Path, rows: str, metadata: dict[str, str] | None) -> int:
+    def _copy(self, path: Path, rows: str, metadata: dict[str, str] | None = None) -> int:
         """Write rows to a file, with less memory if it did not suffice; return their number."""
         first, last = tries(self.task.memory, self.task.threads)
         with suppress(duckdb.OutOfMemoryException):

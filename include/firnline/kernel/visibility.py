@@ -18,7 +18,7 @@ NEEDS_PLACES = (
     f"a column named {' or '.join(PLACE_COLUMNS)}, which DuckDB needs to find out what was "
     "inserted last"
 )
-"""What a table must not have where one of its rows has to win a key."""
+"""Columns that a table with a primary key must not have, as a message names them."""
 
 
 def stays(condition: str) -> str:

@@ -12,7 +12,7 @@ from firnline.pages import Column, Page, number, requests_text
 from firnline.units import about_duration, about_size, counted
 
 SHOWN = 20
-"""Maximum partitions that are printed; ``--json`` has all."""
+"""Maximum rows of a list that a page has; ``--json`` has more, of most lists all."""
 
 
 def add_undeleted(page: Page, failures: Sequence[Mapping[str, str]], count: int) -> None:
@@ -24,6 +24,12 @@ def add_undeleted(page: Page, failures: Sequence[Mapping[str, str]], count: int)
     if count > len(failures):
         page.line(f"and {number(count - len(failures))} more")
     page.line()
+
+
+def add_more(page: Page, left_out: int) -> None:
+    """Add how many rows of a list the page has not."""
+    if left_out > 0:
+        page.line(f"and {number(left_out)} more; --json has them")
 
 
 def sentence(data: Mapping[str, Any]) -> str:

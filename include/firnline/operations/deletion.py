@@ -8,10 +8,9 @@ from dataclasses import dataclass, field
 import msgspec
 
 from firnline.errors import StoreError
+from firnline.store.sizes import BATCH
 from firnline.table import Table
 
-BATCH = 1_000
-"""Keys of one request, as S3 bounds it."""
 _AT_ONCE = 8
 """Batches sent to the store at once, at most, and only as many as the rate allows per second."""
 _SHOWN = 100

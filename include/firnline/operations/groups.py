@@ -10,7 +10,7 @@ import msgspec
 from firnline.log.records import Delete, Marker
 
 SPLIT_MARK = f"{zlib.crc32(b'split'):08x}"
-"""What the run of a split group begins with, in place of ``ClusterSettings.mark``."""
+"""Prefix of the run of a split group; a clustered one has ``ClusterSettings.mark``."""
 
 
 class LeftAlone(msgspec.Struct, frozen=True, gc=False):

@@ -1,4 +1,4 @@
-"""What an Airflow task hands to the Spark job that it submits."""
+"""Variables by which an Airflow task passes things to the Spark job that it submits."""
 
 from __future__ import annotations
 

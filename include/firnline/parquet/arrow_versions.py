@@ -1,4 +1,4 @@
-"""What older versions of pyarrow do in another way, and what is done about it.
+"""The differences of older versions of pyarrow, and how they are handled.
 
 | pyarrow | |
 | --- | --- |

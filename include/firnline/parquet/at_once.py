@@ -17,6 +17,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from firnline.parquet.footers import refuse_unsafe_chunks
+from firnline.types.arrow import is_list
 
 BYTES = 32 * 2**20
 """Bytes of decoded rows at once, about."""
@@ -166,7 +167,5 @@ def _values(array: pa.Array) -> Iterator[pa.Array]:
     elif pa.types.is_struct(kind):
         for index in range(kind.num_fields):
             yield from _values(array.field(index))
-    elif (
-        pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind)
-    ):
+    elif is_list(kind):
         yield from _values(array.values)

@@ -7,7 +7,6 @@ only state what their author wants. Pure functions.
 from __future__ import annotations
 
 import dataclasses
-import logging
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -23,8 +22,6 @@ from firnline.settings.mirrors import Mirror
 from firnline.settings.sections import ClusterSettings
 from firnline.types.order import Order, order_of, parse_key
 from firnline.units import format_duration, format_size
-
-_LOG = logging.getLogger(__name__)
 
 IDENTITY = ("primary_key", "version", "deleted")
 """Properties that decide which row of a key wins: other settings for them are refused."""

@@ -21,6 +21,7 @@ from typing import Any
 import pyarrow as pa
 
 from firnline.errors import quoted
+from firnline.types.arrow import is_list
 from firnline.types.sql import MAX_LEVELS, fold_name
 
 _DATE = re.compile(r"\d{4}-\d\d-\d\d")
@@ -76,9 +77,9 @@ def with_more_fields(kind: pa.DataType, values: Sequence[Any], path: str) -> pa.
     """
     if pa.types.is_struct(kind):
         return _more_of_struct(kind, _dictionaries(values), path)
-    if _is_list(kind) and not pa.types.is_nested(kind.value_type):
+    if is_list(kind) and not pa.types.is_nested(kind.value_type):
         return kind
-    if _is_list(kind):
+    if is_list(kind):
         items = list(chain.from_iterable(_lists(values)))
         inner = with_more_fields(kind.value_type, items, f"{path}[]")
         return kind if inner == kind.value_type else pa.list_(kind.value_field.with_type(inner))
@@ -191,7 +192,7 @@ def _is_plain(kind: pa.DataType, values: Sequence[Any]) -> bool:
             return False
         rows = [value for value in values if value is not None]
         return all(_is_plain(each.type, [row.get(each.name) for row in rows]) for each in kind)
-    if _is_list(kind):
+    if is_list(kind):
         if classes - {list}:
             return False
         lists = (value for value in values if value is not None)
@@ -398,11 +399,6 @@ def _of_extension(kind: pa.DataType, path: str) -> Fit | None:
     return fit
 
 
-def _is_list(kind: pa.DataType) -> bool:
-    lists = (pa.types.is_list, pa.types.is_large_list, pa.types.is_fixed_size_list)
-    return any(matches(kind) for matches in lists)
-
-
 def _is_listed(value: object) -> bool:
     """Return True for values that become a list; a text is none, and a dictionary neither."""
     return isinstance(value, Collection) and not isinstance(value, str | bytes | Mapping)
@@ -425,7 +421,7 @@ _BY_TYPE: tuple[
     (pa.types.is_date, _of_date),
     (pa.types.is_time, _of_time),
     (pa.types.is_struct, _of_struct),
-    (_is_list, _of_list),
+    (is_list, _of_list),
     (pa.types.is_map, _of_map),
     (lambda kind: isinstance(kind, pa.BaseExtensionType), _of_extension),
 )

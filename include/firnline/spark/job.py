@@ -117,8 +117,7 @@ class Job(Generic[OptionsT]):
                 work = Work(table, who, engine, beat, footers, consent=decided)
                 done = loaded.run(work, options)
             _print(done)
-            if loaded.verdict is not None:
-                loaded.verdict(done)
+            loaded.judge(done)
         except FirnlineError as error:
             report = getattr(error, "report", None)
             if report is not None:

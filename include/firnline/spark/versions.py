@@ -1,4 +1,4 @@
-"""What differs between the versions of Spark that firnline works with, from 3.5 on.
+"""The differences between versions of Spark, from 3.5 on.
 
 All of it is here: constants by the version of the pyspark that this process imports, names that
 pyspark has only from some version on, and the few functions that do one thing in two ways. Each

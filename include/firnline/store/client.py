@@ -31,7 +31,7 @@ from firnline.store.connect import open_backend
 from firnline.store.failures import Failure, classify
 from firnline.store.listing import spelled, without_markers
 from firnline.store.requests import LIBRARY_ERRORS, RequestFailed, Requests, RetryPolicy
-from firnline.store.sizes import PART_BYTES, part_bytes, put_requests
+from firnline.store.sizes import BATCH, PART_BYTES, part_bytes, put_requests
 
 if TYPE_CHECKING:
     from obstore import GetResult, ListStream
@@ -42,8 +42,6 @@ PAGE = 1_000
 UNSORTED = {"file", "memory"}
 """Stores whose listings are not sorted."""
 
-BATCH = 1_000
-"""Keys of one DeleteObjects request, the limit of S3."""
 CONCURRENCY = 8
 """Concurrent batches. A caller that limits the request rate passes fewer keys a call."""
 

@@ -1,9 +1,11 @@
-"""The requests of an upload, by its size: for the uploads themselves and for plans of them."""
+"""How much one request takes: for uploads and deletes themselves and for plans of them."""
 
 from __future__ import annotations
 
 import math
 
+BATCH = 1_000
+"""Keys of one DeleteObjects request, the limit of S3."""
 PART_BYTES = 16 * 2**20
 """Bytes of an upload part; a larger file is uploaded in several."""
 _MAX_PARTS = 10_000

@@ -200,6 +200,12 @@ def _is_large(kind: pa.DataType) -> bool:
     return any(matches(kind) for matches in larges)
 
 
+def is_list(kind: pa.DataType) -> bool:
+    """Return True for a list, also a large one or one of a fixed size; not for a view."""
+    lists = (pa.types.is_list, pa.types.is_large_list, pa.types.is_fixed_size_list)
+    return any(matches(kind) for matches in lists)
+
+
 def _without_views(kind: pa.DataType) -> pa.DataType:
     """Return a type with dictionaries of plain texts: pyarrow 26 does not decode those of views."""
     if pa.types.is_dictionary(kind):

@@ -23,6 +23,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from firnline.errors import PartSchemaError
+from firnline.types.arrow import is_list
 from firnline.types.digests import NOTHING, Digest
 from firnline.types.sql import fold_name
 
@@ -126,14 +127,9 @@ def can_digest(kind: pa.DataType) -> bool:
         return all(can_digest(field.type) for field in kind)
     if pa.types.is_map(kind):
         return can_digest(kind.key_type) and can_digest(kind.item_type)
-    if _is_list(kind):
+    if is_list(kind):
         return can_digest(kind.value_type)
     return _reader(kind) is not None
-
-
-def _is_list(kind: pa.DataType) -> bool:
-    lists = (pa.types.is_list, pa.types.is_large_list, pa.types.is_fixed_size_list)
-    return any(matches(kind) for matches in lists)
 
 
 def _rows(columns: Iterable[tuple[str, pa.Array]], count: int, place: _U64 | None = None) -> _Pair:
@@ -268,7 +264,7 @@ def _values(array: pa.Array) -> _Pair:
         return _rows(zip(names, array.flatten(), strict=True), len(array))
     if pa.types.is_map(kind):
         return _of_map(array)
-    if _is_list(kind):
+    if is_list(kind):
         return _of_list(array)
     read = _reader(kind)
     if read is None:

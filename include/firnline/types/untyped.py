@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from firnline.errors import PartSchemaError
 from firnline.next_steps import CAST_IT
-from firnline.types.arrow import conform, is_untyped, parse_type
+from firnline.types.arrow import conform, is_list, is_untyped, parse_type
 from firnline.types.schema import fields_of
 
 
@@ -91,7 +91,7 @@ class Waiting:
         elif pa.types.is_map(kind):
             found = self._of_map(values, known, path)
         elif pa.types.is_nested(kind) and not pa.types.is_union(kind):
-            inner = known.value_type if known is not None and _has_items(known) else None
+            inner = known.value_type if known is not None and is_list(known) else None
             element = self._inside(values.flatten(), inner, f"{path}[]")
             found = None if element is None else pa.list_(element)
         if found is None:
@@ -166,8 +166,3 @@ def typed_schema(schema: pa.Schema, known: Mapping[str, str]) -> pa.Schema:
 
 def _known_type(name: str, known: Mapping[str, str]) -> pa.DataType | None:
     return parse_type(known[name]) if name in known else None
-
-
-def _has_items(kind: pa.DataType) -> bool:
-    lists = (pa.types.is_list, pa.types.is_large_list, pa.types.is_fixed_size_list)
-    return any(matches(kind) for matches in lists)

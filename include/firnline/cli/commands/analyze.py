@@ -21,8 +21,6 @@ from firnline.operations.options import AnalyzeOptions
 from firnline.operations.registry import ANALYZE
 
 commands = typer.Typer()
-_ORDER = "(sort order)"
-"""Stands among the columns that parts lack statistics of."""
 
 
 @command(

@@ -26,8 +26,6 @@ if TYPE_CHECKING:
 
 
 commands = typer.Typer()
-SHOWN = 20
-"""Maximum partitions that are printed; ``--json`` has all."""
 
 
 @command(

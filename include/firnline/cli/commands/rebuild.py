@@ -22,8 +22,6 @@ from firnline.operations.options import RebuildOptions
 from firnline.operations.registry import REBUILD
 
 commands = typer.Typer()
-SHOWN = 20
-"""Maximum objects of one list that are printed; ``--json`` has all."""
 
 
 @command(

@@ -22,8 +22,6 @@ from firnline.operations.options import RepartitionOptions
 from firnline.operations.registry import REPARTITION
 
 commands = typer.Typer()
-SHOWN = 20
-"""Maximum partitions that are printed; ``--json`` has all of a plan, and 1,000 of a report."""
 
 
 @command(

@@ -26,8 +26,6 @@ from firnline.operations.options import CommitOptions, DiscardOptions, RewriteOp
 from firnline.operations.registry import COMMIT, DISCARD, REWRITE
 
 commands = typer.Typer()
-SHOWN = 20
-"""Maximum partitions that are printed; ``--json`` has up to 1,000."""
 
 
 @command(

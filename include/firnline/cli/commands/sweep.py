@@ -23,7 +23,6 @@ from firnline.operations.options import SweepOptions
 from firnline.operations.registry import SWEEP
 
 commands = typer.Typer()
-_SHOWN = 50
 
 
 @command(

@@ -24,8 +24,6 @@ if TYPE_CHECKING:
     from firnline.table import Table
 
 commands = typer.Typer()
-SHOWN = 20
-"""Maximum findings of one kind that are printed; ``--json`` has up to 100."""
 
 
 @command(

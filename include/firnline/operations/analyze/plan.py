@@ -20,7 +20,6 @@ from firnline.types.schema import normalise
 from firnline.types.sql import fold_name
 from firnline.types.values import WITHOUT_BOUNDS, Stats, bound_key
 
-HAS_ALL = "states the bounds of all of these columns"
 _NO_FOOTER = WITHOUT_BOUNDS | {"UUID"}
 """Types without bounds in a footer: it does not state whether a float column holds NaN."""
 

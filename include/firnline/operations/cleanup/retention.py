@@ -1,4 +1,4 @@
-"""How long transactions are kept: for clean-up, and for all that ask what may be missing."""
+"""How long clean-up keeps transactions, for all that judge whether one is missing."""
 
 from __future__ import annotations
 

@@ -18,7 +18,6 @@ from firnline.shown import ShownFigures
 from firnline.state.snapshot import Snapshot
 from firnline.units import about_size, counted
 
-"""Partitions named in an error message."""
 _COMPARED = 2_000
 """Names searched for a similar one: more of them take seconds."""
 

@@ -5,11 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from firnline.operations.common_pages import SHOWN
 from firnline.pages import Column, Page, number, requests_text
 from firnline.units import about_duration, about_size, counted
-
-SHOWN = 20
-"""Maximum partitions that are printed; ``--json`` has all."""
 
 
 def plan_page(data: Mapping[str, Any]) -> Page:

@@ -23,7 +23,8 @@ from firnline.settings.fleet import FleetSettings
 from firnline.settings.load import TableSettings
 from firnline.settings.sections import Operation
 from firnline.state.snapshot import Snapshot
-from firnline.store.client import BATCH, PAGE
+from firnline.store.client import PAGE
+from firnline.store.sizes import BATCH
 from firnline.units import DAY_MS
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from firnline.log.parts_view import Totals, summed
+from firnline.log.parts_view import summed
 from firnline.log.records import Marker
 from firnline.state.snapshot import Snapshot
 
@@ -25,15 +25,11 @@ class PartitionDiff:
         """Plain data: figures, and the parts by key."""
         return {
             "partition": self.partition,
-            "came": _figures(summed(self.came)),
-            "went": _figures(summed(self.went)),
+            "came": summed(self.came)._asdict(),
+            "went": summed(self.went)._asdict(),
             "came_parts": [marker.p for marker in self.came],
             "went_parts": [marker.p for marker in self.went],
         }
-
-
-def _figures(sums: Totals) -> dict[str, int | None]:
-    return {"parts": sums.parts, "rows": sums.rows, "bytes": sums.bytes}
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,8 +51,8 @@ class Diff:
         came = summed(m for one in self.partitions for m in one.came)
         went = summed(m for one in self.partitions for m in one.went)
         return {
-            "came": _figures(came),
-            "went": _figures(went),
+            "came": came._asdict(),
+            "went": went._asdict(),
             "deletes": list(self.deletes),
             "partitions": [one.to_json() for one in self.partitions],
         }

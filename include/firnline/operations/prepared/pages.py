@@ -5,13 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from firnline.operations.common_pages import SHOWN
 from firnline.operations.prepared.evidence import sample_text
 from firnline.pages import Column, Page, number, requests_text
 from firnline.shown import when
 from firnline.units import about_duration, about_size, counted
-
-SHOWN = 20
-"""Maximum partitions that are printed; ``--json`` has up to 1,000."""
 
 
 def prepared_page(data: Mapping[str, Any]) -> Page:

@@ -5,11 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from firnline.operations.common_pages import SHOWN, add_more
 from firnline.pages import Column, Page, number, requests_text
 from firnline.units import about_duration, about_size, counted
-
-SHOWN = 20
-"""Maximum partitions that are printed; ``--json`` has all of a plan, and 1,000 of a report."""
 
 
 def plan_page(data: Mapping[str, Any]) -> Page:
@@ -29,8 +27,7 @@ def plan_page(data: Mapping[str, Any]) -> Page:
         for one in data["partitions"][:SHOWN]
     ]
     page.table(columns, rows)
-    if len(data["partitions"]) > len(rows):
-        page.line(f"and {number(len(data['partitions']) - len(rows))} more; --json has them")
+    add_more(page, len(data["partitions"]) - len(rows))
     page.line()
     page.line(
         f"{counted(data['parts_in'], 'part')} of {counted(len(data['partitions']), 'partition')} "
@@ -90,6 +87,5 @@ def _table(page: Page, data: Mapping[str, Any]) -> None:
         for one in data["partitions"][:SHOWN]
     ]
     page.table(columns, rows)
-    if len(data["transactions"]) > len(rows):
-        page.line(f"and {number(len(data['transactions']) - len(rows))} more; --json has them")
+    add_more(page, len(data["transactions"]) - len(rows))
     page.line()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -33,7 +32,6 @@ from firnline.types.schema import SchemaUnion
 # ruff: noqa: TID253 - rows are handled here; no DAG file imports it at parse
 
 
-_LOG = logging.getLogger(__name__)
 OP = "replace"
 
 

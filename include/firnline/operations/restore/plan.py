@@ -15,7 +15,7 @@ from typing import Any
 import msgspec
 
 from firnline.errors import UsageError
-from firnline.log.parts_view import Totals, summed
+from firnline.log.parts_view import summed
 from firnline.log.records import Delete, Marker
 from firnline.operations.restore.since import (
     Since,
@@ -87,16 +87,12 @@ class RestorePlan(ShownFigures):
         return {
             "seq": self.seq,
             "to": self.to,
-            "restored": _figures(back),
-            "removed": _figures(gone),
+            "restored": back._asdict(),
+            "removed": gone._asdict(),
             "kept_parts": len(self.keeps),
             "partitions": list(self.partitions),
             "undone": list(self.undone),
         }
-
-
-def _figures(sums: Totals) -> dict[str, int | None]:
-    return {"parts": sums.parts, "rows": sums.rows, "bytes": sums.bytes}
 
 
 def plan_restore(

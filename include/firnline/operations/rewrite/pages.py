@@ -5,11 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from firnline.operations.common_pages import SHOWN, add_more
 from firnline.pages import Column, Page, number, requests_text
 from firnline.units import about_duration, about_size, counted
-
-SHOWN = 20
-"""Maximum partitions that are printed; ``--json`` has up to 1,000."""
 
 
 def plan_page(data: Mapping[str, Any]) -> Page:
@@ -100,6 +98,5 @@ def _table(page: Page, data: Mapping[str, Any]) -> None:
         for done in data["partitions"][:SHOWN]
     ]
     page.table(columns, rows)
-    if data["partition_count"] > len(rows):
-        page.line(f"and {number(data['partition_count'] - len(rows))} more; --json has them")
+    add_more(page, data["partition_count"] - len(rows))
     page.line()

@@ -6,12 +6,10 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from firnline.operations.common_pages import SHOWN, add_more
 from firnline.pages import Column, Page, number, requests_text
 from firnline.shown import when
 from firnline.units import about_duration, about_size, counted
-
-_SHOWN = 20
-"""Maximum log files that are printed; ``--json`` has all."""
 
 
 def schema_page(data: Mapping[str, Any]) -> Page:
@@ -119,11 +117,10 @@ def log_files(page: Page, files: Sequence[Mapping[str, Any]], count: int | None 
             when(file["t"]),
             *([", ".join(file["states"])] if stating else []),
         ]
-        for file in files[:_SHOWN]
+        for file in files[:SHOWN]
     ]
     page.table(columns, rows)
-    if count > len(rows):
-        page.line(f"and {number(count - len(rows))} more; --json has them")
+    add_more(page, count - len(rows))
 
 
 def plan_page(data: Mapping[str, Any], *, evolves: bool = False) -> Page:
@@ -175,7 +172,7 @@ def _unreadable(page: Page, parts: Iterable[tuple[str, str]]) -> None:
     rows = [[key.rpartition("/_data/")[2], message] for key, message in parts]
     if rows:
         columns = [Column("part", wrap=True), Column("does not read", wrap=True)]
-        page.table(columns, rows[:_SHOWN])
+        page.table(columns, rows[:SHOWN])
         page.line()
 
 

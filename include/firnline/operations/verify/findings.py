@@ -1,4 +1,4 @@
-"""What a check has found, and how findings of one kind are counted."""
+"""Findings of a check, counted by kind."""
 
 from __future__ import annotations
 

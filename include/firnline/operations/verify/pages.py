@@ -5,11 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from firnline.operations.common_pages import SHOWN
 from firnline.pages import Column, Page, number, requests_text
 from firnline.units import about_duration, about_size, counted
-
-SHOWN = 20
-"""Maximum findings of one kind that are printed; ``--json`` has up to 100."""
 
 
 def report_page(data: Mapping[str, Any]) -> Page:
