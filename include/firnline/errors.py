@@ -135,6 +135,18 @@ class EnvironmentFaultError(UsageError):
 # --- the store ------------------------------------------------------------------------------------
 
 
+class PlatformError(FirnlineError):
+    """The platform that is to run a job gives no answer, or has no room now."""
+
+    retryable = True
+
+
+class JobFailedError(FirnlineError):
+    """A job elsewhere ended without saying why."""
+
+    retryable = True
+
+
 class StoreError(FirnlineError):
     """The object store refused a request or did not carry it out."""
 

@@ -44,9 +44,9 @@ from firnline.settings.sections import (
     CleanupSettings,
     ClusterSettings,
     MergeSettings,
-    SparkSettings,
     TtlSettings,
 )
+from firnline.settings.spark import SparkSettings
 
 __all__ = [
     "AppendSettings",

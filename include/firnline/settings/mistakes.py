@@ -19,10 +19,10 @@ from firnline.settings.sections import (
     CleanupSettings,
     ClusterSettings,
     MergeSettings,
-    SparkSettings,
     TtlSettings,
     fields_by_key,
 )
+from firnline.settings.spark import SparkSettings
 
 _SHOWN = 20
 """Errors listed at most; more than that have one cause."""

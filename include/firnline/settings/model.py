@@ -30,12 +30,12 @@ from firnline.settings.sections import (
     OwnDags,
     RewriteSettings,
     Section,
-    SparkSettings,
     SweepSettings,
     TtlSettings,
     VerifySettings,
     compile_pattern,
 )
+from firnline.settings.spark import SparkSettings
 from firnline.types.held import held
 from firnline.types.sql import parse_sql_type
 

@@ -11,7 +11,6 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 from pydantic.fields import FieldInfo
 
-from firnline.settings.credentials import is_credential
 from firnline.settings.cron import FLEET, check_planned_schedule, check_schedule
 from firnline.settings.fields import Duration, Size, check_column, duration_between, size_between
 from firnline.settings.pattern_cost import refuse_slow
@@ -247,41 +246,6 @@ class TtlSettings(PlannedSection):
             and not set(compile_pattern(self.partition).groupindex) & _TTL_GROUPS
         ):
             raise ValueError("partition has no group named year, month, day or hour")
-        return self
-
-
-def conf_text(value: Any) -> Any:  # noqa: ANN401 - pydantic gives what the file holds
-    """Return a value as text: YAML reads ``true`` and ``4`` as other types, Spark needs strings."""
-    if isinstance(value, bool):
-        return str(value).lower()
-    return str(value) if isinstance(value, int | float) else value
-
-
-class SparkSettings(Section):
-    """Cluster and configuration of Spark jobs."""
-
-    conn_id: str = Field(
-        default="spark_default",
-        min_length=1,
-        description="Airflow connection of the Spark cluster.",
-    )
-    conf: dict[str, Annotated[str, BeforeValidator(conf_text)]] = Field(
-        default_factory=dict,
-        description="Spark configuration; every key begins with `spark.`. Credentials are "
-        "refused, because it is passed in argument lists.",
-    )
-
-    @model_validator(mode="after")
-    def _check(self) -> SparkSettings:
-        for key, value in self.conf.items():
-            if not key.startswith("spark."):
-                raise ValueError(f"{key!r} is not a Spark setting; it must begin with 'spark.'")
-            if is_credential(key, value):
-                raise ValueError(
-                    f"{key!r} looks like a credential, and conf is passed in argument lists; "
-                    "use the connection, the environment of the executors or a secret of the "
-                    "cluster"
-                )
         return self
 
 

@@ -19,6 +19,8 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from firnline.settings.load import TableSettings
 
+OPT_OUT = "spark.firnline.ship"
+"""Spark setting; "false" if the executors' image or archive has firnline."""
 LIGHT_JVM = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 _MIB = 2**20
 _MEMORY_MARGIN = 1.3
@@ -38,17 +40,27 @@ _DEFAULTS = {
 }
 
 
-def conf_of(table: TableSettings) -> dict[str, str]:
+def conf_of(table: TableSettings, *, elsewhere: bool = False) -> dict[str, str]:
     """Return the configuration of an application for a table: its ``spark.conf``, completed.
 
     The one rule for jobs of Airflow, jobs by hand and ``firnline --engine spark``.
+
+    Args:
+        table: the table.
+        elsewhere: its driver has not the files of this machine.
     """
     merge = table.merge
-    return with_defaults(table.spark.conf, merge.kernel_memory, merge.kernel_threads)
+    return with_defaults(
+        table.spark.conf, merge.kernel_memory, merge.kernel_threads, elsewhere=elsewhere
+    )
 
 
 def with_defaults(
-    conf: Mapping[str, str], kernel_memory: int | None = None, kernel_threads: int = 1
+    conf: Mapping[str, str],
+    kernel_memory: int | None = None,
+    kernel_threads: int = 1,
+    *,
+    elsewhere: bool = False,
 ) -> dict[str, str]:
     """Return the configuration of a job: ``conf``, completed with the defaults.
 
@@ -57,12 +69,13 @@ def with_defaults(
         kernel_memory: bytes per kernel; determines the memory overhead of an executor. Standalone
             clusters do not account for it; YARN and Kubernetes kill executors without it.
         kernel_threads: threads of one kernel; a task takes as many of Spark's cores.
+        elsewhere: as ``conf_of``.
     """
     defaults = dict(_DEFAULTS)
     if kernel_threads > 1:
         defaults["spark.task.cpus"] = str(kernel_threads)
     archive = archive_path()
-    if archive.exists() and " " not in str(archive):
+    if not elsewhere and archive.exists() and " " not in str(archive):
         # Logging is off: Java reports an archive that does not fit, and continues without it.
         defaults["spark.driver.extraJavaOptions"] += (
             f" -XX:SharedArchiveFile={archive} -Xlog:cds=off -Xlog:cds+dynamic=off"

@@ -20,6 +20,7 @@ import msgspec
 from firnline.clock import Clock, SystemClock
 from firnline.ids import Ids, SystemIds
 from firnline.kernel.task import KernelResult, KernelTask
+from firnline.settings.spark_conf import OPT_OUT
 from firnline.spark import preflight
 from firnline.spark.batches import Batch
 from firnline.spark.capacity import Capacity, capacity_of, capacity_of_server
@@ -239,8 +240,6 @@ def _lost(task: KernelTask, error: Exception) -> KernelResult:
     )
 
 
-OPT_OUT = "spark.firnline.ship"
-"""Spark setting; "false" if the executors' image has firnline installed."""
 _distributed: WeakSet[SparkSession] = WeakSet()
 _folders: list[tempfile.TemporaryDirectory[str]] = []
 

@@ -20,7 +20,7 @@ import socket
 import sys
 import threading
 import traceback
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -30,6 +30,7 @@ from firnline.errors import FirnlineError, StoppedError, UsageError
 from firnline.interrupts import Interrupts
 from firnline.operations.fields import OptionField, option_fields
 from firnline.operations.job_variables import OPTIONS_VARIABLE
+from firnline.operations.local import local_engine
 from firnline.operations.operation import About, Figures, OptionsT, Work, decided
 from firnline.spark.heartbeat import Heartbeat
 from firnline.spark.supervision import watch_supervisors
@@ -42,6 +43,35 @@ if TYPE_CHECKING:
     from firnline.log.txn_file import RunIdentity
     from firnline.settings.load import TableSettings
     from firnline.store.access import StoreAccess
+    from firnline.table import Table
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where the kernels of a job run."""
+
+    master: str | None = None
+    """Spark master without spark-submit."""
+    remote: str | None = None
+    """Spark Connect server."""
+    scratch: str | None = None
+    """Local folder on the executors."""
+    in_process: bool = False
+    """True: in this process, without Spark."""
+    given: bool = False
+    """True: in the session of the platform that started this driver."""
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What a job is to do."""
+
+    settings: TableSettings
+    access: StoreAccess
+    fields: Mapping[str, Any]
+    """The operation's options by name."""
+    run: RunIdentity
+    place: Place = Place()
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +88,7 @@ class Job(Generic[OptionsT]):
             watch_supervisors(os.environ, interrupts)
             self._run(given, interrupts)
         except KeyboardInterrupt:
-            return _report_error(interrupts.over() or _stopped(), debug=debug)
+            return _report_error(interrupts.over() or stopped(), debug=debug)
         except Exception as error:  # noqa: BLE001 -- the last place where it becomes one sentence
             # An interrupt in the middle of a call to Spark or DuckDB comes back as an error of it.
             return _report_error(interrupts.over() or error, debug=debug)
@@ -76,6 +106,9 @@ class Job(Generic[OptionsT]):
         parser.add_argument("--scratch", help="local folder on the executors")
         parser.add_argument("--master", help="Spark master when this is run without spark-submit")
         parser.add_argument("--remote", help="Spark Connect server, sc://host:15002")
+        parser.add_argument(
+            "--no-spark", action="store_true", help="kernels in this process, no Spark"
+        )
         parser.add_argument("--dag-id", default="")
         parser.add_argument("--run-id", default="")
         parser.add_argument("--try-number", type=int, default=0)
@@ -87,41 +120,55 @@ class Job(Generic[OptionsT]):
     def _run(self, given: argparse.Namespace, interrupts: Interrupts) -> None:
         from firnline.settings.load import find_table
         from firnline.store.access import StoreAccess
-        from firnline.table import open_table
 
         settings = find_table(given.table, given.settings)
         text = os.environ.get(ACCESS_VARIABLE)
         access = StoreAccess.from_json(text) if text else StoreAccess.from_env()
-        table = open_table(settings, access, interrupts=interrupts)
         named = {field: getattr(given, field.name) for field in self._fields()}
         fields = _fields(given) | {
             field.name: field.value(value)
             for field, value in named.items()
             if value is not None and value is not False and value != []
         }
-        if fields.get("dry_run"):
-            loaded = self.about.load()
-            options = _convert(fields, self.about.options)
-            if loaded.preview is not None:
-                _print(loaded.plan(table, options))
-                return
-        spark = _Spark(self.about.name, settings, access, given)
+        place = Place(given.master, given.remote, given.scratch, in_process=given.no_spark)
+        self.perform(Asked(settings, access, fields, _identity(given), place), interrupts, _print)
+
+    def perform(
+        self, asked: Asked, interrupts: Interrupts, tell: Callable[[Figures], None]
+    ) -> None:
+        """Do the work.
+
+        Args:
+            asked: what is to be done, and on which table.
+            interrupts: through which it may be asked to stop.
+            tell: is given the plan of a dry run, or the report, also that of a failure half-way.
+
+        Raises:
+            FirnlineError: it failed; what it had committed stays.
+        """
+        from firnline.table import open_table
+
+        settings = asked.settings
+        table = open_table(settings, asked.access, interrupts=interrupts)
+        loaded = self.about.load()
+        if asked.fields.get("dry_run") and loaded.preview is not None:
+            tell(loaded.plan(table, _convert(asked.fields, self.about.options)))
+            return
+        spark = _Spark(self.about.name, table, asked)
         try:
-            loaded = self.about.load()
-            options = _convert(fields, self.about.options)
+            options = _convert(asked.fields, self.about.options)
             with Heartbeat(f"{self.about.name} of {settings.name}") as beat:
                 from firnline.spark.footers import footers_by
 
-                footers = footers_by(spark.engine)
-                who, engine = _identity(given), spark.engine
-                work = Work(table, who, engine, beat, footers, consent=decided)
+                footers = None if asked.place.in_process else footers_by(spark.engine)
+                work = Work(table, asked.run, spark.engine, beat, footers, consent=decided)
                 done = loaded.run(work, options)
-            _print(done)
+            tell(done)
             loaded.judge(done)
         except FirnlineError as error:
             report = getattr(error, "report", None)
             if report is not None:
-                _print(report)
+                tell(report)
             raise
         finally:
             spark.stop()
@@ -174,7 +221,7 @@ def _fields(given: argparse.Namespace) -> dict[str, Any]:
 _OPTIONS_STEP = 'write a JSON object, as {"dry_run": true}; the names are those of docs/cli.md'
 
 
-def _convert(fields: dict[str, Any], options: type[OptionsT]) -> OptionsT:
+def _convert(fields: Mapping[str, Any], options: type[OptionsT]) -> OptionsT:
     import msgspec
 
     known = {field.encode_name for field in msgspec.structs.fields(options)}
@@ -211,31 +258,35 @@ class _Spark:
     run planned. Otherwise a JVM starts only if there is work.
     """
 
-    def __init__(
-        self, job: str, settings: TableSettings, access: StoreAccess, given: argparse.Namespace
-    ) -> None:
+    def __init__(self, job: str, table: Table, asked: Asked) -> None:
         from firnline.spark.session import is_submitted
 
-        self._name = f"firnline {job} {settings.name}"
-        self._settings, self._access, self._given = settings, access, given
+        self._name = f"firnline {job} {table.settings.name}"
+        self._table, self._asked = table, asked
         self._session: SparkSession | None = None
         self._error: Exception | None = None
         self._start = threading.Thread(target=self._open, name="firnline-session", daemon=True)
-        if is_submitted():
+        if asked.place.given or is_submitted():
             self._start.start()
 
     def _open(self) -> None:
         from firnline.settings.spark_conf import conf_of
-        from firnline.spark.session import open_session
+        from firnline.spark.session import given_session, open_session
 
-        given, conf = self._given, conf_of(self._settings)
+        place, conf = self._asked.place, conf_of(self._asked.settings)
         try:
-            self._session = open_session(self._name, conf, given.master, given.remote)
+            if place.given:
+                self._session = given_session(self._name)
+            else:
+                self._session = open_session(self._name, conf, place.master, place.remote)
         except Exception as error:  # noqa: BLE001 -- raised again by engine(), in its own thread
             self._error = error
 
     def engine(self) -> Engine:
         """Return the engine; an operation calls it once there is work."""
+        scratch = self._asked.place.scratch
+        if self._asked.place.in_process:
+            return local_engine(self._table, None if scratch is None else Path(scratch))
         from firnline.spark.engine import SparkEngine
 
         if self._start.ident is None:
@@ -243,20 +294,23 @@ class _Spark:
         self._start.join()
         if self._session is None:
             raise self._error or RuntimeError("the Spark session did not start")
-        return SparkEngine(self._session, self._settings.root, self._access, self._given.scratch)
+        return SparkEngine(self._session, self._asked.settings.root, self._asked.access, scratch)
 
     def stop(self) -> None:
         """End the session, even if it is still starting."""
+        from firnline.spark.session import keeps_session
+
         if self._start.ident is not None:
             self._start.join()
-        if self._session is not None:
+        if self._session is not None and not keeps_session():
             # A thread of its own has a connection of its own to the JVM: this one's may have been
             # interrupted in the middle of an answer.
             with ThreadPoolExecutor(1, "firnline-stop") as one:
                 one.submit(self._session.stop).result()
 
 
-def _stopped() -> StoppedError:
+def stopped() -> StoppedError:
+    """Return the error of a job that was interrupted."""
     error = StoppedError(
         "the job was stopped; what it had committed stays, everything else is unchanged",
         next_step="run it again: it continues from there",
@@ -273,17 +327,23 @@ def _report_error(error: Exception, *, debug: bool) -> int:
     """Write one line for users and for Airflow's task; the traceback only with ``--debug``."""
     if debug:
         sys.stderr.write("".join(traceback.format_exception(error)))
-    if not isinstance(error, FirnlineError):
-        text = (str(error).strip() or type(error).__name__).splitlines()[0]
-        error = FirnlineError(
-            f"unexpected {type(error).__name__}: {text}",
-            next_step="run again with --debug and report it",
-        )
+    told = told_of(error)
     fields = {
-        "type": type(error).__name__,
-        "message": error.message,
-        "next_step": error.next_step,
-        "retryable": error.retryable,
+        "type": type(told).__name__,
+        "message": told.message,
+        "next_step": told.next_step,
+        "retryable": told.retryable,
     }
     sys.stderr.write(json.dumps({"error": fields}) + "\n")
-    return error.exit_code
+    return told.exit_code
+
+
+def told_of(error: Exception) -> FirnlineError:
+    """Return an error as users are told it: one that nobody expected becomes one sentence."""
+    if isinstance(error, FirnlineError):
+        return error
+    text = (str(error).strip() or type(error).__name__).splitlines()[0]
+    return FirnlineError(
+        f"unexpected {type(error).__name__}: {text}",
+        next_step="run again with --debug and report it",
+    )

@@ -25,6 +25,9 @@ _LEFT_OUT = {"__pycache__", "tests", "include", ".."}
 _ENDINGS = {".pyc", ".pyi", ".pyx", ".pxd", ".pxi", ".h", ".hpp", ".c", ".a"}
 _OF_THE_INSTALLER = {"RECORD", "INSTALLER", "REQUESTED", "direct_url.json"}
 _LEVEL = 6
+OWN = "firnline"
+PYTHON_FOLDER = "python"
+"""Folder in the archive of a Python that is included."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +49,8 @@ def pack(
     *,
     aws: bool = True,
     source: bool = False,
+    own: bool = False,
+    python: Path | None = None,
     on_progress: Callable[[int, int], None] = lambda *_: None,
 ) -> Packed:
     """Write the archive; an existing file is replaced once the new one is complete.
@@ -54,6 +59,8 @@ def pack(
         target: file to write, ending in ``.tar.gz`` or ``.tgz``: Spark goes by the ending.
         aws: include what gets credentials from the AWS chain.
         source: include what the data source ``format("firnline")`` needs.
+        own: include firnline itself and all that it needs, for a driver.
+        python: root of a relocatable Python to include as ``python/``.
         on_progress: takes the number of files packed and of all.
 
     Raises:
@@ -69,7 +76,7 @@ def pack(
     if not target.parent.is_dir():
         raise UsageError(f"there is no folder {target.parent}", next_step="create it first")
     more = [*([CHAIN] if aws else []), *(SOURCE if source else [])]
-    found = closure([*ALWAYS, READING, SPLITTING, *more])
+    found = closure([*ALWAYS, READING, SPLITTING, *more, *([OWN] if own else [])])
     half = target.with_name(f".{target.name}.half")
     try:
         with (
@@ -77,10 +84,11 @@ def pack(
             gzip.GzipFile("", "wb", _LEVEL, file, mtime=0) as packed,
             tarfile.open(fileobj=packed, mode="w") as archive,
         ):
-            paths = [path for name in sorted(found) for path in _files(found[name])]
-            for count, path in enumerate(paths, 1):
-                _add(archive, path)
-                on_progress(count, len(paths))
+            files = [file for name in sorted(found) for file in _files_of(found[name])]
+            files += [] if python is None else list(_tree(python, PYTHON_FOLDER))
+            for count, (here, name) in enumerate(files, 1):
+                _add(archive, here, name)
+                on_progress(count, len(files))
         half.replace(target)
     finally:
         half.unlink(missing_ok=True)
@@ -141,9 +149,32 @@ def _files(package: Distribution) -> Iterator[PackagePath]:
         yield path
 
 
-def _add(archive: tarfile.TarFile, path: PackagePath) -> None:
-    here = Path(str(path.locate()))
-    entry = tarfile.TarInfo(path.as_posix())
-    entry.size, entry.mode = here.stat().st_size, 0o644
+def _files_of(package: Distribution) -> Iterator[tuple[Path, str]]:
+    """Yield the files of a package, and their names in the archive.
+
+    firnline may be installed as a link to its sources, which its installer does not list.
+    """
+    if package.name == OWN:
+        import firnline
+
+        folder = Path(firnline.__file__).parent
+        yield from ((path, name) for path, name in _tree(folder, OWN))
+        return
+    for path in _files(package):
+        yield Path(str(path.locate())), path.as_posix()
+
+
+def _tree(folder: Path, name: str) -> Iterator[tuple[Path, str]]:
+    """Yield the files of a folder by name, without compiled Python and tests."""
+    for path in sorted(folder.rglob("*")):
+        inside = path.relative_to(folder)
+        if path.is_file() and not {"__pycache__", "test", "tests"}.intersection(inside.parts[:-1]):
+            yield path, f"{name}/{inside.as_posix()}"
+
+
+def _add(archive: tarfile.TarFile, here: Path, name: str) -> None:
+    entry = tarfile.TarInfo(name)
+    status = here.stat()
+    entry.size, entry.mode = status.st_size, 0o755 if status.st_mode & 0o100 else 0o644
     with here.open("rb") as content:
         archive.addfile(entry, content)

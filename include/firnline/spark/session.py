@@ -83,6 +83,29 @@ def open_session(
     return session
 
 
+def given_session(name: str) -> SparkSession:
+    """Return the session of the platform that started this driver, with its configuration.
+
+    Raises EnvironmentFaultError: it has none.
+    """
+    require("pyspark")
+    from pyspark.sql import SparkSession
+
+    try:
+        return SparkSession.builder.appName(name).getOrCreate()
+    except Exception as error:
+        text = (str(error).strip() or type(error).__name__).splitlines()[0]
+        raise EnvironmentFaultError(
+            f"this driver has no Spark session: {text}",
+            next_step="read the log of the driver above this line, then run again",
+        ) from error
+
+
+def keeps_session() -> bool:
+    """Return True if other jobs go on with the session: a cluster of Databricks has one."""
+    return "DATABRICKS_RUNTIME_VERSION" in os.environ
+
+
 def _of_driver(conf: Mapping[str, str], master: str | None) -> dict[str, str]:
     """Return the settings for a driver in this process."""
     wanted = with_defaults(conf)

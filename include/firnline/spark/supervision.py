@@ -4,6 +4,8 @@ When the supervisor of a task is killed, or the task itself, the application tha
 on. Airflow starts another one minutes later. The driver therefore watches both processes, and once
 one of them is gone, stops as on Ctrl-C: what is not committed is dropped, the jobs of the
 application are cancelled. A commit that is under way is completed before.
+
+A driver elsewhere whose platform cannot end it looks for the request to stop in the same way.
 """
 
 from __future__ import annotations
@@ -13,9 +15,10 @@ import signal
 import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 
 from firnline.clock import Clock, SystemClock
-from firnline.errors import SupervisorGoneError
+from firnline.errors import StoppedError, SupervisorGoneError
 from firnline.interrupts import Interrupts
 from firnline.processes import ProcessId, Supervisors
 
@@ -34,10 +37,13 @@ def watch_supervisors(environ: Mapping[str, str], interrupts: Interrupts) -> Non
     Called in the main thread, which is the one that is interrupted. No effect without supervisors.
     """
     supervisors = Supervisors.told(environ)
-    if supervisors is None:
-        return
-    _take_interrupts(interrupts)
-    watch = Watch(supervisors, interrupts)
+    if supervisors is not None:
+        watch(Watch(partial(gone, supervisors), interrupts))
+
+
+def watch(watch: Watch) -> None:
+    """Watch until this process ends. Called in the main thread, which is interrupted."""
+    _take_interrupts(watch.interrupts)
     threading.Thread(target=watch.run, name="firnline-supervision", daemon=True).start()
 
 
@@ -50,36 +56,40 @@ def _interrupt() -> None:
 
 @dataclass(frozen=True, slots=True)
 class Watch:
-    """Ends this process when a supervisor is gone."""
+    """Ends this process once there is a reason to."""
 
-    supervisors: Supervisors
+    reason: Callable[[], StoppedError | None]
+    """Returns why the run is to stop; None as long as it is not."""
     interrupts: Interrupts
     clock: Clock = field(default_factory=SystemClock)
-    is_alive: Callable[[ProcessId], bool] = ProcessId.is_alive
     interrupt: Callable[[], None] = _interrupt
     die: Callable[[int], None] = os._exit
+    look_s: float = LOOK_S
 
     def run(self) -> None:
-        """Wait until a supervisor is gone, ask the run to stop, and end a process that does not."""
-        while (gone := self._gone()) is None:
-            self.clock.sleep(LOOK_S)
-        self.interrupts.ask(_supervisor_gone(gone))
+        """Wait for a reason, ask the run to stop, and end a process that does not."""
+        while (reason := self.reason()) is None:
+            self.clock.sleep(self.look_s)
+        self.interrupts.ask(reason)
         since_ms = self.clock.elapsed_ms()
         while True:
             if self.interrupts.committing:
                 since_ms = self.clock.elapsed_ms()
             elif self.clock.elapsed_ms() - since_ms >= END_MS:
-                self.die(SupervisorGoneError.exit_code)
+                self.die(reason.exit_code)
                 return
             elif not self.interrupts.settled:
                 self.interrupt()
             self.clock.sleep(STRIKE_S)
 
-    def _gone(self) -> ProcessId | None:
-        return next((p for p in self.supervisors.processes if not self.is_alive(p)), None)
 
-
-def _supervisor_gone(process: ProcessId) -> SupervisorGoneError:
+def gone(
+    supervisors: Supervisors, is_alive: Callable[[ProcessId], bool] = ProcessId.is_alive
+) -> SupervisorGoneError | None:
+    """Return that a supervisor is gone; None while all of them are there."""
+    process = next((each for each in supervisors.processes if not is_alive(each)), None)
+    if process is None:
+        return None
     return SupervisorGoneError(
         f"the Airflow task that started this application is gone (pid {process.pid}); what it had "
         "committed stays, everything else is unchanged",

@@ -17,11 +17,11 @@ from firnline.settings.sections import (
     CleanupSettings,
     MergeSettings,
     RewriteSettings,
-    SparkSettings,
     SweepSettings,
     TtlSettings,
     VerifySettings,
 )
+from firnline.settings.spark import SparkSettings
 from tests.support.tables import mistakes, one
 
 

@@ -7,8 +7,9 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
+from firnline.settings.spark_conf import OPT_OUT
 from firnline.spark import versions
-from firnline.spark.engine import OPT_OUT, distribute, use_this_python, warn_of_cores
+from firnline.spark.engine import distribute, use_this_python, warn_of_cores
 from firnline.spark.reasons import reason
 from tests.unit.spark.test_batches import tasks
 

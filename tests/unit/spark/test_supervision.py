@@ -12,7 +12,7 @@ import pytest
 from firnline.errors import SupervisorGoneError
 from firnline.interrupts import Interrupts
 from firnline.processes import SUPERVISORS_VARIABLE, ProcessId, Supervisors
-from firnline.spark.supervision import END_MS, LOOK_S, STRIKE_S, Watch, watch_supervisors
+from firnline.spark.supervision import END_MS, LOOK_S, STRIKE_S, Watch, gone, watch_supervisors
 from tests.support.striking import is_interrupted
 from tests.support.world import SetClock
 
@@ -40,11 +40,11 @@ class Driver:
 
     def watched(self) -> int:
         """Watch it until it is ended by force; when that is, milliseconds."""
+        both = Supervisors("here", (TASK, SUPERVISOR))
         watch = Watch(
-            Supervisors("here", (TASK, SUPERVISOR)),
+            lambda: gone(both, lambda each: each != self.dies or self.clock.elapsed < GONE_MS),
             self.interrupts,
             self.clock,
-            lambda process: process != self.dies or self.clock.elapsed < GONE_MS,
             self._interrupt,
             self._die,
         )

@@ -1,4 +1,4 @@
-"""``firnline spark pack``: the archive of Python packages for Spark's executors."""
+"""``firnline spark``: the packages for executors, and for jobs on other platforms."""
 
 from __future__ import annotations
 
@@ -16,7 +16,9 @@ from firnline.units import about_size
 
 commands = typer.Typer()
 group = typer.Typer(no_args_is_help=True, rich_markup_mode=None)
-commands.add_typer(group, name="spark", help="What Spark's executors need.")
+commands.add_typer(
+    group, name="spark", help="Packages for Spark: of executors, and of jobs."
+)
 
 _FILE = Path("firnline-executors.tar.gz")
 
@@ -75,6 +77,76 @@ def pack(
         },
     }
     output.show(data, as_json, _render)
+
+
+@command(
+    group,
+    "publish",
+    [
+        "firnline spark publish s3://bucket/firnline",
+        "firnline spark publish s3://bucket/firnline --python /opt/python3.11",
+        "firnline spark publish gs://bucket/firnline --without-aws --dry-run",
+    ],
+)
+def publish(
+    url: Annotated[str, typer.Argument(metavar="URL", help="Folder of all packages.")],
+    python: Annotated[
+        Path | None,
+        typer.Option(
+            "--python",
+            metavar="FOLDER",
+            help="Root of a relocatable Python to send along, for platforms that have an older "
+            "one: `uv python install` makes one.",
+        ),
+    ] = None,
+    without_aws: Annotated[
+        bool, typer.Option("--without-aws", help="Leave out boto3 of the executors.")
+    ] = False,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Make the package and write nothing.")
+    ] = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Publish firnline for jobs on EMR, Glue, Dataproc and Databricks.
+
+    Entry point, wheel and environment go into a folder that is named after version and content;
+    `spark.package` of the settings names it, and a run uses exactly that.
+    """
+    from firnline.spark.publish import publish as send
+    from firnline.spark.publish import to_json
+    from firnline.store.access import StoreAccess
+
+    stopped = f"stopped; {url} may hold part of the package, which no run uses"
+    with (
+        when_stopped(stopped, next_step="run the same command again"),
+        counting("packing", url, SystemClock(), silent=as_json, unit="file") as tell,
+    ):
+        made = send(
+            url,
+            StoreAccess.from_env(),
+            aws=not without_aws,
+            python=python,
+            dry_run=dry_run,
+            on_progress=tell,
+        )
+        done(f"{made.url} is published" if made.written else "nothing was written")
+    output.show({**to_json(made), "dry_run": dry_run}, as_json, _render_published)
+
+
+def _render_published(data: dict[str, Any]) -> None:
+    inside = f", with Python {data['python']}" if data["carries_python"] else ""
+    there = "written" if data["written"] else "it was there"
+    output.pairs(
+        [
+            ("package", f"{data['package']}, {about_size(data['bytes'])}{inside}"),
+            ("for", f"Python {data['python']} on {data['platform']}"),
+            ("state", "dry run, nothing written" if data["dry_run"] else there),
+        ]
+    )
+    output.line()
+    output.line("In the settings of the tables:")
+    output.line("    spark:")
+    output.line(f"      package: {data['package']}")
 
 
 def _render(data: dict[str, Any]) -> None:

@@ -1,0 +1,112 @@
+"""Google Cloud Dataproc: jobs of a cluster, drivers in the cluster."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+from firnline.errors import EnvironmentFaultError, PlatformError
+from firnline.launch.launcher import Application, Found, Progress, State
+from firnline.settings.spark import DataprocSettings
+
+_ENDED: Mapping[str, State] = {
+    "DONE": "succeeded",
+    "ERROR": "failed",
+    "ATTEMPT_FAILURE": "failed",
+    "CANCELLED": "cancelled",
+}
+_LABEL = "firnline"
+_PASSING = frozenset((429, 500, 502, 503, 504))
+_CONFLICT = 409
+
+
+@contextmanager
+def _asked() -> Iterator[None]:
+    """Convert what Google's client raises, by the HTTP status that its errors have."""
+    try:
+        yield
+    except Exception as error:
+        code = getattr(error, "code", None)
+        status = getattr(code, "value", code)
+        if status is None:
+            raise
+        text = (str(error).strip() or type(error).__name__).splitlines()[0]
+        if int(status) in _PASSING:
+            raise PlatformError(
+                f"Dataproc has no answer now: {text}", next_step="run it again"
+            ) from None
+        raise EnvironmentFaultError(
+            f"Dataproc refuses the request: {text}",
+            next_step="correct spark.dataproc of the settings, or the rights of its account",
+        ) from None
+
+
+@dataclass(frozen=True, slots=True)
+class Dataproc:
+    """Jobs of a cluster.
+
+    Args:
+        client: a ``google.cloud.dataproc_v1.JobControllerClient`` of the region.
+        settings: which cluster.
+    """
+
+    client: Any
+    settings: DataprocSettings
+    platform: str = "Dataproc"
+    cancel_ends_driver: bool = True
+
+    def _place(self, **more: Any) -> dict[str, Any]:
+        return {"project_id": self.settings.project, "region": self.settings.region, **more}
+
+    def find(self, beginning: str) -> list[Found]:
+        """Return the jobs on the way whose ids, which are their names, begin so."""
+        where = f"status.state = ACTIVE AND labels.{_LABEL} = job"
+        with _asked():
+            jobs = list(self.client.list_jobs(request=self._place(filter=where)))
+        ids = [job.reference.job_id for job in jobs]
+        return [Found(each, each) for each in ids if each.startswith(beginning)]
+
+    def start(self, application: Application) -> str:
+        """Submit a job; the same name submits one only."""
+        package = application.package
+        conf = package.complete(application.conf, "spark.yarn.appMasterEnv.")
+        job = {
+            "reference": {"project_id": self.settings.project, "job_id": application.name},
+            "placement": {"cluster_name": self.settings.cluster},
+            "labels": {_LABEL: "job"},
+            "pyspark_job": {
+                "main_python_file_uri": package.entry,
+                "args": application.arguments,
+                "properties": {**conf, "spark.submit.deployMode": "cluster"},
+            },
+        }
+        try:
+            self.client.submit_job(request=self._place(job=job))
+        except Exception as error:
+            code = getattr(error, "code", None)
+            if getattr(code, "value", code) != _CONFLICT:  # it is there: the answer was lost
+                with _asked():
+                    raise
+        return application.name
+
+    def look(self, job: str) -> Progress:
+        """Return how far a job is."""
+        with _asked():
+            status = self.client.get_job(request=self._place(job_id=job)).status
+        name = getattr(status.state, "name", str(status.state))
+        detail = ": ".join(filter(None, (name, status.details)))
+        return Progress(_ENDED.get(name, "running"), detail)
+
+    def cancel(self, job: str) -> None:
+        """Cancel a job; no error if it is over."""
+        if self.look(job).state != "running":
+            return
+        with _asked():
+            self.client.cancel_job(request=self._place(job_id=job))
+
+    def logs(self, job: str) -> str:
+        """Return where the driver's output is."""
+        place = f"--project={self.settings.project} --region={self.settings.region}"
+        return f"`gcloud dataproc jobs wait {job} {place}`"

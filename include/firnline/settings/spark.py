@@ -1,0 +1,229 @@
+"""Where Spark jobs run: the sections of the platforms, and which of them a table's jobs run on."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from pydantic import AfterValidator, BeforeValidator, Field, model_validator
+
+from firnline.settings.credentials import is_credential
+from firnline.settings.sections import Section
+
+Launcher = Literal[
+    "spark-submit",
+    "emr-serverless",
+    "emr",
+    "emr-on-eks",
+    "glue",
+    "dataproc",
+    "databricks",
+    "connect",
+    "none",
+]
+"""What starts a job: ``connect`` and ``none`` run it in a process of the task's machine."""
+
+PLATFORMS: tuple[Launcher, ...] = (
+    "emr-serverless", "emr", "emr-on-eks", "glue", "dataproc", "databricks",
+)  # fmt: skip
+"""Launchers whose jobs run elsewhere, from a published package."""
+
+
+def _begins(*beginnings: str) -> AfterValidator:
+    """Return the check that a text begins in one of these ways."""
+
+    def check(text: str) -> str:
+        if not text.startswith(beginnings) or text in beginnings:
+            raise ValueError(f"{text!r} does not begin with {' or '.join(beginnings)}")
+        return text
+
+    return AfterValidator(check)
+
+
+Arn = Annotated[str, _begins("arn:")]
+Logs = Annotated[str, _begins("s3://")]
+
+
+class EmrServerlessSettings(Section):
+    """An application of Amazon EMR Serverless."""
+
+    application: str = Field(min_length=1, description="Id of the application.")
+    role: Arn = Field(description="ARN of the role of the job: it reads and writes the table.")
+    logs: Logs | None = Field(
+        default=None,
+        description="Where the platform puts the logs. null: it keeps them itself for 30 days.",
+    )
+
+
+class EmrSettings(Section):
+    """A running cluster of Amazon EMR on EC2."""
+
+    cluster: Annotated[str, _begins("j-")] = Field(description="Id of the cluster.")
+    role: Arn | None = Field(
+        default=None,
+        description="ARN of the runtime role of the step. null: the role of its instances.",
+    )
+
+
+class EmrOnEksSettings(Section):
+    """A virtual cluster of Amazon EMR on EKS."""
+
+    cluster: str = Field(min_length=1, description="Id of the virtual cluster.")
+    role: Arn = Field(description="ARN of the role of the job.")
+    release: Annotated[str, _begins("emr-")] = Field(
+        description="Label of the release, such as `emr-7.13.0-latest`."
+    )
+    logs: Logs | None = Field(default=None, description="Where the platform puts the logs.")
+
+
+class GlueSettings(Section):
+    """A job of AWS Glue, whose script and arguments each run replaces."""
+
+    job: str = Field(min_length=1, description="Name of the job, of Glue 5.1 or newer.")
+    worker: str = Field(default="G.1X", min_length=1, description="Type of the workers.")
+    workers: int = Field(
+        default=2, ge=2, description="Number of workers, one of which is the driver."
+    )
+
+
+class DataprocSettings(Section):
+    """A cluster of Google Cloud Dataproc."""
+
+    project: str = Field(min_length=1, description="Id of the project.")
+    region: str = Field(min_length=1, description="Region of the cluster.")
+    cluster: str = Field(min_length=1, description="Name of the cluster.")
+
+
+class DatabricksSettings(Section):
+    """A cluster of Databricks: one that is there, or one for each run."""
+
+    cluster: str | None = Field(
+        default=None, min_length=1, description="Id of a cluster that is there."
+    )
+    new_cluster: dict[str, Any] | None = Field(
+        default=None,
+        description="Instead of `cluster`: that of each run, as the Jobs API describes it; "
+        "`spark.conf` is added to its `spark_conf`.",
+    )
+
+    @model_validator(mode="after")
+    def _check(self) -> DatabricksSettings:
+        if (self.cluster is None) == (self.new_cluster is None):
+            raise ValueError("give cluster or new_cluster, and not both")
+        return self
+
+
+def conf_text(value: Any) -> Any:  # noqa: ANN401 - pydantic gives what the file holds
+    """Return a value as text: YAML reads ``true`` and ``4`` as other types, Spark needs strings."""
+    if isinstance(value, bool):
+        return str(value).lower()
+    return str(value) if isinstance(value, int | float) else value
+
+
+DEFAULT_CONNECTION = "spark_default"
+
+
+class SparkSettings(Section):
+    """Where Spark jobs run, and their configuration.
+
+    The section of a platform makes it the launcher. Without any, and without `launcher`, the type
+    of the connection decides: `spark_connect`, or a host that begins with `sc://`, is a Connect
+    server, everything else is for spark-submit.
+    """
+
+    conn_id: str = Field(
+        default=DEFAULT_CONNECTION,
+        min_length=1,
+        description="Airflow connection of the Spark cluster or of the platform's account. A "
+        "platform without one of its own goes by the usual chain of its cloud.",
+    )
+    launcher: Launcher | None = Field(
+        default=None,
+        description="What starts the jobs; `none` runs the kernels in the task, without Spark. "
+        "null: the platform that has a section here, else by the type of the connection.",
+    )
+    package: Annotated[str, _begins("s3://", "gs://", "file://")] | None = Field(
+        default=None,
+        description="What `firnline spark publish` printed: a job elsewhere runs exactly this.",
+    )
+    deferrable: bool | None = Field(
+        default=None,
+        description="Let a trigger wait for a job elsewhere, so that it takes no slot of a worker. "
+        "null: as `operators.default_deferrable` of Airflow says.",
+    )
+    python: Annotated[str, _begins("/")] | None = Field(
+        default=None,
+        description="Python of jobs on the task's machine (`none`, `connect`), with firnline "
+        "installed in its environment. null: that of the worker.",
+    )
+    conf: dict[str, Annotated[str, BeforeValidator(conf_text)]] = Field(
+        default_factory=dict,
+        description="Spark configuration; every key begins with `spark.`. Credentials are "
+        "refused, because it is passed in argument lists.",
+    )
+    emr_serverless: EmrServerlessSettings | None = Field(
+        default=None, description="An application of Amazon EMR Serverless."
+    )
+    emr: EmrSettings | None = Field(
+        default=None, description="A running cluster of Amazon EMR on EC2."
+    )
+    emr_on_eks: EmrOnEksSettings | None = Field(
+        default=None, description="A virtual cluster of Amazon EMR on EKS."
+    )
+    glue: GlueSettings | None = Field(default=None, description="A job of AWS Glue.")
+    dataproc: DataprocSettings | None = Field(
+        default=None, description="A cluster of Google Cloud Dataproc."
+    )
+    databricks: DatabricksSettings | None = Field(
+        default=None, description="A cluster of Databricks."
+    )
+
+    @model_validator(mode="after")
+    def _check(self) -> SparkSettings:
+        for key, value in self.conf.items():
+            if not key.startswith("spark."):
+                raise ValueError(f"{key!r} is not a Spark setting; it must begin with 'spark.'")
+            if is_credential(key, value):
+                raise ValueError(
+                    f"{key!r} looks like a credential, and conf is passed in argument lists; "
+                    "use the connection, the environment of the executors or a secret of the "
+                    "cluster"
+                )
+        self._check_launcher()
+        return self
+
+    def _check_launcher(self) -> None:
+        given = [each for each in PLATFORMS if self.platform(each) is not None]
+        if len(given) > 1 and self.launcher is None:
+            raise ValueError(
+                f"the sections {' and '.join(map(section_of, given))} are two platforms; say which "
+                f"starts the jobs: launcher: {given[0]}"
+            )
+        chosen = self.chosen
+        if chosen not in PLATFORMS:
+            return
+        if self.platform(chosen) is None:
+            raise ValueError(f"launcher {chosen} needs its section: {section_of(chosen)}: {{…}}")
+        if self.package is None:
+            raise ValueError(f"launcher {chosen} needs package: `firnline spark publish` prints it")
+
+    @property
+    def chosen(self) -> Launcher | None:
+        """Return what starts the jobs; None if the type of the connection decides."""
+        if self.launcher is not None:
+            return self.launcher
+        return next((each for each in PLATFORMS if self.platform(each) is not None), None)
+
+    def platform(self, launcher: Launcher) -> Section | None:
+        """Return the section of a platform; None without it."""
+        section: Section | None = getattr(self, section_of(launcher))
+        return section
+
+    @property
+    def account(self) -> str | None:
+        """Return the connection of the platform's account; None for the chain of its cloud."""
+        return None if self.conn_id == DEFAULT_CONNECTION else self.conn_id
+
+
+def section_of(launcher: Launcher) -> str:
+    """Return the key of a platform's section."""
+    return launcher.replace("-", "_")
