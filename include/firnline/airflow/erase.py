@@ -103,9 +103,9 @@ class EraseWork(SparkWork["EraseRequest"]):
 
         return msgspec.json.encode(options.options).decode()
 
-    def job_arguments(self, options: EraseRequest) -> list[str]:
+    def approved_by(self, options: EraseRequest) -> str:
         """Return the approver's name, which goes into the history and the certificate."""
-        return [f"--approved-by={options.by}"] if options.by else []
+        return options.by or ""
 
     def confidential(self, options: EraseRequest) -> str | None:
         """Return the alternative to keys in an argument list; None for a file of keys."""

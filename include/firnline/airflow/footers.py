@@ -72,10 +72,11 @@ class SubmitCheck(SubmitJob):
 
     reports_in = _DEEP
 
-    def execute(self, context: Context) -> None:
-        """Submit the job, wait for its end, and say what it has read and found."""
-        figures = self.execute_and_report(context)
-        name = self.table.of_run(context).name
+    keeps_report = True
+
+    def concluded(self, context: Context, carried: dict[str, Any]) -> None:  # noqa: ARG002 - as SubmitJob
+        """Say what the job has read and found."""
+        name, figures = self.table.of_run(context).name, self.report
         conclude(context, name, self.work.report_sentence(figures) if figures else _ELSEWHERE)
 
 

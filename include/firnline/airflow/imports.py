@@ -67,6 +67,7 @@ class ImportFolders(SubmitJob):
     """
 
     reports_in = IMPORT.dag
+    keeps_report = True
 
     def __init__(
         self, *, work: ImportWork, table: DagTable, plan: str = "plan", **more: Any
@@ -80,8 +81,16 @@ class ImportFolders(SubmitJob):
         complete = False
         if not self._reads_rows(context):
             figures, complete = self._copy(context)
-        if not complete:
-            figures = _added(figures, self.execute_and_report(context))
+        if complete:
+            self._conclude(context, figures)
+        else:
+            self.launch(context, figures)
+
+    def concluded(self, context: Context, carried: dict[str, Any]) -> None:
+        """Report what was copied before the job together with what the job has read."""
+        self._conclude(context, _added(carried, self.report or {}))
+
+    def _conclude(self, context: Context, figures: dict[str, Any]) -> None:
         settings = self.table.of_run(context)
         if figures:
             self._tell(context, settings, figures)

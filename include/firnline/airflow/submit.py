@@ -1,218 +1,73 @@
-"""Submits firnline's Spark jobs with the store's credentials, and classifies their failures.
+"""The task that runs a Spark job, wherever the settings or the connection of the table say.
 
-Client mode (local, standalone, and the default everywhere): the driver is a child of the task and
-gets the credentials through its environment. Cluster modes: the driver runs elsewhere and uses the
-identity of its platform; no secret is passed.
+By spark-submit, in a child process without Spark or of a Connect server, or on a platform of its
+own. Which it is makes no difference to params, history, retries and what a failure says.
 """
 
 from __future__ import annotations
 
-import importlib.util
-import os
-import shutil
-import sys
-from collections.abc import Iterable, Iterator, Mapping
+import logging
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from airflow.providers.apache.spark.hooks.spark_submit import SparkSubmitHook
 from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
 from airflow.sdk import Connection
 
 from firnline.airflow.access import driver_environment, open_in_task, spark_connection, store_access
-from firnline.airflow.failures import JobFailure, airflow_failures, as_airflow, failure_in
-from firnline.airflow.figures import job_lines, report_in, shortened
+from firnline.airflow.child import ChildJob
+from firnline.airflow.elsewhere import (
+    Elsewhere,
+    found_in,
+    late,
+    raise_failure,
+    refuse_confidential,
+)
+from firnline.airflow.failures import airflow_failures
+from firnline.airflow.figures import shortened
 from firnline.airflow.links import RunLink
-from firnline.airflow.runs import run_identity, where_logged, who_goes_on
-from firnline.airflow.said import say_failure
-from firnline.airflow.settings import environment
-from firnline.airflow.supervisors import supervisors_environment
+from firnline.airflow.platforms import launcher_of
+from firnline.airflow.runs import run_identity
+from firnline.airflow.spark_submit import SubmitHook, deploy_options, refuse_unusable
 from firnline.airflow.tables import DagTable
 from firnline.airflow.tasks import begin, committed, mirrored_partly
-from firnline.airflow.versions import AirflowException, tracked
+from firnline.airflow.versions import tracked
+from firnline.airflow.waiting import LATE, LOST, JobTrigger
 from firnline.airflow.work import SparkWork
-from firnline.errors import EnvironmentFaultError
+from firnline.clock import SystemClock
+from firnline.errors import EnvironmentFaultError, PlatformError
 from firnline.operations.job_variables import OPTIONS_VARIABLE
 from firnline.settings.load import TableSettings
+from firnline.settings.spark import PLATFORMS, Launcher
 from firnline.settings.spark_conf import conf_of
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
 
     from firnline.airflow.once import Once
+    from firnline.launch.launcher import Found, Progress
 
-_RETRY_EXIT_CODES = range(128, 256)
-"""Ended by a signal (128 + its number): the out-of-memory killer or a drained worker."""
-
-
-class SubmitHook(SparkSubmitHook):
-    """Airflow's hook plus a private driver environment, which on some masters it would expose.
-
-    Args:
-        driver_env: variables of the driver in client mode, secrets included; override the task's.
-        more: as for SparkSubmitHook.
-    """
-
-    def __init__(self, *, driver_env: Mapping[str, str], **more: Any) -> None:
-        super().__init__(**more)
-        self._driver_env = dict(driver_env)
-        self._told: JobFailure | None = None
-        self.report: dict[str, Any] | None = None
-        """Figures of the job's report; None before it, and always if its driver runs elsewhere."""
-
-    @property
-    def is_client_mode(self) -> bool:
-        """Return True if the driver is a child of this process."""
-        return bool(self._connection["deploy_mode"] != "cluster")
-
-    def check(self) -> None:
-        """Check that the job can start, before anything is started.
-
-        Raises:
-            EnvironmentFaultError: no spark-submit, no Java, or a master that cannot run Python.
-        """
-        master = str(self._connection["master"])
-        if not self.is_client_mode and master.startswith("spark://"):
-            raise EnvironmentFaultError(
-                f"the Airflow connection {self._conn_id!r} asks for cluster mode on {master}, and "
-                "a standalone cluster runs no Python application that way",
-                next_step='set "deploy-mode": "client" in the extra of the connection',
-            )
-        self._connection["spark_binary"] = _spark_submit(str(self._connection["spark_binary"]))
-        _check_java()
-
-    def submit(self, application: str = "", **kwargs: Any) -> str | None:
-        """Run spark-submit and wait for its end.
-
-        Raises:
-            AirflowFailException: the job reported a failure that a retry cannot help.
-            AirflowException: it failed for a transient or an unknown reason.
-        """
-        if self.is_client_mode:
-            kwargs["env"] = self._client_environment()
-            if "spark.pyspark.python" in self._conf:
-                # Of the executors: Spark would start the driver with it, too.
-                self._conf.setdefault("spark.pyspark.driver.python", sys.executable)
-        try:
-            # Airflow's hook is typed without its return value.
-            driver: str | None = super().submit(application, **kwargs)
-        except AirflowException as error:
-            told = self._as_told(error)
-            if told is not error:
-                say_failure(str(told))
-            raise told from None
-        return driver
-
-    def _client_environment(self) -> dict[str, str]:
-        env = {**os.environ, **environment(), **supervisors_environment(), **self._driver_env}
-        # The driver needs the packages of this task. Executors need them only on the same machine;
-        # elsewhere spark.pyspark.python or the image determines their Python.
-        env.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
-        if str(self._connection["master"]).startswith("local"):
-            env.setdefault("PYSPARK_PYTHON", sys.executable)
-        return env
-
-    def _process_spark_submit_log(self, itr: Iterable[Any]) -> None:
-        super()._process_spark_submit_log(self._listen(itr))
-
-    def _listen(self, lines: Iterable[Any]) -> Iterator[Any]:
-        for line in lines:
-            self._told = failure_in(str(line)) or self._told
-            self.report = report_in(str(line)) or self.report
-            yield from job_lines(str(line))
-
-    def _as_told(self, error: AirflowException) -> AirflowException:
-        if self._told is not None:
-            return as_airflow(self._told.sentence, retryable=self._told.retryable)
-        code = self._submit_sp.returncode if self._submit_sp is not None else None
-        if code is not None and (code < 0 or code in _RETRY_EXIT_CODES):
-            return AirflowException(
-                f"the Spark application {self._name} was killed (exit code {code}); what it had "
-                f"committed stays; {who_goes_on()}"
-            )
-        if code:
-            return AirflowException(
-                f"the Spark application {self._name} failed with exit code {code} before firnline "
-                f"could say why; read what Spark says {where_logged()}"
-            )
-        return error
+_LOG = logging.getLogger(__name__)
 
 
-def refuse_unusable(connection: Connection) -> None:
-    """Refuse a connection that Airflow's hook cannot use, with a clear error.
+@dataclass(frozen=True, slots=True)
+class _Run:
+    """What a task of a run is to do."""
 
-    Raises:
-        EnvironmentFaultError: a Spark Connect server, to which no application can be submitted, or
-            Kubernetes without Airflow's provider for it.
-    """
-    if connection.conn_type == "spark_connect" or (connection.host or "").startswith("sc://"):
-        raise EnvironmentFaultError(
-            f"the Airflow connection {connection.conn_id!r} names a Spark Connect server, and the "
-            "jobs are submitted as applications",
-            next_step="make one of type spark whose host is the master: spark://HOST:7077, yarn, "
-            "k8s://..., local[*]",
-        )
-    on_kubernetes = "k8s" in f"{connection.conn_type}:{connection.host}"
-    if on_kubernetes and not _has_kubernetes():
-        raise EnvironmentFaultError(
-            f"the Airflow connection {connection.conn_id!r} names a Kubernetes master, and this "
-            "worker lacks Airflow's provider for Kubernetes",
-            next_step="install apache-airflow-providers-cncf-kubernetes where the worker runs",
-        )
-
-
-def _has_kubernetes() -> bool:
-    try:
-        return importlib.util.find_spec("airflow.providers.cncf.kubernetes") is not None
-    except ModuleNotFoundError:  # not even the package around it
-        return False
-
-
-def deploy_options(connection: Connection) -> dict[str, bool]:
-    """Return the attributes of Airflow's operator that a remote driver needs.
-
-    The operator takes them when the DAG is made, and refuses those that do not fit the cluster;
-    but the kind of cluster is in the connection, which is read when the task runs.
-    """
-    extra = connection.extra_dejson
-    if extra.get("deploy-mode") != "cluster":
-        return {}
-    master = f"{connection.conn_type}:{connection.host}"
-    if "k8s" in master:
-        return {"_track_driver_via_k8s_api": True}
-    if "yarn" not in master:
-        return {}
-    if extra.get("yarn_resourcemanager_webapp_address"):
-        return {"_yarn_track_via_rm_api": True}
-    # Without that address the job of an earlier try cannot be polled: spark-submit itself waits.
-    return {"durable": False}
-
-
-def _spark_submit(binary: str) -> str:
-    # pip installs it next to this Python; a worker's PATH often lacks that folder.
-    beside = Path(sys.executable).parent / binary
-    found = shutil.which(binary) or (str(beside) if beside.is_file() else None)
-    if found is None:
-        raise EnvironmentFaultError(
-            f"the program {binary} is not on the PATH of this Airflow worker",
-            next_step="install pyspark where the worker runs",
-        )
-    return found
-
-
-def _check_java() -> None:
-    home = os.environ.get("JAVA_HOME")
-    there = Path(home, "bin", "java").is_file() if home else shutil.which("java") is not None
-    if not there:
-        where = f"under JAVA_HOME={home}" if home else "on the PATH, and JAVA_HOME is not set"
-        raise EnvironmentFaultError(
-            f"this Airflow worker has no Java {where}, and Spark needs it",
-            next_step="install Java 17 or newer where the worker runs and set JAVA_HOME to it",
-        )
+    table: TableSettings
+    options: Any
+    told: str
+    """The options as JSON, for the job."""
+    approved_by: str
+    launcher: Launcher
+    before: Once | None
 
 
 class SubmitJob(SparkSubmitOperator):
-    """Runs ``spark_jobs/<job>`` on the table's cluster.
+    """Runs ``spark_jobs/<job>`` where the table's jobs run.
 
     It has no XCom: a ``ReportRun`` after it reads the run's commits. It is skipped if the run was
     done before (``firnline.airflow.once``); a run that succeeds is recorded as done.
@@ -227,6 +82,8 @@ class SubmitJob(SparkSubmitOperator):
     operator_extra_links = (RunLink(),)
     reports_in = "report"
     """Id of the ReportRun after it."""
+    keeps_report = False
+    """True for a subclass whose XCom is the figures of the job's report, also if it fails."""
 
     def __init__(self, *, work: SparkWork[Any], table: DagTable, jobs: Path, **more: Any) -> None:
         super().__init__(
@@ -237,58 +94,119 @@ class SubmitJob(SparkSubmitOperator):
         )
         self.work = work
         self.table = table
+        self.report: dict[str, Any] | None = None
+        """Figures of the job's report, once there are any."""
         self._options: str | None = None
         self._access: dict[str, str] = {}
+        self._child: ChildJob | None = None
+        self._elsewhere: tuple[Elsewhere, Found] | None = None
 
     def execute(self, context: Context) -> None:
-        """Submit the job and wait for its end; the run's identity goes into the table's history."""
+        """Run the job and wait for its end; the run's identity goes into the table's history."""
+        self.launch(context, {})
+
+    def launch(self, context: Context, carried: dict[str, Any]) -> None:
+        """Run the job, here or elsewhere, and wait for its end, if need be in a trigger.
+
+        Args:
+            context: of the task.
+            carried: plain data that ``concluded`` gets.
+        """
+        run = self._begin(context)
+        if run is None:
+            self.concluded(context, carried)
+            return
+        with self._reporting(context):
+            if run.launcher == "spark-submit":
+                self._submit(context, run)
+            elif run.launcher in PLATFORMS:
+                self._start_elsewhere(context, run, carried)
+            else:
+                self._run_child(context, run)
+        self._end(context, run, carried)
+
+    def resume(self, context: Context, event: Mapping[str, Any], carried: dict[str, Any],
+               job: dict[str, str]) -> None:  # fmt: skip
+        """Go on once the trigger has seen the end of the job.
+
+        Args:
+            context: of the task.
+            event: of ``JobTrigger``.
+            carried: as ``launch`` was given it.
+            job: as ``found_in`` reads it.
+        """
+        run = self._begin(context)
+        if run is None:
+            self.concluded(context, carried)
+            return
+        with self._reporting(context), airflow_failures():
+            self._hear(context, run, event, found_in(job))
+        self._end(context, run, carried)
+
+    def concluded(self, context: Context, carried: dict[str, Any]) -> None:
+        """Do what a subclass does once the job has succeeded; ``report`` is its, if it came."""
+
+    def on_kill(self) -> None:
+        """End the job: the task was cleared, failed, marked or is out of time."""
+        if self._elsewhere is not None:
+            where, found = self._elsewhere
+            where.cancel(found)
+        elif self._child is not None:
+            self._child.end()
+        elif isinstance(self._hook, SubmitHook):
+            super().on_kill()
+
+    # --- before and after -------------------------------------------------------------------------
+
+    def _begin(self, context: Context) -> _Run | None:
+        """Return what is to be done; None if an earlier try has done it."""
         with airflow_failures():
             options = self.work.parse_params(context)
             table = self.table.of_run(context)
             self.work.permit(context, table)
-            before = self._begin(table, context)
+            before = begin(self.work, open_in_task(table), context) if self.work.once else None
             if before is not None and before.is_done:
-                return
-            connection = spark_connection(table)
+                return None
+            launcher = launcher_of(table.spark, lambda: spark_connection(table))
+            told, by = self.work.job_options(options), self.work.approved_by(options)
+            return _Run(table, options, told, by, launcher, before)
+
+    @contextmanager
+    def _reporting(self, context: Context) -> Iterator[None]:
+        """Keep the figures of the report, and publish what a job that fails has committed."""
+        try:
+            with mirrored_partly(self.table, context):
+                yield
+        finally:
+            if self.keeps_report and self.report is not None:
+                context["ti"].xcom_push("return_value", shortened(self.report))
+
+    def _end(self, context: Context, run: _Run, carried: dict[str, Any]) -> None:
+        if run.before is not None and self.work.completes(run.options):
+            with airflow_failures():
+                run.before.record(committed(run.before.table, context))
+        self.concluded(context, carried)
+
+    # --- by spark-submit --------------------------------------------------------------------------
+
+    def _submit(self, context: Context, run: _Run) -> None:
+        with airflow_failures():
+            connection = spark_connection(run.table)
             refuse_unusable(connection)
-            in_cluster = connection.extra_dejson.get("deploy-mode") == "cluster"
-            self._take_settings(table, in_cluster=in_cluster)
-            self.application_args = [
-                *job_arguments(table, context),
-                *self.work.job_arguments(options),
-            ]
-            self._options = self.work.job_options(options)
-            if in_cluster:
-                self._tell_elsewhere(options, table)
+            self._take_settings(context, run, connection)
             for name, value in deploy_options(connection).items():
                 setattr(self, name, value)
             self._hook = self._get_hook()
             self._hook.check()
-        with mirrored_partly(self.table, context):
-            super().execute(context)
-        if before is not None and self.work.completes(options):
-            with airflow_failures():
-                before.record(committed(before.table, context))
-
-    def execute_and_report(self, context: Context) -> dict[str, Any]:
-        """Submit the job; return the figures of its report, whose XCom is cut, even if it fails.
-
-        Empty if its driver runs elsewhere, and no report came back.
-        """
-        figures: dict[str, Any] = {}
         try:
-            SubmitJob.execute(self, context)  # not that of a subclass, which may call this
+            super().execute(context)
         finally:
-            if isinstance(self._hook, SubmitHook) and self._hook.report is not None:
-                figures = self._hook.report
-                context["ti"].xcom_push("return_value", shortened(figures))
-        return figures
+            self.report = self._hook.output.report
 
-    def _begin(self, table: TableSettings, context: Context) -> Once | None:
-        return begin(self.work, open_in_task(table), context) if self.work.once else None
-
-    def _take_settings(self, table: TableSettings, *, in_cluster: bool) -> None:
+    def _take_settings(self, context: Context, run: _Run, connection: Connection) -> None:
         """Set the operator's attributes that depend on the table, which only a run may name."""
+        table = run.table
+        in_cluster = connection.extra_dejson.get("deploy-mode") == "cluster"
         self._conn_id = table.spark.conn_id
         self.name = f"firnline {self.work.operation} {table.name}"
         # Nine of ten lines of a driver are Spark's own otherwise. In cluster mode Airflow reads the
@@ -296,18 +214,22 @@ class SubmitJob(SparkSubmitOperator):
         quiet = {} if in_cluster else {"spark.log.level": "WARN"}
         self.conf = {**quiet, **conf_of(table)}
         self._access = driver_environment(store_access(table))
+        self.application_args = job_arguments(table, context, run.approved_by)
+        self._options = run.told
+        if in_cluster:
+            self._tell_elsewhere(run)
 
-    def _tell_elsewhere(self, options: object, table: TableSettings) -> None:
+    def _tell_elsewhere(self, run: _Run) -> None:
         """Pass the options as arguments: a remote driver does not get this environment."""
-        instead = self.work.confidential(options)
+        instead = self.work.confidential(run.options)
         if instead is not None:
             raise EnvironmentFaultError(
-                f"the Airflow connection {table.spark.conn_id!r} asks for cluster mode, where "
-                f"what {self.work.noun} of table {table.name} is to do would stand in "
+                f"the Airflow connection {run.table.spark.conn_id!r} asks for cluster mode, where "
+                f"what {self.work.noun} of table {run.table.name} is to do would stand in "
                 "argument lists",
                 next_step=instead,
             )
-        self.application_args = [*(self.application_args or []), f"--options={self._options}"]
+        self.application_args = [*(self.application_args or []), f"--options={run.told}"]
         self._options = None
 
     def _get_hook(self) -> SubmitHook:
@@ -321,8 +243,93 @@ class SubmitJob(SparkSubmitOperator):
             **tracked(self),
         )
 
+    # --- in a child process -----------------------------------------------------------------------
 
-def job_arguments(table: TableSettings, context: Context) -> list[str]:
+    def _run_child(self, context: Context, run: _Run) -> None:
+        """Run the job's file by a Python of this machine."""
+        table = run.table
+        with airflow_failures():
+            env = {**driver_environment(store_access(table)), OPTIONS_VARIABLE: run.told}
+            arguments = job_arguments(table, context, run.approved_by)
+            if run.launcher == "connect":
+                env["SPARK_REMOTE"] = connect_url(spark_connection(table))
+            else:
+                arguments.append("--no-spark")
+            name = f"firnline {self.work.operation} {table.name}"
+            command = [self.application, *arguments]
+            self._child = ChildJob(name, command, env, table.spark.python)
+            try:
+                self._child.run(_LOG.info)
+            finally:
+                self.report = self._child.output.report
+
+    # --- elsewhere --------------------------------------------------------------------------------
+
+    def _start_elsewhere(self, context: Context, run: _Run, carried: dict[str, Any]) -> None:
+        with airflow_failures():
+            instead = self.work.confidential(run.options)
+            if instead is not None:
+                refuse_confidential(run.table, run.launcher, self.work.noun, instead)
+            where = self._of(context, run)
+            within = self.execution_timeout or timedelta(milliseconds=run.table.commit_ttl)
+            found = where.begin(context, self.work.about.name, run.told, run.approved_by, within)
+            if not found.job:
+                self._take(where, found, None)
+                return
+            if where.defers():
+                self._defer(where, found, carried, within)
+            self._elsewhere = (where, found)
+            progress = where.wait(found)
+            self._elsewhere = None
+            self._take(where, found, progress)
+
+    def _of(self, context: Context, run: _Run) -> Elsewhere:
+        return Elsewhere.of(run.table, run.launcher, self.work.about.name, context, run.told)
+
+    def _defer(
+        self, where: Elsewhere, found: Found, carried: dict[str, Any], within: timedelta
+    ) -> None:
+        """Give the worker free until a trigger has seen the end of the job. Raises TaskDeferred."""
+        until_ms = SystemClock().now_ms() + int(within.total_seconds() * 1000)
+        table = where.table.model_dump_json()
+        self.defer(
+            trigger=JobTrigger(table, where.launcher, found.job, found.name, until_ms),
+            method_name="resume",
+            kwargs={"carried": carried, "job": found._asdict()},
+        )
+
+    def _hear(self, context: Context, run: _Run, event: Mapping[str, Any], found: Found) -> None:
+        """Take what the trigger has seen."""
+        from firnline.launch.launcher import Progress
+
+        where, state, detail = self._of(context, run), event["state"], event["detail"]
+        if state == LATE:
+            where.cancel(found)
+            raise late(found, where.remote.launcher.platform)
+        if state == LOST:
+            raise PlatformError(
+                f"nobody could look at the job {found.job} any more: {detail}",
+                next_step="the next try goes on with it, or with what it had committed",
+            )
+        self._take(where, found, Progress(state, detail))
+
+    def _take(self, where: Elsewhere, found: Found, progress: Progress | None) -> None:
+        """Take the outcome of a job that has ended. Raises its error."""
+        outcome = where.conclude(found, progress)
+        self.report = outcome.report
+        raise_failure(outcome)
+
+
+def connect_url(connection: Connection) -> str:
+    """Return the URL of the Connect server that a connection names; it may hold a token."""
+    if (connection.host or "").startswith("sc://"):
+        return str(connection.host)
+    from airflow.providers.apache.spark.hooks.spark_connect import SparkConnectHook
+
+    return SparkConnectHook(connection.conn_id).get_connection_url()
+
+
+def job_arguments(table: TableSettings, context: Context, approved_by: str = "") -> list[str]:
     """Return the job's arguments: the table and the identity of the run; no secrets."""
     run = run_identity(context)
     arguments = {
@@ -330,5 +337,6 @@ def job_arguments(table: TableSettings, context: Context) -> list[str]:
         "--run-id": run.run_id,
         "--try-number": str(run.try_number),
         "--user": run.user,
+        "--approved-by": approved_by,
     }
     return [table.name, *(f"{name}={value}" for name, value in arguments.items() if value)]

@@ -194,9 +194,9 @@ class SparkWork(Work[OptionsT]):
 
         return msgspec.json.encode(options).decode()
 
-    def job_arguments(self, options: OptionsT) -> list[str]:  # noqa: ARG002 - for subclasses
-        """Return further arguments of the job; any user can read them, so no secrets."""
-        return []
+    def approved_by(self, options: OptionsT) -> str:  # noqa: ARG002 - for subclasses
+        """Return who approved the run; empty if nobody had to."""
+        return ""
 
     def report_lines(self, figures: Mapping[str, Any]) -> list[str]:
         """Return what the history says of the run, as lines for the log."""

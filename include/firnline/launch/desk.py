@@ -88,6 +88,10 @@ class Desk:
                 f"{self.url}/{MANIFEST} does not read: {error}", next_step=publish
             ) from None
 
+    def name_at(self, url: str) -> str:
+        """Return the name of the job whose request has this URL."""
+        return self.paths.name_of(f"{self.paths.prefix}{url.removeprefix(self.url)}")
+
     def request_url(self, name: str) -> str:
         """Return the URL of a job's request."""
         return f"{self.url}{self.paths.request(name).removeprefix(self.paths.prefix)}"
@@ -112,10 +116,10 @@ class Desk:
             return None
         return msgspec.json.decode(data, type=Outcome)
 
-    def names(self, beginning: str) -> list[str]:
-        """Return the names of jobs that have objects here and begin so. Requests: 1 LIST."""
-        listing = self.store.list(f"{self.paths.jobs}{beginning}")
-        return list(dict.fromkeys(self.paths.name_in(meta.key) for meta in listing))
+    def names(self, task: str) -> list[str]:
+        """Return the names of the tries of a task that have objects here. Requests: 1 LIST."""
+        listing = self.store.list(self.paths.tries(task))
+        return list(dict.fromkeys(self.paths.name_of(meta.key) for meta in listing))
 
     def stop(self, name: str) -> None:
         """Ask a job that looks for it to stop. Requests: 1 PUT."""

@@ -4,7 +4,7 @@
     {root}/{version}-{digest}/environment.tar.gz               firnline and what it imports
     {root}/{version}-{digest}/firnline-{version}-….whl         the same code for platforms with pip
     {root}/{version}-{digest}/manifest.json                    written last
-    {root}/{version}-{digest}/jobs/{name}.request.json, .outcome.json, .cancel
+    {root}/{version}-{digest}/jobs/{task}/{try}.request.json, .outcome.json, .cancel
 
 No object of it is changed: a run uses exactly what its settings name. The objects of a job are
 deleted once its run has heard how it ended.
@@ -125,18 +125,27 @@ class PackagePaths:
         """Return the prefix of all objects of jobs."""
         return f"{self.prefix}/jobs/"
 
+    def tries(self, task: str) -> str:
+        """Return the prefix of the objects of all tries of a task, ending in ``/``."""
+        return f"{self.jobs}{task}/"
+
     def request(self, name: str) -> str:
-        """Return the key of what a job is to do."""
-        return f"{self.jobs}{name}.request.json"
+        """Return the key of what a job is to do; its name is ``{task}-{try}``."""
+        return f"{self._job(name)}.request.json"
 
     def outcome(self, name: str) -> str:
         """Return the key of how a job ended."""
-        return f"{self.jobs}{name}.outcome.json"
+        return f"{self._job(name)}.outcome.json"
 
     def cancel(self, name: str) -> str:
         """Return the key of the object by which a job is asked to stop."""
-        return f"{self.jobs}{name}.cancel"
+        return f"{self._job(name)}.cancel"
 
-    def name_in(self, key: str) -> str:
+    def _job(self, name: str) -> str:
+        task, _, number = name.rpartition("-")
+        return f"{self.tries(task)}{number}"
+
+    def name_of(self, key: str) -> str:
         """Return the name of the job that an object is of."""
-        return key.removeprefix(self.jobs).split(".", 1)[0]
+        task, _, file = key.removeprefix(self.jobs).rpartition("/")
+        return f"{task}-{file.split('.', 1)[0]}"

@@ -27,8 +27,8 @@ PATIENCE = 20
 it."""
 
 
-def names_of(operation: str, run: Mapping[str, Any], options: bytes) -> str:
-    """Return how the names of all jobs of a task of a run begin, those of its tries.
+def task_name(operation: str, run: Mapping[str, Any], options: bytes) -> str:
+    """Return the name of a task of a run; those of its jobs have the number of the try besides.
 
     Args:
         operation: its name on the command line.
@@ -36,7 +36,7 @@ def names_of(operation: str, run: Mapping[str, Any], options: bytes) -> str:
         options: of the run: a run that is told something else does not go on with an old job.
     """
     digest = sha256(repr(sorted(run.items())).encode() + b"\0" + options).hexdigest()
-    return f"firnline-{operation}-{digest[:16]}-"
+    return f"firnline-{operation}-{digest[:16]}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,13 +46,13 @@ class Remote:
     Args:
         launcher: starts them.
         desk: where they are told what to do, and tell how they ended.
-        names: how their names begin (``names_of``).
+        task: its name (``task_name``).
         clock: for the waits.
     """
 
     launcher: Launcher
     desk: Desk
-    names: str
+    task: str
     clock: Clock
 
     def begin(self, number: int, request: Request, conf: Mapping[str, str], minutes: int) -> Found:
@@ -72,21 +72,17 @@ class Remote:
         )
         if on_the_way:
             return on_the_way[-1]
-        for name in self.desk.names(self.names):
+        for name in self.desk.names(self.task):
             outcome = self.desk.outcome(name)
             if outcome is not None and outcome.error is None:
                 return Found("", name)  # it ended between two tries, and nobody has heard it
             self.desk.clear(name)
-        name = f"{self.names}{number}"
+        name = f"{self.task}-{number}"
         package = self.desk.package()
         self.desk.ask(name, request)
         url = self.desk.request_url(name)
         job = self.launcher.start(Application(name, url, package, conf, minutes))
         return Found(job, name)
-
-    def _number(self, name: str) -> int:
-        rest = name.removeprefix(self.names)
-        return int(rest) if rest.isdecimal() else 0
 
     def wait(self, found: Found, tell: Callable[[Progress], None]) -> Progress:
         """Return how a job ended. Requests: one to the platform at every look.
@@ -137,6 +133,11 @@ class Remote:
             f"{self.desk.url}/jobs/; what it had committed stays",
             next_step=f"read {self.launcher.logs(found.job)}",
         )
+
+
+def _number(name: str) -> int:
+    last = name.rpartition("-")[2]
+    return int(last) if last.isdecimal() else 0
 
 
 class Looks:

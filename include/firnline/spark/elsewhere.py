@@ -69,7 +69,7 @@ def _asked_at(arguments: Sequence[str]) -> tuple[Desk, str]:
             next_step="start it by a run of Airflow, or run the file of the operation instead",
         )
     desk = Desk.open(package, StoreAccess.from_env())
-    return desk, file.removesuffix(".request.json")
+    return desk, desk.name_at(url)
 
 
 def _asked_to_stop(desk: Desk, name: str) -> Callable[[], StoppedError | None]:

@@ -104,7 +104,7 @@ def test_no_key_stands_in_plan_question_log_or_argument_list(world: World) -> No
     page = ERASE.plan_page(world.table, figures)
     assert page.sentence.startswith("Keys of k: 2. 4 parts of t would be read (")
     logged = [*page.lines(), page.sentence]
-    shown = [subject, body, str(figures), *logged, *ERASE.job_arguments(asked)]
+    shown = [subject, body, str(figures), *logged, ERASE.approved_by(asked)]
     assert not [text for text in shown if str(SECRET) in text]
     assert str(SECRET) in ERASE.job_options(asked)
 
@@ -122,7 +122,7 @@ def test_who_approved_an_erase_stands_in_its_history() -> None:
     conf = {"columns": ["k"], "keys": [1], "dry_run": False}
     answer = {"approved": True, "by": "bo"}
     asked = APPROVED.parse_params(run_context(APPROVED, conf, approve=answer))
-    assert APPROVED.job_arguments(asked) == ["--approved-by=bo"]
+    assert APPROVED.approved_by(asked) == "bo"
     with pytest.raises(UsageError, match="nobody approved"):
         APPROVED.parse_params(run_context(APPROVED, conf))
 

@@ -15,8 +15,9 @@ from firnline.airflow import imports
 from firnline.airflow.alerts import Told
 from firnline.airflow.dags import operation_dag
 from firnline.airflow.imports import ImportFolders, ImportWork
+from firnline.airflow.job_output import JobOutput
 from firnline.airflow.runs import run_identity
-from firnline.airflow.submit import SubmitHook
+from firnline.airflow.spark_submit import SubmitHook
 from firnline.airflow.tables import OneTable, TableOfRun, asset_of
 from firnline.airflow.tasks import PlanOperation
 from firnline.airflow.versions import (
@@ -69,7 +70,7 @@ class Standing:
             )
             self.plan >> self.job
         hook = SubmitHook.__new__(SubmitHook)
-        hook.report = None
+        hook.output = JobOutput()
         monkeypatch.setattr(
             "firnline.airflow.submit.spark_connection",
             lambda _: SimpleNamespace(conn_type="spark", host="local[1]", extra_dejson={}),
@@ -89,7 +90,7 @@ class Standing:
         report = import_folders(
             Work(table, run_identity(context), lambda: engine, lambda _: None), options
         )
-        hook.report = report.to_json()
+        hook.output.report = report.to_json()
 
     def put(self, name: str, **columns: list[Any]) -> None:
         self.put_bytes(name, parquet_bytes(pa.table(columns)))

@@ -12,6 +12,7 @@ import pytest
 
 from firnline.airflow.dags import operation_dag, plan_then_run, submit_then_report
 from firnline.airflow.erase import ApprovedErase, EraseWork
+from firnline.airflow.job_output import JobOutput
 from firnline.airflow.merge import MergeWork
 from firnline.airflow.once import Once, again_param, again_word, as_transactions
 from firnline.airflow.removal import ListPartitions, RemoveWork
@@ -262,7 +263,9 @@ class Rewriting:
             lambda _: SimpleNamespace(conn_type="spark", host="local[1]", extra_dejson={}),
         )
         monkeypatch.setattr("firnline.airflow.submit.refuse_unusable", lambda _: None)
-        monkeypatch.setattr(self.job, "_get_hook", lambda: SimpleNamespace(check=lambda: None))
+        monkeypatch.setattr(
+            self.job, "_get_hook", lambda: SimpleNamespace(check=lambda: None, output=JobOutput())
+        )
         monkeypatch.setattr(
             "airflow.providers.apache.spark.operators.spark_submit.SparkSubmitOperator.execute",
             lambda _, context: self.submitted(context),

@@ -13,7 +13,7 @@ from airflow.sdk.execution_time.context import set_current_context
 from firnline.airflow import versions
 from firnline.airflow.merge import MergeWork
 from firnline.airflow.said import SAID
-from firnline.airflow.submit import SubmitHook, deploy_options, refuse_unusable
+from firnline.airflow.spark_submit import SubmitHook, deploy_options, refuse_unusable
 from firnline.airflow.versions import AirflowException, AirflowFailException
 from firnline.errors import EnvironmentFaultError
 from firnline.processes import SUPERVISORS_VARIABLE, ProcessId, Supervisors
@@ -150,7 +150,7 @@ def test_what_the_job_says_is_the_failure_and_decides_on_a_retry(cluster: Path) 
 
 def test_a_job_that_was_killed_is_tried_again(cluster: Path) -> None:
     error = failure("kill -9 $$", cluster)
-    assert "the Spark application a job was killed (exit code -9)" in str(error)
+    assert "the job a job was killed (exit code -9)" in str(error)
     assert not isinstance(error, AirflowFailException)
     assert "was killed (exit code 137)" in str(failure("exit 137", cluster))
 
@@ -186,7 +186,7 @@ def test_a_failure_of_spark_itself_is_one_sentence(cluster: Path) -> None:
     with set_current_context(context):
         failure("exit 1", cluster)
     said = context["ti"].pushed[SAID]
-    assert said.endswith("read what Spark says in the log of the task merge"), "a note has no log"
+    assert said.endswith("read its output in the log of the task merge"), "a note has no log"
 
 
 def test_cluster_mode_on_a_standalone_cluster_is_refused(

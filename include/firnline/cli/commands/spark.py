@@ -16,9 +16,7 @@ from firnline.units import about_size
 
 commands = typer.Typer()
 group = typer.Typer(no_args_is_help=True, rich_markup_mode=None)
-commands.add_typer(
-    group, name="spark", help="Packages for Spark: of executors, and of jobs."
-)
+commands.add_typer(group, name="spark", help="Packages for Spark: of executors, and of jobs.")
 
 _FILE = Path("firnline-executors.tar.gz")
 
