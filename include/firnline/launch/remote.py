@@ -67,9 +67,8 @@ class Remote:
             conf: Spark configuration.
             minutes: after which the platform ends it.
         """
-        on_the_way = sorted(
-            self.launcher.find(self.names), key=lambda each: self._number(each.name)
-        )
+        found = self.launcher.find(f"{self.task}-")
+        on_the_way = sorted(found, key=lambda each: _number(each.name))
         if on_the_way:
             return on_the_way[-1]
         for name in self.desk.names(self.task):

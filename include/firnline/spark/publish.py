@@ -130,8 +130,8 @@ def _refuse_other_python(python: Path | None) -> Path | None:
         return None
     number = f"{sys.version_info.major}.{sys.version_info.minor}"
     step = (
-        f"give the folder of a relocatable one: `uv python install {number}`, then the folder above "
-        f"bin/ of what `uv python find {number}` prints"
+        f"give the folder of a relocatable one: `uv python install {number}`, then the "
+        f"folder above bin/ of what `uv python find {number}` prints"
     )
     if not (python / "bin" / f"python{number}").is_file():
         raise UsageError(
