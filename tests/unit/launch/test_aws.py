@@ -195,11 +195,9 @@ def test_a_job_that_is_unknown_to_its_platform_is_no_passing_trouble(aws: None, 
 
 
 def _refusal(code: str, status: int) -> ClientError:
-    answer = {
-        "Error": {"Code": code, "Message": "no"},
-        "ResponseMetadata": {"HTTPStatusCode": status},
-    }
-    return ClientError(answer, "StartJobRun")  # type: ignore[arg-type]
+    told = {"Code": code, "Message": "no"}
+    answer: Any = {"Error": told, "ResponseMetadata": {"HTTPStatusCode": status}}
+    return ClientError(answer, "StartJobRun")
 
 
 @pytest.mark.parametrize(
