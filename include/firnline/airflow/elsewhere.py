@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from firnline.airflow import versions
 from firnline.airflow.access import store_access
+from firnline.airflow.deferring import wants_to_defer
 from firnline.airflow.platforms import open_platform
 from firnline.airflow.runs import run_identity
 from firnline.clock import SystemClock
@@ -136,13 +137,11 @@ class Elsewhere:
 
     def defers(self) -> bool:
         """Return True if a trigger is to wait."""
-        wanted = self.table.spark.deferrable
-        if wanted is None:
-            wanted = versions.sdk_conf.getboolean("operators", "default_deferrable", fallback=False)
+        wanted = wants_to_defer(self.table.spark)
         if wanted and not versions.AIRFLOW_3_3_PLUS:
             _LOG.info("%s", NOT_DEFERRED)
             return False
-        return bool(wanted)
+        return wanted
 
     def conclude(self, found: Found, progress: Progress | None) -> Outcome:
         """Return what the job has told.

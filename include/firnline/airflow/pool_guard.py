@@ -22,6 +22,7 @@ from firnline.operations.pools import (
     RunLock,
     lock_of_run,
     pool_problems,
+    uncounted,
     waits_for_ever,
 )
 
@@ -74,6 +75,8 @@ def on_dag_run_running(dag_run: DagRun, msg: str) -> None:  # noqa: ARG001 - the
         held[lock.pool] = lock.takes
     hangs = waits_for_ever(NO_TABLE, 1, 0, name) if NO_TABLE in held and dag.table is None else []
     hangs += waits_for_ever(lock.pool, held.get(lock.pool, lock.takes), there, name)
+    if _defers((tables or {}).get(name)) and lock.pool in read_uncounted():
+        hangs.append(uncounted(lock.pool))
     # Without settings nobody knows how many slots there should be; a run needs one.
     of = lock.of if tables is not None else (there or 1)
     known = {} if there is None else {lock.pool: there}
@@ -137,6 +140,25 @@ def read_slots() -> dict[str, int]:
     with engine.connect() as connection:
         rows = connection.execute(text("select pool, slots from slot_pool")).all()
     return {str(name): int(slots) for name, slots in rows}
+
+
+def read_uncounted() -> set[str]:
+    """Return the pools that do not count deferred tasks. Through a connection of its own."""
+    from airflow import settings
+    from sqlalchemy import column, false, select, table
+
+    engine: Any = settings.engine
+    pools = table("slot_pool", column("pool"), column("include_deferred")).c
+    with engine.connect() as connection:
+        rows = connection.execute(select(pools.pool).where(pools.include_deferred == false()))
+        return {str(name) for (name,) in rows}
+
+
+def _defers(table: TableSettings | None) -> bool:
+    """Return True if tasks of the table's runs may be deferred while they hold its pool."""
+    from firnline.airflow.deferring import wants_to_defer
+
+    return table is not None and wants_to_defer(table.spark)
 
 
 def _commits_exclude(table: TableSettings | None) -> bool:

@@ -185,6 +185,14 @@ def _problem(name: str, needed: int, slots: int | None) -> str | None:
     return f"the pool {name} has {many} instead of {needed}, {harm}; narrow it with {CREATE_POOLS}"
 
 
+def uncounted(pool: str) -> str:
+    """Return the sentence on a pool that does not count deferred tasks, where some are deferred."""
+    return (
+        f"the pool {pool} does not count deferred tasks, so a task that waits for its job in a "
+        f"trigger would hold no lock; repair it with {CREATE_POOLS}"
+    )
+
+
 def waits_for_ever(pool: str, takes: int, there: int | None, table: str) -> list[str]:
     """Return one sentence if a task of a run cannot start in its pool as it is.
 

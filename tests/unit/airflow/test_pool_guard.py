@@ -20,6 +20,8 @@ def ended(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[str]:
         "tables:\n  safe: {root: 's3://b/safe'}\n"
         "  unsafe: {root: 's3://b/unsafe', locking: pool-only}\n"
         "  shared: {root: 's3://b/shared', partition_by: [d], merge: {slots: 2}}\n"
+        "  away: {root: 's3://b/away', spark: {deferrable: true, package: 's3://b/p', "
+        "glue: {job: firnline}}}\n"
     )
     monkeypatch.setenv("FIRNLINE_TABLES", str(settings))
     found: list[str] = []
@@ -45,6 +47,7 @@ def starts(
     held = {name.replace("_", ".", 1): count for name, count in takes.items()}
     monkeypatch.setattr("firnline.airflow.ours.has_tag", lambda _: tagged)
     monkeypatch.setattr(pool_guard, "read_slots", lambda: slots)
+    monkeypatch.setattr(pool_guard, "read_uncounted", lambda: {"away.merge", "safe.merge"})
     monkeypatch.setattr(pool_guard, "read_pools", lambda *_: {"default_pool": 1, **held})
     run: Any = SimpleNamespace(dag_id=dag_id, run_id="manual__1", note=None, conf=conf)
     pool_guard.on_dag_run_running(run, "")
@@ -150,3 +153,12 @@ def test_with_settings_that_cannot_be_read_only_a_pool_that_nothing_runs_in_ends
     assert "does not exist" in starts(monkeypatch, "merge__shared", {})
     assert "has no slot" in starts(monkeypatch, "merge__shared", {"shared.merge": 0})
     assert len(ended) == 2
+
+
+def test_a_pool_that_does_not_count_deferred_tasks_ends_a_run_that_may_be_put_off(
+    monkeypatch: pytest.MonkeyPatch, ended: list[str]
+) -> None:
+    note = starts(monkeypatch, "merge__away", {"away.merge": 1}, away_merge=1)
+    assert "the pool away.merge does not count deferred tasks" in note
+    assert len(ended) == 1
+    assert starts(monkeypatch, "merge__safe", {"safe.merge": 1}, safe_merge=1) == ""
