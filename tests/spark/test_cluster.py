@@ -17,15 +17,21 @@ from pathlib import Path
 import pyspark
 import pytest
 
+from firnline.airflow.merge import MergeWork
+from firnline.airflow.submit import SubmitJob
+from firnline.airflow.tables import OneTable
 from firnline.settings.spark_conf import with_defaults
 from firnline.spark.executors import ALWAYS, READING, SPLITTING
 from firnline.state.history import history
 from firnline.store.access import StoreAccess
+from firnline.table import open_table
 from tests.spark.conftest import Parts
+from tests.support.airflow_context import run_context
 from tests.support.jobs import run_job
 from tests.support.on_store import filled, opened
 from tests.support.programs import HUNG_SECONDS, run_program
 from tests.support.reading import visible_by_partition
+from tests.support.tables import loaded
 from tools.airflow_api import wait_until
 from tools.bootstrap import REPO
 from tools.s3server import StoreRoot, free_port
@@ -364,6 +370,28 @@ def test_a_table_is_merged_through_a_connect_server(
     }
     (header,) = history(table)
     assert header.op == "merge"
+
+
+@pytest.mark.turn("executors of another process")
+def test_a_task_of_a_dag_merges_through_a_connect_server(
+    connect_server: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its connection alone makes it a client, for which no Java is needed."""
+    about = f"root: 'file://{tmp_path}/t', spark: {{conn_id: connect}}, merge: {{min_inputs: 2}}"
+    settings = loaded(tmp_path, f"tables: {{t: {{{about}}}}}").table("t")
+    table = filled(open_table(settings), 4)
+    for name, value in NO_JVM.items():
+        monkeypatch.setenv(name, value)
+    host, _, port = connect_server.removeprefix("sc://").rpartition(":")
+    connection = {"conn_type": "spark_connect", "host": host, "port": int(port)}
+    monkeypatch.setenv("AIRFLOW_CONN_CONNECT", json.dumps(connection))
+    monkeypatch.setenv("FIRNLINE_TABLES", str(tmp_path / "tables.yaml"))
+    work = MergeWork()
+    jobs = REPO / "spark_jobs"
+    task = SubmitJob(task_id="merge", work=work, table=OneTable(settings), jobs=jobs)
+    task.execute(run_context(work))
+    (header,) = history(table)
+    assert (header.op, header.run.run_id) == ("merge", "manual__1")
 
 
 @pytest.mark.turn("executors of another process")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -20,7 +21,10 @@ from firnline.spark.publish import publish
 from firnline.table import Table, open_table
 from tests.support.airflow_context import run_context
 from tests.support.platform_server import Jobs, platform_server
+from tests.support.programs import HUNG_SECONDS
 from tests.support.tables import loaded
+from tools.airflow_api import wait_until
+from tools.bootstrap import REPO
 
 ROLE = "arn:aws:iam::123456789012:role/firnline"
 SECTIONS = {
@@ -47,18 +51,18 @@ def jobs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Jobs]:
 
 
 def filled(folder: Path, package: str, section: str) -> TableSettings:
-    """A table of eight small parts whose jobs run on a platform."""
+    """A table of two partitions with four small parts each, whose jobs run on a platform."""
     spark = f"{{conn_id: account, package: '{package}', {section}}}"
-    text = f"tables: {{t: {{root: 'file://{folder}/t', spark: {spark}, merge: {{min_inputs: 2}}}}}}"
-    settings = loaded(folder, text).table("t")
+    more = f"partition_by: [d], spark: {spark}, merge: {{min_inputs: 2, commit_every: 1s}}"
+    settings = loaded(folder, f"tables: {{t: {{root: 'file://{folder}/t', {more}}}}}").table("t")
     for number in range(8):
-        firnline.append(open_table(settings), [{"x": number}])
+        firnline.append(open_table(settings), [{"x": number, "d": number % 2}])
     return settings
 
 
 def task(settings: TableSettings) -> SubmitJob:
     return SubmitJob(
-        task_id="merge", work=MergeWork(), table=OneTable(settings), jobs=Path("spark_jobs")
+        task_id="merge", work=MergeWork(), table=OneTable(settings), jobs=REPO / "spark_jobs"
     )
 
 
@@ -79,7 +83,7 @@ def live(table: Table) -> int:
 
 @pytest.mark.turn("platform")
 @pytest.mark.parametrize("name", SECTIONS)
-def test_a_merge_on_every_platform_leaves_the_same_rows_in_one_part(
+def test_a_merge_on_every_platform_leaves_the_same_rows_in_one_part_a_partition(
     tmp_path: Path, package: str, jobs: Jobs, name: str
 ) -> None:
     settings = filled(tmp_path, package, SECTIONS[name])
@@ -87,7 +91,7 @@ def test_a_merge_on_every_platform_leaves_the_same_rows_in_one_part(
     task(settings).execute(context())
     (job,) = jobs.started
     assert job.process.returncode == 0, jobs.log(job)
-    assert live(table) == 1
+    assert live(table) == 2
     assert rows(table) == list(range(8))
 
 
@@ -101,3 +105,32 @@ def test_a_failure_there_reads_as_it_does_here_and_leaves_nothing_behind(
         task(settings).execute(context())
     assert part.name in str(raised.value)
     assert not list(Path(package.removeprefix("file://"), "jobs").rglob("*.json"))
+
+
+@pytest.mark.turn("platform, ended")
+@pytest.mark.parametrize("name", SECTIONS)
+def test_a_task_that_is_ended_leaves_no_job_running(
+    tmp_path: Path, package: str, jobs: Jobs, name: str
+) -> None:
+    """Also where a cancel of the platform does not reach the driver."""
+    settings = filled(tmp_path, package, SECTIONS[name])
+    submit = task(settings)
+    thread = threading.Thread(target=_ends_somehow, args=(submit,))
+    jobs.env.update(
+        FIRNLINE_TEST_HELD=str(tmp_path),
+        FIRNLINE_TEST_HOLD="kernel",
+        PYTHONPATH=str(REPO / "tests" / "support" / "held_hooks"),
+    )
+    thread.start()
+    wait_until(lambda: (tmp_path / "held").exists() or not thread.is_alive(), HUNG_SECONDS, 0.2)
+    assert (tmp_path / "held").exists(), jobs.log(jobs.started[0])
+    submit.on_kill()
+    wait_until(lambda: not jobs.left, HUNG_SECONDS, 0.2)
+    thread.join(HUNG_SECONDS)
+    assert not jobs.left
+    assert rows(open_table(settings)) == list(range(8))
+
+
+def _ends_somehow(submit: SubmitJob) -> None:
+    with pytest.raises(AirflowException):
+        submit.execute(context())

@@ -82,6 +82,10 @@ class Jobs:
             env[_DRIVER.sub("", key)] = value
         if wheel:
             env["PYTHONPATH"] = _path(wheel)
+        if hooks := self.env.get("PYTHONPATH"):
+            env["PYTHONPATH"] += f"{os.pathsep}{hooks}"
+            executors = conf.get("spark.executorEnv.PYTHONPATH", _path(wheel))
+            conf["spark.executorEnv.PYTHONPATH"] = f"{executors}{os.pathsep}{hooks}"
         settings = [f"--conf={key}={value}" for key, value in conf.items()]
         with (place / "log").open("wb") as log:
             process = subprocess.Popen(
