@@ -118,7 +118,7 @@ def test_a_task_that_is_ended_leaves_no_job_running(
     thread = threading.Thread(target=_ends_somehow, args=(submit,))
     jobs.env.update(
         FIRNLINE_TEST_HELD=str(tmp_path),
-        FIRNLINE_TEST_HOLD="kernel",
+        FIRNLINE_TEST_HOLD="commit",
         PYTHONPATH=str(REPO / "tests" / "support" / "held_hooks"),
     )
     thread.start()

@@ -244,14 +244,17 @@ class _Answer(BaseHTTPRequestHandler):
 
 
 @contextmanager
-def platform_server(folder: Path, env: Mapping[str, str]) -> Iterator[tuple[str, Jobs]]:
+def platform_server(
+    folder: Path, env: Mapping[str, str], jobs: Jobs | None = None
+) -> Iterator[tuple[str, Jobs]]:
     """Yield the address and the jobs of a stand-in; its jobs end with it.
 
     Args:
         folder: of the working directories.
         env: variables of all drivers, as a role would give them.
+        jobs: what starts them; None: by spark-submit.
     """
-    jobs = Jobs(folder, env)
+    jobs = jobs or Jobs(folder, env)
     server = ThreadingHTTPServer(("127.0.0.1", 0), type("Answer", (_Answer,), {"jobs": jobs}))
     threading.Thread(target=server.serve_forever, daemon=True).start()
     try:

@@ -77,7 +77,7 @@ def _hold_commits(folder: Path) -> None:
 def _hook(folder: Path, hold: str) -> None:
     if "firnline.spark.daemon" in sys.orig_argv and hold == "kernel":
         _hold_kernels(folder)
-    elif any("spark_jobs/" in a for a in sys.orig_argv[:2]):
+    elif any("spark_jobs/" in a or a.endswith("/run.py") for a in sys.orig_argv[:2]):
         (_tell_of_groups if hold == "kernel" else _hold_commits)(folder)
 
 
