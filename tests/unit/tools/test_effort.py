@@ -93,9 +93,9 @@ def test_rooms_begin_in_the_order_of_the_tests_however_many_tests_they_have() ->
     option = SimpleNamespace(loadscopereorder=True, debug=None)
     config: Any = SimpleNamespace(option=option, getvalue=lambda name: ["popen"])
     rooms, process = Rooms(config, None), Process()
-    rooms.add_node(process)  # type: ignore[arg-type]  # a process of ours
+    rooms.add_node(process)
     tests = ["tests/long.py::test_a", *(f"tests/many.py::test_{n}" for n in range(3))]
-    rooms.add_node_collection(process, tests)  # type: ignore[arg-type]
+    rooms.add_node_collection(process, tests)
     rooms.schedule()
     assert process.told[0] == 0
 
