@@ -79,8 +79,9 @@ rest:
 	$(BIN)/pytest -q -n $(TEST_PROCESSES) $(REST)
 
 worlds:
-	$(BIN)/python -m tools.matrix run
+	@# Schedulers and drivers of the tests start at the same time: those of the matrix come after them.
 	$(LAST) $(BIN)/python -m simulation.model
+	$(BIN)/python -m tools.matrix run
 	$(LAST) $(BIN)/python -m simulation --seeds $(SEEDS_OF_A_TEST) --corpus
 	$(LAST) $(BIN)/python -m simulation --seeds 100 --from $(FAR_FROM_0)
 	$(LAST) $(BIN)/python -m simulation --seeds 50 --from $(WITH_A_MIRROR)
