@@ -17,6 +17,8 @@ CODE = $(foreach folder,include dags plugins spark_jobs simulation demo tools te
 REST = --durations=50 --durations-min=2 -m 'not unit or long' tests
 # For two cores: schedulers and drivers mostly wait.
 TEST_PROCESSES ?= 3
+# Beside them, only when nobody else has anything to do: nobody waits for a world of the simulation.
+LAST = nice -n 19
 SEEDS_OF_A_TEST = 500
 SEEDS_IN_FULL = 20000
 # The first of the seeds whose tables have a mirror, or one with deletion vectors (simulation/mirrors.py),
@@ -41,8 +43,8 @@ export FIRNLINE_CACHE = $(CURDIR)/.cache/firnline
 # Airflow and Spark start many processes that import the same thousand modules.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help setup check lint unit test test-full matrix mutations servers simulate database demo up s3 bench lock format \
-	reference docs image clean clean-demo
+.PHONY: help setup check lint unit test rest worlds test-full matrix mutations servers simulate database demo up s3 bench \
+	lock format reference docs image clean clean-demo
 
 help: ## Print this
 	@printf 'firnline: maintenance of log-structured Parquet tables\n\n'
@@ -70,16 +72,23 @@ unit:
 	$(BIN)/pytest -q -n 2 -m 'not long' --durations=10 --durations-min=0.5 tests/unit
 
 test: check servers ## check, long unit tests, and all that needs a real S3 server, Spark or a scheduler (15 minutes)
-	$(BIN)/python -m simulation.model
-	$(BIN)/python -m simulation --seeds $(SEEDS_OF_A_TEST) --corpus
-	$(BIN)/python -m simulation --seeds 100 --from $(FAR_FROM_0)
-	$(BIN)/python -m simulation --seeds 50 --from $(WITH_A_MIRROR)
-	$(BIN)/python -m simulation --seeds 25 --from $(WITH_VECTORS)
-	$(BIN)/python -m simulation --seeds 25 --from $(WITH_PREPARED)
-	$(BIN)/python -m simulation --seeds 9 --from $(WITH_MISTAKES)
-	$(BIN)/python -m simulation --seeds 3 --from $(WITH_A_CATALOG)
+	@# The tests of schedulers and drivers leave a core to others now and then, or both.
+	+@$(MAKE) -j 2 rest worlds
+
+rest:
 	$(BIN)/pytest -q -n $(TEST_PROCESSES) $(REST)
+
+worlds:
+	@# Schedulers and drivers of the tests start at the same time: those of the matrix come after them.
+	$(LAST) $(BIN)/python -m simulation.model
 	$(BIN)/python -m tools.matrix run
+	$(LAST) $(BIN)/python -m simulation --seeds $(SEEDS_OF_A_TEST) --corpus
+	$(LAST) $(BIN)/python -m simulation --seeds 100 --from $(FAR_FROM_0)
+	$(LAST) $(BIN)/python -m simulation --seeds 50 --from $(WITH_A_MIRROR)
+	$(LAST) $(BIN)/python -m simulation --seeds 25 --from $(WITH_VECTORS)
+	$(LAST) $(BIN)/python -m simulation --seeds 25 --from $(WITH_PREPARED)
+	$(LAST) $(BIN)/python -m simulation --seeds 9 --from $(WITH_MISTAKES)
+	$(LAST) $(BIN)/python -m simulation --seeds 3 --from $(WITH_A_CATALOG)
 
 test-full: export FIRNLINE_TESTS = full
 test-full: check servers ## test, and everything that it only takes samples of (hours; nightly)

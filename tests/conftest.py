@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import logging
 import os
 import re
@@ -16,7 +17,7 @@ from firnline.errors import EnvironmentFaultError
 from tests.support import outside_programs, progress
 from tests.support.effort import FULL, in_turn, sample_name
 from tests.support.query_server import forked_queries, query_server
-from tests.support.side_by_side import Rooms, rank
+from tests.support.side_by_side import Rooms, holds_none, rank
 from tools.azureserver import AzureServer
 from tools.s3server import S3Server, StoreRoot
 
@@ -55,6 +56,31 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     """Name the sample, so that a failure in it can be played again."""
     if not FULL:
         terminalreporter.write_line(f"sample: FIRNLINE_TEST_SAMPLE={sample_name()}")
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, object, object]:
+    """Look for tests without the garbage collector, which would take a third of that time.
+
+    What is loaded stays: the collector need not look at it again and again afterwards.
+    """
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.enable()
+        gc.collect()
+        gc.freeze()
+
+
+def pytest_sessionfinish() -> None:
+    """At the end of the process it may go, or DuckDB reports its own types as leaked."""
+    gc.unfreeze()
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Read no file for nothing: each process of a run reads them all."""
+    return holds_none(collection_path, config.getoption("markexpr")) or None
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

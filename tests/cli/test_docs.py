@@ -6,9 +6,8 @@ import re
 from collections.abc import Callable, Iterator
 
 import pytest
-import typer
 
-from firnline.cli.app import app
+from firnline.cli.app import root_command
 from tests.support.cli import Outcome
 from tools.bootstrap import REPO
 
@@ -18,7 +17,7 @@ EXAMPLES = re.findall(r"^ {4}\$ (firnline .+)$", TEXT, re.MULTILINE)
 
 def commands() -> Iterator[str]:
     """``append``, …, ``plan merge``, ``settings check``: everything one can call."""
-    whole = typer.main.get_command(app)
+    whole = root_command()
     for name, command in getattr(whole, "commands", {}).items():
         below = getattr(command, "commands", None)
         yield from [name] if below is None else [f"{name} {inner}" for inner in below]

@@ -161,6 +161,8 @@ def serving(
                 "simple_auth_manager_users": ",".join(map(":".join, _USERS.items())),
                 "simple_auth_manager_passwords_file": passwords,
             },
+            # DAG files do not change while the tests run.
+            "dag_processor": {"refresh_interval": 86_400, "min_file_process_interval": 86_400},
             "metrics": {
                 "statsd_on": True,
                 "statsd_host": "127.0.0.1",

@@ -1,7 +1,7 @@
 """The one Airflow of a test run: whichever process needs it first has it started.
 
-A plugin of pytest: the process that the run began with ends the stack in the end. Should it be
-killed, the keeper sees that and ends the stack by itself.
+A plugin of pytest: the process that the run began with ends the stack, after the last test that may
+use it. Should it be killed, the keeper sees that and ends the stack by itself.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ import os
 import signal
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -28,6 +29,8 @@ if TYPE_CHECKING:
     from tests.dags.maintained import Maintained
 
 _NAME = "airflow-of-the-run"
+_TESTS = "tests/dags/"
+"""How the names of the tests begin that may use it."""
 
 
 def shared(factory: pytest.TempPathFactory) -> Maintained:
@@ -79,6 +82,41 @@ def _attach(folder: Path) -> Maintained:
     return attached(folder, json.loads(state.read_text()))
 
 
+class Ending:
+    """Has the stack end once none of its tests is left, in the process that reports.
+
+    Its scheduler works on by itself, and a table has a merge every minute: beside the tests that
+    come after its own, for minutes.
+
+    Args:
+        folder: tells the folder of the stack.
+    """
+
+    def __init__(self, folder: Callable[[], Path]) -> None:
+        self._folder = folder
+        self._left: set[str] | None = None
+
+    def pytest_xdist_node_collection_finished(self, ids: list[str]) -> None:
+        if self._left is None:
+            self._left = {nodeid for nodeid in ids if nodeid.startswith(_TESTS)}
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        if report.when != "teardown" or not self._left:
+            return
+        self._left.discard(report.nodeid)
+        if not self._left and (keeper := _keeper(self._folder())) is not None:
+            # Nobody is to wait for it here: `pytest_unconfigure` does.
+            keeper.send_signal(signal.SIGTERM)
+
+
+@pytest.hookimpl(trylast=True)  # there is a run of several processes only then
+def pytest_configure(config: pytest.Config) -> None:
+    factory = getattr(config, "_tmp_path_factory", None)
+    if factory is not None and config.pluginmanager.has_plugin("dsession"):
+        ending = Ending(lambda: factory.getbasetemp() / _NAME)
+        config.pluginmanager.register(ending, "firnline-airflow-ending")
+
+
 def pytest_unconfigure(config: pytest.Config) -> None:
     """End the stack with the run, after its processes.
 
@@ -89,8 +127,8 @@ def pytest_unconfigure(config: pytest.Config) -> None:
     if factory is None or hasattr(config, "workerinput"):
         return
     folder = factory.getbasetemp() / _NAME
-    if (folder / "keeper.pid").exists():
-        _end(int((folder / "keeper.pid").read_text()))
+    if (keeper := _keeper(folder)) is not None:
+        _end(keeper)
     if (folder / "state.json").exists():
         programs = Programs(json.loads((folder / "state.json").read_text())["mark"], folder)
         if left := [process.pid for process in programs.alive()]:
@@ -98,13 +136,21 @@ def pytest_unconfigure(config: pytest.Config) -> None:
             raise RuntimeError(f"processes of the Airflow of the tests were still there: {left}")
 
 
-def _end(keeper: int) -> None:
+def _keeper(folder: Path) -> psutil.Process | None:
+    """Return the process that keeps the stack, or None if there is none, or no longer."""
+    file = folder / "keeper.pid"
+    with contextlib.suppress(FileNotFoundError, psutil.NoSuchProcess):
+        process = psutil.Process(int(file.read_text()))
+        if "tests.dags.keeper" in process.cmdline():
+            return process
+    return None
+
+
+def _end(keeper: psutil.Process) -> None:
     """Have the keeper end its stack, and wait until it has."""
     with contextlib.suppress(psutil.NoSuchProcess):
-        process = psutil.Process(keeper)
-        if "tests.dags.keeper" in process.cmdline():
-            process.send_signal(signal.SIGTERM)
-            wait_until(lambda: not is_running(process), every=NEARBY_SECONDS)
+        keeper.send_signal(signal.SIGTERM)
+        wait_until(lambda: not is_running(keeper), every=NEARBY_SECONDS)
 
 
 def is_running(process: psutil.Process) -> bool:

@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import ast
-import functools
 import re
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
-import typer
 from typer.exceptions import TyperException
 
-from firnline.cli.app import app
+from firnline.cli.app import root_command
 from firnline.cli.failures import TAKE_A_TABLE, TAKE_SETTINGS, given, nothing_begun, runnable
 from tests.support.markdown import Called, called, pages
 from tools.bootstrap import REPO
@@ -29,7 +26,7 @@ def problem(line: Called) -> str | None:
         words = line.words
     except ValueError as error:
         return f"{where}: {error}"
-    command = program()
+    command = root_command()
     while inner := getattr(command, "commands", None):
         if not words and line.mention:
             return None
@@ -51,12 +48,6 @@ def problem(line: Called) -> str | None:
     if lacking and not line.mention and "..." not in line.text and "--help" not in words:
         return f"{where}: without {', '.join(lacking)}"
     return None
-
-
-@functools.cache
-def program() -> Any:
-    """Return the command of commands; typer has its own copy of click, without types."""
-    return typer.main.get_command(app)
 
 
 def test_there_are_as_many_commands_as_the_page_of_tests_says() -> None:

@@ -7,6 +7,7 @@ same table. What came of it is compared: rows, transactions, and the sentence of
 from __future__ import annotations
 
 import json
+import shutil
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -123,15 +124,23 @@ def rows(days: list[int], values: list[int]) -> pa.Table:
     return pa.table({"d": days, "x": values, "ts": pa.array(times, pa.timestamp("ms"))})
 
 
-def build(folder: Path) -> Table:
-    """Two partitions, four appends, and a merge of the first two of them."""
-    url = f"file://{folder}/tables"
-    ttl = {"keep": "90d", "column": "ts"}
-    settings: dict[str, Any] = {"partition_by": ["d"], "sort_by": ["x"], "ttl": ttl}
-    settings["merge"] = {"min_inputs": 2}
-    table = opened(StoreRoot("file", url, {}), **settings)
-    declared = {"tables": {"t": {"root": table.settings.root, **settings}}}
-    (folder / "tables.yaml").write_text(json.dumps(declared))
+SETTINGS: Mapping[str, Any] = {
+    "partition_by": ["d"],
+    "sort_by": ["x"],
+    "ttl": {"keep": "90d", "column": "ts"},
+    "merge": {"min_inputs": 2},
+}
+
+
+def table_in(folder: Path) -> Table:
+    return opened(StoreRoot("file", f"file://{folder}/tables", {}), **SETTINGS)
+
+
+@pytest.fixture(scope="module")
+def laid_out(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Two partitions, four appends, and a merge of the first two of them, to be copied."""
+    folder = tmp_path_factory.mktemp("laid")
+    table = table_in(folder)
     for number in range(4):
         Appender(table).append(rows([1, 2], [number, number]))
         if number == 1:
@@ -143,6 +152,15 @@ def build(folder: Path) -> Table:
         pq.write_table(rows([1], [7]).drop(["d"]), folder / "tables" / place / "a.parquet")
     (folder / "tables" / "foreign" / "notes.txt").write_text("of somebody else")
     (folder / "tables" / "bad" / "b.parquet").write_bytes(b"PAR1 but not more PAR1")
+    return folder
+
+
+def build(folder: Path, laid_out: Path) -> Table:
+    """A copy of the table, and settings that name it."""
+    shutil.copytree(laid_out, folder)
+    table = table_in(folder)
+    declared = {"tables": {"t": {"root": table.settings.root, **SETTINGS}}}
+    (folder / "tables.yaml").write_text(json.dumps(declared))
     return table
 
 
@@ -270,6 +288,7 @@ def played() -> Iterator[tuple[str, int]]:
 def test_all_doors_do_the_same_or_refuse_it_alike(
     name: str,
     number: int,
+    laid_out: Path,
     tmp_path: Path,
     capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
@@ -277,12 +296,13 @@ def test_all_doors_do_the_same_or_refuse_it_alike(
     outcomes = {}
     for door in doors_of(name, CASES[name][number]):
         folder = tmp_path / door
-        folder.mkdir()
         given = {key: filled(value, folder) for key, value in CASES[name][number].items()}
         forget()
         with monkeypatch.context() as patch:
             patch.setenv("FIRNLINE_TABLES", str(folder / "tables.yaml"))
-            player = Player(ABOUT[name], folder, build(folder), inside(capsys), patch, capsys)
+            player = Player(
+                ABOUT[name], folder, build(folder, laid_out), inside(capsys), patch, capsys
+            )
             outcomes[door] = outcome(player, DOORS[door], given)
     first = outcomes.pop("operation")
     assert [f"{door}: {each}" for door, each in outcomes.items() if each != first] == [], first
@@ -293,6 +313,7 @@ def test_a_command_with_words_of_its_own_does_as_its_operation(
     name: str,
     given: Given,
     line: Sequence[str],
+    laid_out: Path,
     tmp_path: Path,
     capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
@@ -301,10 +322,9 @@ def test_a_command_with_words_of_its_own_does_as_its_operation(
     outcomes = []
     for door in ("operation", "command"):
         folder = tmp_path / door
-        folder.mkdir()
         with monkeypatch.context() as patch:
             patch.setenv("FIRNLINE_TABLES", str(folder / "tables.yaml"))
-            player = Player(about, folder, build(folder), inside(capsys), patch, capsys)
+            player = Player(about, folder, build(folder, laid_out), inside(capsys), patch, capsys)
             prepared = firnline.rewrite(player.name, RewriteOptions(where="x <> 1", prepare=True))
             names = {
                 "target": f"file://{folder}/tables/clone",

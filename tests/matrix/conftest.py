@@ -7,8 +7,12 @@ from pathlib import Path
 import pytest
 
 _HERE = Path(__file__).parent
-_ALONE = {"test_spark_cell.py"}
-"""Modules that change the process: Spark has one session in it, which other tests share."""
+_ALONE = {"test_bounds_cell.py", "test_spark_cell.py"}
+"""Modules that only cells run.
+
+What they state of the versions of the lock, the tests of other folders state in more depth; and a
+process has one session of Spark, which other tests share.
+"""
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:

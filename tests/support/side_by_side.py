@@ -7,6 +7,8 @@ stays in one process. What takes longest begins first, so that no process ends a
 from __future__ import annotations
 
 from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
 
 import pytest
 from xdist.scheduler import LoadScopeScheduling
@@ -42,6 +44,26 @@ FIRST = (
 )
 """How the paths begin of what takes longest, longest first."""
 
+REST = "not unit or long"
+"""The marks of what `make test` runs besides `make check`, as the Makefile gives them."""
+LONG = "mark.long"
+"""What a file says that marks a test of its own as long."""
+_UNIT = Path(__file__).resolve().parents[1] / "unit"
+
+
+def holds_none(path: Path, marks: str) -> bool:
+    """Return True if a file of unit tests holds none that a run is for, without importing it.
+
+    That holds for most of them beside `make check`; each process of the run would import them all.
+
+    Args:
+        path: of the file, or of a folder.
+        marks: of the tests that are wanted, as pytest's ``-m``.
+    """
+    if marks != REST or not path.name.startswith("test_") or not path.is_relative_to(_UNIT):
+        return False
+    return LONG not in path.read_text(encoding="utf-8")
+
 
 def room(nodeid: str) -> str:
     """Return the name that is the same for all tests that stay together with this one."""
@@ -61,6 +83,11 @@ def rank(item: pytest.Item) -> int:
 
 class Rooms(LoadScopeScheduling):  # type: ignore[misc]  # xdist has no type information
     """Gives each process one room after the other, in the order of the tests."""
+
+    def __init__(self, config: pytest.Config, log: Any) -> None:
+        super().__init__(config, log)
+        # Otherwise rooms of many tests begin first, and one of a few minutes may begin last.
+        config.option.loadscopereorder = False
 
     def _split_scope(self, nodeid: str) -> str:
         return room(nodeid)

@@ -2,24 +2,11 @@
 
 from __future__ import annotations
 
-import gc
-
 import pytest
 
 from tests.support.one_duckdb import one_duckdb, shared_duckdb
 
 __all__ = ["one_duckdb", "shared_duckdb"]
-
-
-def pytest_collection_finish() -> None:
-    """What is loaded stays: the garbage collector need not look at it again and again."""
-    gc.collect()
-    gc.freeze()
-
-
-def pytest_sessionfinish() -> None:
-    """At the end of the process it may go, or DuckDB reports its own types as leaked."""
-    gc.unfreeze()
 
 
 @pytest.fixture(autouse=True)

@@ -7,10 +7,9 @@ import re
 from pathlib import Path
 
 import pytest
-import typer
 import yaml
 
-from firnline.cli.app import app
+from firnline.cli.app import root_command
 from firnline.settings.load import TableSettings
 from tests.support.tables import loaded
 from tools.bootstrap import REPO
@@ -40,7 +39,7 @@ def test_the_settings_are_settings(body: str, tmp_path: Path) -> None:
 
 
 def test_every_firnline_command_is_one() -> None:
-    names = set(getattr(typer.main.get_command(app), "commands", {}))
+    names = set(getattr(root_command(), "commands", {}))
     called = re.findall(r"(?:^ {4}|\"|sh, -c, \")firnline ([a-z]+)", TEXT, re.MULTILINE)
     assert {"pools", "settings", "merge"} <= set(called) <= names
 

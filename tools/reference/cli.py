@@ -6,9 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-import typer
-
-from firnline.cli.app import app
+from firnline.cli.app import root_command
 from tools.reference.markdown import code, prose, table
 
 EVERY = "every command"
@@ -41,7 +39,7 @@ class Option:
 
 def commands() -> Iterator[tuple[str, Any]]:
     """Yield every command, such as ``plan merge``, with typer's object for it."""
-    for name, command in _below(typer.main.get_command(app)):
+    for name, command in _below(root_command()):
         below = list(_below(command))
         yield from [(f"{name} {inner}", each) for inner, each in below] or [(name, command)]
 
@@ -59,14 +57,14 @@ def options(name: str, command: Any) -> list[Option]:
 
 def all_options() -> list[Option]:
     """Return the options of the program, and those of every command."""
-    program = options(PROGRAM, typer.main.get_command(app))
+    program = options(PROGRAM, root_command())
     return program + [each for name, command in commands() for each in options(name, command)]
 
 
 def blocks() -> dict[str, str]:
     """Return the generated blocks of docs/cli.md by name."""
     common = _common()
-    program = options(PROGRAM, typer.main.get_command(app))
+    program = options(PROGRAM, root_command())
     found = {
         PROGRAM: table(_HEADER, [each.row for each in program]),
         EVERY: table(_HEADER, common),

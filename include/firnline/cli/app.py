@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import functools
 import io
 import os
 import sys
@@ -173,6 +174,15 @@ for group in _GROUPS:
     app.add_typer(group.commands)
 
 
+@functools.cache
+def root_command() -> Any:  # noqa: ANN401 - typer's own
+    """Return the command of all commands; made once, since nothing of a command line stays in it.
+
+    Typer takes longer to make it than most command lines take in a process that runs many.
+    """
+    return typer.main.get_command(app)
+
+
 def run(arguments: Sequence[str]) -> int:
     """Run one command line. Returns the exit code; errors have been printed by then."""
     manner = Manner.of(arguments)
@@ -226,7 +236,7 @@ def _in_a_known_shell(arguments: Sequence[str]) -> Iterator[None]:
 
 
 def _invoke(arguments: Sequence[str]) -> int:
-    command = typer.main.get_command(app)
+    command = root_command()
     if "_FIRNLINE_COMPLETE" in os.environ:  # the shell asks for completions
         command.main(prog_name="firnline")
     try:

@@ -10,12 +10,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import typer
 
-from firnline.cli.app import app
+from firnline.cli.app import root_command
 from tools.bootstrap import REPO
 
-ROOT: Any = typer.main.get_command(app)
+ROOT: Any = root_command()
 SOURCES = sorted(
     path
     for folder in ("include/firnline", "dags", "plugins", "spark_jobs")

@@ -7,10 +7,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import typer
 
 from firnline.cli import failures
-from firnline.cli.app import app
+from firnline.cli.app import root_command
 from firnline.cli.failures import (
     TAKE_A_TABLE,
     TAKE_SETTINGS,
@@ -88,7 +87,7 @@ def test_commands_in_messages_name_the_table_as_the_command_line_did(
 
 def test_the_commands_that_take_a_table_or_a_settings_file_are_known() -> None:
     takes: dict[bool, set[str]] = {True: set(), False: set()}
-    for name, command in commands_of(typer.main.get_command(app)):
+    for name, command in commands_of(root_command()):
         first = next((p.name for p in command.params if p.param_type_name == "argument"), "")
         if any(param.name == "settings" for param in command.params):
             takes[first == "table"].add(name)

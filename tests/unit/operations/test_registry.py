@@ -6,10 +6,9 @@ from importlib.util import find_spec
 
 import msgspec
 import pytest
-import typer
 
 from firnline.airflow.making import graph_of
-from firnline.cli.app import app
+from firnline.cli.app import root_command
 from firnline.operations.operation import AnyDag
 from firnline.operations.pools import pool_of_run
 from firnline.operations.registry import DAGS
@@ -29,7 +28,7 @@ def test_its_package_its_command_its_dag_and_its_job_are_there(
     operation: AnyDag,
 ) -> None:
     assert find_spec(operation.module) is not None
-    assert operation.command in typer.main.get_command(app).commands  # type: ignore[attr-defined]
+    assert operation.command in root_command().commands
     assert graph_of(operation.dag).make is not None
     # A deep check reads footers by Spark, beside the check that its task does itself.
     has_job = (REPO / "spark_jobs" / f"{operation.name}.py").is_file()

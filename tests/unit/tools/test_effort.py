@@ -3,12 +3,23 @@
 from __future__ import annotations
 
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
 from tests.support import effort
 from tests.support.effort import sample
-from tests.support.side_by_side import FIRST, SCATTERED, TOGETHER, room
+from tests.support.side_by_side import (
+    FIRST,
+    LONG,
+    REST,
+    SCATTERED,
+    TOGETHER,
+    Rooms,
+    holds_none,
+    room,
+)
 
 REPO = Path(__file__).resolve().parents[3]
 POINTS = list(range(100))
@@ -60,3 +71,53 @@ def test_what_shares_a_session_of_spark_stays_in_one_process() -> None:
 @pytest.mark.parametrize("path", [*TOGETHER, *SCATTERED, *FIRST])
 def test_a_path_that_is_treated_in_its_own_way_exists(path: str) -> None:
     assert (REPO / path).exists()
+
+
+class Process:
+    """A process of a run, which notes the tests that it is told to run."""
+
+    def __init__(self) -> None:
+        self.gateway = SimpleNamespace(id="gw0")
+        self.shutting_down = False
+        self.told: list[int] = []
+
+    def send_runtest_some(self, tests: list[int]) -> None:
+        self.told += tests
+
+    def shutdown(self) -> None:
+        self.shutting_down = True
+
+
+def test_rooms_begin_in_the_order_of_the_tests_however_many_tests_they_have() -> None:
+    # As a run's options are unless told otherwise: those of many tests would begin first.
+    option = SimpleNamespace(loadscopereorder=True, debug=None)
+    config: Any = SimpleNamespace(option=option, getvalue=lambda name: ["popen"])
+    rooms, process = Rooms(config, None), Process()
+    rooms.add_node(process)
+    tests = ["tests/long.py::test_a", *(f"tests/many.py::test_{n}" for n in range(3))]
+    rooms.add_node_collection(process, tests)
+    rooms.schedule()
+    assert process.told[0] == 0
+
+
+def test_of_unit_tests_the_rest_reads_only_files_that_hold_long_ones() -> None:
+    unit = REPO / "tests" / "unit"
+    assert holds_none(unit / "test_paths.py", REST)
+    assert not holds_none(unit / "test_paths.py", "not long"), "another run"
+    assert not holds_none(unit / "tools" / "test_mutations.py", REST), "it has long ones"
+    assert not holds_none(unit / "conftest.py", REST)
+    assert not holds_none(unit / "tools", REST)
+    assert not holds_none(REPO / "tests" / "ci" / "test_turns.py", REST), "not a unit test"
+
+
+def test_the_makefile_gives_the_marks_of_the_rest() -> None:
+    assert f"-m '{REST}' tests\n" in (REPO / "Makefile").read_text(encoding="utf-8")
+
+
+def test_long_tests_are_marked_in_their_own_file() -> None:
+    others = [
+        str(path)
+        for path in (REPO / "tests").rglob("*.py")
+        if not path.name.startswith("test_") and LONG in path.read_text("utf-8")
+    ]
+    assert others == [str(REPO / "tests" / "support" / "side_by_side.py")]
