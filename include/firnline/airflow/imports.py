@@ -66,7 +66,7 @@ class ImportFolders(SubmitJob):
         more: as for SubmitJob.
     """
 
-    reports_in = IMPORT.dag
+    reports_in: str = IMPORT.dag
 
     def __init__(
         self, *, work: ImportWork, table: DagTable, plan: str = "plan", **more: Any

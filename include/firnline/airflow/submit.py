@@ -328,6 +328,7 @@ def job_arguments(table: TableSettings, context: Context) -> list[str]:
     arguments = {
         "--dag-id": run.dag_id,
         "--run-id": run.run_id,
+        "--task-id": run.task_id,
         "--try-number": str(run.try_number),
         "--user": run.user,
     }

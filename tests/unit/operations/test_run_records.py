@@ -74,7 +74,7 @@ def test_a_record_whose_answer_was_lost_is_found(world: World) -> None:
 def test_a_record_that_cannot_be_read_is_no_licence_to_do_it_again(
     world: World, data: bytes, said: str
 ) -> None:
-    key = world.table.paths.run_record(RUN.dag_id, RUN.run_id, 1)
+    key = world.table.paths.run_record(RUN.key, 1)
     world.store.put_new(key, data)
     with pytest.raises(LogCorruptError, match=said):
         completed(world.table, RUN)
