@@ -50,7 +50,7 @@ def test_it_is_no_default_of_tables(tmp_path: Path) -> None:
 
 
 def test_of_a_folder_it_is_in_the_file_of_all(tmp_path: Path) -> None:
-    (tmp_path / "_shared.yaml").write_text("airflow: {queue: x}")
+    (tmp_path / "defaults.yaml").write_text("airflow: {queue: x}")
     (tmp_path / "t.yaml").write_text(TABLE)
     folder = load_settings(tmp_path)
     assert folder.airflow.queue in ("x", None)

@@ -16,7 +16,7 @@ from firnline.operations.operation import Work
 from firnline.operations.options import DropOptions
 from firnline.state.history import history
 from firnline.table import Table
-from tests.dags.filled import fill, live_keys
+from tests.dags.filled import fill, live_rows
 from tests.support.signatures import REQUIRED, arguments_of
 from tests.support.their_dags import context_of, tables
 
@@ -52,11 +52,11 @@ def dropped(table: Table) -> None:
 
 
 def test_a_restore_takes_a_number_that_a_template_made(table: Table) -> None:
-    before = live_keys(table)
+    before = live_rows(table)
     dropped(table)
     task: Any = Restore(table="events", to="0", partitions="*")
     figures = task.execute(context_of(task))
-    assert (live_keys(table), figures["transactions"]) == (before, [2])
+    assert (live_rows(table), figures["transactions"]) == (before, [2])
 
 
 def test_a_clean_up_with_nothing_to_delete_succeeds(table: Table) -> None:
@@ -68,7 +68,7 @@ def test_a_clean_up_with_nothing_to_delete_succeeds(table: Table) -> None:
 
 def test_a_clean_up_deletes_and_reports(table: Table) -> None:
     dropped(table)
-    table.clock.sleep(1_200)
+    table.clock.sleep(1.2)
     task = Cleanup(table="events")
     context = context_of(task)
     figures = task.execute(context)

@@ -26,6 +26,7 @@ from tools.bootstrap import REPO
 SETTINGS = """
 tables:
   events: {{root: 'file://{folder}/events', partition: 'day=.*', mirror: [delta]}}
+  plain: {{root: 'file://{folder}/plain', partition: 'day=.*'}}
   hours: {{root: 'file://{folder}/hours', partition_by: [day(ts)]}}
 """
 OPERATORS = [Delete, Import, Merge, Replace, Rewrite, Verify]
@@ -85,11 +86,11 @@ def test_what_a_task_commits_is_published_by_it(table: Table) -> None:
 
 
 def test_a_rewrite_takes_the_partitions_that_a_template_names(table: Table) -> None:
-    task = Rewrite(table="events", partitions="day=a", where="k < 10")
+    task = Rewrite(table="events", partitions="day=a", where="k < 150")
     figures = task.execute(context_of(task))
     assert figures["partitions"] == ["day=a"]
-    assert len(live_rows(table)) == 210
-    hopeless = Rewrite(table="events", partitions="", where="k < 10", task_id="none")
+    assert len(live_rows(table)) == 350
+    hopeless = Rewrite(table="events", partitions="", where="k < 150", task_id="none")
     with pytest.raises(AirflowFailException, match="a rewrite by hand needs partitions"):
         hopeless.execute(context_of(hopeless))
 
@@ -131,23 +132,32 @@ def test_an_import_may_have_a_template_for_its_table(table: Table, tmp_path: Pat
     assert task.execute(context_of(task))["files"] == 0
 
 
-def test_a_check_without_depth_starts_no_job(table: Table, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.fixture
+def plain(table: Table, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Table:
+    """A table without a mirror, and no events in Airflow's database."""
+    import firnline
+
     monkeypatch.setattr("firnline.airflow.witness.of_events", lambda _: ())
-    task = Verify(table="events")
+    found = firnline.open_table("plain", settings=tmp_path / "tables.yaml")
+    fill(found, 1)
+    return found
+
+
+def test_a_check_without_depth_starts_no_job(plain: Table) -> None:
+    task = Verify(table="plain")
     assert task.execute(context_of(task))["findings"] == []
-    lost = live_keys(table)[0]
-    Path(table.settings.root.removeprefix("file://")).parent.joinpath(lost).unlink()
+    lost = live_keys(plain)[0]
+    Path(plain.settings.root.removeprefix("file://")).parent.joinpath(lost).unlink()
     with pytest.raises(AirflowFailException, match=lost):
         task.execute(context_of(task))
 
 
-def test_a_deep_check_has_a_job_read_footers(table: Table, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("firnline.airflow.witness.of_events", lambda _: ())
+def test_a_deep_check_has_a_job_read_footers(plain: Table, monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[object] = []
     monkeypatch.setattr(
         SubmitJob, "execute_and_report", lambda task, context: asked.append(task) or {}
     )
-    task = Verify(table="events", deep="True", task_id="deep")
+    task = Verify(table="plain", deep="True", task_id="deep")
     context = context_of(task)
     task.execute(context)
     assert asked == [task]
