@@ -16,7 +16,7 @@ from typing import Any
 
 from firnline.airflow.settings import current_settings
 from firnline.errors import SettingsError, UsageError, some
-from firnline.settings.airflow import AirflowSettings, DagSettings, moment
+from firnline.settings.airflow import AirflowSettings, DagSection, moment
 from firnline.settings.load import TableSettings
 from firnline.settings.sections import ALL_OPERATIONS
 
@@ -28,7 +28,7 @@ _OF_DAGS = (
     "on_success_callback",
     "schedule",
 )
-_OF_TASKS = tuple(sorted(DagSettings.model_fields.keys() - set(_OF_DAGS)))
+_OF_TASKS = tuple(sorted(DagSection.model_fields.keys() - set(_OF_DAGS)))
 KEYS = (*_OF_TASKS, *_OF_DAGS, "default_args")
 """What a level may say: the names of Airflow."""
 _BELOW = ("operations", "tables")

@@ -1,6 +1,6 @@
 """Registers firnline with Airflow: listeners (guards, notes), links to transactions, and the page.
 
-The entry point ``airflow.plugins`` of the package names it, so no file has to be in the plugins
+An entry point of the package names it, so no file has to be in the plugins
 folder. Airflow imports it in every process, tasks among them. Beside an Airflow 2 it registers
 nothing.
 """

@@ -20,7 +20,7 @@ DAGS = "dags"
 _ALL_TABLES = '''\
 """firnline's DAGs for all tables: one of each operation, and the planner.
 
-`firnline init --airflow` has written this file. An upgrade of the package needs no other one. What
+`firnline init --airflow FOLDER` has written this file. An upgrade of the package needs no other one. What
 is said here, as in `dag_factory(own=False, queue="maintenance")`, goes before the section `airflow`
 of the settings: docs/airflow.md.
 """
@@ -196,7 +196,8 @@ def _advise(folder: Path) -> None:
     output.line("The DAG files are there. What to do next:")
     for step in (
         "firnline settings check",
-        "firnline pools > pools.json && airflow pools import pools.json",
+        "firnline pools > pools.json",
+        "airflow pools import pools.json",
         "for dag in merge ttl tombstone_cleanup verify; do airflow dags unpause $dag; done",
         "firnline doctor",
     ):

@@ -52,7 +52,7 @@ Named = Annotated[str, AfterValidator(_check_named)]
 Text = Annotated[str, Field(min_length=1, max_length=250)]
 
 
-class DagSettings(Section):
+class DagSection(Section):
     """What can be said of DAGs and of their tasks, in the words of Airflow; null: as without it."""
 
     retries: int | None = Field(
@@ -125,10 +125,10 @@ class DagSettings(Section):
         return {name: getattr(self, name) for name in sorted(own & self.model_fields_set)}
 
 
-class AirflowSettings(DagSettings):
+class AirflowSettings(DagSection):
     """The DAGs and their tasks: queue, retries, callbacks and others that Airflow has."""
 
-    operations: dict[Operation, DagSettings] = Field(
+    operations: dict[Operation, DagSection] = Field(
         default_factory=dict,
         description="The same for the DAGs of one operation, by its name: `merge: {queue: large}`.",
     )

@@ -42,7 +42,7 @@ def maintain(
         merge: True, False, or arguments of ``Merge``.
         cleanup: True, False, or arguments of ``Cleanup``.
         verify: True, False, or arguments of ``Verify``.
-        group_id: of the group; None: ``maintain_TABLE``.
+        group_id: of the group; None: the table with maintain_ before it.
         more: arguments of every task of the group, such as ``queue`` or ``dry_run``.
 
     Raises UsageError: no such table, one that is known in a run only, or an empty group.
