@@ -78,10 +78,10 @@ def test_a_file_that_is_there_is_never_replaced(
     assert names(tmp_path) == FILES
     edited.write_text("print('airflow dag')")
     other = firnline("init", "--airflow", str(tmp_path), "--yes")
-    assert (other.code, other.sentence) == (
-        2,
+    assert other.code == 2
+    assert other.sentence == (
         f"{edited} is there, and makes no DAGs of firnline; give it another name, and run the same "
-        "command again",
+        "command again"
     )
 
 
@@ -104,10 +104,10 @@ def test_files_that_make_the_same_dags_have_to_go_first(
     old = tmp_path / "dags" / "all_tables.py"
     old.write_text("make_for_all_tables(Path('spark_jobs'))")
     found = firnline("init", "--airflow", str(tmp_path), "--yes")
-    assert (found.code, found.sentence) == (
-        2,
+    assert found.code == 2
+    assert found.sentence == (
         f"{old} would make the same DAGs; remove it, and a copied spark_jobs/ too, and run the "
-        "same command again; or go on with it",
+        "same command again; or go on with it"
     )
     assert names(tmp_path) == ["all_tables.py"]
 
@@ -129,8 +129,8 @@ def test_a_folder_that_is_none_is_named(firnline: Callable[..., Outcome], tmp_pa
 
 def test_a_table_is_another_command(firnline: Callable[..., Outcome], tmp_path: Path) -> None:
     found = firnline("init", "events", "--airflow", str(tmp_path), "--yes")
-    assert (found.code, found.sentence) == (
-        2,
+    assert found.code == 2
+    assert found.sentence == (
         "--airflow writes the DAG files, which are the same for any table, and something was said "
-        "of a table; write the table with a command of its own",
+        "of a table; write the table with a command of its own"
     )

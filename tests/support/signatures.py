@@ -11,6 +11,6 @@ REQUIRED = inspect.Parameter.empty
 
 def arguments_of(operator: Callable[..., Any]) -> dict[str, Any]:
     """Keyword arguments with their defaults, ``REQUIRED`` for those without one."""
-    made: Any = operator.__init__  # type: ignore[misc] # of a class
+    made: Any = operator.__init__
     parameters = inspect.signature(inspect.unwrap(made)).parameters.values()
     return {p.name: p.default for p in parameters if p.kind is p.KEYWORD_ONLY}

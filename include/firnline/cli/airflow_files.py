@@ -20,9 +20,9 @@ DAGS = "dags"
 _ALL_TABLES = '''\
 """firnline's DAGs for all tables: one of each operation, and the planner.
 
-`firnline init --airflow FOLDER` has written this file. An upgrade of the package needs no other one. What
-is said here, as in `dag_factory(own=False, queue="maintenance")`, goes before the section `airflow`
-of the settings: docs/airflow.md.
+`firnline init --airflow FOLDER` has written this file. An upgrade of the package needs no other
+one. What is said here, as in `dag_factory(own=False, queue="maintenance")`, goes before the section
+`airflow` of the settings: docs/airflow.md.
 """
 
 from firnline.airflow import dag_factory

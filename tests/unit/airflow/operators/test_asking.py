@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from firnline.airflow import Drop, Erase, Sweep
@@ -34,7 +36,7 @@ def test_it_starts_a_run_of_the_dag_for_all_tables() -> None:
         "dry_run": False,
     }
     assert "conf" in task.template_fields
-    drop = Drop(table="{{ params.of }}", partitions=["day=2020-*"], wait_for_completion=True)
+    drop: Any = Drop(table="{{ params.of }}", partitions=["day=2020-*"], wait_for_completion=True)
     assert (drop.trigger_dag_id, drop.conf["partitions"]) == ("remove_partitions", ["day=2020-*"])
     assert Sweep(table="users").conf == {
         "table": "users",

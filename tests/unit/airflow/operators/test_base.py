@@ -68,7 +68,7 @@ def test_a_task_holds_the_lock_of_its_table_whatever_the_dag_says_of_pools(
 def test_another_pool_is_refused_when_the_dag_is_made(table: Table) -> None:
     with pytest.raises(UsageError, match=r"given pool 'etl', and the lock .* 'events\.merge'"):
         Merge(table="events", pool="etl")
-    with pytest.raises(UsageError, match="given pool_slots 1, and the lock .* is pool_slots 2"):
+    with pytest.raises(UsageError, match=r"given pool_slots 1, and the lock .* is pool_slots 2"):
         Ttl(table="events", pool_slots=1)
     assert Ttl(table="events", pool="events.merge", pool_slots=2).pool == "events.merge"
 
@@ -82,7 +82,7 @@ def test_a_task_that_was_moved_out_of_its_pool_does_nothing(table: Table) -> Non
 
 
 def test_a_table_that_only_a_run_knows_has_no_pool(table: Table) -> None:
-    with pytest.raises(UsageError, match="trigger the DAG merge, whose param `table` names it"):
+    with pytest.raises(UsageError, match=r"trigger the DAG merge, whose param `table` names it"):
         Merge(table="{{ params.of }}")
     with pytest.raises(UsageError, match="names table 'evnets', and the settings have no such"):
         Merge(table="evnets")

@@ -35,7 +35,7 @@ def table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Table:
 
 @pytest.mark.parametrize("operator", [Cleanup, Rebuild, Restore, Ttl])
 def test_an_operator_has_the_options_of_its_operation(operator: type[InTaskOperator]) -> None:
-    about = operator.kind.about
+    about: Any = operator.kind.about
     offered = {f.name: f.default for f in option_fields(about.options) if f.option.form}
     ours = {"table", "dry_run", *(["again"] if about.once else [])}
     found = arguments_of(operator)

@@ -54,12 +54,13 @@ def test_an_operation_takes_arguments_and_so_do_all_of_them() -> None:
             queue="small",
             dry_run=True,
         )
-    merge, cleanup, verify = (dag.get_task(f"keep.{n}") for n in ("merge", "cleanup", "verify"))
+    found: list[Any] = [dag.get_task(f"keep.{n}") for n in ("merge", "cleanup", "verify")]
+    merge, cleanup, verify = found
     assert (merge.queue, cleanup.queue, verify.queue) == ("large", "small", "small")
     assert merge.options["max_bytes"] == "1GiB"
     assert cleanup.options["dry_run"] is True
 
 
 def test_a_group_of_nothing_is_refused() -> None:
-    with pytest.raises(UsageError, match="nothing to do on table a.b"):
+    with pytest.raises(UsageError, match=r"nothing to do on table a\.b"):
         chain("a.b", merge=False, cleanup=False)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import datetime
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -44,7 +44,7 @@ def table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Table:
 
 @pytest.mark.parametrize("operator", OPERATORS)
 def test_an_operator_has_the_options_of_its_operation(operator: type[SparkOperator]) -> None:
-    about = operator.kind.about
+    about: Any = operator.kind.about
     offered = {f.name for f in option_fields(about.options) if f.option.form} - NOT_ALONE
     ours = {"table", *([] if about.only_looks else ["dry_run"]), *(["again"] if about.once else [])}
     assert arguments_of(operator).keys() == offered | ours
@@ -112,10 +112,12 @@ def table_of_hours(folder: Path) -> Table:
 
     staged = folder / "staged"
     staged.mkdir()
-    rows = pa.table({"ts": pa.array([datetime(2026, 1, 1, 7)], pa.timestamp("us")), "k": [1]})
+    rows = pa.table(
+        {"ts": pa.array([datetime(2026, 1, 1, 7, tzinfo=UTC)], pa.timestamp("us", "UTC")), "k": [1]}
+    )
     pq.write_table(rows, staged / "one.parquet")
     opened = firnline.open_table("hours", settings=folder / "tables.yaml")
-    firnline.append(opened, [{"ts": datetime(2026, 1, 2), "k": 2}])
+    firnline.append(opened, [{"ts": datetime(2026, 1, 2, tzinfo=UTC), "k": 2}])
     return opened
 
 
@@ -154,9 +156,12 @@ def test_a_check_without_depth_starts_no_job(plain: Table) -> None:
 
 def test_a_deep_check_has_a_job_read_footers(plain: Table, monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[object] = []
-    monkeypatch.setattr(
-        SubmitJob, "execute_and_report", lambda task, context: asked.append(task) or {}
-    )
+
+    def submit(task: Any, _: object) -> dict[str, Any]:
+        asked.append(task)
+        return {}
+
+    monkeypatch.setattr(SubmitJob, "execute_and_report", submit)
     task = Verify(table="plain", deep="True", task_id="deep")
     context = context_of(task)
     task.execute(context)
