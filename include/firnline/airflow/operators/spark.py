@@ -200,7 +200,7 @@ class Replace(SparkOperator):
             "end": end,
             "column": column,
             "nothing": nothing,
-            "equal": dict(equal or {}),
+            "equal": {} if equal is None else equal,
             "partition": partition,
             "mode": mode,
             "again": again,
