@@ -306,17 +306,20 @@ class TablePaths:
         """Key prefix of all records of completed runs, ending in ``/``."""
         return self._dir("_runs")
 
-    def run_dir(self, dag_id: str, run_id: str) -> str:
+    def run_dir(self, run: tuple[str, ...]) -> str:
         """Key prefix of what says that a run of Airflow completed, ending in ``/``.
 
         A digest: a run's id may have any character, and any length.
+
+        Args:
+            run: ids of its DAG, of the run, and of its task in a DAG that is not firnline's.
         """
-        digest = sha256(f"{dag_id}\0{run_id}".encode()).hexdigest()
+        digest = sha256("\0".join(run).encode()).hexdigest()
         return f"{self.runs_dir}{digest[:32]}/"
 
-    def run_record(self, dag_id: str, run_id: str, number: int) -> str:
+    def run_record(self, run: tuple[str, ...], number: int) -> str:
         """Key of the record that the run completed, the first or ``number``-th time."""
-        return f"{self.run_dir(dag_id, run_id)}{number:06d}.json"
+        return f"{self.run_dir(run)}{number:06d}.json"
 
     def claims_dir(self, digest: str = "") -> str:
         """Key prefix of the claims of one key, by its digest, or of all; ends in ``/``."""

@@ -1,42 +1,12 @@
-"""Registers firnline with Airflow: listeners (guards, notes), links to transactions, and the page.
+"""Registers firnline with Airflow where its package is not installed but on the path.
 
-Airflow loads each file of the plugins folder as a module of its own, named after the file.
+An installed package registers itself by its entry point ``airflow.plugins``, and Airflow warns of a
+plugin that comes twice.
 """
 
 from __future__ import annotations
 
-from airflow.plugins_manager import AirflowPlugin
+from importlib.metadata import entry_points
 
-from firnline.airflow import conf_guard, pool_guard
-from firnline.airflow import notes as done_note
-from firnline.airflow.backfills import BackfillOnly
-from firnline.airflow.links import RunLink
-from firnline.airflow.page.app import PREFIX, Apps
-
-_BUNDLE = f"{PREFIX.lstrip('/')}/static/firnline.js"
-
-
-class FirnlinePlugin(AirflowPlugin):
-    """The listeners, links and schedules that firnline adds to Airflow."""
-
-    name = "firnline"
-    listeners = [conf_guard, pool_guard, done_note]
-    operator_extra_links = [RunLink()]
-    timetables = [BackfillOnly]
-    fastapi_apps = Apps()
-    # The bundle defines a component for each of these names.
-    react_apps = [
-        {
-            "name": "Tables",
-            "bundle_url": f"{_BUNDLE}?tables",
-            "destination": "nav",
-            "category": "browse",
-            "url_route": "firnline-tables",
-        },
-        {
-            "name": "Table health",
-            "bundle_url": f"{_BUNDLE}?table",
-            "destination": "dag",
-            "url_route": "firnline-table",
-        },
-    ]
+if not entry_points(group="airflow.plugins", name="firnline"):
+    from firnline.airflow.plugin import FirnlinePlugin as FirnlinePlugin  # noqa: PLC0414 - Airflow looks for it

@@ -132,6 +132,8 @@ tables:
         spark.eventLog.dir: 'file://{folder}/events'
         spark.eventLog.compress: 'false'
   swept: {{root: 'file://{folder}/swept', operations: [orphan_sweep], {by_day}}}
+  # A task of a DAG that is not firnline's merges it.
+  loaded: {{root: 'file://{folder}/loaded', own_dags: []}}
 """
 TOLD = "{{notifier: told_by.Told, arguments: {{file: '{folder}/told', word: '{{{{ reason }}}}'}}}}"
 # A cluster policy, as operators have them. Runs of some tables may overlap: because their pool is
@@ -174,6 +176,32 @@ def trivial():
 
 
 trivial()
+'''
+THEIRS = '''
+"""A DAG that is not firnline's: it appends to a table, and merges it."""
+from airflow.sdk import dag, task
+
+from firnline.airflow import Merge
+
+
+@dag(dag_id="theirs", schedule=None, default_args={"pool": "narrow"})
+def theirs():
+    @task
+    def load():
+        import firnline
+
+        firnline.append("loaded", [{"k": 9_000, "day": "a"}])
+
+    @task
+    def tell(figures):
+        return figures["counts"]["parts_in"]
+
+    merge = Merge(table="loaded", partitions=["day=*"], full="{{ params.get('full', True) }}")
+    load() >> merge
+    tell(merge.output)
+
+
+theirs()
 '''
 # Many runs at once, and a run as soon as there is a scheduler, which wakes up the next one.
 CROWD = '''
@@ -225,7 +253,7 @@ CONFIG: dict[str, dict[str, object]] = {
 }
 FILLED = {"secret": 6, "idle": 1, "rivals": 5, "bounded": 5, "lost": 5, "wide": 1}
 FILLED |= {"unsafe": 1, "unconnected": 5, "clusterless": 5, "broken": 5, "late": 5}
-FILLED |= {"needy": 5, "content": 1, "torn": 1}
+FILLED |= {"needy": 5, "content": 1, "torn": 1, "loaded": 3}
 NO_SERVER_SECRET = "nothing-asks-for-this-one-with-files"
 
 
@@ -309,6 +337,7 @@ def write_files(folder: Path, server: S3Server | None) -> None:
         (dags / file.name).symlink_to(file)
     (dags / "trivial.py").write_text(TRIVIAL)
     (dags / "crowd.py").write_text(CROWD)
+    (dags / "theirs.py").write_text(THEIRS)
     # Airflow has this folder on its path in every process.
     (config / "airflow_local_settings.py").write_text(POLICY)
     shutil.copy(REPO / "tests" / "support" / "notifier.py", config / "told_by.py")

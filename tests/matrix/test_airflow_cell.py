@@ -28,6 +28,15 @@ tables:
     own_dags: [merge, tombstone_cleanup, rewrite_partitions, verify]
     merge: {schedule: '@hourly'}
 """
+EXAMPLES = """\
+tables:
+  events:
+    root: s3://lake/events
+    partition_by: [{column: day}]
+    own_dags: [verify]
+    verify: {schedule: null}
+  users: {root: s3://lake/users, partition_by: [{transform: day, column: ts}]}
+"""
 FOR_ALL = {
     "delete_where",
     "erase",
@@ -77,6 +86,18 @@ print("SEEN " + json.dumps({
     "plugin": {key: str(value) for key, value in plugin.items()},
     "hooks": [each.plugin_name for each in hooks],
 }))
+"""
+
+
+READ_EXAMPLES = """
+import os
+from firnline.airflow.versions import DagBag, DagSerialization
+
+bag = DagBag(os.environ["AIRFLOW__CORE__DAGS_FOLDER"])
+assert not bag.import_errors, bag.import_errors
+for dag in bag.dags.values():
+    DagSerialization.from_dict(DagSerialization.to_dict(dag))
+print("READ", *sorted(bag.dags))
 """
 
 
@@ -133,6 +154,18 @@ def test_every_dag_file_is_read_and_every_dag_can_be_stored(seen: dict[str, Any]
     assert seen["errors"] == {}
     assert seen["problems"] == {}
     assert set(seen["dags"]) == FOR_ALL | OWN
+
+
+def test_every_example_is_read_and_can_be_stored(environment: dict[str, str]) -> None:
+    tables = Path(environment["AIRFLOW_HOME"], "examples.yaml")
+    tables.write_text(EXAMPLES)
+    there = {
+        "AIRFLOW__CORE__DAGS_FOLDER": str(REPO / "docs" / "examples" / "airflow"),
+        "FIRNLINE_TABLES": str(tables),
+    }
+    done = run({**environment, **there}, sys.executable, "-c", READ_EXAMPLES)
+    assert done.returncode == 0, done.stderr
+    assert " load_and_merge " in done.stdout
 
 
 def test_the_plugin_is_loaded(seen: dict[str, Any]) -> None:

@@ -131,6 +131,7 @@ def test_names_that_have_moved_between_airflows_come_from_one_module() -> None:
 
 FRONT_DOORS = [
     REPO / "include" / "firnline" / "__init__.py",
+    REPO / "include" / "firnline" / "airflow" / "__init__.py",
     REPO / "include" / "firnline" / "spark" / "__init__.py",
 ]
 """Packages with something in them: names that users call, imported when asked for."""
@@ -141,7 +142,7 @@ def test_no_package_says_anything_at_import() -> None:
     assert [name(path) for path in packages if path.read_text(encoding="utf-8")] == []
 
 
-@pytest.mark.parametrize("package", ["firnline", "firnline.spark"])
+@pytest.mark.parametrize("package", ["firnline", "firnline.airflow", "firnline.spark"])
 def test_a_front_door_imports_nothing_until_a_name_is_asked_for(package: str) -> None:
     # Airflow parses DAG files again and again, and each of them imports firnline.
     code = "import sys, PACKAGE; print([n for n in sys.modules if n.startswith(PREFIXES)])"

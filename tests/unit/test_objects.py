@@ -31,7 +31,7 @@ PATHS = TablePaths("a/t")
         (PATHS.erase_plan(ID), "certificate"),
         (PATHS.certificate(ID), "certificate"),
         (PATHS.completed_certificate(ID), "certificate"),
-        (PATHS.run_record("d", "r", 1), "record of a run"),
+        (PATHS.run_record(("d", "r"), 1), "record of a run"),
         (PATHS.prepared(ID), "prepared change"),
         (PATHS.prepared(ID, "decision"), "decision on a prepared change"),
         (PATHS.prepared(ID, "closed"), "decision on a prepared change"),

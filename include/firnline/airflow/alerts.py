@@ -15,6 +15,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
+from firnline.airflow.runs import field_of, operation_of
 from firnline.airflow.settings import current_settings
 from firnline.airflow.versions import deadline_alert, sdk_conf
 from firnline.airflow.within import LIMIT, call_within
@@ -49,10 +50,10 @@ class Told:
     def of(cls, context: Mapping[str, Any], reason: str, sentence: str = "") -> Told:
         """Return what is told of a context of any kind; without a sentence that of a failure."""
         run = context.get("dag_run")
-        name = _field(context.get("dag"), "dag_id") or _field(run, "dag_id")
-        run_id = str(context.get("run_id") or "") or _field(run, "run_id")
+        name = field_of(context.get("dag"), "dag_id", run)
+        run_id = str(context.get("run_id") or "") or field_of(run, "run_id")
         # As plain data for a missed deadline a run has the names of Airflow's REST API.
-        run_id = run_id or _field(run, "dag_run_id")
+        run_id = run_id or field_of(run, "dag_run_id")
         table = table_of(context)
         sentence = sentence or _failed(name, table, reason)
         return cls(name, run_id, table, reason, sentence, _link(name, run_id))
@@ -61,7 +62,7 @@ class Told:
 def table_of(context: Mapping[str, Any]) -> str:
     """Return the table of the run of a context of any kind; empty if it names none."""
     run = context.get("dag_run")
-    dag = parse_dag_id(_field(context.get("dag"), "dag_id") or _field(run, "dag_id"))
+    dag = operation_of(context)
     given = run.get("conf") if isinstance(run, Mapping) else getattr(run, "conf", None)
     return (None if dag is None else dag.table_of(given)) or ""
 
@@ -72,12 +73,6 @@ def _failed(dag_id: str, table: str, reason: str) -> str:
     if dag is not None and table:
         what = f"{dag.operation} of table {table}"
     return f"{what} failed ({reason}); the note of the run says why"
-
-
-def _field(value: object, name: str) -> str:
-    """Return a field of an object or of plain data; empty without one."""
-    found = value.get(name) if isinstance(value, Mapping) else getattr(value, name, None)
-    return str(found or "")
 
 
 def _link(dag: str, run_id: str) -> str:

@@ -123,20 +123,28 @@ class CompleteCertificates(BaseOperator):
         planned = context["ti"].xcom_pull(task_ids="plan") or {}
         if not (ids := planned.get(CERTIFICATES)):
             raise AirflowSkipException("no certificate can be complete")
-        with airflow_failures():
-            settings = self.table.of_run(context)
-            tried, problems = _try_all(settings, ids, context)
-            figures = shortened({CERTIFICATES: [_plain(attempt) for attempt in tried]})
-            # Pushed here: a task that fails returns no value.
-            context["ti"].xcom_push("return_value", figures)
-            sentences = [sentence(attempt) for attempt in tried]
-            for each in sentences:
-                _LOG.info("%s: %s", settings.name, each)
-            wrong = [problem for each in tried if (problem := rows_left(each))]
-            if problems or wrong:
-                raise _failure([*problems, *wrong], sentences)
-            say(context, "; ".join(sentences))
-        return figures
+        return complete(self.table, ids, context)
+
+
+def complete(table: DagTable, ids: Sequence[str], context: Context) -> dict[str, Any]:
+    """Try each certificate, say what came of it, and return that as figures.
+
+    Raises an AirflowException for one that cannot be tried, or whose rows may be left.
+    """
+    with airflow_failures():
+        settings = table.of_run(context)
+        tried, problems = _try_all(settings, ids, context)
+        figures = shortened({CERTIFICATES: [_plain(attempt) for attempt in tried]})
+        # Pushed here: a task that fails returns no value.
+        context["ti"].xcom_push("return_value", figures)
+        sentences = [sentence(attempt) for attempt in tried]
+        for each in sentences:
+            _LOG.info("%s: %s", settings.name, each)
+        wrong = [problem for each in tried if (problem := rows_left(each))]
+        if problems or wrong:
+            raise _failure([*problems, *wrong], sentences)
+        say(context, "; ".join(sentences))
+    return figures
 
 
 def _try_all(

@@ -63,12 +63,16 @@ def operation_dag(
         doc: Markdown, the docstring of the operation's graph.
         title: description; names the table, or says that each run does.
         more: arguments of DAG, which override the above; ``schedule`` among them (default: manual).
+            What users say of it (``table.overrides``) goes before the above, and never takes the
+            tag, the alert or the pool of the table away.
     """
     known = table.known
     told = TableAlert() if known is None else failure_alert(known)
     late = table.deadlines if work.operation == "merge" else ()
     if late and not versions.AIRFLOW_3_1_PLUS:
         doc, late = f"{doc or ''}\n**No deadline:** {NO_DEADLINE}.\n", ()
+    theirs = table.overrides
+    failed = theirs.failure_callbacks(told)
     common: dict[str, Any] = {
         "schedule": None,
         "catchup": False,
@@ -76,16 +80,17 @@ def operation_dag(
         # Of all tables together; Airflow's default of 16 is that of one table's DAG.
         **({"max_active_tasks": MOST_RUNS} if known is None else {}),
         "params": {**table.params, **work.all_params(known)},
-        "tags": {TAG, work.operation, *([known.name] if known else [])},
-        "default_args": {"owner": "firnline", **RETRIES},
-        **({"on_failure_callback": told} if told else {}),
+        "tags": theirs.tags({TAG, work.operation, *([known.name] if known else [])}),
+        "default_args": {"owner": "firnline", **RETRIES, **theirs.default_args},
+        **({"on_failure_callback": failed} if failed else {}),
         **({"deadline": [merge_deadline(each, known) for each in late]} if late else {}),
+        **theirs.dag_args,
     }
     with DAG(
         dag_id=table.dag_id(work.operation),
         description=title,
         doc_md=doc,
-        **{**common, **more},
+        **{**common, **more, **theirs.schedule},
     ) as dag:
         yield dag
     for task in dag.tasks:

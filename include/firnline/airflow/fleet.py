@@ -22,6 +22,7 @@ from firnline.airflow.alerts import FailureAlert, tell
 from firnline.airflow.failures import airflow_failures
 from firnline.airflow.figures import shortened
 from firnline.airflow.memory import keep, recall
+from firnline.airflow.overrides import NONE, Overrides
 from firnline.airflow.params import flag_param
 from firnline.airflow.runs import kind_of_run, run_identity
 from firnline.airflow.said import say
@@ -71,12 +72,20 @@ def fleet_to_plan() -> FleetSettings | None:
 
 
 @contextmanager
-def fleet_dag(settings: FleetSettings, *, doc: str | None) -> Iterator[DAG]:
+def fleet_dag(
+    settings: FleetSettings, *, doc: str | None, theirs: Overrides = NONE
+) -> Iterator[DAG]:
     """Yield the DAG of the planner for a ``with`` statement.
 
     It is not paused when Airflow first sees it: it starts no merge whose own DAG is paused, and
     tables would otherwise wait for two switches.
+
+    Args:
+        settings: of the planner.
+        doc: Markdown.
+        theirs: what users say of all DAGs; its retries stay ours.
     """
+    args = {k: v for k, v in theirs.default_args.items() if "retr" not in k}
     alerts = settings.alerts
     alert = FailureAlert(alerts.notifier, alerts.arguments) if alerts.notifier else None
     with DAG(
@@ -95,9 +104,15 @@ def fleet_dag(settings: FleetSettings, *, doc: str | None) -> Iterator[DAG]:
                 "Only plan: what would be started is in the log of `plan` and its XCom.",
             )
         },
-        tags={TAG, "merge", "fleet"},
-        default_args={"owner": "firnline", "retries": 2, "retry_delay": timedelta(minutes=1)},
-        on_failure_callback=alert,
+        tags=theirs.tags({TAG, "merge", "fleet"}),
+        default_args={
+            "owner": "firnline",
+            "retries": 2,
+            "retry_delay": timedelta(minutes=1),
+            **args,
+        },
+        on_failure_callback=theirs.failure_callbacks(alert) or None,
+        **theirs.dag_args,
     ) as dag:
         yield dag
 

@@ -66,7 +66,7 @@ class ImportFolders(SubmitJob):
         more: as for SubmitJob.
     """
 
-    reports_in = IMPORT.dag
+    reports_in: str = IMPORT.dag
     keeps_report = True
 
     def __init__(

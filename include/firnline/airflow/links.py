@@ -46,7 +46,7 @@ class RunLink(BaseOperatorLink):
 
 def _page_of(operator: Any, ti: Any) -> dict[str, str] | None:  # noqa: ANN401 - a task of ours, its instance
     """Return what the tab of the DAG needs to show the table of the run; None without a page."""
-    dag = parse_dag_id(ti.dag_id)
+    dag = None if getattr(operator, "in_their_dag", False) else parse_dag_id(ti.dag_id)
     work = getattr(operator, "work", None)
     if dag is None or work is None or not work.about.changes_table:
         return None

@@ -11,17 +11,20 @@ import zlib
 from collections.abc import Mapping
 from importlib import import_module
 from pathlib import Path
-from typing import Protocol, cast
+from typing import Any, Protocol, cast
 
 from airflow.sdk import get_parsing_context
 
 from firnline.airflow.broken import refusing_dag
 from firnline.airflow.fleet import fleet_to_plan
+from firnline.airflow.overrides import NOTHING, Told, overrides
 from firnline.airflow.settings import current_settings
 from firnline.airflow.tables import DagTable, any_table, own_table
 from firnline.operations.dag_ids import dag_id
 from firnline.settings.sections import ALL_OPERATIONS, Operation
 
+JOBS = Path(__file__).resolve().parents[1] / "spark" / "jobs"
+"""The Spark jobs of this package."""
 _SHARE = re.compile(r".*_(\d+)_of_(\d+)")
 
 
@@ -39,33 +42,81 @@ def graph_of(operation: Operation) -> _Graph:
     return cast("_Graph", import_module(f"firnline.airflow.graphs.{name}"))
 
 
-def make_for_all_tables(jobs: Path) -> None:
+def dag_factory(
+    *,
+    shared: bool = True,
+    own: bool = True,
+    file: Path | str | None = None,
+    jobs: Path | str | None = None,
+    **said: Any,
+) -> None:
+    """Make firnline's DAGs: those for all tables with the planner, and the tables' own.
+
+        from firnline.airflow import dag_factory
+
+        dag_factory(
+            queue="maintenance",
+            operations={"merge": {"priority_weight": 10}},
+            tables={"events": {"retries": 5, "operations": {"verify": {"queue": "large"}}}},
+        )
+
+    What is said of all DAGs, by operation, by table, and by operation of a table, goes in this
+    order before the section ``airflow`` of the settings, each level before the one above.
+
+    Args:
+        shared: make the DAGs for all tables.
+        own: make the DAGs of the tables that have their own.
+        file: ``__file__`` of the DAG file; ``…_2_of_5.py`` makes a fifth of the tables.
+        jobs: the folder of the Spark jobs; None: those of this package.
+        said: ``default_args``, ``retries``, ``retry_delay``, ``max_retry_delay``, ``queue``,
+            ``pool``, ``executor``, ``executor_config``, ``priority_weight``, ``weight_rule``,
+            ``owner``, ``tags``, ``start_date``, ``max_active_tasks``, ``on_failure_callback``,
+            ``on_success_callback``, ``on_retry_callback``; ``operations`` and ``tables``, mappings
+            of the same; and ``schedule`` of an operation of a table for which the settings have
+            none.
+
+    Raises:
+        SettingsError: the settings file is not valid; Airflow shows it as an import error.
+        UsageError: a name that is none, or a schedule that the settings have too.
+    """
+    told, folder = Told.of(said), JOBS if jobs is None else Path(jobs)
+    if shared:
+        make_for_all_tables(folder, told)
+    if own:
+        make_of_single_tables(folder, None if file is None else Path(file), told)
+
+
+def make_for_all_tables(jobs: Path, told: Told = NOTHING) -> None:
     """Make the planner's DAG and one of each operation that any table has.
 
     Args:
         jobs: the folder ``spark_jobs``.
+        told: what the DAG file says of the DAGs.
 
     Raises:
         SettingsError: the settings file is not valid; Airflow shows it as an import error.
     """
     wanted = get_parsing_context().dag_id
     for operation in ALL_OPERATIONS:
-        if wanted in (None, dag_id(operation)) and (table := any_table(operation)) is not None:
-            graph_of(operation).make(table, jobs)
+        if wanted in (None, dag_id(operation)):
+            table = any_table(operation, told)
+            if table is not None:
+                graph_of(operation).make(table, jobs)
     if (settings := fleet_to_plan()) is not None:
         from firnline.airflow.graphs import fleet_merge
 
-        fleet_merge.make(settings)
+        fleet_merge.make(settings, overrides(None, None, told))
 
 
-def make_of_single_tables(jobs: Path, file: Path) -> None:
+def make_of_single_tables(jobs: Path, file: Path | None, told: Told = NOTHING) -> None:
     """Make the DAGs of tables that have their own (``own_dags``), or that of the task that starts.
 
     Of tables whose settings have mistakes it makes DAGs that say so (``firnline.airflow.broken``).
 
     Args:
         jobs: the folder ``spark_jobs``.
-        file: the DAG file; ``…_2_of_5.py`` makes a fifth of the tables.
+        file: the DAG file; ``…_2_of_5.py`` makes a fifth of the tables. None: all of them.
+        told: what the DAG file says of the DAGs.
 
     Raises:
         SettingsError: the settings file is not valid; Airflow shows it as an import error.
@@ -79,11 +130,14 @@ def make_of_single_tables(jobs: Path, file: Path) -> None:
         for operation in known.own_dags:
             # With 1,000 tables making the others takes seconds.
             if wanted in (None, dag_id(operation, known.name)):
-                graph_of(operation).make(own_table(known, operation, settings.fleet), jobs)
+                table = own_table(known, operation, settings.fleet, told)
+                graph_of(operation).make(table, jobs)
 
 
-def is_in(table: str, file: Path) -> bool:
+def is_in(table: str, file: Path | None) -> bool:
     """Return True if a DAG file makes the DAGs of a table: each table is in one of its shares."""
+    if file is None:
+        return True
     share = _SHARE.fullmatch(file.stem)
     if share is None:
         return True

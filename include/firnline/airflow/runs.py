@@ -3,25 +3,62 @@
 from __future__ import annotations
 
 import socket
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from firnline.operations.dag_ids import DagId, parse_dag_id
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
 
     from firnline.log.txn_file import RunIdentity
 
+WORK = "firnline_work"
+"""Key of a context: operation and table of a task in a DAG that is not ours, as a ``DagId``."""
+
+
+def operation_of(context: Mapping[str, Any]) -> DagId | None:
+    """Return the operation and the table that a task works for; None for a DAG without either.
+
+    Of a task in a DAG that is not ours its operator says it; of all others the id of their DAG.
+
+    Args:
+        context: Airflow's, of any kind: the DAG or the run may be plain data.
+    """
+    told: DagId | None = context.get(WORK)
+    if told is not None:
+        return told
+    return parse_dag_id(field_of(context.get("dag"), "dag_id", context.get("dag_run")))
+
+
+def field_of(value: object, name: str, *others: object) -> str:
+    """Return a field of the first object, or plain data, that has it; empty if none does."""
+    for each in (value, *others):
+        found = each.get(name) if isinstance(each, Mapping) else getattr(each, name, None)
+        if found:
+            return str(found)
+    return ""
+
 
 def run_identity(context: Context) -> RunIdentity:
     """Return the identity of the run for the table's history."""
     from firnline.log.txn_file import RunIdentity
 
+    ti = context["ti"]
     return RunIdentity(
         dag_id=context["dag"].dag_id,
+        task_id=_part_of_run(ti) if WORK in context else "",
         run_id=str(context["run_id"]),
-        try_number=context["ti"].try_number,
+        try_number=ti.try_number,
         user=context["dag_run"].triggering_user_name or "",
         host=socket.gethostname(),
     )
+
+
+def _part_of_run(ti: Any) -> str:  # noqa: ANN401 - of any version
+    """Return the id of a task, and which of its copies it is if it was expanded."""
+    index = getattr(ti, "map_index", None)
+    return str(ti.task_id) if index is None or index < 0 else f"{ti.task_id}[{index}]"
 
 
 def current_context() -> Context | None:

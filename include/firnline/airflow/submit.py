@@ -80,8 +80,10 @@ class SubmitJob(SparkSubmitOperator):
     """
 
     operator_extra_links = (RunLink(),)
-    reports_in = "report"
+    reports_in: str = "report"
     """Id of the ReportRun after it."""
+    may_defer = True
+    """False for a subclass that goes on with what only this process knows."""
     keeps_report = False
     """True for a subclass whose XCom is the figures of the job's report, also if it fails."""
 
@@ -276,7 +278,7 @@ class SubmitJob(SparkSubmitOperator):
             if not found.job:
                 self._take(where, found, None)
                 return
-            if where.defers():
+            if self.may_defer and where.defers():
                 self._defer(where, found, carried, within)
             self._elsewhere = (where, found)
             progress = where.wait(found)
@@ -335,6 +337,7 @@ def job_arguments(table: TableSettings, context: Context, approved_by: str = "")
     arguments = {
         "--dag-id": run.dag_id,
         "--run-id": run.run_id,
+        "--task-id": run.task_id,
         "--try-number": str(run.try_number),
         "--user": run.user,
         "--approved-by": approved_by,

@@ -11,14 +11,16 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from airflow.sdk import Asset, AssetAlias, Param
 
+from firnline.airflow.overrides import NONE, NOTHING, Overrides, Told, overrides
 from firnline.airflow.params import asked_param
+from firnline.airflow.runs import operation_of
 from firnline.airflow.settings import current_settings
 from firnline.airflow.versions import AssetOrTimeSchedule, CronTriggerTimetable
-from firnline.errors import UsageError, quoted
+from firnline.errors import SettingsError, UsageError, quoted
 from firnline.operations.dag_ids import TABLE, dag_id
 from firnline.operations.pools import NO_TABLE, pool_of_operation, slots_of_operation
 from firnline.settings.cron import spread
-from firnline.settings.dags import cron_of, has_dag
+from firnline.settings.dags import SECTIONS, cron_of, has_dag, started_by_planner
 from firnline.settings.fleet import FleetSettings
 from firnline.settings.load import TableSettings
 from firnline.settings.sections import Operation
@@ -68,6 +70,11 @@ class DagTable(Protocol):
         """Return the clock of its DAG; None if the planner starts its runs, or people do."""
         ...
 
+    @property
+    def overrides(self) -> Overrides:
+        """Return what users say of its DAG."""
+        ...
+
     def outlets(self, about: AnyDag) -> tuple[Asset | AssetAlias, ...]:
         """Return the outlets of a task of an operation that changes the table."""
         ...
@@ -110,6 +117,7 @@ class OneTable:
     known: TableSettings
     clock: CronTriggerTimetable | None = None
     """Of the operation's DAG; None if the planner starts its runs, or people do."""
+    overrides: Overrides = NONE
 
     def dag_id(self, operation: str) -> str:
         """Return ``merge__flights``."""
@@ -179,6 +187,7 @@ class TableOfRun:
     mirrored: bool = False
     deadlines: tuple[int, ...] = ()
     """Values of ``alerts.merge_deadline`` of tables without a DAG of their own, ms."""
+    overrides: Overrides = NONE
 
     @property
     def known(self) -> None:
@@ -232,24 +241,159 @@ class TableOfRun:
         Not the param: the lock is chosen by the configuration. Raises SettingsError for a table
         whose settings have mistakes.
         """
-        name, settings = (context["dag_run"].conf or {}).get(TABLE), current_settings()
-        settings.refuse_broken(name)
-        table = settings.tables.get(name) if isinstance(name, str) else None
-        if table is None or not has_dag(table, self.operation):
-            raise UsageError(
-                f"the settings have no table {quoted(name)} with the operation {self.operation}",
-                next_step=f"start a run with one of the tables {', '.join(self.names)}",
-            )
-        return table
+        name = (context["dag_run"].conf or {}).get(TABLE)
+        step = f"start a run with one of the tables {', '.join(self.names)}"
+        return _with_operation(name, self.operation, step)
 
     def report(self, context: Context, about: AnyDag, figures: dict[str, Any]) -> None:
         """Add an event on an asset of the table."""
-        asset = asset_for(self.of_run(context), about)
-        context["outlet_events"][_ANY_TABLE].add(asset, extra=figures)
+        _add_event(context, self.of_run(context), about, figures)
 
 
-def any_table(operation: Operation) -> TableOfRun | None:
+def _with_operation(name: object, operation: Operation, next_step: str) -> TableSettings:
+    """Return the table of a name. Raises UsageError, and SettingsError if it has mistakes."""
+    settings = current_settings()
+    settings.refuse_broken(name)
+    table = settings.tables.get(name) if isinstance(name, str) else None
+    if table is None or not has_dag(table, operation):
+        raise UsageError(
+            f"the settings have no table {quoted(name)} with the operation {operation}",
+            next_step=next_step,
+        )
+    return table
+
+
+def _add_event(
+    context: Context, table: TableSettings, about: AnyDag, figures: dict[str, Any]
+) -> None:
+    """Add an event on an asset of a table, of a task whose outlet stands for any of them."""
+    context["outlet_events"][_ANY_TABLE].add(asset_for(table, about), extra=figures)
+
+
+@dataclass(frozen=True, slots=True)
+class TableInTheirDag:
+    """The table of a task in a DAG that is not ours, by its name in the settings.
+
+    Its pool is fixed when the DAG is made, so for an operation with a lock the name has to be known
+    then; only an operation without one may have a template there. Mistakes in the settings do not
+    take such a DAG away: the task fails with them.
+    """
+
+    operation: Operation
+    given: object
+    """What the DAG says: a name, or a template."""
+    known: TableSettings | None
+    """None for a template, and where the settings do not read."""
+
+    @classmethod
+    def named(cls, about: AnyDag, given: object) -> TableInTheirDag:
+        """Return the table that a DAG says.
+
+        Raises:
+            UsageError: there is no such table, or its pool cannot be known.
+        """
+        if not isinstance(given, str) or "{" in given:
+            if about.lock is not None:
+                raise UsageError(
+                    f"{about.noun} holds a pool of its table, which Airflow fixes when the DAG is "
+                    f"made, and this table is known in a run only: {quoted(str(given))}",
+                    next_step="name the table, with a task for each where there are several; or "
+                    f"trigger the DAG {about.dag}, whose param `{TABLE}` names it",
+                )
+            return cls(about.dag, given, None)
+        try:
+            settings = current_settings()
+            settings.refuse_broken(given)
+        except SettingsError:
+            return cls(about.dag, given, None)
+        known = settings.tables.get(given)
+        if known is None and not settings.unread:
+            raise UsageError(
+                f"{about.noun} names table {quoted(given)}, and the settings have no such table",
+                next_step=f"add it to {settings.path}, or correct the DAG",
+            )
+        return cls(about.dag, given, known)
+
+    def dag_id(self, operation: str) -> str:
+        """Return the operation: that of the DAG for all tables, which does the same."""
+        return dag_id(operation)
+
+    @property
+    def name(self) -> str:
+        """Return ``table flights``."""
+        return f"table {self.given}"
+
+    @property
+    def params(self) -> Mapping[str, Param]:
+        """Return no params: the task has options."""
+        return {}
+
+    @property
+    def commit_ttl(self) -> int:
+        """Return ``commit_ttl`` of the table, or the usual one."""
+        known = self.known
+        usual: int = TableSettings.model_fields["commit_ttl"].default
+        return usual if known is None else known.commit_ttl
+
+    @property
+    def clock(self) -> None:
+        """Return None: the DAG has a schedule of its own."""
+        return None
+
+    @property
+    def overrides(self) -> Overrides:
+        """Return nothing: the DAG is not ours."""
+        return NONE
+
+    def outlets(self, about: AnyDag) -> tuple[AssetAlias, ...]:  # noqa: ARG002 - as the protocol
+        """Return an alias: a task that changed nothing succeeds, and without an event."""
+        return (_ANY_TABLE,)
+
+    @property
+    def inlets(self) -> tuple[Asset, ...]:
+        """Return nothing."""
+        return ()
+
+    @property
+    def mirrored(self) -> bool:
+        """Return False: no task of the DAG publishes mirrors, the one that commits does."""
+        return False
+
+    @property
+    def deadlines(self) -> tuple[int, ...]:
+        """Return nothing."""
+        return ()
+
+    def lock(self, operation: str) -> dict[str, Any]:
+        """Return ``pool`` and ``pool_slots``; nothing for an operation that waits for nobody."""
+        pool = pool_of_operation(operation, str(self.given))
+        if pool is None:
+            return {}
+        slots = 1 if self.known is None else slots_of_operation(operation, self.known)
+        return {"pool": pool, "pool_slots": slots}
+
+    def of_run(self, context: Context) -> TableSettings:
+        """Return the table, by its name as it was rendered for this run.
+
+        Raises UsageError: there is none with the operation. SettingsError: it has mistakes.
+        """
+        named = operation_of({**context})
+        name = self.given if named is None else named.table
+        step = "add it to `tables` or to `operations` of the table, or correct the DAG"
+        return _with_operation(name, self.operation, step)
+
+    def report(self, context: Context, about: AnyDag, figures: dict[str, Any]) -> None:
+        """Add an event on an asset of the table, unless nothing changed: the task succeeds then."""
+        if figures.get("transactions") or figures.get("log_files"):
+            _add_event(context, self.of_run(context), about, figures)
+
+
+def any_table(operation: Operation, told: Told = NOTHING) -> TableOfRun | None:
     """Return what the DAG for all tables works on; None if no table has the operation.
+
+    Args:
+        operation: of the DAG.
+        told: what the DAG file says of it.
 
     Raises SettingsError: the settings file is not valid.
     """
@@ -265,14 +409,26 @@ def any_table(operation: Operation) -> TableOfRun | None:
         max(table.commit_ttl for table in tables),
         any(table.mirrors for table in tables),
         tuple(sorted(each for each in deadlines if each is not None)),
+        overrides(operation, None, told),
     )
 
 
-def own_table(table: TableSettings, operation: Operation, fleet: FleetSettings) -> OneTable:
-    """Return what a table's own DAG of an operation works on, with its clock."""
-    return OneTable(
-        table, clock_of(cron_of(table, operation, fleet), dag_id(operation, table.name))
-    )
+def own_table(
+    table: TableSettings, operation: Operation, fleet: FleetSettings, told: Told = NOTHING
+) -> OneTable:
+    """Return what a table's own DAG of an operation works on, with its clock.
+
+    Raises UsageError: the DAG file gives it a schedule besides that of the settings.
+    """
+    cron, named = cron_of(table, operation, fleet), dag_id(operation, table.name)
+    found = overrides(operation, table, told)
+    if found.schedule and (cron is not None or started_by_planner(table, operation, fleet)):
+        setting = f"{SECTIONS[operation]}.schedule"
+        raise UsageError(
+            f"the DAG file gives {named} a schedule, and {setting} of table {table.name} has one",
+            next_step=f"leave it out there, or write {setting}: null",
+        )
+    return OneTable(table, clock_of(cron, named), found)
 
 
 def asset_of(table: TableSettings) -> Asset:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from airflow.sdk import BaseOperator
@@ -68,36 +69,14 @@ class PlanOperation(BaseOperator):
                 self._skip(context, {}, why)
             table = open_in_task(self.table.of_run(context))
             before = self.skip_done(context, table)
-            dry_run = bool(getattr(options, "dry_run", False))
-            if self.work.about.follows_settings:
-                self._reconcile(table, context, dry_run=dry_run)
-            plan = self.work.preview(table, options)
-            if before is not None and self.work.is_idle(plan):
+            made = make_plan(self.work, table, options, context)
+            if before is not None and made.idle:
                 before.record(())
-        whole = self.work.plan_figures(plan)
-        figures = {**shortened(whole), "dry_run": dry_run}
-        page = self.work.plan_page(table, whole)
-        as_of = f", as of transaction {whole['seq']}" if "seq" in whole else ""
-        _LOG.info("the plan%s:", as_of)
-        log_page(page)
-        if dry_run:
-            said = "nothing to do" if self.work.is_idle(plan) else f"{page.sentence}{as_of}"
-            self._skip(context, figures, "a dry run ends here", f"dry run, nothing done: {said}")
-        if self.work.is_idle(plan):
-            self._skip(context, figures, "nothing to do")
-        self.skip_spare(context, figures)
-        return figures
-
-    def _reconcile(self, table: Table, context: Context, *, dry_run: bool) -> None:
-        """Apply changed settings that are harmless; raise for those that are not."""
-        from firnline.operations.properties.run import reconcile
-
-        done = reconcile(table, run_identity(context), dry_run=dry_run)
-        for change in () if done is None else done.changes:
-            _LOG.info(
-                "%s: %s is now %s, as the settings say (it was %s)",
-                table.settings.name, change.name, change.settings, change.table,
-            )  # fmt: skip
+        made.log()
+        if made.ends:
+            self._skip(context, made.figures, made.ends, made.said)
+        self.skip_spare(context, made.figures)
+        return made.figures
 
     def idle(self, context: Context) -> str | None:  # noqa: ARG002 - for subclasses
         """Return the reason to skip planning; None to plan."""
@@ -134,6 +113,67 @@ class PlanOperation(BaseOperator):
         )
 
 
+@dataclass(frozen=True, slots=True)
+class MadePlan:
+    """What a run would do, and whether it ends there."""
+
+    figures: dict[str, Any]
+    """Of the plan, cut for XCom, and ``dry_run``."""
+    page: Page
+    idle: bool
+    """There is nothing to do."""
+
+    @property
+    def ends(self) -> str:
+        """Return why the run ends with its plan; empty if it goes on."""
+        if self.figures["dry_run"]:
+            return "a dry run ends here"
+        return "nothing to do" if self.idle else ""
+
+    @property
+    def said(self) -> str:
+        """Return what a run that ends here says for its note."""
+        if not self.figures["dry_run"]:
+            return self.ends
+        said = "nothing to do" if self.idle else f"{self.page.sentence}{self._as_of}"
+        return f"dry run, nothing done: {said}"
+
+    @property
+    def _as_of(self) -> str:
+        return f", as of transaction {self.figures['seq']}" if "seq" in self.figures else ""
+
+    def log(self) -> None:
+        """Log the plan as the command line draws it."""
+        _LOG.info("the plan%s:", self._as_of)
+        log_page(self.page)
+
+
+def make_plan(work: Work[Any], table: Table, options: object, context: Context) -> MadePlan:
+    """Plan, once the table says what the settings say where that is harmless.
+
+    Raises FirnlineError: settings that differ otherwise, and whatever the planner raises.
+    """
+    dry_run = bool(getattr(options, "dry_run", False))
+    if work.about.follows_settings:
+        _reconcile(table, context, dry_run=dry_run)
+    plan = work.preview(table, options)
+    whole = work.plan_figures(plan)
+    figures = {**shortened(whole), "dry_run": dry_run}
+    return MadePlan(figures, work.plan_page(table, whole), work.is_idle(plan))
+
+
+def _reconcile(table: Table, context: Context, *, dry_run: bool) -> None:
+    """Apply changed settings that are harmless; raise for those that are not."""
+    from firnline.operations.properties.run import reconcile
+
+    done = reconcile(table, run_identity(context), dry_run=dry_run)
+    for change in () if done is None else done.changes:
+        _LOG.info(
+            "%s: %s is now %s, as the settings say (it was %s)",
+            table.settings.name, change.name, change.settings, change.table,
+        )  # fmt: skip
+
+
 class RunInTask(BaseOperator):
     """Does the work in the task's own process, holding the table's pool; no JVM starts.
 
@@ -165,55 +205,83 @@ class RunInTask(BaseOperator):
 
     def execute(self, context: Context) -> dict[str, Any]:
         """Do the work and report. Skips itself if nothing changed: then there is no asset event."""
-        with mirrored_partly(self.table, context, self.plan), airflow_failures():
-            options = self.work.parse_params(context)
-            settings = self.table.of_run(context)
-            self.work.permit(context, settings)
-            table = open_in_task(settings)
-            before = begin(self.work, table, context, self.plan)
-            if before is not None and before.is_done:
-                return self._tell_history(context, table)
-            run, progress = run_identity(context), progress_log(table.clock)
-            try:
-                report = self.work.run(table, options, run, progress)
-                figures, said = self._report_progress(context, table, report)
-                self.work.verdict(report)
-            except FirnlineError as error:
-                if (partly := getattr(error, "report", None)) is not None:
-                    self._report_progress(context, table, partly)
-                raise
-            if before is not None:
-                before.record(figures["transactions"])
-        if not self.work.changed(figures):
-            say(context, "nothing was to be done any more")
-            raise AirflowSkipException(f"{settings.name}: nothing was to be done any more")
-        self.conclude(context, settings.name, said)
-        return figures
+        return run_in_task(self.work, self.table, context, self.plan, self.conclude)
 
     def conclude(self, context: Context, table: str, said: str) -> None:
         """Say what was done, for the note of the run. Overridden where a later task says more."""
         conclude(context, table, said)
 
-    def _tell_history(self, context: Context, table: Table) -> dict[str, Any]:
-        figures = history_figures(context, table, self.plan)
-        self.table.report(context, self.work.about, figures)
-        conclude(context, table.settings.name, changed_sentence(self.work.about.name, figures))
-        return figures
 
-    def _report_progress(
-        self, context: Context, table: Table, report: Figures
-    ) -> tuple[dict[str, Any], str]:
-        """Log the report and hand it on; return its figures, cut, and its sentence."""
-        whole = report.to_json()
-        figures = shortened(whole)
-        if self.work.about.changes_table:
-            figures |= history_figures(context, table, self.plan)
-            self.table.report(context, self.work.about, figures)
-        page = self.work.report_page(whole)
-        log_page(page)
-        # Pushed here: a task that fails or skips itself returns no value.
-        context["ti"].xcom_push("return_value", figures)
-        return figures, with_head(page.sentence, figures)
+def run_in_task(
+    work: InTaskWork[Any],
+    of: DagTable,
+    context: Context,
+    plan: str = "plan",
+    tell: Callable[[Context, str, str], None] | None = None,
+) -> dict[str, Any]:
+    """Do the work in this process and report; return the figures.
+
+    Args:
+        work: the work.
+        of: the table of its DAG.
+        context: Airflow's.
+        plan: id of the task whose XCom holds the transaction that the run started from.
+        tell: says what was done; None: ``conclude``.
+
+    Raises:
+        AirflowSkipException: nothing changed, so there is to be no event.
+        AirflowException: with the sentence of a FirnlineError.
+    """
+    tell = conclude if tell is None else tell
+    with mirrored_partly(of, context, plan), airflow_failures():
+        options = work.parse_params(context)
+        settings = of.of_run(context)
+        work.permit(context, settings)
+        table = open_in_task(settings)
+        before = begin(work, table, context, plan)
+        if before is not None and before.is_done:
+            return _tell_history(work, of, context, table, plan)
+        run, progress = run_identity(context), progress_log(table.clock)
+        try:
+            report = work.run(table, options, run, progress)
+            figures, said = _report_progress(work, of, context, table, report, plan)
+            work.verdict(report)
+        except FirnlineError as error:
+            if (partly := getattr(error, "report", None)) is not None:
+                _report_progress(work, of, context, table, partly, plan)
+            raise
+        if before is not None:
+            before.record(figures["transactions"])
+    if not work.changed(figures):
+        say(context, "nothing was to be done any more")
+        raise AirflowSkipException(f"{settings.name}: nothing was to be done any more")
+    tell(context, settings.name, said)
+    return figures
+
+
+def _tell_history(
+    work: Work[Any], of: DagTable, context: Context, table: Table, plan: str
+) -> dict[str, Any]:
+    figures = history_figures(context, table, plan)
+    of.report(context, work.about, figures)
+    conclude(context, table.settings.name, changed_sentence(work.about.name, figures))
+    return figures
+
+
+def _report_progress(
+    work: Work[Any], of: DagTable, context: Context, table: Table, report: Figures, plan: str
+) -> tuple[dict[str, Any], str]:
+    """Log the report and hand it on; return its figures, cut, and its sentence."""
+    whole = report.to_json()
+    figures = shortened(whole)
+    if work.about.changes_table:
+        figures |= history_figures(context, table, plan)
+        of.report(context, work.about, figures)
+    page = work.report_page(whole)
+    log_page(page)
+    # Pushed here: a task that fails or skips itself returns no value.
+    context["ti"].xcom_push("return_value", figures)
+    return figures, with_head(page.sentence, figures)
 
 
 class ReportRun(BaseOperator):

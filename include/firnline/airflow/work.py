@@ -12,10 +12,11 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar, cast
 from firnline.airflow.figures import figure_lines
 from firnline.airflow.once import AGAIN, again_param
 from firnline.airflow.params import flag_param, form_params, form_values
+from firnline.airflow.runs import operation_of
 from firnline.airflow.said import changed_sentence
 from firnline.errors import UsageError
 from firnline.operations import operation as operations
-from firnline.operations.dag_ids import TABLE, parse_dag_id
+from firnline.operations.dag_ids import TABLE
 from firnline.operations.operation import Figures, Plan
 from firnline.settings.load import TableSettings
 
@@ -125,7 +126,7 @@ class Work(Generic[OptionsT]):
 
     def refuse_unknown(self, context: Context) -> None:
         """Raise UsageError for unknown params: Airflow accepts them, even a mistyped dry_run."""
-        dag = parse_dag_id(context["dag"].dag_id)
+        dag = operation_of({**context})
         names_table = dag is not None and dag.table is None
         known = [*([TABLE] if names_table else []), *self.all_params()]
         unknown = sorted(set(context["dag_run"].conf or {}) - set(known))

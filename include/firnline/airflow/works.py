@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Any
 from msgspec import structs
 
 from firnline.airflow.figures import time_text
+from firnline.airflow.runs import operation_of
 from firnline.airflow.settings import current_settings
 from firnline.airflow.work import InTaskWork, SparkWork
 from firnline.errors import UsageError
 from firnline.next_steps import GIVE_PARTITIONS
-from firnline.operations.dag_ids import parse_dag_id
 from firnline.operations.operation import Plan
 from firnline.operations.options import (
     CleanupOptions,
@@ -121,7 +121,7 @@ class VerifyWork(InTaskWork[VerifyOptions]):
         from firnline.airflow.witness import of_events
 
         options, known = super().parse_params(context), current_settings().tables
-        named = parse_dag_id(context["dag"].dag_id)
+        named = operation_of({**context})
         name = None if named is None else named.table_of(context["dag_run"].conf)
         settings = known.get(name or "")
         seen = () if settings is None else of_events(settings)

@@ -34,10 +34,18 @@ class RunIdentity(msgspec.Struct, frozen=True, omit_defaults=True):
     host: str = ""
     approved_by: str = ""
     """User who approved it, if an approval was required."""
+    task_id: str = ""
+    """Task of a DAG that is not firnline's: its run may have several, each with work of its own."""
+
+    @property
+    def key(self) -> tuple[str, ...]:
+        """Return what is the same in all tries of one run of Airflow, and in no other."""
+        named = (self.dag_id, self.run_id)
+        return (*named, self.task_id) if self.task_id else named
 
     def is_run_of(self, other: RunIdentity) -> bool:
         """Return True if both are tries of one run of Airflow, whoever approved and wherever."""
-        return (self.dag_id, self.run_id) == (other.dag_id, other.run_id)
+        return self.key == other.key
 
 
 class Counts(msgspec.Struct, frozen=True, omit_defaults=True):

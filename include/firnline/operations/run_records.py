@@ -45,7 +45,7 @@ def completed(table: Table, run: RunIdentity) -> tuple[RunRecord, ...]:
     Raises:
         LogCorruptError: a record does not read.
     """
-    keys = [meta.key for meta in table.store.list(table.paths.run_dir(run.dag_id, run.run_id))]
+    keys = [meta.key for meta in table.store.list(table.paths.run_dir(run.key))]
     found = [(key, _decode(key, data)) for key, data in table.store.get_many(keys) if data]
     return tuple(record for _, record in sorted(found, key=lambda each: each[0]))
 
@@ -93,7 +93,7 @@ def record_completed(
     number = earlier
     while True:
         number += 1
-        key = table.paths.run_record(run.dag_id, run.run_id, number)
+        key = table.paths.run_record(run.key, number)
         other = create(table.store, key, data)
         if other is None:
             return record

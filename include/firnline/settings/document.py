@@ -16,7 +16,7 @@ import yaml
 
 from firnline.errors import SettingsError
 
-KEYS = ("defaults", "tables", "fleet")
+KEYS = ("defaults", "tables", "fleet", "airflow")
 """What a settings file may have at its top."""
 
 MAX_DEPTH = 50

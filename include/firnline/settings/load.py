@@ -15,12 +15,13 @@ import difflib
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 from pydantic import ValidationError
 
 from firnline.errors import SettingsError, UsageError
 from firnline.meant_url import is_path, refuse_unfilled, step_to
+from firnline.settings.airflow import AirflowSettings
 from firnline.settings.broken import BrokenTable, root_of
 from firnline.settings.dags import fleet_tables, own_dags
 from firnline.settings.document import KEYS, expand, parse_yaml, with_defaults
@@ -67,6 +68,10 @@ __all__ = [
     "settings_path",
 ]
 
+_SharedT = TypeVar("_SharedT", FleetSettings, AirflowSettings)
+
+_NOT_DEFAULTS = ("name", "root", "airflow")
+"""Keys that ``defaults`` may not have."""
 _EXPANDED = ("root", "connection_id")
 """Settings in which variables are expanded, besides ``import.source``."""
 
@@ -90,6 +95,8 @@ class Settings:
     """Of the file or the folder."""
     tables: dict[str, TableSettings]
     fleet: FleetSettings = dataclasses.field(default_factory=FleetSettings)
+    airflow: AirflowSettings = dataclasses.field(default_factory=AirflowSettings)
+    """Of all DAGs."""
     broken: dict[str, BrokenTable] = dataclasses.field(default_factory=dict)
     """Tables whose sections have mistakes; they are not among ``tables``."""
     unread: tuple[UnreadFile, ...] = ()
@@ -253,6 +260,7 @@ class _Document:
     """Those of all files among them."""
     tables: dict[Any, Any]
     fleet: FleetSettings
+    airflow: AirflowSettings
 
 
 def _read_or_stand_in(
@@ -297,20 +305,22 @@ def _read_document(
     defaults = _section(content, "defaults", problems)
     tables = _section(content, "tables", problems)
     problems += [
-        f"{key}: is not a setting; allowed are defaults, tables and fleet"
+        f"{key}: is not a setting; allowed are defaults, tables, fleet and airflow"
         for key in content
         if key not in KEYS
     ]
-    if below is not None and "fleet" in content:
-        problems.append(f"fleet: holds for the tables of all files; move it to {SHARED}")
-    fleet = _load_fleet(content, problems)
+    for key in () if below is None else ("fleet", "airflow"):
+        if key in content:
+            problems.append(f"{key}: holds for the tables of all files; move it to {SHARED}")
+    fleet = _load_section(content, "fleet", FleetSettings, problems)
+    airflow = _load_section(content, "airflow", AirflowSettings, problems)
     defaults = with_defaults(defaults, below or {})
     wrong_defaults = list(_check_defaults(defaults))
     problems += wrong_defaults
     if problems:
         _, mistakes = _load_tables(tables, {} if wrong_defaults else defaults)
         raise as_error(file, [*problems, *(line for lines in mistakes.values() for line in lines)])
-    return _Document(file, below is None, read, defaults, tables, fleet)
+    return _Document(file, below is None, read, defaults, tables, fleet, airflow)
 
 
 def _load_tables(
@@ -357,13 +367,14 @@ def _assembled(where: Path, documents: Sequence[_Document]) -> Settings:
         for name, lines in mistakes.items()
     }
     fleet = documents[0].fleet if documents else FleetSettings()
+    airflow = documents[0].airflow if documents else AirflowSettings()
     # Each with all operations that have a DAG of its own, those for a schedule too.
     kept = {
         name: table.model_copy(update={"own_dags": own_dags(table, fleet)})
         for name, table in loaded.items()
         if name not in broken
     }
-    return Settings(where, kept, fleet, broken, files=files)
+    return Settings(where, kept, fleet, airflow, broken, files=files)
 
 
 def _all_mistakes(
@@ -395,13 +406,16 @@ def _correct_place(where: Path, *, given: bool) -> str:
     return NAME_IT
 
 
-def _load_fleet(content: Mapping[Any, Any], problems: list[str]) -> FleetSettings:
+def _load_section(
+    content: Mapping[Any, Any], key: str, kind: type[_SharedT], problems: list[str]
+) -> _SharedT:
+    """Return what stands at the top of the file, beside the tables; the defaults with mistakes."""
     try:
-        return FleetSettings.model_validate(_section(content, "fleet", problems))
+        return kind.model_validate(_section(content, key, problems))
     except ValidationError as error:
         mistakes = error.errors(include_url=False)
-        problems += [describe("fleet", mistake, FleetSettings) for mistake in mistakes]
-        return FleetSettings()
+        problems += [describe(key, mistake, kind) for mistake in mistakes]
+        return kind()
 
 
 def _section(content: Mapping[Any, Any], key: str, problems: list[str]) -> dict[Any, Any]:
@@ -417,7 +431,12 @@ def _check_defaults(defaults: dict[Any, Any]) -> Iterator[str]:
     for key in ("name", "root"):
         if key in defaults:
             yield f"defaults.{key}: belongs to a table; move it there"
-    own = {key: value for key, value in defaults.items() if key not in ("name", "root")}
+    if "airflow" in defaults:
+        yield (
+            "defaults.airflow: what holds for all tables is in the section `airflow` at the top of "
+            "the file, for the DAGs that all tables share too; move it there"
+        )
+    own = {key: value for key, value in defaults.items() if key not in _NOT_DEFAULTS}
     try:
         TableSettings.model_validate(_expanded({**own, "name": "x", "root": "memory://x"}))
     except ValidationError as error:

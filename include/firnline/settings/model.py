@@ -14,6 +14,7 @@ from firnline.errors import UsageError
 from firnline.meant_url import step_to
 from firnline.paths import Root
 from firnline.settings.ages import LEAST_ORPHAN
+from firnline.settings.airflow import AirflowSettings
 from firnline.settings.fields import Duration, PartitionField, SortField, duration_between
 from firnline.settings.imports import ImportSettings
 from firnline.settings.mirrors import DeltaMirror, IcebergMirror, Mirrors
@@ -232,6 +233,11 @@ class TableSettings(Section):
         "DAG.",
     )
     alerts: AlertSettings = AlertSettings()
+    airflow: AirflowSettings = Field(
+        default=AirflowSettings(),
+        description="The table's own DAGs and, of the operators in your DAGs, its tasks. It goes "
+        "before the section `airflow` at the top of the file.",
+    )
     spark: SparkSettings = SparkSettings()
 
     @model_validator(mode="after")

@@ -111,6 +111,7 @@ class Job(Generic[OptionsT]):
         )
         parser.add_argument("--dag-id", default="")
         parser.add_argument("--run-id", default="")
+        parser.add_argument("--task-id", default="")
         parser.add_argument("--try-number", type=int, default=0)
         parser.add_argument("--user", default="")
         parser.add_argument("--approved-by", default="")
@@ -244,6 +245,7 @@ def _identity(given: argparse.Namespace) -> RunIdentity:
     return RunIdentity(
         dag_id=given.dag_id,
         run_id=given.run_id,
+        task_id=given.task_id,
         try_number=given.try_number,
         user=given.user,
         approved_by=given.approved_by,

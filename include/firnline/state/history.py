@@ -50,7 +50,8 @@ def by_whom(run: RunIdentity) -> str:
     if run.dag_id:
         again = f" (try {run.try_number})" if run.try_number > 1 else ""
         approved = f", approved by {run.approved_by}" if run.approved_by else ""
-        return f"{run.dag_id} {run.run_id}{again}{approved}"
+        task = f" {run.task_id}" if run.task_id else ""
+        return f"{run.dag_id} {run.run_id}{task}{again}{approved}"
     person = "@".join(name for name in (run.user, run.host) if name)
     return person or run.run_id or "?"
 

@@ -38,6 +38,7 @@ _OTHERS = {
         "--approved-by",
         "--dag-id",
         "--run-id",
+        "--task-id",
         "--try-number",
         "--user",
         "--options",

@@ -173,4 +173,6 @@ def test_the_command_line_writes_files_only_where_it_notes_it() -> None:
         for path in folder.rglob("*.py")
         if writes.search(path.read_text(encoding="utf-8"))
     }
-    assert found == dict.fromkeys(("files.py", "sample.py", "commands/init.py"), True)
+    assert found == dict.fromkeys(
+        ("airflow_files.py", "files.py", "sample.py", "commands/init.py"), True
+    )

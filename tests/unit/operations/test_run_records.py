@@ -7,6 +7,7 @@ import pytest
 from firnline.errors import LogCorruptError
 from firnline.log.txn_file import RunIdentity
 from firnline.operations.run_records import completed, record_completed
+from firnline.state.history import by_whom
 from tests.support.world import Fault, FaultyStore, World, make_world
 
 RUN = RunIdentity(dag_id="rewrite_partitions__t", run_id="backfill__2024-03-01T00:00:00+00:00")
@@ -74,7 +75,17 @@ def test_a_record_whose_answer_was_lost_is_found(world: World) -> None:
 def test_a_record_that_cannot_be_read_is_no_licence_to_do_it_again(
     world: World, data: bytes, said: str
 ) -> None:
-    key = world.table.paths.run_record(RUN.dag_id, RUN.run_id, 1)
+    key = world.table.paths.run_record(RUN.key, 1)
     world.store.put_new(key, data)
     with pytest.raises(LogCorruptError, match=said):
         completed(world.table, RUN)
+
+
+def test_a_task_of_a_dag_of_somebody_else_has_records_of_its_own(world: World) -> None:
+    first, second = (RunIdentity(dag_id="etl", run_id="r", task_id=name) for name in "ab")
+    assert not first.is_run_of(second)
+    record_completed(world.table, first, "", (1,), 0)
+    assert len(completed(world.table, first)) == 1
+    assert completed(world.table, second) == ()
+    assert completed(world.table, RunIdentity(dag_id="etl", run_id="r")) == ()
+    assert by_whom(first) == "etl r a"

@@ -129,7 +129,7 @@ def leaves(model: type[BaseModel], prefix: str = "") -> Iterator[str]:
 
 def all_leaves() -> set[str]:
     """Dotted names of all fields of a settings file."""
-    return {*leaves(TableSettings), *leaves(FleetSettings, "fleet.")}
+    return {*leaves(TableSettings), *leaves(FleetSettings, "fleet.")}  # airflow: of a table as well
 
 
 def test_every_setting_is_listed_once() -> None:

@@ -24,10 +24,11 @@ it is then.
 from __future__ import annotations
 
 from firnline.airflow.fleet import LONGEST, PlanFleet, fleet_dag
+from firnline.airflow.overrides import Overrides
 from firnline.settings.fleet import FleetSettings
 
 
-def make(settings: FleetSettings) -> None:
-    """Make the DAG."""
-    with fleet_dag(settings, doc=__doc__):
+def make(settings: FleetSettings, theirs: Overrides) -> None:
+    """Make the DAG, with what users say of all DAGs."""
+    with fleet_dag(settings, doc=__doc__, theirs=theirs):
         PlanFleet(task_id="plan", execution_timeout=LONGEST)

@@ -1,4 +1,4 @@
-"""``firnline init``: write a table into the settings file, and try its store."""
+"""``firnline init``: write a table into the settings file, and try its store; or the DAG files."""
 
 from __future__ import annotations
 
@@ -48,6 +48,7 @@ _LAYOUT = {
         "firnline init events --root s3://lake/events --partition-by 'day(ts)' --sort-by customer",
         "firnline init events --root s3://lake/events --yes",
         "firnline init events --root s3://lake/events --from-sample events.jsonl",
+        "firnline init --airflow /opt/airflow",
     ],
 )
 def init(  # noqa: PLR0913, PLR0917 - one per option
@@ -84,6 +85,14 @@ def init(  # noqa: PLR0913, PLR0917 - one per option
             "first row.",
         ),
     ] = None,
+    airflow: Annotated[
+        Path | None,
+        typer.Option(
+            "--airflow",
+            metavar="FOLDER",
+            help="Instead of a table: write firnline's DAG files into `dags` below this folder.",
+        ),
+    ] = None,
     yes: YesOption = False,
     dry_run: DryRunOption = False,
     settings: Annotated[
@@ -101,7 +110,14 @@ def init(  # noqa: PLR0913, PLR0917 - one per option
     Asks for what is not given. A table that is there already is written with the layout that it
     states itself. Lists the root, and tries with a small object, which is deleted again, whether
     the store refuses a second create-only put.
+
+    With --airflow it writes DAG files of a few lines, which make the DAGs of all tables; an upgrade
+    of the package needs no new ones.
     """
+    if airflow is not None:
+        table = (name, root, partition_by, sort_by, connection, sample, settings)
+        _write_dags(airflow, table, yes=yes, dry_run=dry_run)
+        return
     path = settings or _place()
     asked = not (yes or dry_run)
     if root is None and not (asked and sys.stdin.isatty()):
@@ -139,6 +155,21 @@ def init(  # noqa: PLR0913, PLR0917 - one per option
             raise typer.Exit(1)
     _write(path, file.with_table(name, values))
     _advise(path, name, f" --settings {shlex.quote(str(settings))}" if settings else "")
+
+
+def _write_dags(folder: Path, table: Sequence[object], *, yes: bool, dry_run: bool) -> None:
+    """Write the DAG files. Raises UsageError if something was said of a table besides."""
+    from firnline.cli.airflow_files import write_dag_files
+
+    if any(each is not None for each in table):
+        raise UsageError(
+            "--airflow writes the DAG files, which are the same for any table, and something was "
+            "said of a table",
+            next_step="write the table with a command of its own",
+        )
+    if not write_dag_files(folder, yes=yes, dry_run=dry_run):
+        output.line("Nothing was changed.")
+        raise typer.Exit(1)
 
 
 @dataclass(frozen=True)

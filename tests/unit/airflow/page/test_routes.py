@@ -79,6 +79,6 @@ def test_the_plugin_mounts_no_application_besides() -> None:
     mounting = re.compile(r"^ *(?:fastapi_apps|fastapi_root_middlewares|flask_blueprints) *=", re.M)
     found = [hit[0].strip() for s in sources for hit in mounting.finditer(s.read_text())]
     assert found == ["fastapi_apps ="]
-    assert "fastapi_apps = Apps()" in (
-        REPO / "plugins/firnline_plugin/pool_guard_plugin.py"
-    ).read_text(encoding="utf-8")
+    assert "fastapi_apps = Apps()" in (REPO / "include/firnline/airflow/plugin.py").read_text(
+        encoding="utf-8"
+    )
