@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
 
+from firnline.airflow.job_output import JobOutput
 from firnline.airflow.runs import run_identity
 from firnline.airflow.submit import SubmitJob
 from firnline.operations.local import local_engine
@@ -63,7 +64,8 @@ def tables(folder: Path, monkeypatch: pytest.MonkeyPatch, text: str) -> Table:
 def run_jobs_here(monkeypatch: pytest.MonkeyPatch) -> None:
     """Have what would be submitted run in this process, as the program of the job does it."""
     monkeypatch.setenv("AIRFLOW_CONN_SPARK_DEFAULT", '{"conn_type": "spark", "host": "local"}')
-    monkeypatch.setattr(SubmitJob, "_get_hook", lambda _: SimpleNamespace(check=lambda: None))
+    hook = SimpleNamespace(check=lambda: None, output=JobOutput())
+    monkeypatch.setattr(SubmitJob, "_get_hook", lambda _: hook)
 
     def execute(task: Any, context: Any) -> None:
         table = open_table(task.table.of_run(context))

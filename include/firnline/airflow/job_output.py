@@ -46,6 +46,6 @@ class JobOutput:
         if code:
             return AirflowException(
                 f"the job {name} failed with exit code {code} before firnline could say why; read "
-                f"what is said {where_logged()}"
+                f"its output {where_logged()}"
             )
         return None

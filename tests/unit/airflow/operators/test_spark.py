@@ -13,7 +13,8 @@ import pytest
 from firnline.airflow import Delete, Import, Merge, Replace, Rewrite, Verify
 from firnline.airflow.making import JOBS
 from firnline.airflow.operators.spark import SparkOperator
-from firnline.airflow.spark_submit import SubmitHook, SubmitJob, job_arguments
+from firnline.airflow.spark_submit import SubmitHook
+from firnline.airflow.submit import SubmitJob, job_arguments
 from firnline.airflow.versions import AirflowFailException
 from firnline.operations.fields import option_fields
 from firnline.state.history import history
@@ -157,11 +158,11 @@ def test_a_check_without_depth_starts_no_job(plain: Table) -> None:
 def test_a_deep_check_has_a_job_read_footers(plain: Table, monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[object] = []
 
-    def submit(task: Any, _: object) -> dict[str, Any]:
+    def launch(task: Any, context: Any, carried: dict[str, Any]) -> None:
         asked.append(task)
-        return {}
+        task.concluded(context, carried)
 
-    monkeypatch.setattr(SubmitJob, "execute_and_report", submit)
+    monkeypatch.setattr(SubmitJob, "launch", launch)
     task = Verify(table="plain", deep="True", task_id="deep")
     context = context_of(task)
     task.execute(context)
