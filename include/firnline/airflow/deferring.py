@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from firnline.airflow import versions
-from firnline.settings.spark import PLATFORMS, SparkSettings
+from firnline.settings.launchers import PLATFORMS, SparkSettings
 
 
 def wants_to_defer(spark: SparkSettings) -> bool:

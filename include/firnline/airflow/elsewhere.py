@@ -15,8 +15,8 @@ from firnline.airflow.platforms import open_platform
 from firnline.airflow.runs import run_identity
 from firnline.clock import SystemClock
 from firnline.errors import EnvironmentFaultError, JobFailedError, raised_elsewhere
+from firnline.settings.launchers import Launcher
 from firnline.settings.load import TableSettings
-from firnline.settings.spark import Launcher
 from firnline.settings.spark_conf import conf_of
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ from airflow.sdk import Connection
 
 from firnline.airflow.versions import AirflowException
 from firnline.errors import EnvironmentFaultError, PlatformError
-from firnline.settings.spark import (
+from firnline.settings.launchers import (
     DataprocSettings,
     EmrOnEksSettings,
     EmrServerlessSettings,
@@ -23,7 +23,7 @@ from firnline.settings.spark import (
 if TYPE_CHECKING:
     from firnline.launch.databricks import Api
     from firnline.launch.launcher import Launcher as Platform
-    from firnline.settings.spark import DatabricksSettings
+    from firnline.settings.launchers import DatabricksSettings
 
 
 def launcher_of(spark: SparkSettings, connection: Callable[[], Connection]) -> Launcher:
@@ -64,7 +64,7 @@ def _emr_serverless(spark: SparkSettings) -> Platform:
 
 
 def _emr(spark: SparkSettings) -> Platform:
-    from firnline.launch.emr import Emr
+    from firnline.launch.emr_on_ec2 import Emr
 
     return Emr(_aws(spark, "emr"), cast("EmrSettings", spark.emr))
 

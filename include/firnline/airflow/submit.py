@@ -40,8 +40,8 @@ from firnline.airflow.work import SparkWork
 from firnline.clock import SystemClock
 from firnline.errors import EnvironmentFaultError, PlatformError
 from firnline.operations.job_variables import OPTIONS_VARIABLE
+from firnline.settings.launchers import PLATFORMS, Launcher
 from firnline.settings.load import TableSettings
-from firnline.settings.spark import PLATFORMS, Launcher
 from firnline.settings.spark_conf import conf_of
 
 if TYPE_CHECKING:

@@ -105,7 +105,7 @@ def _event(state: str, detail: str) -> TriggerEvent:
 async def _in_thread(work: Callable[[], ResultT]) -> ResultT:
     """Do what asks Airflow for connections and waits for answers.
 
-    Not by ``asyncio.to_thread``: only from a thread of asgiref Airflow reaches its own loop.
+    Not in a thread of asyncio: only from one of asgiref Airflow reaches its own loop.
     """
     from asgiref.sync import sync_to_async
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from firnline.launch.launcher import Application, Found, Progress, State
-from firnline.settings.spark import DatabricksSettings
+from firnline.settings.launchers import DatabricksSettings
 
 _RESULTS: Mapping[str, State] = {
     "SUCCESS": "succeeded",

@@ -9,7 +9,7 @@ from typing import Any
 
 from firnline.errors import EnvironmentFaultError, PlatformError
 from firnline.launch.launcher import Application, Found, Progress, State
-from firnline.settings.spark import DataprocSettings
+from firnline.settings.launchers import DataprocSettings
 
 _ENDED: Mapping[str, State] = {
     "DONE": "succeeded",
@@ -48,7 +48,7 @@ class Dataproc:
     """Jobs of a cluster.
 
     Args:
-        client: a ``google.cloud.dataproc_v1.JobControllerClient`` of the region.
+        client: Google's client of the region for jobs (JobControllerClient).
         settings: which cluster.
     """
 

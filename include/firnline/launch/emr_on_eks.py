@@ -8,7 +8,7 @@ from typing import Any
 
 from firnline.launch.aws import asked, progress
 from firnline.launch.launcher import Application, Found, Progress, State
-from firnline.settings.spark import EmrOnEksSettings
+from firnline.settings.launchers import EmrOnEksSettings
 
 _ENDED: Mapping[str, State] = {
     "COMPLETED": "succeeded",

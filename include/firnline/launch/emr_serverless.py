@@ -8,7 +8,7 @@ from typing import Any
 
 from firnline.launch.aws import asked, progress
 from firnline.launch.launcher import Application, Found, Progress, State
-from firnline.settings.spark import EmrServerlessSettings
+from firnline.settings.launchers import EmrServerlessSettings
 
 _ENDED: Mapping[str, State] = {
     "SUCCESS": "succeeded",

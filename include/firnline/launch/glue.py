@@ -8,7 +8,7 @@ from typing import Any
 
 from firnline.launch.aws import asked, progress
 from firnline.launch.launcher import Application, Found, Progress, State
-from firnline.settings.spark import GlueSettings
+from firnline.settings.launchers import GlueSettings
 
 _ENDED: Mapping[str, State] = {
     "SUCCEEDED": "succeeded",

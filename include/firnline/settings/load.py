@@ -38,6 +38,7 @@ from firnline.settings.files import (
     read_file,
 )
 from firnline.settings.fleet import FleetSettings
+from firnline.settings.launchers import SparkSettings
 from firnline.settings.mistakes import as_error, describe, lines_of, overlaps
 from firnline.settings.model import TABLE_NAME, TABLE_NAME_RULE, TableSettings, name_from
 from firnline.settings.sections import (
@@ -47,7 +48,6 @@ from firnline.settings.sections import (
     MergeSettings,
     TtlSettings,
 )
-from firnline.settings.spark import SparkSettings
 
 __all__ = [
     "AppendSettings",

@@ -12,6 +12,7 @@ from pydantic import BaseModel
 from firnline.errors import SettingsError
 from firnline.paths import Root
 from firnline.settings.imports import ImportSettings
+from firnline.settings.launchers import SparkSettings
 from firnline.settings.model import TableSettings
 from firnline.settings.sections import (
     AppendSettings,
@@ -22,7 +23,6 @@ from firnline.settings.sections import (
     TtlSettings,
     fields_by_key,
 )
-from firnline.settings.spark import SparkSettings
 
 _SHOWN = 20
 """Errors listed at most; more than that have one cause."""

@@ -17,6 +17,7 @@ from firnline.settings.ages import LEAST_ORPHAN
 from firnline.settings.airflow import AirflowSettings
 from firnline.settings.fields import Duration, PartitionField, SortField, duration_between
 from firnline.settings.imports import ImportSettings
+from firnline.settings.launchers import SparkSettings
 from firnline.settings.mirrors import DeltaMirror, IcebergMirror, Mirrors
 from firnline.settings.notifiers import AlertSettings
 from firnline.settings.sections import (
@@ -36,7 +37,6 @@ from firnline.settings.sections import (
     VerifySettings,
     compile_pattern,
 )
-from firnline.settings.spark import SparkSettings
 from firnline.types.held import held
 from firnline.types.sql import parse_sql_type
 

@@ -152,7 +152,7 @@ def _files(package: Distribution) -> Iterator[PackagePath]:
 def _files_of(package: Distribution) -> Iterator[tuple[Path, str]]:
     """Yield the files of a package, and their names in the archive.
 
-    firnline may be installed as a link to its sources, which its installer does not list.
+    This one may be installed as a link to its sources, which its installer does not list.
     """
     if package.name == OWN:
         import firnline

@@ -34,6 +34,11 @@ _OTHERS = {
     *("--conn-login", "--conn-password", "--subdir", "--dag-run-conf", "--from-date", "--to-date"),
     *("--force-reinstall", "--no-deps"),  # pip
     *("--max-active-runs", "--reprocess-behavior", "--run-backwards", "--remote"),
+    *("--deploy-mode", "--name"),  # spark-submit, in steps of EMR
+    *("--cluster-id", "--step-id", "--virtual-cluster-id", "--id"),  # aws
+    *("--application-id", "--job-run-id", "--project", "--region"),  # aws, gcloud
+    *("--firnline-request", "--firnline-name", "--scriptLocation"),  # our jobs elsewhere, Glue
+    *("--additional-python-modules", "--no-spark"),
     *(
         "--approved-by",
         "--dag-id",

@@ -12,12 +12,12 @@ from moto import mock_aws
 
 from firnline.errors import EnvironmentFaultError, PlatformError
 from firnline.launch.aws import asked
-from firnline.launch.emr import Emr
+from firnline.launch.emr_on_ec2 import Emr
 from firnline.launch.emr_on_eks import EmrOnEks
 from firnline.launch.emr_serverless import EmrServerless
 from firnline.launch.glue import Glue
 from firnline.launch.launcher import Launcher
-from firnline.settings.spark import (
+from firnline.settings.launchers import (
     EmrOnEksSettings,
     EmrServerlessSettings,
     EmrSettings,

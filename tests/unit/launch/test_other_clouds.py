@@ -13,7 +13,7 @@ from firnline.errors import EnvironmentFaultError, PlatformError
 from firnline.launch.databricks import Databricks
 from firnline.launch.dataproc import Dataproc
 from firnline.launch.launcher import Found, Progress
-from firnline.settings.spark import DatabricksSettings, DataprocSettings
+from firnline.settings.launchers import DatabricksSettings, DataprocSettings
 from tests.support.launching import application
 
 ONE = application(**{"spark.executor.cores": "4"})

@@ -7,6 +7,7 @@ from typing import get_args
 import pytest
 from pydantic import BaseModel
 
+from firnline.settings.launchers import SparkSettings
 from firnline.settings.model import TableSettings
 from firnline.settings.notifiers import AlertSettings
 from firnline.settings.sections import (
@@ -21,7 +22,6 @@ from firnline.settings.sections import (
     TtlSettings,
     VerifySettings,
 )
-from firnline.settings.spark import SparkSettings
 from tests.support.tables import mistakes, one
 
 

@@ -18,6 +18,7 @@ from pydantic import BaseModel
 from firnline.operations.registry import DAGS
 from firnline.properties.in_force import FIELDS
 from firnline.settings.fleet import FleetSettings
+from firnline.settings.launchers import PLATFORMS, section_of
 from firnline.settings.load import load_settings
 from firnline.settings.model import TableSettings
 from firnline.units import parse_duration, parse_size
@@ -136,6 +137,7 @@ def test_every_setting_is_listed_once() -> None:
     known = all_leaves() - {"name"}
     sections = {name for name in known if any(each.startswith(f"{name}.") for each in known)}
     optional = {"ttl", "cluster_by", "merge.bloom_filters", "import"}
+    optional |= {f"spark.{section_of(each)}" for each in PLATFORMS}
     assert set(SETTINGS) == (known - sections) | optional
     text = (DOCS / "settings-reference.md").read_text(encoding="utf-8")
     assert all(text.count(f"\n| `{name}` |") == 1 for name in SETTINGS)
