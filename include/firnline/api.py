@@ -387,13 +387,6 @@ def history(table: Table | str, limit: int = 20) -> list[TxnHeader]:
     return ShownList(headers)
 
 
-def _existing(table: Table | str) -> Table:
-    """Open a table that is there; 1 LIST. Raises NoTableError, LogLostError."""
-    opened = open_table(table)
-    require_table(opened)
-    return opened
-
-
 def _refuse_unmirrored(table: Table) -> None:
     from firnline.operations.mirror.after import refuse_unmirrored
 
@@ -435,7 +428,7 @@ def _run(
     on_progress: Callable[[Any], None] | None = None,
 ) -> ReportT:
     """Carry out an operation on a table that is there, and publish what it has committed."""
-    opened = _existing(table)
+    opened = open_table(table)
     given = _to_run(options, about.options, f"plan_{about.name}")
     engine, tell = partial(local_engine, opened), on_progress or untold
     operation = about.load()
@@ -448,7 +441,7 @@ def _run(
 
 def _plan(about: About[OptionsT, PlanT, ReportT], table: Table | str, options: OptionsT) -> PlanT:
     """Plan an operation on a table that is there."""
-    return about.load().plan(_existing(table), options)
+    return about.load().plan(open_table(table), options)
 
 
 def _to_run(options: object, kind: type[OptionsT], planner: str) -> OptionsT:

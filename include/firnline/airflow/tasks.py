@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from airflow.sdk import BaseOperator
 
@@ -23,9 +23,9 @@ from firnline.airflow.runs import first_try, run_identity
 from firnline.airflow.said import changed_sentence, say, with_head
 from firnline.airflow.tables import MIRROR, DagTable
 from firnline.airflow.versions import AirflowSkipException, DownstreamTasksSkipped
-from firnline.airflow.work import InTaskWork, SparkWork, Work
-from firnline.errors import FirnlineError
-from firnline.operations.operation import Figures
+from firnline.airflow.work import InTaskWork, SparkWork, Work, began_by_itself
+from firnline.errors import FirnlineError, NoTableError
+from firnline.operations.operation import Figures, Plan
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
@@ -71,7 +71,7 @@ class PlanOperation(BaseOperator):
             dry_run = bool(getattr(options, "dry_run", False))
             if self.work.about.follows_settings:
                 self._reconcile(table, context, dry_run=dry_run)
-            plan = self.work.preview(table, options)
+            plan = self._planned(context, table, options)
             if before is not None and self.work.is_idle(plan):
                 before.record(())
         whole = self.work.plan_figures(plan)
@@ -87,6 +87,15 @@ class PlanOperation(BaseOperator):
             self._skip(context, figures, "nothing to do")
         self.skip_spare(context, figures)
         return figures
+
+    def _planned(self, context: Context, table: Table, options: Any) -> Plan:  # noqa: ANN401 - of each work
+        """Return the plan. A run of the schedule ends here where nobody has appended yet."""
+        try:
+            return self.work.preview(table, options)
+        except NoTableError:
+            if not began_by_itself(context):
+                raise
+            self._skip(context, {}, "there is no table yet: nobody has appended to it")
 
     def _reconcile(self, table: Table, context: Context, *, dry_run: bool) -> None:
         """Apply changed settings that are harmless; raise for those that are not."""
@@ -125,7 +134,7 @@ class PlanOperation(BaseOperator):
 
     def _skip(
         self, context: Context, figures: dict[str, Any], why: str, said: str | None = None
-    ) -> None:
+    ) -> NoReturn:
         context["ti"].xcom_push("return_value", figures)
         say(context, said or why)
         _LOG.info("%s: %s", self.table.of_run(context).name, why)

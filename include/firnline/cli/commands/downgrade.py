@@ -16,7 +16,6 @@ from firnline.cli.options import (
     TableArgument,
     command,
     open_target,
-    require_table,
 )
 from firnline.operations.operation import Work
 from firnline.operations.options import DowngradeOptions
@@ -52,7 +51,6 @@ def downgrade(
     files, the dead parts and the history under _txn/ but the downgrade itself.
     """
     opened = open_target(table, settings)
-    require_table(opened)
     with engine_for("downgrade", opened, engine, master, scratch) as factory:
         operate(
             DOWNGRADE.load(),

@@ -18,7 +18,6 @@ from firnline.cli.options import (
     Without,
     command,
     open_target,
-    require_table,
 )
 from firnline.cli.progress import merging
 from firnline.errors import UsageError
@@ -82,7 +81,6 @@ def merge(
     does the same.
     """
     opened = open_target(table, settings)
-    require_table(opened)
     with engine_for("merge", opened, engine, master, scratch) as factory:
         operate(
             MERGE.load(), Work(opened, engine=factory), options, as_json=as_json, progress=merging
@@ -108,5 +106,4 @@ def plan_merge(
     Parts, bytes and requests, and why the other parts are left alone.
     """
     opened = open_target(table, settings)
-    require_table(opened)
     show_plan(MERGE.load(), opened, options, as_json=as_json)
