@@ -23,7 +23,7 @@ from typing import Any, Literal, TypeVar, Union, get_args, get_origin
 import msgspec
 
 from firnline.errors import UsageError, cut, quoted
-from firnline.operations.plain_values import plain
+from firnline.plain_values import plain
 from firnline.units import format_duration, format_size, parse_duration, parse_size, parse_utc
 
 OptionsT = TypeVar("OptionsT", bound=msgspec.Struct)

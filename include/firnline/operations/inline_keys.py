@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence, Set
 from typing import Any
 
 from firnline.errors import UsageError
-from firnline.operations.plain_values import plain
+from firnline.plain_values import plain
 
 _LISTS = (Sequence, Set, Iterator)
 
