@@ -65,6 +65,8 @@ CASES: Mapping[str, Sequence[Given]] = {
         {"where": "x <> 1", "prepare": True, "assertions": [""]},
         {"where": "x <> 1", "prepare": True, "keep": "0s"},
         {"where": "x <> 1", "prepare": True, "samples": 0},
+        {"where": "x <> 4", "prepare": True, "assertions": ["select no from"], "dry_run": True},
+        {"where": "x <> 4", "prepare": True, "keys": ["nope"], "dry_run": True},
     ],
     "delete": [
         {"where": "x = 1"},

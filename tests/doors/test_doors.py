@@ -43,8 +43,8 @@ from firnline.operations.local import local_engine
 from firnline.operations.operation import About, decided
 from firnline.operations.operation import Work as OperationWork
 from firnline.operations.options import RewriteOptions
-from firnline.plain_values import plain
 from firnline.operations.registry import DAGS, OPERATIONS
+from firnline.plain_values import plain
 from firnline.spark.job import Job, _Spark
 from firnline.store.probe import forget
 from firnline.table import Table
