@@ -245,7 +245,17 @@ def _help(field: OptionField) -> str:
     option = field.option
     absent = f"Without it: {option.absent}." if option.absent else ""
     repeated = field.kind in ("texts", "pairs") and not option.argument
-    return " ".join(filter(None, (option.text, "May be repeated." * repeated, absent)))
+    return " ".join(
+        filter(None, (option.text, "May be repeated." * repeated, _bounds(field), absent))
+    )
+
+
+def _bounds(field: OptionField) -> str:
+    """Return the bounds of a number without a unit, as a sentence; empty without any."""
+    least, most = field.option.least, field.option.most
+    if field.option.unit or least is None:
+        return ""
+    return f"At least {least}." if most is None else f"From {least} to {most}."
 
 
 def found_table(target: str, path: Path | None) -> FoundTable:
