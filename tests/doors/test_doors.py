@@ -15,7 +15,7 @@ from typing import Any
 
 import msgspec
 import numpy as np
-import pandas as pd
+import pandas as pd  # type: ignore[import-untyped]
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest

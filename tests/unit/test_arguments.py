@@ -16,6 +16,8 @@ from firnline.arguments import _CHECKS
 from firnline.errors import UsageError
 from firnline.operations.options import ImportOptions, MergeOptions
 
+API: Any = firnline
+"""Without the types that a checker would refuse."""
 ROWS = [{"id": 1}, {"id": 2}]
 FUNCTIONS = sorted(
     name for name in firnline.__all__ if inspect.isfunction(getattr(firnline, name, None))
@@ -46,40 +48,40 @@ def test_every_function_checks_the_arguments_that_it_declares() -> None:
     ("call", "said"),
     [
         (
-            lambda t: firnline.append(t, [{"zz": 1}], new_columns="no"),
+            lambda t: API.append(t, [{"zz": 1}], new_columns="no"),
             "new_columns is neither True",
         ),
         (
-            lambda t: firnline.append(t, ROWS, new_columns=0),
+            lambda t: API.append(t, ROWS, new_columns=0),
             "new_columns is neither True nor False",
         ),
-        (lambda t: firnline.append_rows(t, ROWS, mirror="no"), "mirror is neither True nor False"),
-        (lambda t: firnline.append(t, ROWS, key=5), "key is not a text: 5"),
-        (lambda t: firnline.append(t, ROWS, partition=b"d=1"), "partition is not a text: b'd=1'"),
-        (lambda t: firnline.history(t, "5"), "limit is not a whole number: '5'"),
-        (lambda t: firnline.history(t, None), "limit is not a whole number: None"),
-        (lambda t: firnline.history(t, True), "limit is not a whole number: True"),
-        (lambda t: firnline.append_files(t, None), "files is not a list of paths: None"),
-        (lambda t: firnline.append_files(t, [5]), "files is not a list of paths: [5]"),
-        (lambda t: firnline.append_files(t, [b"x"]), "files is not a list of paths: [b'x']"),
-        (lambda t: firnline.append_files(t, "a.parquet"), "files is one path, 'a.parquet'"),
-        (lambda t: firnline.scan(t, columns="id"), "columns is one text, 'id'"),
-        (lambda t: firnline.scan(t, columns=[1]), "columns is not a list of texts: [1]"),
-        (lambda t: firnline.scan(t, columns=5), "columns is not a list of texts: 5"),
-        (lambda t: firnline.scan(t, partitions=5), "partitions is not a list of texts: 5"),
-        (lambda t: firnline.scan(t, dedup="no"), "dedup is neither True nor False: 'no'"),
-        (lambda t: firnline.scan(t).head("5"), "n is not a whole number: '5'"),
-        (lambda t: firnline.changes(t, None, columns=5), "columns is not a list of texts: 5"),
-        (lambda t: firnline.open_table(t, access="x"), "the access is of type str"),
-        (lambda t: firnline.scan(t, access="x"), "the access is of type str"),
-        (lambda t: firnline.merge(t, on_progress="x"), "on_progress is no function: 'x'"),
+        (lambda t: API.append_rows(t, ROWS, mirror="no"), "mirror is neither True nor False"),
+        (lambda t: API.append(t, ROWS, key=5), "key is not a text: 5"),
+        (lambda t: API.append(t, ROWS, partition=b"d=1"), "partition is not a text: b'd=1'"),
+        (lambda t: API.history(t, "5"), "limit is not a whole number: '5'"),
+        (lambda t: API.history(t, None), "limit is not a whole number: None"),
+        (lambda t: API.history(t, True), "limit is not a whole number: True"),
+        (lambda t: API.append_files(t, None), "files is not a list of paths: None"),
+        (lambda t: API.append_files(t, [5]), "files is not a list of paths: [5]"),
+        (lambda t: API.append_files(t, [b"x"]), "files is not a list of paths: [b'x']"),
+        (lambda t: API.append_files(t, "a.parquet"), "files is one path, 'a.parquet'"),
+        (lambda t: API.scan(t, columns="id"), "columns is one text, 'id'"),
+        (lambda t: API.scan(t, columns=[1]), "columns is not a list of texts: [1]"),
+        (lambda t: API.scan(t, columns=5), "columns is not a list of texts: 5"),
+        (lambda t: API.scan(t, partitions=5), "partitions is not a list of texts: 5"),
+        (lambda t: API.scan(t, dedup="no"), "dedup is neither True nor False: 'no'"),
+        (lambda t: API.scan(t).head("5"), "n is not a whole number: '5'"),
+        (lambda t: API.changes(t, None, columns=5), "columns is not a list of texts: 5"),
+        (lambda t: API.open_table(t, access="x"), "the access is of type str"),
+        (lambda t: API.scan(t, access="x"), "the access is of type str"),
+        (lambda t: API.merge(t, on_progress="x"), "on_progress is no function: 'x'"),
         (
-            lambda t: firnline.import_files(t, ImportOptions(source=t), on_progress="x"),
+            lambda t: API.import_files(t, ImportOptions(source=t), on_progress="x"),
             "on_progress is no function: 'x'",
         ),
-        (lambda t: firnline.Appender(t, max_rows="5"), "max_rows is not a whole number: '5'"),
-        (lambda t: firnline.Appender(t, mirror="no"), "mirror is neither True nor False"),
-        (lambda t: firnline.Appender(t, max_rows=0), "max_rows is 0"),
+        (lambda t: API.Appender(t, max_rows="5"), "max_rows is not a whole number: '5'"),
+        (lambda t: API.Appender(t, mirror="no"), "mirror is neither True nor False"),
+        (lambda t: API.Appender(t, max_rows=0), "max_rows is 0"),
     ],
 )
 def test_an_argument_of_another_type_is_refused_and_nothing_is_changed(
@@ -94,8 +96,8 @@ def test_an_argument_of_another_type_is_refused_and_nothing_is_changed(
 
 def test_values_of_other_libraries_are_taken(root: str) -> None:
     names: Any = pa.array(["id"])
-    assert firnline.scan(root, columns=names, dedup=np.bool_(False)).head(np.int64(1)).num_rows == 1
-    assert firnline.history(root, np.int64(5)) == []
+    assert API.scan(root, columns=names, dedup=np.bool_(False)).head(np.int64(1)).num_rows == 1
+    assert API.history(root, np.int64(5)) == []
     partitions: Any = (each for each in ["*"])
     assert firnline.scan(root, partitions=partitions).count() == 2
     told: list[object] = []
@@ -104,4 +106,4 @@ def test_values_of_other_libraries_are_taken(root: str) -> None:
 
 def test_a_call_that_python_refuses_is_refused_as_ever(root: str) -> None:
     with pytest.raises(TypeError, match="unexpected keyword argument 'new_colums'"):
-        firnline.append(root, ROWS, new_colums=True)  # type: ignore[call-arg] # on purpose
+        API.append(root, ROWS, new_colums=True)

@@ -5,7 +5,7 @@ from typing import Annotated, Any
 
 import msgspec
 import numpy as np
-import pandas as pd
+import pandas as pd  # type: ignore[import-untyped]
 import pyarrow as pa
 import pytest
 
@@ -125,11 +125,12 @@ def test_an_empty_text_is_no_value_of_any_option(operation: AnyDag, empty: Any) 
 
 
 def test_a_refusal_has_the_name_of_the_field_and_the_flag_that_is_another() -> None:
-    for kind, name, said in [
+    refusals: list[tuple[type[msgspec.Struct], str, str]] = [
         (RewriteOptions, "start_ms", "start_ms (--from) is empty; write a value, or leave it out"),
         (SweepOptions, "older_than", "leave it out for `orphan_grace` of the table's settings"),
         (ReplaceOptions, "start", "start is empty; write a value"),
-    ]:
+    ]
+    for kind, name, said in refusals:
         with pytest.raises(UsageError) as refused:
             field(kind, name).value("")
         assert str(refused.value).endswith(said)
@@ -166,7 +167,8 @@ class Frame:
     ids=lambda given: type(given).__name__,
 )
 def test_values_of_other_libraries_become_plain_ones(given: Any) -> None:
-    for kind in (MergeOptions, DropOptions, TtlOptions):
+    kinds: tuple[Any, ...] = (MergeOptions, DropOptions, TtlOptions)
+    for kind in kinds:
         (made,) = checked(kind(partitions=given), kind).partitions
         assert (made, type(made)) == ("a", str)
     erase = checked(EraseOptions(columns=given, keys=given), EraseOptions)
@@ -186,21 +188,22 @@ def test_values_of_other_libraries_become_plain_ones(given: Any) -> None:
         (iter([1]), ((1,),)),
     ],
 )
-def test_keys_of_other_libraries_are_plain_ones(given: Any, keys: object) -> None:
+def test_keys_of_other_libraries_are_plain_ones(given: Any, keys: Any) -> None:
     made = EraseOptions(columns=("a",), keys=given).keys
     assert made == keys
-    assert [type(each) for each in made[0]] == [type(each) for each in keys[0]]  # type: ignore[index] # a tuple
+    assert [type(each) for each in made[0]] == [type(each) for each in keys[0]]
 
 
 def test_a_time_finer_than_a_microsecond_is_not_made_another_one() -> None:
-    fine = np.datetime64("2026-01-01T00:00:00.000000001")
-    assert EraseOptions(columns=("a",), keys=[fine]).keys == ((fine,),)  # type: ignore[arg-type] # on purpose
+    fine: Any = np.datetime64("2026-01-01T00:00:00.000000001")
+    made: Any = EraseOptions(columns=("a",), keys=(fine,)).keys
+    assert made == ((fine,),)
 
 
 def test_a_frame_is_no_list_of_keys() -> None:
     """Its iterator gives the names of its columns."""
     with pytest.raises(UsageError, match="are no list, but of type DataFrame"):
-        EraseOptions(columns=("a",), keys=pd.DataFrame({"a": [1]}))  # type: ignore[arg-type] # on purpose
+        EraseOptions(columns=("a",), keys=pd.DataFrame({"a": [1]}))
 
 
 @pytest.mark.parametrize(
