@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from firnline.cli.confirm import YesOption
-from firnline.cli.engine import EngineKind, MasterOption, engine_for, scratch_folder
+from firnline.cli.engine import EngineKind, MasterOption, engine_for
 from firnline.cli.operate import operate, works
 from firnline.cli.options import (
     JsonOption,
@@ -37,9 +37,7 @@ def downgrade(
     master: MasterOption = None,
     scratch: Annotated[
         Path | None,
-        typer.Option(
-            "--scratch", parser=scratch_folder, metavar="FOLDER", help="Local disk to stage on."
-        ),
+        typer.Option("--scratch", metavar="FOLDER", help="Local disk to stage on."),
     ] = None,
     as_json: JsonOption = False,
     settings: SettingsOption = None,

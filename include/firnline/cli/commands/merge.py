@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from firnline.cli.engine import EngineKind, MasterOption, engine_for, scratch_folder
+from firnline.cli.engine import EngineKind, MasterOption, engine_for
 from firnline.cli.operate import operate, show_plan
 from firnline.cli.options import (
     JsonOption,
@@ -65,7 +65,6 @@ def merge(
         Path | None,
         typer.Option(
             "--scratch",
-            parser=scratch_folder,
             metavar="FOLDER",
             help="Local disk to stage and sort on, about three times the bytes of the largest "
             "group per kernel; without it $TMPDIR.",
