@@ -377,11 +377,11 @@ def publish_mirrors(
 ) -> MirrorReport:
     """Publish the newest state in the mirrors of a table, as ``firnline mirror`` does."""
     from firnline.mirror.progress import silent
-    from firnline.operations.mirror.run import run_mirror
 
     opened = open_table(table)
     run = identity_here(opened, _BY)
-    return run_mirror(Work(opened, run, tell=on_progress or silent), MirrorOptions())
+    work = Work(opened, run, tell=on_progress or silent)
+    return registry.MIRROR.load().run(work, MirrorOptions())
 
 
 @typed

@@ -93,6 +93,8 @@ def paths(name: str, given: Any) -> tuple[str | os.PathLike[str], ...]:  # noqa:
         isinstance(each, str | os.PathLike) for each in value
     ):
         raise _refused(name, given, "not a list of paths", 'give one, such as ["a.parquet"]')
+    if any(isinstance(each, str) and not each.strip() for each in value):
+        raise UsageError(f"one of {name} is empty", next_step="give paths of files")
     return tuple(value)
 
 

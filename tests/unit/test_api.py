@@ -446,6 +446,7 @@ def test_a_history_of_no_transactions_is_refused(root: str) -> None:
         firnline.scan,
         firnline.ttl,
         lambda table: firnline.delete(table, "a = 1"),
+        firnline.publish_mirrors,
         lambda table: firnline.drop(table, DropOptions(partitions=("*",))),
     ],
 )

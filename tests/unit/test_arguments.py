@@ -62,6 +62,8 @@ def test_every_function_checks_the_arguments_that_it_declares() -> None:
         (lambda t: API.history(t, None), "limit is not a whole number: None"),
         (lambda t: API.history(t, True), "limit is not a whole number: True"),
         (lambda t: API.append_files(t, None), "files is not a list of paths: None"),
+        (lambda t: API.append_files(t, [""]), "one of files is empty"),
+        (lambda t: API.append(t, ""), "one of files is empty"),
         (lambda t: API.append_files(t, [5]), "files is not a list of paths: [5]"),
         (lambda t: API.append_files(t, [b"x"]), "files is not a list of paths: [b'x']"),
         (lambda t: API.append_files(t, "a.parquet"), "files is one path, 'a.parquet'"),

@@ -411,8 +411,8 @@ def no_table(table: Table) -> NoTableError:
     return NoTableError(
         f"there is no table at {table.settings.root}: it has no log file",
         next_step="correct the name or root, or create the table with "
-        "`firnline append TABLE FILE`; if its log was lost just now, `firnline rebuild` writes it "
-        "again",
+        f"`firnline append {table.settings.name} FILE`; if its log was lost just now, "
+        f"`firnline rebuild {table.settings.name}` writes it again",
     )
 
 

@@ -139,6 +139,8 @@ def test_a_refusal_has_the_name_of_the_field_and_the_flag_that_is_another() -> N
 def test_a_bound_is_written_as_one_writes_the_value() -> None:
     with pytest.raises(UsageError, match="keep is 0s, and the least is 1s; write a larger value,"):
         field(RewriteOptions, "keep").value("0s")
+    with pytest.raises(UsageError, match="keep is 3651d, and the most is 3650d; write a smaller"):
+        field(RewriteOptions, "keep").value("3651d")
     with pytest.raises(UsageError, match=r"to is -1, and the least is 0; write a larger value$"):
         field(RestoreOptions, "to").value(-1)
 
