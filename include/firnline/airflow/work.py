@@ -140,7 +140,8 @@ class Work(Generic[OptionsT]):
         The param's default applies to manual runs and backfills: a run that a schedule or an asset
         event started is not a dry run unless its conf says so.
         """
-        if "dry_run" not in (context["dag_run"].conf or {}) and began_by_itself(context):
+        told = "dry_run" in (context["dag_run"].conf or {})
+        if not told and began_by_itself(context):
             return False
         return bool(context["params"].get("dry_run", False))
 
