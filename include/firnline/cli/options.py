@@ -263,7 +263,7 @@ def found_table(target: str, path: Path | None) -> FoundTable:
     from firnline.settings.load import find_with_file
 
     opened = find_with_file(target, path)
-    given(opened.table.name, target, path)
+    given(opened.table.name, target, path, opened.table.root)
     settings_read(opened.file)
     return opened
 
