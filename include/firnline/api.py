@@ -16,6 +16,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from firnline.arguments import typed
 from firnline.errors import UsageError
 from firnline.operations import registry
 from firnline.operations.fields import checked
@@ -74,6 +75,7 @@ _BY = "python"
 """Prefix of the run ids of these functions in the table's history."""
 
 
+@typed
 def open_table(
     table: Table | str,
     *,
@@ -93,9 +95,12 @@ def open_table(
     """
     if isinstance(table, Table):
         return table
-    return open_with(find_table(table, settings), access or StoreAccess.from_env())
+    return open_with(
+        find_table(table, settings), StoreAccess.from_env() if access is None else access
+    )
 
 
+@typed
 def append(
     table: Table | str,
     rows: Any,  # noqa: ANN401 - see its description
@@ -130,6 +135,7 @@ def append(
     )
 
 
+@typed
 def append_rows(
     table: Table | str,
     rows: Any,  # noqa: ANN401 - see its description
@@ -182,6 +188,7 @@ def append_rows(
     return _then_mirror(opened, result, mirror=mirror)
 
 
+@typed
 def append_files(
     table: Table | str,
     files: Sequence[Path | str],
@@ -205,8 +212,6 @@ def append_files(
         UsageError: as ``append_rows``.
         others: as ``firnline.appends.append.Appender.append_files``.
     """
-    if isinstance(files, str | Path):
-        raise UsageError(f"files is one path, {str(files)!r}", next_step="give a list of paths")
     from firnline.appends.append import Appender
 
     opened = open_table(table)
@@ -218,6 +223,7 @@ def append_files(
     return _then_mirror(opened, result, mirror=mirror)
 
 
+@typed
 def merge(
     table: Table | str,
     options: MergeOptions | None = None,
@@ -228,11 +234,13 @@ def merge(
     return _run(registry.MERGE, table, options or MergeOptions(), on_progress)
 
 
+@typed
 def plan_merge(table: Table | str, options: MergeOptions | None = None) -> MergePlan:
     """Plan a merge: its groups, and why the other parts are left alone."""
     return _plan(registry.MERGE, table, options or MergeOptions())
 
 
+@typed
 def delete(
     table: Table | str,
     options: DeleteOptions | str,
@@ -244,12 +252,14 @@ def delete(
     return _run(registry.DELETE, table, given, on_progress)
 
 
+@typed
 def plan_delete(table: Table | str, options: DeleteOptions | str) -> DeletePlan:
     """Plan a delete; ``options`` may be the condition in SQL."""
     given = DeleteOptions(where=options) if isinstance(options, str) else options
     return _plan(registry.DELETE, table, given)
 
 
+@typed
 def erase(
     table: Table | str, options: EraseOptions, *, on_progress: OnProgress | None = None
 ) -> EraseReport:
@@ -257,11 +267,13 @@ def erase(
     return _run(registry.ERASE, table, options, on_progress)
 
 
+@typed
 def plan_erase(table: Table | str, options: EraseOptions) -> ErasePlan:
     """Plan an erase: the parts that may hold the keys."""
     return _plan(registry.ERASE, table, options)
 
 
+@typed
 def rewrite(
     table: Table | str, options: RewriteOptions, *, on_progress: OnProgress | None = None
 ) -> RewriteReport | PrepareReport:
@@ -272,41 +284,49 @@ def rewrite(
     return _run(registry.REWRITE, table, options, on_progress)
 
 
+@typed
 def plan_rewrite(table: Table | str, options: RewriteOptions) -> RewritePlan:
     """Plan a rewrite."""
     return _plan(registry.REWRITE, table, options)
 
 
+@typed
 def drop(table: Table | str, options: DropOptions) -> DropReport:
     """Drop partitions, without reading them."""
     return _run(registry.DROP, table, options)
 
 
+@typed
 def plan_drop(table: Table | str, options: DropOptions) -> DropPlan:
     """Plan a drop of partitions."""
     return _plan(registry.DROP, table, options)
 
 
+@typed
 def ttl(table: Table | str, options: TtlOptions | None = None) -> DropReport:
     """Drop what is older than the table's ``ttl.keep``."""
     return _run(registry.TTL, table, options or TtlOptions())
 
 
+@typed
 def plan_ttl(table: Table | str, options: TtlOptions | None = None) -> TtlPlan:
     """Plan what a TTL would drop."""
     return _plan(registry.TTL, table, options or TtlOptions())
 
 
+@typed
 def restore(table: Table | str, options: RestoreOptions) -> TransactionReport:
     """Undo the transactions after a given one."""
     return _run(registry.RESTORE, table, options)
 
 
+@typed
 def plan_restore(table: Table | str, options: RestoreOptions) -> RestorePlan:
     """Plan a restore."""
     return _plan(registry.RESTORE, table, options)
 
 
+@typed
 def import_files(
     table: Table | str,
     options: ImportOptions | str,
@@ -330,6 +350,7 @@ def import_files(
     )
 
 
+@typed
 def plan_import_files(table: Table | str, options: ImportOptions | str) -> ImportPlan:
     """Plan an import: every footer is read; ``options`` may be the URL of the folder."""
     from firnline.operations.import_files.run import preview
@@ -338,28 +359,32 @@ def plan_import_files(table: Table | str, options: ImportOptions | str) -> Impor
     return preview(open_table(table), checked(given, ImportOptions))
 
 
+@typed
 def cleanup(table: Table | str, options: CleanupOptions | None = None) -> CleanupReport:
     """Delete what was replaced longer ago than the grace."""
     return _run(registry.CLEANUP, table, options or CleanupOptions())
 
 
+@typed
 def plan_cleanup(table: Table | str, options: CleanupOptions | None = None) -> CleanupPlan:
     """Plan a clean-up."""
     return _plan(registry.CLEANUP, table, options or CleanupOptions())
 
 
+@typed
 def publish_mirrors(
     table: Table | str, *, on_progress: Callable[[MirrorProgress], None] | None = None
 ) -> MirrorReport:
     """Publish the newest state in the mirrors of a table, as ``firnline mirror`` does."""
     from firnline.mirror.progress import silent
-    from firnline.operations.mirror.run import run_mirror
 
     opened = open_table(table)
     run = identity_here(opened, _BY)
-    return run_mirror(Work(opened, run, tell=on_progress or silent), MirrorOptions())
+    work = Work(opened, run, tell=on_progress or silent)
+    return registry.MIRROR.load().run(work, MirrorOptions())
 
 
+@typed
 def verify(table: Table | str, options: VerifyOptions | None = None) -> VerifyReport:
     """Compare log, transactions and objects; changes nothing.
 
@@ -370,6 +395,7 @@ def verify(table: Table | str, options: VerifyOptions | None = None) -> VerifyRe
     return run_verify(Work(open_table(table)), checked(options or VerifyOptions(), VerifyOptions))
 
 
+@typed
 def history(table: Table | str, limit: int = 20) -> list[TxnHeader]:
     """Return the newest transactions, the newest first; a notebook shows them as one table.
 
@@ -385,13 +411,6 @@ def history(table: Table | str, limit: int = 20) -> list[TxnHeader]:
     if not headers:
         require_table(opened)
     return ShownList(headers)
-
-
-def _existing(table: Table | str) -> Table:
-    """Open a table that is there; 1 LIST. Raises NoTableError, LogLostError."""
-    opened = open_table(table)
-    require_table(opened)
-    return opened
 
 
 def _refuse_unmirrored(table: Table) -> None:
@@ -435,7 +454,7 @@ def _run(
     on_progress: Callable[[Any], None] | None = None,
 ) -> ReportT:
     """Carry out an operation on a table that is there, and publish what it has committed."""
-    opened = _existing(table)
+    opened = open_table(table)
     given = _to_run(options, about.options, f"plan_{about.name}")
     engine, tell = partial(local_engine, opened), on_progress or untold
     operation = about.load()
@@ -448,7 +467,7 @@ def _run(
 
 def _plan(about: About[OptionsT, PlanT, ReportT], table: Table | str, options: OptionsT) -> PlanT:
     """Plan an operation on a table that is there."""
-    return about.load().plan(_existing(table), options)
+    return about.load().plan(open_table(table), options)
 
 
 def _to_run(options: object, kind: type[OptionsT], planner: str) -> OptionsT:

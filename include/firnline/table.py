@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from firnline.clock import Clock, SystemClock
+from firnline.errors import UsageError
 from firnline.ids import Ids, SystemIds
 from firnline.interrupts import Interrupts
 from firnline.paths import Root, TablePaths
@@ -94,8 +95,14 @@ def open_table(
         interrupts: those of a run that another thread may stop; None if none does.
 
     Raises:
+        UsageError: ``access`` is something else.
         StoreAccessError: the access is invalid in itself.
     """
+    if access is not None and not isinstance(access, StoreAccess):
+        raise UsageError(
+            f"the access is of type {type(access).__name__}",
+            next_step="give a firnline.store.access.StoreAccess, or none for the environment's",
+        )
     clock = clock or SystemClock()
     return Table(
         settings=settings,

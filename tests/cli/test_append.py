@@ -117,7 +117,7 @@ def test_a_file_that_does_not_fit_is_a_wrong_call_since_nothing_was_begun(
     assert content_of(tmp_path / "t") == before
 
 
-@pytest.mark.parametrize("path", ["id", " ", "_log", "id=../x", "id=1/x", "id="])
+@pytest.mark.parametrize("path", ["id", "_log", "id=../x", "id=1/x", "id="])
 def test_what_is_no_partition_is_refused(
     firnline: Firnline, tmp_path: Path, write: Write, path: str
 ) -> None:

@@ -259,10 +259,10 @@ def _flat(text: str) -> str:
     [
         (False, ("--keys", "k.csv", "--secret", "0f" * 32), "its id is missing"),
         (False, ("--keys", "k.csv"), "its id is missing"),
-        (False, ("--secret", ""), "its id is missing"),
+        (False, ("--secret", ""), "--secret is empty"),
         (True, ("--secret", "0f" * 32), "shows nothing without the keys"),
         (True, ("--keys", "k.csv"), "without its secret"),
-        (True, ("--keys", "k.csv", "--secret", " "), "without its secret"),
+        (True, ("--keys", "k.csv", "--secret", " "), "--secret is empty"),
     ],
 )
 def test_a_proof_that_lacks_a_piece_is_refused(

@@ -202,7 +202,7 @@ def test_the_layout_of_a_table_that_is_there_is_its_own(
         ((), "nobody can be asked"),
         (("--yes",), "a table needs a root"),
         (("--root", "s4://x/y", "--yes"), "s4"),
-        (("--root", "file:///tmp/x", "--sort-by", "", "--yes"), "not a column name"),
+        (("--root", "file:///tmp/x", "--sort-by", "", "--yes"), "--sort-by is empty"),
         (("a b", "--root", "file:///tmp/x", "--yes"), "a b"),
     ],
 )
@@ -219,7 +219,7 @@ def test_mistakes_are_one_sentence_and_write_nothing(
 def test_a_mistake_names_the_file_that_was_meant(
     firnline: Callable[..., Outcome], place: Path
 ) -> None:
-    found = firnline("init", "t", "--root", f"file://{place}/t", "--sort-by", "", "--yes")
+    found = firnline("init", "t", "--root", f"file://{place}/t", "--sort-by", "a\nb", "--yes")
     assert found.sentence.startswith("include/tables.yaml with these lines: tables.t.sort_by[0]: ")
     assert found.sentence.endswith("; correct what was given; nothing was written")
 

@@ -246,7 +246,7 @@ def test_an_empty_scratch_is_not_the_current_folder(
 ) -> None:
     more = [tmp_path / "x.parquet"] if command == "append" else []
     done = firnline(command, f"file://{tmp_path}/t", *more, "--scratch", "")
-    assert (done.code, "--scratch names no folder" in done.sentence) == (2, True)
+    assert (done.code, "--scratch is empty" in done.sentence) == (2, True)
 
 
 def test_the_history_of_a_table_without_partitions_names_none(

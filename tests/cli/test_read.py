@@ -121,8 +121,9 @@ def test_an_option_that_would_be_ignored_is_refused(
 
 @pytest.mark.parametrize("command", ["read", "changes"])
 def test_rows_without_a_column_are_refused(root: str, firnline: Firnline, command: str) -> None:
-    refused = firnline(command, root, "--columns", "")
-    assert (refused.code, "columns names no column" in refused.sentence) == (2, True)
+    for names, said in (("", "--columns is empty"), (",", "columns names no column")):
+        refused = firnline(command, root, "--columns", names)
+        assert (refused.code, said in refused.sentence) == (2, True)
 
 
 def test_rows_go_to_csv_on_standard_output(root: str, firnline: Firnline) -> None:

@@ -130,7 +130,9 @@ def test_wrong_use_is_one_sentence_and_changes_nothing(
     before = content_of(tmp_path / "events")
     names = {"FILE": new, "TEXT": str(text)}
     given = [names.get(word, word) for word in words]
-    shown = firnline("replace", root, "--column", "id", *INTERVAL, how, *given)
+    usual = {"--column": "id", "--start": "3", "--end": "9"}
+    rest = [word for item in usual.items() if item[0] not in words for word in item]
+    shown = firnline("replace", root, *rest, how, *given)
     if said == "name the column":  # of texts: 3 to 9 is an interval of them, without these rows
         said = "do not lie in user from 3 to 9"
     assert shown.code != 0

@@ -45,7 +45,7 @@ def test_a_time_is_iso_8601_with_a_zone_or_milliseconds(
     [
         ("yesterday", "'yesterday' is not a time"),
         ("2026-13-31T12:00:00Z", "is not a time"),
-        ("", "'' is not a time"),
+        ("", "--at is empty"),
         ("9999-01-01T00:00:00Z", "lies in the future"),
         ("-1", "'-1' is not a time"),
     ],

@@ -20,8 +20,17 @@ CASES: Mapping[str, Sequence[Given]] = {
         {"max_bytes": "0B"},
         {"full": True},
         {"dry_run": True},
+        {"max_bytes": ""},
+        {"partitions": [""]},
     ],
-    "cleanup": [{}, {"max_deletes": 1}, {"max_deletes": 0}, {"old_types": True}, {"dry_run": True}],
+    "cleanup": [
+        {},
+        {"max_deletes": 1},
+        {"max_deletes": 0},
+        {"old_types": True},
+        {"dry_run": True},
+        {"max_deletes": 1_000_000_001},
+    ],
     "ttl": [{}, {"partitions": ["d=1"]}, {"partitions": ["d=9"]}, {"dry_run": True}],
     "drop": [
         {"partitions": ["d=1"]},
@@ -51,6 +60,13 @@ CASES: Mapping[str, Sequence[Given]] = {
         {"where": "x <> 1", "keep": "7d"},
         {"where": "x <> 1", "keep": "7d", "prepare": True},
         {"where": "x <> 1", "dry_run": True},
+        {"where": "x <> 1", "start_ms": "", "end_ms": ""},
+        {"where": ""},
+        {"where": "x <> 1", "prepare": True, "assertions": [""]},
+        {"where": "x <> 1", "prepare": True, "keep": "0s"},
+        {"where": "x <> 1", "prepare": True, "samples": 0},
+        {"where": "x <> 4", "prepare": True, "assertions": ["select no from"], "dry_run": True},
+        {"where": "x <> 4", "prepare": True, "keys": ["nope"], "dry_run": True},
     ],
     "delete": [
         {"where": "x = 1"},
@@ -61,6 +77,7 @@ CASES: Mapping[str, Sequence[Given]] = {
         {"where": "x + 1 = 2"},
         {"where": ""},
         {"where": "x = 1", "dry_run": True},
+        {"where": "x = 1", "partitions": ["d=1", ""]},
     ],
     "replace": [
         {"column": "x", "start": 1, "end": 2, "nothing": True},
@@ -75,6 +92,8 @@ CASES: Mapping[str, Sequence[Given]] = {
         {"column": "x", "start": 1, "end": 2, "nothing": True, "mode": "lazy"},
         {"start": "a", "end": "b", "nothing": True},
         {"column": "x", "start": 1, "end": 2, "nothing": True, "dry_run": True},
+        {"column": "", "start": 1, "end": 2, "nothing": True},
+        {"column": "x", "start": "", "end": 2, "nothing": True},
     ],
     "restore": [
         {"to": 0},
@@ -86,6 +105,8 @@ CASES: Mapping[str, Sequence[Given]] = {
         {"to": 0, "partitions": ["*"], "newest": 0},
         {"to": 77, "partitions": ["*"]},
         {"to": 0, "partitions": ["*"], "dry_run": True},
+        {"to": 0, "partitions": [""]},
+        {"to": -1, "partitions": ["*"]},
     ],
     "erase": [
         {"columns": ["x"], "keys_file": "{keys}"},
@@ -94,6 +115,8 @@ CASES: Mapping[str, Sequence[Given]] = {
         {"columns": ["x"]},
         {"columns": ["x"], "keys": [[1]]},
         {"columns": ["x"], "keys_file": "{keys}", "dry_run": True},
+        {"columns": [""], "keys_file": "{keys}"},
+        {"columns": ["x"], "keys_file": ""},
     ],
     "sweep": [
         {},
@@ -101,6 +124,8 @@ CASES: Mapping[str, Sequence[Given]] = {
         {"older_than": "1h"},
         {"approved": ["nothing"]},
         {"dry_run": True},
+        {"older_than": ""},
+        {"approved": [""]},
     ],
     "verify": [
         {},
@@ -109,6 +134,8 @@ CASES: Mapping[str, Sequence[Given]] = {
         {"rows": True, "sample": 2},
         {"sample": 2},
         {"witness": ["firnline-witness nonsense"]},
+        {"witness": [""]},
+        {"rows": True, "sample": 0},
     ],
     "rebuild": [
         {},
@@ -117,6 +144,7 @@ CASES: Mapping[str, Sequence[Given]] = {
         {"force": True, "exclude": ["*"]},
         {"force": True, "revive": True},
         {"force": True, "dry_run": True},
+        {"force": True, "include": [""]},
     ],
     "import_files": [],
     "import_folder": [
@@ -135,6 +163,8 @@ CASES: Mapping[str, Sequence[Given]] = {
         {"source": BAD},
         {"source": BAD, "skip_bad": True},
         {"source": FOREIGN, "dry_run": True},
+        {"source": FOREIGN, "exclude": [""]},
+        {"source": ""},
     ],
     "clone": [],
     "properties": [{}, {"dry_run": True}],
@@ -143,12 +173,18 @@ CASES: Mapping[str, Sequence[Given]] = {
     "analyze": [{}, {"partitions": ["d=9"]}, {"hashes": True}, {"dry_run": True}],
     "repartition": [{}, {"partitions": ["d=9"]}, {"every": True}, {"dry_run": True}],
     "downgrade": [{}, {"dry_run": True}],
-    "relocate": [{}, {"old": "elsewhere"}, {"dry_run": True}],
+    "relocate": [{}, {"old": "elsewhere"}, {"dry_run": True}, {"old": ""}],
     "mirror": [{}, {"repair": True}, {"dry_run": True}],
     "evolve": [],
     "schema_fix": [],
 }
 """Options by the name of the operation."""
+NOWHERE: Mapping[str, Given] = {
+    "replace": {"column": "x", "start": 1, "end": 2, "nothing": True},
+    "restore": {"to": 0, "partitions": ["*"]},
+    "erase": {"columns": ["x"], "keys": [[1]]},
+}
+"""Options where there is no table, of operations whose first case would do or need more."""
 ELSEWHERE: Mapping[str, str] = {
     "import_files": "its command imports one folder, its DAG all folders of the settings "
     "(tests/unit/airflow/test_imports.py)",
@@ -212,7 +248,5 @@ OTHERWISE: Mapping[tuple[str, str], Sequence[str]] = {
     ("restore", str({"to": 0})): ["task"],
     # A plan proves by the footers that all rows lie outside; a run without one counts them.
     ("replace", str({"column": "x", "start": 5, "end": 6, "files": ["{rows}"]})): ["task"],
-    # The parser of command lines has words of its own for what is no number of the range.
-    ("cleanup", str({"max_deletes": 0})): ["command"],
 }
 """Operation and case -> doors with another answer, which is compared nowhere."""

@@ -15,6 +15,8 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
+import numpy as np
+import pandas as pd  # type: ignore[import-untyped]
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -43,10 +45,11 @@ from firnline.operations.operation import About, decided
 from firnline.operations.operation import Work as OperationWork
 from firnline.operations.options import RewriteOptions
 from firnline.operations.registry import DAGS, OPERATIONS
+from firnline.plain_values import plain
 from firnline.spark.job import Job, _Spark
 from firnline.store.probe import forget
 from firnline.table import Table
-from tests.doors.cases import CASES, ELSEWHERE, OTHERWISE, SPELLED, UNSEEN, Given
+from tests.doors.cases import CASES, ELSEWHERE, NOWHERE, OTHERWISE, SPELLED, UNSEEN, Given
 from tests.support.cli import inside
 from tests.support.on_store import merge, opened
 from tools.s3server import StoreRoot
@@ -111,11 +114,8 @@ class Player:
         return fields.get(name)
 
     def options(self, given: Given) -> Any:
-        values = {}
-        for name, value in given.items():
-            field = self.field(name)
-            values[name] = value if field is None else field.value(value)
-        return msgspec.convert(values, self.about.options)
+        """As a person writes them in Python: sizes and times may be text."""
+        return self.kind(**given)
 
 
 def rows(days: list[int], values: list[int]) -> pa.Table:
@@ -229,8 +229,7 @@ def by_operation(player: Player, given: Given) -> None:
 
 
 def by_job(player: Player, given: Given) -> None:
-    options = msgspec.json.encode(player.options(given)).decode()
-    run_job(player, options)
+    run_job(player, json.dumps(given))
 
 
 def run_job(player: Player, options: str) -> None:
@@ -306,6 +305,75 @@ def test_all_doors_do_the_same_or_refuse_it_alike(
             outcomes[door] = outcome(player, DOORS[door], given)
     first = outcomes.pop("operation")
     assert [f"{door}: {each}" for door, each in outcomes.items() if each != first] == [], first
+
+
+BEGINNING = {"sweep", "rebuild", "verify", "relocate", "import_folder"}
+"""Operations that also work where there is no table."""
+
+
+@pytest.mark.parametrize("name", sorted(name for name in CASES if name not in ELSEWHERE))
+def test_a_root_without_a_table_is_refused_at_every_door(
+    name: str,
+    tmp_path: Path,
+    laid_out: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    given = NOWHERE.get(name, CASES[name][0])
+    folder = tmp_path / "there"
+    table = build(folder, laid_out)
+    missing = f"{table.settings.root}/none"
+    text = (folder / "tables.yaml").read_text()
+    (folder / "tables.yaml").write_text(text.replace(table.settings.root, missing))
+    monkeypatch.setenv("FIRNLINE_TABLES", str(folder / "tables.yaml"))
+    found = firnline.open_table("t")
+    refusals = {}
+    for door in doors_of(name, given):
+        with monkeypatch.context() as patch:
+            player = Player(ABOUT[name], folder, found, inside(capsys), patch, capsys)
+            refusals[door] = ""
+            try:
+                DOORS[door](player, given)
+            except FirnlineError as error:
+                refusals[door] = error.message
+    there_is_none = f"there is no table at {missing}: it has no log file"
+    assert ABOUT[name].begins == (name in BEGINNING)
+    if name not in BEGINNING:
+        assert refusals == dict.fromkeys(refusals, there_is_none)
+        assert not Path(missing.removeprefix("file://"), "_log").exists()
+
+
+@pytest.mark.parametrize(
+    ("name", "given"),
+    [
+        ("merge", {"partitions": np.array(["d=1"])}),
+        ("merge", {"partitions": pd.Series(["d=1"]), "max_bytes": np.int64(1)}),
+        ("drop", {"partitions": [np.str_("d=1")]}),
+        ("restore", {"to": np.int64(0), "partitions": pa.array(["d=1"])}),
+        ("erase", {"columns": np.array(["x"]), "keys": np.array([1])}),
+        ("erase", {"columns": ["x"], "keys": [np.int64(1)]}),
+        ("rewrite", {"where": np.str_("x <> 1"), "prepare": np.bool_(True)}),
+    ],
+)
+def test_values_of_other_libraries_do_what_plain_ones_do(
+    name: str,
+    given: Given,
+    tmp_path: Path,
+    laid_out: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    outcomes = []
+    for number, fields in enumerate((given, {key: plain(each) for key, each in given.items()})):
+        folder = tmp_path / str(number)
+        with monkeypatch.context() as patch:
+            patch.setenv("FIRNLINE_TABLES", str(folder / "tables.yaml"))
+            player = Player(
+                ABOUT[name], folder, build(folder, laid_out), inside(capsys), patch, capsys
+            )
+            outcomes.append(outcome(player, by_python, fields))
+    assert outcomes[0] == outcomes[1]
+    assert outcomes[0].refusal == ""
 
 
 @pytest.mark.parametrize(("name", "given", "line"), SPELLED, ids=lambda each: str(each)[:40])

@@ -318,14 +318,22 @@ def wrong(options: Any, **given: Any) -> Any:
         ),
         ("plan_merge", wrong(MergeOptions, max_bytes="ten"), "'ten' is not a size"),
         ("plan_merge", MergeOptions(max_bytes=0), "max_bytes is 0, and the least is 1"),
-        ("rewrite", wrong(RewriteOptions, where="id = 1", force="no"), "force is not of its type"),
+        (
+            "rewrite",
+            wrong(RewriteOptions, where="id = 1", force="no"),
+            "force is neither true nor false",
+        ),
         (
             "drop",
             wrong(DropOptions, partitions="p"),
-            "partitions is not of its type: expected array",
+            "partitions is not a list of texts: 'p'",
         ),
         ("drop", "p", "the options are of type str; give firnline.DropOptions"),
-        ("plan_erase", wrong(EraseOptions, columns="id"), "columns is not a list of texts: 'id'"),
+        (
+            "plan_erase",
+            wrong(EraseOptions, columns="id"),
+            "columns (--column) is not a list of texts",
+        ),
         (
             "plan_restore",
             wrong(RestoreOptions, to="1"),
@@ -438,6 +446,7 @@ def test_a_history_of_no_transactions_is_refused(root: str) -> None:
         firnline.scan,
         firnline.ttl,
         lambda table: firnline.delete(table, "a = 1"),
+        firnline.publish_mirrors,
         lambda table: firnline.drop(table, DropOptions(partitions=("*",))),
     ],
 )

@@ -70,11 +70,15 @@ class CleanupRun(CleanupWork):
     """A clean-up, and the certificates of erases that wait for it."""
 
     def preview(self, table: Table, options: CleanupOptions) -> CleanupAndCertificates:
-        """Return what a run would do. Requests: ``cleanup.run.preview``, ``ripe_certificates``."""
+        """Return what a run would do. Requests: ``cleanup.run.preview``, ``ripe_certificates``.
+
+        Raises NoTableError.
+        """
         from firnline.commit.base import take_base
         from firnline.operations.cleanup.run import plan_on
         from firnline.operations.erase.pending import ripe_certificates
 
+        self.about.load().require_table(table, options)
         base = take_base(table, everything=True)
         ripe = ripe_certificates(base.table, base.snapshot, table.clock.now_ms())
         return CleanupAndCertificates(plan_on(base, options), ripe)

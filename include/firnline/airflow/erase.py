@@ -93,9 +93,7 @@ class EraseWork(SparkWork["EraseRequest"]):
 
     def preview(self, table: Table, options: EraseRequest) -> ErasePlan:
         """Return the plan: the parts that may hold the keys."""
-        from firnline.operations.erase.run import preview
-
-        return preview(table, options.options)
+        return self.about.load().plan(table, options.options)
 
     def job_options(self, options: EraseRequest) -> str:
         """Return the options as JSON for the job's environment."""

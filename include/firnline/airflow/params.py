@@ -50,8 +50,10 @@ _SCHEMAS: Mapping[str, Mapping[str, Any]] = {
 _UNITS: Mapping[str, Mapping[str, Any]] = {
     "": {},
     "size": {
-        "type": ["string", "null"],
+        "type": ["string", "integer", "null"],  # a plain number is one of bytes
+        "minimum": 0,
         "pattern": r"^\s*[0-9]+(\.[0-9]+)?\s*([KkMmGgTt]?[Ii]?[Bb])?\s*$",
+        "examples": [],  # else the form takes a type of several kinds for JSON
         "form": "a size such as 10GiB",
     },
     "duration": {

@@ -27,7 +27,7 @@ from firnline.airflow.tasks import PlanOperation, log_page
 from firnline.airflow.work import InTaskWork
 from firnline.operations.common_options import GLOB
 from firnline.operations.fields import Option
-from firnline.operations.operation import Work
+from firnline.operations.operation import Work, decided
 from firnline.operations.registry import DROP
 from firnline.settings.load import TableSettings
 from firnline.units import about_size, counted, format_duration
@@ -104,9 +104,7 @@ class RemoveWork(InTaskWork["Confirmed"]):
 
     def preview(self, table: Table, options: Confirmed) -> DropPlan:
         """Return the plan of the drop."""
-        from firnline.operations.drop.run import preview
-
-        return preview(table, options.options)
+        return self.about.load().plan(table, options.options)
 
     def run(
         self,
@@ -116,10 +114,8 @@ class RemoveWork(InTaskWork["Confirmed"]):
         on_progress: Callable[[object], None],  # noqa: ARG002 - one transaction: nothing between
     ) -> DropReport:
         """Drop the confirmed partitions if they are unchanged since they were listed."""
-        from firnline.operations.drop.run import run_drop
-
         by = msgspec.structs.replace(run, approved_by=options.by)
-        return run_drop(Work(table, by), options.options)
+        return self.about.load().run(Work(table, by, consent=decided), options.options)
 
     def question(
         self, table: TableSettings, figures: Mapping[str, Any], now_ms: int

@@ -10,7 +10,7 @@ import logging
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from airflow.sdk import BaseOperator
 
@@ -24,8 +24,8 @@ from firnline.airflow.runs import first_try, run_identity
 from firnline.airflow.said import changed_sentence, say, with_head
 from firnline.airflow.tables import MIRROR, DagTable
 from firnline.airflow.versions import AirflowSkipException, DownstreamTasksSkipped
-from firnline.airflow.work import InTaskWork, SparkWork, Work
-from firnline.errors import FirnlineError
+from firnline.airflow.work import InTaskWork, SparkWork, Work, began_by_itself
+from firnline.errors import FirnlineError, NoTableError
 from firnline.operations.operation import Figures
 
 if TYPE_CHECKING:
@@ -69,7 +69,7 @@ class PlanOperation(BaseOperator):
                 self._skip(context, {}, why)
             table = open_in_task(self.table.of_run(context))
             before = self.skip_done(context, table)
-            made = make_plan(self.work, table, options, context)
+            made = self._planned(context, table, options)
             if before is not None and made.idle:
                 before.record(())
         made.log()
@@ -77,6 +77,15 @@ class PlanOperation(BaseOperator):
             self._skip(context, made.figures, made.ends, made.said)
         self.skip_spare(context, made.figures)
         return made.figures
+
+    def _planned(self, context: Context, table: Table, options: object) -> MadePlan:
+        """Return the plan. A run of the schedule ends here where nobody has appended yet."""
+        try:
+            return make_plan(self.work, table, options, context)
+        except NoTableError:
+            if not began_by_itself(context):
+                raise
+            self._skip(context, {}, "there is no table yet: nobody has appended to it")
 
     def idle(self, context: Context) -> str | None:  # noqa: ARG002 - for subclasses
         """Return the reason to skip planning; None to plan."""
@@ -104,7 +113,7 @@ class PlanOperation(BaseOperator):
 
     def _skip(
         self, context: Context, figures: dict[str, Any], why: str, said: str | None = None
-    ) -> None:
+    ) -> NoReturn:
         context["ti"].xcom_push("return_value", figures)
         say(context, said or why)
         _LOG.info("%s: %s", self.table.of_run(context).name, why)

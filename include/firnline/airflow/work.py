@@ -141,9 +141,8 @@ class Work(Generic[OptionsT]):
         The param's default applies to manual runs and backfills: a run that a schedule or an asset
         event started is not a dry run unless its conf says so.
         """
-        dag_run = context["dag_run"]
-        told = "dry_run" in (dag_run.conf or {})
-        if not told and str(getattr(dag_run.run_type, "value", dag_run.run_type)) in _BY_ITSELF:
+        told = "dry_run" in (context["dag_run"].conf or {})
+        if not told and began_by_itself(context):
             return False
         return bool(context["params"].get("dry_run", False))
 
@@ -154,6 +153,12 @@ class Work(Generic[OptionsT]):
             "Dry run",
             self.dry_run_text + (why if self.about.destroys else ""),
         )
+
+
+def began_by_itself(context: Context) -> bool:
+    """Return True for a run that a schedule or an asset event started, and no person."""
+    run_type = context["dag_run"].run_type
+    return str(getattr(run_type, "value", run_type)) in _BY_ITSELF
 
 
 class InTaskWork(Work[OptionsT]):

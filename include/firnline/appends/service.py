@@ -32,6 +32,7 @@ from firnline.appends import append
 from firnline.appends.append import AppendResult
 from firnline.appends.buffer import Ack, Bounds, Buffer
 from firnline.appends.intake import Call, Given, RowValidator, is_stream, take_rows
+from firnline.arguments import typed
 from firnline.errors import AppenderFullError, FirnlineError, FlushFailedError, UsageError
 from firnline.settings.load import find_table
 from firnline.shown import Shown
@@ -81,6 +82,7 @@ class Appender(Shown):
     Raises UsageError, SettingsError, StoreAccessError for an invalid table.
     """
 
+    @typed
     def __init__(
         self,
         target: Table | str,

@@ -171,15 +171,6 @@ def refuse_unusable(scratch: Path) -> None:
         ) from None
 
 
-def scratch_folder(text: str) -> Path:
-    """Return the folder of ``--scratch``; an empty text is none, not the current folder."""
-    if not text.strip():
-        raise UsageError(
-            "--scratch names no folder", next_step="give one, or leave --scratch out for $TMPDIR"
-        )
-    return Path(text)
-
-
 MasterOption = Annotated[
     str | None,
     typer.Option(
@@ -200,7 +191,6 @@ ScratchOption = Annotated[
     Path | None,
     typer.Option(
         "--scratch",
-        parser=scratch_folder,
         metavar="FOLDER",
         help="Local disk to stage on, about three times the bytes of the largest group per "
         "kernel; without it $TMPDIR.",

@@ -90,6 +90,8 @@ class _Begun:
     sentence: tuple[str, str] | None = None
     tables: ClassVar[dict[str, str]] = {}
     """Name -> the arguments that name it on a command line like this one."""
+    roots: ClassVar[dict[str, str]] = {}
+    """Root as a word of a shell -> name."""
     settings: Path | None = None
     """Of ``--settings``."""
     manner: Manner = Manner()
@@ -103,15 +105,18 @@ class _Begun:
     """What nothing but the output has, and the output does not have yet."""
 
 
-def given(name: str, target: str, settings: Path | None) -> None:
+def given(name: str, target: str, settings: Path | None, root: str = "") -> None:
     """Let commands in messages name a table as this command line does.
 
     Args:
         name: of the table, as messages have it.
         target: what was typed: the name, or a root, whose name no settings file may have.
         settings: of ``--settings``.
+        root: of the table; a message that names it by that gets what was typed.
     """
     settings_given(settings)
+    if root:
+        _Begun.roots[shlex.quote(root)] = name
     _Begun.tables[name] = shlex.quote(target) + _settings()
 
 
@@ -126,7 +131,7 @@ def nothing_begun(manner: Manner | None = None) -> None:
     _Begun.manner = manner or Manner()
     _Begun.settings = None
     _Begun.sent = Changes.sent
-    for noted in (_Begun.tables, _Begun.done, _Begun.only_here):
+    for noted in (_Begun.tables, _Begun.roots, _Begun.done, _Begun.only_here):
         noted.clear()
 
 
@@ -386,6 +391,9 @@ def _completed(shown: re.Match[str]) -> str:
 
 def _with_table(rest: str) -> str:
     """Return the words after a command with the table as it was typed."""
+    for root, name in _Begun.roots.items():
+        if rest[1:] == root or rest.startswith(f" {root} "):
+            rest = f" {name}{rest[1 + len(root) :]}"
     first = rest[1:].partition(" ")[0]
     for name, typed in _Begun.tables.items():
         if rest[1:] == name or rest.startswith(f" {name} "):

@@ -18,6 +18,7 @@ from firnline.cli import mirrored
 from firnline.cli.failures import given, settings_given, settings_read
 from firnline.cli.progress import working
 from firnline.cli.shown import Mode, chosen
+from firnline.cli.strict import strict
 from firnline.errors import FirnlineError
 from firnline.operations.fields import OptionField, option_fields
 from firnline.operations.mirror.ended import however_it_ends
@@ -120,7 +121,12 @@ class Without:
 
 
 def command(
-    group: typer.Typer, name: str, examples: Sequence[str], *, writes: bool = False
+    group: typer.Typer,
+    name: str,
+    examples: Sequence[str],
+    *,
+    writes: bool = False,
+    may_be_empty: Sequence[str] = (),
 ) -> Callable[[Callable[..., None]], Callable[..., None]]:
     """Make a function the command ``name``: with ``--debug`` and ``--progress``, and examples.
 
@@ -133,6 +139,7 @@ def command(
         name: of the command.
         examples: command lines.
         writes: it changes something, though it has no dry run: it takes ``--yes``.
+        may_be_empty: parameters of which an empty text is a value; of others it is refused.
     """
 
     def register(function: Callable[..., None]) -> Callable[..., None]:
@@ -166,7 +173,9 @@ def command(
         # \b keeps the lines of the examples as they are.
         shown = "\n".join(["\b", "Examples:", *(f"  {example}" for example in examples)])
         text = f"{inspect.getdoc(function) or ''}\n\n{shown}"
-        group.command(name, help=text, short_help=text.partition("\n")[0])(call)
+        fields = {field.name for _, own in structs.values() for field in own}
+        kind = strict({*fields, *may_be_empty})
+        group.command(name, cls=kind, help=text, short_help=text.partition("\n")[0])(call)
         return function
 
     return register
@@ -220,9 +229,7 @@ def _parameter(field: OptionField) -> inspect.Parameter:
         else typer.Option(
             "/".join(f"--{choice}" for choice in field.choices) or field.flag,
             metavar=option.metavar or None,
-            min=None if option.unit else option.least,
-            max=option.most,
-            help=help_text,
+            help=help_text,  # the field checks its bounds, in the same words at every door
         )
     )
     default = False if field.kind == "flag" else None
@@ -238,7 +245,17 @@ def _help(field: OptionField) -> str:
     option = field.option
     absent = f"Without it: {option.absent}." if option.absent else ""
     repeated = field.kind in ("texts", "pairs") and not option.argument
-    return " ".join(filter(None, (option.text, "May be repeated." * repeated, absent)))
+    return " ".join(
+        filter(None, (option.text, "May be repeated." * repeated, _bounds(field), absent))
+    )
+
+
+def _bounds(field: OptionField) -> str:
+    """Return the bounds of a number without a unit, as a sentence; empty without any."""
+    least, most = field.option.least, field.option.most
+    if field.option.unit or least is None:
+        return ""
+    return f"At least {least}." if most is None else f"From {least} to {most}."
 
 
 def found_table(target: str, path: Path | None) -> FoundTable:
@@ -246,7 +263,7 @@ def found_table(target: str, path: Path | None) -> FoundTable:
     from firnline.settings.load import find_with_file
 
     opened = find_with_file(target, path)
-    given(opened.table.name, target, path)
+    given(opened.table.name, target, path, opened.table.root)
     settings_read(opened.file)
     return opened
 

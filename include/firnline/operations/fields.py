@@ -23,7 +23,8 @@ from typing import Any, Literal, TypeVar, Union, get_args, get_origin
 import msgspec
 
 from firnline.errors import UsageError, cut, quoted
-from firnline.units import parse_duration, parse_size, parse_utc
+from firnline.plain_values import plain
+from firnline.units import format_duration, format_size, parse_duration, parse_size, parse_utc
 
 OptionsT = TypeVar("OptionsT", bound=msgspec.Struct)
 Kind = Literal["flag", "number", "text", "texts", "choice", "scalar", "pairs"]
@@ -76,6 +77,11 @@ class Option:
 
 
 @dataclass(frozen=True, slots=True)
+class OwnCheck:
+    """Mark of a field whose struct checks it: its values may be of types that JSON lacks."""
+
+
+@dataclass(frozen=True, slots=True)
 class OptionField:
     """A field of an options struct, with its words."""
 
@@ -92,55 +98,85 @@ class OptionField:
         """Return the name on a command line."""
         return self.option.flag or f"--{self.name.replace('_', '-')}"
 
+    @property
+    def called(self) -> str:
+        """Return the name in a sentence, with that of a command line where it is another one."""
+        flag = self.option.flag
+        other = flag and flag != f"--{self.name.replace('_', '-')}"
+        return f"{self.name} ({flag})" if other else self.name
+
     def value(self, given: Any) -> Any:  # noqa: ANN401 - of any kind
         """Return the field's value for what a command line, a form or JSON gave.
 
-        None, an empty list, and an empty text of a unit stand for a value that was not given: it is
-        the default then, unless the field is required.
+        None and an empty list stand for a value that was not given: it is the default then, unless
+        the field is required. An empty text does not: it comes of a variable that is not set, and
+        in the place of a bound the default would be everything.
 
         Raises:
-            UsageError: the value has another shape, is not of the unit, or is out of bounds.
+            UsageError: the value is empty, has another shape, is not of the unit, or is out of
+                bounds.
         """
-        absent = given in (None, [], ()) or (given == "" and bool(self.option.unit))
-        if absent and not self.required:
-            return self.default
-        if self.kind == "flag":
-            return bool(given)
+        absent = given is None or (isinstance(given, list | tuple) and not given)
+        return self.default if absent and not self.required else self.parsed(given)
+
+    def parsed(self, given: Any) -> Any:  # noqa: ANN401 - of any kind
+        """Return the value of what was given. Texts of a unit become numbers, lists tuples.
+
+        Raises UsageError as ``value``.
+        """
+        self._refuse_empty(given)
+        if self.kind == "flag" and given is not None and not isinstance(given, bool):
+            raise UsageError(
+                f"{self.called} is neither true nor false: {quoted(given)}",
+                next_step="write true or false",
+            )
         if self.kind == "texts":
             return self._texts(given)
         if self.kind == "pairs":
             return given if isinstance(given, Mapping) else self._pairs(self._texts(given))
-        value = _UNITS[self.option.unit](given) if self.option.unit else given
-        if self.kind == "number" and isinstance(value, float) and value.is_integer():
-            value = int(value)  # JSON has one kind of number
-        if isinstance(value, int):
-            self.check_bounds(value, given)
+        value = self._number(given) if self.kind in ("number", "scalar") else given
+        if isinstance(value, int) and not isinstance(value, bool):
+            self._check_bounds(value, given)
         return value
 
-    def check_bounds(self, value: int, given: object) -> None:
+    def _number(self, given: Any) -> Any:  # noqa: ANN401 - a scalar may be a text
+        """Return the number of a text with a unit, or of a whole number of JSON."""
+        if self.option.unit and isinstance(given, str):
+            return _UNITS[self.option.unit](given)
+        if self.kind == "number" and isinstance(given, float) and given.is_integer():
+            return int(given)  # JSON has one kind of number
+        return given
+
+    def _refuse_empty(self, given: object) -> None:
+        """Raise UsageError for a text, or one of a list, that is empty or blank."""
+        several = isinstance(given, list | tuple)
+        texts = given if isinstance(given, list | tuple) else (given,)
+        if any(isinstance(each, str) and not each.strip() for each in texts):
+            without = f" for {self.option.absent}" if self.option.absent else ""
+            step = "" if self.required else f", or leave it out{without}"
+            raise UsageError(
+                f"{'one of ' * several}{self.called} is empty", next_step=f"write a value{step}"
+            )
+
+    def _check_bounds(self, value: int, given: object) -> None:
         """Raise UsageError if a value is out of bounds; the error says what was given."""
         least, most = self.option.least, self.option.most
+        shown = _SHOWN.get(self.option.unit, str)
         if least is not None and value < least:
             raise UsageError(
-                f"{self.name} is {cut(str(given))}, and the least is {least}",
-                next_step="write a larger value, or leave it out",
+                f"{self.called} is {cut(str(given))}, and the least is {shown(least)}",
+                next_step="write a larger value" + ("" if self.required else ", or leave it out"),
             )
         if most is not None and value > most:
             raise UsageError(
-                f"{self.name} is {cut(str(given))}, and the most is {most}",
+                f"{self.called} is {cut(str(given))}, and the most is {shown(most)}",
                 next_step="write a smaller value",
             )
 
     def _texts(self, given: object) -> tuple[str, ...]:
-        values = given or ()
-        if not isinstance(values, list | tuple) or not all(isinstance(v, str) for v in values):
-            example = "ts_month=2013-*" if self.option.metavar == "GLOB" else "first"
-            noun = "globs" if self.option.metavar == "GLOB" else "texts"
-            raise UsageError(
-                f"{self.name} is not a list of {noun}: {quoted(given)}",
-                next_step=f'write it as ["{example}"], or leave it empty',
-            )
-        return tuple(values)
+        globs = self.option.metavar == "GLOB"
+        noun, example = ("globs", "ts_month=2013-*") if globs else ("texts", "first")
+        return texts_of(self.called, given, noun, example)
 
     def _pairs(self, texts: tuple[str, ...]) -> dict[str, str]:
         pairs: dict[str, str] = {}
@@ -158,6 +194,27 @@ class OptionField:
                 )
             pairs[name] = value
         return pairs
+
+
+def texts_of(name: str, given: object, noun: str, example: str) -> tuple[str, ...]:
+    """Return a list of texts as a tuple; of nothing, an empty one.
+
+    Args:
+        name: of the option.
+        given: the list.
+        noun: what its texts are, in the plural.
+        example: one of them.
+
+    Raises:
+        UsageError: it is no list or tuple, or has something else than texts.
+    """
+    values = () if given is None else given
+    if not isinstance(values, list | tuple) or not all(isinstance(v, str) for v in values):
+        raise UsageError(
+            f"{name} is not a list of {noun}: {quoted(given)}",
+            next_step=f'write it as ["{example}"], or leave it empty',
+        )
+    return tuple(values)
 
 
 def parse_moment(value: object) -> int:
@@ -179,6 +236,7 @@ _UNITS: Mapping[str, Callable[[object], int]] = {
     "duration": parse_duration,
     "time": parse_moment,
 }
+_SHOWN: Mapping[str, Callable[[int], str]] = {"size": format_size, "duration": format_duration}
 
 
 @functools.cache
@@ -210,8 +268,9 @@ def checked(options: object, kind: type[OptionsT]) -> OptionsT:
     """Return options that were made in code, with values of the types that they declare.
 
     A struct takes what it is given: a text in the place of a list would be read letter by letter,
-    and any text in the place of a flag would switch it on. Lists become tuples, and texts of a
-    unit (``10GiB``) numbers, as on the command line.
+    and any text in the place of a flag would switch it on. Lists become tuples, texts of a unit
+    (``10GiB``) numbers, as on the command line, and values of other libraries plain ones
+    (``plain_values``). Fields without an ``Option`` are checked too.
 
     Args:
         options: what the caller gave.
@@ -240,21 +299,35 @@ def _checked(
     words: OptionField | None,
     given: Any,  # noqa: ANN401 - of any kind
 ) -> Any:  # noqa: ANN401 - of the field's type
-    if words is None and not isinstance(given, str):
-        return given  # keys of an erase may be dates, which JSON does not have
-    if words is not None:
-        if (isinstance(given, str) and words.option.unit) or (words.kind == "texts" and given):
-            given = words.value(given)
-        elif type(given) is int:
-            words.check_bounds(given, given)
+    if any(isinstance(a, OwnCheck) for a in getattr(field.type, "__metadata__", ())):
+        return given
+    value = plain(given)
+    if isinstance(value, msgspec.Struct):
+        value = checked(value, type(value))
+    if words is not None and _is_given(value):
+        value = words.parsed(value)
+    elif field.type == tuple[str, ...]:
+        value = _names(field.name, value)
     try:
-        return msgspec.convert(given, field.type)
+        return msgspec.convert(value, field.type)
     except msgspec.ValidationError as error:
         said = str(error).replace("`", "").lower()
         raise UsageError(
             f"{kind.__name__}: {field.name} is not of its type: {said}",
             next_step=f"see help(firnline.{kind.__name__})",
         ) from None
+
+
+def _names(name: str, given: object) -> tuple[str, ...]:
+    """Return the texts of a list that has to be given. Raises UsageError for anything else."""
+    if given is None:
+        raise UsageError(f"{name} is None", next_step='write it as ["first"]')
+    return texts_of(name, given, "texts", "first")
+
+
+def _is_given(value: object) -> bool:
+    """Return True unless it is what a field without a value has, which its type judges."""
+    return value is not None and not (isinstance(value, list | tuple) and not value)
 
 
 def _kind(members: Sequence[Any]) -> tuple[Kind, tuple[str, ...]]:

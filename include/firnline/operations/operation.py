@@ -122,6 +122,8 @@ class Operation(Generic[OptionsT, PlanT, ReportT]):
     """Raises FirnlineError if what a run that changes nothing has found is to fail it."""
     confirmed: Callable[[OptionsT, PlanT], OptionsT] | None = None
     """Returns options by which the run refuses to do anything but the plan that was agreed to."""
+    begins: Callable[[OptionsT], bool] | None = None
+    """Returns True where these options make a table that is not there yet; None: none do."""
     asks_nobody: Callable[[Work, OptionsT], bool] | None = None
     """Returns True where a run with these options takes no row from readers."""
     beside: Callable[[Table], Data] | None = None
@@ -138,9 +140,28 @@ class Operation(Generic[OptionsT, PlanT, ReportT]):
     """Table, report -> the error of a run that failed, for who has the report before him."""
 
     def plan(self, table: Table, options: OptionsT) -> PlanT:
-        """Plan; nothing is changed. Raises FirnlineError for options that a run would refuse."""
+        """Plan; nothing is changed. Requests: 1 LIST besides, where ``require_table`` sends it.
+
+        Raises:
+            NoTableError: as ``require_table``.
+            FirnlineError: options that a run would refuse.
+        """
         assert self.preview is not None, f"{self.about.noun} is not planned"
-        return self.preview(table, checked(options, self.about.options))
+        options = checked(options, self.about.options)
+        self.require_table(table, options)
+        return self.preview(table, options)
+
+    def require_table(self, table: Table, options: OptionsT) -> None:
+        """Refuse a root without a table, unless this works there too (``begins``).
+
+        What there is not has no rows to delete; a report of nothing would hide a mistyped root.
+
+        Requests: 1 LIST. Raises NoTableError, or LogLostError if there was a table.
+        """
+        from firnline.state import health
+
+        if not self.about.begins and not (self.begins and self.begins(options)):
+            health.require_table(table)
 
     def plan_data(self, table: Table, figures: Data) -> dict[str, Any]:
         """Return the figures of a plan, with what its page has of the table besides."""
@@ -157,9 +178,11 @@ class Operation(Generic[OptionsT, PlanT, ReportT]):
 
         Raises:
             UsageError: options that are none; nobody who could agree.
+            NoTableError: as ``require_table``.
             others: as the operation's own ``run``; what ``work.consent`` raises.
         """
         options = checked(options, self.about.options)
+        self.require_table(work.table, options)
         if self.asks(work, options):
             if work.consent is None:
                 raise UsageError(

@@ -7,7 +7,7 @@ from typing import Annotated
 import msgspec
 
 from firnline.operations.common_options import DryRun, Mode, Partitions, partitions
-from firnline.operations.fields import Option
+from firnline.operations.fields import Option, OwnCheck
 from firnline.operations.import_options import (
     ImportOptions as ImportOptions,  # noqa: PLC0414 - with the options of all operations
 )
@@ -355,7 +355,7 @@ class EraseOptions(msgspec.Struct, frozen=True, kw_only=True):
             flag="--column",
         ),
     ]
-    keys: tuple[tuple[str | int | float | bool | None, ...], ...] = ()
+    keys: Annotated[tuple[tuple[str | int | float | bool | None, ...], ...], OwnCheck()] = ()
     """A few keys, as ``inline_keys`` takes them. What asks for them says who else sees them."""
     keys_file: Annotated[
         str | None,

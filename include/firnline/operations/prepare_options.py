@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Annotated
 
 from firnline.operations.fields import Option
+from firnline.units import DAY_MS
 
 Prepare = Annotated[
     bool,
@@ -60,5 +61,6 @@ Keep = Annotated[
         form=False,
         unit="duration",
         least=1_000,
+        most=3_650 * DAY_MS,
     ),
 ]

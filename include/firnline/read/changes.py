@@ -13,13 +13,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from firnline.arguments import typed
 from firnline.errors import UsageError
 from firnline.predicate.tree import Predicate
 from firnline.read import position as positions
 from firnline.read.feed import ENDS, ChangeFeed
 from firnline.read.offsets import Offset
 from firnline.read.plan import ReadOptions
-from firnline.read.scan import MEMORY, condition, limits_for, names_of, opened
+from firnline.read.scan import MEMORY, condition, globs_of, limits_for, names_of, opened
 from firnline.read.task import ChangeTask
 from firnline.shown import Shown
 from firnline.state.moment import At, parse_moment, reversed_ends
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
     from firnline.read.duckdb import Limits
 
 
+@typed
 def changes(
     table: Table | str,
     since: At | None,
@@ -73,7 +75,7 @@ def changes(
     feed.hold()
     start, end = ends_of(feed, since, until)
     names = None if columns is None else names_of(columns, "columns")
-    globs = (partitions,) if isinstance(partitions, str) else tuple(partitions)
+    globs = globs_of(partitions)
     request = Request(names, where, globs)
     tasks = feed.changes(start, end, request.options)
     _, schema = feed.settings_and_columns()
@@ -187,6 +189,7 @@ class Changes(Shown):
         """Return True if there is nothing to read; otherwise rows may still not differ."""
         return not self.tasks
 
+    @typed
     def arrow_reader(
         self, memory: int = MEMORY, threads: int | None = None
     ) -> pa.RecordBatchReader:
@@ -208,10 +211,12 @@ class Changes(Shown):
         schema = empty_schema(self.columns)
         return pa.RecordBatchReader.from_batches(schema, (b.cast(schema) for b in batches))
 
+    @typed
     def to_arrow(self, memory: int = MEMORY, threads: int | None = None) -> pa.Table:
         """Return all changed rows in memory. Errors as ``arrow_reader``."""
         return self.arrow_reader(memory, threads).read_all()
 
+    @typed
     def summary(self, memory: int = MEMORY, threads: int | None = None) -> list[Summary]:
         """Return the number of changed rows by transaction and reason, in the order of the steps.
 
@@ -228,6 +233,7 @@ class Changes(Shown):
             numbers[operation] = numbers.get(operation, 0) + number
         return [Summary(*step, numbers) for step, numbers in rows.items()]
 
+    @typed
     def limits(self, memory: int = MEMORY, threads: int | None = None) -> Limits:
         """Return the resource limits of a read of these changes."""
         return limits_for(self.table, memory, threads)

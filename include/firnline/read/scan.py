@@ -14,6 +14,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from firnline import arguments
+from firnline.arguments import typed
 from firnline.errors import UsageError
 from firnline.extras import require
 from firnline.predicate.sql import parse_sql
@@ -40,6 +42,7 @@ MEMORY = 2**30
 """Bytes of DuckDB's buffers in ``arrow_reader``, ``to_arrow`` and ``polars``; it spills beyond."""
 
 
+@typed
 def scan(
     table: Table | str,
     columns: Iterable[str] | None = None,
@@ -78,7 +81,7 @@ def scan(
         columns=None if columns is None else names_of(columns, "columns"),
         where=tree,
         dedup=dedup,
-        partitions=(partitions,) if isinstance(partitions, str) else tuple(partitions),
+        partitions=globs_of(partitions),
     )
     return Scan(target, plan_read(snapshot, target.settings, options))
 
@@ -116,6 +119,7 @@ class Scan(Shown):
 
         return relation(self.plan.task, self.table.store, connection)
 
+    @typed
     def arrow_reader(
         self, memory: int = MEMORY, threads: int | None = None
     ) -> pa.RecordBatchReader:
@@ -135,6 +139,7 @@ class Scan(Shown):
 
         return stream(self.plan.task, self.table.store, self.limits(memory, threads))
 
+    @typed
     def to_arrow(self, memory: int = MEMORY, threads: int | None = None) -> pa.Table:
         """Return all rows in memory. Errors as ``arrow_reader``."""
         return self.arrow_reader(memory, threads).read_all()
@@ -155,6 +160,7 @@ class Scan(Shown):
 
         return open_dataset(self.plan, self.table.store)
 
+    @typed
     def polars(self, memory: int = MEMORY, threads: int | None = None) -> polars.LazyFrame:
         """Return the rows as a LazyFrame; it reads only the columns that its query needs.
 
@@ -168,6 +174,7 @@ class Scan(Shown):
 
         return lazy_frame(self.plan.task, self.table.store, self.limits(memory, threads))
 
+    @typed
     def to_polars(self, memory: int = MEMORY, threads: int | None = None) -> DataFrame:
         """Return all rows as a DataFrame of Polars, with the types of ``polars()``.
 
@@ -181,6 +188,7 @@ class Scan(Shown):
 
         return frame_of(self.to_arrow(memory, threads))
 
+    @typed
     def to_pandas(self, memory: int = MEMORY, threads: int | None = None) -> pd.DataFrame:
         """Return all rows as a DataFrame of pandas, with the types that Arrow gives it.
 
@@ -195,6 +203,7 @@ class Scan(Shown):
         rows = self.to_arrow(memory, threads)
         return rows.to_pandas(split_blocks=True, self_destruct=True)
 
+    @typed
     def head(self, n: int = 5, memory: int = MEMORY, threads: int | None = None) -> pa.Table:
         """Return up to ``n`` rows, which ones is undefined; fewer only if there are no more.
 
@@ -211,6 +220,7 @@ class Scan(Shown):
 
         return head(self.plan.task, self.table.store, self.limits(memory, threads), n)
 
+    @typed
     def count(self, memory: int = MEMORY, threads: int | None = None) -> int:
         """Return the number of rows.
 
@@ -225,6 +235,7 @@ class Scan(Shown):
 
         return count(self.plan.task, self.table.store, self.limits(memory, threads))
 
+    @typed
     def limits(self, memory: int = MEMORY, threads: int | None = None) -> Limits:
         """Return the resource limits of a read of this scan."""
         return limits_for(self.table, memory, threads)
@@ -254,12 +265,15 @@ class Scan(Shown):
 
 def names_of(given: Iterable[str], what: str) -> tuple[str, ...]:
     """Return the names of an argument. Raises UsageError for a text, which is one name, or none."""
-    if isinstance(given, str):
-        raise UsageError(f"{what} is one text, {given!r}", next_step="give a list of names")
-    names = tuple(given)
+    names = arguments.names(what, given)
     if not any(names):  # rows without a column have no form
         raise no_name(what)
     return names
+
+
+def globs_of(given: str | Iterable[str]) -> tuple[str, ...]:
+    """Return the globs of an argument, which may be one. Raises UsageError: not of texts."""
+    return arguments.names("partitions", [given] if isinstance(given, str) else given)
 
 
 def no_name(what: str) -> UsageError:
@@ -295,4 +309,5 @@ def opened(table: Table | str, settings: Path | str | None, access: StoreAccess 
     """Return the table that an argument names. Raises UsageError, SettingsError."""
     if isinstance(table, Table):
         return table
-    return open_table(find_table(table, settings), access or StoreAccess.from_env())
+    found = find_table(table, settings)
+    return open_table(found, StoreAccess.from_env() if access is None else access)

@@ -229,6 +229,12 @@ def _named(path: object) -> Path:
     """Return the path of the settings that a caller names. Raises UsageError if it is none."""
     if path is None:
         return settings_path()
+    if isinstance(path, str) and not path.strip():
+        raise UsageError(
+            "the path of the settings is empty",
+            next_step=f"give that of a file or a folder, or none for ${TABLES_VARIABLE} and the "
+            "usual places",
+        )
     if isinstance(path, str | os.PathLike) and "\0" not in str(path):
         return Path(path)
     raise UsageError(

@@ -26,9 +26,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, NoReturn
 
+import msgspec
+
 from firnline.errors import FirnlineError, StoppedError, UsageError
 from firnline.interrupts import Interrupts
-from firnline.operations.fields import OptionField, option_fields
+from firnline.operations.fields import OptionField, checked, option_fields
 from firnline.operations.job_variables import OPTIONS_VARIABLE
 from firnline.operations.local import local_engine
 from firnline.operations.operation import About, Figures, OptionsT, Work, decided
@@ -96,13 +98,16 @@ class Job(Generic[OptionsT]):
         return 0
 
     def _parser(self) -> argparse.ArgumentParser:
-        parser = _Parser(self.about.name, description=f"{self.about.title}.")
+        # A beginning of an option may be that of another one in the next version.
+        parser = _Parser(self.about.name, description=f"{self.about.title}.", allow_abbrev=False)
+        parser.register("action", None, _Once)
         parser.add_argument("table", help="name in the settings file, or a root URL")
-        parser.add_argument("--settings", type=Path, help="settings file ($FIRNLINE_TABLES)")
+        parser.add_argument("--settings", help="settings file ($FIRNLINE_TABLES)")
         parser.add_argument("--options", metavar="JSON", help=f"what to do (${OPTIONS_VARIABLE})")
         for field in self._fields():
             _add_argument(parser, field)
-        parser.add_argument("--dry-run", action="store_true", help="print the plan only")
+        if "dry_run" in self.about.options.__struct_fields__:
+            parser.add_argument("--dry-run", action="store_true", help="print the plan only")
         parser.add_argument("--scratch", help="local folder on the executors")
         parser.add_argument("--master", help="Spark master when this is run without spark-submit")
         parser.add_argument("--remote", help="Spark Connect server, sc://host:15002")
@@ -126,11 +131,12 @@ class Job(Generic[OptionsT]):
         text = os.environ.get(ACCESS_VARIABLE)
         access = StoreAccess.from_json(text) if text else StoreAccess.from_env()
         named = {field: getattr(given, field.name) for field in self._fields()}
-        fields = _fields(given) | {
+        arguments = {
             field.name: field.value(value)
             for field, value in named.items()
             if value is not None and value is not False and value != []
         }
+        fields = _joined(_fields(given, self.about.options), arguments)
         place = Place(given.master, given.remote, given.scratch, in_process=given.no_spark)
         self.perform(Asked(settings, access, fields, _identity(given), place), interrupts, _print)
 
@@ -184,17 +190,58 @@ def _add_argument(parser: argparse.ArgumentParser, field: OptionField) -> None:
     metavar = field.option.metavar or None
     kinds: dict[str, dict[str, Any]] = {
         "flag": {"action": "store_true"},
-        "number": {"metavar": metavar, **({} if field.option.unit else {"type": int})},
+        "number": {
+            "metavar": metavar,
+            "action": _OnceField,
+            **({} if field.option.unit else {"type": int}),
+        },
         "texts": {"metavar": metavar, "action": "append", "default": []},
         "pairs": {"metavar": metavar, "action": "append", "default": []},
-        "choice": {"choices": field.choices},
+        "choice": {"choices": field.choices, "action": _OnceField},
     }
     parser.add_argument(
         f"--{field.name}".replace("_", "-") if field.option.argument else field.flag,
         dest=field.name,
         help=field.option.text.replace("%", "%%"),
-        **kinds.get(field.kind, {"metavar": metavar}),
+        **kinds.get(field.kind, {"metavar": metavar, "action": _OnceField}),
     )
+
+
+class _OnceField(argparse.Action):
+    """Stores the value of an option that may be given once."""
+
+    def __call__(
+        self,
+        parser: argparse.ArgumentParser,  # noqa: ARG002 - as argparse calls it
+        namespace: argparse.Namespace,
+        values: object,
+        option: str | None = None,
+    ) -> None:
+        """Store it. Raises UsageError if it was given before."""
+        seen = namespace.__dict__.setdefault("_given", set())
+        if self.dest in seen:
+            raise UsageError(f"{option} is given twice", next_step="give it once")
+        seen.add(self.dest)
+        setattr(namespace, self.dest, values)
+
+
+class _Once(_OnceField):
+    """As above, of an option of the job itself, for which an empty text is no value.
+
+    An option of the operation refuses it in the words of all doors.
+    """
+
+    def __call__(
+        self,
+        parser: argparse.ArgumentParser,
+        namespace: argparse.Namespace,
+        values: object,
+        option: str | None = None,
+    ) -> None:
+        """Store it. Raises UsageError if it is empty, unless it is without being given."""
+        super().__call__(parser, namespace, values, option)
+        if values == "" and self.default is None:
+            raise UsageError(f"{option} is empty", next_step="write a value, or leave it out")
 
 
 class _Parser(argparse.ArgumentParser):
@@ -202,41 +249,72 @@ class _Parser(argparse.ArgumentParser):
         raise UsageError(message, next_step=f"see {self.prog} --help")
 
 
-def _fields(given: argparse.Namespace) -> dict[str, Any]:
-    """Return the options as given."""
+def _fields(given: argparse.Namespace, kind: type[msgspec.Struct]) -> dict[str, Any]:
+    """Return the options as given in JSON."""
     text = os.environ.get(OPTIONS_VARIABLE)
     if given.options is not None and text is not None:
         raise UsageError(
             f"the job has options twice, in --options and in ${OPTIONS_VARIABLE}",
             next_step="leave one of them out",
         )
+    text = text if given.options is None else given.options
+    step = f"write a JSON object; the fields are {', '.join(_names(kind))}"
     try:
-        fields = json.loads(given.options or text or "{}")
+        fields = json.loads("{}" if text is None else text, object_pairs_hook=_once)
     except ValueError as error:
-        raise UsageError(f"the options are not JSON: {error}", next_step=_OPTIONS_STEP) from None
+        raise UsageError(f"the options are not JSON: {error}", next_step=step) from None
     if not isinstance(fields, dict):
-        raise UsageError("the options are not a JSON object", next_step=_OPTIONS_STEP)
-    return {**fields, "dry_run": True} if given.dry_run else fields
+        raise UsageError("the options are not a JSON object", next_step=step)
+    return {**fields, "dry_run": True} if getattr(given, "dry_run", False) else fields
 
 
-_OPTIONS_STEP = 'write a JSON object, as {"dry_run": true}; the names are those of docs/cli.md'
+def _once(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
+    """Return a JSON object. Raises UsageError for a name that is in it twice."""
+    fields = dict(pairs)
+    if len(fields) < len(pairs):
+        names = [name for name, _ in pairs]
+        twice = next(name for name in names if names.count(name) > 1)
+        raise UsageError(f"the options have {twice!r} twice", next_step="give it once")
+    return fields
+
+
+def _joined(fields: Mapping[str, Any], arguments: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the options of JSON and arguments. Raises UsageError for one that both have."""
+    both = sorted(fields.keys() & arguments.keys())
+    if both:
+        raise UsageError(
+            f"{both[0]} is given twice, in JSON and as an argument", next_step="give it once"
+        )
+    return {**fields, **arguments}
+
+
+def _names(kind: type[msgspec.Struct]) -> list[str]:
+    return sorted(kind.__struct_fields__)
 
 
 def _convert(fields: Mapping[str, Any], options: type[OptionsT]) -> OptionsT:
-    import msgspec
+    """Return options of what JSON has: a size or a time may be text, as at the other doors.
 
-    known = {field.encode_name for field in msgspec.structs.fields(options)}
-    unknown = sorted(fields.keys() - known)
+    Raises UsageError. It names field and type, and no key of an erase.
+    """
+    known = _names(options)
+    unknown = sorted(fields.keys() - set(known))
     if unknown:
         raise UsageError(
             f"the options have a field {unknown[0]!r} that this job does not know",
-            next_step=f"the fields are {', '.join(sorted(known))}",
+            next_step=f"the fields are {', '.join(known)}",
         )
-    try:
-        return msgspec.convert(fields, options)
-    except msgspec.ValidationError as error:
-        # The error names field and type, and no value: keys of persons may be among them.
-        raise UsageError(f"the options are not valid: {error}", next_step=_OPTIONS_STEP) from None
+    missing = [
+        field.name
+        for field in msgspec.structs.fields(options)
+        if field.required and field.name not in fields
+    ]
+    if missing:
+        raise UsageError(
+            f"the options have no {missing[0]}",
+            next_step="give it in --options, or as an argument of the job",
+        )
+    return checked(options(**fields), options)
 
 
 def _identity(given: argparse.Namespace) -> RunIdentity:

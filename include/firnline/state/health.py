@@ -20,6 +20,7 @@ nothing but itself.
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Callable, Collection, Iterable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
@@ -408,11 +409,13 @@ def no_table(table: Table) -> NoTableError:
     Raises LogLostError if there was a table.
     """
     refuse_objects(table)
+    # Its name may be that of no settings file.
+    root = shlex.quote(table.settings.root)
     return NoTableError(
         f"there is no table at {table.settings.root}: it has no log file",
         next_step="correct the name or root, or create the table with "
-        "`firnline append TABLE FILE`; if its log was lost just now, `firnline rebuild` writes it "
-        "again",
+        f"`firnline append {root} FILE`; if its log was lost just now, `firnline rebuild {root}` "
+        "writes it again",
     )
 
 

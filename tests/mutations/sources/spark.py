@@ -64,8 +64,8 @@ SPARK = (
     Mutation(
         name="a mistyped option of a job is ignored",
         file="include/firnline/spark/job.py",
-        old="    unknown = sorted(fields.keys() - known)",
-        new="    unknown = sorted(known - known)",
+        old="    unknown = sorted(fields.keys() - set(known))",
+        new="    unknown = sorted(fields.keys() - fields.keys())",
         breaks="A bound that somebody sets does not hold.",
         caught_by=("tests/unit/spark/test_job.py",),
     ),

@@ -62,7 +62,11 @@ def test_a_form_asks_for_what_people_can_set_and_no_more() -> None:
         ("where", ["a = 1"], [None, "", 1]),
         ("columns", [["a"]], [None, [], [""], "a"]),
         ("globs", [None, [], ["day=*"]], ["day=*", [""], [1]]),
-        ("size", [None, "1.5 GiB", "12"], ["ten", "-1GiB", "10 apples", "GiB", "1,5GiB", "1GiB x"]),
+        (
+            "size",
+            [None, "1.5 GiB", "12", 10],
+            ["ten", -1, 1.5, True, "-1GiB", "10 apples", "GiB", "1,5GiB", "1GiB x"],
+        ),
         ("age", [None, "7d", "1.5 h"], ["7", "d", "7 years"]),
         ("count", [None, 1, 10**9], [0, -1, 1.5, "7", 10**9 + 1]),
         ("deep", [True, False], [None, "yes", 1]),
@@ -129,6 +133,7 @@ def test_a_description_says_what_applies_without_a_value() -> None:
 
 
 def test_values_come_in_the_units_of_the_options() -> None:
+    assert form_values(Asked, {**GIVEN, "size": 10})["size"] == 10
     values = form_values(Asked, {**GIVEN, "size": "1.5GiB", "age": "1h", "globs": ["day=a"]})
     assert (values["size"], values["age"]) == (3 * 2**29, 3_600_000)
     assert values["globs"] == ("day=a",)
@@ -138,7 +143,7 @@ def test_values_come_in_the_units_of_the_options() -> None:
     ("given", "message"),
     [
         ({"size": "1.5B"}, r"'1\.5B' is not a whole byte count"),
-        ({"size": "0B"}, "size is 0B, and the least is 1"),
+        ({"size": "0B"}, "size is 0B, and the least is 1B"),
         ({"count": 10**9 + 1}, "count is 1000000001, and the most is 1000000000"),
         ({"globs": "day=a"}, "globs is not a list of globs"),
         ({"globs": [1]}, "globs is not a list of globs"),

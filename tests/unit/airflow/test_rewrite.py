@@ -5,10 +5,12 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
 from firnline.airflow.rewrite import RewriteWork, interval_of
 from firnline.airflow.runs import kind_of_run
+from firnline.appends.append import Appender
 from firnline.errors import UsageError
 from firnline.operations.options import RewriteOptions
 from tests.dags.filled import fill
@@ -73,8 +75,10 @@ def test_a_param_that_a_rewrite_does_not_have_is_refused() -> None:
 @pytest.mark.parametrize("conf", [{}, {"where": "k > 1", "sql": "select 1"}], ids=str)
 def test_a_rewrite_takes_a_condition_or_a_query(conf: dict[str, Any]) -> None:
     asked = REWRITE.parse_params(context({**conf, "partitions": ["*"]}, "manual"))
+    table = make_world().table
+    Appender(table).append(pa.table({"k": [1]}))
     with pytest.raises(UsageError, match=r"takes a condition \(where\) or a query \(sql\)"):
-        REWRITE.preview(make_world().table, asked)
+        REWRITE.preview(table, asked)
 
 
 def test_a_backfill_without_an_interval_rewrites_nothing() -> None:

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from firnline.airflow.certificates import CleanupRun
 from firnline.airflow.dags import operation_dag, plan_then_run
 from firnline.airflow.merge import MergeWork
 from firnline.airflow.tables import OneTable, asset_of, assets_of
@@ -120,6 +121,31 @@ def test_with_nothing_to_do_a_run_ends_with_its_plan(
     assert context["ti"].pushed["return_value"]["parts"] == 0
     assert context["ti"].pushed["said"] == "nothing to do"
     assert "t: nothing to do" in caplog.messages
+
+
+@pytest.mark.parametrize("work", [TTL, CleanupWork(), MergeWork(), CleanupRun()], ids=type)
+@pytest.mark.parametrize("run_type", ["scheduled", "asset_triggered"])
+def test_a_run_of_the_schedule_ends_where_nobody_has_appended_yet(
+    settings: TableSettings, caplog: pytest.LogCaptureFixture, work: Any, run_type: str
+) -> None:
+    plan, _ = tasks(work, settings)
+    context = run_context(work, run_type=run_type)
+    with pytest.raises(DownstreamTasksSkipped), caplog.at_level(logging.INFO):
+        plan.execute(context)
+    said = "there is no table yet: nobody has appended to it"
+    assert context["ti"].pushed["said"] == said
+    assert f"t: {said}" in caplog.messages
+
+
+@pytest.mark.parametrize("work", [TTL, CleanupWork(), MergeWork(), CleanupRun()], ids=type)
+@pytest.mark.parametrize("run_type", ["manual", "backfill"])
+def test_a_run_of_a_person_is_refused_where_there_is_no_table(
+    settings: TableSettings, work: Any, run_type: str
+) -> None:
+    plan, _ = tasks(work, settings)
+    for conf in ({"dry_run": False}, {"dry_run": True}):
+        with pytest.raises(AirflowFailException, match="there is no table at"):
+            plan.execute(run_context(work, conf, run_type=run_type))
 
 
 def test_what_is_done_in_the_task_stands_in_history_xcom_and_event(

@@ -37,7 +37,7 @@ _OTHERS = {
     *("--deploy-mode", "--name"),  # spark-submit, in steps of EMR
     *("--cluster-id", "--step-id", "--virtual-cluster-id", "--id"),  # aws
     *("--application-id", "--job-run-id", "--project", "--region"),  # aws, gcloud
-    *("--firnline-request", "--firnline-name", "--scriptLocation"),  # our jobs elsewhere, Glue
+    *("--firnline-request", "--firnline-name", "--script"),  # our jobs elsewhere, Glue
     *("--additional-python-modules", "--no-spark"),
     *(
         "--approved-by",

@@ -72,11 +72,13 @@ def test_commands_in_messages_name_the_table_as_the_command_line_did(
     target: str, settings: Path | None, typed: str
 ) -> None:
     assert runnable("see `firnline parts`") == "see `firnline parts`"
-    failures.given("events", target, settings)
+    failures.given("events", target, settings, "file:///my lake/events")
     assert runnable("run `firnline plan merge events` or `firnline parts`") == (
         f"run `firnline plan merge {typed}` or `firnline parts {typed}`"
     )
     assert runnable("`firnline append TABLE FILE`") == f"`firnline append {typed} FILE`"
+    by_root = "`firnline append 'file:///my lake/events' FILE`"
+    assert runnable(by_root) == f"`firnline append {typed} FILE`"
     option = "" if settings is None else f" --settings '{settings}'"
     assert runnable("run `firnline settings check`") == f"run `firnline settings check{option}`"
     for other in ("see `firnline merge other`", "see `firnline merge --help`"):

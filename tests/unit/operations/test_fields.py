@@ -1,16 +1,39 @@
 from __future__ import annotations
 
+from datetime import date, datetime
 from typing import Annotated, Any
 
 import msgspec
+import numpy as np
+import pandas as pd  # type: ignore[import-untyped]
+import pyarrow as pa
 import pytest
 
 from firnline.errors import UsageError
 from firnline.operations.common_options import Mode
-from firnline.operations.fields import Option, OptionField, option_fields, parse_moment
+from firnline.operations.fields import (
+    Option,
+    OptionField,
+    checked,
+    option_fields,
+    parse_moment,
+)
 from firnline.operations.operation import AnyDag
-from firnline.operations.options import CleanupOptions, ReplaceOptions, RewriteOptions, SweepOptions
-from firnline.operations.registry import DAGS
+from firnline.operations.options import (
+    CleanupOptions,
+    DiscardOptions,
+    DropOptions,
+    EraseOptions,
+    Evolution,
+    LazyOptions,
+    MergeOptions,
+    ReplaceOptions,
+    RestoreOptions,
+    RewriteOptions,
+    SweepOptions,
+    TtlOptions,
+)
+from firnline.operations.registry import DAGS, OPERATIONS
 
 
 def field(options: type[msgspec.Struct], name: str) -> OptionField:
@@ -89,6 +112,122 @@ def test_a_time_is_read_in_utc_unless_it_has_a_zone(text: str, expected: int) ->
 def test_what_is_not_a_time_is_refused(text: str) -> None:
     with pytest.raises(UsageError, match="is not a time"):
         parse_moment(text)
+
+
+@pytest.mark.parametrize("empty", ["", " ", [""], ["a", " "]])
+@pytest.mark.parametrize("operation", OPERATIONS, ids=lambda operation: operation.command)
+def test_an_empty_text_is_no_value_of_any_option(operation: AnyDag, empty: Any) -> None:
+    """It comes of a variable that is not set, and the default of a bound is everything."""
+    options: type[msgspec.Struct] = operation.options
+    for found in option_fields(options):
+        with pytest.raises(UsageError, match=r"is empty|is neither true nor false|is not a list"):
+            found.value(empty)
+
+
+def test_a_refusal_has_the_name_of_the_field_and_the_flag_that_is_another() -> None:
+    refusals: list[tuple[type[msgspec.Struct], str, str]] = [
+        (RewriteOptions, "start_ms", "start_ms (--from) is empty; write a value, or leave it out"),
+        (SweepOptions, "older_than", "leave it out for `orphan_grace` of the table's settings"),
+        (ReplaceOptions, "start", "start is empty; write a value"),
+    ]
+    for kind, name, said in refusals:
+        with pytest.raises(UsageError) as refused:
+            field(kind, name).value("")
+        assert str(refused.value).endswith(said)
+
+
+def test_a_bound_is_written_as_one_writes_the_value() -> None:
+    with pytest.raises(UsageError, match="keep is 0s, and the least is 1s; write a larger value,"):
+        field(RewriteOptions, "keep").value("0s")
+    with pytest.raises(UsageError, match="keep is 3651d, and the most is 3650d; write a smaller"):
+        field(RewriteOptions, "keep").value("3651d")
+    with pytest.raises(UsageError, match=r"to is -1, and the least is 0; write a larger value$"):
+        field(RestoreOptions, "to").value(-1)
+
+
+class Frame:
+    """As a column or an array of other libraries: it has no truth, and compares to itself."""
+
+    def __init__(self, values: list[Any]) -> None:
+        self.values = values
+
+    def __bool__(self) -> bool:
+        raise ValueError("the truth value of an array is ambiguous")
+
+    def __eq__(self, other: object) -> bool:
+        raise ValueError("the truth value of an array is ambiguous")
+
+    __hash__ = None  # type: ignore[assignment] # as of an array
+
+    def tolist(self) -> list[Any]:
+        return self.values
+
+
+@pytest.mark.parametrize(
+    "given",
+    [np.array(["a"]), pa.array(["a"]), pa.chunked_array([["a"]]), [np.str_("a")], Frame(["a"])],
+    ids=lambda given: type(given).__name__,
+)
+def test_values_of_other_libraries_become_plain_ones(given: Any) -> None:
+    kinds: tuple[Any, ...] = (MergeOptions, DropOptions, TtlOptions)
+    for kind in kinds:
+        (made,) = checked(kind(partitions=given), kind).partitions
+        assert (made, type(made)) == ("a", str)
+    erase = checked(EraseOptions(columns=given, keys=given), EraseOptions)
+    assert (erase.columns, erase.keys) == (("a",), (("a",),))
+    assert {type(erase.columns[0]), type(erase.keys[0][0])} == {str}
+
+
+@pytest.mark.parametrize(
+    ("given", "keys"),
+    [
+        ([np.int64(1), np.float64(1.5), np.bool_(True)], ((1,), (1.5,), (True,))),
+        (np.array([[1, 2]]), ((1, 2),)),
+        ([np.array([1, 2])], ((1, 2),)),
+        (pa.array([date(2026, 1, 1)]), ((date(2026, 1, 1),),)),
+        (np.array(["2026-01-01"], "datetime64[D]"), ((date(2026, 1, 1),),)),
+        (np.array(["2026-01-01"], "datetime64[ns]"), ((datetime(2026, 1, 1),),)),  # noqa: DTZ001
+        (iter([1]), ((1,),)),
+    ],
+)
+def test_keys_of_other_libraries_are_plain_ones(given: Any, keys: Any) -> None:
+    made = EraseOptions(columns=("a",), keys=given).keys
+    assert made == keys
+    assert [type(each) for each in made[0]] == [type(each) for each in keys[0]]
+
+
+def test_a_time_finer_than_a_microsecond_is_not_made_another_one() -> None:
+    fine: Any = np.datetime64("2026-01-01T00:00:00.000000001")
+    made: Any = EraseOptions(columns=("a",), keys=(fine,)).keys
+    assert made == ((fine,),)
+
+
+def test_a_frame_is_no_list_of_keys() -> None:
+    """Its iterator gives the names of its columns."""
+    with pytest.raises(UsageError, match="are no list, but of type DataFrame"):
+        EraseOptions(columns=("a",), keys=pd.DataFrame({"a": [1]}))
+
+
+@pytest.mark.parametrize(
+    "partitions", [{"x": 1}, (each for each in "ab"), [5], [b"x"], [None], None, "ab", b"ab", 5]
+)
+@pytest.mark.parametrize("kind", [DropOptions, MergeOptions])
+def test_what_is_no_list_of_texts_is_refused_with_and_without_words(
+    kind: Any, partitions: object
+) -> None:
+    with pytest.raises(UsageError, match="partitions is"):
+        checked(kind(partitions=partitions), kind)
+
+
+def test_a_field_without_words_is_checked_too() -> None:
+    for options in (
+        DropOptions(partitions=("a",), expected=None),  # type: ignore[arg-type] # on purpose
+        RewriteOptions(where="a", first_try="x"),  # type: ignore[arg-type] # on purpose
+        DiscardOptions(id="a", why=5),  # type: ignore[arg-type] # on purpose
+        LazyOptions(evolution=Evolution(drop="x")),  # type: ignore[arg-type] # on purpose
+    ):
+        with pytest.raises(UsageError, match=r"is not of its type|is not a list of texts"):
+            checked(options, type(options))
 
 
 def test_the_mode_is_a_choice_of_two() -> None:

@@ -16,6 +16,7 @@ from firnline.operations.common_options import DryRun, Mode, Partitions
 from firnline.operations.fields import Option
 from firnline.operations.job_variables import OPTIONS_VARIABLE
 from firnline.operations.operation import About, Operation, Work
+from firnline.operations.registry import MERGE, VERIFY
 from firnline.pages import Page
 from firnline.spark.job import Job
 
@@ -34,6 +35,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     partitions: Partitions = ()
     limit: Annotated[int | None, Option("Limit", "At most.", metavar="N")] = None
     mode: Annotated[Mode | None, Option("Mode", "When.")] = None
+    size: Annotated[int | None, Option("Size", "So big.", metavar="N", unit="size")] = None
     dry_run: DryRun = False
 
 
@@ -68,7 +70,7 @@ def job(tmp_path: Path) -> Callable[..., int]:
         run = work.identity
         who = " ".join(filter(None, [run.run_id, run.user, run.approved_by]))
         said = {"where": options.where, "in": list(options.partitions), "id": who}
-        more = {"limit": options.limit, "mode": options.mode}
+        more = {"limit": options.limit, "mode": options.mode, "size": options.size}
         return Said(said | {name: value for name, value in more.items() if value is not None})
 
     class Made(About[Options, Any, Any]):
@@ -81,7 +83,10 @@ def job(tmp_path: Path) -> Callable[..., int]:
                 stopped=lambda _table, _options: ("", ""),
             )
 
-    made = Job(Made(name="made", command="make", noun="a make", title="Make it", options=Options))
+    about = Made(
+        name="made", command="make", noun="a make", title="Make it", options=Options, begins=True
+    )
+    made = Job(about)
     return lambda *arguments: made.main([f"file://{tmp_path}/t", *arguments])
 
 
@@ -107,7 +112,7 @@ def test_options_come_by_argument_or_by_environment(
 def test_options_are_arguments_too(
     job: Callable[..., int], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    asked = ("--where=a = 1", "--partitions=d=1", "--partition=d=2", "--limit=0", "--mode=lazy")
+    asked = ("--where=a = 1", "--partitions=d=1", "--partitions=d=2", "--limit=0", "--mode=lazy")
     assert job(*asked, "--run-id=r") == 0
     assert printed(capsys)[0] == {
         "where": "a = 1",
@@ -157,6 +162,60 @@ def test_options_that_do_not_read_are_one_sentence_without_their_values(
     assert says in error["message"]
     assert "SECRET" not in json.dumps(error)
     assert error["retryable"] is False
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (["--where=a", "--where=b"], "--where is given twice"),
+        (["--options={}", "--options={}"], "--options is given twice"),
+        (['--options={"where": "a"}', "--where=b"], "where is given twice, in JSON and as an"),
+        (['--options={"where": "a", "where": "b"}'], "the options have 'where' twice"),
+        (["--wher=a"], "unrecognized arguments: --wher=a"),
+        (["--where=a", "--dry"], "unrecognized arguments: --dry"),
+        (["--where="], "where is empty"),
+        (["--where=a", "--partitions="], "one of partitions is empty"),
+        (["--where=a", "--settings="], "--settings is empty"),
+        (["--where=a", "--master="], "--master is empty"),
+        (["--options="], "--options is empty"),
+    ],
+)
+def test_what_is_given_twice_in_part_or_empty_is_refused(
+    job: Callable[..., int], capsys: pytest.CaptureFixture[str], arguments: list[str], says: str
+) -> None:
+    assert job(*arguments) == 2
+    assert says in printed(capsys)[1]["message"]
+
+
+def test_a_field_may_come_by_json_and_another_as_an_argument(
+    job: Callable[..., int], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(OPTIONS_VARIABLE, '{"where": "a", "size": "1KiB"}')
+    assert job("--limit=3", "--user=", "--approved-by=") == 0
+    assert printed(capsys)[0] == {"where": "a", "in": [], "id": "", "limit": 3, "size": 1024}
+
+
+def test_the_refusal_names_the_fields_of_this_job(
+    job: Callable[..., int], capsys: pytest.CaptureFixture[str]
+) -> None:
+    for options in ("[]", "{", '{"were": 1}'):
+        assert job(f"--options={options}") == 2
+        step = printed(capsys)[1]["next_step"]
+        assert step.endswith("the fields are dry_run, limit, mode, partitions, size, where")
+
+
+def test_a_job_that_only_looks_has_no_dry_run(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        Job(VERIFY).main(["--help"])
+    assert "--dry-run" not in capsys.readouterr().out
+
+
+def test_a_root_without_a_table_is_refused(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert Job(MERGE).main([f"file://{tmp_path}/none", "--no-spark"]) == 2
+    out, error = printed(capsys)
+    assert (out, error["type"]) == ({}, "NoTableError")
 
 
 def test_an_error_that_has_a_report_prints_it_before(

@@ -13,7 +13,6 @@ from firnline.cli.options import (
     TableArgument,
     command,
     open_target,
-    require_table,
 )
 from firnline.cli.progress import counting
 from firnline.operations.operation import Work
@@ -48,6 +47,5 @@ def analyze(
     stop at any time: the next run goes on.
     """
     opened = open_target(table, settings)
-    require_table(opened)
     progress = partial(counting, "analyzing", unit="part")
     operate(ANALYZE.load(), Work(opened), options, as_json=as_json, progress=progress)

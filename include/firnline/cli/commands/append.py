@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from firnline.cli import output
-from firnline.cli.engine import refuse_unusable, scratch_folder
+from firnline.cli.engine import refuse_unusable
 from firnline.cli.failures import when_stopped
 from firnline.cli.mirrored import publish
 from firnline.cli.options import (
@@ -85,7 +85,6 @@ def append(  # noqa: PLR0913, PLR0917 - one per option
         Path | None,
         typer.Option(
             "--scratch",
-            parser=scratch_folder,
             metavar="FOLDER",
             help="Local disk to stage parts on; without it $TMPDIR.",
         ),

@@ -13,7 +13,6 @@ from firnline.cli.options import (
     TableArgument,
     command,
     open_target,
-    require_table,
 )
 from firnline.cli.progress import deleting
 from firnline.operations.operation import Work
@@ -44,7 +43,6 @@ def cleanup(
     the DAG tombstone_cleanup__TABLE does the same.
     """
     opened = open_target(table, settings)
-    require_table(opened)
     operate(
         CLEANUP.load(),
         Work(opened),

@@ -15,7 +15,6 @@ from firnline.cli.options import (
     TableArgument,
     command,
     open_target,
-    require_table,
 )
 from firnline.cli.progress import reading
 from firnline.operations.operation import Work
@@ -51,7 +50,6 @@ def delete(
     delete_where does the same.
     """
     opened = open_target(table, settings)
-    require_table(opened)
     with engine_for("delete", opened, engine, master, scratch) as factory:
         operate(
             DELETE.load(),

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from firnline.cli.confirm import YesOption
-from firnline.cli.engine import EngineKind, MasterOption, engine_for, scratch_folder
+from firnline.cli.engine import EngineKind, MasterOption, engine_for
 from firnline.cli.operate import operate, works
 from firnline.cli.options import (
     JsonOption,
@@ -16,7 +16,6 @@ from firnline.cli.options import (
     TableArgument,
     command,
     open_target,
-    require_table,
 )
 from firnline.operations.operation import Work
 from firnline.operations.options import DowngradeOptions
@@ -38,9 +37,7 @@ def downgrade(
     master: MasterOption = None,
     scratch: Annotated[
         Path | None,
-        typer.Option(
-            "--scratch", parser=scratch_folder, metavar="FOLDER", help="Local disk to stage on."
-        ),
+        typer.Option("--scratch", metavar="FOLDER", help="Local disk to stage on."),
     ] = None,
     as_json: JsonOption = False,
     settings: SettingsOption = None,
@@ -52,7 +49,6 @@ def downgrade(
     files, the dead parts and the history under _txn/ but the downgrade itself.
     """
     opened = open_target(table, settings)
-    require_table(opened)
     with engine_for("downgrade", opened, engine, master, scratch) as factory:
         operate(
             DOWNGRADE.load(),

@@ -57,8 +57,8 @@ def drop(
     remove_partitions does the same.
     """
     opened = open_target(table, settings)
-    require_table(opened)
     if not partitions:
+        require_table(opened)
         _list(opened, as_json)
         return
     options = DropOptions(

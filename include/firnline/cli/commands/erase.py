@@ -20,7 +20,6 @@ from firnline.cli.options import (
     TableArgument,
     command,
     open_target,
-    require_table,
 )
 from firnline.cli.progress import reading
 from firnline.errors import UsageError
@@ -42,6 +41,7 @@ commands = typer.Typer()
         "firnline erase flights --column tailnum --key N14228 --key N24211 --yes",
         'firnline erase flights --column carrier --column flight --key \'["UA", "1545"]\' --yes',
     ],
+    may_be_empty=["key"],
 )
 def erase(  # noqa: PLR0913, PLR0917 - one per option
     table: TableArgument,
@@ -69,7 +69,6 @@ def erase(  # noqa: PLR0913, PLR0917 - one per option
     Under Airflow the DAG erase does the same.
     """
     opened = open_target(table, settings)
-    require_table(opened)
     options = msgspec.structs.replace(options, keys=parse_keys(options.columns, key))
     with engine_for("erase", opened, engine, master, scratch) as factory:
         operate(

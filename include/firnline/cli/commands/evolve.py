@@ -16,7 +16,6 @@ from firnline.cli.options import (
     TableArgument,
     command,
     open_target,
-    require_table,
 )
 from firnline.cli.progress import reading
 from firnline.operations.operation import Work
@@ -63,7 +62,6 @@ def evolve(  # noqa: PLR0913, PLR0917 - one per option
     the old one first. New columns need no command: the first append that has them adds them.
     """
     opened = open_target(table, settings)
-    require_table(opened)
     if lazy:
         operate(
             EVOLVE.load(),

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from firnline.cli.engine import EngineKind, MasterOption, engine_for, scratch_folder
+from firnline.cli.engine import EngineKind, MasterOption, engine_for
 from firnline.cli.operate import operate, show_plan
 from firnline.cli.options import (
     JsonOption,
@@ -18,7 +18,6 @@ from firnline.cli.options import (
     Without,
     command,
     open_target,
-    require_table,
 )
 from firnline.cli.progress import merging
 from firnline.errors import UsageError
@@ -66,7 +65,6 @@ def merge(
         Path | None,
         typer.Option(
             "--scratch",
-            parser=scratch_folder,
             metavar="FOLDER",
             help="Local disk to stage and sort on, about three times the bytes of the largest "
             "group per kernel; without it $TMPDIR.",
@@ -82,7 +80,6 @@ def merge(
     does the same.
     """
     opened = open_target(table, settings)
-    require_table(opened)
     with engine_for("merge", opened, engine, master, scratch) as factory:
         operate(
             MERGE.load(), Work(opened, engine=factory), options, as_json=as_json, progress=merging
@@ -108,5 +105,4 @@ def plan_merge(
     Parts, bytes and requests, and why the other parts are left alone.
     """
     opened = open_target(table, settings)
-    require_table(opened)
     show_plan(MERGE.load(), opened, options, as_json=as_json)

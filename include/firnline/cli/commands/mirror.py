@@ -65,8 +65,8 @@ def mirror(
             next_step="give one of the two",
         )
     opened = open_target(table, settings)
-    require_table(opened)
     if check:
+        require_table(opened)
         _check(opened, as_json)
     else:
         operate(

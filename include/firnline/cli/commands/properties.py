@@ -72,7 +72,6 @@ def apply(
     for them as long as those allow.
     """
     opened = open_target(table, settings)
-    require_table(opened)
     progress = works("changing")
     operate(
         APPLY_PROPERTIES.load(), Work(opened), options, as_json=as_json, progress=progress, yes=yes

@@ -14,7 +14,6 @@ from firnline.cli.options import (
     TableArgument,
     command,
     open_target,
-    require_table,
 )
 from firnline.cli.progress import reading
 from firnline.operations.operation import Work
@@ -48,7 +47,6 @@ def repartition(
     not done again. After a change of partition_by: `firnline properties apply`, then this.
     """
     opened = open_target(table, settings)
-    require_table(opened)
     with engine_for("repartition", opened, engine, master, scratch) as factory:
         progress = partial(reading, "repartitioning")
         operate(

@@ -15,7 +15,6 @@ from firnline.cli.options import (
     TableArgument,
     command,
     open_target,
-    require_table,
 )
 from firnline.cli.progress import reading
 from firnline.operations.operation import Work
@@ -52,8 +51,6 @@ def replace(
     that began before are covered. Under Airflow the DAG replace does the same.
     """
     opened = open_target(table, settings)
-    if options.dry_run or options.nothing:
-        require_table(opened)
     with engine_for("replace", opened, engine, master, scratch) as factory:
         operate(
             REPLACE.load(),

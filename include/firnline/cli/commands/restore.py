@@ -13,7 +13,6 @@ from firnline.cli.options import (
     TableArgument,
     command,
     open_target,
-    require_table,
 )
 from firnline.cli.progress import restoring
 from firnline.operations.operation import Work
@@ -46,5 +45,4 @@ def restore(
     has deleted cannot come back, nor what an erase took away.
     """
     opened = open_target(table, settings)
-    require_table(opened)
     operate(RESTORE.load(), Work(opened), options, as_json=as_json, progress=restoring, yes=yes)

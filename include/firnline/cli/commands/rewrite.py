@@ -69,10 +69,10 @@ def rewrite(  # noqa: PLR0913, PLR0917 - one per option
     the DAG rewrite_partitions__TABLE does the same, also as a backfill over dates.
     """
     opened = open_target(table, settings)
-    require_table(opened)
     decided = [flag for flag in (commit, discard) if flag is not None]
     _refuse_mixed(options, [*decided, *["prepared"] * prepared])
     if prepared:
+        require_table(opened)
         from firnline.operations.prepared.pages import waiting_page
         from firnline.operations.prepared.waiting import waiting
 

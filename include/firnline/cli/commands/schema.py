@@ -173,7 +173,6 @@ def fix(  # noqa: PLR0913, PLR0917 - one per option
     parts decide what is rewritten, whatever their log file says.
     """
     opened = open_target(table, settings)
-    require_table(opened)
     options = msgspec.structs.replace(options, fixes=_fixes(column, kind or [], rename or []))
     with engine_for("schema-fix", opened, engine, master, scratch) as factory:
         operate(

@@ -12,7 +12,6 @@ from firnline.cli.options import (
     TableArgument,
     command,
     open_target,
-    require_table,
 )
 from firnline.operations.operation import Work
 from firnline.operations.options import TtlOptions
@@ -40,6 +39,5 @@ def ttl(
     clean-up deletes them, after the grace. Under Airflow the DAG ttl__TABLE does the same.
     """
     opened = open_target(table, settings)
-    require_table(opened)
     progress = works("dropping from")
     operate(TTL.load(), Work(opened), options, as_json=as_json, progress=progress, yes=yes)

@@ -28,6 +28,8 @@ from firnline.kernel.query.check import in_brackets, open_source, refuse_no_text
 from firnline.kernel.query.process import memory_bound
 
 BEFORE, AFTER = "before", "after"
+_NULL = '"NULL"'
+"""DuckDB's type of what has none: a bare null, or a function that only raises."""
 _CHECK_MEMORY, _CHECK_LIMIT_S = 64 * 2**20, 30
 _RULE = (
     "write each as one SELECT with one value, in DuckDB's dialect over before and after alone, "
@@ -180,6 +182,9 @@ def _one(
     except duckdb.Error as error:
         return _Answer(number=number, problem=f"fails: {first_line(error)}", refused=True)
     kinds = [str(row[1]) for row in described]
+    if kinds == [_NULL]:
+        problem = "is null, or an error, for any rows"
+        return _Answer(number=number, problem=problem, refused=True)
     if kinds != ["BOOLEAN"]:
         problem = f"returns {', '.join(kinds)}, not one BOOLEAN"
         return _Answer(number=number, problem=problem, refused=True)

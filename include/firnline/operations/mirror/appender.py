@@ -9,6 +9,7 @@ from firnline.appends import service
 from firnline.appends.append import AppendResult
 from firnline.appends.mirrored import MirrorOutcome
 from firnline.appends.service import Limits
+from firnline.arguments import typed
 from firnline.errors import UsageError
 from firnline.operations.local import identity_here
 from firnline.operations.mirror.after import refuse_unmirrored
@@ -42,6 +43,7 @@ class Appender(service.Appender):
     asked for and the settings name none.
     """
 
+    @typed
     def __init__(
         self,
         target: Table | str,

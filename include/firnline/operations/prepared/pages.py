@@ -45,6 +45,10 @@ def render_choices(page: Page, table: str, change: str) -> None:
 def commit_page(data: Mapping[str, Any]) -> Page:
     """Return what the commit of a prepared change would do."""
     page = Page()
+    if data["committed"] is not None:
+        done = f"is committed to {data['table']} already, as transaction {data['committed']}"
+        page.line(f"{data['id']} {done}.")
+        return page
     render_evidence(page, data["table"], data["evidence"])
     old, new = _parts(data)
     page.line(f"A commit of {data['id']} would put {new} in the place of {old}.")

@@ -83,22 +83,25 @@ class PreparedPlan(Report, frozen=True, kw_only=True):
     partitions: tuple[str, ...]
     evidence: Evidence
     counts: Counts
+    committed: int | None = None
+    """Transaction by which it is committed already; None before."""
 
     @property
     def nothing_to_do(self) -> bool:
-        """Return False: only what changes something is prepared."""
-        return False
+        """Return True if it is committed: a commit then reports what was done."""
+        return self.committed is not None
 
 
 def preview_commit(table: Table, change_id: str) -> PreparedPlan:
     """Return what ``commit_prepared`` would commit; refused where that would be refused now.
 
-    Requests: those of ``take_base`` and 1 GET. Raises PreparedChangeError.
+    Requests: those of ``take_base`` and 1 GET; for one that has ended, as for its commit. Raises
+    PreparedChangeError.
     """
     base = take_base(table)
     change = objects.read(table, change_id)
     if change is None:
-        raise _gone(table, change_id, "there is no such change, or it has ended")
+        return _plan_ended(table, change_id)
     if not _is_in(change, base.snapshot):
         refuse_changed(change, base.snapshot, base.table.settings)
     return _plan(table, change)
@@ -123,6 +126,20 @@ def _plan(table: Table, change: Prepared) -> PreparedPlan:
         partitions=change.partitions,
         evidence=change.evidence,
         counts=change.counts,
+    )
+
+
+def _plan_ended(table: Table, change: str) -> PreparedPlan:
+    """Return the plan of a change that is committed already. Raises PreparedChangeError."""
+    header = _committed_by(table, change)
+    return PreparedPlan(
+        table=table.settings.name,
+        id=change,
+        seq=header.seq,
+        partitions=header.partitions,
+        evidence=Evidence(),
+        counts=header.counts,
+        committed=header.seq,
     )
 
 
@@ -282,13 +299,19 @@ def _commit_report(
 
 def _ended(runner: Runner, change: str) -> CommitReport:
     """Report a change without a statement that was committed. Raises PreparedChangeError."""
-    decision = objects.read_decision(runner.table, change)
+    header = _committed_by(runner.table, change)
+    return _commit_report(runner, change, header, earlier=True, counts=header.counts)
+
+
+def _committed_by(table: Table, change: str) -> TxnHeader:
+    """Return the transaction of a change without a statement. Raises PreparedChangeError."""
+    decision = objects.read_decision(table, change)
     header = None
     if decision is not None and decision.verdict == "commit":
-        header = _transaction_of(runner.table, change)
+        header = _transaction_of(table, change)
     if header is None:
-        raise _gone(runner.table, change, _discarded(decision))
-    return _commit_report(runner, change, header, earlier=True, counts=header.counts)
+        raise _gone(table, change, _discarded(decision))
+    return header
 
 
 def _transaction_of(table: Table, change: str) -> TxnHeader | None:

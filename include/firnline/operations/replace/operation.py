@@ -28,6 +28,11 @@ def _in_short(table: str, report: ReplaceReport) -> RunFailedError:
     )
 
 
+def _makes_it(options: ReplaceOptions) -> bool:
+    """Return True if there are new rows, which may be the first ones."""
+    return not options.nothing
+
+
 def _no_table(work: Work, _: ReplaceOptions) -> bool:
     """Return True if there is no table yet, of which rows could go."""
     table = work.table
@@ -38,6 +43,7 @@ OPERATION = Operation(
     about=registry.REPLACE,
     preview=preview,
     act=run_replace,
+    begins=_makes_it,
     asks_nobody=_no_table,
     plan_page=plan_page,
     report_page=report_page,

@@ -17,6 +17,7 @@ from firnline.log.records import Marker
 from firnline.operations.groups import LeftAlone, PlannedGroup
 from firnline.operations.kernel_tasks import RowWork
 from firnline.operations.options import RewriteOptions
+from firnline.operations.prepared.compare import Asked, check_asked
 from firnline.operations.requests import COMMIT_REQUESTS, FIXED_REQUESTS, upload_requests
 from firnline.operations.selection import NO_ROW, Selected, Verdict, select, select_whole
 from firnline.parquet.partition import span_of
@@ -267,6 +268,15 @@ def refuse_evidence(options: RewriteOptions) -> None:
             "committed",
             next_step="prepare the rewrite (--prepare, or approve in Airflow), or leave them out",
         )
+
+
+def asked_evidence(table: Table, snapshot: Snapshot, options: RewriteOptions) -> Asked:
+    """Return the evidence that the options ask for, as far as it can be checked without rows.
+
+    Raises UsageError: an assertion that is none, a key column that the table does not have.
+    """
+    asked = Asked(keys=options.keys, assertions=options.assertions, samples=options.samples or 0)
+    return check_asked(table, snapshot, asked)
 
 
 def make_plan(

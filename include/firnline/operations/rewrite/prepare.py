@@ -20,12 +20,19 @@ from firnline.operations.committer import outputs_of
 from firnline.operations.operation import Work
 from firnline.operations.options import RewriteOptions
 from firnline.operations.prepared import objects
-from firnline.operations.prepared.compare import Asked, check_asked, comparison, evidence
+from firnline.operations.prepared.compare import comparison, evidence
 from firnline.operations.prepared.evidence import Evidence
 from firnline.operations.prepared.record import KEEP_MS, Prepared, plain, planned_by, standing
 from firnline.operations.prepared.run import discard_prepared
 from firnline.operations.prepared.waiting import WaitingChange, of_run
-from firnline.operations.rewrite.plan import OP, PlannedPartition, RewritePlan, make_plan, make_work
+from firnline.operations.rewrite.plan import (
+    OP,
+    PlannedPartition,
+    RewritePlan,
+    asked_evidence,
+    make_plan,
+    make_work,
+)
 from firnline.operations.rewrite.report import (
     PartitionRewrite,
     RewriteFailedError,
@@ -104,11 +111,7 @@ def run_prepare(work: Work, options: RewriteOptions) -> PrepareReport:
     runner = Runner(table, work.identity, work.engine)
     base = runner.take_base()
     table = runner.table
-    asked = check_asked(
-        table,
-        base.snapshot,
-        Asked(keys=options.keys, assertions=options.assertions, samples=options.samples or 0),
-    )
+    asked = asked_evidence(table, base.snapshot, options)
     plan = make_plan(table, base.snapshot, options, None)
     earlier = _earlier(table, options, work.identity)
     if earlier is not None:

@@ -21,6 +21,7 @@ from firnline.operations.rewrite.plan import (
     OP,
     PlannedPartition,
     RewritePlan,
+    asked_evidence,
     make_plan,
     make_work,
     refuse_evidence,
@@ -59,9 +60,14 @@ _TRANSACTIONS = 1_000_000
 
 
 def preview(table: Table, options: RewriteOptions) -> RewritePlan:
-    """Plan as ``run_rewrite`` would; requests of ``take_base``, errors of ``run_rewrite``."""
+    """Plan as ``run_rewrite`` would, or ``run_prepare``; requests of ``take_base``.
+
+    Raises UsageError as either, for all that is wrong without reading a part.
+    """
     refuse_evidence(options)
     base = take_base(table)
+    if options.prepare:
+        asked_evidence(base.table, base.snapshot, options)
     return make_plan(base.table, base.snapshot, options, None)
 
 

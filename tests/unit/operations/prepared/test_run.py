@@ -36,11 +36,12 @@ from firnline.operations.options import (
     VerifyOptions,
 )
 from firnline.operations.prepared import objects
-from firnline.operations.prepared.run import commit_prepared, discard_prepared
+from firnline.operations.prepared.pages import commit_page
+from firnline.operations.prepared.run import commit_prepared, discard_prepared, preview_commit
 from firnline.operations.prepared.waiting import waiting
 from firnline.operations.rebuild.run import run_rebuild
 from firnline.operations.rewrite.prepare import PrepareReport, run_prepare
-from firnline.operations.rewrite.run import RewriteRefusedError
+from firnline.operations.rewrite.run import RewriteRefusedError, preview
 from firnline.operations.sweep.run import run_sweep
 from firnline.operations.verify.run import run_verify
 from firnline.state.history import history
@@ -99,6 +100,53 @@ def test_a_commit_that_is_repeated_says_which_transaction_it_was(tmp_path: Path)
     again = commit_prepared(world.table, change, RUN)
     assert (again.earlier, again.transaction) == (True, first.transaction)
     assert len(history(world.table)) == 1
+
+
+def test_the_plan_of_a_commit_says_that_it_is_committed_and_refuses_what_the_commit_would(
+    tmp_path: Path,
+) -> None:
+    world = filled(numbers(1, 1, 2, 3))
+    change = prepared(world, tmp_path)
+    assert preview_commit(world.table, change).nothing_to_do is False
+    commit_prepared(world.table, change, RUN)
+    plan = preview_commit(world.table, change)
+    assert (plan.nothing_to_do, plan.committed, plan.partitions) == (True, 1, ("d=1",))
+    said = list(commit_page(plan.to_json()).lines())
+    name = world.table.settings.name
+    assert said == [f"{change} is committed to {name} already, as transaction 1."]
+    other = prepared(world, tmp_path, where="n != 3")
+    discard_prepared(world.table, other, RUN, "by hand")
+    discarded = r"it was discarded \(by hand\)"
+    with pytest.raises(PreparedChangeError, match=discarded):
+        preview_commit(world.table, other)
+    with pytest.raises(PreparedChangeError, match=discarded):
+        commit_prepared(world.table, other, RUN)
+
+
+@pytest.mark.parametrize(
+    ("asked", "said"),
+    [
+        (
+            {"assertions": ("select garbage from",)},
+            "the assertion `select garbage from` is refused",
+        ),
+        ({"assertions": ("select 1",)}, "returns INTEGER, not one BOOLEAN"),
+        ({"assertions": ("select null",)}, "the assertion `select null` is null, or an error"),
+        ({"assertions": ("select error('x')",)}, "is null, or an error, for any rows"),
+        ({"keys": ("nope",)}, "has no column 'nope' to match rows by"),
+    ],
+)
+def test_a_plan_refuses_the_evidence_that_the_run_would_refuse(
+    tmp_path: Path, asked: dict[str, Any], said: str
+) -> None:
+    world = filled(numbers(1, 1, 2, 3))
+    for call in (
+        lambda: prepare(world, tmp_path, where="n != 2", **asked),
+        lambda: preview(world.table, RewriteOptions(where="n != 2", prepare=True, **asked)),
+    ):
+        with pytest.raises(UsageError) as refused:
+            call()
+        assert said in str(refused.value)
 
 
 @pytest.mark.long
