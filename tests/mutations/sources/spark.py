@@ -48,7 +48,7 @@ SPARK = (
     Mutation(
         name="a job that failed ends with 0",
         file="include/firnline/spark/job.py",
-        old="    return error.exit_code\n",
+        old="    return told.exit_code\n",
         new="    return 0\n",
         breaks="Airflow shows a failed merge as a success.",
         caught_by=("tests/unit/spark/test_job.py",),
@@ -56,8 +56,8 @@ SPARK = (
     Mutation(
         name="a dry run among the options of a job runs",
         file="include/firnline/spark/job.py",
-        old='        if fields.get("dry_run"):',
-        new="        if given.dry_run:",
+        old='        if asked.fields.get("dry_run") and loaded.preview is not None:',
+        new="        if loaded.preview is None:",
         breaks="A run that was to look changes the table.",
         caught_by=("tests/unit/spark/test_job.py",),
     ),
