@@ -75,9 +75,11 @@ class World:
     desk: Desk
 
     def put_off(self, table: str) -> Run:
-        """A merge that waits in a trigger."""
-        run = self.airflow.merge(table)
+        """A merge whose trigger has begun to wait: before, nobody would tell it of an end."""
+        run, before = self.airflow.merge(table), len(self.jobs.started)
         assert wait_until(lambda: run.tasks.get("merge") == "deferred"), run.tasks
+        job = self.jobs.started[before]
+        assert wait_until(lambda: job.id in self.jobs.looked_at), "no trigger looks at it"
         return run
 
     def slots(self, table: str) -> tuple[int, int]:

@@ -59,9 +59,7 @@ class Jobs:
     def __init__(self, folder: Path, env: Mapping[str, str]) -> None:
         self.folder, self.env = folder, dict(env)
         self.started: list[Job] = []
-        self.held = threading.Event()
-        """Cleared: answers to starts are held back."""
-        self.held.set()
+        self.looked_at: set[str] = set()
 
     def start(self, name: str, entry: str, words: list[str], conf: dict[str, str], *,
               token: str = "", wheel: str = "", **more: Any) -> Job:  # fmt: skip
@@ -178,6 +176,7 @@ class _Answer(BaseHTTPRequestHandler):
             for job in self.jobs.started
         ]
         if len(rest) == 3:
+            self.jobs.looked_at.add(rest[2])
             self._say({"jobRun": next(row for row in rows if row["id"] == rest[2])})
         else:
             self._say({"jobRuns": [row for row in rows if row["state"] == "RUNNING"]})
