@@ -144,7 +144,12 @@ def test_whoever_ends_the_task_ends_its_job(world: World, table: str, state: str
     run = world.put_off(table)
     job = world.jobs.started[-1]
     if state == "cleared":
-        body = {"dry_run": False, "dag_run_id": run.run_id, "task_ids": ["merge"]}
+        body = {
+            "dry_run": False,
+            "only_failed": False,
+            "dag_run_id": run.run_id,
+            "task_ids": ["merge"],
+        }
         world.airflow.stack.api.call("POST", f"/dags/{run.dag_id}/clearTaskInstances", body)
     else:
         world.set_state(run, state)

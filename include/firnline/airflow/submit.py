@@ -38,7 +38,7 @@ from firnline.airflow.versions import tracked
 from firnline.airflow.waiting import LATE, LOST, JobTrigger
 from firnline.airflow.work import SparkWork
 from firnline.clock import SystemClock
-from firnline.errors import EnvironmentFaultError, PlatformError
+from firnline.errors import EnvironmentFaultError, JobFailedError, PlatformError
 from firnline.operations.job_variables import OPTIONS_VARIABLE
 from firnline.settings.launchers import PLATFORMS, Launcher
 from firnline.settings.load import TableSettings
@@ -142,7 +142,7 @@ class SubmitJob(SparkSubmitOperator):
             self.concluded(context, carried)
             return
         with self._reporting(context), airflow_failures():
-            self._hear(context, run, event, found_in(job))
+            self._hear(context, run, event, found_in(job), carried)
         self._end(context, run, carried)
 
     def concluded(self, context: Context, carried: dict[str, Any]) -> None:
@@ -276,14 +276,14 @@ class SubmitJob(SparkSubmitOperator):
             within = self.execution_timeout or timedelta(milliseconds=run.table.commit_ttl)
             found = where.begin(context, self.work.about.name, run.told, run.approved_by, within)
             if not found.job:
-                self._take(where, found, None)
+                self._take(context, run, where, found, None, carried)
                 return
             if self.may_defer and where.defers():
                 self._defer(where, found, carried, within)
             self._elsewhere = (where, found)
             progress = where.wait(found)
             self._elsewhere = None
-            self._take(where, found, progress)
+            self._take(context, run, where, found, progress, carried)
 
     def _of(self, context: Context, run: _Run) -> Elsewhere:
         return Elsewhere.of(run.table, run.launcher, self.work.about.name, context, run.told)
@@ -300,7 +300,14 @@ class SubmitJob(SparkSubmitOperator):
             kwargs={"carried": carried, "job": found._asdict()},
         )
 
-    def _hear(self, context: Context, run: _Run, event: Mapping[str, Any], found: Found) -> None:
+    def _hear(
+        self,
+        context: Context,
+        run: _Run,
+        event: Mapping[str, Any],
+        found: Found,
+        carried: dict[str, Any],
+    ) -> None:
         """Take what the trigger has seen."""
         from firnline.launch.launcher import Progress
 
@@ -313,11 +320,31 @@ class SubmitJob(SparkSubmitOperator):
                 f"nobody could look at the job {found.job} any more: {detail}",
                 next_step="the next try goes on with it, or with what it had committed",
             )
-        self._take(where, found, Progress(state, detail))
+        self._take(context, run, where, found, Progress(state, detail), carried)
 
-    def _take(self, where: Elsewhere, found: Found, progress: Progress | None) -> None:
-        """Take the outcome of a job that has ended. Raises its error."""
-        outcome = where.conclude(found, progress)
+    def _take(
+        self,
+        context: Context,
+        run: _Run,
+        where: Elsewhere,
+        found: Found,
+        progress: Progress | None,
+        carried: dict[str, Any],
+    ) -> None:
+        """Take the outcome of a job that has ended. Raises its error.
+
+        A task that is cleared begins again while the job of the try before is being cancelled.
+        """
+        cancelled = progress is not None and progress.state == "cancelled"
+        try:
+            outcome = where.conclude(found, progress)
+        except JobFailedError:
+            if not cancelled or found.name.endswith(f"-{context['ti'].try_number}"):
+                raise
+            _LOG.info("the job %s was cancelled with the try before; this try starts its own",
+                      found.job)  # fmt: skip
+            self._start_elsewhere(context, run, carried)
+            return
         self.report = outcome.report
         raise_failure(outcome)
 

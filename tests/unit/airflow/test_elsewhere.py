@@ -254,3 +254,38 @@ def test_a_retry_goes_on_with_the_job_of_a_task_that_died(world: World) -> None:
     world.platform.on_the_way = [Found("j1", started.name)]
     world.task().execute(world.context(2))
     assert len(world.platform.started) == 1
+
+
+def test_a_cleared_task_does_not_end_with_the_job_that_was_cancelled_with_it(
+    world: World,
+) -> None:
+    """The new try finds the job of the old one while that is being cancelled."""
+    desk, world.platform.desk = world.platform.desk, None
+    world.platform.looks = [Progress("cancelled", "CANCELLED")]
+
+    def find(beginning: str) -> list[Found]:
+        if world.platform.desk is not None:
+            return []
+        world.platform.desk = desk
+        return [Found("old", f"{beginning}1")]
+
+    def look(job: str) -> Progress:
+        if job == "old":
+            return Progress("cancelled", "CANCELLED")
+        (own,) = world.platform.started
+        world.desk.tell(own.name, Outcome(report={"seconds": 1.0}))
+        return DONE
+
+    world.platform.find = find  # type: ignore[method-assign]
+    world.platform.look = look  # type: ignore[method-assign]
+    world.task().execute(world.context(2))
+    (own,) = world.platform.started
+    assert own.name.endswith("-2")
+
+
+def test_a_job_of_this_very_try_that_somebody_cancels_there_has_failed(world: World) -> None:
+    world.platform.desk = None
+    world.platform.looks = [Progress("cancelled", "CANCELLED: by the operator")]
+    with pytest.raises(AirflowException, match="CANCELLED: by the operator"):
+        world.task().execute(world.context())
+    assert len(world.platform.started) == 1
