@@ -166,7 +166,7 @@ def test_a_dry_run_shows_the_plan_and_changes_nothing(maintained: Maintained) ->
 
 @pytest.mark.parametrize(
     "conf",
-    [{"max_bytes": "ten"}, {"max_bytes": 5}, {"partitions": "day=a"}, {"dry_run": "yes"}],
+    [{"max_bytes": "ten"}, {"max_bytes": -5}, {"partitions": "day=a"}, {"dry_run": "yes"}],
     ids=str,
 )
 def test_a_param_of_the_wrong_form_is_refused_before_there_is_a_run(

@@ -29,6 +29,7 @@ from firnline.launch.package import (
     PackagePaths,
     wheel_name,
 )
+from firnline.paths import Root
 from firnline.spark.elsewhere import ENTRY as ENTRY_POINT
 from firnline.spark.pack import pack
 from firnline.store.client import open_store
@@ -77,10 +78,11 @@ def publish(
         on_progress: takes the number of files packed and of all.
 
     Raises:
-        UsageError: the Python is none, or of another version than this one.
+        UsageError: no such URL; or the Python is none, or of another version than this one.
         EnvironmentFaultError: a package is not installed here.
         StoreError: the store refuses.
     """
+    Root.parse(root, source=True)
     own = _refuse_other_python(python)
     with tempfile.TemporaryDirectory(prefix="firnline-publish-") as folder:
         environment = Path(folder, ENVIRONMENT)

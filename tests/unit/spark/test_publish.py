@@ -118,3 +118,12 @@ def test_what_is_no_python_alone_is_refused_before_anything_is_packed(tmp_path: 
     (usr / "games").mkdir()
     with pytest.raises(UsageError, match="it also has games"):
         publish("file:///nowhere", None, python=usr)
+
+
+@pytest.mark.parametrize("url", ["", "/srv/firnline", "s3:/b/firnline"])
+def test_what_is_no_url_is_refused_before_anything_is_packed(
+    url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("firnline.spark.publish.pack", None)
+    with pytest.raises(UsageError, match="is not the URL of a folder"):
+        publish(url, None)
