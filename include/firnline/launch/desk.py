@@ -75,7 +75,7 @@ class Desk:
 
         Raises EnvironmentFaultError if nothing is, or it does not read.
         """
-        publish = "run `firnline spark publish` and name in spark.package what it prints"
+        publish = "run `firnline spark publish URL` and name in spark.package what it prints"
         try:
             data = self.store.get(self.paths.file(MANIFEST))
             return Package(self.url, msgspec.json.decode(data, type=Manifest))

@@ -101,7 +101,7 @@ def refuse_other(url: str) -> None:
         raise UsageError(
             f"spark.package {url} names no published package, whose folder is called by version "
             "and digest",
-            next_step="give the URL that `firnline spark publish` printed",
+            next_step="give the URL that `firnline spark publish URL` printed",
         )
 
 

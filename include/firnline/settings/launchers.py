@@ -143,7 +143,7 @@ class SparkSettings(Section):
     )
     package: Annotated[str, _begins("s3://", "gs://", "file://")] | None = Field(
         default=None,
-        description="What `firnline spark publish` printed: a job elsewhere runs exactly this.",
+        description="What `firnline spark publish URL` printed: a job elsewhere runs exactly this.",
     )
     deferrable: bool | None = Field(
         default=None,
@@ -204,7 +204,9 @@ class SparkSettings(Section):
         if self.platform(chosen) is None:
             raise ValueError(f"launcher {chosen} needs its section: {section_of(chosen)}: {{…}}")
         if self.package is None:
-            raise ValueError(f"launcher {chosen} needs package: `firnline spark publish` prints it")
+            raise ValueError(
+                f"launcher {chosen} needs package: `firnline spark publish URL` prints it"
+            )
 
     @property
     def chosen(self) -> Launcher | None:
