@@ -66,9 +66,10 @@ def task(settings: TableSettings) -> SubmitJob:
     )
 
 
-def context(number: int = 1, **conf: Any) -> Any:
-    found = run_context(MergeWork(), conf or None)
-    found["ti"].task_id, found["ti"].try_number = "merge", number
+def context(settings: TableSettings) -> Any:
+    """A run of its own for each table: they share the package, and so the place of outcomes."""
+    found = run_context(MergeWork())
+    found["ti"].task_id, found["run_id"] = "merge", f"manual__{settings.root}"
     return found
 
 
@@ -88,7 +89,7 @@ def test_a_merge_on_every_platform_leaves_the_same_rows_in_one_part_a_partition(
 ) -> None:
     settings = filled(tmp_path, package, SECTIONS[name])
     table = open_table(settings)
-    task(settings).execute(context())
+    task(settings).execute(context(settings))
     (job,) = jobs.started
     assert job.process.returncode == 0, jobs.log(job)
     assert live(table) == 2
@@ -102,7 +103,7 @@ def test_a_failure_there_reads_as_it_does_here_and_leaves_nothing_behind(
     part = next((tmp_path / "t" / "_data").rglob("*.parquet"))
     part.write_bytes(b"no parquet")
     with pytest.raises((AirflowFailException, AirflowException)) as raised:
-        task(settings).execute(context())
+        task(settings).execute(context(settings))
     assert part.name in str(raised.value)
     assert not list(Path(package.removeprefix("file://"), "jobs").rglob("*.json"))
 
@@ -115,7 +116,7 @@ def test_a_task_that_is_ended_leaves_no_job_running(
     """Also where a cancel of the platform does not reach the driver."""
     settings = filled(tmp_path, package, SECTIONS[name])
     submit = task(settings)
-    thread = threading.Thread(target=_ends_somehow, args=(submit,))
+    thread = threading.Thread(target=_ends_somehow, args=(submit, settings))
     jobs.env.update(
         FIRNLINE_TEST_HELD=str(tmp_path),
         FIRNLINE_TEST_HOLD="commit",
@@ -131,6 +132,6 @@ def test_a_task_that_is_ended_leaves_no_job_running(
     assert rows(open_table(settings)) == list(range(8))
 
 
-def _ends_somehow(submit: SubmitJob) -> None:
+def _ends_somehow(submit: SubmitJob, settings: TableSettings) -> None:
     with pytest.raises(AirflowException):
-        submit.execute(context())
+        submit.execute(context(settings))
