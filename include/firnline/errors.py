@@ -56,6 +56,11 @@ def some(names: Iterable[str], most: int = NAMED) -> str:
     return f"{', '.join(every[:most])}{more}"
 
 
+def first_line(error: BaseException) -> str:
+    """Return what an error of a library says, in one line; its type if it says nothing."""
+    return (str(error).strip() or type(error).__name__).splitlines()[0]
+
+
 class FirnlineError(Exception):
     """Base class of all errors.
 

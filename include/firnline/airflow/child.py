@@ -11,8 +11,7 @@ from contextlib import suppress
 
 from firnline.airflow.job_output import JobOutput
 from firnline.airflow.said import say_failure
-from firnline.airflow.settings import environment
-from firnline.airflow.supervisors import supervisors_environment
+from firnline.airflow.supervisors import job_environment
 from firnline.errors import EnvironmentFaultError
 
 _END_S = 25
@@ -53,7 +52,7 @@ class ChildJob:
             EnvironmentFaultError: the Python does not start.
         """
         python = self._python or sys.executable
-        env = {**os.environ, **environment(), **supervisors_environment(), **self._driver_env}
+        env = job_environment(self._driver_env)
         if self._python is not None:
             # Its own packages count, not those of the worker.
             for name in ("PYTHONPATH", "PYTHONHOME"):

@@ -1,4 +1,4 @@
-"""Whether a trigger waits for the jobs of a table."""
+"""Decide if a trigger waits for the jobs of a table."""
 
 from __future__ import annotations
 

@@ -1,12 +1,11 @@
-"""What a task does with a job that runs on a platform of its own."""
+"""Start, find, wait for and cancel the job of a task on a platform of its own."""
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, cast
 
 from firnline.airflow import versions
 from firnline.airflow.access import store_access
@@ -118,7 +117,7 @@ class Elsewhere:
         platform = self.remote.launcher.platform
         if not found.job:
             _LOG.info("an earlier try has started the job %s, which has ended since", found.name)
-        elif found.name.endswith(f"-{number}"):
+        elif found.number == number:
             logs = self.remote.launcher.logs(found.job)
             _LOG.info("the job %s of %s is %s; its driver's output: %s",
                       found.job, platform, found.name, logs)  # fmt: skip
@@ -142,14 +141,6 @@ class Elsewhere:
             _LOG.info("%s", NOT_DEFERRED)
             return False
         return wanted
-
-    def conclude(self, found: Found, progress: Progress | None) -> Outcome:
-        """Return what the job has told.
-
-        Raises:
-            JobFailedError: it has told nothing.
-        """
-        return self.remote.conclude(found, progress)
 
     def cancel(self, found: Found) -> None:
         """End the job, as its task ends. What goes wrong is logged."""
@@ -204,10 +195,3 @@ def late(found: Found, platform: str) -> JobFailedError:
         "it had committed stays",
         next_step="the next try goes on from there; commit_ttl of the table bounds its time",
     )
-
-
-def found_in(kept: Mapping[str, Any]) -> Found:
-    """Return the job that a task has put off for."""
-    from firnline.launch.launcher import Found
-
-    return Found(kept["job"], kept["name"])

@@ -1,4 +1,4 @@
-"""What a job on the task's machine says on its way: its report, and why it failed."""
+"""Read the output of a job on the task's machine: its report, and why it failed."""
 
 from __future__ import annotations
 

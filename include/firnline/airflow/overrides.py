@@ -1,4 +1,4 @@
-"""What users say of our DAGs besides what they do: queue, retries, callbacks and the like.
+"""Apply the section ``airflow`` of the settings: queue, retries, callbacks and the like.
 
 It comes from the section ``airflow`` of the settings, and from a DAG file (``dag_factory``), which
 can say what no file of settings can: an object. Four levels hold for a DAG, each before the one
@@ -30,7 +30,7 @@ _OF_DAGS = (
 )
 _OF_TASKS = tuple(sorted(DagSection.model_fields.keys() - set(_OF_DAGS)))
 KEYS = (*_OF_TASKS, *_OF_DAGS, "default_args")
-"""What a level may say: the names of Airflow."""
+"""Keys of a level, as Airflow calls them."""
 _BELOW = ("operations", "tables")
 _TIMES = ("retry_delay", "max_retry_delay")
 _CALLBACKS = ("on_failure_callback", "on_success_callback", "on_retry_callback")
@@ -38,7 +38,7 @@ _CALLBACKS = ("on_failure_callback", "on_success_callback", "on_retry_callback")
 
 @dataclass(frozen=True, slots=True)
 class Overrides:
-    """What is said of one DAG and its tasks, of all levels together."""
+    """The overrides of one DAG and its tasks, of all levels together."""
 
     said: Mapping[str, Any] = field(default_factory=dict)
 

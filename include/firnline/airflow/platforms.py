@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, cast
 from airflow.sdk import Connection
 
 from firnline.airflow.versions import AirflowException
-from firnline.errors import EnvironmentFaultError, PlatformError
+from firnline.errors import EnvironmentFaultError, PlatformError, first_line
 from firnline.settings.launchers import (
     DataprocSettings,
     EmrOnEksSettings,
@@ -129,11 +129,11 @@ class _Workspace:
             answer: dict[str, Any] = self.hook._do_api_call((method, f"2.1/{path}"), dict(body))  # noqa: SLF001
         except RequestException as error:
             raise PlatformError(
-                f"Databricks does not answer: {_first_line(error)}", next_step="run it again"
+                f"Databricks does not answer: {first_line(error)}", next_step="run it again"
             ) from None
         except AirflowException as error:
             raise EnvironmentFaultError(
-                f"Databricks refuses the request: {_first_line(error)}",
+                f"Databricks refuses the request: {first_line(error)}",
                 next_step="correct spark.databricks of the settings, or the rights of its account",
             ) from None
         return answer
@@ -141,10 +141,6 @@ class _Workspace:
 
 if TYPE_CHECKING:
     _api: type[Api] = _Workspace
-
-
-def _first_line(error: Exception) -> str:
-    return (str(error).strip() or type(error).__name__).splitlines()[0]
 
 
 _OPEN: Mapping[Launcher, Callable[[SparkSettings], Platform]] = {

@@ -20,8 +20,7 @@ from airflow.sdk import Connection
 
 from firnline.airflow.job_output import JobOutput
 from firnline.airflow.said import say_failure
-from firnline.airflow.settings import environment
-from firnline.airflow.supervisors import supervisors_environment
+from firnline.airflow.supervisors import job_environment
 from firnline.airflow.versions import AirflowException
 from firnline.errors import EnvironmentFaultError
 
@@ -84,7 +83,7 @@ class SubmitHook(SparkSubmitHook):
         return driver
 
     def _client_environment(self) -> dict[str, str]:
-        env = {**os.environ, **environment(), **supervisors_environment(), **self._driver_env}
+        env = job_environment(self._driver_env)
         # The driver needs the packages of this task. Executors need them only on the same machine;
         # elsewhere spark.pyspark.python or the image determines their Python.
         env.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)

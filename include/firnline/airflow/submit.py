@@ -21,7 +21,6 @@ from firnline.airflow.access import driver_environment, open_in_task, spark_conn
 from firnline.airflow.child import ChildJob
 from firnline.airflow.elsewhere import (
     Elsewhere,
-    found_in,
     late,
     raise_failure,
     refuse_confidential,
@@ -135,14 +134,16 @@ class SubmitJob(SparkSubmitOperator):
             context: of the task.
             event: of ``JobTrigger``.
             carried: as ``launch`` was given it.
-            job: as ``found_in`` reads it.
+            job: id and name of the job, as ``Found`` has them.
         """
+        from firnline.launch.launcher import Found
+
         run = self._begin(context)
         if run is None:
             self.concluded(context, carried)
             return
         with self._reporting(context), airflow_failures():
-            self._hear(context, run, event, found_in(job), carried)
+            self._hear(context, run, event, Found(**job), carried)
         self._end(context, run, carried)
 
     def concluded(self, context: Context, carried: dict[str, Any]) -> None:
@@ -337,9 +338,9 @@ class SubmitJob(SparkSubmitOperator):
         """
         cancelled = progress is not None and progress.state == "cancelled"
         try:
-            outcome = where.conclude(found, progress)
+            outcome = where.remote.conclude(found, progress)
         except JobFailedError:
-            if not cancelled or found.name.endswith(f"-{context['ti'].try_number}"):
+            if not cancelled or found.number == context["ti"].try_number:
                 raise
             _LOG.info("the job %s was cancelled with the try before; this try starts its own",
                       found.job)  # fmt: skip

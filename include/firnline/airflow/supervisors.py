@@ -5,11 +5,22 @@ from __future__ import annotations
 import os
 import socket
 import struct
+from collections.abc import Mapping
 
+from firnline.airflow.settings import environment
 from firnline.processes import SUPERVISORS_VARIABLE, Supervisors
 
 _CREDENTIALS = struct.Struct("3i")
 """pid, user and group: Linux's ``struct ucred``."""
+
+
+def job_environment(private: Mapping[str, str]) -> dict[str, str]:
+    """Return the environment of a job that is a child of this task.
+
+    Args:
+        private: its own variables, secrets among them; they come first.
+    """
+    return {**os.environ, **environment(), **supervisors_environment(), **private}
 
 
 def supervisors_environment() -> dict[str, str]:

@@ -94,8 +94,8 @@ class JobTrigger(BaseTrigger):
         from firnline.settings.model import TableSettings
 
         settings = TableSettings.model_validate_json(self.table)
-        task = self.name.rpartition("-")[0]
-        return open_remote(settings, self.launcher, task), Found(self.job, self.name)
+        found = Found(self.job, self.name)
+        return open_remote(settings, self.launcher, found.task), found
 
 
 def _event(state: str, detail: str) -> TriggerEvent:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 
-from firnline.errors import EnvironmentFaultError, PlatformError
+from firnline.errors import EnvironmentFaultError, PlatformError, first_line
 from firnline.launch.launcher import Progress, State
 
 _PASSING = ("Throttl", "TooManyRequests", "ServiceUnavailable", "Internal", "ConcurrentRuns")
@@ -49,17 +49,13 @@ def asked(platform: str, section: str) -> Iterator[None]:
         ) from None
     except (NoCredentialsError, NoRegionError, ParamValidationError) as error:
         raise EnvironmentFaultError(
-            f"{platform} cannot be asked: {_first_line(error)}",
+            f"{platform} cannot be asked: {first_line(error)}",
             next_step=f"{step}; spark.conn_id names its connection, with region_name in the extra",
         ) from None
     except BotoCoreError as error:
         raise PlatformError(
-            f"{platform} does not answer: {_first_line(error)}", next_step="run it again"
+            f"{platform} does not answer: {first_line(error)}", next_step="run it again"
         ) from None
-
-
-def _first_line(error: Exception) -> str:
-    return (str(error).strip() or type(error).__name__).splitlines()[0]
 
 
 def progress(states: Mapping[str, State], state: str, reason: str | None) -> Progress:

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from firnline.errors import EnvironmentFaultError, PlatformError
+from firnline.errors import EnvironmentFaultError, PlatformError, first_line
 from firnline.launch.launcher import Application, Found, Progress, State
 from firnline.settings.launchers import DataprocSettings
 
@@ -32,7 +32,7 @@ def _asked() -> Iterator[None]:
         status = getattr(code, "value", code)
         if status is None:
             raise
-        text = (str(error).strip() or type(error).__name__).splitlines()[0]
+        text = first_line(error)
         if int(status) in _PASSING:
             raise PlatformError(
                 f"Dataproc has no answer now: {text}", next_step="run it again"

@@ -42,6 +42,18 @@ class Found(NamedTuple):
     job: str
     """Id that the platform gave it."""
     name: str
+    """``{task}-{try}``."""
+
+    @property
+    def task(self) -> str:
+        """Return the name of the task that it is of."""
+        return self.name.rpartition("-")[0]
+
+    @property
+    def number(self) -> int:
+        """Return the number of the try that started it; 0 for a name of another form."""
+        last = self.name.rpartition("-")[2]
+        return int(last) if last.isdecimal() else 0
 
 
 @dataclass(frozen=True, slots=True)

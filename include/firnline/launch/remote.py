@@ -68,7 +68,7 @@ class Remote:
             minutes: after which the platform ends it.
         """
         found = self.launcher.find(f"{self.task}-")
-        on_the_way = sorted(found, key=lambda each: _number(each.name))
+        on_the_way = sorted(found, key=lambda each: each.number)
         if on_the_way:
             return on_the_way[-1]
         for name in self.desk.names(self.task):
@@ -132,11 +132,6 @@ class Remote:
             f"{self.desk.url}/jobs/; what it had committed stays",
             next_step=f"read {self.launcher.logs(found.job)}",
         )
-
-
-def _number(name: str) -> int:
-    last = name.rpartition("-")[2]
-    return int(last) if last.isdecimal() else 0
 
 
 class Looks:

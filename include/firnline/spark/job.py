@@ -28,7 +28,7 @@ from typing import TYPE_CHECKING, Any, Generic, NoReturn
 
 import msgspec
 
-from firnline.errors import FirnlineError, StoppedError, UsageError
+from firnline.errors import FirnlineError, StoppedError, UsageError, first_line
 from firnline.interrupts import Interrupts
 from firnline.operations.fields import OptionField, checked, option_fields
 from firnline.operations.job_variables import OPTIONS_VARIABLE
@@ -422,7 +422,7 @@ def told_of(error: Exception) -> FirnlineError:
     """Return an error as users are told it: one that nobody expected becomes one sentence."""
     if isinstance(error, FirnlineError):
         return error
-    text = (str(error).strip() or type(error).__name__).splitlines()[0]
+    text = first_line(error)
     return FirnlineError(
         f"unexpected {type(error).__name__}: {text}",
         next_step="run again with --debug and report it",

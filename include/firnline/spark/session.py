@@ -14,7 +14,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING
 
-from firnline.errors import EnvironmentFaultError
+from firnline.errors import EnvironmentFaultError, first_line
 from firnline.extras import require, two_pysparks
 from firnline.settings.spark_conf import with_defaults
 
@@ -75,7 +75,7 @@ def open_session(
         session.conf.get("spark.sql.session.timeZone")  # the first request to a Connect server
     except Exception as error:
         where = remote or master or conf.get("spark.master") or "the configured master"
-        text = (str(error).strip() or type(error).__name__).splitlines()[0]
+        text = first_line(error)
         raise EnvironmentFaultError(
             f"no Spark session on {where}: {text}",
             next_step="check the master's or server's address and its log, then run again",
@@ -94,7 +94,7 @@ def given_session(name: str) -> SparkSession:
     try:
         return SparkSession.builder.appName(name).getOrCreate()
     except Exception as error:
-        text = (str(error).strip() or type(error).__name__).splitlines()[0]
+        text = first_line(error)
         raise EnvironmentFaultError(
             f"this driver has no Spark session: {text}",
             next_step="read the log of the driver above this line, then run again",

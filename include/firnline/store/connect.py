@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 import obstore.store
 from obstore.exceptions import BaseError
 
-from firnline.errors import StoreAccessError, UsageError
+from firnline.errors import StoreAccessError, UsageError, first_line
 from firnline.paths import Root
 from firnline.store.access import StoreAccess
 from firnline.store.azure import AzureAccess
@@ -94,7 +94,7 @@ def open_backend(root: Root, access: StoreAccess | None) -> Backend:
         return Backend(root.scheme, where, make(_NO_RETRY), make(_PART_RETRY))
     except (BaseError, ValueError) as error:
         raise StoreAccessError(
-            f"{where} cannot be opened: {_first_line(error)}",
+            f"{where} cannot be opened: {first_line(error)}",
             next_step="correct the root, or the endpoint and credentials of the connection or the "
             "environment",
         ) from None
@@ -110,7 +110,7 @@ def open_folder(folder: str, *, create: bool) -> Backend:
         local = obstore.store.LocalStore(folder, mkdir=create)
     except (BaseError, OSError) as error:
         raise StoreAccessError(
-            f"the folder {folder} cannot be opened: {_first_line(error)}",
+            f"the folder {folder} cannot be opened: {first_line(error)}",
             next_step="check the path and its permissions",
         ) from None
     return Backend("file", where, local, local)
@@ -205,7 +205,7 @@ def _credentials(access: StoreAccess, where: str) -> tuple[S3CredentialProvider,
         credentials = session.get_credentials()
     except (BotoCoreError, ValueError) as error:
         raise StoreAccessError(
-            f"the AWS credentials for {where} cannot be loaded: {_first_line(error)}",
+            f"the AWS credentials for {where} cannot be loaded: {first_line(error)}",
             next_step="correct the AWS profile, or name an Airflow connection in connection_id",
         ) from None
     if credentials is None:
@@ -227,11 +227,6 @@ def _static(access: StoreAccess) -> S3CredentialProvider:
         }
 
     return provide
-
-
-def _first_line(error: BaseException) -> str:
-    lines = str(error).strip().splitlines()
-    return lines[0] if lines else type(error).__name__
 
 
 def forget_memory(name: str) -> None:

@@ -15,7 +15,7 @@ from firnline.errors import UsageError
 from firnline.operations.registry import MERGE
 
 Wish = bool | Mapping[str, Any]
-"""Whether an operation is part of the group, or its arguments if it is."""
+"""True or False: the operation is part of the group or not; a mapping: its arguments."""
 
 
 def maintain(
