@@ -44,8 +44,13 @@ class Driver:
 
     @property
     def calls(self) -> list[str]:
-        """Store calls of the driver alone: those of its kernels are in other processes."""
-        return [call for call in self.start.calls if "/_data/" not in call]
+        """Store calls of the driver alone: those of its kernels are in other processes.
+
+        It begins with a look whether there is a table (``Operation.require_table``).
+        """
+        look = next(call for call in self.start.calls if call.startswith("list "))
+        assert "/_log/" in look
+        return [look, *(call for call in self.start.calls if "/_data/" not in call)]
 
     def killed(self, call: Call, kill: str, *, submit: bool = False) -> tuple[int, list[str]]:
         """Exit code and store calls of a process that is killed."""

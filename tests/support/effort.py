@@ -1,7 +1,8 @@
 """How much is tried: `make test` takes a sample of what `make test-full` tries exhaustively.
 
 A sample is deterministic for a commit and differs between commits, so that every point has its
-turn. The header of a run names it; ``FIRNLINE_TEST_SAMPLE`` plays that sample again.
+turn. The header of a run names it; ``FIRNLINE_TEST_SAMPLE`` plays that sample again, and
+``FIRNLINE_TESTS=turns`` runs every test that takes turns with others, each on its sample.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from hypothesis import HealthCheck
 
 FULL = os.environ.get("FIRNLINE_TESTS") == "full"
 """True in `make test-full`: everything is tried."""
+_ALL_TURNS = FULL or os.environ.get("FIRNLINE_TESTS") == "turns"
 _REPO = Path(__file__).resolve().parents[2]
 T = TypeVar("T")
 Test = TypeVar("Test", bound=Callable[..., object])
@@ -58,11 +60,15 @@ def sample(points: Sequence[T], count: int, *what: object) -> list[T]:
 
 
 def in_turn(groups: Mapping[str, str]) -> set[str]:
-    """Return one test of each group, another one for other commits; all in `make test-full`.
+    """Return one test of each group, another one for other commits.
+
+    All of them in `make test-full`, and with ``FIRNLINE_TESTS=turns``.
 
     Args:
         groups: test -> the name of its group.
     """
+    if _ALL_TURNS:
+        return set(groups)
     members: dict[str, list[str]] = {}
     for test, group in sorted(groups.items()):
         members.setdefault(group, []).append(test)
