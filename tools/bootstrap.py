@@ -26,7 +26,7 @@ JAVA_HOME_FILE = CACHE / "java-home"
 UV_VERSION = "0.13.8"
 JAVA_LEAST = 17
 """Minimum major version of Java for Spark 4."""
-PYTHONS = ((3, 11), (3, 12))
+PYTHONS = ((3, 11), (3, 12), (3, 13), (3, 14))
 
 
 class SetupError(Exception):

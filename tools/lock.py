@@ -27,7 +27,7 @@ from tools.bootstrap import REPO, ensure_uv
 
 LOCK = "requirements.lock"
 RUNTIME = "requirements.txt"
-IMAGE = ("airflow", "spark", "spark-connect")
+IMAGE = ("airflow", "spark", "spark-connect", "smoke")
 """Extras of what the image installs."""
 PYTHON_LEAST = "3.11"
 
@@ -37,7 +37,7 @@ _HEADER = """\
 # declarations: sha256:{digest}
 """
 _PURPOSE = {
-    LOCK: "All that firnline and its developers need, for Python 3.11 and 3.12.",
+    LOCK: "All that firnline and its developers need, for Python 3.11 and newer.",
     RUNTIME: "All that firnline needs, for its image: the runtime part of requirements.lock.",
 }
 _PIN = re.compile(r"^(?P<name>[\w.-]+)==(?P<version>[^\s;]+)\s*(?:;\s*(?P<marker>.*))?")

@@ -17,6 +17,7 @@ import argparse
 import hashlib
 import subprocess
 import sys
+import tempfile
 import time
 import tomllib
 from collections.abc import Sequence
@@ -39,6 +40,14 @@ PROVIDERS = tuple(
     f"apache-airflow-providers-{name}" for name in ("amazon", "apache-spark", "standard")
 )
 DEVELOPMENT = ("pytest",)
+OF_IMAGE = (
+    *("aiobotocore", "amazon", "async", "celery", "cncf-kubernetes", "common-io", "docker", "fab"),
+    *("ftp", "google", "hashicorp", "http", "microsoft-azure", "openlineage", "pandas", "postgres"),
+    *("redis", "sftp", "slack", "snowflake", "ssh", "statsd"),
+)
+"""Extras that Airflow's own image is made with, but for those that need a compiler."""
+EXTRAS = ("airflow", "spark", "spark-connect", "smoke")
+"""Extras of firnline that the Dockerfile installs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +66,8 @@ class Cell:
     """Take the lowest version of each requirement of firnline, not the newest."""
     nightly: bool = False
     """Not in ``make test``."""
+    of_image: bool = False
+    """It is filled as the Dockerfile fills an image: nothing of firnline's is in it before."""
 
     @property
     def folder(self) -> str:
@@ -70,6 +81,14 @@ def airflow(version: str, until: str, *, nightly: bool = False) -> Cell:
     packages = (f"apache-airflow=={version}", *PROVIDERS)
     name = f"airflow-{_minor(version)}"
     return Cell(name, "test_airflow_cell.py", packages, until, nightly=nightly)
+
+
+def image(version: str, until: str) -> Cell:
+    """Return a cell of the image that is built on one of an Airflow."""
+    packages = (f"apache-airflow[{','.join(OF_IMAGE)}]=={version}", "pip")
+    name = f"image-{_minor(version)}"
+    newest = (3, 13)
+    return Cell(name, "test_image_cell.py", packages, until, newest, nightly=True, of_image=True)
 
 
 def spark(version: str, *, nightly: bool = False) -> Cell:
@@ -91,6 +110,10 @@ CELLS = (
     spark("4.0.2"),
     spark("4.1.4", nightly=True),
     spark("4.2.1", nightly=True),
+    image("3.1.8", "2026-04-01"),
+    image("3.2.2", "2026-06-20"),
+    image("3.3.2", NEWEST),
+    image("3.4.0b2", NEWEST),
     Cell("lowest", "test_bounds_cell.py", lowest=True),
     Cell("python-3.12", "test_bounds_cell.py", python=(3, 12), nightly=True),
     Cell("python-3.13", "test_bounds_cell.py", python=(3, 13), nightly=True),
@@ -111,14 +134,15 @@ def environment(cell: Cell) -> Path:
     Raises EnvironmentFaultError: it cannot be made here.
     """
     own = [_lowest(each) if cell.lowest else each for each in requirements()]
+    packages = [*cell.packages] if cell.of_image else [*own, *cell.packages, *DEVELOPMENT]
     options = ["--exclude-newer", f"{cell.until}T00:00:00Z"]
     for name in YOUNG:
         options += ["--exclude-newer-package", f"{name}={NEWEST}"]
     newer = cell.python != sys.version_info[:2]
     return ensure(
         cell.folder,
-        [*own, *cell.packages, *DEVELOPMENT],
-        _install_firnline,
+        packages,
+        _fill_image if cell.of_image else _install_firnline,
         interpreter=ensure_python("{}.{}".format(*cell.python)) if newer else sys.executable,
         options=options,
     )
@@ -134,6 +158,22 @@ def _lowest(requirement: str) -> str:
             next_step="state it, as name>=version",
         )
     return f"{parsed.name}=={least[0]}"
+
+
+def _fill_image(python: Path) -> None:
+    """Install what the Dockerfile installs, and the package as in other cells."""
+    with tempfile.TemporaryDirectory() as folder:
+        build = ["build", "-q", "--wheel", "--out-dir", folder, str(REPO)]
+        subprocess.run([str(ensure_uv()), *build], check=True)
+        (wheel,) = Path(folder).glob("*.whl")
+        filling = [python, REPO / "tools" / "image.py", REPO / "requirements.txt", wheel, *EXTRAS]
+        done = subprocess.run(filling, check=False, capture_output=True, text=True)
+    if done.returncode != 0:
+        raise EnvironmentFaultError(
+            f"an image could not be filled: {(done.stdout + done.stderr).strip()[-500:]}",
+            next_step="repair what it says, run the command again",
+        )
+    _install_firnline(python)
 
 
 def _install_firnline(python: Path) -> None:

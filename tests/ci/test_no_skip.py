@@ -29,7 +29,7 @@ pytest.skip("no Java on this machine", allow_module_level=True)
 
 
 def run(folder: Path, no_skip: str) -> subprocess.CompletedProcess[str]:
-    shutil.copy(REPO / "tests" / "conftest.py", folder / "conftest.py")
+    shutil.copy(REPO / "tests" / "support" / "plugin.py", folder / "conftest.py")
     (folder / "test_skipping.py").write_text(SKIPPING)
     (folder / "test_whole_module.py").write_text(WHOLE_MODULE)
     options = ["-q", "-ra", "-p", "no:cacheprovider", "--continue-on-collection-errors"]

@@ -13,7 +13,7 @@ from tools.bootstrap import REPO
 COUNTING = """
 from pathlib import Path
 
-from tests.conftest import pytest_configure
+from tests.support.plugin import pytest_configure
 from tests.support import progress
 
 progress.Progress.__init__.__defaults__ = (0.01,)

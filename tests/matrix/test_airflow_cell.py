@@ -17,6 +17,7 @@ import pytest
 versions = pytest.importorskip("firnline.airflow.versions", reason="there is no Airflow here")
 
 REPO = Path(__file__).resolve().parent.parent.parent
+LOOK = REPO / "tests" / "smoke" / "look.py"
 BIN = Path(sys.executable).parent
 TABLES = """\
 defaults: {alerts: {merge_deadline: 1h}}
@@ -53,41 +54,6 @@ FOR_ALL = {
     "verify",
 }
 OWN = {"merge__own", "tombstone_cleanup__own", "rewrite_partitions__own", "verify__own"}
-
-LOOK = """
-import json, logging, os
-from airflow import plugins_manager, settings
-from firnline.airflow.versions import DagBag, DagSerialization
-
-bag = DagBag(os.environ["AIRFLOW__CORE__DAGS_FOLDER"])
-problems, deadlines = {}, {}
-for name, dag in bag.dags.items():
-    try:
-        data = DagSerialization.to_dict(dag)
-        DagSerialization.from_dict(data)
-        deadlines[name] = bool(data["dag"].get("deadline"))
-    except Exception as error:
-        problems[name] = repr(error)
-plugins_manager.ensure_plugins_loaded()
-found = getattr(plugins_manager, "get_import_errors", lambda: plugins_manager.import_errors)()
-manager = getattr(settings, "get_policy_plugin_manager", None)
-manager = settings.POLICY_PLUGIN_MANAGER if manager is None else manager()
-hooks = manager.hook.task_instance_mutation_hook.get_hookimpls()
-plugin = next(
-    (each for each in plugins_manager.get_plugin_info() if each["name"] == "firnline"), {}
-)
-print("SEEN " + json.dumps({
-    "dags": sorted(bag.dags),
-    "docs": {name: dag.doc_md for name, dag in bag.dags.items()},
-    "errors": {str(key): str(value) for key, value in bag.import_errors.items()},
-    "problems": problems,
-    "deadlines": deadlines,
-    "plugins": {str(key): str(value) for key, value in found.items()},
-    "plugin": {key: str(value) for key, value in plugin.items()},
-    "hooks": [each.plugin_name for each in hooks],
-}))
-"""
-
 
 READ_EXAMPLES = """
 import os
@@ -129,7 +95,7 @@ def run(environment: dict[str, str], *command: str) -> subprocess.CompletedProce
 @pytest.fixture(scope="module")
 def seen(environment: dict[str, str]) -> dict[str, Any]:
     """What a process of this Airflow has found."""
-    done = run(environment, sys.executable, "-c", LOOK)
+    done = run(environment, sys.executable, str(LOOK))
     assert done.returncode == 0, done.stderr
     line = next(line for line in done.stdout.splitlines() if line.startswith("SEEN "))
     found: dict[str, Any] = json.loads(line.removeprefix("SEEN "))

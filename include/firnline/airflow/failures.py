@@ -58,7 +58,8 @@ def _dag_for(command: str) -> str | None:
         return None
     kind: type[msgspec.Struct] = operation.options
     params = {field.flag: field.name for field in option_fields(kind)}
-    given = [f"{TABLE} {table}"] if table else []
+    # A form takes names only. A sentence that names a root means the table of the run.
+    given = [f"{TABLE} {table}"] if table and "://" not in table else []
     for option in options:
         flag, _, value = option.partition(" ")
         if f"--{flag}" not in params:

@@ -18,7 +18,12 @@ from firnline.airflow.settings import current_settings
 from firnline.airflow.versions import AssetOrTimeSchedule, CronTriggerTimetable
 from firnline.errors import SettingsError, UsageError, quoted
 from firnline.operations.dag_ids import TABLE, dag_id
-from firnline.operations.pools import NO_TABLE, pool_of_operation, slots_of_operation
+from firnline.operations.pools import (
+    NO_TABLE,
+    NO_TABLE_TAKES,
+    pool_of_operation,
+    slots_of_operation,
+)
 from firnline.settings.cron import spread
 from firnline.settings.dags import SECTIONS, cron_of, has_dag, started_by_planner
 from firnline.settings.fleet import FleetSettings
@@ -231,9 +236,9 @@ class TableOfRun:
         return ()
 
     def lock(self, operation: str) -> dict[str, Any]:
-        """Return the pool without slots; the policy replaces it and the number of its slots."""
+        """Return the pool where nothing runs; the policy replaces it and the number of its slots."""
         waits = pool_of_operation(operation, "") is not None
-        return {"pool": NO_TABLE} if waits else {}
+        return {"pool": NO_TABLE, "pool_slots": NO_TABLE_TAKES} if waits else {}
 
     def of_run(self, context: Context) -> TableSettings:
         """Return the table that the configuration of the run names.

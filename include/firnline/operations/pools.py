@@ -20,11 +20,15 @@ if TYPE_CHECKING:
     from firnline.settings.load import Settings, TableSettings
 
 NO_TABLE = "firnline.no_table"
-"""Pool of tasks whose table is not known when the DAG is made. It has no slot: Airflow's policy
-(``firnline.airflow.policy``) gives each task the pool of its run's table, and where the policy is
-missing the task waits here instead of running without a lock."""
+"""Pool of tasks whose table is not known when the DAG is made. A task takes more slots than it has:
+Airflow's policy (``firnline.airflow.policy``) gives each task the pool of its run's table, and where
+the policy is missing the task waits here instead of running without a lock."""
+NO_TABLE_TAKES = 2
+"""Slots of it that a task takes."""
+# With none at all the same would hold, but the Astro CLI leaves out a pool that has none.
+_NO_TABLE_SLOTS = NO_TABLE_TAKES - 1
 _NO_TABLE = {
-    "slots": 0,
+    "slots": _NO_TABLE_SLOTS,
     "description": "tasks that have not got the pool of their table: nothing runs here",
     "include_deferred": True,
 }
@@ -160,12 +164,13 @@ def _problem(name: str, needed: int, slots: int | None) -> str | None:
             f"the pool {name} does not exist, so nothing that needs it can run; "
             f"create it with {CREATE_POOLS}"
         )
-    if slots == needed:
+    # Without a slot it is what `firnline pools` printed before, and keeps tasks as well.
+    if slots == needed or (name == NO_TABLE and slots == 0):
         return None
     if name == NO_TABLE:
         return (
-            f"the pool {name} has slots, so a task that has not got the pool of its table would "
-            f"run without a lock; set it to 0 slots with {CREATE_POOLS}"
+            f"the pool {name} has more slots than one, so a task that has not got the pool of its "
+            f"table would run without a lock; set it to 1 slot with {CREATE_POOLS}"
         )
     if slots == 0:
         return (

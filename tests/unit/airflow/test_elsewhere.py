@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from airflow.sdk.exceptions import TaskDeferred
+from airflow.exceptions import TaskDeferred
 
 from firnline.airflow import versions
 from firnline.airflow.merge import MergeWork

@@ -89,7 +89,7 @@ def test_a_dag_of_its_own_has_the_schedule_of_its_table(
         def make(self, table: DagTable, _: Path) -> None:
             clock = table.clock
             name = table.dag_id(self.operation)
-            clocks[name] = None if clock is None else clock.expression
+            clocks[name] = None if clock is None else clock.summary
 
     made()
     monkeypatch.setattr(making, "graph_of", Graph)

@@ -130,7 +130,7 @@ def test_a_schedule_has_one_owner(monkeypatch: pytest.MonkeyPatch) -> None:
         return {"a": {"operations": {operation: {"schedule": "0 4 * * 6"}}}}
 
     dags = made(monkeypatch, tables=told("verify"))
-    assert "0 4 * * 6" in str(dags["verify__a"].timetable.expression)
+    assert "0 4 * * 6" in str(dags["verify__a"].timetable.summary)
     with pytest.raises(UsageError, match=r"cleanup\.schedule of table a has one; leave it out"):
         dag_factory(tables=told("tombstone_cleanup"))
 

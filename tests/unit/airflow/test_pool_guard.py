@@ -93,7 +93,7 @@ def test_a_run_of_somebody_else_s_dag_with_a_name_like_ours_is_left_alone(
 def test_a_run_on_any_table_is_ended_unless_its_tasks_hold_the_pool_of_its_table(
     monkeypatch: pytest.MonkeyPatch, ended: list[str]
 ) -> None:
-    pools, conf = {"safe.merge": 1, "unsafe.merge": 2, NO_TABLE: 0}, {"table": "safe"}
+    pools, conf = {"safe.merge": 1, "unsafe.merge": 2, NO_TABLE: 1}, {"table": "safe"}
     assert starts(monkeypatch, "restore", pools, conf, safe_merge=1) == ""
     assert ended == []
     note = starts(monkeypatch, "restore", pools, conf, firnline_no_table=1)

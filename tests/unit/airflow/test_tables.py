@@ -17,7 +17,7 @@ from firnline.airflow.tables import (
 from firnline.airflow.versions import AssetOrTimeSchedule
 from firnline.airflow.works import RestoreWork
 from firnline.errors import UsageError
-from firnline.operations.pools import NO_TABLE
+from firnline.operations.pools import NO_TABLE, NO_TABLE_TAKES
 from firnline.operations.registry import DAGS, RESTORE
 from tests.support.airflow_context import run_context
 from tests.support.tables import one
@@ -39,7 +39,7 @@ def test_one_dag_for_all_tables_works_on_the_table_that_its_run_names() -> None:
     assert (table.dag_id("restore"), table.names) == ("restore", ("a", "a__b", "merge__a"))
     assert table.params["table"].schema["enum"] == ["a", "a__b", "merge__a"]
     assert table.of_run(run_context(RestoreWork(), {"table": "a__b"})).name == "a__b"
-    assert table.lock("restore") == {"pool": NO_TABLE}
+    assert table.lock("restore") == {"pool": NO_TABLE, "pool_slots": NO_TABLE_TAKES}
 
 
 @pytest.mark.usefixtures("three")

@@ -176,7 +176,7 @@ def test_the_guard_gives_the_pool_before_it_looks_for_it(
     )
     monkeypatch.setenv("FIRNLINE_TABLES", str(tmp_path / "tables.yaml"))
     monkeypatch.setattr("firnline.airflow.ours.has_tag", lambda _: True)
-    monkeypatch.setattr(pool_guard, "read_slots", lambda: {"t.merge": 2, NO_TABLE: 0})
+    monkeypatch.setattr(pool_guard, "read_slots", lambda: {"t.merge": 2, NO_TABLE: 1})
     monkeypatch.setattr(pool_guard, "read_pools", lambda *_: {"default_pool": 1, NO_TABLE: 1})
     failed: list[str] = []
     monkeypatch.setattr(

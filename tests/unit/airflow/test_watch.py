@@ -27,7 +27,7 @@ from firnline.airflow.settings import read_settings
 from firnline.airflow.telling import Call
 from firnline.airflow.watch import EVERY_MS, Watch, call_soon
 from firnline.operations.dag_ids import FLEET
-from firnline.operations.pools import NO_TABLE
+from firnline.operations.pools import NO_TABLE, NO_TABLE_TAKES
 from firnline.units import DAY_MS
 from tests.support.world import SetClock
 
@@ -198,8 +198,8 @@ def test_a_task_that_waits_in_a_pool_with_room_for_it_is_left_alone(
 
 
 def test_a_task_that_was_cleared_without_the_policy_is_noted(airflow: Airflow) -> None:
-    airflow.pool(NO_TABLE, 0)
-    airflow.waits("ttl", NO_TABLE, table="t")
+    airflow.pool(NO_TABLE, 1)
+    airflow.waits("ttl", NO_TABLE, NO_TABLE_TAKES, table="t")
     ((_, _, sentence),) = airflow.look()
     assert "the tasks of this run did not get the pool of table t" in sentence
 

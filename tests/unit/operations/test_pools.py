@@ -7,6 +7,7 @@ import yaml
 
 from firnline.operations.pools import (
     NO_TABLE,
+    NO_TABLE_TAKES,
     RunLock,
     lock_of_run,
     pool_of_run,
@@ -24,7 +25,7 @@ def test_every_table_has_two_pools_of_one_slot(tmp_path: Path) -> None:
     none = pools.pop(NO_TABLE)
     assert list(pools) == ["a.merge", "a.cleanup", "b.c.merge", "b.c.cleanup"]
     assert all(pool["slots"] == 1 and pool["include_deferred"] for pool in pools.values())
-    assert none["slots"] == 0, "what has not got the pool of a table never runs"
+    assert none["slots"] == 1 < NO_TABLE_TAKES, "what has not got the pool of a table never runs"
     for table in settings.tables.values():
         assert {table.merge_pool, table.cleanup_pool} <= set(pools)
 
@@ -37,7 +38,7 @@ def test_a_pool_of_merges_has_the_slots_that_the_table_says(tmp_path: Path) -> N
     assert {name: pool["slots"] for name, pool in pools.items()} == {
         "a.merge": 3,
         "a.cleanup": 1,
-        NO_TABLE: 0,
+        NO_TABLE: 1,
     }
     said = "3 merges of table a, or one of whatever else replaces its parts"
     assert pools["a.merge"]["description"] == said
@@ -80,10 +81,19 @@ def test_a_run_that_names_no_table_has_no_pool(conf: dict[str, object] | None) -
     assert pool_of_run("restore", conf) is None
 
 
-def test_the_pool_without_a_table_must_have_no_slot() -> None:
-    assert pool_problems({NO_TABLE: 0}, {NO_TABLE: 0}) == []
-    (problem,) = pool_problems({NO_TABLE: 0}, {NO_TABLE: 1})
-    assert "would run without a lock; set it to 0 slots" in problem
+@pytest.mark.parametrize(("slots", "sound"), [(0, True), (1, True), (2, False), (-1, False)])
+def test_the_pool_of_tasks_without_a_table_has_fewer_slots_than_a_task_takes(
+    slots: int, *, sound: bool
+) -> None:
+    problems = pool_problems({NO_TABLE: 1}, {NO_TABLE: slots})
+    assert ["would run without a lock; set it to 1 slot" in each for each in problems] == (
+        [] if sound else [True]
+    )
+
+
+def test_no_pool_of_the_settings_is_left_out_by_the_astro_cli(tmp_path: Path) -> None:
+    settings = loaded(tmp_path, "tables: {a: {root: 's3://b/a'}}")
+    assert all(pool["slots"] > 0 for pool in pools_json(settings).values())
 
 
 @pytest.mark.parametrize(

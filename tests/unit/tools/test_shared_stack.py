@@ -8,6 +8,7 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+import psutil
 import pytest
 
 from tests.dags.shared_stack import Ending
@@ -20,6 +21,8 @@ def keeper(tmp_path: Path) -> Iterator[subprocess.Popen[bytes]]:
     """A process that is called as the one that keeps the stack."""
     program = [sys.executable, "-c", "import signal; signal.pause()", "tests.dags.keeper"]
     with subprocess.Popen(program) as found:
+        # A process is there a moment before its command line is.
+        wait_until(lambda: program[-1] in psutil.Process(found.pid).cmdline())
         (tmp_path / "keeper.pid").write_text(str(found.pid))
         yield found
         found.kill()
