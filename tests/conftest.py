@@ -1,10 +1,8 @@
-"""In a clone all tests run; in an image, which has no more than it needs, those of ``smoke`` alone."""
+"""In a clone all tests run; in an image, which has no more than it needs, those of ``smoke``."""
 
 from __future__ import annotations
 
 from pathlib import Path
-
-import pytest
 
 HERE = Path(__file__).resolve().parent
 IN_IMAGE = not (HERE.parent / "tools").is_dir()

@@ -28,7 +28,7 @@ from packaging.utils import canonicalize_name
 
 AIRFLOW = "apache-airflow"
 EXCLUDED = frozenset({"pyspark-client"})
-"""Airflow's Spark provider requires it; it has the same files as pyspark, which stands in for it."""
+"""Airflow's Spark provider requires it; pyspark has the same files, and stands in for it."""
 
 
 class ImageError(Exception):

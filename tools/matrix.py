@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import argparse
 import hashlib
+import os
 import subprocess
 import sys
 import tempfile
@@ -34,12 +35,16 @@ from tools.pythons import ensure as ensure_python
 TESTS = REPO / "tests" / "matrix"
 NEWEST = "2026-11-25"
 """Date of what no cell holds back; moved on when a cell is added."""
-YOUNG = ("duckdb", "obstore")
-"""Requirements of firnline whose oldest version is younger than an older cell's date."""
+YOUNG = ("duckdb", "obstore", "pytest", "pyspark")
+"""Requirements whose oldest version, or the one that is meant, is younger than a cell's date."""
 PROVIDERS = tuple(
     f"apache-airflow-providers-{name}" for name in ("amazon", "apache-spark", "standard")
 )
 DEVELOPMENT = ("pytest",)
+OF_UNITS = (
+    *("pytest>=9", "pytest-xdist", "hypothesis", "httpx", "greenlet", "psutil", "psycopg[binary]"),
+    *("moto", "statsd", "pyspark"),
+)
 OF_IMAGE = (
     *("aiobotocore", "amazon", "async", "celery", "cncf-kubernetes", "common-io", "docker", "fab"),
     *("ftp", "google", "hashicorp", "http", "microsoft-azure", "openlineage", "pandas", "postgres"),
@@ -66,6 +71,8 @@ class Cell:
     """Take the lowest version of each requirement of firnline, not the newest."""
     nightly: bool = False
     """Not in ``make test``."""
+    units: bool = False
+    """Its environment has what the repository's own tests need; ``test`` is a folder of them."""
     of_image: bool = False
     """It is filled as the Dockerfile fills an image: nothing of firnline's is in it before."""
 
@@ -81,6 +88,13 @@ def airflow(version: str, until: str, *, nightly: bool = False) -> Cell:
     packages = (f"apache-airflow=={version}", *PROVIDERS)
     name = f"airflow-{_minor(version)}"
     return Cell(name, "test_airflow_cell.py", packages, until, nightly=nightly)
+
+
+def units(version: str, until: str) -> Cell:
+    """Return a cell in which the unit tests of Airflow's side run beside another Airflow."""
+    packages = (f"apache-airflow=={version}", *PROVIDERS, *OF_UNITS)
+    name = f"units-{_minor(version)}"
+    return Cell(name, "tests/unit/airflow", packages, until, nightly=True, units=True)
 
 
 def image(version: str, until: str) -> Cell:
@@ -110,6 +124,9 @@ CELLS = (
     spark("4.0.2"),
     spark("4.1.4", nightly=True),
     spark("4.2.1", nightly=True),
+    units("3.1.8", "2026-04-01"),
+    units("3.2.2", "2026-06-20"),
+    units("3.4.0b2", NEWEST),
     image("3.1.8", "2026-04-01"),
     image("3.2.2", "2026-06-20"),
     image("3.3.2", NEWEST),
@@ -196,15 +213,17 @@ class Outcome:
     """Last lines of its tests."""
 
 
-def run(cell: Cell) -> Outcome:
-    """Run the tests of a cell in its environment. Raises EnvironmentFaultError."""
+def run(cell: Cell, *, turn: bool = False) -> Outcome:
+    """Run the tests of a cell in its environment. Raises EnvironmentFaultError.
+
+    Args:
+        cell: the cell.
+        turn: also run what only one cell of a run does (``in_turn``).
+    """
     python = environment(cell)
     began = time.monotonic()
     done = subprocess.run(
-        [
-            *(python, "-m", "pytest", "-q", "-p", "no:cacheprovider"),
-            *("--confcutdir", TESTS, "--rootdir", TESTS, "--strict-markers", TESTS / cell.test),
-        ],
+        [python, "-m", "pytest", "-q", *_arguments(cell, turn=turn)],
         cwd=REPO,
         check=False,
         capture_output=True,
@@ -212,6 +231,27 @@ def run(cell: Cell) -> Outcome:
     )
     tail = "\n".join((done.stdout + done.stderr).splitlines()[-40:])
     return Outcome(cell, done.returncode == 0, time.monotonic() - began, tail)
+
+
+def _arguments(cell: Cell, *, turn: bool) -> list[str]:
+    if cell.units:
+        return ["-n", "2", cell.test]
+    chosen = [] if turn or cell.nightly else ["-m", "not turn"]
+    alone = ["--confcutdir", str(TESTS), "--rootdir", str(TESTS), "--strict-markers"]
+    return ["-p", "no:cacheprovider", *alone, *chosen, str(TESTS / cell.test)]
+
+
+def in_turn(cells: Sequence[Cell], sample: str) -> tuple[str, Cell]:
+    """Return the cell of ``make test`` that has its turn, and a further one that runs with it.
+
+    Args:
+        cells: all of them.
+        sample: what chooses: the commit.
+    """
+    number = int(hashlib.sha256(sample.encode()).hexdigest(), 16)
+    airflows = [cell for cell in cells if cell.name.startswith("airflow-") and not cell.nightly]
+    others = [cell for cell in cells if cell.units]
+    return airflows[number % len(airflows)].name, others[number // 7 % len(others)]
 
 
 def chosen(names: Sequence[str], *, all_of_them: bool) -> list[Cell]:
@@ -230,6 +270,15 @@ def chosen(names: Sequence[str], *, all_of_them: bool) -> list[Cell]:
     return [cell for cell in CELLS if all_of_them or not cell.nightly]
 
 
+def sample_of(repo: Path) -> str:
+    """Return what chooses whose turn it is, as for samples of tests."""
+    if given := os.environ.get("FIRNLINE_TEST_SAMPLE"):
+        return given
+    git = ["git", "rev-parse", "--short=12", "HEAD"]
+    done = subprocess.run(git, cwd=repo, check=False, capture_output=True, text=True)
+    return done.stdout.strip() or "no commit"
+
+
 def main(arguments: Sequence[str]) -> int:
     """Return the exit code: 1 if a cell fails, 2 if it cannot be made."""
     given = _parser().parse_args(arguments)
@@ -240,7 +289,11 @@ def main(arguments: Sequence[str]) -> int:
                 made = "made" if (home_of(cell.folder) / "complete").exists() else "not made"
                 print(f"{cell.name:14}{made:10}{'nightly' if cell.nightly else 'make test'}")
             return 0
-        failed = [cell.name for cell in cells if not _told(run(cell))]
+        turn = ""
+        if not given.cells and not given.all:
+            turn, further = in_turn(CELLS, sample_of(REPO))
+            cells = [*cells, further]
+        failed = [each.name for each in cells if not _told(run(each, turn=each.name == turn))]
     except EnvironmentFaultError as error:
         print(f"matrix: {error}", file=sys.stderr)
         return 2

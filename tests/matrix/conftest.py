@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 _HERE = Path(__file__).parent
-_ALONE = {"test_bounds_cell.py", "test_spark_cell.py"}
+_ALONE = {"test_bounds_cell.py", "test_image_cell.py", "test_spark_cell.py"}
 """Modules that only cells run.
 
 What they state of the versions of the lock, the tests of other folders state in more depth; and a

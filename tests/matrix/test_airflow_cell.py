@@ -12,6 +12,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 versions = pytest.importorskip("firnline.airflow.versions", reason="there is no Airflow here")
@@ -67,6 +69,16 @@ print("READ", *sorted(bag.dags))
 """
 
 
+MERGED = """\
+tables:
+  events:
+    root: file://HOME/events
+    partition_by: [{column: day}]
+    merge: {min_inputs: 2, schedule: null}
+    spark: {launcher: none}
+"""
+
+
 @pytest.fixture(scope="module")
 def environment(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     """A fresh home of Airflow with the DAG files and plugins of the repository."""
@@ -114,6 +126,33 @@ def test_airflow_makes_its_database(environment: dict[str, str]) -> None:
     done = run(environment, str(BIN / "airflow"), "db", "migrate")
     assert done.returncode == 0, done.stdout + done.stderr
     assert "firnline" not in done.stderr
+
+
+@pytest.mark.turn
+def test_a_run_of_the_dag_merges_the_parts_of_its_table(environment: dict[str, str]) -> None:
+    home = Path(environment["AIRFLOW_HOME"], "merged")
+    home.mkdir()
+    (home / "tables.yaml").write_text(MERGED.replace("HOME", str(home)))
+    there = {**environment, "FIRNLINE_TABLES": str(home / "tables.yaml"), "AIRFLOW_HOME": str(home)}
+
+    def done(*command: str) -> str:
+        done = run(there, *command)
+        assert done.returncode == 0, done.stdout + done.stderr
+        return done.stdout
+
+    for k in range(3):
+        pq.write_table(pa.table({"day": ["2024-01-01"], "k": [k]}), home / f"{k}.parquet")
+        done("firnline", "append", "events", str(home / f"{k}.parquet"))
+    done("airflow", "db", "migrate")
+    (home / "pools.json").write_text(done("firnline", "pools"))
+    done("airflow", "pools", "import", str(home / "pools.json"))
+    conf = json.dumps({"table": "events", "dry_run": False})
+    done("airflow", "dags", "test", "merge", "--conf", conf)
+    (merge,) = json.loads(done("firnline", "history", "events", "--json"))["transactions"]
+    assert (merge["op"], merge["run"]["dag_id"]) == ("merge", "merge")
+    assert (merge["parts_in"], merge["parts_out"], merge["rows_out"]) == (3, 1, 3)
+    (day,) = json.loads(done("firnline", "parts", "events", "--json"))["partitions"]
+    assert (day["parts"], day["rows"]) == (1, 3)
 
 
 def test_every_dag_file_is_read_and_every_dag_can_be_stored(seen: dict[str, Any]) -> None:

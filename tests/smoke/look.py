@@ -1,7 +1,7 @@
 """Print what Airflow finds here as one line of JSON: DAGs, what cannot be stored, plugin, policy.
 
-A program of its own, because Airflow reads its configuration once in a process. It needs nothing but
-Airflow and firnline.
+A program of its own, because Airflow reads its configuration once in a process. It needs nothing
+but Airflow and firnline.
 """
 
 from __future__ import annotations

@@ -84,6 +84,6 @@ def test_spark_has_a_java_that_it_takes(environment: dict[str, str]) -> None:
 
 
 def test_one_pyspark_is_installed(environment: dict[str, str]) -> None:
-    code = "from firnline.extras import two_pysparks as two; problem = two(); assert not problem, problem"
+    code = "from firnline.extras import two_pysparks as two; wrong = two(); assert not wrong, wrong"
     done = run(environment, sys.executable, "-c", code)
     assert done.returncode == 0, done.stderr

@@ -16,6 +16,7 @@ from firnline.log.txn_file import RunIdentity
 from firnline.store.client import open_store
 
 DIGEST = "0123456789ab"
+TOKEN = "01a224d3-e9b7-7e19-8e3a-28e40b3e1d1d"
 MANIFEST_OF_ONE = Manifest(
     version="1.2", digest=DIGEST, python="3.11", platform="linux-x86_64", packages={"duckdb": "2"}
 )
@@ -29,12 +30,14 @@ def package(url: str = f"s3://b/firnline/1.2-{DIGEST}", *, python: bool = False)
 
 def application(name: str = "firnline-merge-0f-1", **conf: str) -> Application:
     one = package()
-    return Application(name, f"{one.url}/jobs/firnline-merge-0f/1.request.json", one, conf, 75)
+    return Application(
+        name, TOKEN, f"{one.url}/jobs/firnline-merge-0f/1.request.json", one, conf, 75
+    )
 
 
-def published(folder: Path) -> Desk:
+def published(folder: Path, digest: str = DIGEST) -> Desk:
     """The desk of a package of which nothing is there but its manifest."""
-    url = f"file://{folder}/firnline/1.2-{DIGEST}"
+    url = f"file://{folder}/firnline/1.2-{digest}"
     store = open_store(url)
     store.put_new(PackagePaths.of(url).file(MANIFEST), msgspec.json.encode(MANIFEST_OF_ONE))
     return Desk.open(url, None)

@@ -6,8 +6,11 @@ from tools.matrix import CELLS, Cell
 from tools.reference.markdown import code, table
 
 _TESTS = {
-    "test_airflow_cell.py": "`airflow version`, all DAGs imported and serialised, plugin, policy",
+    "test_airflow_cell.py": "`airflow version`, all DAGs imported and serialised, plugin, policy; "
+    "a run of the DAG `merge` (each change in one of them)",
     "test_spark_cell.py": "a merge job, a round trip of the data source or of the frame",
+    "tests/unit/airflow": "the unit tests of Airflow's side",
+    "test_image_cell.py": "the image filled on Airflow's own packages; `astro dev pytest`",
     "test_bounds_cell.py": "append, merge, delete, scan, verify; values of each type",
 }
 """Module of ``tests/matrix`` -> what it does."""
@@ -22,12 +25,18 @@ def blocks() -> dict[str, str]:
             "{}.{}".format(*cell.python),
             cell.until,
             _TESTS[cell.test],
-            "each night" if cell.nightly else "each change",
+            _when(cell),
         )
         for cell in CELLS
     ]
     header = ("cell", "version", "Python", "other packages as of", "what runs", "when")
     return {"cells": table(header, rows)}
+
+
+def _when(cell: Cell) -> str:
+    if cell.units:
+        return "each night; each change one of them in turn"
+    return "each night" if cell.nightly else "each change"
 
 
 def _bounds(cell: Cell) -> str:

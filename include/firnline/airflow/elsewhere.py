@@ -14,6 +14,7 @@ from firnline.airflow.platforms import open_platform
 from firnline.airflow.runs import run_identity
 from firnline.clock import SystemClock
 from firnline.errors import EnvironmentFaultError, JobFailedError, raised_elsewhere
+from firnline.ids import SystemIds
 from firnline.settings.launchers import Launcher
 from firnline.settings.load import TableSettings
 from firnline.settings.spark_conf import conf_of
@@ -45,7 +46,7 @@ def open_remote(table: TableSettings, launcher: str, task: str) -> Remote:
 
     platform = open_platform(table.spark, cast("Launcher", launcher))
     desk = Desk.open(table.spark.package or "", store_access(table))
-    return Remote(platform, desk, task, SystemClock())
+    return Remote(platform, desk, task, SystemClock(), SystemIds())
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,6 +84,8 @@ class Elsewhere:
             "run": str(context["run_id"]),
             "task": ti.task_id,
             "map": getattr(ti, "map_index", -1),
+            "root": table.root,
+            "package": table.spark.package or "",
         }
         task = task_name(operation, of_run, told.encode())
         return cls(table, launcher, open_remote(table, launcher, task))

@@ -236,7 +236,7 @@ class TableOfRun:
         return ()
 
     def lock(self, operation: str) -> dict[str, Any]:
-        """Return the pool where nothing runs; the policy replaces it and the number of its slots."""
+        """Return the pool where nothing runs; the policy replaces it and the number of slots."""
         waits = pool_of_operation(operation, "") is not None
         return {"pool": NO_TABLE, "pool_slots": NO_TABLE_TAKES} if waits else {}
 

@@ -58,7 +58,7 @@ class Databricks:
             page = {"page_token": answer["next_page_token"]}
 
     def start(self, application: Application) -> str:
-        """Submit a run; the same name submits one only."""
+        """Submit a run; the same token submits one only."""
         package, settings = application.package, self.settings
         where: dict[str, Any] = {"existing_cluster_id": settings.cluster}
         if settings.new_cluster is not None:
@@ -76,7 +76,7 @@ class Databricks:
         }
         body = {
             "run_name": application.name,
-            "idempotency_token": application.name[-64:],
+            "idempotency_token": application.token,
             "timeout_seconds": application.minutes * 60,
             "tasks": [task],
         }

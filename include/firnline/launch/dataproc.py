@@ -61,19 +61,19 @@ class Dataproc:
         return {"project_id": self.settings.project, "region": self.settings.region, **more}
 
     def find(self, beginning: str) -> list[Found]:
-        """Return the jobs on the way whose ids, which are their names, begin so."""
+        """Return the jobs on the way whose ids, which begin with their names, begin so."""
         where = f"status.state = ACTIVE AND labels.{_LABEL} = job"
         with _asked():
             jobs = list(self.client.list_jobs(request=self._place(filter=where)))
         ids = [job.reference.job_id for job in jobs]
-        return [Found(each, each) for each in ids if each.startswith(beginning)]
+        return [Found(each, each.rpartition("_")[0]) for each in ids if each.startswith(beginning)]
 
     def start(self, application: Application) -> str:
-        """Submit a job; the same name submits one only."""
-        package = application.package
+        """Submit a job; the same token submits one only."""
+        package, job_id = application.package, f"{application.name}_{application.token}"
         conf = package.complete(application.conf, "spark.yarn.appMasterEnv.")
         job = {
-            "reference": {"project_id": self.settings.project, "job_id": application.name},
+            "reference": {"project_id": self.settings.project, "job_id": job_id},
             "placement": {"cluster_name": self.settings.cluster},
             "labels": {_LABEL: "job"},
             "pyspark_job": {
@@ -89,7 +89,7 @@ class Dataproc:
             if getattr(code, "value", code) != _CONFLICT:  # it is there: the answer was lost
                 with _asked():
                     raise
-        return application.name
+        return job_id
 
     def look(self, job: str) -> Progress:
         """Return how far a job is."""

@@ -109,12 +109,19 @@ class Desk:
         self._put(self.paths.outcome(name), msgspec.json.encode(outcome))
 
     def outcome(self, name: str) -> Outcome | None:
-        """Return how a job ended; None if it has not told. Requests: 1 GET."""
+        """Return how a job ended; None if it has not told. Requests: 1 GET.
+
+        What it has told and does not read counts as a failure that a retry helps.
+        """
+        key = self.paths.outcome(name)
         try:
-            data = self.store.get(self.paths.outcome(name))
+            return msgspec.json.decode(self.store.get(key), type=Outcome)
         except ObjectNotFoundError:
             return None
-        return msgspec.json.decode(data, type=Outcome)
+        except UNREADABLE as error:
+            return Outcome(
+                error=_unreadable(f"{self.url}{key.removeprefix(self.paths.prefix)}", error)
+            )
 
     def names(self, task: str) -> list[str]:
         """Return the names of the tries of a task that have objects here. Requests: 1 LIST."""
@@ -133,17 +140,29 @@ class Desk:
             return False
         return True
 
-    def clear(self, name: str) -> None:
-        """Delete the objects of a job whose outcome was heard. Requests: 1 DELETE of a batch."""
-        paths = self.paths
-        keys = (paths.request(name), paths.outcome(name), paths.cancel(name))
-        _exhaust(self.store.delete_many(keys))
+    def clear(self, name: str, *, over: bool = True) -> None:
+        """Delete the objects of a job. Requests: 1 DELETE of a batch.
+
+        Args:
+            name: of the job.
+            over: False if it may still work: that it is to stop stays.
+        """
+        keys = [self.paths.request(name), self.paths.outcome(name)]
+        _exhaust(self.store.delete_many([*keys, self.paths.cancel(name)] if over else keys))
 
     def _put(self, key: str, data: bytes) -> None:
         try:
             self.store.put_new(key, data)
         except ObjectExistsError:
             return  # of this name only one run and one job write, and the first one stands
+
+
+def _unreadable(url: str, error: Exception) -> Failure:
+    return Failure(
+        message=f"how the job ended does not read, from {url}: {error}",
+        next_step="the next try goes on from what the job had committed",
+        retryable=True,
+    )
 
 
 def open_access(access: StoreAccess | None) -> dict[str, Any]:

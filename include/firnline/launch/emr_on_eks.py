@@ -43,7 +43,7 @@ class EmrOnEks:
         return [Found(run["id"], run["name"]) for run in runs if run["name"].startswith(beginning)]
 
     def start(self, application: Application) -> str:
-        """Start a job; the same name starts one only."""
+        """Start a job; the same token starts one only."""
         package = application.package
         conf = package.complete(application.conf, "spark.kubernetes.driverEnv.")
         overrides: dict[str, Any] = {
@@ -55,7 +55,7 @@ class EmrOnEks:
         with asked(self.platform, _SECTION):
             started = self.client.start_job_run(
                 virtualClusterId=self.settings.cluster,
-                clientToken=application.name,
+                clientToken=application.token,
                 name=application.name,
                 executionRoleArn=self.settings.role,
                 releaseLabel=self.settings.release,

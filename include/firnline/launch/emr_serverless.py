@@ -47,7 +47,7 @@ class EmrServerless:
         ]
 
     def start(self, application: Application) -> str:
-        """Start a job; the same name starts one only."""
+        """Start a job; the same token starts one only."""
         package = application.package
         conf = package.complete(application.conf, "spark.emr-serverless.driverEnv.")
         logs = self.settings.logs
@@ -55,7 +55,7 @@ class EmrServerless:
         with asked(self.platform, _SECTION):
             started = self.client.start_job_run(
                 applicationId=self.settings.application,
-                clientToken=application.name,
+                clientToken=application.token,
                 executionRoleArn=self.settings.role,
                 name=application.name,
                 executionTimeoutMinutes=application.minutes,

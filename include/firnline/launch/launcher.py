@@ -17,7 +17,10 @@ class Application:
     """A job, as any platform is asked to run it."""
 
     name: str
-    """Of this try of the run; nothing else has it."""
+    """Of this try of the run."""
+    token: str
+    """Of this start: a platform that is asked for it twice, as an answer was lost, starts one job.
+    Not the name: a run that was deleted and made again under its old id has the names of before."""
     request: str
     """URL of what the job is to do, its only argument."""
     package: Package
@@ -83,7 +86,7 @@ class Launcher(Protocol):
         ...
 
     def start(self, application: Application) -> str:
-        """Start a job; return its id. Where the platform can, the same name starts one only."""
+        """Start a job; return its id. Where the platform can, the same token starts one only."""
         ...
 
     def look(self, job: str) -> Progress:

@@ -15,6 +15,7 @@ from typing import Any
 
 from firnline.clock import Clock
 from firnline.errors import JobFailedError, PlatformError
+from firnline.ids import Ids
 from firnline.launch.desk import Desk, Outcome, Request
 from firnline.launch.launcher import Application, Found, Launcher, Progress
 
@@ -32,7 +33,8 @@ def task_name(operation: str, run: Mapping[str, Any], options: bytes) -> str:
 
     Args:
         operation: its name on the command line.
-        run: what tells the task of the run from all others.
+        run: what tells the task of the run from all others, of other tables and packages, too: two
+            Airflows may have runs of the same ids and share a platform.
         options: of the run: a run that is told something else does not go on with an old job.
     """
     digest = sha256(repr(sorted(run.items())).encode() + b"\0" + options).hexdigest()
@@ -48,18 +50,24 @@ class Remote:
         desk: where they are told what to do, and tell how they ended.
         task: its name (``task_name``).
         clock: for the waits.
+        ids: makes the tokens of starts.
     """
 
     launcher: Launcher
     desk: Desk
     task: str
     clock: Clock
+    ids: Ids
 
     def begin(self, number: int, request: Request, conf: Mapping[str, str], minutes: int) -> Found:
         """Return the job that does the work: one that is on the way, one that has ended, or a new.
 
         Requests: 1 LIST of the store, and a page of the platform's jobs; for a new job 1 GET and 1
-        PUT of the store and the start besides.
+        PUT of the store and the start besides. For each try that has left objects 1 GET, and 1
+        DELETE of a batch.
+
+        A job that is asked to stop, and has not told that it did, may not have looked yet: its
+        request to stop stays until it has.
 
         Args:
             number: of the try; names the job that it starts.
@@ -72,15 +80,17 @@ class Remote:
         if on_the_way:
             return on_the_way[-1]
         for name in self.desk.names(self.task):
-            outcome = self.desk.outcome(name)
-            if outcome is not None and outcome.error is None:
-                return Found("", name)  # it ended between two tries, and nobody has heard it
-            self.desk.clear(name)
+            outcome, found = self.desk.outcome(name), Found("", name)
+            # That of this try or a later one is of a run that had this run's id before.
+            if outcome is not None and outcome.error is None and found.number < number:
+                return found  # it ended between two tries, and nobody has heard it
+            self.desk.clear(name, over=outcome is not None)
         name = f"{self.task}-{number}"
         package = self.desk.package()
         self.desk.ask(name, request)
         url = self.desk.request_url(name)
-        job = self.launcher.start(Application(name, url, package, conf, minutes))
+        token = self.ids.uuid7(self.clock.now_ms())
+        job = self.launcher.start(Application(name, token, url, package, conf, minutes))
         return Found(job, name)
 
     def wait(self, found: Found, tell: Callable[[Progress], None]) -> Progress:

@@ -20,9 +20,9 @@ if TYPE_CHECKING:
     from firnline.settings.load import Settings, TableSettings
 
 NO_TABLE = "firnline.no_table"
-"""Pool of tasks whose table is not known when the DAG is made. A task takes more slots than it has:
-Airflow's policy (``firnline.airflow.policy``) gives each task the pool of its run's table, and where
-the policy is missing the task waits here instead of running without a lock."""
+"""Pool of tasks whose table is not known when the DAG is made. Airflow's policy
+(``firnline.airflow.policy``) gives each of them the pool of its run's table. Where the policy is
+missing the task waits here, taking more slots than there are, and never runs without a lock."""
 NO_TABLE_TAKES = 2
 """Slots of it that a task takes."""
 # With none at all the same would hold, but the Astro CLI leaves out a pool that has none.

@@ -55,6 +55,8 @@ def main(arguments: Sequence[str]) -> int:
     outcome, code = _outcome(request, interrupts, reports.append)
     interrupts.over()
     desk.tell(name, Outcome(report=reports[-1] if reports else None, error=outcome))
+    if request.looks_for_cancel and desk.stopped(name):
+        desk.clear(name)  # its task has ended, and nobody will hear it
     return code
 
 

@@ -36,7 +36,7 @@ class World:
     """A table whose jobs run on a platform that does what a test says."""
 
     def __init__(self, folder: Path, monkeypatch: pytest.MonkeyPatch, more: str = "") -> None:
-        self.desk = published(folder)
+        self.folder, self.desk = folder, published(folder)
         self.platform = Platform(desk=self.desk)
         section = f"emr_serverless: {{application: a, role: '{ROLE}'}}{more}"
         spark = f"{{package: '{self.desk.url}', {section}}}"
@@ -254,6 +254,25 @@ def test_a_retry_goes_on_with_the_job_of_a_task_that_died(world: World) -> None:
     world.platform.on_the_way = [Found("j1", started.name)]
     world.task().execute(world.context(2))
     assert len(world.platform.started) == 1
+
+
+@pytest.mark.parametrize("differs", ["root", "package"])
+def test_two_airflows_whose_runs_have_equal_ids_do_not_hear_each_others_jobs(
+    world: World, differs: str
+) -> None:
+    """Staging and production may share a platform and a package."""
+    world.task().execute(world.context())
+    model = world.settings
+    if differs == "root":
+        model = model.model_copy(update={"root": f"{model.root}-of-production"})
+    else:
+        spark = model.spark.model_copy(update={"package": f"{model.spark.package}"[:-1] + "0"})
+        world.desk = published(world.folder, str(spark.package)[-12:])
+        model = model.model_copy(update={"spark": spark})
+    world.settings, world.platform.desk = model, world.desk
+    world.task().execute(world.context())
+    ours, theirs = world.platform.started
+    assert ours.name.rpartition("-")[0] != theirs.name.rpartition("-")[0]
 
 
 def test_a_cleared_task_does_not_end_with_the_job_that_was_cancelled_with_it(

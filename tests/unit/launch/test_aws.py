@@ -128,7 +128,7 @@ def test_emr_serverless_is_sent_the_package_the_request_and_the_configuration(aw
     one = application(**{"spark.executor.cores": "4"})
     platform.start(one)
     params = sent.of("StartJobRun")
-    assert params["clientToken"] == params["name"] == one.name
+    assert (params["clientToken"], params["name"]) == (one.token, one.name)
     assert (params["executionRoleArn"], params["executionTimeoutMinutes"]) == (ROLE, 75)
     assert params["jobDriver"]["sparkSubmit"] == {
         "entryPoint": one.package.entry,
@@ -163,7 +163,7 @@ def test_emr_on_eks_is_sent_the_same(aws: None) -> None:
     one = application(**{"spark.executor.cores": "4"})
     platform.start(one)
     params = sent.of("StartJobRun")
-    assert params["clientToken"] == params["name"] == one.name
+    assert (params["clientToken"], params["name"]) == (one.token, one.name)
     assert params["jobDriver"]["sparkSubmitJobDriver"]["entryPoint"] == one.package.entry
     (spark,) = params["configurationOverrides"]["applicationConfiguration"]
     assert spark["properties"]["spark.kubernetes.driverEnv.PYTHONPATH"] == "./environment"

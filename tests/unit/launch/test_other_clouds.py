@@ -53,37 +53,38 @@ class Jobs:
 
     def list_jobs(self, request: Any) -> list[Any]:
         self._note("list", request)
-        names = (ONE.name, "firnline-delete-1-1")
+        names = (JOB, "firnline-delete-1-1_0")
         return [SimpleNamespace(reference=SimpleNamespace(job_id=name)) for name in names]
 
 
+JOB = f"{ONE.name}_{ONE.token}"
 CLUSTER = DataprocSettings(project="p", region="r", cluster="c")
 
 
 def test_dataproc_names_the_job_so_that_a_lost_answer_starts_no_second_one() -> None:
     jobs = Jobs()
     dataproc = Dataproc(jobs, CLUSTER)
-    assert dataproc.start(ONE) == ONE.name
+    assert dataproc.start(ONE) == JOB
     ((_, request),) = jobs.asked
     assert (request["project_id"], request["region"]) == ("p", "r")
     job = request["job"]
-    assert job["reference"]["job_id"] == ONE.name
+    assert job["reference"]["job_id"] == JOB
     assert job["placement"] == {"cluster_name": "c"}
     assert job["pyspark_job"]["main_python_file_uri"] == ONE.package.entry
     assert job["pyspark_job"]["args"] == ONE.arguments
     assert job["pyspark_job"]["properties"]["spark.submit.deployMode"] == "cluster"
     assert job["pyspark_job"]["properties"]["spark.executor.cores"] == "4"
     jobs.fails = 409
-    assert dataproc.start(ONE) == ONE.name
+    assert dataproc.start(ONE) == JOB
 
 
 def test_dataproc_finds_looks_and_cancels() -> None:
     jobs = Jobs()
     dataproc = Dataproc(jobs, CLUSTER)
-    assert dataproc.find("firnline-merge-") == [Found(ONE.name, ONE.name)]
-    assert dataproc.look(ONE.name) == Progress("running", "RUNNING: so it is")
-    dataproc.cancel(ONE.name)
-    place = {"project_id": "p", "region": "r", "job_id": ONE.name}
+    assert dataproc.find("firnline-merge-") == [Found(JOB, ONE.name)]
+    assert dataproc.look(JOB) == Progress("running", "RUNNING: so it is")
+    dataproc.cancel(JOB)
+    place = {"project_id": "p", "region": "r", "job_id": JOB}
     assert [each for each in jobs.asked if each[0] == "cancel"] == [("cancel", place)]
 
 
@@ -127,7 +128,7 @@ def test_databricks_submits_one_run_for_a_name() -> None:
     settings = DatabricksSettings(new_cluster={"num_workers": 2, "spark_conf": {"spark.a": "b"}})
     assert Databricks(workspace, settings).start(ONE) == "7"
     ((_, _, body),) = workspace.asked
-    assert body["run_name"] == body["idempotency_token"] == ONE.name
+    assert (body["run_name"], body["idempotency_token"]) == (ONE.name, ONE.token)
     assert body["timeout_seconds"] == 75 * 60
     (task,) = body["tasks"]
     assert task["libraries"] == [{"whl": ONE.package.wheel}]

@@ -11,7 +11,7 @@ from firnline.launch.desk import Failure, Outcome
 from firnline.launch.launcher import Found, Progress
 from firnline.launch.remote import PATIENCE, POLL_S, Remote, task_name
 from tests.support.launching import DONE, LOST, RUNNING, Platform, published, request
-from tests.support.world import SetClock
+from tests.support.world import CountedIds, SetClock
 
 RUN = {"dag": "merge", "run": "r", "task": "merge", "map": -1}
 TASK = task_name("merge", RUN, b"{}")
@@ -24,7 +24,7 @@ class World:
         self.desk = published(folder)
         self.platform = Platform(desk=self.desk, **platform)  # type: ignore[arg-type]
         self.clock = SetClock(elapsed=0)
-        self.remote = Remote(self.platform, self.desk, TASK, self.clock)
+        self.remote = Remote(self.platform, self.desk, TASK, self.clock, CountedIds())
 
     def begin(self, number: int = 1) -> Found:
         return self.remote.begin(number, request(), {"spark.a": "b"}, 75)
@@ -75,6 +75,43 @@ def test_a_retry_of_a_job_that_failed_or_said_nothing_starts_another(tmp_path: P
     assert world.begin(2) == Found("j2", f"{TASK}-2")
     assert world.begin(3) == Found("j3", f"{TASK}-3")
     assert world.desk.names(TASK) == [f"{TASK}-3"]
+
+
+def test_a_run_that_is_made_again_under_its_old_id_takes_nothing_of_the_one_before(
+    tmp_path: Path,
+) -> None:
+    world = World(tmp_path)
+    first = world.begin()
+    world.desk.tell(first.name, Outcome(report={"seconds": 2.0}))
+    assert world.begin() == Found("j2", first.name)
+    before, after = world.platform.started
+    assert before.token != after.token, "the platform would answer with the job of before"
+    assert world.desk.outcome(first.name) is None
+
+
+def test_an_outcome_that_does_not_read_is_a_failure_that_a_retry_helps(tmp_path: Path) -> None:
+    world = World(tmp_path)
+    found = world.begin()
+    world.desk.store.put_new(world.desk.paths.outcome(found.name), b'{"report":')
+    told = world.remote.conclude(found, DONE).error
+    assert told is not None
+    assert told.retryable
+    assert f"from {world.desk.url}/jobs/{TASK}/1.outcome.json: " in told.message
+    world.desk.store.put_new(world.desk.paths.outcome(found.name), b'{"report":')
+    assert world.begin(2) == Found("j2", f"{TASK}-2")
+
+
+def test_a_job_that_is_asked_to_stop_finds_that_when_it_looks_though_a_next_try_has_begun(
+    tmp_path: Path,
+) -> None:
+    world = World(tmp_path, cancel_ends_driver=False)
+    first = world.begin()
+    world.remote.cancel(first)
+    assert world.begin(2).job == "j2"
+    assert world.desk.stopped(first.name)
+    world.desk.tell(first.name, Outcome(error=Failure(message="stopped", next_step="none")))
+    world.begin(3)
+    assert not world.desk.stopped(first.name)
 
 
 def test_a_run_that_is_told_something_else_does_not_take_over_the_old_job() -> None:

@@ -112,3 +112,12 @@ def test_a_driver_whose_platform_cannot_end_it_looks_for_the_request_to_stop(
     asked.desk.stop("n-1")
     assert look().retryable
     assert threading.active_count() < 50
+
+
+def test_a_job_that_was_asked_to_stop_takes_its_objects_away_as_nobody_will_hear_it(
+    asked: Asked, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(elsewhere, "watch", lambda _: asked.desk.stop("n-1"))
+    _, outcome = asked.run("drop", '{"partitions": [""], "dry_run": true}', looks_for_cancel=True)
+    assert outcome is None
+    assert asked.desk.names("n") == []

@@ -12,6 +12,7 @@ import psutil
 import pytest
 
 from tests.dags.shared_stack import Ending
+from tools.airflow_api import wait_until
 
 TESTS = ["tests/ci/test_a.py::test_1", "tests/dags/test_b.py::test_2", "tests/dags/test_c.py::test"]
 
