@@ -41,6 +41,8 @@ PROVIDERS = tuple(
     f"apache-airflow-providers-{name}" for name in ("amazon", "apache-spark", "standard")
 )
 DEVELOPMENT = ("pytest",)
+SLICES = 3
+"""Parts into which the files of unit tests are divided; ``make test`` runs one of them."""
 OF_UNITS = (
     *("pytest>=9", "pytest-xdist", "hypothesis", "httpx", "greenlet", "psutil", "psycopg[binary]"),
     *("moto", "statsd", "pyspark"),
@@ -183,7 +185,8 @@ def _fill_image(python: Path) -> None:
         build = ["build", "-q", "--wheel", "--out-dir", folder, str(REPO)]
         subprocess.run([str(ensure_uv()), *build], check=True)
         (wheel,) = Path(folder).glob("*.whl")
-        filling = [python, REPO / "tools" / "image.py", REPO / "requirements.txt", wheel, *EXTRAS]
+        program, lock = REPO / "tools" / "image.py", REPO / "requirements.txt"
+        filling = [str(each) for each in (python, program, lock, wheel, *EXTRAS)]
         done = subprocess.run(filling, check=False, capture_output=True, text=True)
     if done.returncode != 0:
         raise EnvironmentFaultError(
@@ -203,6 +206,25 @@ def _install_firnline(python: Path) -> None:
 
 
 @dataclass(frozen=True, slots=True)
+class Turn:
+    """What one run of ``make test`` does of what takes turns."""
+
+    number: int
+    merges: str
+    """Name of the cell with a merge by a DAG."""
+    units: str
+    """Name of the cell of which a slice of the unit tests runs."""
+
+    @classmethod
+    def of(cls, cells: Sequence[Cell], sample: str) -> Turn:
+        """Return the turn that a sample, such as a commit, chooses."""
+        number = int(hashlib.sha256(sample.encode()).hexdigest(), 16)
+        airflows = [each.name for each in cells if not each.nightly and "airflow" in each.name]
+        units = [each.name for each in cells if each.units]
+        return cls(number, airflows[number % len(airflows)], units[number // 7 % len(units)])
+
+
+@dataclass(frozen=True, slots=True)
 class Outcome:
     """What became of a cell."""
 
@@ -213,18 +235,20 @@ class Outcome:
     """Last lines of its tests."""
 
 
-def run(cell: Cell, *, turn: bool = False) -> Outcome:
+def run(cell: Cell, turn: Turn | None = None) -> Outcome:
     """Run the tests of a cell in its environment. Raises EnvironmentFaultError.
 
     Args:
         cell: the cell.
-        turn: also run what only one cell of a run does (``in_turn``).
+        turn: what ``make test`` runs of it; None: all.
     """
     python = environment(cell)
     began = time.monotonic()
     done = subprocess.run(
-        [python, "-m", "pytest", "-q", *_arguments(cell, turn=turn)],
+        [str(python), "-m", "pytest", "-q", *_arguments(cell, turn)],
         cwd=REPO,
+        # What an Airflow has not is left out there.
+        env={name: value for name, value in os.environ.items() if name != "FIRNLINE_NO_SKIP"},
         check=False,
         capture_output=True,
         text=True,
@@ -233,25 +257,14 @@ def run(cell: Cell, *, turn: bool = False) -> Outcome:
     return Outcome(cell, done.returncode == 0, time.monotonic() - began, tail)
 
 
-def _arguments(cell: Cell, *, turn: bool) -> list[str]:
+def _arguments(cell: Cell, turn: Turn | None) -> list[str]:
     if cell.units:
-        return ["-n", "2", cell.test]
-    chosen = [] if turn or cell.nightly else ["-m", "not turn"]
+        files = sorted(str(file) for file in (REPO / cell.test).rglob("test_*.py"))
+        return ["-n", "2", *(files if turn is None else files[turn.number % SLICES :: SLICES])]
+    merges = turn is None or turn.merges == cell.name
+    left_out = [] if merges else ["-m", "not turn"]
     alone = ["--confcutdir", str(TESTS), "--rootdir", str(TESTS), "--strict-markers"]
-    return ["-p", "no:cacheprovider", *alone, *chosen, str(TESTS / cell.test)]
-
-
-def in_turn(cells: Sequence[Cell], sample: str) -> tuple[str, Cell]:
-    """Return the cell of ``make test`` that has its turn, and a further one that runs with it.
-
-    Args:
-        cells: all of them.
-        sample: what chooses: the commit.
-    """
-    number = int(hashlib.sha256(sample.encode()).hexdigest(), 16)
-    airflows = [cell for cell in cells if cell.name.startswith("airflow-") and not cell.nightly]
-    others = [cell for cell in cells if cell.units]
-    return airflows[number % len(airflows)].name, others[number // 7 % len(others)]
+    return ["-p", "no:cacheprovider", *alone, *left_out, str(TESTS / cell.test)]
 
 
 def chosen(names: Sequence[str], *, all_of_them: bool) -> list[Cell]:
@@ -289,11 +302,10 @@ def main(arguments: Sequence[str]) -> int:
                 made = "made" if (home_of(cell.folder) / "complete").exists() else "not made"
                 print(f"{cell.name:14}{made:10}{'nightly' if cell.nightly else 'make test'}")
             return 0
-        turn = ""
-        if not given.cells and not given.all:
-            turn, further = in_turn(CELLS, sample_of(REPO))
-            cells = [*cells, further]
-        failed = [each.name for each in cells if not _told(run(each, turn=each.name == turn))]
+        turn = None if given.cells or given.all else Turn.of(CELLS, sample_of(REPO))
+        if turn is not None:
+            cells += chosen([turn.units], all_of_them=False)
+        failed = [cell.name for cell in cells if not _told(run(cell, turn))]
     except EnvironmentFaultError as error:
         print(f"matrix: {error}", file=sys.stderr)
         return 2

@@ -35,7 +35,7 @@ def blocks() -> dict[str, str]:
 
 def _when(cell: Cell) -> str:
     if cell.units:
-        return "each night; each change one of them in turn"
+        return "each night; each change a third of one of them in turn"
     return "each night" if cell.nightly else "each change"
 
 

@@ -65,6 +65,8 @@ def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> World:
 
 @pytest.fixture
 def deferring(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> World:
+    if not versions.AIRFLOW_3_3_PLUS:
+        pytest.skip("from Airflow 3.3 on")
     return World(tmp_path, monkeypatch, ", deferrable: true")
 
 
