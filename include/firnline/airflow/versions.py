@@ -69,6 +69,7 @@ __all__ = [
     "TaskAwaitingInput",
     "deadline_alert",
     "gauges",
+    "ids_in_file",
     "is_paused",
     "late_pools",
     "needs",
@@ -186,6 +187,18 @@ def deadline_alert(
         **named,
     )
     return alert
+
+
+def ids_in_file() -> frozenset[str]:
+    """Return the ids of the DAGs that the file which Airflow reads just now has made so far.
+
+    Nothing outside of Airflow's own reading, as in a test of a DAG file.
+    """
+    context: Any = import_module("airflow.sdk.definitions._internal.contextmanager").DagContext
+    reads = context.current_autoregister_module_name
+    if reads is None:
+        return frozenset()
+    return frozenset(dag.dag_id for dag, of in context.autoregistered_dags if of.__name__ == reads)
 
 
 def is_paused(ti: RuntimeTaskInstanceProtocol, dag_id: str) -> bool:

@@ -118,7 +118,8 @@ def test_what_the_author_says_goes_before_the_dag_and_that_before_the_settings(
     merge = Merge(table="events", execution_timeout=timedelta(minutes=7))
     assert (merge.task_id, merge.queue, merge.retries) == ("merge", "large", 1)
     assert merge.execution_timeout == timedelta(minutes=7)
-    assert merge.owner != "us"
+    assert merge.owner == "us"
+    assert Ttl(table="events", owner="me", task_id="t").owner == "me"
     assert Ttl(table="events", queue="mine", retries=0).queue == "mine"
     assert Cleanup(table="events").retry_exponential_backoff
 
