@@ -23,6 +23,7 @@ from firnline.airflow.tables import DagTable, any_table, own_table
 from firnline.airflow.told import NOTHING, Told
 from firnline.airflow.versions import ids_in_file
 from firnline.errors import UsageError, quoted
+from firnline.extras import explaining
 from firnline.operations.dag_ids import FLEET, dag_id
 from firnline.settings.dags import has_dag
 from firnline.settings.load import TableSettings
@@ -42,9 +43,13 @@ _MODULES: Mapping[Operation, str] = {"import": "import_files"}
 
 
 def graph_of(operation: Operation) -> _Graph:
-    """Return the module that makes the DAGs of an operation."""
+    """Return the module that makes the DAGs of an operation.
+
+    Raises EnvironmentFaultError: it needs a provider of Airflow that is not installed.
+    """
     name = _MODULES.get(operation, operation)
-    return cast("_Graph", import_module(f"firnline.airflow.graphs.{name}"))
+    with explaining():
+        return cast("_Graph", import_module(f"firnline.airflow.graphs.{name}"))
 
 
 def dag_factory(
