@@ -110,7 +110,7 @@ def test_a_dag_file_goes_before_the_settings_on_its_level() -> None:
         ({"tables": {"nope": {"retries": 1}}}, "names 'nope' in tables, and the settings have no"),
         (
             {"tables": {"a": {"operations": {"verify": {"schedule": "0 4 * *"}}}}},
-            r"operations\['verify'\] of tables\['a'\] has schedule .* is not a schedule; write five",
+            r"operations\['verify'\] of tables\['a'\] has schedule .* not a schedule; write five",
         ),
         (
             {"tables": {"a": {"operations": {"verify": {"schedule": 5}}}}},
