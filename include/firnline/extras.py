@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import shlex
+from collections.abc import Iterator
+from contextlib import contextmanager
 from importlib.metadata import PackageNotFoundError, requires, version
 from importlib.util import find_spec
 
@@ -18,6 +20,12 @@ EXTRAS = {
     "pyspark": "spark",
 }
 """Package, as it is imported, -> extra of firnline that installs it."""
+PROVIDERS = {
+    "airflow.providers.amazon": "apache-airflow-providers-amazon",
+    "airflow.providers.apache": "apache-airflow-providers-apache-spark",
+    "airflow.providers.standard": "apache-airflow-providers-standard",
+}
+"""Package of a provider of Airflow, as it is imported, -> distribution of the extra ``airflow``."""
 
 
 def to_install(package: str) -> str:
@@ -28,7 +36,11 @@ def to_install(package: str) -> str:
     an index: ``pip install 'polars>=1.35'``.
     """
     extra = EXTRAS.get(package)
-    return shlex.join(["pip", "install", *([package] if extra is None else _required(extra))])
+    return _pip([package] if extra is None else _required(extra))
+
+
+def _pip(requirements: list[str]) -> str:
+    return shlex.join(["pip", "install", *requirements])
 
 
 def _required(extra: str) -> list[str]:
@@ -84,7 +96,45 @@ def missing(package: str) -> EnvironmentFaultError:
 def explained(error: BaseException) -> BaseException:
     """Return the error that says how to install a package of an extra; others as they are."""
     if isinstance(error, ModuleNotFoundError):
-        package = (error.name or "").partition(".")[0]
+        name = error.name or ""
+        package = name.partition(".")[0]
         if package in EXTRAS and find_spec(package) is None:
             return missing(package)
+        for provider, distribution in PROVIDERS.items():
+            if f"{name}.".startswith(f"{provider}.") and not _is_installed(distribution):
+                return _missing_provider(distribution)
     return error
+
+
+@contextmanager
+def explaining() -> Iterator[None]:
+    """Raise the error that says how to install a package in the place of one that does not."""
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        found = explained(error)
+        if found is error:
+            raise
+        raise found from None
+
+
+def _is_installed(distribution: str) -> bool:
+    try:
+        version(distribution)
+    except PackageNotFoundError:
+        return False
+    return True
+
+
+def _missing_provider(distribution: str) -> EnvironmentFaultError:
+    asked = [each for each in _required("airflow") if _is_of(each, distribution)]
+    return EnvironmentFaultError(
+        f"the provider {distribution} of Airflow is not installed",
+        next_step=f"install it with {_pip(asked or [distribution])} wherever Airflow runs",
+    )
+
+
+def _is_of(requirement: str, distribution: str) -> bool:
+    from packaging.requirements import Requirement
+
+    return Requirement(requirement).name == distribution

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from firnline.airflow import making
+from firnline.airflow import making, versions
 from tests.support.cli import Outcome
 
 FILES = ["firnline_all_tables.py", "firnline_own_dags.py"]
@@ -134,3 +134,39 @@ def test_a_table_is_another_command(firnline: Callable[..., Outcome], tmp_path: 
         "--airflow writes the DAG files, which are the same for any table, and something was said "
         "of a table; write the table with a command of its own"
     )
+
+
+@pytest.mark.parametrize("url", ["s3://lake/x", "file:///opt/airflow", "gs://b"])
+def test_a_url_is_no_folder_of_this_machine(
+    firnline: Callable[..., Outcome],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    url: str,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for given in (("--airflow", url), ("events", "--root", "s3://b/x", "--settings", url)):
+        found = firnline("init", *given, "--yes")
+        assert (found.code, list(tmp_path.iterdir())) == (2, [])
+        assert f" is a URL ({url.partition(':')[0]}), and what is writ" in found.sentence
+
+
+def test_a_tilde_is_the_home_of_who_runs_it(
+    firnline: Callable[..., Outcome], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    assert firnline("init", "--airflow", "~/airflow", "--yes").code == 0
+    assert names(tmp_path / "home" / "airflow") == FILES
+    assert [path.name for path in tmp_path.iterdir()] == ["home"]
+    nobody = firnline("init", "--airflow", "~nobody-of-that-name/x", "--yes")
+    assert nobody.sentence.startswith("--airflow is ~nobody-of-that-name/x, and there is no such")
+
+
+def test_an_airflow_2_gets_no_files_that_it_cannot_import(
+    firnline: Callable[..., Outcome], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(versions, "AIRFLOW_3_0_PLUS", False)
+    found = firnline("init", "--airflow", str(tmp_path), "--yes")
+    assert (found.code, list(tmp_path.iterdir())) == (2, [])
+    assert found.sentence.startswith("the DAG files of firnline need Airflow 3, and this is Air")
+    assert "run the command line in a BashOperator, as docs/support.md" in found.sentence

@@ -13,7 +13,7 @@ from packaging.requirements import Requirement
 
 from firnline import extras
 from firnline.errors import EnvironmentFaultError
-from firnline.extras import EXTRAS, explained, require, to_install
+from firnline.extras import EXTRAS, PROVIDERS, explained, explaining, require, to_install
 
 PYPROJECT = Path(__file__).parents[2] / "pyproject.toml"
 
@@ -70,3 +70,29 @@ def test_a_package_that_is_missing_is_named_with_the_command_that_installs_it(
 )
 def test_other_errors_are_what_they_were(error: Exception) -> None:
     assert explained(error) is error
+
+
+PROVIDER = "apache-airflow-providers-apache-spark"
+
+
+@pytest.mark.parametrize("name", ["airflow.providers.apache", "airflow.providers.apache.spark"])
+def test_a_provider_of_airflow_that_is_missing_is_named(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def known(distribution: str) -> str:
+        raise PackageNotFoundError(distribution)
+
+    error = ModuleNotFoundError(f"No module named {name!r}", name=name)
+    assert explained(error) is error, "it is installed, and lacks something itself"
+    monkeypatch.setattr(extras, "version", known)
+    with pytest.raises(EnvironmentFaultError) as found, explaining():
+        raise error
+    assert found.value.message == f"the provider {PROVIDER} of Airflow is not installed"
+    assert found.value.next_step.startswith(f"install it with pip install '{PROVIDER}>=")
+    with pytest.raises(ModuleNotFoundError), explaining():
+        raise ModuleNotFoundError("No module named 'x'", name="x")
+
+
+def test_every_provider_that_is_named_is_one_of_the_extra() -> None:
+    wanted = tomllib.loads(PYPROJECT.read_text())["project"]["optional-dependencies"]["airflow"]
+    assert set(PROVIDERS.values()) <= {Requirement(each).name for each in wanted}

@@ -60,8 +60,15 @@ if not TYPE_CHECKING:
     def __getattr__(name: str) -> Any:  # noqa: ANN401 - whatever the name stands for
         if name not in __all__:
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-        module = _FROM.get(name, "operators.spark")
-        return getattr(import_module(f"{__name__}.{module}"), name)
+        from firnline.extras import explaining, require
+
+        require("airflow")
+        with explaining():
+            from firnline.airflow.versions import refuse_old
+
+            refuse_old("DAGs and operators")
+            module = _FROM.get(name, "operators.spark")
+            return getattr(import_module(f"{__name__}.{module}"), name)
 
 
 def __dir__() -> list[str]:

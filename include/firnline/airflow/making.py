@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 import zlib
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from importlib import import_module
 from pathlib import Path
 from typing import Any, Protocol, cast
@@ -17,10 +17,16 @@ from airflow.sdk import get_parsing_context
 
 from firnline.airflow.broken import refusing_dag
 from firnline.airflow.fleet import fleet_to_plan
-from firnline.airflow.overrides import NOTHING, Told, overrides
+from firnline.airflow.overrides import overrides
 from firnline.airflow.settings import current_settings
 from firnline.airflow.tables import DagTable, any_table, own_table
-from firnline.operations.dag_ids import dag_id
+from firnline.airflow.told import NOTHING, Told
+from firnline.airflow.versions import ids_in_file
+from firnline.errors import UsageError, quoted
+from firnline.extras import explaining
+from firnline.operations.dag_ids import FLEET, dag_id
+from firnline.settings.dags import has_dag
+from firnline.settings.load import TableSettings
 from firnline.settings.sections import ALL_OPERATIONS, Operation
 
 JOBS = Path(__file__).resolve().parents[1] / "spark" / "jobs"
@@ -37,9 +43,13 @@ _MODULES: Mapping[Operation, str] = {"import": "import_files"}
 
 
 def graph_of(operation: Operation) -> _Graph:
-    """Return the module that makes the DAGs of an operation."""
+    """Return the module that makes the DAGs of an operation.
+
+    Raises EnvironmentFaultError: it needs a provider of Airflow that is not installed.
+    """
     name = _MODULES.get(operation, operation)
-    return cast("_Graph", import_module(f"firnline.airflow.graphs.{name}"))
+    with explaining():
+        return cast("_Graph", import_module(f"firnline.airflow.graphs.{name}"))
 
 
 def dag_factory(
@@ -73,13 +83,20 @@ def dag_factory(
             ``owner``, ``tags``, ``start_date``, ``max_active_tasks``, ``on_failure_callback``,
             ``on_success_callback``, ``on_retry_callback``; ``operations`` and ``tables``, mappings
             of the same; and ``schedule`` of an operation of a table for which the settings have
-            none.
+            none, which makes a DAG of that table.
 
     Raises:
         SettingsError: the settings file is not valid; Airflow shows it as an import error.
-        UsageError: a name that is none, or a schedule that the settings have too.
+        UsageError: a name that is none, a value that its key does not take, a schedule that the
+            settings have too, or a DAG that this file has made before.
     """
+    for name, value in (("shared", shared), ("own", own)):
+        if not isinstance(value, bool):
+            raise UsageError(
+                f"{name} of dag_factory is {quoted(value)}", next_step="write True or False"
+            )
     told, folder = Told.of(said), JOBS if jobs is None else Path(jobs)
+    told.refuse_unfit(current_settings())
     if shared:
         make_for_all_tables(folder, told)
     if own:
@@ -101,10 +118,12 @@ def make_for_all_tables(jobs: Path, told: Told = NOTHING) -> None:
         if wanted in (None, dag_id(operation)):
             table = any_table(operation, told)
             if table is not None:
+                _refuse_twice(dag_id(operation))
                 graph_of(operation).make(table, jobs)
     if (settings := fleet_to_plan()) is not None:
         from firnline.airflow.graphs import fleet_merge
 
+        _refuse_twice(FLEET)
         fleet_merge.make(settings, overrides(None, None, told))
 
 
@@ -123,15 +142,56 @@ def make_of_single_tables(jobs: Path, file: Path | None, told: Told = NOTHING) -
     """
     settings, wanted = current_settings(), get_parsing_context().dag_id
     for broken in filter(lambda each: is_in(each.name, file), settings.broken.values()):
-        for operation in broken.own_dags:
+        for operation in _in_order({*broken.own_dags, *told.scheduled(broken.name)}):
             if wanted in (None, dag_id(operation, broken.name)):
+                _refuse_twice(dag_id(operation, broken.name))
                 refusing_dag(broken, operation)
     for known in filter(lambda each: is_in(each.name, file), settings.tables.values()):
-        for operation in known.own_dags:
+        for operation in _operations_of(known, told):
             # With 1,000 tables making the others takes seconds.
             if wanted in (None, dag_id(operation, known.name)):
                 table = own_table(known, operation, settings.fleet, told)
+                _refuse_twice(dag_id(operation, known.name))
                 graph_of(operation).make(table, jobs)
+
+
+def _operations_of(table: TableSettings, told: Told) -> list[Operation]:
+    """Return the operations with a DAG of the table's own: as the settings say, and by a schedule.
+
+    Raises UsageError: the DAG file has a schedule for an operation that the table does not have.
+    """
+    scheduled = told.scheduled(table.name)
+    for operation in _in_order(scheduled):
+        named = dag_id(operation, table.name)
+        if operation == "import" and table.imports is None:
+            raise UsageError(
+                f"the DAG file gives {named} a schedule, and table {table.name} names no folder to "
+                "import from",
+                next_step="add a section `import` to the table, or leave the schedule out",
+            )
+        if not has_dag(table, operation):
+            raise UsageError(
+                f"the DAG file gives {named} a schedule, and table {table.name} has no {operation} "
+                "in the settings",
+                next_step="add it to the table, or leave the schedule out",
+            )
+    return _in_order({*table.own_dags, *scheduled})
+
+
+def _in_order(operations: Collection[Operation]) -> list[Operation]:
+    return [operation for operation in ALL_OPERATIONS if operation in operations]
+
+
+def _refuse_twice(named: str) -> None:
+    """Raise UsageError if this file has made a DAG of an id: Airflow would leave one of them out.
+
+    What other files make is not known: Airflow reads each in a process of its own.
+    """
+    if named in ids_in_file():
+        raise UsageError(
+            f"this file makes the DAG {named} twice, and Airflow would leave one of them out",
+            next_step="call dag_factory once, or once with own=False and once with shared=False",
+        )
 
 
 def is_in(table: str, file: Path | None) -> bool:

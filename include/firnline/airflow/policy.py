@@ -11,7 +11,8 @@ without a lock.
 
 The package may lie beside an Airflow that it does not know, whose hook has other arguments or none.
 An error here would stop every command of that Airflow: nothing is registered there, and one line
-says so.
+says so. Beside an Airflow 2 nothing is registered either, and nothing said: no DAG of ours can be
+there, and its tasks run the command line.
 """
 
 from __future__ import annotations
@@ -53,12 +54,14 @@ def set_pool(task_instance: TaskInstance, dag_run: DagRun | None) -> None:
 
 
 def make_hook() -> Any:  # noqa: ANN401 - a function, marked for a version of pluggy
-    """Return the hook for Airflow to register; None, after one line in the log, if it cannot.
+    """Return the hook for Airflow to register; None in an Airflow 2.
 
-    Raises nothing.
+    None, too, after one line in the log, if it cannot. Raises nothing.
     """
     try:
-        return _fitting_hook()
+        from firnline.airflow import versions
+
+        return _fitting_hook() if versions.AIRFLOW_3_0_PLUS else None
     except Exception as error:  # noqa: BLE001 - Airflow itself would not start; the log says why
         why = " ".join(str(error).split()) or type(error).__name__
         _LOG.warning(

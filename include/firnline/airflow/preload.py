@@ -17,6 +17,8 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
+from firnline.extras import explained
+
 _LOG = logging.getLogger("firnline.parsing")
 _COMMAND = "dag-processor"
 GRAPHS = Path(__file__).parent / "graphs"
@@ -51,8 +53,13 @@ class _BeforeFork:
                 self._done = True
                 _import()
             _read()
-        except Exception:  # noqa: BLE001 - logged; each fork does it itself
-            _LOG.exception("what the DAG files need could not be read beforehand")
+        except Exception as error:  # noqa: BLE001 - logged; each fork does it itself
+            known = explained(error)
+            _LOG.error(
+                "what the DAG files need could not be read beforehand: %s",
+                known,
+                exc_info=error if known is error else None,
+            )
 
 
 def _import() -> None:

@@ -11,10 +11,11 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from airflow.sdk import Asset, AssetAlias, Param
 
-from firnline.airflow.overrides import NONE, NOTHING, Overrides, Told, overrides
+from firnline.airflow.overrides import NONE, Overrides, overrides
 from firnline.airflow.params import asked_param
 from firnline.airflow.runs import operation_of
 from firnline.airflow.settings import current_settings
+from firnline.airflow.told import NOTHING, Told
 from firnline.airflow.versions import AssetOrTimeSchedule, CronTriggerTimetable
 from firnline.errors import SettingsError, UsageError, quoted
 from firnline.operations.dag_ids import TABLE, dag_id
@@ -433,7 +434,15 @@ def own_table(
             f"the DAG file gives {named} a schedule, and {setting} of table {table.name} has one",
             next_step=f"leave it out there, or write {setting}: null",
         )
-    return OneTable(table, clock_of(cron, named), found)
+    return OneTable(table, clock_of(cron, named), _in_utc(found, named))
+
+
+def _in_utc(found: Overrides, dag_id: str) -> Overrides:
+    """Return overrides with the schedule of a DAG file as one of the settings: spread, in UTC."""
+    told = found.said.get("schedule")
+    if not isinstance(told, str):
+        return found
+    return Overrides({**found.said, "schedule": clock_of(told, dag_id)})
 
 
 def asset_of(table: TableSettings) -> Asset:

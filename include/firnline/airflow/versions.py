@@ -5,7 +5,7 @@ them: all others take such names from here. They are imported when somebody asks
 listeners and DAG files are loaded again and again.
 
 Airflow 3.0 has no questions to people, no deadlines and no pages of plugins; what would need them
-says so (``needs``).
+says so (``needs``). Beside an Airflow 2 there is the command line only (``refuse_old``).
 """
 
 from __future__ import annotations
@@ -17,6 +17,8 @@ from importlib import import_module
 from importlib.metadata import PackageNotFoundError, version
 from inspect import signature
 from typing import TYPE_CHECKING, Any
+
+from firnline.errors import EnvironmentFaultError
 
 if TYPE_CHECKING:
     from airflow.dag_processing.dagbag import DagBag
@@ -69,11 +71,14 @@ __all__ = [
     "TaskAwaitingInput",
     "deadline_alert",
     "gauges",
+    "ids_in_file",
     "is_paused",
     "late_pools",
     "needs",
     "newest",
     "policy_hook",
+    "reduced",
+    "refuse_old",
     "sdk_conf",
     "tracked",
     "trigger",
@@ -160,6 +165,31 @@ def needs(since: str, what: str, without: str) -> str:
     return f"{what} needs Airflow {since} or newer and this is {VERSION}, so {without}"
 
 
+def refuse_old(what: str) -> None:
+    """Refuse what an Airflow 2 cannot run.
+
+    Args:
+        what: as the subject, in the plural: ``DAGs and operators``.
+
+    Raises:
+        EnvironmentFaultError: this is one.
+    """
+    if not AIRFLOW_3_0_PLUS:
+        raise EnvironmentFaultError(
+            f"{what} of firnline need Airflow 3, and this is Airflow {VERSION}",
+            next_step="run the command line in a BashOperator, as docs/support.md shows it",
+        )
+
+
+def reduced() -> str:
+    """Return what this Airflow has not got, as a clause; empty for one that has everything."""
+    if not AIRFLOW_3_0_PLUS:
+        return "which runs the command line only: DAGs and operators need Airflow 3"
+    if not AIRFLOW_3_1_PLUS:
+        return "without questions to people, deadlines and the page, which need Airflow 3.1"
+    return ""
+
+
 def deadline_alert(
     interval: timedelta,
     missed: Callable[..., Awaitable[None]],
@@ -186,6 +216,18 @@ def deadline_alert(
         **named,
     )
     return alert
+
+
+def ids_in_file() -> frozenset[str]:
+    """Return the ids of the DAGs that the file which Airflow reads just now has made so far.
+
+    Nothing outside of Airflow's own reading, as in a test of a DAG file.
+    """
+    context: Any = import_module("airflow.sdk.definitions._internal.contextmanager").DagContext
+    reads = context.current_autoregister_module_name
+    if reads is None:
+        return frozenset()
+    return frozenset(dag.dag_id for dag, of in context.autoregistered_dags if of.__name__ == reads)
 
 
 def is_paused(ti: RuntimeTaskInstanceProtocol, dag_id: str) -> bool:
@@ -245,10 +287,7 @@ def policy_hook(policies: Any, set_pool: Callable[[Any, Any], None]) -> Any:  # 
 
     Raises:
         AttributeError: this Airflow has no such hook.
-        RuntimeError: it is older than 3.0.
     """
-    if not AIRFLOW_3_0_PLUS:
-        raise RuntimeError(f"firnline needs Airflow 3, and this is {VERSION}")
     if "dag_run" in signature(policies.task_instance_mutation_hook).parameters:
 
         def task_instance_mutation_hook(task_instance: Any, dag_run: Any) -> None:  # noqa: ANN401 - as above

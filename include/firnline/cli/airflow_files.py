@@ -9,11 +9,13 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+from importlib.metadata import PackageNotFoundError
 from pathlib import Path
 
 from firnline.cli import output
 from firnline.cli.confirm import agreed, refuse_silence
 from firnline.cli.failures import done
+from firnline.cli.files import local_path
 from firnline.errors import EnvironmentFaultError, UsageError, some
 
 DAGS = "dags"
@@ -90,10 +92,12 @@ def write_dag_files(folder: Path, *, yes: bool, dry_run: bool) -> bool:
         False if it was not agreed to.
 
     Raises:
-        UsageError: another file there makes the same DAGs, a file of one of the names makes none,
-            or nobody can be asked.
-        EnvironmentFaultError: a file cannot be read or written.
+        UsageError: the folder is a URL, another file there makes the same DAGs, a file of one of
+            the names makes none, or nobody can be asked.
+        EnvironmentFaultError: a file cannot be read or written, or Airflow 2 is here.
     """
+    folder = local_path(folder, "--airflow")
+    _refuse_old()
     wanted = wanted_files(folder)
     _refuse_twice(folder / DAGS, wanted)
     states = [each.state for each in wanted]
@@ -111,6 +115,15 @@ def write_dag_files(folder: Path, *, yes: bool, dry_run: bool) -> bool:
         _write(each)
     _advise(folder)
     return True
+
+
+def _refuse_old() -> None:
+    """Raise EnvironmentFaultError if the Airflow here cannot import the files."""
+    try:
+        from firnline.airflow.versions import refuse_old
+    except PackageNotFoundError:
+        return  # they may be for an Airflow elsewhere
+    refuse_old("the DAG files")
 
 
 def wanted_files(folder: Path) -> list[Wanted]:

@@ -130,7 +130,16 @@ def _packages() -> Iterator[Check]:
             step = f"{to_install(package)}, if you need it"
             yield Check(package, "missing", "not installed", step)
         else:
-            yield Check(package, "ok", installed)
+            less = _reduced() if package == "airflow" else ""
+            step = "see docs/support.md" if less else ""
+            yield Check(package, "ok", f"{installed}, {less}" if less else installed, step)
+
+
+def _reduced() -> str:
+    """Return what the Airflow here has not got, as a clause; empty for one that has everything."""
+    from firnline.airflow.versions import reduced
+
+    return reduced()
 
 
 def _two_pysparks() -> Iterator[Check]:
@@ -162,7 +171,7 @@ def _airflow(settings: Settings) -> Iterator[Check]:
         yield Check("Airflow", "not checked", f"there is no folder {home}", step)
         return
     ids = {t.connection_id for t in settings.tables.values() if t.connection_id is not None}
-    ids |= {t.spark.conn_id for t in settings.tables.values()}
+    ids |= {t.spark.conn_id for t in settings.tables.values() if _runs_dags()}
     alerts = [table.alerts.notifier for table in settings.tables.values()]
     told = sorted({each for each in (*alerts, settings.fleet.alerts.notifier) if each})
     asked = json.dumps({"connections": sorted(ids), "notifiers": told})
@@ -190,6 +199,13 @@ def _airflow(settings: Settings) -> Iterator[Check]:
     present = sorted(ids.difference(answer["missing"]))
     if present:
         yield Check("connections", "ok", ", ".join(present))
+
+
+def _runs_dags() -> bool:
+    """Return False for an Airflow whose tasks run the command line, which needs no connection."""
+    from firnline.airflow.versions import AIRFLOW_3_0_PLUS
+
+    return AIRFLOW_3_0_PLUS
 
 
 def _pools(settings: Settings, slots: dict[str, int]) -> Iterator[Check]:

@@ -2,12 +2,36 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 from firnline.cli.failures import done
 from firnline.errors import ScratchFullError, UsageError
+
+_URL = re.compile(r"(?P<scheme>[A-Za-z][A-Za-z0-9+.-]+):/")
+"""Beginning of a URL as a path has it: with one slash, and not that of a drive."""
+
+
+def local_path(path: Path, option: str) -> Path:
+    """Return the path of something to write on this machine, with ``~`` as a shell reads it.
+
+    Raises UsageError: it is a URL, of which a folder of that name would be made here, or there is
+    no such home.
+    """
+    given = str(path)
+    if found := _URL.match(given):
+        raise UsageError(
+            f"{option} is a URL ({found['scheme']}), and what is written stays on this machine",
+            next_step="give a path, and copy it from there",
+        )
+    try:
+        return path.expanduser()
+    except RuntimeError:
+        raise UsageError(
+            f"{option} is {given}, and there is no such home", next_step="give the path itself"
+        ) from None
 
 
 def check_new(path: Path, kinds: str, suffixes: tuple[str, ...], next_step: str) -> None:

@@ -147,16 +147,33 @@ class OptionField:
             return int(given)  # JSON has one kind of number
         return given
 
+    def refuse_nothing(self, given: object) -> None:
+        """Refuse a value that was given and says nothing.
+
+        For a call in Python, which has what was given apart from what was not.
+
+        Raises:
+            UsageError: it is an empty text, or None where that is not what the field has without a
+                value.
+        """
+        if given is None and (self.required or self.default is not None):
+            raise UsageError(f"{self.called} is None", next_step=self._value_step)
+        self._refuse_empty(given)
+
     def _refuse_empty(self, given: object) -> None:
         """Raise UsageError for a text, or one of a list, that is empty or blank."""
         several = isinstance(given, list | tuple)
         texts = given if isinstance(given, list | tuple) else (given,)
         if any(isinstance(each, str) and not each.strip() for each in texts):
-            without = f" for {self.option.absent}" if self.option.absent else ""
-            step = "" if self.required else f", or leave it out{without}"
             raise UsageError(
-                f"{'one of ' * several}{self.called} is empty", next_step=f"write a value{step}"
+                f"{'one of ' * several}{self.called} is empty", next_step=self._value_step
             )
+
+    @property
+    def _value_step(self) -> str:
+        """What to do about a value that says nothing."""
+        without = f" for {self.option.absent}" if self.option.absent else ""
+        return "write a value" + ("" if self.required else f", or leave it out{without}")
 
     def _check_bounds(self, value: int, given: object) -> None:
         """Raise UsageError if a value is out of bounds; the error says what was given."""

@@ -58,6 +58,11 @@ def pool_name(table: str, lock: Lock) -> str:
     return f"{table}.{lock}"
 
 
+def is_lock_of(pool: str, table: str) -> bool:
+    """Return True if a pool is one of those of a table."""
+    return any(pool == pool_name(table, lock) for lock in LOCKS)
+
+
 def pool_slots(table: TableSettings, lock: Lock | None) -> int:
     """Return the slots that a table's pool has to have; 1 without a pool."""
     return table.merge.slots if lock == "merge" else 1

@@ -180,6 +180,14 @@ AIRFLOW = (
         caught_by=("tests/unit/airflow/test_removal.py",),
     ),
     Mutation(
+        name="a template that renders to nothing means everything",
+        file="include/firnline/airflow/operators/given.py",
+        old="    field.refuse_nothing(value)\n",
+        new="",
+        breaks="A variable that is not set deletes in all partitions.",
+        caught_by=("tests/unit/airflow/operators/test_given.py",),
+    ),
+    Mutation(
         name="a task that was moved out of the pool of its table works there",
         file="include/firnline/airflow/operators/base.py",
         old="        refuse_moved(task, work, table)\n",

@@ -11,9 +11,12 @@ from typing import Any
 import pytest
 from airflow import sdk
 
-from firnline.airflow import dag_factory
-from firnline.airflow.overrides import Callback, Told, executor_config, overrides
+from firnline.airflow import dag_factory, versions
+from firnline.airflow.arguments import Callback, executor_config
+from firnline.airflow.overrides import overrides
+from firnline.airflow.told import Told
 from firnline.errors import SettingsError, UsageError
+from firnline.settings.cron import spread
 from tests.support.tables import loaded
 
 SETTINGS = """
@@ -96,8 +99,51 @@ def test_a_dag_file_goes_before_the_settings_on_its_level() -> None:
         ({"operations": {"merge": {"que": 1}}}, r"operations\['merge'\] of dag_factory knows no"),
         ({"tables": {"a": "x"}}, r"tables\['a'\] has 'x' where a mapping is needed"),
         ({"tables": {"a": {"tables": {}}}}, r"tables\['a'\] knows no tables"),
-        ({"schedule": "@daily"}, "a schedule was given for all DAGs"),
+        (
+            {"schedule": "@daily"},
+            "dag_factory has a schedule, and each operation of each table has",
+        ),
+        ({"tables": {"a": {"schedule": "@daily"}}}, r"tables\['a'\] has a schedule, and each"),
         ({"operations": {"verify": {"schedule": "@daily"}}}, "for all DAGs of verify"),
+        ({"operations": "x"}, "dag_factory has operations 'x' where a mapping is needed"),
+        ({"tables": ["a"]}, r"dag_factory has tables \['a'\] where a mapping is needed"),
+        ({"tables": {"nope": {"retries": 1}}}, "names 'nope' in tables, and the settings have no"),
+        (
+            {"tables": {"a": {"operations": {"verify": {"schedule": "0 4 * *"}}}}},
+            r"operations\['verify'\] of tables\['a'\] has schedule .* not a schedule; write five",
+        ),
+        (
+            {"tables": {"a": {"operations": {"verify": {"schedule": 5}}}}},
+            "has schedule 5: .* is not a schedule; wri",
+        ),
+        (
+            {"tables": {"a": {"operations": {"import": {"schedule": "@daily"}}}}},
+            "gives import__a a schedule, and table a names no folder to import from; add a section",
+        ),
+        (
+            {"tables": {"a": {"operations": {"ttl": {"schedule": "@daily"}}}}},
+            "gives ttl__a a schedule, and table a has no ttl in the settings; add it",
+        ),
+        ({"shared": "no"}, "shared of dag_factory is 'no'; write True or False"),
+        ({"own": None}, "own of dag_factory is None; write True or False"),
+        ({"tags": "lake"}, "dag_factory has tags 'lake'; write a list of texts, such as"),
+        ({"tags": ["a", 1]}, "dag_factory has tags .*; write a list of texts, such as"),
+        ({"retries": -1}, r"dag_factory\.retries: must be greater than or equal to 0, not -1"),
+        ({"owner": 5}, "dag_factory has owner 5; write a text"),
+        ({"retry_delay": "5 minutes"}, "'5 minutes' has the unknown unit 'minutes'; write a"),
+        ({"retry_delay": -5}, r"dag_factory\.retry_delay: .*-5"),
+        ({"retry_delay": True}, "dag_factory has retry_delay True; write a time"),
+        ({"on_failure_callback": 5}, "has on_failure_callback 5; write a function, or the name"),
+        ({"on_failure_callback": "nomod"}, "on_failure_callback: 'nomod' names no function; write"),
+        ({"start_date": "tomorrow"}, "start_date: 'tomorrow' is not a date; write 2026-01-31"),
+        ({"default_args": "x"}, "dag_factory has default_args 'x' where a mapping is needed"),
+        ({"default_args": {"retries": -1}}, r"default_args of dag_factory\.retries: must be gre"),
+        ({"pool": "a.merge"}, "dag_factory has pool 'a.merge', which is a lock of firnline: tasks"),
+        ({"default_args": {"pool": "b.cleanup"}}, "has pool 'b.cleanup', which is a lock"),
+        (
+            {"tables": {"a": {"pool": "firnline.no_table"}}},
+            r"tables\['a'\] of dag_factory has pool",
+        ),
     ],
 )
 def test_a_dag_file_with_a_mistake_says_which(told: dict[str, Any], message: str) -> None:
@@ -130,9 +176,69 @@ def test_a_schedule_has_one_owner(monkeypatch: pytest.MonkeyPatch) -> None:
         return {"a": {"operations": {operation: {"schedule": "0 4 * * 6"}}}}
 
     dags = made(monkeypatch, tables=told("verify"))
-    assert "0 4 * * 6" in str(dags["verify__a"].timetable.summary)
+    assert "0 4 * * 6" in str(dags["verify__a"].schedule)
     with pytest.raises(UsageError, match=r"cleanup\.schedule of table a has one; leave it out"):
         dag_factory(tables=told("tombstone_cleanup"))
+
+
+def test_a_schedule_of_a_dag_file_makes_the_dag_that_has_it(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    settings = "tables: {b: {root: 's3://b/b', verify: {schedule: null}}}"
+    (tmp_path / "tables.yaml").write_text(settings)
+    assert "verify__b" not in made(monkeypatch)
+
+    def of_verify(schedule: object) -> dict[str, Any]:
+        return {"b": {"operations": {"verify": {"schedule": schedule}}}}
+
+    dag = made(monkeypatch, tables=of_verify("0 4 * * 6"))["verify__b"]
+    assert "'0 4 * * 6', timezone='UTC'" in str(dag.schedule)
+    spread_by_id = made(monkeypatch, tables=of_verify("@weekly"))["verify__b"].schedule
+    assert spread("@weekly", "verify__b") in str(spread_by_id)
+    assert "verify__b" in made(monkeypatch, tables=of_verify([sdk.Asset("loaded")]))
+    assert "verify__b" not in made(monkeypatch, tables=of_verify(None))
+
+
+def test_a_dag_with_a_schedule_stays_when_its_table_gets_mistakes(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    told = {"b": {"operations": {"verify": {"schedule": "@daily"}}}}
+    (tmp_path / "tables.yaml").write_text("tables: {b: {root: nowhere}, c: {root: 's3://b/c'}}")
+    assert [t.task_id for t in made(monkeypatch, tables=told)["verify__b"].tasks] == ["settings"]
+
+
+def test_what_the_settings_write_as_text_a_dag_file_may_too() -> None:
+    said = {"retry_delay": "5m", "start_date": "2026-01-31", "tags": {"x"}, "max_retry_delay": 90}
+    found = of("verify", None, **said)
+    assert found["retry_delay"] == timedelta(minutes=5)
+    assert found["max_retry_delay"] == timedelta(seconds=90)
+    assert found["start_date"] == datetime(2026, 1, 31, tzinfo=UTC)
+    assert found["tags"] == ("ours", "x")
+    callback = of("verify", None, on_success_callback="our.alerts:page")["on_success_callback"]
+    assert (callback.setting, callback.path) == ("on_success_callback", "our.alerts:page")
+
+
+@pytest.mark.parametrize("more", ["", "queue='b'", "shared=False"])
+def test_a_file_that_makes_a_dag_twice_says_so(tmp_path: Path, more: str) -> None:
+    folder = tmp_path / "dags"
+    folder.mkdir()
+    lines = ["from firnline.airflow import dag_factory", "dag_factory()", f"dag_factory({more})"]
+    (folder / "ours.py").write_text("\n".join(lines))
+    bag: Any = versions.DagBag(str(folder))
+    (error,) = bag.import_errors.values()
+    assert "this file makes the DAG " in error
+    assert "twice, and Airflow would leave one of them out; call dag_factory once" in error
+
+
+def test_a_file_that_makes_each_half_once_is_read_again_and_again(tmp_path: Path) -> None:
+    folder = tmp_path / "dags"
+    folder.mkdir()
+    halves = "dag_factory(own=False)\ndag_factory(shared=False, queue='b')\n"
+    (folder / "ours.py").write_text(f"from firnline.airflow import dag_factory\n{halves}")
+    for _ in range(2):
+        bag: Any = versions.DagBag(str(folder))
+        assert bag.import_errors == {}
+        assert {"merge", "merge__a"} <= bag.dags.keys()
 
 
 def test_half_of_the_dags_can_be_left_to_another_file(monkeypatch: pytest.MonkeyPatch) -> None:

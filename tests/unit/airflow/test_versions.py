@@ -18,6 +18,7 @@ from airflow.models.taskinstance import TaskInstance
 from sqlalchemy import create_engine, insert, select
 from sqlalchemy.orm import Session
 
+from firnline import airflow
 from firnline.airflow import pool_guard, versions
 from firnline.airflow.approvals import refuse_asking
 from firnline.errors import EnvironmentFaultError
@@ -186,3 +187,36 @@ def test_the_guard_gives_the_pool_before_it_looks_for_it(
     pool_guard.on_dag_run_running(the_run(session), "")
     assert pools(session)["restore"] == ((NO_TABLE, 1) if broken else ("t.merge", 2))
     assert bool(failed) is broken
+
+
+@pytest.mark.parametrize("name", ["Merge", "dag_factory", "maintain", "Drop"])
+def test_beside_airflow_2_what_is_imported_says_what_to_do(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(versions, "AIRFLOW_3_0_PLUS", False)
+    monkeypatch.setattr(versions, "VERSION", "2.11.0")
+    with pytest.raises(EnvironmentFaultError) as found:
+        getattr(airflow, name)
+    assert str(found.value) == (
+        "DAGs and operators of firnline need Airflow 3, and this is Airflow 2.11.0; run the "
+        "command line in a BashOperator, as docs/support.md shows it"
+    )
+
+
+@pytest.mark.parametrize("name", ["dag_factory", "Merge"])
+def test_without_a_provider_an_import_names_its_package(name: str) -> None:
+    code = (
+        "import sys, importlib.metadata as m; known = m.version\n"
+        "sys.modules['airflow.providers.apache'] = None\n"
+        "def version(name):\n"
+        "    if name.endswith('providers-apache-spark'): raise m.PackageNotFoundError(name)\n"
+        "    return known(name)\n"
+        "m.version = version\n"
+        f"from firnline.airflow import {name} as found\n"
+        "found()"
+    )
+    done = subprocess.run([sys.executable, "-c", code], check=False, capture_output=True, text=True)
+    assert done.stderr.splitlines()[-1].startswith(
+        "firnline.errors.EnvironmentFaultError: the provider apache-airflow-providers-apache-spark "
+        "of Airflow is not installed; install it with pip install"
+    )

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from firnline import extras
+from firnline.airflow import versions
 from firnline.cli import doctor
 from firnline.cli.doctor import Check, examine
 from firnline.errors import EnvironmentFaultError, SettingsError, StoreAccessError
@@ -161,6 +162,35 @@ def test_packages_that_are_missing_say_how_to_install_them(monkeypatch: pytest.M
     found = checks(make_world())
     assert found["polars"].next_step == f"{to_install('polars')}, if you need it"
     assert (found["airflow"].state, found["airflow"].bad) == ("missing", False)
+
+
+@pytest.mark.parametrize(
+    ("plus", "less"),
+    [
+        ("AIRFLOW_3_0_PLUS", "runs the command line only: DAGs and operators need Airflow 3"),
+        ("AIRFLOW_3_1_PLUS", "without questions to people, deadlines and the page"),
+    ],
+)
+def test_an_older_airflow_is_ok_and_says_what_it_lacks(
+    plus: str, less: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(versions, plus, False)
+    found = checks(make_world())["airflow"]
+    assert (found.state, found.next_step) == ("ok", "see docs/support.md")
+    assert less in found.found
+
+
+def test_the_newest_airflow_lacks_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(versions, "AIRFLOW_3_1_PLUS", True)
+    assert checks(make_world())["airflow"].found == version("apache-airflow")
+
+
+def test_an_airflow_that_runs_the_command_line_needs_no_connection_for_spark(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(versions, "AIRFLOW_3_0_PLUS", False)
+    airflow(monkeypatch, tmp_path, 0, json.dumps({"slots": {}, "missing": [], "silent": {}}))
+    assert "connections" not in checks(make_world())
 
 
 @pytest.mark.parametrize(("client", "bad"), [("4.2.0", True), ("4.3.0", False)])

@@ -250,3 +250,14 @@ def test_a_long_value_is_not_repeated_whole_in_a_sentence(given: str) -> None:
         field(SweepOptions, "older_than").value(given)
     assert given[:50] in str(refused.value)
     assert len(str(refused.value)) < 200
+
+
+def test_a_value_that_was_given_says_something() -> None:
+    optional, bound = field(MergeOptions, "partitions"), field(MergeOptions, "max_bytes")
+    for nothing in (None, "", " "):
+        with pytest.raises(UsageError, match=r"write a value, or leave it out for all partitions$"):
+            optional.refuse_nothing(nothing)
+    with pytest.raises(UsageError, match=r"^to is None; write a value$"):
+        field(RestoreOptions, "to").refuse_nothing(None)
+    bound.refuse_nothing(None)  # what it has without a value
+    optional.refuse_nothing([])

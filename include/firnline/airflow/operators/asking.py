@@ -6,14 +6,22 @@ started so is an ordinary one of theirs, with the table in its configuration.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from airflow.providers.standard.operators.trigger_dagrun import TriggerDagRunOperator
 
+from firnline.airflow.failures import airflow_failures
+from firnline.airflow.operators.given import Fields, Options, fields_of, refuse_nothing, rendered
+from firnline.airflow.removal import Listing
 from firnline.operations.dag_ids import TABLE, dag_id
 from firnline.operations.operation import AnyDag
+from firnline.operations.options import EraseOptions, SweepOptions
 from firnline.operations.registry import DROP, ERASE, SWEEP
+
+if TYPE_CHECKING:
+    import msgspec
+    from airflow.sdk import Context
 
 
 class AskingOperator(TriggerDagRunOperator):
@@ -25,17 +33,45 @@ class AskingOperator(TriggerDagRunOperator):
     Args:
         options: params of the run, with the table.
         more: as for TriggerDagRunOperator.
+
+    Raises UsageError: an option says nothing.
     """
 
     about: ClassVar[AnyDag]
+    asked: ClassVar[type[msgspec.Struct]]
+    """The options that the DAG asks for."""
+    needed: ClassVar[frozenset[str]] = frozenset()
+    """Options that it asks for, though the operation does not."""
 
-    def __init__(self, *, options: Mapping[str, Any], **more: Any) -> None:
-        given = {name: value for name, value in options.items() if value not in (None, ())}
+    def __init__(self, *, options: Options, **more: Any) -> None:
+        refuse_nothing(self.fields(), options)
+        given = {name: value for name, value in options.items() if value not in (None, (), [])}
         super().__init__(
             trigger_dag_id=dag_id(self.about.dag),
             conf={name: list(v) if isinstance(v, tuple) else v for name, v in given.items()},
             **{"task_id": self.about.command, **more},
         )
+
+    @classmethod
+    def fields(cls) -> Fields:
+        """Return the fields of its arguments."""
+        return fields_of(cls.asked, cls.needed)
+
+    @classmethod
+    def partial(cls, **given: Any) -> Any:  # noqa: ANN401 - Airflow's
+        """Return the operator for ``expand``."""
+        refuse_nothing(cls.fields(), given)
+        return super().partial(**given)
+
+    def execute(self, context: Context) -> Any:  # noqa: ANN401 - as the base class
+        """Start the run, with the options as they are meant.
+
+        Raises an AirflowFailException for one that says nothing, or cannot be meant.
+        """
+        with airflow_failures():
+            meant = rendered(self.fields(), self.conf or {})
+        self.conf = {name: value for name, value in meant.items() if value is not None}
+        return super().execute(context)
 
 
 class Erase(AskingOperator):
@@ -52,20 +88,22 @@ class Erase(AskingOperator):
     """
 
     about = ERASE
+    asked = EraseOptions
+    needed = frozenset({"keys_file"})
 
     def __init__(
         self,
         *,
         table: str,
-        columns: Sequence[str],
+        columns: Sequence[str] | str,
         keys_file: str,
         answer_within: str = "24h",
-        dry_run: bool = False,
+        dry_run: bool | str = False,
         **more: Any,
     ) -> None:
         options = {
             TABLE: table,
-            "columns": list(columns),
+            "columns": columns,
             "keys_file": keys_file,
             "answer_within": answer_within,
             "dry_run": dry_run,
@@ -85,19 +123,20 @@ class Drop(AskingOperator):
     """
 
     about = DROP
+    asked = Listing
 
     def __init__(
         self,
         *,
         table: str,
-        partitions: Sequence[str] = (),
+        partitions: Sequence[str] | str = (),
         answer_within: str = "24h",
-        dry_run: bool = False,
+        dry_run: bool | str = False,
         **more: Any,
     ) -> None:
         options = {
             TABLE: table,
-            "partitions": tuple(partitions),
+            "partitions": partitions,
             "answer_within": answer_within,
             "dry_run": dry_run,
         }
@@ -116,6 +155,7 @@ class Sweep(AskingOperator):
     """
 
     about = SWEEP
+    asked = SweepOptions
 
     def __init__(
         self,
@@ -123,7 +163,7 @@ class Sweep(AskingOperator):
         table: str,
         older_than: str | None = None,
         answer_within: str = "24h",
-        dry_run: bool = False,
+        dry_run: bool | str = False,
         **more: Any,
     ) -> None:
         options = {

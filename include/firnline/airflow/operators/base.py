@@ -19,18 +19,17 @@ from firnline.airflow.failures import airflow_failures
 from firnline.airflow.figures import shortened
 from firnline.airflow.mirror import publish
 from firnline.airflow.once import AGAIN, once
+from firnline.airflow.operators.given import DRY_RUN, Fields, Options, refuse_nothing, rendered
 from firnline.airflow.overrides import task_overrides
 from firnline.airflow.runs import WORK, first_try, run_identity
 from firnline.airflow.said import changed_sentence, say
 from firnline.airflow.tables import TableInTheirDag
 from firnline.airflow.tasks import MadePlan, conclude, history_figures, make_plan
 from firnline.airflow.versions import AirflowSkipException, DownstreamTasksSkipped
-from firnline.errors import EnvironmentFaultError, UsageError, quoted
+from firnline.errors import EnvironmentFaultError, UsageError
 from firnline.operations.dag_ids import TABLE, DagId
-from firnline.operations.fields import option_fields
 
 if TYPE_CHECKING:
-    import msgspec
     from airflow.sdk import BaseOperator, Context
 
     from firnline.airflow.work import Work
@@ -40,56 +39,8 @@ if TYPE_CHECKING:
 _LOG = logging.getLogger(__name__)
 _PLAN = "plan"
 """Id of the task that plans in our own DAGs, whose XCom the works ask for."""
-DRY_RUN = "dry_run"
 _MOST = 1_000
 """Transactions at most among which a retry looks for what earlier tries have committed."""
-
-Options = Mapping[str, Any]
-"""Arguments of an operator, with the table, as they are or were rendered."""
-_NOTHING = ("", "None", "null")
-_SWITCHES = {"true": True, "1": True, "yes": True, "false": False, "0": False, "no": False}
-
-
-def rendered(about: AnyDag, options: Options) -> dict[str, Any]:
-    """Return options as they are meant: a template makes text of whatever it holds.
-
-    Raises UsageError: a text where something is on or off, or a number.
-    """
-    fields = option_fields(cast("type[msgspec.Struct]", about.options))
-    kinds = {field.name: (field.kind, field.option.unit) for field in fields}
-    switches = {DRY_RUN: ("flag", ""), AGAIN: ("flag", "")}
-    return {
-        name: _meant(name, *{**kinds, **switches}.get(name, ("text", "")), value)
-        for name, value in options.items()
-    }
-
-
-def _meant(name: str, kind: str, unit: str, value: Any) -> Any:  # noqa: ANN401 - of any kind
-    if not isinstance(value, str):
-        return list(value) if isinstance(value, tuple) else value
-    text = value.strip()
-    if kind == "texts":
-        return [value] if text else []
-    if text in _NOTHING:
-        return False if kind == "flag" else None
-    if kind == "flag" and text.lower() in _SWITCHES:
-        return _SWITCHES[text.lower()]
-    if kind == "flag":
-        raise _not_of_form(name, value, "true or false")
-    return _number(name, text) if kind == "number" and not unit else value
-
-
-def _number(name: str, text: str) -> int:
-    try:
-        return int(text)
-    except ValueError:
-        raise _not_of_form(name, text, "a whole number") from None
-
-
-def _not_of_form(name: str, text: str, form: str) -> UsageError:
-    return UsageError(
-        f"{name} is {quoted(text)}, which is not {form}", next_step="correct it, or its template"
-    )
 
 
 class _Instance:
@@ -229,7 +180,7 @@ def run_here(
     work, table = task.work, task.table
     with airflow_failures():
         refuse_moved(task, work, table)
-        given = rendered(work.about, task.options)
+        given = rendered(task.fields(), task.options)
         own = their_context(work.about, given, context)
         opened = open_in_task(table.of_run(own))
     try:
@@ -330,11 +281,13 @@ def report_history(task: Any, own: Context, sentence: Callable[[Options], str]) 
     conclude(own, opened.settings.name, sentence(figures))
 
 
-def known_before(about: AnyDag, given: Mapping[str, Any]) -> dict[str, Any]:
+def known_before(about: AnyDag, fields: Fields, given: Mapping[str, Any]) -> dict[str, Any]:
     """Return arguments of ``partial`` with the pool of its table, by which copies are scheduled.
 
-    Raises UsageError: the table is expanded, so each copy would need another pool; or another pool.
+    Raises UsageError: one says nothing; the table is expanded, so each copy would need another
+    pool; or another pool.
     """
+    refuse_nothing(fields, given)
     if about.lock is None:
         return dict(given)
     if TABLE not in given:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 from firnline.airflow.certificates import CERTIFICATES, CleanupRun, complete
-from firnline.airflow.operators.base import Options, arguments, known_before, run_here
+from firnline.airflow.operators.base import arguments, known_before, run_here
+from firnline.airflow.operators.given import Fields, Options, fields_of, refuse_nothing
 from firnline.airflow.tables import TableInTheirDag
 from firnline.airflow.tasks import MadePlan, RunInTask
 from firnline.airflow.versions import AirflowSkipException
@@ -15,6 +16,7 @@ from firnline.airflow.work import InTaskWork
 from firnline.airflow.works import RebuildWork, RestoreWork, TtlWork
 
 if TYPE_CHECKING:
+    import msgspec
     from airflow.sdk import Context
 
 
@@ -25,15 +27,19 @@ class InTaskOperator(RunInTask):
         options: its arguments, with the table.
         more: as for BaseOperator.
 
-    Raises UsageError: no such table, one that is known in a run only, or a pool that is another.
+    Raises UsageError: no such table, one that is known in a run only, a pool that is another, or an
+    option that says nothing.
     """
 
     kind: ClassVar[InTaskWork[Any]]
+    needed: ClassVar[frozenset[str]] = frozenset()
+    """Options that it asks for, though the operation does not."""
     in_their_dag = True
     template_fields: Sequence[str] = ("options",)
     template_fields_renderers: ClassVar[dict[str, str]] = {"options": "json"}
 
     def __init__(self, *, options: Options, **more: Any) -> None:
+        refuse_nothing(self.fields(), options)
         table = TableInTheirDag.named(self.kind.about, options["table"])
         taken, assets = arguments(self.kind, table, more)
         super().__init__(work=self.kind, table=table, **taken)
@@ -42,9 +48,14 @@ class InTaskOperator(RunInTask):
         self.outlets = [*self.outlets, *assets["outlets"]]
 
     @classmethod
+    def fields(cls) -> Fields:
+        """Return the fields of its arguments."""
+        return fields_of(cast("type[msgspec.Struct]", cls.kind.about.options), cls.needed)
+
+    @classmethod
     def partial(cls, **given: Any) -> Any:  # noqa: ANN401 - Airflow's
         """Return the operator for ``expand``, in the pool of its table."""
-        return super().partial(**known_before(cls.kind.about, given))
+        return super().partial(**known_before(cls.kind.about, cls.fields(), given))
 
     def execute(self, context: Context) -> dict[str, Any]:
         """Plan, do the work and publish the mirrors; return the figures."""
@@ -127,6 +138,7 @@ class Restore(InTaskOperator):
     """
 
     kind = RestoreWork()
+    needed = frozenset({"partitions"})
 
     def __init__(
         self,

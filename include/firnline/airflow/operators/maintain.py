@@ -11,7 +11,7 @@ from airflow.sdk import TaskGroup
 from firnline.airflow.operators.in_task import Cleanup, Ttl
 from firnline.airflow.operators.spark import Merge, Verify
 from firnline.airflow.tables import TableInTheirDag
-from firnline.errors import UsageError
+from firnline.errors import UsageError, quoted
 from firnline.operations.registry import MERGE
 
 Wish = bool | Mapping[str, Any]
@@ -45,12 +45,15 @@ def maintain(
         group_id: of the group; None: the table with maintain_ before it.
         more: arguments of every task of the group, such as ``queue`` or ``dry_run``.
 
-    Raises UsageError: no such table, one that is known in a run only, or an empty group.
+    Raises UsageError: no such table, one that is known in a run only, an empty group, or an
+    operation that is neither on nor off.
     """
     known = TableInTheirDag.named(MERGE, table).known
     if ttl is None:
         ttl = known is not None and known.ttl is not None
     wishes = {Ttl: ttl, Merge: merge, Cleanup: cleanup, Verify: verify}
+    for operator, wish in wishes.items():
+        _refuse_no_wish(operator.__name__.lower(), wish)
     chosen = [(operator, wish) for operator, wish in wishes.items() if wish is not False]
     if not chosen:
         raise UsageError(
@@ -64,6 +67,15 @@ def maintain(
             task = _made(operator, table, wish, more)
             before = task if before is None else before >> task
     return group
+
+
+def _refuse_no_wish(name: str, wish: object) -> None:
+    if not isinstance(wish, bool | Mapping):
+        raise UsageError(
+            f"{name} of maintain is {quoted(wish)}",
+            next_step=f"write True, False or a mapping of its arguments, such as "
+            f"{name}={{'task_id': '{name}_at_night'}}",
+        )
 
 
 def _made(operator: Any, table: str, wish: Wish, more: Mapping[str, Any]) -> Any:  # noqa: ANN401 - one of the operators

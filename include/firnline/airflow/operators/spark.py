@@ -4,20 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 from firnline.airflow.failures import airflow_failures
 from firnline.airflow.footers import FooterWork
 from firnline.airflow.imports import ImportFolders, ImportWork
 from firnline.airflow.making import JOBS
 from firnline.airflow.merge import MergeWork
-from firnline.airflow.operators.base import (
-    Options,
-    arguments,
-    known_before,
-    report_history,
-    run_here,
-)
+from firnline.airflow.operators.base import arguments, known_before, report_history, run_here
+from firnline.airflow.operators.given import Fields, Options, fields_of, refuse_nothing
 from firnline.airflow.rewrite import RewriteWork
 from firnline.airflow.submit import SubmitJob
 from firnline.airflow.tables import TableInTheirDag
@@ -26,6 +21,7 @@ from firnline.airflow.work import SparkWork
 from firnline.airflow.works import DeleteWork, ReplaceWork, VerifyWork
 
 if TYPE_CHECKING:
+    import msgspec
     from airflow.sdk import Context
 
 
@@ -37,10 +33,13 @@ class SparkOperator(SubmitJob):
         jobs: folder of the Spark jobs; None: those of this package.
         more: as for BaseOperator.
 
-    Raises UsageError: no such table, one that is known in a run only, or a pool that is another.
+    Raises UsageError: no such table, one that is known in a run only, a pool that is another, or an
+    option that says nothing.
     """
 
     kind: ClassVar[SparkWork[Any]]
+    needed: ClassVar[frozenset[str]] = frozenset()
+    """Options that it asks for, though the operation does not."""
     in_their_dag = True
     reports_in = ""
     may_defer = False
@@ -48,6 +47,7 @@ class SparkOperator(SubmitJob):
     template_fields_renderers: ClassVar[dict[str, str]] = {"options": "json"}
 
     def __init__(self, *, options: Options, jobs: Path | str | None = None, **more: Any) -> None:
+        refuse_nothing(self.fields(), options)
         table = TableInTheirDag.named(self.kind.about, options["table"])
         taken, assets = arguments(self.kind, table, more)
         outlets = [*self._outlets(table), *assets["outlets"]]
@@ -71,9 +71,14 @@ class SparkOperator(SubmitJob):
         return {"outlets": outlets}
 
     @classmethod
+    def fields(cls) -> Fields:
+        """Return the fields of its arguments."""
+        return fields_of(cast("type[msgspec.Struct]", cls.kind.about.options), cls.needed)
+
+    @classmethod
     def partial(cls, **given: Any) -> Any:  # noqa: ANN401 - Airflow's
         """Return the operator for ``expand``, in the pool of its table."""
-        return super().partial(**known_before(cls.kind.about, given))
+        return super().partial(**known_before(cls.kind.about, cls.fields(), given))
 
     def execute(self, context: Context) -> Any:  # noqa: ANN401 - as the base class
         """Plan, have the job do the work, and publish the mirrors; return the figures."""
@@ -228,6 +233,7 @@ class Rewrite(SparkOperator):
     """
 
     kind = RewriteWork()
+    needed = frozenset({"partitions"})
 
     def __init__(
         self,

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from firnline.cli import output
+from firnline.cli.files import local_path
 from firnline.cli.options import JsonOption, command
 from firnline.cli.progress import counting
 from firnline.clock import SystemClock
@@ -59,6 +60,7 @@ def demo(
     """
     from firnline.cli.sample import make
 
+    folder = local_path(folder, "--folder")
     hours = _hours(months)
     with counting("filling", "flights", SystemClock(), silent=as_json, unit="append") as tell:
         sample = make(folder, hours, lambda done: tell(done, len(hours)), s3)

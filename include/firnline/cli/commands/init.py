@@ -17,6 +17,7 @@ import typer
 from firnline.cli import output
 from firnline.cli.confirm import DryRunOption, YesOption, agreed, refuse_silence
 from firnline.cli.failures import done, printable
+from firnline.cli.files import local_path
 from firnline.cli.options import command
 from firnline.errors import (
     EnvironmentFaultError,
@@ -118,6 +119,7 @@ def init(  # noqa: PLR0913, PLR0917 - one per option
         table = (name, root, partition_by, sort_by, connection, sample, settings)
         _write_dags(airflow, table, yes=yes, dry_run=dry_run)
         return
+    settings = None if settings is None else local_path(settings, "--settings")
     path = settings or _place()
     asked = not (yes or dry_run)
     if root is None and not (asked and sys.stdin.isatty()):

@@ -11,10 +11,8 @@ import pytest
 from airflow.sdk import DAG, Asset
 
 from firnline.airflow import Cleanup, Delete, Import, Merge, Restore, Ttl, Verify
-from firnline.airflow.operators.base import rendered
 from firnline.airflow.versions import AirflowFailException
 from firnline.errors import UsageError
-from firnline.operations.registry import MERGE, RESTORE
 from firnline.state.history import history
 from firnline.table import Table
 from tests.dags.filled import fill, live_keys
@@ -120,7 +118,8 @@ def test_what_the_author_says_goes_before_the_dag_and_that_before_the_settings(
     merge = Merge(table="events", execution_timeout=timedelta(minutes=7))
     assert (merge.task_id, merge.queue, merge.retries) == ("merge", "large", 1)
     assert merge.execution_timeout == timedelta(minutes=7)
-    assert merge.owner != "us"
+    assert merge.owner == "us"
+    assert Ttl(table="events", owner="me", task_id="t").owner == "me"
     assert Ttl(table="events", queue="mine", retries=0).queue == "mine"
     assert Cleanup(table="events").retry_exponential_backoff
 
@@ -132,26 +131,6 @@ def test_assets_of_the_author_come_besides(table: Table) -> None:
         "report",
     ]
     assert [each.name for each in Ttl(table="events", inlets=[theirs]).inlets] == ["report"]
-
-
-def test_a_template_becomes_what_is_meant() -> None:
-    texts = {"table": "t", "partitions": "day=1", "full": "False", "dry_run": "true"}
-    assert rendered(MERGE, {**texts, "max_bytes": "10GiB"}) == {
-        "table": "t",
-        "partitions": ["day=1"],
-        "full": False,
-        "dry_run": True,
-        "max_bytes": "10GiB",
-    }
-    assert rendered(RESTORE, {"to": " 7 ", "newest": "None", "again": ""}) == {
-        "to": 7,
-        "newest": None,
-        "again": False,
-    }
-    with pytest.raises(UsageError, match="exact is 'perhaps', which is not true or false"):
-        rendered(RESTORE, {"exact": "perhaps"})
-    with pytest.raises(UsageError, match="to is 'last', which is not a whole number"):
-        rendered(RESTORE, {"to": "last"})
 
 
 # --- the course -----------------------------------------------------------------------------------

@@ -91,7 +91,7 @@ def test_a_rewrite_takes_the_partitions_that_a_template_names(table: Table) -> N
     figures = task.execute(context_of(task))
     assert figures["partitions"] == ["day=a"]
     assert len(live_rows(table)) == 350
-    hopeless = Rewrite(table="events", partitions="", where="k < 150", task_id="none")
+    hopeless = Rewrite(table="events", partitions=[], where="k < 150", task_id="none")
     with pytest.raises(AirflowFailException, match="a rewrite by hand needs partitions"):
         hopeless.execute(context_of(hopeless))
 
