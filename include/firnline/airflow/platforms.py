@@ -13,6 +13,7 @@ from firnline.airflow.access import connection
 from firnline.airflow.versions import AirflowException
 from firnline.errors import EnvironmentFaultError, PlatformError, first_line
 from firnline.settings.launchers import (
+    PLATFORMS,
     DataprocSettings,
     EmrOnEksSettings,
     EmrServerlessSettings,
@@ -55,6 +56,11 @@ def open_platform(spark: SparkSettings, launcher: Launcher) -> Platform:
     return _OPEN[launcher](spark)
 
 
+def account_of(spark: SparkSettings, launcher: Launcher) -> str | None:
+    """Return the id of the connection of a platform's account; None for the chain of the worker."""
+    return spark.account or _ACCOUNTS[launcher].unnamed
+
+
 @dataclass(frozen=True, slots=True)
 class _Account:
     """The connections that hold the account of a cloud."""
@@ -73,7 +79,7 @@ class _Account:
 
         Raises EnvironmentFaultError for such a one.
         """
-        conn_id = spark.account or self.unnamed
+        conn_id = account_of(spark, launcher)
         if conn_id is None:
             return None
         used_for = f"spark.conn_id names for the account of {launcher}"
@@ -96,6 +102,11 @@ _GOOGLE = _Account("google_cloud_platform", "google_cloud_default")
 _DATABRICKS = _Account(
     "databricks", "databricks_default", " --conn-host https://WORKSPACE --conn-password TOKEN"
 )
+
+
+_ACCOUNTS: Mapping[Launcher, _Account] = {
+    **dict.fromkeys(PLATFORMS, _AWS), "dataproc": _GOOGLE, "databricks": _DATABRICKS,
+}  # fmt: skip
 
 
 def _aws(

@@ -77,6 +77,11 @@ class Package:
         return f"{self.url}/{ENVIRONMENT}#{FOLDER}"
 
     @property
+    def files(self) -> tuple[str, ...]:
+        """Return the names of its files but the manifest."""
+        return ENTRY, ENVIRONMENT, wheel_name(self.manifest.version)
+
+    @property
     def wheel(self) -> str:
         """Return the URL of the wheel."""
         return f"{self.url}/{wheel_name(self.manifest.version)}"
