@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from airflow.sdk import Connection
 
-from firnline.airflow.access import connection
+from firnline.airflow.access import adding, connection
 from firnline.airflow.versions import AirflowException
 from firnline.errors import EnvironmentFaultError, PlatformError, first_line
 from firnline.settings.launchers import (
@@ -85,8 +85,7 @@ class _Account:
         used_for = f"spark.conn_id names for the account of {launcher}"
         if spark.account is None:
             used_for = f"is the account of {launcher} unless spark.conn_id names another"
-        command = f"airflow connections add {{id}} --conn-type {self.conn_type}{self.options}"
-        found = connection(conn_id, used_for, command)
+        found = connection(conn_id, used_for, adding(self.conn_type, self.options))
         if found.conn_type != self.conn_type:
             raise EnvironmentFaultError(
                 f"the Airflow connection {conn_id!r}, which {used_for}, is of type "
@@ -97,10 +96,10 @@ class _Account:
         return conn_id
 
 
-_AWS = _Account("aws", None, ' --conn-extra \'{{"region_name": "REGION"}}\'')
+_AWS = _Account("aws", None, '--conn-extra \'{{"region_name": "REGION"}}\'')
 _GOOGLE = _Account("google_cloud_platform", "google_cloud_default")
 _DATABRICKS = _Account(
-    "databricks", "databricks_default", " --conn-host https://WORKSPACE --conn-password TOKEN"
+    "databricks", "databricks_default", "--conn-host https://WORKSPACE --conn-password TOKEN"
 )
 
 
