@@ -52,6 +52,7 @@ _VECTORS = "_delta_vectors"
 _OWN = ("_log", "_data", "_txn", "_ckpt", "_erase", "_probe", "_runs", "_prepared", "_once")
 _FOLDERS = frozenset((*_OWN, "_imports", "_delta_log", _VECTORS, "_iceberg"))
 _CONTROL = re.compile(r"[\x00-\x1f\x7f]")
+_USER = re.compile(r"(?P<scheme>[A-Za-z][A-Za-z0-9+.-]*):/+[^/]*@")
 _EMPTY = re.compile(r"/{2,}")
 _WRITER = re.compile(r"[A-Za-z0-9.-]+")
 _LOG_NAME = re.compile(r"(?P<t>[0-9]{1,19})_(?P<rest>.+)\.jsonl", re.DOTALL)
@@ -81,6 +82,22 @@ def is_plain(path: str) -> bool:
     return quote(path, safe="/=") == path
 
 
+def refuse_user(url: str, what: str = "URL") -> None:
+    """Refuse user information before a bucket (``s3://key:secret@bucket``).
+
+    Args:
+        url: of anything, well-formed or not.
+        what: it is called in the message.
+
+    Raises UsageError, which does not repeat the URL: it holds a credential before the @.
+    """
+    match = _USER.match(url)
+    if match is not None and match["scheme"].lower() != "file" and step_to(url) is None:
+        raise UsageError(
+            f"a {what} holds no credentials", next_step="use connection_id or the usual chain"
+        )
+
+
 @dataclass(frozen=True, slots=True)
 class Root:
     """The location of a table."""
@@ -101,6 +118,7 @@ class Root:
         """
         what = "URL" if source else "root"
         refuse_unfilled(url)
+        refuse_user(url, what)
         scheme, mark, rest = url.partition("://")
         bad = scheme == "file" and not rest.startswith("/")
         if bad or not mark or scheme not in {"s3", "gs", "az", "file", "memory"}:

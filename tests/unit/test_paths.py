@@ -169,3 +169,20 @@ def test_another_reference_to_vectors_is_refused(ref: str) -> None:
     with pytest.raises(ValueError, match="is not a file of firnline's"):
         PATHS.vectors_of_ref(ref)
     assert PATHS.parse_vectors(f"{PATHS.vectors_dir}{UUID}.bin") is None
+
+
+@pytest.mark.parametrize("source", [False, True])
+@pytest.mark.parametrize(
+    "url", ["s3://key:hush@b/t", "s3:/key:hush@b/t", "S3://key:hush@b/t", "https://key:hush@b/t"]
+)
+def test_user_information_before_a_bucket_is_refused_and_not_repeated(
+    url: str, source: bool
+) -> None:
+    with pytest.raises(UsageError, match="holds no credentials") as raised:
+        Root.parse(url, source=source)
+    assert "hush" not in str(raised.value)
+
+
+def test_an_at_sign_in_a_name_is_one() -> None:
+    assert Root.parse("file:///data/a@b").prefix == "a@b"
+    assert Root.parse("s3://b/a@b").prefix == "a@b"

@@ -23,9 +23,13 @@ if TYPE_CHECKING:
     from firnline.store.access import StoreAccess
     from firnline.table import Table
 
-_ADD_SPARK = "airflow connections add {id} --conn-type spark --conn-host spark://HOST:7077"
+
+def adding(conn_type: str, options: str = "") -> str:
+    """Return the command that creates a connection of a type, with a place for its id."""
+    return f"airflow connections add {{id}} --conn-type {conn_type} {options}".rstrip()
 
 
+_ADD_SPARK = adding("spark", "--conn-host spark://HOST:7077")
 GetConnection = Callable[[str], Any]
 """Finds a connection by id in this process: the SDK's for tasks, the model's for the API server;
 both have the same fields."""
@@ -63,7 +67,7 @@ class StoreType:
     @property
     def add(self) -> str:
         """The command, with a place for the id."""
-        return f"airflow connections add {{id}} --conn-type {self.conn_types[0]} {self.options}"
+        return adding(self.conn_types[0], self.options)
 
 
 def _aws(found: Connection) -> StoreAccess:

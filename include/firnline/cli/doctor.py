@@ -14,16 +14,19 @@ from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from firnline.cli.mirrored import check_columns
-from firnline.errors import FirnlineError
+from firnline.errors import FirnlineError, ObjectNotFoundError
 from firnline.extras import EXTRAS, to_install, two_pysparks
+from firnline.settings.launchers import PLATFORMS, section_of
 from firnline.store.base import Changes
 from firnline.units import about_duration, counted
 
 if TYPE_CHECKING:
+    from firnline.settings.launchers import SparkSettings
     from firnline.settings.load import Settings, TableSettings
+    from firnline.store.access import StoreAccess
     from firnline.table import Table
 
 State = Literal["ok", "missing", "wrong", "not checked"]
@@ -61,6 +64,9 @@ def examine(
 ) -> Iterator[Check]:
     """Yield the checks one by one, the quick ones first.
 
+    Requests for each package of jobs elsewhere: 1 GET and 3 HEADs; for each platform a page of its
+    jobs on the way.
+
     Requests per table: 1 LIST (for a root without a table those of ``require_table``); for one
     whose settings name a mirror those of ``read_snapshot``; with
     ``write`` besides 4 for the probe of the store, and 1 PUT, 1 HEAD and 1 DELETE for its clock.
@@ -94,6 +100,7 @@ def examine(
     for each in settings.unread:
         yield _wrong(each.path.name, each.error)
     yield from _airflow(settings)
+    packages: set[str] = set()
     for name in names or (*tables, *settings.broken):
         try:
             table = opened(settings.table(name))
@@ -101,6 +108,33 @@ def examine(
             yield _wrong(name, error)
             continue
         yield from examine_store(table, write=write)
+        url = table.settings.spark.package
+        if url is not None and url not in packages and table.settings.spark.chosen in PLATFORMS:
+            packages.add(url)
+            yield _package(url, table.access)
+
+
+def _package(url: str, access: StoreAccess | None) -> Check:
+    """Return whether a package is complete, and of this version of firnline."""
+    from firnline.launch.desk import Desk
+
+    publish = "run `firnline spark publish URL` with the folder above it"
+    try:
+        desk = Desk.open(url, access)
+        package = desk.package()
+        for name in package.files:
+            desk.store.head(desk.paths.file(name))
+    except ObjectNotFoundError as error:
+        return Check("package", "wrong", f"{url} is not complete: {error.message}", publish)
+    except FirnlineError as error:
+        return Check("package", "wrong", error.message, error.next_step)
+    there, here = package.manifest.version, version("firnline")
+    if there != here:
+        found = f"{url} has firnline {there}, and here is {here}"
+        return Check("package", "wrong", found, f"{publish}, and name it in spark.package")
+    carried = "which it carries" if package.manifest.carries_python else "which the platform needs"
+    found = f"{url}, complete, for Python {package.manifest.python}, {carried}"
+    return Check("package", "ok", found)
 
 
 def _wrong(what: str, error: FirnlineError) -> Check:
@@ -171,10 +205,13 @@ def _airflow(settings: Settings) -> Iterator[Check]:
         yield Check("Airflow", "not checked", f"there is no folder {home}", step)
         return
     ids = {t.connection_id for t in settings.tables.values() if t.connection_id is not None}
-    ids |= {t.spark.conn_id for t in settings.tables.values() if _runs_dags()}
+    if _runs_dags():
+        named = (_spark_connection(each.spark) for each in settings.tables.values())
+        ids |= set(filter(None, named))
     alerts = [table.alerts.notifier for table in settings.tables.values()]
     told = sorted({each for each in (*alerts, settings.fleet.alerts.notifier) if each})
-    asked = json.dumps({"connections": sorted(ids), "notifiers": told})
+    platforms = _platforms(settings)
+    asked = json.dumps({"connections": sorted(ids), "notifiers": told, "platforms": platforms})
     command = [sys.executable, "-m", "firnline.airflow.installation", asked]
     try:
         done = subprocess.run(
@@ -199,6 +236,31 @@ def _airflow(settings: Settings) -> Iterator[Check]:
     present = sorted(ids.difference(answer["missing"]))
     if present:
         yield Check("connections", "ok", ", ".join(present))
+    for name in platforms:
+        message, step = answer["deaf"].get(name, ("", ""))
+        yield Check("platform", "wrong" if message else "ok", message or f"{name} answers", step)
+
+
+def _spark_connection(spark: SparkSettings) -> str | None:
+    """Return the connection that a table's jobs need; None if they need none, or a default."""
+    if spark.chosen in PLATFORMS:
+        return spark.account
+    return None if spark.chosen == "none" else spark.conn_id
+
+
+def _platforms(settings: Settings) -> dict[str, dict[str, Any]]:
+    """Return the settings of each platform that tables name, by what the rows call it."""
+    found: dict[str, dict[str, Any]] = {}
+    for table in settings.tables.values():
+        spark, launcher = table.spark, table.spark.chosen
+        if launcher is None or launcher not in PLATFORMS:
+            continue
+        given = spark.model_dump(mode="json", include={"conn_id", "launcher", "package",
+                                                       section_of(launcher)})  # fmt: skip
+        given["launcher"] = launcher
+        if given not in found.values():
+            found[f"{launcher} of {table.name}"] = given
+    return found
 
 
 def _runs_dags() -> bool:

@@ -13,6 +13,44 @@ _PASSING = ("Throttl", "TooManyRequests", "ServiceUnavailable", "Internal", "Con
 
 
 @contextmanager
+def opened(platform: str, section: str, account: str | None) -> Iterator[None]:
+    """Convert what boto3 raises while its client is made within.
+
+    Args:
+        platform: its name in sentences.
+        section: of ``spark`` in the settings.
+        account: the Airflow connection; None for the usual chain.
+
+    Raises:
+        PlatformError: what gives the credentials does not answer.
+        EnvironmentFaultError: no region, no such profile, an endpoint that is none.
+    """
+    from botocore.exceptions import NoRegionError
+
+    if account is None:
+        whose = "the usual AWS chain of this worker"
+        step = (
+            "set AWS_DEFAULT_REGION there, or let spark.conn_id name a connection of type aws with "
+            "region_name in its extra"
+        )
+    else:
+        whose = f"the Airflow connection {account!r} (spark.conn_id)"
+        step = "set region_name in its extra"
+    with asked(platform, section):
+        try:
+            yield
+        except NoRegionError:
+            raise EnvironmentFaultError(
+                f"{platform} cannot be asked: {whose} has no region", next_step=step
+            ) from None
+        except ValueError as error:  # botocore's for a region or an endpoint that is none
+            raise EnvironmentFaultError(
+                f"{platform} cannot be asked: {first_line(error)}",
+                next_step=f"correct region and endpoint of {whose}",
+            ) from None
+
+
+@contextmanager
 def asked(platform: str, section: str) -> Iterator[None]:
     """Convert what boto3 raises within.
 
@@ -22,14 +60,16 @@ def asked(platform: str, section: str) -> Iterator[None]:
 
     Raises:
         PlatformError: no answer, or a refusal that passes.
-        EnvironmentFaultError: any other refusal; no credentials.
+        EnvironmentFaultError: any other refusal; no credentials, or another fault of this machine.
     """
     from botocore.exceptions import (
         BotoCoreError,
         ClientError,
-        NoCredentialsError,
-        NoRegionError,
-        ParamValidationError,
+        ConnectionError,  # noqa: A004 - botocore's
+        CredentialRetrievalError,
+        HTTPClientError,
+        IncompleteReadError,
+        MetadataRetrievalError,
     )
 
     step = f"correct spark.{section} of the settings, or the rights of the account that asks"
@@ -47,14 +87,20 @@ def asked(platform: str, section: str) -> Iterator[None]:
         raise EnvironmentFaultError(
             f"{platform} refuses the request: {code}: {text}", next_step=step
         ) from None
-    except (NoCredentialsError, NoRegionError, ParamValidationError) as error:
-        raise EnvironmentFaultError(
-            f"{platform} cannot be asked: {first_line(error)}",
-            next_step=f"{step}; spark.conn_id names its connection, with region_name in the extra",
-        ) from None
-    except BotoCoreError as error:
+    except (
+        ConnectionError,
+        CredentialRetrievalError,
+        HTTPClientError,
+        IncompleteReadError,
+        MetadataRetrievalError,
+    ) as error:
         raise PlatformError(
             f"{platform} does not answer: {first_line(error)}", next_step="run it again"
+        ) from None
+    except BotoCoreError as error:
+        raise EnvironmentFaultError(
+            f"{platform} cannot be asked: {first_line(error)}",
+            next_step=f"{step}; spark.conn_id names its connection",
         ) from None
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -9,6 +10,7 @@ from typing import Any, Protocol
 from firnline.launch.launcher import Application, Found, Progress, State
 from firnline.settings.launchers import DatabricksSettings
 
+_LOG = logging.getLogger(__name__)
 _RESULTS: Mapping[str, State] = {
     "SUCCESS": "succeeded",
     "SUCCESS_WITH_FAILURES": "succeeded",
@@ -58,10 +60,21 @@ class Databricks:
             page = {"page_token": answer["next_page_token"]}
 
     def start(self, application: Application) -> str:
-        """Submit a run; the same token submits one only."""
+        """Submit a run; the same token submits one only.
+
+        A cluster that is there has its Spark configuration from its own start on, and takes none.
+        """
         package, settings = application.package, self.settings
         where: dict[str, Any] = {"existing_cluster_id": settings.cluster}
-        if settings.new_cluster is not None:
+        if settings.new_cluster is None:
+            room = application.conf.get("spark.executor.memoryOverhead", "none")
+            _LOG.info(
+                "the cluster %s of Databricks keeps its own Spark configuration: spark.conf of the "
+                "settings is not used, and neither is the room for kernels beside the JVM (%s), "
+                "which the memory of its workers has to leave; new_cluster takes both",
+                settings.cluster, room,
+            )  # fmt: skip
+        else:
             own = settings.new_cluster.get("spark_conf", {})
             conf = {**application.conf, **own}
             where = {"new_cluster": {**settings.new_cluster, "spark_conf": conf}}

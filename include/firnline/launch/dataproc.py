@@ -23,17 +23,21 @@ _CONFLICT = 409
 
 
 @contextmanager
-def _asked() -> Iterator[None]:
-    """Convert what Google's client raises, by the HTTP status that its errors have."""
+def asked() -> Iterator[None]:
+    """Convert what Google's client raises, also while it is made.
+
+    Raises:
+        PlatformError: no answer, or a refusal that passes.
+        EnvironmentFaultError: any other refusal; no credentials.
+    """
     try:
         yield
     except Exception as error:
-        code = getattr(error, "code", None)
-        status = getattr(code, "value", code)
-        if status is None:
+        passes = _passes(error)
+        if passes is None:
             raise
         text = first_line(error)
-        if int(status) in _PASSING:
+        if passes:
             raise PlatformError(
                 f"Dataproc has no answer now: {text}", next_step="run it again"
             ) from None
@@ -41,6 +45,24 @@ def _asked() -> Iterator[None]:
             f"Dataproc refuses the request: {text}",
             next_step="correct spark.dataproc of the settings, or the rights of its account",
         ) from None
+
+
+def _passes(error: Exception) -> bool | None:
+    """Return True if another try may help against an error; None for one that is not Google's.
+
+    Its libraries are not imported, as they may be missing here: refusals have an HTTP status, and
+    the errors of logging in and of giving up, which have none, say whether they pass.
+    """
+    code = getattr(error, "code", None)
+    status = getattr(code, "value", code)
+    if isinstance(status, int):
+        return status in _PASSING
+    kinds = {f"{each.__module__}.{each.__name__}" for each in type(error).__mro__}
+    if "google.api_core.exceptions.RetryError" in kinds:
+        return True
+    if any(kind.startswith("google.auth.") for kind in kinds):
+        return bool(getattr(error, "retryable", False))
+    return None
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +85,7 @@ class Dataproc:
     def find(self, beginning: str) -> list[Found]:
         """Return the jobs on the way whose ids, which begin with their names, begin so."""
         where = f"status.state = ACTIVE AND labels.{_LABEL} = job"
-        with _asked():
+        with asked():
             jobs = list(self.client.list_jobs(request=self._place(filter=where)))
         ids = [job.reference.job_id for job in jobs]
         return [Found(each, each.rpartition("_")[0]) for each in ids if each.startswith(beginning)]
@@ -87,13 +109,13 @@ class Dataproc:
         except Exception as error:
             code = getattr(error, "code", None)
             if getattr(code, "value", code) != _CONFLICT:  # it is there: the answer was lost
-                with _asked():
+                with asked():
                     raise
         return job_id
 
     def look(self, job: str) -> Progress:
         """Return how far a job is."""
-        with _asked():
+        with asked():
             status = self.client.get_job(request=self._place(job_id=job)).status
         name = getattr(status.state, "name", str(status.state))
         detail = ": ".join(filter(None, (name, status.details)))
@@ -103,7 +125,7 @@ class Dataproc:
         """Cancel a job; no error if it is over."""
         if self.look(job).state != "running":
             return
-        with _asked():
+        with asked():
             self.client.cancel_job(request=self._place(job_id=job))
 
     def logs(self, job: str) -> str:

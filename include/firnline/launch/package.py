@@ -12,22 +12,33 @@ deleted once its run has heard how it ended.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
 import msgspec
 
-from firnline.errors import UsageError
 from firnline.paths import Root
+from firnline.settings.packages import refuse_other
 from firnline.settings.spark_conf import OPT_OUT
+
+__all__ = [
+    "ENTRY",
+    "ENVIRONMENT",
+    "FOLDER",
+    "MANIFEST",
+    "PYTHON",
+    "Manifest",
+    "Package",
+    "PackagePaths",
+    "refuse_other",
+    "wheel_name",
+]
 
 FOLDER = "environment"
 """Folder of the job's working directory in which Spark unpacks the archive."""
 PYTHON = f"./{FOLDER}/python/bin/python3"
 """The Python of an archive that carries one."""
 ENTRY, ENVIRONMENT, MANIFEST = "run.py", "environment.tar.gz", "manifest.json"
-_NAME = re.compile(r"(?P<version>[0-9][^/]*)-(?P<digest>[0-9a-f]{12})")
 
 
 class Manifest(msgspec.Struct, frozen=True, kw_only=True):
@@ -66,6 +77,11 @@ class Package:
         return f"{self.url}/{ENVIRONMENT}#{FOLDER}"
 
     @property
+    def files(self) -> tuple[str, ...]:
+        """Return the names of its files but the manifest."""
+        return ENTRY, ENVIRONMENT, wheel_name(self.manifest.version)
+
+    @property
     def wheel(self) -> str:
         """Return the URL of the wheel."""
         return f"{self.url}/{wheel_name(self.manifest.version)}"
@@ -93,16 +109,6 @@ class Package:
 def wheel_name(version: str) -> str:
     """Return the file name of the wheel of a version."""
     return f"firnline-{version}-py3-none-any.whl"
-
-
-def refuse_other(url: str) -> None:
-    """Raise UsageError if a URL is not that of a published package."""
-    if not _NAME.fullmatch(url.rsplit("/", 1)[-1]):
-        raise UsageError(
-            f"spark.package {url} names no published package, whose folder is called by version "
-            "and digest",
-            next_step="give the URL that `firnline spark publish URL` printed",
-        )
 
 
 @dataclass(frozen=True, slots=True)

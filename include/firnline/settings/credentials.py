@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
+from typing import Any
 
 _WORDS = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+")
 _OWNED_KEYS = (
@@ -32,6 +34,8 @@ _VALUE = re.compile(
     r"://[^/\s@]*:[^/\s@]+@|-----BEGIN |AccountKey=|SharedAccessSignature=|[?&]sig=", re.IGNORECASE
 )
 _JAVA_OPTION = re.compile(r"-D([^\s=]+)=")
+_REFERENCE = re.compile(r"\{\{\s*secrets/[^/{}]+/[^/{}]+\s*\}\}")
+"""A secret that Databricks keeps, and fills in itself."""
 
 
 def is_credential(name: str, value: str) -> bool:
@@ -40,7 +44,8 @@ def is_credential(name: str, value: str) -> bool:
     Judges by the words of the name: those of Hadoop's connectors (S3A, Azure, Google), of Spark
     and of environment variables (``spark.executorEnv.DB_PWD``). Names of classes, providers, files
     and Kubernetes secrets are not credentials. A value with a URL with a password, a private key,
-    an Azure connection string or such a Java option (``-Dname=value``) is one.
+    an Azure connection string or such a Java option (``-Dname=value``) is one; the name of a
+    secret that Databricks keeps (``{{secrets/scope/key}}``) is none.
 
     Args:
         name: of the setting, from ``spark.`` on, or of a Java system property.
@@ -48,6 +53,8 @@ def is_credential(name: str, value: str) -> bool:
     """
     if _VALUE.search(value) or any(is_credential(n, "") for n in _JAVA_OPTION.findall(value)):
         return True
+    if _REFERENCE.fullmatch(value):
+        return False
     if _AZURE.search(name):
         return True
     if _NAMED_SECRETS.match(name) or _ENVIRONMENT.sub("", name, count=1) in _PATHS:
@@ -62,3 +69,33 @@ def is_credential(name: str, value: str) -> bool:
         for end in (start + 1, start + 2)
         if _CREDENTIAL.fullmatch("_".join(words[start:end]))
     )
+
+
+def refuse_credentials(given: Any, instead: str) -> None:  # noqa: ANN401 - what a file holds
+    """Refuse a mapping of settings, at any depth of it, that seems to hold a credential.
+
+    Args:
+        given: the mapping, or anything within.
+        instead: where the credential belongs.
+
+    Raises ValueError, which names the setting and not its value.
+    """
+    for path, name, value in _leaves(given, (), ""):
+        if is_credential(name, value):
+            raise ValueError(f"{'.'.join(path)!r} looks like a credential{instead}")
+
+
+def _leaves(
+    given: Any,  # noqa: ANN401 - what a file holds
+    path: tuple[str, ...],
+    name: str,
+) -> Iterator[tuple[tuple[str, ...], str, str]]:
+    """Yield path, name and text of each single value; an item of a list has the list's name."""
+    if isinstance(given, dict):
+        for key, value in given.items():
+            yield from _leaves(value, (*path, str(key)), str(key))
+    elif isinstance(given, list):
+        for value in given:
+            yield from _leaves(value, path, name)
+    elif given is not None:
+        yield path, name, str(given)

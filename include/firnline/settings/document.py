@@ -15,6 +15,7 @@ from typing import Any
 import yaml
 
 from firnline.errors import SettingsError
+from firnline.settings.launchers import PLATFORMS, section_of
 
 KEYS = ("defaults", "tables", "fleet", "airflow")
 """What a settings file may have at its top."""
@@ -32,7 +33,15 @@ MAX_NUMBER = 100
 _BASE: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 _VARIABLE = re.compile(r"\$\{(?P<name>[A-Za-z_][A-Za-z0-9_]*)(?::-(?P<default>[^{}]*))?\}")
-_EXCLUSIVE = (("partition", "partition_by"),)
+_PLATFORMS = frozenset(map(section_of, PLATFORMS))
+_HIDES: Mapping[str, frozenset[str]] = {
+    "partition": frozenset(("partition_by",)),
+    "partition_by": frozenset(("partition",)),
+    "cluster": frozenset(("new_cluster",)),
+    "new_cluster": frozenset(("cluster",)),
+    **{each: _PLATFORMS - {each} | {"launcher"} for each in _PLATFORMS},
+}
+"""Setting of a section -> those of the defaults that it excludes, which are left out then."""
 
 _TOO_DEEP = "it is nested too deeply"
 _TOO_MANY = f"it holds more than {MAX_VALUES:,} values"
@@ -188,13 +197,15 @@ def expand(text: str, environ: Mapping[str, str] | None = None) -> str:
 def with_defaults(table: Mapping[Any, Any], defaults: Mapping[Any, Any]) -> dict[Any, Any]:
     """Return ``table`` completed with ``defaults``: sections are merged, other values replaced.
 
-    Of two settings that exclude each other the table's own wins over that of the defaults.
+    Of two settings that exclude each other the table's own wins over that of the defaults: so does
+    its platform.
     """
     hidden = {
         other
-        for pair in _EXCLUSIVE
-        for own, other in (pair, pair[::-1])
-        if own in table and other not in table
+        for own in table
+        if table[own] is not None or own not in _PLATFORMS
+        for other in _HIDES.get(own, ())
+        if other not in table
     }
     merged = {key: value for key, value in defaults.items() if key not in hidden}
     for key, value in table.items():

@@ -63,8 +63,8 @@ def _neighbour(path: Path) -> Neighbour | None:
 
 def lines_of(name: str, values: Mapping[str, object], indent: str = "  ") -> list[str]:
     """Return a table as the lines of a settings file, without line ends."""
-    lines = [f"{indent}{_scalar(name)}:"]
-    return [*lines, *(f"{indent * 2}{key}: {_scalar(value)}" for key, value in values.items())]
+    lines = [f"{indent}{scalar(name)}:"]
+    return [*lines, *(f"{indent * 2}{key}: {scalar(value)}" for key, value in values.items())]
 
 
 def add_table(text: str, name: str, values: Mapping[str, object]) -> str:
@@ -108,7 +108,7 @@ def _indent(block: Sequence[str]) -> str:
     return next((found[1] for line in block if (found := _KEY.match(line))), "  ")
 
 
-def _scalar(value: object) -> str:
+def scalar(value: object) -> str:
     """Return a value in one line of YAML."""
     text: str = yaml.safe_dump(value, default_flow_style=True, width=10**6, allow_unicode=True)
     return text.removesuffix("...\n").strip()

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, BeforeValidator, Field, model_validator
+from pydantic import AfterValidator, BeforeValidator, Field, field_validator, model_validator
 
-from firnline.settings.credentials import is_credential
+from firnline.errors import UsageError
+from firnline.paths import Root
+from firnline.settings.credentials import refuse_credentials
+from firnline.settings.packages import refuse_other
 from firnline.settings.sections import Section
 
 Launcher = Literal[
@@ -39,8 +42,35 @@ def _begins(*beginnings: str) -> AfterValidator:
     return AfterValidator(check)
 
 
+def _check_logs(url: str) -> str:
+    try:
+        scheme = Root.parse(url, source=True).scheme
+    except UsageError as error:
+        raise ValueError(str(error)) from None
+    if scheme != "s3":
+        raise ValueError(f"{url!r} does not begin with s3://")
+    return url
+
+
+def _check_package(url: str) -> str:
+    """Return the URL of a package without its trailing slash. Raises ValueError."""
+    url = url.rstrip("/")
+    try:
+        refuse_other(url)
+    except UsageError as error:
+        raise ValueError(str(error)) from None
+    return url
+
+
 Arn = Annotated[str, _begins("arn:")]
-Logs = Annotated[str, _begins("s3://")]
+Logs = Annotated[str, AfterValidator(_check_logs)]
+
+_READS: dict[Launcher, tuple[str, ...]] = {
+    **dict.fromkeys(PLATFORMS, ("s3",)),
+    "dataproc": ("gs",),
+    "databricks": ("s3", "gs"),
+}
+"""Schemes of the packages that a platform reads, besides ``file``: a folder mounted there."""
 
 
 class EmrServerlessSettings(Section):
@@ -102,14 +132,43 @@ class DatabricksSettings(Section):
     new_cluster: dict[str, Any] | None = Field(
         default=None,
         description="Instead of `cluster`: that of each run, as the Jobs API describes it; "
-        "`spark.conf` is added to its `spark_conf`.",
+        "`spark.conf` is added to its `spark_conf`. Credentials are refused: name a secret that "
+        "Databricks keeps, `{{secrets/scope/key}}`.",
     )
+
+    @field_validator("new_cluster")
+    @classmethod
+    def _check_cluster(cls, value: dict[str, Any] | None) -> dict[str, Any] | None:
+        if value is None:
+            return None
+        texts = {key: _texts(key, value[key]) for key in _OF_TEXTS if key in value}
+        refuse_credentials(
+            value,
+            "; name a secret that Databricks keeps, {{secrets/scope/key}}, or give the cluster an "
+            "identity of its own",
+        )
+        return {**value, **texts}
 
     @model_validator(mode="after")
     def _check(self) -> DatabricksSettings:
         if (self.cluster is None) == (self.new_cluster is None):
             raise ValueError("give cluster or new_cluster, and not both")
         return self
+
+
+_OF_TEXTS = ("spark_conf", "spark_env_vars")
+"""Mappings of a new cluster of Databricks whose values are texts."""
+
+
+def _texts(key: str, given: object) -> dict[str, str]:
+    """Return a mapping with its values as text. Raises ValueError for anything else."""
+    if not isinstance(given, dict):
+        raise ValueError(f"{key} must be a mapping; leave it out if there is none")  # noqa: TRY004 - pydantic wants it so
+    texts = {str(name): conf_text(value) for name, value in given.items()}
+    wrong = next((name for name, value in texts.items() if not isinstance(value, str)), None)
+    if wrong is not None:
+        raise ValueError(f"{key}: the value of {wrong!r} must be a text")
+    return texts
 
 
 def conf_text(value: Any) -> Any:  # noqa: ANN401 - pydantic gives what the file holds
@@ -133,17 +192,21 @@ class SparkSettings(Section):
     conn_id: str = Field(
         default=DEFAULT_CONNECTION,
         min_length=1,
-        description="Airflow connection of the Spark cluster or of the platform's account. A "
-        "platform without one of its own goes by the usual chain of its cloud.",
+        description="Airflow connection of the Spark cluster or of the platform's account, of type "
+        "`aws`, `google_cloud_platform` or `databricks`. `spark_default` names no account: the "
+        "usual chain of the worker on AWS, `google_cloud_default` and `databricks_default` "
+        "elsewhere.",
     )
     launcher: Launcher | None = Field(
         default=None,
         description="What starts the jobs; `none` runs the kernels in the task, without Spark. "
-        "null: the platform that has a section here, else by the type of the connection.",
+        "null: the platform that has a section here, else by the type of the connection. The "
+        "platform of a table wins over platform and launcher of the defaults.",
     )
-    package: Annotated[str, _begins("s3://", "gs://", "file://")] | None = Field(
+    package: Annotated[str, AfterValidator(_check_package)] | None = Field(
         default=None,
-        description="What `firnline spark publish URL` printed: a job elsewhere runs exactly this.",
+        description="What `firnline spark publish URL` printed: a job elsewhere runs exactly this. "
+        "At `s3://` for AWS, `gs://` for Dataproc, either for Databricks.",
     )
     deferrable: bool | None = Field(
         default=None,
@@ -152,8 +215,8 @@ class SparkSettings(Section):
     )
     python: Annotated[str, _begins("/")] | None = Field(
         default=None,
-        description="Python of jobs on the task's machine (`none`, `connect`), with firnline "
-        "installed in its environment. null: that of the worker.",
+        description="Python of jobs on the task's machine, with firnline installed in its "
+        "environment; only with `launcher: none` or `connect`. null: that of the worker.",
     )
     conf: dict[str, Annotated[str, BeforeValidator(conf_text)]] = Field(
         default_factory=dict,
@@ -179,15 +242,14 @@ class SparkSettings(Section):
 
     @model_validator(mode="after")
     def _check(self) -> SparkSettings:
-        for key, value in self.conf.items():
+        for key in self.conf:
             if not key.startswith("spark."):
                 raise ValueError(f"{key!r} is not a Spark setting; it must begin with 'spark.'")
-            if is_credential(key, value):
-                raise ValueError(
-                    f"{key!r} looks like a credential, and conf is passed in argument lists; "
-                    "use the connection, the environment of the executors or a secret of the "
-                    "cluster"
-                )
+        refuse_credentials(
+            self.conf,
+            ", and conf is passed in argument lists; use the connection, the environment of the "
+            "executors or a secret of the cluster",
+        )
         self._check_launcher()
         return self
 
@@ -195,17 +257,50 @@ class SparkSettings(Section):
         given = [each for each in PLATFORMS if self.platform(each) is not None]
         if len(given) > 1 and self.launcher is None:
             raise ValueError(
-                f"the sections {' and '.join(map(section_of, given))} are two platforms; say which "
-                f"starts the jobs: launcher: {given[0]}"
+                f"the sections {' and '.join(map(section_of, given))} are {len(given)} platforms; "
+                f"keep one, or say which starts the jobs: launcher: {' or '.join(given)}"
             )
         chosen = self.chosen
-        if chosen not in PLATFORMS:
-            return
+        if self.python is not None and chosen not in {"none", "connect"}:
+            raise ValueError(
+                "python is that of jobs on the task's machine; with it write launcher: none, or "
+                "connect"
+            )
+        if chosen in PLATFORMS:
+            self._check_platform(chosen)
+        elif chosen is None and self.package is not None:
+            raise ValueError(
+                "package is given and no platform that runs it; add the section of one, or write "
+                "launcher: spark-submit"
+            )
+
+    def _check_platform(self, chosen: Launcher) -> None:
         if self.platform(chosen) is None:
             raise ValueError(f"launcher {chosen} needs its section: {section_of(chosen)}: {{…}}")
         if self.package is None:
             raise ValueError(
                 f"launcher {chosen} needs package: `firnline spark publish URL` prints it"
+            )
+        if Root.parse(self.package).scheme not in {*_READS[chosen], "file"}:
+            where = " or ".join(f"{each}://" for each in _READS[chosen])
+            raise ValueError(
+                f"{chosen} does not read the package {self.package}; publish it to {where}"
+            )
+
+    def check_beside(self, root: str) -> None:
+        """Raise ValueError if no platform can read both the package and the table.
+
+        Args:
+            root: of the table. A package in a folder needs that folder mounted on the platform,
+                so only with a table in a folder, which needs the same, it can be meant.
+        """
+        package = self.package
+        folder = package is not None and package.startswith("file://")
+        if folder and self.chosen in PLATFORMS and not root.startswith("file://"):
+            where = " or ".join(f"{each}://" for each in _READS[self.chosen])
+            raise ValueError(
+                f"spark: {self.chosen} does not read the package {package} of this machine; "
+                f"publish it to {where}"
             )
 
     @property

@@ -21,6 +21,7 @@ from pydantic import ValidationError
 
 from firnline.errors import SettingsError, UsageError
 from firnline.meant_url import is_path, refuse_unfilled, step_to
+from firnline.paths import refuse_user
 from firnline.settings.airflow import AirflowSettings
 from firnline.settings.broken import BrokenTable, root_of
 from firnline.settings.dags import fleet_tables, own_dags
@@ -594,6 +595,8 @@ def _refuse_path(target: object) -> None:
     else:
         path = target
     refuse_unfilled(path)
+    if "://" not in path:  # the root of a table is refused by its settings
+        refuse_user(path, "root")
     step = step_to(path)
     if step is not None:
         what = "a path" if is_path(path) else "no URL"

@@ -11,8 +11,7 @@ from typing import Annotated, Literal
 from pydantic import AfterValidator, Field, model_validator
 
 from firnline.errors import UsageError
-from firnline.meant_url import step_to
-from firnline.paths import Root
+from firnline.paths import Root, refuse_user
 from firnline.settings.ages import LEAST_ORPHAN
 from firnline.settings.airflow import AirflowSettings
 from firnline.settings.fields import Duration, PartitionField, SortField, duration_between
@@ -83,9 +82,10 @@ SqlTypeText = Annotated[str, AfterValidator(_check_type)]
 
 def _check_root(url: str) -> str:
     """Return a root URL without its trailing slash. Raises ValueError."""
-    if "@" in url.partition("://")[2].partition("/")[0] and step_to(url) is None:
-        # The URL is not repeated in the message: it holds a credential before the @.
-        raise ValueError("a root holds no credentials; use connection_id or the usual chain")
+    try:
+        refuse_user(url, "root")
+    except UsageError as error:
+        raise ValueError(str(error)) from None
     if "?" in url or "#" in url:
         raise ValueError(f"{url!r} has a query or fragment; write only scheme, bucket and prefix")
     try:
@@ -253,6 +253,7 @@ class TableSettings(Section):
         self._check_slots()
         self._check_lazy_mirror()
         self._check_imports()
+        self.spark.check_beside(self.root)
         return self
 
     def _check_slots(self) -> None:

@@ -26,6 +26,8 @@ _ENDINGS = {".pyc", ".pyi", ".pyx", ".pxd", ".pxi", ".h", ".hpp", ".c", ".a"}
 _OF_THE_INSTALLER = {"RECORD", "INSTALLER", "REQUESTED", "direct_url.json"}
 _LEVEL = 6
 OWN = "firnline"
+_OWN_ENDINGS = {".py", ".js", ".typed"}
+"""Of the files of firnline itself, whose folder may be one of sources, where anything may lie."""
 PYTHON_FOLDER = "python"
 """Folder in the archive of a Python that is included."""
 
@@ -115,7 +117,7 @@ def closure(names: list[str]) -> dict[str, Distribution]:
         name = canonicalize_name(wanted.pop())
         if name in found:
             continue
-        found[name] = _installed(name)
+        found[name] = installed(name)
         needs = [Requirement(text) for text in found[name].requires or ()]
         wanted += [
             one.name for one in needs if one.marker is None or one.marker.evaluate({"extra": ""})
@@ -123,7 +125,8 @@ def closure(names: list[str]) -> dict[str, Distribution]:
     return found
 
 
-def _installed(name: str) -> Distribution:
+def installed(name: str) -> Distribution:
+    """Return an installed package. Raises EnvironmentFaultError."""
     try:
         return distribution(name)
     except PackageNotFoundError:
@@ -150,25 +153,33 @@ def _files(package: Distribution) -> Iterator[PackagePath]:
 
 
 def _files_of(package: Distribution) -> Iterator[tuple[Path, str]]:
-    """Yield the files of a package, and their names in the archive.
-
-    This one may be installed as a link to its sources, which its installer does not list.
-    """
+    """Yield the files of a package, and their names in the archive."""
     if package.name == OWN:
-        import firnline
-
-        folder = Path(firnline.__file__).parent
-        yield from ((path, name) for path, name in _tree(folder, OWN))
+        yield from own_files()
         return
     for path in _files(package):
         yield Path(str(path.locate())), path.as_posix()
 
 
+def own_files() -> Iterator[tuple[Path, str]]:
+    """Yield the files of firnline that runs here, and their names in an archive or a wheel.
+
+    It may be installed as a link to its sources, which its installer does not list.
+    """
+    import firnline
+
+    for path, name in _tree(Path(firnline.__file__).parent, OWN):
+        if path.suffix in _OWN_ENDINGS:
+            yield path, name
+
+
 def _tree(folder: Path, name: str) -> Iterator[tuple[Path, str]]:
-    """Yield the files of a folder by name, without compiled Python and tests."""
+    """Yield the files of a folder by name, without hidden ones, compiled Python and tests."""
     for path in sorted(folder.rglob("*")):
         inside = path.relative_to(folder)
-        if path.is_file() and not {"__pycache__", "test", "tests"}.intersection(inside.parts[:-1]):
+        hidden = any(part.startswith(".") for part in inside.parts)
+        left_out = {"__pycache__", "test", "tests"}.intersection(inside.parts[:-1])
+        if path.is_file() and not hidden and not left_out:
             yield path, f"{name}/{inside.as_posix()}"
 
 

@@ -1,13 +1,14 @@
 """Publish firnline for jobs on other platforms: entry point, environment and wheel, by digest.
 
-The folder is named after what is in it, so publishing the same twice writes nothing, and no run
-gets another code than its settings name (``firnline.launch.package``).
+The folder is named after what is in it, so publishing the same twice writes only what is missing or
+damaged, and no run gets another code than its settings name (``firnline.launch.package``).
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
+import os
 import sys
 import tempfile
 import zipfile
@@ -15,12 +16,19 @@ from base64 import urlsafe_b64encode
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from importlib.metadata import distribution
+from itertools import takewhile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import msgspec
 
-from firnline.errors import EnvironmentFaultError, ObjectNotFoundError, UsageError, some
+from firnline.errors import (
+    EnvironmentFaultError,
+    ObjectNotFoundError,
+    StoreAccessError,
+    UsageError,
+    some,
+)
 from firnline.launch.package import (
     ENTRY,
     ENVIRONMENT,
@@ -30,9 +38,10 @@ from firnline.launch.package import (
     wheel_name,
 )
 from firnline.paths import Root
+from firnline.settings.packages import refuse_elsewhere
 from firnline.spark.elsewhere import ENTRY as ENTRY_POINT
-from firnline.spark.pack import pack
-from firnline.store.client import open_store
+from firnline.spark.pack import OWN, installed, own_files, pack
+from firnline.store.client import ObjectClient, open_store
 
 if TYPE_CHECKING:
     from firnline.store.access import StoreAccess
@@ -54,6 +63,8 @@ class Published:
     bytes: int
     written: bool
     """False if it was there already, or nothing was to be written."""
+    repaired: tuple[str, ...] = ()
+    """Files that were written again, or for the first time, into a package that was there."""
 
 
 def publish(
@@ -67,7 +78,13 @@ def publish(
 ) -> Published:
     """Publish what is installed here below a root URL.
 
-    Requests: 1 GET; for what is not there yet 4 PUTs, those of large files in parts.
+    What is there is compared by its size, and the manifest by its content: files that are missing
+    or of another size, and a manifest that does not read or says something else, are written again,
+    the manifest last. The folder is called by the digest of the files, so they are the same bytes.
+
+    Requests: 1 LIST, before anything is packed (one for 1,000 objects of packages of this version
+    and of their jobs); 1 GET of a manifest that is there; a PUT for each file that is written, of
+    four, those of large files in parts. A dry run sends none.
 
     Args:
         root: URL of a folder: ``s3://bucket/firnline``.
@@ -78,12 +95,15 @@ def publish(
         on_progress: takes the number of files packed and of all.
 
     Raises:
-        UsageError: no such URL; or the Python is none, or of another version than this one.
+        UsageError: a URL at which no platform reads a package; or the Python is none, or of
+            another version than this one.
         EnvironmentFaultError: a package is not installed here.
+        StoreAccessError: no credentials, or a folder that cannot be written.
         StoreError: the store refuses.
     """
-    Root.parse(root, source=True)
+    refuse_elsewhere(root)
     own = _refuse_other_python(python)
+    place = None if dry_run else _Place.look(root, access, installed(OWN).version)
     with tempfile.TemporaryDirectory(prefix="firnline-publish-") as folder:
         environment = Path(folder, ENVIRONMENT)
         packed = pack(environment, aws=aws, own=True, python=own, on_progress=on_progress)
@@ -99,23 +119,75 @@ def publish(
             carries_python=own is not None,
             packages=packed.packages,
         )
-        url = f"{root.rstrip('/')}/{version}-{manifest.digest}"
         size = sum(file.stat().st_size for file in files.values())
-        written = not dry_run and _put(url, access, files, manifest)
-    return Published(url, manifest, size, written)
+        said = Path(folder, MANIFEST)
+        said.write_bytes(msgspec.json.encode(manifest))
+        name = f"{version}-{manifest.digest}"
+        new, wrote = (True, []) if place is None else place.put(name, {**files, MANIFEST: said})
+    url = f"{root.rstrip('/')}/{name}"
+    return Published(url, manifest, size, bool(wrote), () if new else tuple(wrote))
 
 
-def _put(url: str, access: StoreAccess | None, files: dict[str, Path], manifest: Manifest) -> bool:
-    """Write the files, the manifest last; return False if all of it is there."""
-    store, paths = open_store(url, access), PackagePaths.of(url)
-    try:
-        store.get(paths.file(MANIFEST))
-    except ObjectNotFoundError:
-        for name, file in files.items():
-            store.put_file(paths.file(name), file)
-        store.put_new(paths.file(MANIFEST), msgspec.json.encode(manifest))
-        return True
-    return False
+@dataclass(frozen=True, slots=True)
+class _Place:
+    """The folder of all packages, as it was before anything was packed."""
+
+    store: ObjectClient
+    prefix: str
+    """Of its keys; ends in ``/`` unless it is empty."""
+    sizes: dict[str, int]
+    """Bytes by key of the packages of this version and of their jobs."""
+
+    @classmethod
+    def look(cls, root: str, access: StoreAccess | None, version: str) -> _Place:
+        """List the packages of a version. Raises StoreError; StoreAccessError before packing."""
+        parsed, store = Root.parse(root, source=True), open_store(root, access)
+        if parsed.scheme == "file":
+            _refuse_closed(Path(parsed.bucket, parsed.prefix))
+        prefix = f"{parsed.prefix}/" if parsed.prefix else ""
+        before = f"{prefix}{version}-"
+        listed = takewhile(
+            lambda meta: meta.key.startswith(before), store.list(prefix, start_after=before)
+        )
+        return cls(store, prefix, {meta.key: meta.size for meta in listed})
+
+    def put(self, name: str, files: dict[str, Path]) -> tuple[bool, list[str]]:
+        """Write what is missing or differs, in the order of the files.
+
+        Args:
+            name: of the package's folder.
+            files: of the package, the manifest last.
+
+        Returns:
+            True if nothing of it was there, and the names of what was written.
+        """
+        keys = {each: PackagePaths(f"{self.prefix}{name}").file(each) for each in files}
+        wrong = [each for each, file in files.items() if not self._is_there(keys[each], file)]
+        for each in wrong:
+            self.store.put_file(keys[each], files[each])
+        return self.sizes.keys().isdisjoint(keys.values()), wrong
+
+    def _is_there(self, key: str, file: Path) -> bool:
+        if self.sizes.get(key) != file.stat().st_size:
+            return False
+        return file.name != MANIFEST or self._says(key, file.read_bytes())
+
+    def _says(self, key: str, data: bytes) -> bool:
+        try:
+            return self.store.get(key) == data
+        except ObjectNotFoundError:
+            return False  # deleted since it was listed
+
+
+def _refuse_closed(folder: Path) -> None:
+    """Raise StoreAccessError for a folder that cannot be made or written to."""
+    above = next(each for each in (folder, *folder.parents) if each.exists())
+    if not above.is_dir() or not os.access(above, os.W_OK | os.X_OK):
+        what = "cannot be written to" if above.is_dir() else "is no folder"
+        raise StoreAccessError(
+            f"nothing can be published at {folder}: {above} {what}",
+            next_step="give another folder, or correct its permissions",
+        )
 
 
 def _digest(files: dict[str, Path]) -> str:
@@ -151,9 +223,6 @@ def _refuse_other_python(python: Path | None) -> Path | None:
 
 def _wheel(folder: Path, version: str) -> Path:
     """Write the wheel of the package that runs here."""
-    import firnline
-
-    package = Path(firnline.__file__).parent
     metadata = distribution("firnline").read_text("METADATA")
     if metadata is None:
         raise EnvironmentFaultError(
@@ -163,7 +232,7 @@ def _wheel(folder: Path, version: str) -> Path:
     info = f"firnline-{version}.dist-info"
     target, record = folder / wheel_name(version), []
     with zipfile.ZipFile(target, "w", zipfile.ZIP_DEFLATED) as archive:
-        for name, data in _entries(package, info, metadata):
+        for name, data in _entries(info, metadata):
             archive.writestr(zipfile.ZipInfo(name, _EPOCH), data, zipfile.ZIP_DEFLATED)
             digest = urlsafe_b64encode(hashlib.sha256(data).digest()).rstrip(b"=").decode()
             record.append(f"{name},sha256={digest},{len(data)}")
@@ -173,10 +242,8 @@ def _wheel(folder: Path, version: str) -> Path:
     return target
 
 
-def _entries(package: Path, info: str, metadata: str) -> Iterator[tuple[str, bytes]]:
-    for path in sorted(package.rglob("*")):
-        if path.is_file() and "__pycache__" not in path.parts:
-            yield path.relative_to(package.parent).as_posix(), path.read_bytes()
+def _entries(info: str, metadata: str) -> Iterator[tuple[str, bytes]]:
+    yield from ((name, path.read_bytes()) for path, name in own_files())
     yield f"{info}/METADATA", metadata.encode()
     yield f"{info}/WHEEL", _WHEEL.encode()
 
@@ -188,5 +255,6 @@ def to_json(published: Published) -> dict[str, object]:
         "package": published.url,
         "bytes": published.bytes,
         "written": published.written,
+        "repaired": list(published.repaired),
         **manifest,
     }

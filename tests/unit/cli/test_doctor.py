@@ -9,7 +9,9 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
+from msgspec.structs import replace
 
 from firnline import extras
 from firnline.airflow import versions
@@ -17,10 +19,13 @@ from firnline.cli import doctor
 from firnline.cli.doctor import Check, examine
 from firnline.errors import EnvironmentFaultError, SettingsError, StoreAccessError
 from firnline.extras import to_install
+from firnline.launch.package import Package
 from firnline.operations.pools import pools_json
+from firnline.settings.launchers import SparkSettings
 from firnline.settings.load import Settings, TableSettings
 from firnline.store.probe import forget
 from firnline.table import Table
+from tests.support.launching import DIGEST, MANIFEST_OF_ONE
 from tests.support.world import World, make_world
 
 
@@ -258,3 +263,85 @@ def test_a_database_that_does_not_answer_is_wrong(
     airflow(monkeypatch, tmp_path, code, said)
     found = checks(make_world())["Airflow"]
     assert (found.bad, "does not answer" in found.found) == (True, True)
+
+
+def on_platform(url: str) -> World:
+    """A table whose jobs run on Glue."""
+    world = make_world()
+    spark = {"package": url, "conn_id": "account", "glue": {"job": "firnline"}}
+    more = {"spark": SparkSettings.model_validate(spark)}
+    settings = world.table.settings.model_copy(update=more)
+    object.__setattr__(world.table, "settings", settings)
+    return world
+
+
+def put_package(folder: Path, number: str, *, without: str = "") -> str:
+    there = folder / f"{number}-{DIGEST}"
+    package = Package(f"file://{there}", replace(MANIFEST_OF_ONE, version=number))
+    there.mkdir()
+    for name in package.files:
+        if name != without:
+            (there / name).write_text("x")
+    (there / "manifest.json").write_bytes(msgspec.json.encode(package.manifest))
+    return package.url
+
+
+def test_a_package_that_is_complete_and_of_this_version_is_ok(tmp_path: Path) -> None:
+    url = put_package(tmp_path, version("firnline"))
+    found = checks(on_platform(url))["package"]
+    assert (found.state, url in found.found) == ("ok", True)
+    assert "complete, for Python 3.11, which the platform needs" in found.found
+
+
+def test_a_package_that_a_run_cannot_use_is_wrong_and_says_what_to_do(tmp_path: Path) -> None:
+    gone = f"file://{tmp_path}/9.9-{DIGEST}"
+    other = put_package(tmp_path, "1.2")
+    partly = put_package(tmp_path, version("firnline"), without="environment.tar.gz")
+    for url, said in (
+        (gone, f"nothing is published at {gone}"),
+        (other, f"has firnline 1.2, and here is {version('firnline')}"),
+        (partly, "is not complete"),
+    ):
+        found = checks(on_platform(url))["package"]
+        assert found.bad
+        assert said in found.found
+        assert "firnline spark publish URL" in found.next_step
+
+
+def test_platforms_are_asked_by_airflow_and_need_no_connection_of_spark(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    world = on_platform(put_package(tmp_path, version("firnline")))
+    asked: list[dict[str, Any]] = []
+    name = f"glue of {world.table.settings.name}"
+    deaf: dict[str, Any] = {name: ["Glue has no region", "set one"]}
+
+    def run(command: list[str], **_: Any) -> Any:
+        asked.append(json.loads(command[-1]))
+        said = json.dumps({"slots": {}, "missing": [], "silent": {}, "deaf": deaf})
+        return subprocess.CompletedProcess([], 0, said, "")
+
+    (tmp_path / "none").mkdir()
+    monkeypatch.setattr(subprocess, "run", run)
+    monkeypatch.setattr(doctor, "_java", lambda: Check("Java", "ok", "17"))
+    found = checks(world)["platform"]
+    assert (found.state, found.found, found.next_step) == ("wrong", "Glue has no region", "set one")
+    assert asked[0]["connections"] == ["account"]
+    assert asked[0]["platforms"][name]["glue"]["job"] == "firnline"
+    deaf.clear()
+    assert checks(world)["platform"].found == f"{name} answers"
+
+
+@pytest.mark.parametrize(
+    ("spark", "needed"),
+    [
+        ({}, "spark_default"),
+        ({"launcher": "none"}, None),
+        ({"launcher": "connect", "conn_id": "c"}, "c"),
+        ({"package": f"s3://b/1.2-{DIGEST}", "glue": {"job": "j"}}, None),
+    ],
+)
+def test_only_connections_that_jobs_need_are_looked_for(
+    spark: dict[str, Any], needed: str | None
+) -> None:
+    assert doctor._spark_connection(SparkSettings.model_validate(spark)) == needed

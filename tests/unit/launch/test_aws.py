@@ -7,7 +7,14 @@ from typing import Any
 
 import boto3
 import pytest
-from botocore.exceptions import ClientError, EndpointConnectionError, NoCredentialsError
+from botocore.exceptions import (
+    ClientError,
+    CredentialRetrievalError,
+    EndpointConnectionError,
+    NoCredentialsError,
+    PartialCredentialsError,
+    UnauthorizedSSOTokenError,
+)
 from moto import mock_aws
 
 from firnline.errors import EnvironmentFaultError, PlatformError
@@ -210,6 +217,9 @@ def _refusal(code: str, status: int) -> ClientError:
         (_refusal("AccessDeniedException", 403), EnvironmentFaultError),
         (_refusal("ValidationException", 400), EnvironmentFaultError),
         (NoCredentialsError(), EnvironmentFaultError),
+        (PartialCredentialsError(provider="env", cred_var="secret"), EnvironmentFaultError),
+        (UnauthorizedSSOTokenError(), EnvironmentFaultError),
+        (CredentialRetrievalError(provider="container", error_msg="no"), PlatformError),
     ],
 )
 def test_only_what_passes_is_worth_another_try(raised: Exception, kind: type[Exception]) -> None:

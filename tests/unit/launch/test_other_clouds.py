@@ -158,6 +158,24 @@ def test_databricks_is_over_only_once_the_run_has_terminated(
     assert databricks.look("7").state == seen
 
 
+def test_a_cluster_that_is_there_takes_no_configuration_and_the_log_says_so(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    workspace = Workspace({"jobs/runs/submit": {"run_id": 7}})
+    one = application(**{"spark.executor.memoryOverhead": "3046m"})
+    with caplog.at_level("INFO"):
+        Databricks(workspace, DatabricksSettings(cluster="c-7")).start(one)
+        assert "c-7" in caplog.text
+        assert "spark.conf of the settings is not used" in caplog.text
+        assert "3046m" in caplog.text
+        caplog.clear()
+        Databricks(workspace, DatabricksSettings(new_cluster={"num_workers": 2})).start(one)
+        assert not caplog.text
+    task = workspace.asked[0][2]["tasks"][0]
+    assert task["existing_cluster_id"] == "c-7"
+    assert "new_cluster" not in task
+
+
 def test_databricks_finds_runs_on_every_page() -> None:
     class Pages(Workspace):
         def __call__(self, method: str, path: str, body: Mapping[str, Any]) -> dict[str, Any]:

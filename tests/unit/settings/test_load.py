@@ -237,6 +237,13 @@ def test_what_is_no_root_is_a_usage_error(url: str) -> None:
     assert "s3cr3t" not in str(raised.value)
 
 
+@pytest.mark.parametrize("url", ["s3://k:s3cr3t@b/t", "s3:/k:s3cr3t@b/t"])
+def test_a_secret_in_what_names_a_table_is_not_repeated(url: str) -> None:
+    with pytest.raises(UsageError, match="a root holds no credentials") as raised:
+        find_table(url)
+    assert "s3cr3t" not in str(raised.value)
+
+
 def test_the_path_of_a_folder_is_answered_with_its_root() -> None:
     for refused in (settings_for_root, find_table):
         with pytest.raises(UsageError, match=r"write file:///data/my lake$"):

@@ -12,6 +12,7 @@ from firnline.cli.failures import done, when_stopped
 from firnline.cli.options import JsonOption, command
 from firnline.cli.progress import counting
 from firnline.clock import SystemClock
+from firnline.settings.draft import scalar
 from firnline.units import about_size
 
 commands = typer.Typer()
@@ -108,7 +109,8 @@ def publish(
     """Publish firnline for jobs on EMR, Glue, Dataproc and Databricks.
 
     Entry point, wheel and environment go into a folder that is named after version and content;
-    `spark.package` of the settings names it, and a run uses exactly that.
+    `spark.package` of the settings names it, and a run uses exactly that. Of a package that is
+    there, files that are missing or damaged are written again.
     """
     from firnline.spark.publish import publish as send
     from firnline.spark.publish import to_json
@@ -134,6 +136,8 @@ def publish(
 def _render_published(data: dict[str, Any]) -> None:
     inside = f", with Python {data['python']}" if data["carries_python"] else ""
     there = "written" if data["written"] else "it was there"
+    if data["repaired"]:
+        there = f"repaired: {', '.join(data['repaired'])}"
     output.pairs(
         [
             ("package", f"{data['package']}, {about_size(data['bytes'])}{inside}"),
@@ -144,7 +148,7 @@ def _render_published(data: dict[str, Any]) -> None:
     output.line()
     output.line("In the settings of the tables:")
     output.line("    spark:")
-    output.line(f"      package: {data['package']}")
+    output.line(f"      package: {scalar(data['package'])}")
 
 
 def _render(data: dict[str, Any]) -> None:

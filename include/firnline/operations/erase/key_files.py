@@ -29,7 +29,7 @@ from firnline.operations.erase.keys import (
 )
 from firnline.parquet.footers import refuse_unsafe_chunks
 from firnline.parquet.io import read_local_footer
-from firnline.paths import Root
+from firnline.paths import Root, refuse_user
 from firnline.rows.sizes import decoded_bytes
 from firnline.rows.source import BATCH_ROWS, require_file
 from firnline.table import Table
@@ -65,6 +65,7 @@ def read_keys(table: Table, columns: Sequence[str], schema: Mapping[str, str], f
 
 
 def _local(table: Table, file: str, folder: Path) -> Path:
+    refuse_user(file)
     root, parts = Root.parse(table.settings.root), urlsplit(file)
     if parts.scheme in {"", "file"}:
         return Path(parts.path if parts.scheme else file)

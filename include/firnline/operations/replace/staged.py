@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 import pyarrow as pa
 
 from firnline.errors import UsageError
-from firnline.paths import Root
+from firnline.paths import Root, refuse_user
 from firnline.rows.source import check_files, read_files
 from firnline.rows.staged import staged_batches
 from firnline.table import Table
@@ -92,6 +92,7 @@ def read_staged(
 
 
 def _listed(table: Table, source: str) -> list[StagedFile]:
+    refuse_user(source)
     root, parts = Root.parse(table.settings.root), urlsplit(source)
     if parts.scheme in {"", "file"}:
         return _local(Path(parts.path if parts.scheme else source))

@@ -573,6 +573,8 @@ def test_keys_come_from_an_object_beside_the_table(erase: Erase, tmp_path: Path)
     assert report.counts.rows_deleted == 2
     with pytest.raises(UsageError, match="is not in memory://bucket, where the table is"):
         erase(world, keys=(), keys_file="s3://other/keys.parquet")
+    with pytest.raises(UsageError, match="a URL holds no credentials"):
+        erase(world, keys=(), keys_file="s3://key:hush@bucket/keys.parquet")
     with pytest.raises(UsageError, match="is not there"):
         erase(world, keys=(), keys_file="memory://bucket/nowhere.parquet")
 

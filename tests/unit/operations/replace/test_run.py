@@ -261,6 +261,7 @@ def test_rows_come_from_files_and_folders_of_this_machine(replace: Replace, tmp_
     [
         ("memory://bucket/nowhere", "no Parquet file is at or below memory://bucket/nowhere"),
         ("s3://other/x", "s3://other/x is not in memory://bucket"),
+        ("s3://key:hush@bucket/x", "a URL holds no credentials"),
         ("/no/such/file.parquet", "/no/such/file.parquet"),
     ],
 )
