@@ -204,10 +204,7 @@ def _airflow(settings: Settings) -> Iterator[Check]:
         step = "set AIRFLOW_HOME, and run this where Airflow runs"
         yield Check("Airflow", "not checked", f"there is no folder {home}", step)
         return
-    ids = {t.connection_id for t in settings.tables.values() if t.connection_id is not None}
-    if _runs_dags():
-        named = (_spark_connection(each.spark) for each in settings.tables.values())
-        ids |= set(filter(None, named))
+    ids = _connections(settings)
     alerts = [table.alerts.notifier for table in settings.tables.values()]
     told = sorted({each for each in (*alerts, settings.fleet.alerts.notifier) if each})
     platforms = _platforms(settings)
@@ -239,6 +236,15 @@ def _airflow(settings: Settings) -> Iterator[Check]:
     for name in platforms:
         message, step = answer["deaf"].get(name, ("", ""))
         yield Check("platform", "wrong" if message else "ok", message or f"{name} answers", step)
+
+
+def _connections(settings: Settings) -> set[str]:
+    """Return the ids of the connections that tables need."""
+    tables = settings.tables.values()
+    named = [table.connection_id for table in tables]
+    if _runs_dags():
+        named += [_spark_connection(table.spark) for table in tables]
+    return {name for name in named if name is not None}
 
 
 def _spark_connection(spark: SparkSettings) -> str | None:

@@ -80,10 +80,10 @@ class Remote:
         if on_the_way:
             return on_the_way[-1]
         for name in self.desk.names(self.task):
-            outcome, found = self.desk.outcome(name), Found("", name)
+            outcome, ended = self.desk.outcome(name), Found("", name)
             # That of this try or a later one is of a run that had this run's id before.
-            if outcome is not None and outcome.error is None and found.number < number:
-                return found  # it ended between two tries, and nobody has heard it
+            if outcome is not None and outcome.error is None and ended.number < number:
+                return ended  # it ended between two tries, and nobody has heard it
             self.desk.clear(name, over=outcome is not None)
         name = f"{self.task}-{number}"
         package = self.desk.package()

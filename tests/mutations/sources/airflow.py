@@ -246,8 +246,8 @@ AIRFLOW = (
     Mutation(
         name="a task whose table is not known runs without a lock",
         file="include/firnline/operations/pools.py",
-        old='    "slots": 0,',
-        new='    "slots": 1,',
+        old="_NO_TABLE_SLOTS = NO_TABLE_TAKES - 1",
+        new="_NO_TABLE_SLOTS = NO_TABLE_TAKES",
         breaks="Where Airflow lacks the policy, an erase runs beside a merge of the same table.",
         caught_by=("tests/unit/operations/test_pools.py",),
     ),

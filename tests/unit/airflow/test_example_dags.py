@@ -34,7 +34,8 @@ def bag(tmp_path_factory: pytest.TempPathFactory) -> Any:
     loaded(folder, TABLES)
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("FIRNLINE_TABLES", str(folder / "tables.yaml"))
-        return DagBag(str(FOLDER), include_examples=False)
+        patch.setenv("AIRFLOW__CORE__LOAD_EXAMPLES", "False")
+        return DagBag(str(FOLDER))
 
 
 def test_every_example_is_read_and_can_be_stored(bag: Any) -> None:

@@ -12,6 +12,7 @@ from firnline.airflow.making import is_in, make_for_all_tables, make_of_single_t
 from firnline.airflow.tables import DagTable
 from firnline.settings.cron import spread
 from firnline.settings.sections import OWN_DAGS
+from tests.support.timetables import cron_of
 
 TABLES = """tables:
   a: {root: 's3://b/a', own_dags: [merge], sweep: {schedule: '@daily'}}
@@ -89,7 +90,7 @@ def test_a_dag_of_its_own_has_the_schedule_of_its_table(
         def make(self, table: DagTable, _: Path) -> None:
             clock = table.clock
             name = table.dag_id(self.operation)
-            clocks[name] = None if clock is None else clock.summary
+            clocks[name] = None if clock is None else cron_of(clock)
 
     made()
     monkeypatch.setattr(making, "graph_of", Graph)

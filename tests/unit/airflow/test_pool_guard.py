@@ -20,8 +20,8 @@ def ended(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[str]:
         "tables:\n  safe: {root: 's3://b/safe'}\n"
         "  unsafe: {root: 's3://b/unsafe', locking: pool-only}\n"
         "  shared: {root: 's3://b/shared', partition_by: [d], merge: {slots: 2}}\n"
-        "  away: {root: 's3://b/away', spark: {deferrable: true, package: 's3://b/p', "
-        "glue: {job: firnline}}}\n"
+        "  away: {root: 's3://b/away', spark: {deferrable: true, "
+        "package: 's3://b/1.2-0123456789ab', glue: {job: firnline}}}\n"
     )
     monkeypatch.setenv("FIRNLINE_TABLES", str(settings))
     found: list[str] = []
