@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import fcntl
+import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Sequence
@@ -52,8 +53,10 @@ def ensure(
 
 def _make(name: str, python: Path, interpreter: str | Path, packages: Sequence[str]) -> None:
     uv, venv = str(ensure_uv()), str(python.parents[1])
+    # uv clears no folder that is half an environment, such as a full disk leaves.
+    shutil.rmtree(venv, ignore_errors=True)
     for command in (
-        [uv, "venv", "-q", "--clear", "--python", str(interpreter), venv],
+        [uv, "venv", "-q", "--python", str(interpreter), venv],
         [uv, "pip", "install", "-q", "--python", str(python), *packages],
     ):
         made = subprocess.run(command, check=False, capture_output=True, text=True)

@@ -247,14 +247,19 @@ def run(cell: Cell, turn: Turn | None = None) -> Outcome:
     done = subprocess.run(
         [str(python), "-m", "pytest", "-q", *_arguments(cell, turn)],
         cwd=REPO,
-        # What an Airflow has not is left out there.
-        env={name: value for name, value in os.environ.items() if name != "FIRNLINE_NO_SKIP"},
+        env=_surroundings(),
         check=False,
         capture_output=True,
         text=True,
     )
     tail = "\n".join((done.stdout + done.stderr).splitlines()[-40:])
     return Outcome(cell, done.returncode == 0, time.monotonic() - began, tail)
+
+
+def _surroundings() -> dict[str, str]:
+    """Return the environment of the tests: what an Airflow has not is left out there."""
+    kept = {name: value for name, value in os.environ.items() if name != "FIRNLINE_NO_SKIP"}
+    return {**kept, "AIRFLOW__CORE__LOAD_EXAMPLES": "False"}
 
 
 def _arguments(cell: Cell, turn: Turn | None) -> list[str]:
