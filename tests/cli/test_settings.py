@@ -116,7 +116,7 @@ def test_pools_are_what_airflow_imports(firnline: Firnline, tmp_path: Path) -> N
     path = settings_file(tmp_path, TWO_TABLES)
     pools = json.loads(firnline("pools", "--settings", path).out)
     without = pools.pop("firnline.no_table")
-    assert without["slots"] == 0
+    assert without["slots"] == 1
     assert sorted(pools) == ["events.cleanup", "events.merge", "users.cleanup", "users.merge"]
     assert {pool["slots"] for pool in pools.values()} == {1}
 

@@ -12,7 +12,6 @@ from firnline.cli.failures import done, when_stopped
 from firnline.cli.options import JsonOption, command
 from firnline.cli.progress import counting
 from firnline.clock import SystemClock
-from firnline.settings.draft import scalar
 from firnline.units import about_size
 
 commands = typer.Typer()
@@ -134,6 +133,8 @@ def publish(
 
 
 def _render_published(data: dict[str, Any]) -> None:
+    from firnline.settings.draft import scalar
+
     inside = f", with Python {data['python']}" if data["carries_python"] else ""
     there = "written" if data["written"] else "it was there"
     if data["repaired"]:
