@@ -6,8 +6,8 @@ SHELL := bash
 MAKEFLAGS += --no-print-directory
 
 # The Python that .venv is made from; 3.11 is what the lock is tested with.
-PYTHON ?= $(shell for python in python3.11 python3.12 python3; do \
-	$$python -c 'import sys; sys.exit(sys.version_info[:2] not in ((3, 11), (3, 12)))' 2>/dev/null \
+PYTHON ?= $(shell for python in python3.11 python3.12 python3.13 python3.14 python3; do \
+	$$python -c 'import sys; sys.exit(not (3, 11) <= sys.version_info[:2] <= (3, 14))' 2>/dev/null \
 	&& command -v $$python && break; done || echo python3)
 
 BIN := .venv/bin

@@ -31,6 +31,7 @@ from firnline.errors import EnvironmentFaultError
 from tools.bootstrap import REPO, ensure_uv
 from tools.environments import ensure, home_of
 from tools.pythons import ensure as ensure_python
+from tools.samples import sample_name
 
 TESTS = REPO / "tests" / "matrix"
 NEWEST = "2026-11-25"
@@ -288,15 +289,6 @@ def chosen(names: Sequence[str], *, all_of_them: bool) -> list[Cell]:
     return [cell for cell in CELLS if all_of_them or not cell.nightly]
 
 
-def sample_of(repo: Path) -> str:
-    """Return what chooses whose turn it is, as for samples of tests."""
-    if given := os.environ.get("FIRNLINE_TEST_SAMPLE"):
-        return given
-    git = ["git", "rev-parse", "--short=12", "HEAD"]
-    done = subprocess.run(git, cwd=repo, check=False, capture_output=True, text=True)
-    return done.stdout.strip() or "no commit"
-
-
 def main(arguments: Sequence[str]) -> int:
     """Return the exit code: 1 if a cell fails, 2 if it cannot be made."""
     given = _parser().parse_args(arguments)
@@ -307,7 +299,7 @@ def main(arguments: Sequence[str]) -> int:
                 made = "made" if (home_of(cell.folder) / "complete").exists() else "not made"
                 print(f"{cell.name:14}{made:10}{'nightly' if cell.nightly else 'make test'}")
             return 0
-        turn = None if given.cells or given.all else Turn.of(CELLS, sample_of(REPO))
+        turn = None if given.cells or given.all else Turn.of(CELLS, sample_name())
         if turn is not None:
             cells += chosen([turn.units], all_of_them=False)
         failed = [cell.name for cell in cells if not _told(run(cell, turn))]

@@ -41,11 +41,12 @@ from firnline.state.snapshot import read_snapshot
 from firnline.store.base import Store
 from firnline.store.client import open_store
 from firnline.table import Table
-from tests.support.effort import FULL, sample_name
+from tests.support.effort import FULL
 from tests.support.hostile import reading, refusal
 from tests.support.reading import visible_rows
 from tests.support.world import SetClock, make_world
 from tools.s3server import StoreRoot
+from tools.samples import sample_name
 
 RUN = RunIdentity(run_id="r")
 SCHEMES = ("memory", "file", "s3")

@@ -42,12 +42,13 @@ from firnline.state.snapshot import read_snapshot
 from firnline.store.access import StoreAccess
 from firnline.table import Table, open_table
 from firnline.types.sql import quote_name
-from tests.support.effort import examples, sample, sample_name
+from tests.support.effort import examples, sample
 from tests.support.evolving import RUN, engine, lazily, put
 from tests.support.spark_versions import as_arrow
 from tests.support.visible import STEPS, WANTED, Played, play, tally
 from tests.support.world import World, make_world
 from tools.s3server import StoreRoot
+from tools.samples import sample_name
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -7,39 +7,22 @@ turn. The header of a run names it; ``FIRNLINE_TEST_SAMPLE`` plays that sample a
 
 from __future__ import annotations
 
-import functools
 import os
 import random
-import subprocess
 from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
 from typing import Any, TypeVar
 
 import hypothesis
 import pytest
 from hypothesis import HealthCheck
 
+from tools.samples import sample_name
+
 FULL = os.environ.get("FIRNLINE_TESTS") == "full"
 """True in `make test-full`: everything is tried."""
 _ALL_TURNS = FULL or os.environ.get("FIRNLINE_TESTS") == "turns"
-_REPO = Path(__file__).resolve().parents[2]
 T = TypeVar("T")
 Test = TypeVar("Test", bound=Callable[..., object])
-
-
-@functools.cache
-def sample_name() -> str:
-    """Return what the samples of this run are drawn from: the commit, unless told otherwise."""
-    if given := os.environ.get("FIRNLINE_TEST_SAMPLE"):
-        return given
-    done = subprocess.run(
-        ["git", "rev-parse", "--short=12", "HEAD"],
-        cwd=_REPO,
-        check=False,
-        capture_output=True,
-        text=True,
-    )
-    return done.stdout.strip() if done.returncode == 0 else "no commit"
 
 
 def sample(points: Sequence[T], count: int, *what: object) -> list[T]:

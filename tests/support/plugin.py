@@ -15,11 +15,12 @@ import pytest
 
 from firnline.errors import EnvironmentFaultError
 from tests.support import outside_programs, progress
-from tests.support.effort import FULL, in_turn, sample_name
+from tests.support.effort import FULL, in_turn
 from tests.support.query_server import forked_queries, query_server
 from tests.support.side_by_side import Rooms, holds_none, rank
 from tools.azureserver import AzureServer
 from tools.s3server import S3Server, StoreRoot
+from tools.samples import sample_name
 
 __all__ = ["forked_queries", "query_server"]
 

@@ -33,7 +33,8 @@ if TYPE_CHECKING:
 _LOG = logging.getLogger(__name__)
 
 ANSWER_WITHIN = "answer_within"
-_WAIT = "24h"
+WAIT = "24h"
+"""Time that a question waits unless told otherwise."""
 _LEAST_MS, _MOST_MS = 1_000, 30 * 86_400_000
 
 _LATE = "nobody answered in time"
@@ -70,7 +71,7 @@ class Asking(Protocol):
 def answer_within_param() -> Param:
     """Return the param for the time within which a person must answer."""
     return duration_param(
-        _WAIT,
+        WAIT,
         "Answer within",
         "Such as `24h`, at most `30d`. Without an answer by then nothing happens.",
     )
@@ -78,7 +79,7 @@ def answer_within_param() -> Param:
 
 def answer_within(params: Mapping[str, Any]) -> timedelta:
     """Return the value given for ``answer_within_param``. Raises UsageError."""
-    wait = parse_duration(params.get(ANSWER_WITHIN) or _WAIT)
+    wait = parse_duration(params.get(ANSWER_WITHIN) or WAIT)
     if not _LEAST_MS <= wait <= _MOST_MS:
         raise UsageError(
             f"{ANSWER_WITHIN} is {format_duration(wait)}, which is out of bounds",

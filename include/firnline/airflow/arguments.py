@@ -1,4 +1,4 @@
-"""What settings say of DAGs and tasks, as Airflow takes it: times, dates, functions and pods."""
+"""Convert settings of DAGs and tasks to what Airflow takes: times, dates, functions and pods."""
 
 from __future__ import annotations
 

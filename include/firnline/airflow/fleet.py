@@ -23,7 +23,7 @@ from firnline.airflow.failures import airflow_failures
 from firnline.airflow.figures import shortened
 from firnline.airflow.memory import keep, recall
 from firnline.airflow.overrides import NONE, Overrides
-from firnline.airflow.params import flag_param
+from firnline.airflow.params import DRY_RUN, flag_param
 from firnline.airflow.runs import kind_of_run, run_identity
 from firnline.airflow.said import say
 from firnline.airflow.settings import current_settings
@@ -52,7 +52,6 @@ if TYPE_CHECKING:
 
 _LOG = logging.getLogger(__name__)
 
-DRY_RUN = "dry_run"
 LONGEST = timedelta(minutes=50)
 """Time limit of the task; tables whose stores are silent are what takes long."""
 

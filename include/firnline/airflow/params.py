@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
     from firnline.settings.load import TableSettings
 
+DRY_RUN = "dry_run"
+"""Param by which a run only plans."""
 _DURATION_PATTERN = r"^\s*[0-9]+(\.[0-9]+)?\s*(s|m|h|d|w)\s*$"
 _SCALAR = ["string", "number"]
 _SCHEMAS: Mapping[str, Mapping[str, Any]] = {

@@ -1,4 +1,4 @@
-"""What a DAG file says of our DAGs (``dag_factory``): checked before any of them is made.
+"""Check the arguments of ``dag_factory`` before any DAG is made.
 
 A plain value is checked by the rule of the settings for the same key, so that both doors allow the
 same. Objects that a file of settings cannot have are left to Airflow.
@@ -33,7 +33,7 @@ _TEXTS = ("queue", "pool", "executor", "owner")
 
 @dataclass(frozen=True, slots=True)
 class Told:
-    """What a DAG file says (``dag_factory``): of all DAGs, by operation and by table."""
+    """Arguments of ``dag_factory``: for all DAGs, by operation and by table."""
 
     everywhere: Mapping[str, Any] = field(default_factory=dict)
 

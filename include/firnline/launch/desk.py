@@ -14,9 +14,10 @@ from typing import Any
 import msgspec
 
 from firnline.errors import EnvironmentFaultError, ObjectExistsError, ObjectNotFoundError
-from firnline.launch.package import MANIFEST, Manifest, Package, PackagePaths, refuse_other
+from firnline.launch.package import MANIFEST, Manifest, Package, PackagePaths
 from firnline.log.codec import UNREADABLE
 from firnline.log.txn_file import RunIdentity
+from firnline.settings.packages import refuse_other
 from firnline.store.access import StoreAccess
 from firnline.store.client import ObjectClient, open_store
 

@@ -18,21 +18,7 @@ from dataclasses import dataclass
 import msgspec
 
 from firnline.paths import Root
-from firnline.settings.packages import refuse_other
 from firnline.settings.spark_conf import OPT_OUT
-
-__all__ = [
-    "ENTRY",
-    "ENVIRONMENT",
-    "FOLDER",
-    "MANIFEST",
-    "PYTHON",
-    "Manifest",
-    "Package",
-    "PackagePaths",
-    "refuse_other",
-    "wheel_name",
-]
 
 FOLDER = "environment"
 """Folder of the job's working directory in which Spark unpacks the archive."""

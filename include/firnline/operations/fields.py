@@ -171,7 +171,7 @@ class OptionField:
 
     @property
     def _value_step(self) -> str:
-        """What to do about a value that says nothing."""
+        """Return the next step for a value that says nothing."""
         without = f" for {self.option.absent}" if self.option.absent else ""
         return "write a value" + ("" if self.required else f", or leave it out{without}")
 

@@ -1,11 +1,11 @@
-"""Where a published package may be, and how its folder is called: for settings and for runs."""
+"""Check URLs of published packages, for settings and for runs."""
 
 from __future__ import annotations
 
 import re
 
 from firnline.errors import UsageError
-from firnline.paths import Root, refuse_user
+from firnline.paths import Root
 
 SCHEMES = ("s3", "gs", "file")
 """Of the URLs at which some platform reads a package."""
@@ -14,7 +14,6 @@ _NAME = re.compile(r"(?P<version>[0-9][^/]*)-(?P<digest>[0-9a-f]{12})")
 
 def refuse_elsewhere(url: str) -> None:
     """Raise UsageError if no platform reads packages at a URL, or it is none of a folder."""
-    refuse_user(url)
     if Root.parse(url, source=True).scheme not in SCHEMES:
         raise UsageError(
             f"no platform reads a package at {url}",

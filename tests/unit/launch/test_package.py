@@ -3,7 +3,8 @@ from __future__ import annotations
 import pytest
 
 from firnline.errors import UsageError
-from firnline.launch.package import PackagePaths, refuse_other
+from firnline.launch.package import PackagePaths
+from firnline.settings.packages import refuse_other
 from tests.support.launching import DIGEST, package
 
 

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from firnline.launch.package import refuse_other
 from firnline.settings.launchers import SparkSettings
+from firnline.settings.packages import refuse_other
 from tests.support.tables import loaded, mistakes, one
 
 PACKAGE = "s3://b/firnline/1.2-0123456789ab"

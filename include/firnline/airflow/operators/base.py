@@ -19,8 +19,9 @@ from firnline.airflow.failures import airflow_failures
 from firnline.airflow.figures import shortened
 from firnline.airflow.mirror import publish
 from firnline.airflow.once import AGAIN, once
-from firnline.airflow.operators.given import DRY_RUN, Fields, Options, refuse_nothing, rendered
+from firnline.airflow.operators.given import Fields, Options, refuse_nothing, rendered
 from firnline.airflow.overrides import task_overrides
+from firnline.airflow.params import DRY_RUN
 from firnline.airflow.runs import WORK, first_try, run_identity
 from firnline.airflow.said import changed_sentence, say
 from firnline.airflow.tables import TableInTheirDag

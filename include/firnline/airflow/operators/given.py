@@ -1,4 +1,4 @@
-"""What an operator of ours is given: refused where it says nothing, read where it is a template.
+"""Check the arguments of our operators, and read those that were templates.
 
 An argument in Python was given or was not. One that was, and says nothing, comes of a variable or a
 template that had nothing to say, and what the option has without a value is often everything: all
@@ -10,9 +10,11 @@ from __future__ import annotations
 import functools
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
+from firnline.airflow.approvals import ANSWER_WITHIN, WAIT
 from firnline.airflow.once import AGAIN
+from firnline.airflow.params import DRY_RUN
 from firnline.errors import UsageError, quoted
 from firnline.operations.dag_ids import TABLE
 from firnline.operations.fields import Option, OptionField, option_fields
@@ -20,20 +22,17 @@ from firnline.operations.fields import Option, OptionField, option_fields
 if TYPE_CHECKING:
     import msgspec
 
-DRY_RUN = "dry_run"
-ANSWER_WITHIN = "answer_within"
-
 Options = Mapping[str, Any]
 """Arguments of an operator, with the table, as they are or were rendered."""
 Fields = Mapping[str, OptionField]
 _NONE = ("None", "null")
-"""What a template makes of None."""
+"""Texts that a template makes of None."""
 _SWITCHES = {"true": True, "1": True, "yes": True, "false": False, "0": False, "no": False}
 _OWN = (
     OptionField(TABLE, Option("Table", ""), "text", required=True, default=None),
     OptionField(DRY_RUN, Option("Dry run", ""), "flag", required=False, default=False),
     OptionField(AGAIN, Option("Again", ""), "flag", required=False, default=False),
-    OptionField(ANSWER_WITHIN, Option("Answer within", ""), "text", required=False, default="24h"),
+    OptionField(ANSWER_WITHIN, Option("Answer within", ""), "text", required=False, default=WAIT),
 )
 """Arguments that are no options of an operation."""
 
@@ -54,6 +53,20 @@ def fields_of(options: type[msgspec.Struct], needed: frozenset[str] = frozenset(
         )
         for field in (*_OWN, *option_fields(options))
     }
+
+
+class WithOptions:
+    """An operator whose arguments are the options of its work."""
+
+    kind: ClassVar[Any]
+    """Its work (``airflow.work``)."""
+    needed: ClassVar[frozenset[str]] = frozenset()
+    """Options that it asks for, though the operation does not."""
+
+    @classmethod
+    def fields(cls) -> Fields:
+        """Return the fields of its arguments."""
+        return fields_of(cls.kind.about.options, cls.needed)
 
 
 def refuse_nothing(fields: Fields, given: Options) -> None:

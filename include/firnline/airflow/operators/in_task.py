@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, ClassVar, cast
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from firnline.airflow.certificates import CERTIFICATES, CleanupRun, complete
 from firnline.airflow.operators.base import arguments, known_before, run_here
-from firnline.airflow.operators.given import Fields, Options, fields_of, refuse_nothing
+from firnline.airflow.operators.given import Options, WithOptions, refuse_nothing
 from firnline.airflow.tables import TableInTheirDag
 from firnline.airflow.tasks import MadePlan, RunInTask
 from firnline.airflow.versions import AirflowSkipException
@@ -16,11 +16,10 @@ from firnline.airflow.work import InTaskWork
 from firnline.airflow.works import RebuildWork, RestoreWork, TtlWork
 
 if TYPE_CHECKING:
-    import msgspec
     from airflow.sdk import Context
 
 
-class InTaskOperator(RunInTask):
+class InTaskOperator(WithOptions, RunInTask):
     """An operation as one task of a DAG that is not ours, without Spark.
 
     Args:
@@ -32,8 +31,6 @@ class InTaskOperator(RunInTask):
     """
 
     kind: ClassVar[InTaskWork[Any]]
-    needed: ClassVar[frozenset[str]] = frozenset()
-    """Options that it asks for, though the operation does not."""
     in_their_dag = True
     template_fields: Sequence[str] = ("options",)
     template_fields_renderers: ClassVar[dict[str, str]] = {"options": "json"}
@@ -46,11 +43,6 @@ class InTaskOperator(RunInTask):
         self.options = dict(options)
         self.inlets = [*self.inlets, *assets["inlets"]]
         self.outlets = [*self.outlets, *assets["outlets"]]
-
-    @classmethod
-    def fields(cls) -> Fields:
-        """Return the fields of its arguments."""
-        return fields_of(cast("type[msgspec.Struct]", cls.kind.about.options), cls.needed)
 
     @classmethod
     def partial(cls, **given: Any) -> Any:  # noqa: ANN401 - Airflow's

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, cast
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from firnline.airflow.failures import airflow_failures
 from firnline.airflow.footers import FooterWork
@@ -12,7 +12,7 @@ from firnline.airflow.imports import ImportFolders, ImportWork
 from firnline.airflow.making import JOBS
 from firnline.airflow.merge import MergeWork
 from firnline.airflow.operators.base import arguments, known_before, report_history, run_here
-from firnline.airflow.operators.given import Fields, Options, fields_of, refuse_nothing
+from firnline.airflow.operators.given import Options, WithOptions, refuse_nothing
 from firnline.airflow.rewrite import RewriteWork
 from firnline.airflow.submit import SubmitJob
 from firnline.airflow.tables import TableInTheirDag
@@ -21,11 +21,10 @@ from firnline.airflow.work import SparkWork
 from firnline.airflow.works import DeleteWork, ReplaceWork, VerifyWork
 
 if TYPE_CHECKING:
-    import msgspec
     from airflow.sdk import Context
 
 
-class SparkOperator(SubmitJob):
+class SparkOperator(WithOptions, SubmitJob):
     """An operation as one task of a DAG that is not ours, which submits a Spark job.
 
     Args:
@@ -38,8 +37,6 @@ class SparkOperator(SubmitJob):
     """
 
     kind: ClassVar[SparkWork[Any]]
-    needed: ClassVar[frozenset[str]] = frozenset()
-    """Options that it asks for, though the operation does not."""
     in_their_dag = True
     reports_in = ""
     may_defer = False
@@ -69,11 +66,6 @@ class SparkOperator(SubmitJob):
 
     def _with_outlets(self, outlets: list[Any]) -> dict[str, Any]:
         return {"outlets": outlets}
-
-    @classmethod
-    def fields(cls) -> Fields:
-        """Return the fields of its arguments."""
-        return fields_of(cast("type[msgspec.Struct]", cls.kind.about.options), cls.needed)
 
     @classmethod
     def partial(cls, **given: Any) -> Any:  # noqa: ANN401 - Airflow's
