@@ -22,14 +22,19 @@ LAST = nice -n 19
 SEEDS_OF_A_TEST = 500
 SEEDS_IN_FULL = 20000
 # The first of the seeds whose tables have a mirror, or one with deletion vectors (simulation/mirrors.py),
-# of those whose rewrites are prepared (simulation/prepared.py), of those whose mirror is in an Iceberg
+# of those whose rewrites are prepared (simulation/prepared.py), whose rows have a time to live
+# (simulation/aging.py), of those whose mirror is in an Iceberg
 # catalog (simulation/snapshots.py), which take twenty times as long, and of those whose kernels make
 # mistakes (simulation/proofs.py). `test-full` plays all of those below SEEDS_IN_FULL anyway.
 WITH_A_MIRROR = 10000
 WITH_VECTORS = 13000
 WITH_PREPARED = 14000
+WITH_A_TTL = 15000
 WITH_A_CATALOG = 16003
 WITH_MISTAKES = 17000
+# FIRNLINE_TESTS=few, for a machine that gives little of its cores (tools/machine.py).
+FEW = $(filter few,$(FIRNLINE_TESTS))
+worlds_of = $(if $(FEW),$(shell expr $1 / 50 + 1),$1)
 # Seeds that no run before has played: by the commit, so that a failure can be played again.
 FAR_FROM_0 = $(shell printf '%d' "0x$$(git rev-parse --short=7 HEAD 2>/dev/null || echo 76908ce)")
 
@@ -71,24 +76,26 @@ unit:
 	@# What is named is marked as long, or made shorter.
 	$(BIN)/pytest -q -n 2 -m 'not long' --durations=10 --durations-min=0.5 tests/unit
 
-test: check servers ## check, long unit tests, and all that needs a real S3 server, Spark or a scheduler (15 minutes)
+test: setup ## check, long unit tests, and all that needs a real S3 server, Spark or a scheduler (15 minutes)
 	@# The tests of schedulers and drivers leave a core to others now and then, or both.
-	+@$(MAKE) -j 2 rest worlds
+	+@export FIRNLINE_TESTS=$${FIRNLINE_TESTS:-$$($(BIN)/python -m tools.machine)}; \
+	$(MAKE) check servers && $(MAKE) -j 2 rest worlds
 
 rest:
-	$(BIN)/pytest -q -n $(TEST_PROCESSES) $(REST)
+	$(BIN)/pytest -q -n $(if $(FEW),2,$(TEST_PROCESSES)) $(REST)
 
 worlds:
 	@# Schedulers and drivers of the tests start at the same time: those of the matrix come after them.
-	$(LAST) $(BIN)/python -m simulation.model
-	$(BIN)/python -m tools.matrix run
-	$(LAST) $(BIN)/python -m simulation --seeds $(SEEDS_OF_A_TEST) --corpus
-	$(LAST) $(BIN)/python -m simulation --seeds 100 --from $(FAR_FROM_0)
-	$(LAST) $(BIN)/python -m simulation --seeds 50 --from $(WITH_A_MIRROR)
-	$(LAST) $(BIN)/python -m simulation --seeds 25 --from $(WITH_VECTORS)
-	$(LAST) $(BIN)/python -m simulation --seeds 25 --from $(WITH_PREPARED)
-	$(LAST) $(BIN)/python -m simulation --seeds 9 --from $(WITH_MISTAKES)
-	$(LAST) $(BIN)/python -m simulation --seeds 3 --from $(WITH_A_CATALOG)
+	$(if $(FEW),# left out: )$(LAST) $(BIN)/python -m simulation.model
+	$(if $(FEW),# left out: )$(BIN)/python -m tools.matrix run
+	$(LAST) $(BIN)/python -m simulation --seeds $(call worlds_of,$(SEEDS_OF_A_TEST)) --corpus
+	$(LAST) $(BIN)/python -m simulation --seeds $(call worlds_of,100) --from $(FAR_FROM_0)
+	$(LAST) $(BIN)/python -m simulation --seeds $(call worlds_of,50) --from $(WITH_A_MIRROR)
+	$(LAST) $(BIN)/python -m simulation --seeds $(call worlds_of,25) --from $(WITH_VECTORS)
+	$(LAST) $(BIN)/python -m simulation --seeds $(call worlds_of,25) --from $(WITH_PREPARED)
+	$(LAST) $(BIN)/python -m simulation --seeds $(call worlds_of,25) --from $(WITH_A_TTL)
+	$(LAST) $(BIN)/python -m simulation --seeds $(call worlds_of,9) --from $(WITH_MISTAKES)
+	$(LAST) $(BIN)/python -m simulation --seeds $(call worlds_of,3) --from $(WITH_A_CATALOG)
 
 test-full: export FIRNLINE_TESTS = full
 test-full: check servers ## test, and everything that it only takes samples of (hours; nightly)
@@ -139,9 +146,10 @@ s3: ## An S3 on this machine until Ctrl-C, for those without a bucket: it says h
 	@# No set-up: it would replace the environment of somebody who has installed the package from here.
 	@PYTHONPATH=include $(PYTHON) -m tools.local_s3 $(if $(PORT),--port $(PORT))
 
-bench: setup ## The measured figures of docs/benchmarks.md [SECTIONS="lazy read": only these]
+bench: setup ## The measured figures of docs/benchmarks.md, or two commits compared [SECTIONS="lazy read" AGAINST=commit]
 	@$(BIN)/python -m tools.gotools versitygw
-	@$(BIN)/python -m benchmarks $(SECTIONS)
+	@$(BIN)/python -m benchmarks $(SECTIONS) $(if $(AGAINST),--against $(AGAINST)) \
+		$(if $(ROUNDS),--rounds $(ROUNDS)) $(SIZES:%=--size %)
 
 lock: setup ## Resolve the dependencies anew [UPGRADE=1: to the newest versions]
 	$(BIN)/python -m tools.lock make $(if $(UPGRADE),--upgrade)

@@ -3,141 +3,109 @@
 from __future__ import annotations
 
 import argparse
+import json
 import shutil
+import zlib
 from collections.abc import Callable
 from pathlib import Path
 
-from benchmarks import (
-    appender,
-    bloom,
-    cleanup,
-    cluster,
-    cold,
-    drop,
-    erase,
-    lazy,
-    memory,
-    merge,
-    mirror,
-    policy,
-    proof,
-    read,
-    replace,
-    small,
-    snapshot,
-)
-from benchmarks.measure import MIB, Figures, Usage, load_average
+import firnline
+from benchmarks import against
+from benchmarks.measure import Figures, load_average
 from benchmarks.report import Report
+from benchmarks.sections import SECTIONS
+from benchmarks.sizes import FULL, SMALL, Bench, Sizes, changed
 
 REPOSITORY = Path(__file__).parents[1]
 CACHE = REPOSITORY / ".cache" / "bench"
-CLEANED = 100_000
-"""Dead parts of a clean-up."""
+Loads = tuple[float, float]
+
+
+def parser() -> argparse.ArgumentParser:
+    """What may be asked for."""
+    made = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
+    made.add_argument("sections", nargs="*", type=_section, help="all of them without")
+    made.add_argument("--rounds", type=int, default=5)
+    made.add_argument("--to", type=Path, help="folder to write to; docs/ without")
+    made.add_argument(
+        "--again", action="store_true", help="write the pages again from the .json, measure nothing"
+    )
+    made.add_argument("--against", metavar="COMMIT", help="compare with the code of a commit")
+    made.add_argument(
+        "--small", action="store_true", help="as tests play them: the figures mean nothing"
+    )
+    made.add_argument(
+        "--size", action="append", default=[], metavar="NAME=N", help="another one of a section"
+    )
+    made.add_argument("--cache", type=Path, help="folder of inputs and of the work, of these sizes")
+    made.add_argument("--tables", type=Path, help="folder of tables that are kept; --cache without")
+    made.add_argument("--figures", type=Path, help="write all of them there as JSON, and no pages")
+    return made
+
+
+def _section(name: str) -> str:
+    """A section, whose words may be joined by hyphens."""
+    found = name.replace("-", " ")
+    if found not in SECTIONS:
+        raise argparse.ArgumentTypeError(f"{name} is none of {', '.join(SECTIONS)}")
+    return found
 
 
 def main() -> None:
     """Run the sections asked for, and write each down; the others stay as they are."""
-    parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
-    parser.add_argument("sections", nargs="*", choices=[*SECTIONS, []], help="all of them without")
-    parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--to", type=Path, default=REPOSITORY / "docs", help="folder to write to")
-    parser.add_argument(
-        "--again", action="store_true", help="write the pages again from the .json, measure nothing"
-    )
-    given = parser.parse_args()
-    wanted = given.sections or list(SECTIONS)
-    report, work = Report(given.to), CACHE / "work"
+    given = parser().parse_args()
+    wanted: list[str] = given.sections or list(SECTIONS)
     if given.again:
-        report.write()
+        Report(given.to or REPOSITORY / "docs").write()
         return
+    sizes = changed(SMALL if given.small else FULL, given.size)
+    cache: Path = (given.cache or _cache(sizes)).absolute()
+    if given.against:
+        asked = against.Asked(tuple(wanted), given.rounds, cache, given.small, tuple(given.size))
+        raise SystemExit(against.compare(given.against, REPOSITORY, asked))
+    tables = (given.tables or cache).absolute()
+    bench = Bench(cache, tables, cache / "work", given.rounds, sizes)
+    if given.figures:
+        found: dict[str, object] = {"code": str(Path(firnline.__file__).parent)}
+        _run(wanted, bench, lambda name, figures, _: found.update({name: _rounds(figures)}))
+        given.figures.write_text(json.dumps(found))
+        return
+    if (given.small or given.size) and given.to is None:
+        _run(wanted, bench, lambda _name, _figures, _loads: None)
+        return
+    _run(wanted, bench, Report(given.to or REPOSITORY / "docs").add)
+
+
+def _cache(sizes: Sizes) -> Path:
+    """A folder for each choice of sizes: what is kept there is known by its name alone."""
+    return CACHE if sizes == FULL else CACHE / f"{zlib.crc32(repr(sizes).encode()):08x}"
+
+
+def _run(
+    wanted: list[str], bench: Bench, taken: Callable[[str, list[Figures], Loads], None]
+) -> None:
+    """Measure section after section, each in an empty folder."""
     for name in wanted:
-        shutil.rmtree(work, ignore_errors=True)
-        work.mkdir(parents=True)
+        shutil.rmtree(bench.work, ignore_errors=True)
+        bench.work.mkdir(parents=True)
         before = load_average()
-        found = SECTIONS[name](work, given.rounds)
-        report.add(name, found, (before, load_average()))
-    shutil.rmtree(work, ignore_errors=True)
+        figures = SECTIONS[name](bench)
+        taken(name, figures, (before, load_average()))
+    shutil.rmtree(bench.work, ignore_errors=True)
 
 
-def _snapshot(rounds: int) -> list[Figures]:
-    """All readers of a log of a million parts."""
-    what = {
-        "firnline": "msgspec, two phases, all checks",
-        "checkpoint": "from a checkpoint: parts, rows and bytes, by column",
-        "markers": "from a checkpoint, and every part's marker",
-        "json": "the standard library's json module, no checks",
-        "checked": "the same with firnline's checks of checksums and paths",
-    }
-    found = snapshot.measure(snapshot.make_log(CACHE / "snapshot"), rounds)
-    figures = []
-    for name, results in found.items():
-        usages = [Usage(r["seconds"], r["cpu"], int(r["peak_mb"] * MIB)) for r in results]
-        figures.append(Figures(name, what[name], usages))
-        print(f"  snapshot  {name:20s} {figures[-1].median:6.2f} s")
-    return figures
-
-
-def _appender(work: Path, rounds: int) -> list[Figures]:
-    """Rows through an Appender, and what a SIGKILL loses."""
-    figures = []
-    for name, results in appender.measure(work / "appender", rounds).items():
-        if name.startswith("SIGKILL"):
-            told = ", ".join(f"{count:,} {what}" for what, count in results[0].items())
-            figures.append(Figures(name, told.replace("_", " "), [Usage()]))
-            continue
-        usages = [Usage(r["seconds"], 0, int(r["peak_mb"] * MIB)) for r in results]
-        rate = round(results[0]["rows"] / sorted(r["seconds"] for r in results)[len(results) // 2])
-        notes = {"rows": results[0]["rows"], "rows_per_s": rate, "flushes": results[0]["flushes"]}
-        if "requests" in results[0]:
-            notes["requests"] = results[0]["requests"]
-        figures.append(Figures(name, "", usages, notes))
-        print(f"  appender  {name:60s} {rate:>12,} rows/s")
-    return figures
-
-
-def _drop(_work: Path, rounds: int) -> list[Figures]:
-    """Drops and TTLs of a table of a million parts."""
-    figures = []
-    for name, results in drop.measure(rounds).items():
-        peak = [int(r.get("peak_mb", 0) * MIB) for r in results]
-        usages = [Usage(r["seconds"], 0.0, p) for r, p in zip(results, peak, strict=True)]
-        kinds = ("get", "put", "list", "delete")
-        notes: dict[str, object] = {
-            "parts": results[0]["parts"],
-            "requests": sum(results[0][kind] for kind in kinds),
-            "bytes_out": results[0]["bytes_out"],
+def _rounds(found: list[Figures]) -> list[dict[str, object]]:
+    """Every contender with its rounds, as ``against`` reads them."""
+    return [
+        {
+            "name": one.name,
+            "what": one.what,
+            "notes": one.notes,
+            "rounds": [(use.seconds, use.cpu_seconds, use.peak_bytes) for use in one.rounds],
         }
-        figures.append(Figures(name, "", usages, notes))
-        print(f"  drop      {name:30s} {figures[-1].median:6.2f} s")
-    return figures
+        for one in found
+    ]
 
-
-SECTIONS: dict[str, Callable[[Path, int], list[Figures]]] = {
-    "sorted": lambda work, rounds: merge.compare("sorted", CACHE, work, rounds),
-    "sorted parts": lambda work, rounds: merge.compare("sorted parts", CACHE, work, rounds),
-    "unsorted": lambda work, rounds: merge.compare("unsorted", CACHE, work, rounds),
-    "cold": lambda work, rounds: cold.compare(CACHE, work, rounds),
-    "small": lambda work, rounds: small.compare(CACHE, work, rounds),
-    "memory": lambda work, _rounds: [
-        memory.measure(CACHE, work),
-        memory.measure(CACHE, work, sort=False, cluster="range"),
-        memory.measure(CACHE, work, sort=False, cluster="zorder"),
-    ],
-    "proof": lambda work, rounds: proof.compare(CACHE, work, rounds),
-    "snapshot": lambda _work, rounds: _snapshot(rounds),
-    "cleanup": lambda _work, rounds: cleanup.compare(CLEANED, rounds),
-    "drop": _drop,
-    "lazy": lambda _work, rounds: lazy.compare(rounds),
-    "appender": _appender,
-    "cluster": lambda work, _rounds: cluster.compare(work),
-    "bloom": lambda work, _rounds: bloom.compare(work),
-    "read": read.compare,
-    "mirror": lambda work, rounds: mirror.compare(CACHE, work, min(rounds, 3)),
-    "erase": lambda _work, rounds: erase.compare("spread", 100, rounds, erase.KEYS),
-    "replace": lambda _work, rounds: replace.compare(replace.ROWS, min(rounds, 3)),
-    "policy": lambda _work, _rounds: policy.compare(),
-    "erase few": lambda _work, rounds: erase.compare("few", 100, rounds, erase.KEYS),
-}
 
 if __name__ == "__main__":
     main()

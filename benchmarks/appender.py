@@ -1,7 +1,7 @@
 """Rows per second through an Appender, requests per flush, and what a SIGKILL loses.
 
     python -m benchmarks.appender [rounds]      all, as a table
-    python -m benchmarks.appender one KIND ROOT      one contender in this process, as JSON
+    python -m benchmarks.appender one KIND ROOT AMOUNTS      one contender in this process, as JSON
     python -m benchmarks.appender serve ROOT FILE      appends until it is killed
 
 A row has four columns: a number, a text of 20 letters, a time, a float. Contenders are processes
@@ -29,10 +29,12 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from benchmarks.measure import run_json
+from benchmarks.measure import MIB, Figures, Usage, run_json
+from benchmarks.sizes import FULL, Amounts
 from firnline.appends.buffer import Ack
 from firnline.appends.service import Appender
 from firnline.settings.load import settings_for_root
@@ -42,22 +44,12 @@ from firnline.table import Table, open_table
 from tools.memory import peak_mib
 from tools.s3server import S3Server
 
-ROWS = {"rows": 400_000, "lists": 400_000, "batches": 4_000_000, "delta": 4_000_000}
-ROWS["delta flushes"] = ROWS["batches"]
-LIST, BATCH, FLUSH = 1_000, 10_000, 1_000_000
-WHAT = {
-    "rows": "a dictionary a call",
-    "lists": f"{LIST:,} dictionaries a call",
-    "batches": f"record batches of {BATCH:,} rows",
-    "delta": f"write_deltalake of {BATCH:,} rows each",
-    "delta flushes": f"write_deltalake of {FLUSH:,} rows each",
-}
 START = datetime.datetime(2026, 1, 1)  # noqa: DTZ001 - a TIMESTAMP without zone
-KILLED_AFTER_S = 4.0
 
 
-def opened(root: str) -> Table:
-    return open_table(settings_for_root(root), StoreAccess.from_env())
+def opened(root: str, env: Mapping[str, str] | None = None) -> Table:
+    """The table; ``env``: with which its store is found, if not with this process's."""
+    return open_table(settings_for_root(root), StoreAccess.from_env(env))
 
 
 def row(n: int) -> dict[str, Any]:
@@ -76,26 +68,26 @@ def batch(first: int, rows: int) -> pa.RecordBatch:
     )
 
 
-def calls(kind: str) -> Iterator[Any]:
+def calls(kind: str, amounts: Amounts) -> Iterator[Any]:
     """What is given, call by call; made before the clock runs, and the same again and again."""
-    total = ROWS[kind]
+    total, call = amounts.of(kind), amounts.call
     if kind == "rows":
         made = [row(n) for n in range(100_000)]
         return itertools.islice(itertools.cycle(made), total)
     if kind == "lists":
-        lists = [[row(n) for n in range(i, i + LIST)] for i in range(0, 100_000, LIST)]
-        return itertools.islice(itertools.cycle(lists), total // LIST)
-    step = FLUSH if kind == "delta flushes" else BATCH
+        lists = [[row(n) for n in range(i, i + call)] for i in range(0, 100_000, call)]
+        return itertools.islice(itertools.cycle(lists), total // call)
+    step = amounts.flush if kind == "delta flushes" else amounts.batch
     batches = [batch(i * step, step) for i in range(max(1, 200_000 // step))]
     return itertools.islice(itertools.cycle(batches), total // step)
 
 
-def one(kind: str, root: str) -> dict[str, Any]:
+def one(kind: str, root: str, amounts: Amounts) -> dict[str, Any]:
     """One contender in this process."""
-    given = calls(kind)
+    given = calls(kind, amounts)
     measured = _delta(root, given) if kind.startswith("delta") else _firnline(root, given)
     peak = peak_mib()
-    return {"rows": ROWS[kind], "peak_mb": peak, **measured}
+    return {"rows": amounts.of(kind), "peak_mb": peak, **measured}
 
 
 def _firnline(root: str, given: Iterator[Any]) -> dict[str, Any]:
@@ -158,7 +150,7 @@ def serve(root: str, file: Path) -> None:
                     struct.pack_into("q", told, 8, given[0][1])
 
 
-def killed(root: str, env: Mapping[str, str], folder: Path) -> dict[str, Any]:
+def killed(root: str, env: Mapping[str, str], folder: Path, serve_s: float) -> dict[str, Any]:
     """Rows given, acknowledged and found, of a service that was killed."""
     file = folder / "told"
     file.write_bytes(bytes(16))
@@ -166,12 +158,11 @@ def killed(root: str, env: Mapping[str, str], folder: Path) -> dict[str, Any]:
     process = subprocess.Popen(command, env={**os.environ, **env})
     while struct.unpack("qq", file.read_bytes())[1] == 0 and process.poll() is None:
         time.sleep(0.01)
-    time.sleep(KILLED_AFTER_S)
+    time.sleep(serve_s)
     process.send_signal(signal.SIGKILL)
     process.wait()
     given, acknowledged = struct.unpack("qq", file.read_bytes())
-    os.environ.update(env)
-    found = _found(opened(root), folder)
+    found = _found(opened(root, env), folder)
     return {
         "given": given,
         "acknowledged": acknowledged,
@@ -190,44 +181,68 @@ def _found(table: Table, folder: Path) -> Counter[int]:
     return found
 
 
-def in_process(kind: str, root: str, env: Mapping[str, str]) -> dict[str, Any]:
+def in_process(kind: str, root: str, env: Mapping[str, str], amounts: Amounts) -> dict[str, Any]:
     """``one`` in a process of its own."""
-    command = [sys.executable, "-m", "benchmarks.appender", "one", kind, root]
-    return run_json(command, env)
+    given = msgspec.json.encode(amounts).decode()
+    return run_json([sys.executable, "-m", "benchmarks.appender", "one", kind, root, given], env)
 
 
-def measure(work: Path, rounds: int) -> dict[str, list[dict[str, Any]]]:
+def measure(
+    work: Path,
+    rounds: int,
+    amounts: Amounts,
+) -> dict[str, list[dict[str, Any]]]:
     """All contenders in turn, ``rounds`` times; then the kills, once each."""
     results: dict[str, list[dict[str, Any]]] = {}
     shutil.rmtree(work, ignore_errors=True)
     work.mkdir(parents=True)
     with S3Server(work / "s3") as server:
-        for number, kind in itertools.product(range(rounds), ROWS):
+        for number, (kind, what) in itertools.product(range(rounds), amounts.what().items()):
             disk = work / f"{kind.replace(' ', '-')}-{number}"
             name = f"{'firnline' if kind in ('rows', 'lists', 'batches') else 'delta-rs'}"
             for where, root, env in (
                 ("local disk", f"file://{disk}", {}),
                 ("S3", server.url(disk.name), server.env()),
             ):
-                found = in_process(kind, root, env)
-                results.setdefault(f"{name}, {where}: {WHAT[kind]}", []).append(found)
+                found = in_process(kind, root, env, amounts)
+                results.setdefault(f"{name}, {where}: {what}", []).append(found)
             shutil.rmtree(disk, ignore_errors=True)
-        results["SIGKILL, local disk"] = [killed(f"file://{work / 'killed'}", {}, work)]
-        results["SIGKILL, S3"] = [killed(server.url("killed"), server.env(), work)]
+        wait = amounts.serve_s
+        results["SIGKILL, local disk"] = [killed(f"file://{work / 'killed'}", {}, work, wait)]
+        results["SIGKILL, S3"] = [killed(server.url("killed"), server.env(), work, wait)]
     shutil.rmtree(work, ignore_errors=True)
     return results
+
+
+def compare(work: Path, rounds: int, amounts: Amounts) -> list[Figures]:
+    """Rows through an Appender, and what a SIGKILL loses."""
+    figures = []
+    for name, results in measure(work / "appender", rounds, amounts).items():
+        if name.startswith("SIGKILL"):
+            told = ", ".join(f"{count:,} {what}" for what, count in results[0].items())
+            figures.append(Figures(name, told.replace("_", " "), [Usage()]))
+            continue
+        usages = [Usage(r["seconds"], 0, int(r["peak_mb"] * MIB)) for r in results]
+        rate = round(results[0]["rows"] / sorted(r["seconds"] for r in results)[len(results) // 2])
+        notes = {"rows": results[0]["rows"], "rows_per_s": rate, "flushes": results[0]["flushes"]}
+        if "requests" in results[0]:
+            notes["requests"] = results[0]["requests"]
+        figures.append(Figures(name, "", usages, notes))
+        print(f"  appender  {name:60s} {rate:>12,} rows/s")
+    return figures
 
 
 def main(arguments: list[str]) -> None:
     """See the module's docstring."""
     if arguments[:1] == ["one"]:
-        print(json.dumps(one(arguments[1], arguments[2])))
+        amounts = msgspec.json.decode(arguments[3], type=Amounts)
+        print(json.dumps(one(arguments[1], arguments[2], amounts)))
         return
     if arguments[:1] == ["serve"]:
         serve(arguments[1], Path(arguments[2]))
         return
-    work = Path(".cache/bench/appender").resolve()
-    for name, each in measure(work, int(arguments[0]) if arguments else 3).items():
+    work, rounds = Path(".cache/bench/appender").resolve(), int(arguments[0]) if arguments else 3
+    for name, each in measure(work, rounds, FULL.appended).items():
         if name.startswith("SIGKILL"):
             print(f"{name:60} {each[0]}")
             continue

@@ -17,6 +17,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 
 from benchmarks.measure import Figures, Usage, load_average, watched
@@ -35,7 +36,7 @@ from firnline.store.access import StoreAccess
 from firnline.table import Table, open_table
 from tools.s3server import S3Server
 
-WORK = Path(__file__).parents[1] / ".cache" / "bench" / "cleanup"
+WORK = Path(__file__).parents[1] / ".cache" / "bench" / "work"
 BODY = b"x" * 1_000
 DAY_MS = 86_400_000
 _KINDS = ("list", "get", "put", "head", "delete")
@@ -129,9 +130,33 @@ def run_delta(root: str) -> dict[str, object]:
     return {"seconds": time.perf_counter() - began, "deleted": len(found)}
 
 
-CONTENDERS: dict[str, tuple[Callable[[str, dict[str, str], Path, int], None], str]] = {
-    "firnline": (lay_out_firnline, "plan, probe, deletes, commit"),
-    "delta-rs": (lay_out_delta, "open, vacuum(retention_hours=0)"),
+def left_firnline(root: str, env: dict[str, str], _folder: Path) -> int:
+    """Data parts of the table; a checkpoint of its log is a Parquet file too, and has to stay."""
+    table = opened(root, env, later=False)
+    parts = [table.paths.parse_part(m.key) for m in table.store.list(table.paths.data_dir)]
+    return len(parts)
+
+
+def left_delta(_root: str, _env: dict[str, str], folder: Path) -> int:
+    """Files that lie where they were laid out, beside the log and its checkpoints."""
+    return sum(1 for _ in folder.glob("*.parquet"))
+
+
+@dataclass(frozen=True, slots=True)
+class Contender:
+    """How one of them lays a table out, and counts what a clean-up has left of it.
+
+    Both are given the table's URL, the store's environment and the table's folder on disk.
+    """
+
+    what: str
+    lay_out: Callable[[str, dict[str, str], Path, int], None]
+    left: Callable[[str, dict[str, str], Path], int]
+
+
+CONTENDERS = {
+    "firnline": Contender("plan, probe, deletes, commit", lay_out_firnline, left_firnline),
+    "delta-rs": Contender("open, vacuum(retention_hours=0)", lay_out_delta, left_delta),
 }
 
 
@@ -150,11 +175,12 @@ def once(
     name: str, base: str, env: dict[str, str], folder: Path, parts: int
 ) -> tuple[Usage, dict[str, object]]:
     """Lay a table out and clean it up in a process of its own."""
-    table = f"{name}-table"
-    CONTENDERS[name][0](f"{base}/{table}", env, folder / table, parts)
+    table, contender = f"{name}-table", CONTENDERS[name]
+    root = f"{base}/{table}"
+    contender.lay_out(root, env, folder / table, parts)
     kept = {k: v for k, v in os.environ.items() if not k.startswith("AWS_")}
     process = subprocess.Popen(
-        [sys.executable, "-m", "benchmarks.cleanup", "--run", name, "--root", f"{base}/{table}"],
+        [sys.executable, "-m", "benchmarks.cleanup", "--run", name, "--root", root],
         env={**kept, **env},
         stdout=subprocess.PIPE,
         text=True,
@@ -164,7 +190,7 @@ def once(
     if process.returncode:
         raise RuntimeError(f"{name} ended with code {process.returncode}")
     notes: dict[str, object] = json.loads(said)
-    left = sum(1 for _ in (folder / table).rglob("*.parquet"))
+    left = contender.left(root, env, folder / table)
     if left or notes["deleted"] != parts:
         raise RuntimeError(f"{name} deleted {notes['deleted']} of {parts} files, {left} are left")
     usage.seconds = float(str(notes.pop("seconds")))  # without the start of the interpreter
@@ -172,20 +198,19 @@ def once(
     return usage, notes
 
 
-def compare(parts: int, rounds: int) -> list[Figures]:
-    """All contenders in turn, in each store."""
-    shutil.rmtree(WORK, ignore_errors=True)
+def compare(work: Path, parts: int, rounds: int) -> list[Figures]:
+    """All contenders in turn, in each store; ``work`` is an empty folder, or made."""
     found: dict[tuple[str, str], Figures] = {}
-    with places(WORK) as stores:
+    with places(work / "cleanup") as stores:
         for _ in range(rounds):
             for store, (base, folder, env) in stores.items():
-                for name, (_, what) in CONTENDERS.items():
+                for name, contender in CONTENDERS.items():
                     label = f"{name}, {store}"
-                    figures = found.setdefault((name, store), Figures(label, what))
+                    figures = found.setdefault((name, store), Figures(label, contender.what))
                     usage, figures.notes = once(name, base, env, folder, parts)
                     figures.rounds.append(usage)
                     print(f"  cleanup   {label:24s} {usage.seconds:6.2f} s", flush=True)
-    shutil.rmtree(WORK, ignore_errors=True)
+    shutil.rmtree(work / "cleanup")
     return list(found.values())
 
 
@@ -203,7 +228,8 @@ def main() -> None:
         print(json.dumps(run(given.root)))
         return
     loads = [load_average()]
-    figures = compare(given.parts, given.rounds)
+    shutil.rmtree(WORK, ignore_errors=True)
+    figures = compare(WORK, given.parts, given.rounds)
     loads.append(load_average())
     for one in figures:
         notes = ", ".join(f"{k} {v}" for k, v in one.notes.items())

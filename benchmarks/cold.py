@@ -10,29 +10,34 @@ import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+import pyarrow.parquet as pq
+
 from benchmarks import binpack, data
-from benchmarks.contenders import GROUPS, LEVEL, ROW_GROUP, THREADS
+from benchmarks.contenders import GROUPS, LEVEL, ORIGINAL, ROW_GROUP, THREADS
 from benchmarks.measure import Figures, run_process
 from benchmarks.merge import lay_out
+from benchmarks.sizes import Bench
 from tools.sparkreaders import PYSPARK
 
 JOB = Path(__file__).parents[1] / "spark_jobs" / "merge.py"
 
 
-def compare(cache: Path, work: Path, rounds: int) -> list[Figures]:
+def compare(bench: Bench) -> list[Figures]:
     """Cold processes, in turn; what comes before a merge (a table of the files) does not count."""
     from firnline.spark.archive import make_archive
 
     make_archive()
-    files = data.make(cache / "merge")
+    sizes, work = bench.sizes, bench.work
+    files = data.make(bench.cache / "merge", sizes.merge_files, sizes.merge_rows)
+    rows = sizes.merge_files * sizes.merge_rows
     found = {name: Figures(name, what) for name, (what, _) in CONTENDERS.items()}
-    for _ in range(rounds):
+    for _ in range(bench.rounds):
         for name, figures in found.items():
             shutil.rmtree(work, ignore_errors=True)
             work.mkdir(parents=True)
             command = PREPARED.get(name, _peer)(name, work, files)
             figures.rounds.append(run_process(command, {"PYTHONDONTWRITEBYTECODE": ""}))
-            figures.notes = _written(work)
+            figures.notes = _written(name, work / "out", files, rows)
             print(f"  cold      {name:24s} {figures.rounds[-1].seconds:6.2f} s", flush=True)
     return list(found.values())
 
@@ -72,11 +77,27 @@ def _iceberg(_name: str, work: Path, files: list[Path]) -> list[str]:
     return binpack.command(work / "out", files, GROUPS, THREADS)
 
 
-def _written(work: Path) -> dict[str, object]:
-    """The files that the process wrote: those that are not links to, or copies of, the inputs."""
-    new = [p for p in (work / "out").rglob("*.parquet") if p.stat().st_size > 20 * 2**20]
-    assert len(new) == GROUPS, new
-    return {"files_out": len(new), "bytes_out": sum(p.stat().st_size for p in new)}
+_LOGS = {"_log", "_ckpt", "_delta_log", "metadata"}
+"""Folders whose Parquet files have no rows of the table."""
+
+
+def _written(name: str, out: Path, files: Sequence[Path], rows: int) -> dict[str, object]:
+    """The files that the process wrote: all but logs, and links to or copies of the inputs.
+
+    Raises RuntimeError: they do not hold all rows, or are not as many as the groups of ours.
+    """
+    inputs = {path.name for path in files}
+    new = [
+        path
+        for path in out.rglob("*.parquet")
+        if path.name not in inputs
+        and ORIGINAL not in path.name
+        and _LOGS.isdisjoint(path.relative_to(out).parts)
+    ]
+    held = sum(pq.read_metadata(path).num_rows for path in new)
+    if held != rows or (name in OURS and len(new) != GROUPS):
+        raise RuntimeError(f"{name} left {held} of {rows} rows in {len(new)} files")
+    return {"files_out": len(new), "bytes_out": sum(path.stat().st_size for path in new)}
 
 
 def _groups(files: Sequence[str]) -> list[list[str]]:

@@ -342,11 +342,11 @@ SORTED_PARTS: dict[str, tuple[str, Callable[[], Contender]]] = {
 KINDS = {"sorted": SORTED, "sorted parts": SORTED_PARTS, "unsorted": UNSORTED}
 
 
-def main(kind: str, name: str) -> None:
-    """Serve rounds until standard input ends."""
+def serve(make: Callable[[], Contender]) -> None:
+    """Make a contender, and let it play rounds until standard input ends."""
     answers = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)  # whatever libraries print
-    contender = KINDS[kind][name][1]()
+    contender = make()
     for line in sys.stdin:
         said: object = None
         if line.strip() == "prepare":
@@ -359,4 +359,4 @@ def main(kind: str, name: str) -> None:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1], sys.argv[2])
+    serve(KINDS[sys.argv[1]][sys.argv[2]][1])

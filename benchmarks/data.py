@@ -7,6 +7,7 @@ characters, 16 of them random) and ``value`` (log-normal, 2 decimals).
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -22,7 +23,7 @@ COLUMNS = (
     ("value", "DOUBLE"),
 )
 SORT = ("event", "ts")
-_START_US = 1_767_225_600_000_000
+START_US = 1_767_225_600_000_000
 _ALPHABET = np.frombuffer(b"0123456789abcdef", dtype=np.uint8)
 
 
@@ -30,7 +31,7 @@ def make_table(file: int, rows: int) -> pa.Table:
     """The rows of one file; the same for the same arguments on every machine."""
     rng = np.random.default_rng([SEED, file])
     weights = 1.0 / np.arange(1, 201) ** 0.8
-    start = _START_US + file * 600_000_000
+    start = START_US + file * 600_000_000
     ts = start + rng.integers(0, 600_000_000, rows) - rng.integers(0, 30_000_000, rows)
     event = rng.choice(200, rows, p=weights / weights.sum()).astype(np.int32)
     names = pa.array([f"event_{i:03d}" for i in range(200)])
@@ -47,10 +48,16 @@ def make_table(file: int, rows: int) -> pa.Table:
 
 def _props(rng: np.random.Generator, rows: int) -> pa.Array:
     """``{"k":"<16 hex digits>","n":10}``: 31 characters, 16 of them random."""
-    text = np.empty((rows, 31), dtype=np.uint8)
-    text[:] = np.frombuffer(b'{"k":"0123456789abcdef","n":10}', dtype=np.uint8)
-    text[:, 6:22] = _ALPHABET[rng.integers(0, 16, (rows, 16))]
-    offsets = pa.py_buffer(np.arange(0, 31 * (rows + 1), 31, dtype=np.int32))
+    return hex_texts(rng, rows, b'{"k":"0123456789abcdef","n":10}', slice(6, 22))
+
+
+def hex_texts(rng: np.random.Generator, rows: int, pattern: bytes, random: slice) -> pa.Array:
+    """The pattern again and again, some of its characters replaced by random hex digits."""
+    size = len(pattern)
+    text = np.empty((rows, size), dtype=np.uint8)
+    text[:] = np.frombuffer(pattern, dtype=np.uint8)
+    text[:, random] = _ALPHABET[rng.integers(0, 16, (rows, random.stop - random.start))]
+    offsets = pa.py_buffer(np.arange(0, size * (rows + 1), size, dtype=np.int32))
     return pa.StringArray.from_buffers(rows, offsets, pa.py_buffer(text.tobytes()))
 
 
@@ -65,16 +72,32 @@ def make(
         rows: of each.
         in_order: each file is sorted by SORT, and says so.
     """
+
+    def table(file: int) -> pa.Table:
+        made = make_table(file, rows)
+        return made.sort_by([(column, "ascending") for column in SORT]) if in_order else made
+
+    return write(folder, files, table, SORT if in_order else ())
+
+
+def write(
+    folder: Path, files: int, table: Callable[[int], pa.Table], sorted_by: Sequence[str] = ()
+) -> list[Path]:
+    """Snappy files under ``folder``, written where they are missing.
+
+    Args:
+        folder: created if missing.
+        files: number of them.
+        table: the rows of a file, by its number.
+        sorted_by: columns that each file says its rows are sorted by.
+    """
     folder.mkdir(parents=True, exist_ok=True)
-    order = [pq.SortingColumn(column) for column in (1, 0)] if in_order else None
     paths = [folder / f"part-{file:05d}.parquet" for file in range(files)]
     for file, path in enumerate(paths):
         if path.exists():
             continue
-        half = path.with_suffix(".tmp")
-        table = make_table(file, rows)
-        if in_order:
-            table = table.sort_by([(column, "ascending") for column in SORT])
-        pq.write_table(table, half, compression="snappy", sorting_columns=order)
+        half, rows = path.with_suffix(".tmp"), table(file)
+        order = [pq.SortingColumn(rows.schema.get_field_index(name)) for name in sorted_by]
+        pq.write_table(rows, half, compression="snappy", sorting_columns=order or None)
         half.rename(path)
     return paths

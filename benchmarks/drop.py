@@ -21,7 +21,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from benchmarks.measure import run_json
+from benchmarks.measure import MIB, Figures, Usage, run_json
+from benchmarks.sizes import FULL, Bench
 from firnline.ids import format_uuid7
 from firnline.log import codec
 from firnline.log.records import LogContent, Marker, TxnMark, stats_json
@@ -38,7 +39,8 @@ from tools.s3server import S3Server
 
 START_MS = 1_767_225_600_000
 SCHEMA = {"event": "VARCHAR", "ts": "TIMESTAMP WITH TIME ZONE", "value": "DOUBLE"}
-MERGED, APPENDS, PER_APPEND, PARTITIONS = 970_000, 300, 100, 100
+PER_APPEND, PARTITIONS = 100, 100
+TTL_DAYS = 10
 CHOSEN = "ts_day=2026-01-08"
 TTL = """tables:
   t:
@@ -55,7 +57,7 @@ def partition_of(number: int) -> str:
     return f"ts_day=2026-{month:02d}-{day - past + 1:02d}"
 
 
-def make_log(folder: Path, merged: int = MERGED) -> Path:
+def make_log(folder: Path, merged: int, appends: int) -> Path:
     """The table folder ``t`` under ``folder``; written once. ``merged``: parts besides appends."""
     table, done = folder / "t", folder / "complete"
     if done.exists():
@@ -66,22 +68,32 @@ def make_log(folder: Path, merged: int = MERGED) -> Path:
     txn = format_uuid7(START_MS, 1)
     mark = TxnMark(seq=1, txn=txn, op="merge", purged=0)
     _write(table, paths.txn_log(START_MS, 1, txn), START_MS, 0, merged, mark)
-    for index in range(APPENDS):
+    for index in range(appends):
         t = START_MS + (index + 1) * 1000
         key = paths.append_log(t, f"host-{format_uuid7(t, index)}")
-        _write(table, key, t, merged + index * PER_APPEND, PER_APPEND, None)
+        _write(table, key, t, merged + index * PER_APPEND, PER_APPEND)
     done.touch()
     return table
 
 
-def _write(table: Path, key: str, t: int, first: int, count: int, mark: TxnMark | None) -> None:
+def _write(
+    table: Path,
+    key: str,
+    t: int,
+    first: int,
+    count: int,
+    mark: TxnMark | None = None,
+    *,
+    seq: int = 1,
+) -> None:
+    """One log file; ``seq``: the newest transaction when its parts were written."""
     paths = TablePaths("t")
-    markers = [_marker(paths, number, t) for number in range(first, first + count)]
+    markers = [_marker(paths, number, t, seq) for number in range(first, first + count)]
     content = LogContent(t=t, schema=SCHEMA, markers=markers, x=mark)
     (table / "_log" / Path(key).name).write_bytes(codec.encode(content))
 
 
-def _marker(paths: TablePaths, number: int, t: int) -> Marker:
+def _marker(paths: TablePaths, number: int, t: int, seq: int) -> Marker:
     day = partition_of(number)
     date = day.removeprefix("ts_day=")
     bounds = (f"{date}T00:00:00.000000Z", f"{date}T23:59:59.999999Z", 0)
@@ -90,7 +102,7 @@ def _marker(paths: TablePaths, number: int, t: int) -> Marker:
         b=1_000_000 + number,
         t=t,
         n=10_000,
-        q=1,
+        q=seq,
         s=stats_json({"event": ("event_000", "event_199", 0), "ts": bounds}),
     )
 
@@ -113,7 +125,7 @@ def run_ttl(table: Path, keep_days: int) -> dict[str, Any]:
     settings = table.parent / "tables.yaml"
     settings.write_text(TTL.format(root=f"file://{table}", keep=keep_days))
     program = Path(sys.executable).with_name("firnline")
-    command = [str(program), "ttl", "t", "--json", "--settings", str(settings)]
+    command = [str(program), "ttl", "t", "--json", "--yes", "--settings", str(settings)]
     began = time.perf_counter()
     report = run_json(command, {})
     seconds = time.perf_counter() - began
@@ -129,14 +141,14 @@ def copied(table: Path, name: str) -> Path:
 
 
 def small_log(folder: Path) -> Path:
-    """A table like that of most: a hundred partitions of three parts each."""
+    """A table like that of most: a hundred partitions of three parts each, no transaction yet."""
     table = folder / "small" / "t"
     shutil.rmtree(table, ignore_errors=True)
     (table / "_log").mkdir(parents=True)
     for index in range(3):
         t = START_MS + index * 1000
         key = TablePaths("t").append_log(t, f"host-{format_uuid7(t, index)}")
-        _write(table, key, t, index * PARTITIONS, PARTITIONS, None)
+        _write(table, key, t, index * PARTITIONS, PARTITIONS, seq=0)
     return table
 
 
@@ -151,32 +163,56 @@ def days_since(day: int) -> int:
     return int((time.time() * 1000 - START_MS) / 86_400_000) - day
 
 
-def measure(runs: int) -> dict[str, list[dict[str, Any]]]:
+def measure(folder: Path, runs: int, merged: int, appends: int) -> dict[str, list[dict[str, Any]]]:
     """All of them in turn, ``runs`` times: seconds, parts, requests and bytes of each."""
-    folder = Path(".cache/bench/drop").resolve()
-    table = make_log(folder)
-    keep = days_since(10)
+    table = make_log(folder, merged, appends)
+    total = merged + appends * PER_APPEND
+    dropped, expired = total // PARTITIONS, total // PARTITIONS * TTL_DAYS
+    keep = days_since(TTL_DAYS)
     results: dict[str, list[dict[str, Any]]] = {}
+
+    def took(name: str, parts: int, found: dict[str, Any]) -> None:
+        if found["parts"] != parts:
+            raise RuntimeError(f"{name} took {found['parts']} parts instead of {parts}")
+        results.setdefault(name, []).append(found)
+
     with S3Server(folder / "s3") as server:
         for number in range(runs):
             on_disk = f"file://{copied(table, 'run')}"
-            results.setdefault("drop of 10,000 parts of 1 M", []).append(
-                drop_in_process(on_disk, {})
-            )
+            of_all = f"drop of {dropped:,} parts of {_short(total)}"
+            took(of_all, dropped, drop_in_process(on_disk, {}))
             bucket = f"run-{number}"  # the log names its parts under t/: each copy has its bucket
             copied(table, f"s3/{bucket}")
-            results.setdefault("the same on S3", []).append(
-                drop_in_process(f"s3://{bucket}/t", server.env())
-            )
-            results.setdefault("firnline ttl, 100,000 of 1 M", []).append(
-                run_ttl(copied(table, "run"), keep)
-            )
-            results.setdefault("firnline ttl, 30 of 300", []).append(
-                run_ttl(small_log(folder), keep)
-            )
+            on_s3 = drop_in_process(f"s3://{bucket}/t", server.env())
+            took("the same on S3", dropped, on_s3)
+            of_many = run_ttl(copied(table, "run"), keep)
+            took(f"firnline ttl, {expired:,} of {_short(total)}", expired, of_many)
+            took("firnline ttl, 30 of 300", 30, run_ttl(small_log(folder), keep))
     for name in ("run", "s3"):
         shutil.rmtree(folder / name, ignore_errors=True)
     return results
+
+
+def _short(parts: int) -> str:
+    return f"{parts // 1_000_000} M" if parts % 1_000_000 == 0 else f"{parts:,}"
+
+
+def compare(bench: Bench) -> list[Figures]:
+    """The figures of ``measure``."""
+    sizes, figures = bench.sizes, []
+    made = measure(bench.tables / "drop", bench.rounds, sizes.merged_parts, sizes.appends)
+    for name, results in made.items():
+        peak = [int(r.get("peak_mb", 0) * MIB) for r in results]
+        usages = [Usage(r["seconds"], 0.0, p) for r, p in zip(results, peak, strict=True)]
+        kinds = ("get", "put", "list", "delete")
+        notes: dict[str, object] = {
+            "parts": results[0]["parts"],
+            "requests": sum(results[0][kind] for kind in kinds),
+            "bytes_out": results[0]["bytes_out"],
+        }
+        figures.append(Figures(name, "", usages, notes))
+        print(f"  drop      {name:30s} {figures[-1].median:6.2f} s")
+    return figures
 
 
 def main(arguments: list[str]) -> None:
@@ -184,7 +220,8 @@ def main(arguments: list[str]) -> None:
     if arguments and arguments[0] == "drop":
         print(json.dumps(drop_here(arguments[1])))
         return
-    for name, each in measure(int(arguments[0]) if arguments else 5).items():
+    folder, runs = Path(".cache/bench/drop").resolve(), int(arguments[0]) if arguments else 5
+    for name, each in measure(folder, runs, FULL.merged_parts, FULL.appends).items():
         _print(name, each)
 
 

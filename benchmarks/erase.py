@@ -1,5 +1,5 @@
 # ruff: noqa: S608 -- our own paths
-"""Erase of 100,000 keys from 10 M rows: ``python -m benchmarks.erase [--files 100] [--rounds 3]``.
+"""Erase of 100,000 keys from 10 M rows.
 
 The data set of the merge (100 parts of 100,000 rows in four partitions, on local disk), as whole
 cold processes in turn, two threads each:
@@ -25,13 +25,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from benchmarks import data
-from benchmarks.measure import Figures, load_average, run_process
+from benchmarks.measure import Figures, run_process
 from benchmarks.merge import lay_out
+from benchmarks.sizes import Bench
 from firnline.operations.operation import Work
 
-CACHE = Path(__file__).parents[1] / ".cache" / "bench"
 GROUPS = 4
-KEYS = 100_000
 COLUMN = {"spread": "user_id", "few": "props"}
 
 
@@ -89,18 +88,16 @@ def rewrite(root: str, keys: Path, column: str, work: Path) -> None:
         )
 
 
-def compare(scenario: str, files: int, rounds: int, keys: int) -> list[Figures]:
+def compare(scenario: str, bench: Bench) -> list[Figures]:
     """Both contenders in turn, each on a fresh copy of the table."""
-    work = CACHE / "work-erase"
-    shutil.rmtree(work, ignore_errors=True)
-    work.mkdir(parents=True)
-    parts = data.make(CACHE / "merge")[:files]
-    key_file = make_keys(parts, work, scenario, keys)
+    work, sizes = bench.work, bench.sizes
+    parts = data.make(bench.cache / "merge", sizes.merge_files, sizes.merge_rows)
+    key_file = make_keys(parts, work, scenario, sizes.erased_keys)
     found = {
         "erase": Figures("firnline", "keys joined, touched parts rewritten, committed, certified"),
         "rewrite": Figures("DuckDB", "everything rewritten"),
     }
-    for _ in range(rounds):
+    for _ in range(bench.rounds):
         for name, figures in found.items():
             place = work / name
             shutil.rmtree(place, ignore_errors=True)
@@ -113,7 +110,6 @@ def compare(scenario: str, files: int, rounds: int, keys: int) -> list[Figures]:
             figures.notes = _notes(place)
             print(f"  {scenario:7s} {figures.name:10s} {figures.rounds[-1].seconds:6.2f} s")
     _same_rows(work)
-    shutil.rmtree(work)
     return list(found.values())
 
 
@@ -156,25 +152,16 @@ def _same_rows(work: Path) -> None:
 
 
 def main() -> None:
-    """Print the figures."""
+    """Run one contender, as the process that is measured."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.erase")
-    parser.add_argument("--files", type=int, default=100, help="parts of 100,000 rows")
-    parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--count", type=int, default=KEYS, help="keys")
-    parser.add_argument("--one", choices=["erase", "rewrite"], help=argparse.SUPPRESS)
-    parser.add_argument("--root", help=argparse.SUPPRESS)
-    parser.add_argument("--keys", type=Path, help=argparse.SUPPRESS)
-    parser.add_argument("--work", type=Path, help=argparse.SUPPRESS)
-    parser.add_argument("--scenario", choices=list(COLUMN), help="only this one")
+    parser.add_argument("--one", choices=["erase", "rewrite"], required=True)
+    parser.add_argument("--root", required=True)
+    parser.add_argument("--keys", type=Path, required=True)
+    parser.add_argument("--work", type=Path, required=True)
+    parser.add_argument("--scenario", choices=list(COLUMN), required=True)
     given = parser.parse_args()
-    if given.one:
-        contender = erase if given.one == "erase" else rewrite
-        contender(given.root, given.keys, COLUMN[given.scenario], given.work)
-        return
-    for scenario in [given.scenario] if given.scenario else COLUMN:
-        before = load_average()
-        for figures in compare(scenario, given.files, given.rounds, given.count):
-            print(json.dumps({"scenario": scenario, "load": before, **figures.as_json()}))
+    contender = erase if given.one == "erase" else rewrite
+    contender(given.root, given.keys, COLUMN[given.scenario], given.work)
 
 
 if __name__ == "__main__":

@@ -1,6 +1,5 @@
 """One user's rows go out of a table of a million parts, lazily: a record, and no part is touched.
 
-    python -m benchmarks.lazy [runs] [parts]      all, as a table
     python -m benchmarks.lazy delete ROOT USER      one delete in this process, as JSON
 
 The log is that of ``benchmarks.drop``; the bounds of no part rule the user out, so each of them may
@@ -21,6 +20,7 @@ from typing import Any
 
 from benchmarks import drop
 from benchmarks.measure import MIB, Figures, Usage, run_json
+from benchmarks.sizes import Bench
 from firnline.errors import InvariantError
 from firnline.kernel.engine import Engine
 from firnline.log.txn_file import RunIdentity
@@ -56,10 +56,9 @@ def delete_here(root: str, user: str) -> dict[str, Any]:
     }
 
 
-def measure(runs: int, merged: int = drop.MERGED) -> dict[str, list[dict[str, Any]]]:
+def measure(folder: Path, runs: int, merged: int, appends: int) -> dict[str, list[dict[str, Any]]]:
     """On local disk and on S3 in turn, two deletes each."""
-    folder = Path(".cache/bench/drop" if merged == drop.MERGED else ".cache/bench/lazy").resolve()
-    table = drop.make_log(folder, merged)
+    table = drop.make_log(folder, merged, appends)
     results: dict[str, list[dict[str, Any]]] = {}
     with S3Server(folder / "s3") as server:
         for number in range(runs):
@@ -78,11 +77,15 @@ def measure(runs: int, merged: int = drop.MERGED) -> dict[str, list[dict[str, An
     return results
 
 
-def compare(runs: int, merged: int = drop.MERGED) -> list[Figures]:
-    """The figures of ``measure``."""
-    figures = []
-    for name, results in measure(runs, merged).items():
+def compare(bench: Bench) -> list[Figures]:
+    """The figures of ``measure``. Raises RuntimeError: a delete passed a part over."""
+    sizes, figures = bench.sizes, []
+    total = sizes.merged_parts + sizes.appends * drop.PER_APPEND
+    made = measure(bench.tables / "drop", bench.rounds, sizes.merged_parts, sizes.appends)
+    for name, results in made.items():
         one = results[0]
+        if one["parts"] != total:
+            raise RuntimeError(f"{name} hides rows of {one['parts']} parts of {total}")
         usages = [Usage(r["seconds"], r["cpu"], int(r["peak_mb"] * MIB)) for r in results]
         notes = {
             "parts": one["parts"],
@@ -101,10 +104,8 @@ def _in_process(root: str, user: str, env: Mapping[str, str]) -> dict[str, Any]:
 
 def main(arguments: list[str]) -> None:
     """See the module's docstring."""
-    if arguments and arguments[0] == "delete":
-        print(json.dumps(delete_here(*arguments[1:])))
-        return
-    compare(*[int(text) for text in arguments] or [5])
+    _, root, user = arguments
+    print(json.dumps(delete_here(root, user)))
 
 
 if __name__ == "__main__":

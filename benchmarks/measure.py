@@ -104,16 +104,24 @@ def environment(more: Mapping[str, str]) -> dict[str, str]:
 
 
 def run_json(command: Sequence[str], env: Mapping[str, str]) -> dict[str, Any]:
-    """What a process prints as JSON. Raises CalledProcessError."""
+    """What a process prints as JSON. Raises CalledProcessError, with what the process said."""
     done = subprocess.run(
-        command, check=True, stdout=subprocess.PIPE, text=True, env=environment(env)
+        command, check=False, capture_output=True, text=True, env=environment(env)
     )
+    _refuse_failed(done.returncode, command, done.stderr)
     found: dict[str, Any] = json.loads(done.stdout)
     return found
 
 
+def _refuse_failed(code: int, command: Sequence[str], said: str) -> None:
+    if code:
+        failed = subprocess.CalledProcessError(code, command, stderr=said)
+        failed.add_note(said[-2000:].strip())
+        raise failed
+
+
 def run_process(command: Sequence[str], env: dict[str, str] | None = None) -> Usage:
-    """A whole process from its start to its end. Raises CalledProcessError."""
+    """A whole process from its start to its end. Raises as ``run_json``."""
     process = subprocess.Popen(
         command, env=environment(env or {}), stdout=subprocess.DEVNULL, stderr=subprocess.PIPE
     )
@@ -121,8 +129,7 @@ def run_process(command: Sequence[str], env: dict[str, str] | None = None) -> Us
     with watched(process.pid) as usage:
         said = process.stderr.read()
         process.wait()
-    if process.returncode:
-        raise subprocess.CalledProcessError(process.returncode, command, stderr=said[-2000:])
+    _refuse_failed(process.returncode, command, said.decode(errors="replace"))
     return usage
 
 

@@ -12,45 +12,37 @@ import msgspec
 
 from benchmarks import data
 from benchmarks.measure import MIB, Figures, watched
+from benchmarks.sizes import Bench
 
-GROUP_BYTES = 3 * 2**30
-KERNEL_MEMORY = 512 * MIB
 OUTPUTS = 6
-_ROWS = 1_000_000
-"""Rows per file; 36 MB."""
 _DIGESTS = "digests.json"
 """In the scratch folder: the digest of the rows of each file."""
 
 
-def measure(
-    cache: Path,
-    work: Path,
-    *,
-    sort: bool = True,
-    cluster: str = "",
-    group: int = GROUP_BYTES,
-    memory: int = KERNEL_MEMORY,
-) -> Figures:
+def measure(bench: Bench, *, sort: bool = True, cluster: str = "") -> Figures:
     """Merge 3 GiB in one kernel; the peak is what the process grew by since before the task.
 
     Args:
-        cache: where the data are made.
-        work: scratch.
+        bench: where the data are made, and how many.
         sort: by (event, ts).
         cluster: a method of ``cluster_by``, over user_id and ts: six outputs.
-        group: bytes of the group.
-        memory: ``kernel_memory``.
+
+    Raises:
+        RuntimeError: the merge failed, or its outputs hold other rows.
     """
+    cache, work, memory = bench.cache, bench.work, bench.sizes.kernel_memory
     files: list[Path] = []
     total = 0
-    while total < group:
-        files = data.make(cache / "memory", files=len(files) + 8, rows=_ROWS)
+    while total < bench.sizes.memory_group:
+        files = data.make(cache / "memory", len(files) + 8, bench.sizes.memory_rows)
         total = sum(path.stat().st_size for path in files)
     what = f"{total / 2**30:.2f} GiB, kernel_memory {memory // MIB} MiB, 1 thread"
     name = f"{cluster}, {OUTPUTS} outputs" if cluster else "sorted" if sort else "unsorted"
     figures = Figures(name, what)
     (work / _DIGESTS).write_text(json.dumps({path.name: _digest(path) for path in files}))
-    asked = [str(cache / "memory"), str(work), str(sort), cluster, str(len(files)), str(memory)]
+    rows = bench.sizes.memory_rows
+    asked = [str(cache / "memory"), str(work), str(sort), cluster]
+    asked += [str(number) for number in (len(files), rows, memory)]
     process = subprocess.Popen(
         [sys.executable, "-m", "benchmarks.memory", *asked],
         stdin=subprocess.PIPE,
@@ -66,6 +58,8 @@ def measure(
         process.stdin.flush()
         answer = json.loads(process.stdout.readline())
     process.communicate()
+    if answer["error"] or {answer["rows"], answer["rows_out"]} != {len(files) * rows}:
+        raise RuntimeError(f"{name}: {answer}")
     usage.peak_bytes -= before
     figures.rounds.append(usage)
     figures.notes = {
@@ -86,7 +80,9 @@ def _digest(path: Path) -> str:
     return str(found[0])
 
 
-def main(folder: Path, work: Path, *, sort: bool, cluster: str, files: int, memory: int) -> None:
+def main(
+    folder: Path, work: Path, sizes: tuple[int, int, int], *, sort: bool, cluster: str
+) -> None:
     """The measured process: says what it has, waits, merges, says what came of it."""
     from benchmarks.measure import _resident
     from firnline.clock import SystemClock
@@ -96,7 +92,7 @@ def main(folder: Path, work: Path, *, sort: bool, cluster: str, files: int, memo
     from firnline.store.client import open_store
     from firnline.types.order import SortKey
 
-    prefix = folder.name
+    prefix, (files, rows, memory) = folder.name, sizes
     digests: dict[str, str] = json.loads((work / _DIGESTS).read_text())
     task = KernelTask(
         group=0,
@@ -105,7 +101,7 @@ def main(folder: Path, work: Path, *, sort: bool, cluster: str, files: int, memo
             KernelInput(
                 key=f"{prefix}/{path.name}",
                 bytes=path.stat().st_size,
-                rows=_ROWS,
+                rows=rows,
                 digest=digests[path.name],
             )
             for path in sorted(folder.glob("*.parquet"))[:files]
@@ -141,8 +137,7 @@ if __name__ == "__main__":
     main(
         Path(sys.argv[1]),
         Path(sys.argv[2]),
+        (int(sys.argv[5]), int(sys.argv[6]), int(sys.argv[7])),
         sort=sys.argv[3] == "True",
         cluster=sys.argv[4],
-        files=int(sys.argv[5]),
-        memory=int(sys.argv[6]),
     )

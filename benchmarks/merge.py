@@ -9,9 +9,13 @@ import sys
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
+from types import MappingProxyType
+
+import pyarrow.parquet as pq
 
 from benchmarks import contenders, data
 from benchmarks.measure import Figures, environment, watched
+from benchmarks.sizes import Bench
 from firnline.ids import format_uuid7
 from firnline.log import codec
 from firnline.log.records import LogContent, Marker
@@ -25,7 +29,13 @@ _NAMES_MS = 1_700_000_000_000
 """Time in the names of the original parts: begins ``contenders.ORIGINAL``."""
 
 
-def lay_out(root: str, access: StoreAccess | None, files: list[Path], groups: int) -> None:
+def lay_out(
+    root: str,
+    access: StoreAccess | None,
+    files: list[Path],
+    groups: int,
+    columns: Mapping[str, str] = MappingProxyType(dict(data.COLUMNS)),
+) -> None:
     """A firnline table of one append: these files in ``groups`` partitions.
 
     The parts state the digests of their rows, as those of firnline's own writers do.
@@ -36,23 +46,22 @@ def lay_out(root: str, access: StoreAccess | None, files: list[Path], groups: in
         partition = f"p={number * groups // len(files)}"
         key = paths.data_part(partition, format_uuid7(_NAMES_MS, number))
         store.put_file(key, path)
-        found = digest_file(path)
-        assert found is not None
-        digest, rows = found
-        size = path.stat().st_size
-        markers.append(Marker(p=key, b=size, t=_NAMES_MS, n=rows, g=str(digest)))
-    log = LogContent(t=_NAMES_MS, schema=dict(data.COLUMNS), markers=markers)
+        rows, size = pq.read_metadata(path).num_rows, path.stat().st_size
+        found = digest_file(path)  # None: a column has a type without one
+        digest = str(found[0]) if found is not None else None
+        markers.append(Marker(p=key, b=size, t=_NAMES_MS, n=rows, g=digest))
+    log = LogContent(t=_NAMES_MS, schema=dict(columns), markers=markers)
     key = paths.append_log(_NAMES_MS, f"bench-{format_uuid7(_NAMES_MS, 1 << 70)}")
     store.put_new(key, codec.encode(log))
 
 
 class Player:
-    """A contender in its process."""
+    """A contender in its process: a module and its arguments, which answers line by line."""
 
-    def __init__(self, kind: str, name: str, what: str, env: Mapping[str, str]) -> None:
+    def __init__(self, name: str, what: str, command: list[str], env: Mapping[str, str]) -> None:
         self.figures = Figures(name, what)
         self._process = subprocess.Popen(
-            [sys.executable, "-m", "benchmarks.contenders", kind, name],
+            [sys.executable, "-m", *command],
             env=environment(env),
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
@@ -94,11 +103,12 @@ def server(folder: Path) -> Iterator[S3Server]:
         yield running
 
 
-def compare(kind: str, cache: Path, work: Path, rounds: int) -> list[Figures]:
+def compare(kind: str, bench: Bench) -> list[Figures]:
     """One warm-up each, then ``rounds`` in turn, every other one backwards."""
-    in_order = kind == "sorted parts"
-    folder = cache / ("merge-sorted" if in_order else "merge")
-    files, known = data.make(folder, in_order=in_order), contenders.KINDS[kind]
+    in_order, sizes, work = kind == "sorted parts", bench.sizes, bench.work
+    folder = bench.cache / ("merge-sorted" if in_order else "merge")
+    files = data.make(folder, sizes.merge_files, sizes.merge_rows, in_order=in_order)
+    known = contenders.KINDS[kind]
     with ExitStack() as stack:
         s3 = stack.enter_context(server(work))
         access = StoreAccess.from_env(s3.env())
@@ -113,10 +123,11 @@ def compare(kind: str, cache: Path, work: Path, rounds: int) -> list[Figures]:
                 "BENCH_DATA": str(folder),
                 "BENCH_WORK": str(work / f"{kind}-{number}"),
             }
-            player = Player(kind, name, what, {**s3.env(), **places})
+            command = ["benchmarks.contenders", kind, name]
+            player = Player(name, what, command, {**s3.env(), **places})
             stack.callback(player.close)
             players.append(player)
-        for done in range(rounds + 1):
+        for done in range(bench.rounds + 1):
             for player in players[:: 1 if done % 2 else -1]:
                 player.round(counts=done > 0)
                 if done:

@@ -1,7 +1,6 @@
 """Publications of mirrors at 1,000, 10,000 and 100,000 parts, and what readers pay for vectors.
 
-    python -m benchmarks.mirror [rounds]            all, as lines
-    python -m benchmarks.mirror STEP ROOT FORMAT    one step in this process, as JSON
+    python -m benchmarks.mirror STEP [NUMBERS] ROOT FORMAT    one step in this process, as JSON
 
 The parts of most tables are names in a log: no publication looks at one. Where deletion vectors are
 made, and where others read, the parts are real. Every step has a process of its own, and every
@@ -19,12 +18,12 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 from benchmarks import snapshot
 from benchmarks.measure import MIB, Figures, Usage, run_json
+from benchmarks.sizes import Mirrored
 from firnline.commit.base import Base, read_base, take_base
 from firnline.commit.change import Change
 from firnline.commit.transaction import commit
@@ -39,12 +38,7 @@ from firnline.table import Table, open_table
 from tools.memory import peak_mib
 
 RUN = RunIdentity(run_id="bench")
-SIZES = (1_000, 10_000, 100_000)
 COME, GO = 5, 100
-PARTS, ROWS = 1_000, 1_000
-"""Of the table with real parts, and the rows of each."""
-HIDDEN = (10, 100, 500)
-"""Parts of which deletes hide a row in a hundred; deltalake hangs with some more than 512."""
 _KINDS = ("get", "put", "list", "delete", "head")
 _DELTA, _ICEBERG, _VECTORS = "delta", "iceberg", "vectors"
 
@@ -197,16 +191,16 @@ def change(root: str, form: str) -> dict[str, Any]:
     return {}
 
 
-def fill(root: str, form: str) -> dict[str, Any]:
+def fill(parts: int, rows: int, root: str, form: str) -> dict[str, Any]:
     """Real parts, one in each partition; not measured."""
     import numpy as np
     import pyarrow as pa
 
     import firnline
 
-    ids = np.arange(PARTS * ROWS)
-    rows = pa.table({"p": ids // ROWS, "k": ids, "v": ids * 7_919 % 100, "x": ids / 3})
-    firnline.append_rows(declared(root, form), rows)
+    ids = np.arange(parts * rows)
+    made = pa.table({"p": ids // rows, "k": ids, "v": ids * 7_919 % 100, "x": ids / 3})
+    firnline.append_rows(declared(root, form), made)
     return {}
 
 
@@ -221,11 +215,11 @@ def hide(parts: int, root: str, form: str) -> dict[str, Any]:
     return {}
 
 
-def append(root: str, form: str) -> dict[str, Any]:
+def append(parts: int, root: str, form: str) -> dict[str, Any]:
     """One append of 5 parts; not measured."""
     import firnline
 
-    rows = [{"p": PARTS + n, "k": n, "v": 1, "x": 0.5} for n in range(COME)]
+    rows = [{"p": parts + n, "k": n, "v": 1, "x": 0.5} for n in range(COME)]
     firnline.append_rows(declared(root, form), rows)
     return {}
 
@@ -262,7 +256,7 @@ def _read(read: Callable[[], int]) -> dict[str, Any]:
     return {"seconds": seconds, "cpu": cpu, "peak_mb": peak_mib(), "rows": rows}
 
 
-STEPS: dict[str, Callable[[str, str], dict[str, Any]]] = {
+STEPS: dict[str, Callable[..., dict[str, Any]]] = {
     "publish": publish,
     "checkpoint": checkpoint,
     "state": state,
@@ -271,8 +265,9 @@ STEPS: dict[str, Callable[[str, str], dict[str, Any]]] = {
     "append": append,
     "datafusion": by_datafusion,
     "polars": by_polars,
-    **{f"hide {parts}": partial(hide, parts) for parts in HIDDEN},
+    "hide": hide,
 }
+"""Called with the numbers that follow the step, the root and the format."""
 
 
 # --- all of them ----------------------------------------------------------------------------------
@@ -281,7 +276,7 @@ Results = dict[str, list[dict[str, Any]]]
 
 
 def _step(results: Results, name: str, step: str, root: str, form: str) -> dict[str, Any]:
-    found = run_json([sys.executable, "-m", "benchmarks.mirror", step, root, form], {})
+    found = run_json([sys.executable, "-m", "benchmarks.mirror", *step.split(), root, form], {})
     if name:
         results.setdefault(name, []).append(found)
         print(
@@ -314,47 +309,47 @@ def _files(size: int) -> Sequence[int]:
     return [size - 100 * appends, *[100] * appends]
 
 
-def _vectors(results: Results, work: Path) -> None:
+def _vectors(results: Results, work: Path, mirrored: Mirrored) -> None:
     root, form = f"file://{work}/t", _VECTORS
-    _step({}, "", "fill", root, form)
+    count, rows, hidden = mirrored.parts, mirrored.rows, mirrored.hidden
+    _step({}, "", f"fill {count} {rows}", root, form)
     _step({}, "", "publish", root, form)
-    title = f"Delta, {PARTS:,} parts of {ROWS:,} rows"
+    title = f"Delta, {count:,} parts of {rows:,} rows"
     for reader in ("datafusion", "polars"):
-        _step(
-            results, f"{_TITLE[reader]} reads {PARTS:,} parts without vectors", reader, root, form
-        )
-    for parts in HIDDEN:
+        name = f"{_TITLE[reader]} reads {count:,} parts without vectors"
+        _step(results, name, reader, root, form)
+    for parts in hidden:
         _step({}, "", f"hide {parts}", root, form)
         found = _step(results, f"{title}: {parts:,} get a vector", "publish", root, form)
         assert found["said"][2:] == [parts, parts], found
-    _step({}, "", "append", root, form)
+    _step({}, "", f"append {count}", root, form)
     kept = _step(results, f"{title}: {COME} files more, all vectors stay", "publish", root, form)
-    assert kept["said"] == [COME, 0, HIDDEN[-1], 0], kept
+    assert kept["said"] == [COME, 0, hidden[-1], 0], kept
     for reader in ("datafusion", "polars"):
-        name = f"{_TITLE[reader]} reads {PARTS:,} parts with {HIDDEN[-1]:,} vectors"
+        name = f"{_TITLE[reader]} reads {count:,} parts with {hidden[-1]:,} vectors"
         found = _step(results, name, reader, root, form)
-        assert found["rows"] == PARTS * ROWS - HIDDEN[-1] * ROWS // 100 + COME, found
+        assert found["rows"] == count * rows - hidden[-1] * rows // 100 + COME, found
     shutil.rmtree(work / "t")
 
 
 _TITLE = {"datafusion": "DataFusion", "polars": "Polars"}
 
 
-def measure(cache: Path, work: Path, rounds: int) -> Results:
+def measure(cache: Path, work: Path, rounds: int, mirrored: Mirrored) -> Results:
     """All steps, in turn, ``rounds`` times."""
     results: Results = {}
     for _ in range(rounds):
         for form in (_DELTA, _ICEBERG):
-            for size in SIZES:
+            for size in mirrored.sizes:
                 _many_parts(results, cache, work, size, form)
-        _vectors(results, work)
+        _vectors(results, work, mirrored)
     return results
 
 
-def compare(cache: Path, work: Path, rounds: int) -> list[Figures]:
+def compare(cache: Path, work: Path, rounds: int, mirrored: Mirrored) -> list[Figures]:
     """The figures of ``measure``."""
     figures = []
-    for name, results in measure(cache, work, rounds).items():
+    for name, results in measure(cache, work, rounds, mirrored).items():
         usages = [Usage(r["seconds"], r["cpu"], int(r["peak_mb"] * MIB)) for r in results]
         figures.append(Figures(name, "", usages, _notes(results)))
     return figures
@@ -375,15 +370,8 @@ def _notes(results: Sequence[dict[str, Any]]) -> dict[str, object]:
 
 def main(arguments: list[str]) -> None:
     """See the module's docstring."""
-    if len(arguments) == 3:
-        step, root, form = arguments
-        print(json.dumps(STEPS[step](root, form)))
-        return
-    cache = Path(".cache/bench").resolve()
-    work = cache / "work"
-    shutil.rmtree(work, ignore_errors=True)
-    work.mkdir(parents=True)
-    compare(cache, work, *[int(text) for text in arguments] or [3])
+    step, *numbers, root, form = arguments
+    print(json.dumps(STEPS[step](*map(int, numbers), root, form)))
 
 
 if __name__ == "__main__":

@@ -68,10 +68,10 @@ SHAPES: dict[str, Late] = {
 VOLUMES = {"200 MB a day": 200 * 10**6, "3 GB a day": 3 * 10**9}
 
 
-def arrivals(volume: int, late: Late) -> Iterator[Arrival]:
-    """Yield the appends of a year, one an hour; the same for every rule."""
+def arrivals(volume: int, late: Late, days: int) -> Iterator[Arrival]:
+    """Yield the appends of so many days, one an hour; the same for every rule."""
     chance = random.Random(SEED)
-    for hour in range(DAYS * 24):
+    for hour in range(days * 24):
         day = hour // 24
         total = round(volume / 24 * chance.lognormvariate(-0.125, 0.5))
         found: Arrival = defaultdict(int)
@@ -285,28 +285,28 @@ class Outcome:
         return f"{self.closed:.2f} / {self.amplification:.2f} / {self.recent:.1f}"
 
 
-def simulate(rule: Rule, volume: int, late: Late) -> Outcome:
-    """Keep a table by a rule for a year."""
+def simulate(rule: Rule, volume: int, late: Late, days: int = DAYS) -> Outcome:
+    """Keep a table by a rule for a year, or so many days."""
     arrived = 0
     recent: list[int] = []
-    for hour, arrival in enumerate(arrivals(volume, late)):
+    for hour, arrival in enumerate(arrivals(volume, late, days)):
         arrived += sum(arrival.values())
         rule.append(arrival)
         rule.hour, rule.written = hour, tuple(arrival)
         rule.keep()
         if hour % 24 == 12:
-            days = range(max(0, hour // 24 - 6), hour // 24 + 1)
-            recent += [len(rule.files[day]) for day in days]
-    closed = [len(rule.files[day]) for day in range(DAYS - CLOSED)]
+            week = range(max(0, hour // 24 - 6), hour // 24 + 1)
+            recent += [len(rule.files[day]) for day in week]
+    closed = [len(rule.files[day]) for day in range(days - CLOSED)]
     return Outcome(mean(closed), rule.rewritten / arrived, mean(recent))
 
 
-def compare() -> list[Figures]:
+def compare(days: int = DAYS) -> list[Figures]:
     """Every rule with every volume and shape of arrivals."""
     found = []
     for name, (what, make) in RULES.items():
         notes: dict[str, object] = {
-            f"{volume}, {shape}": str(simulate(make(), size, late))
+            f"{volume}, {shape}": str(simulate(make(), size, late, days))
             for volume, size in VOLUMES.items()
             for shape, late in SHAPES.items()
         }

@@ -19,6 +19,7 @@ from unittest.mock import patch
 
 from benchmarks import data
 from benchmarks.measure import MIB, Figures, Usage, run_json
+from benchmarks.sizes import Bench
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -26,7 +27,6 @@ if TYPE_CHECKING:
     from firnline.kernel.task import KernelResult
     from firnline.types.digests import Digest
 
-FILES, ROWS = 25, 100_000
 MEMORY = 1024 * MIB
 KINDS = {
     "counts": "merge.proof: counts",
@@ -36,18 +36,17 @@ KINDS = {
 _Rounds = dict[str, list[dict[str, float]]]
 
 
-def compare(cache: Path, work: Path, rounds: int) -> list[Figures]:
+def compare(bench: Bench) -> list[Figures]:
     """Measure both orders; one warm-up each, then ``rounds``, every other one backwards."""
-    data.make(cache / "merge")
-    return [
-        figures
-        for order in ("sorted", "unsorted")
-        for figures in _order(order, cache, work, rounds)
-    ]
+    sizes = bench.sizes
+    data.make(bench.cache / "merge", sizes.merge_files, sizes.merge_rows)
+    return [figures for order in ("sorted", "unsorted") for figures in _order(order, bench)]
 
 
-def _order(order: str, cache: Path, work: Path, rounds: int) -> Iterator[Figures]:
-    given = [order, str(cache / "merge"), str(work), str(rounds)]
+def _order(order: str, bench: Bench) -> Iterator[Figures]:
+    sizes = bench.sizes
+    numbers = [bench.rounds, sizes.proof_files, sizes.merge_rows]
+    given = [order, str(bench.cache / "merge"), str(bench.work), *map(str, numbers)]
     found: _Rounds = run_json([sys.executable, "-m", "benchmarks.proof", *given], {})["rounds"]
     before = found["counts"]
     for kind, rows in found.items():
@@ -81,20 +80,18 @@ def _more(
 # --- the measured process -------------------------------------------------------------------------
 
 
-def main(order: str, folder: Path, work: Path, rounds: int) -> None:
+def main(order: str, folder: Path, work: Path, rounds: int, count: int, rows: int) -> None:
     """Measure in this process, and print what each round took."""
     from firnline.parquet.digests import digest_file
 
-    files = sorted(folder.glob("*.parquet"))[:FILES]
+    files = sorted(folder.glob("*.parquet"))[:count]
     digests = {path: read[0] for path in files if (read := digest_file(path)) is not None}
     found: _Rounds = {kind: [] for kind in KINDS}
     for done in range(rounds + 1):
         for kind in [*KINDS][:: 1 if done % 2 else -1]:
             cpu, seconds = time.process_time(), time.perf_counter()
             with _without_arithmetic(digests.values(), wanted=kind == "read back"):
-                result = _merge(
-                    files, digests, work, order, "counts" if kind == "counts" else "rows"
-                )
+                result = _merge(digests, rows, work, order, kind)
             took = {
                 "cpu": time.process_time() - cpu,
                 "seconds": time.perf_counter() - seconds,
@@ -107,12 +104,9 @@ def main(order: str, folder: Path, work: Path, rounds: int) -> None:
 
 
 def _merge(
-    files: Sequence[Path],
-    digests: Mapping[Path, object],
-    work: Path,
-    order: str,
-    proof: Literal["rows", "counts"],
+    digests: Mapping[Path, object], rows: int, work: Path, order: str, kind: str
 ) -> KernelResult:
+    """Merge the files of the digests, each of so many rows."""
     from firnline.clock import SystemClock
     from firnline.ids import SystemIds
     from firnline.kernel.merge import merge_group
@@ -120,7 +114,8 @@ def _merge(
     from firnline.store.client import open_store
     from firnline.types.order import SortKey
 
-    folder = files[0].parent
+    proof: Literal["rows", "counts"] = "counts" if kind == "counts" else "rows"
+    folder = next(iter(digests)).parent
     task = KernelTask(
         group=0,
         partition="",
@@ -128,10 +123,10 @@ def _merge(
             KernelInput(
                 key=f"{folder.name}/{path.name}",
                 bytes=path.stat().st_size,
-                rows=ROWS,
-                digest=str(digests[path]),
+                rows=rows,
+                digest=str(digest),
             )
-            for path in files
+            for path, digest in digests.items()
         ),
         columns=data.COLUMNS,
         sort_by=tuple(SortKey(name) for name in data.SORT) if order == "sorted" else (),
@@ -146,6 +141,7 @@ def _merge(
     store = open_store(f"file://{folder}")
     result = merge_group(task, store, work, SystemIds(), SystemClock())
     assert result.error is None, result.error
+    assert result.rows_in == sum(part.rows for part in result.parts) == rows * len(digests)
     return result
 
 
@@ -167,4 +163,4 @@ def _without_arithmetic(digests: Iterable[Digest], *, wanted: bool) -> Iterator[
 
 
 if __name__ == "__main__":
-    main(sys.argv[1], Path(sys.argv[2]), Path(sys.argv[3]), int(sys.argv[4]))
+    main(sys.argv[1], Path(sys.argv[2]), Path(sys.argv[3]), *map(int, sys.argv[4:7]))

@@ -1,7 +1,5 @@
 """Reads of a table against plain reads of the same files, by DuckDB, pyarrow and Spark.
 
-    python -m benchmarks.read [files] [rows] [rounds]      as a table, without writing docs
-
 The parts of one table on local disk, 100,000 rows each; the plain reads are given their paths.
 DuckDB and pyarrow are asked once more with parts of a million rows, since what a read of the log
 takes does not depend on the rows. All in one process and one Spark session on two cores, the ways
@@ -13,18 +11,17 @@ from __future__ import annotations
 
 import os
 import shutil
-import sys
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import duckdb
 import pyarrow as pa
-import pyarrow.dataset as ds
 
 import firnline
 from benchmarks import data
 from benchmarks.measure import Figures, watched
+from benchmarks.sizes import Bench
 from firnline.appends.append import Appender
 from firnline.settings.load import TableSettings
 from firnline.state.snapshot import read_snapshot
@@ -34,9 +31,6 @@ from firnline.table import Table, open_table
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-FILES, ROWS = 30, 100_000
-LARGE = 10, 1_000_000
-"""Files and rows of each, of the table that only DuckDB and pyarrow read."""
 _HOUR = "ts >= TIMESTAMPTZ '2026-01-01 02:00:00+00' AND ts < TIMESTAMPTZ '2026-01-01 02:20:00+00'"
 _SPARK_HOUR = _HOUR.replace("TIMESTAMPTZ", "TIMESTAMP")
 _SUM = "SELECT event, count(*), sum(value) FROM rows GROUP BY event"
@@ -53,14 +47,15 @@ Ways = tuple[str, dict[str, Callable[[], object]]]
 """A question, and the ways to ask it; the last one is the plain one."""
 
 
-def compare(work: Path, rounds: int, files: int = FILES, rows: int = ROWS) -> list[Figures]:
+def compare(bench: Bench) -> list[Figures]:
     """firnline and its peers in turn, question by question."""
     found: list[Figures] = []
-    table, paths = _filled(work / "large", *LARGE)
+    work, rounds, (files, rows) = bench.work, bench.rounds, bench.sizes.read_large
+    table, paths = _filled(work / "large", files, rows)
     for name, ways in _duckdb(table, paths):
-        found += _in_turn(f"{name}, {LARGE[0] * LARGE[1] // 1_000_000} M rows", ways, rounds)
+        found += _in_turn(f"{name}, {files * rows / 1_000_000:g} M rows", ways, rounds)
     shutil.rmtree(work / "large")
-    table, paths = _filled(work / "read", files, rows)
+    table, paths = _filled(work / "read", *bench.sizes.read)
     spark = _session()
     try:
         for name, ways in [*_duckdb(table, paths), *_spark(spark, table, paths)]:
@@ -89,6 +84,8 @@ def _in_turn(name: str, ways: dict[str, Callable[[], object]], rounds: int) -> l
 
 
 def _duckdb(table: Table, paths: list[str]) -> list[Ways]:
+    import pyarrow.dataset as ds  # brings pandas, where that is installed
+
     def ask(make: Callable[[], duckdb.DuckDBPyRelation], query: str) -> Callable[[], object]:
         def act() -> object:
             rows = make().query("rows", query)
@@ -193,10 +190,3 @@ def _filled(folder: Path, files: int, rows: int) -> tuple[Table, list[str]]:
         appender.append(data.make_table(file, rows))
     live = read_snapshot(table.store, table.paths).live
     return table, [str(folder.absolute() / key) for key in live]
-
-
-if __name__ == "__main__":
-    given = [int(text) for text in sys.argv[1:4]]
-    sizes = given[:2] or [FILES, ROWS]
-    place = Path(__file__).parents[1] / ".cache" / "bench" / "work"
-    compare(place, given[2] if len(given) > 2 else 5, *sizes)

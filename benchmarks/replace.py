@@ -1,5 +1,5 @@
 # ruff: noqa: S608 -- our own paths
-"""Replace of an hour in a day of many rows: ``python -m benchmarks.replace [--rows 100000000]``.
+"""Replace of an hour in a day of many rows.
 
 A day in parts of a million rows on local disk, each up to two minutes late; three columns. One hour
 is replaced by as many new rows, by whole cold processes in turn, two threads each:
@@ -25,11 +25,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from benchmarks.measure import Figures, load_average, run_process
+from benchmarks.measure import Figures, run_process
+from benchmarks.sizes import Bench
 from firnline.operations.operation import Work
 
-CACHE = Path(__file__).parents[1] / ".cache" / "bench"
-ROWS, PART_ROWS = 100_000_000, 1_000_000
 COLUMNS = {"ts": "TIMESTAMP", "client": "INTEGER", "amount": "SMALLINT"}
 DAY_US, LATE_US, HOUR_US = 86_400_000_000, 120_000_000, 3_600_000_000
 START_US = 1_767_571_200_000_000
@@ -58,10 +57,10 @@ def rows_between(start_us: int, span_us: int, rows: int, seed: int) -> pa.Table:
     )
 
 
-def make(folder: Path, rows: int) -> list[Path]:
+def make(folder: Path, rows: int, part_rows: int) -> list[Path]:
     """Files of the day, written where they are missing; the last is the new hour."""
     folder.mkdir(parents=True, exist_ok=True)
-    count = rows // PART_ROWS
+    count = rows // part_rows
     each = DAY_US // count
     tasks = [(max(0, i * each - LATE_US), min(each + LATE_US, DAY_US)) for i in range(count)]
     paths = []
@@ -69,7 +68,7 @@ def make(folder: Path, rows: int) -> list[Path]:
         path = folder / f"{rows}-{number:05d}.parquet"
         paths.append(path)
         if not path.exists():
-            amount = PART_ROWS if number < count else rows // 24
+            amount = part_rows if number < count else rows // 24
             half = path.with_suffix(".tmp")
             table = rows_between(start, span, amount, number)
             pq.write_table(table, half, compression="zstd", use_dictionary=["client", "amount"])
@@ -170,12 +169,10 @@ def _opened(root: str, work: Path) -> tuple[Any, Callable[[], Any]]:
     return table, lambda: engine
 
 
-def compare(rows: int, rounds: int) -> list[Figures]:
+def compare(bench: Bench, rounds: int) -> list[Figures]:
     """All contenders in turn, each on a fresh copy of the table."""
-    work = CACHE / "work-replace"
-    shutil.rmtree(work, ignore_errors=True)
-    work.mkdir(parents=True)
-    *parts, new = make(CACHE / "replace", rows)
+    work, sizes = bench.work, bench.sizes
+    *parts, new = make(bench.cache / "replace", sizes.replaced_rows, sizes.replaced_part)
     found = {name: Figures(*told) for name, told in WHAT.items()}
     for _ in range(rounds):
         for name, figures in found.items():
@@ -189,7 +186,6 @@ def compare(rows: int, rounds: int) -> list[Figures]:
             figures.notes = _notes(place, parts)
             print(f"  replace {figures.name:25s} {figures.rounds[-1].seconds:6.2f} s", flush=True)
     _same_rows(work)
-    shutil.rmtree(work)
     return list(found.values())
 
 
@@ -238,25 +234,19 @@ def _same_rows(work: Path) -> None:
 
 
 def main() -> None:
-    """Print the figures."""
+    """Run one contender, as the process that is measured."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.replace")
-    parser.add_argument("--rows", type=int, default=ROWS)
-    parser.add_argument("--rounds", type=int, default=1)
-    parser.add_argument("--one", choices=list(WHAT), help=argparse.SUPPRESS)
-    parser.add_argument("--root", help=argparse.SUPPRESS)
-    parser.add_argument("--new", type=Path, help=argparse.SUPPRESS)
-    parser.add_argument("--work", type=Path, help=argparse.SUPPRESS)
+    parser.add_argument("--one", choices=list(WHAT), required=True)
+    parser.add_argument("--root", required=True)
+    parser.add_argument("--new", type=Path, required=True)
+    parser.add_argument("--work", type=Path, required=True)
     given = parser.parse_args()
     if given.one == "duckdb":
         duckdb_rewrite(given.root, given.new, given.work)
     elif given.one == "rewrite":
         rewrite(given.root, given.new, given.work)
-    elif given.one:
-        replace(given.one, given.root, given.new, given.work)
     else:
-        before = load_average()
-        for figures in compare(given.rows, given.rounds):
-            print(json.dumps({"rows": given.rows, "load": before, **figures.as_json()}))
+        replace(given.one, given.root, given.new, given.work)
 
 
 if __name__ == "__main__":

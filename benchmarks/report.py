@@ -101,6 +101,8 @@ _NOTES = {
     "rows_erased": "rows erased",
     "files_out": "files written",
     "bytes_out": "MB written",
+    "ms_a_group": "ms a group",
+    "cpu_ms_a_group": "CPU ms a group",
     "of_kernel_memory": "peak / `kernel_memory`",
     "MB": "MB of the part",
     "x plain": "time / plain",
@@ -123,7 +125,7 @@ _FIRST = {
     "policy": "rule",
 }
 """Section -> heading of the names; else they are those of contenders."""
-_ALONE = ("memory", "drop", "appender", "lazy", *_OWN_NOTES)
+_ALONE = ("memory", "drop", "appender", "lazy", "many small", *_OWN_NOTES)
 """Sections without peers to compare with."""
 _ROUNDING_S = 0.01
 """CPU time that is the time itself in all rows was not measured, but taken over."""

@@ -9,6 +9,7 @@ from pathlib import Path
 from benchmarks import data
 from benchmarks.measure import Figures, run_process
 from benchmarks.merge import lay_out
+from benchmarks.sizes import Bench
 
 JOB = Path(__file__).parents[1] / "spark_jobs" / "merge.py"
 EMPTY = """
@@ -23,13 +24,13 @@ session.stop()
 """
 
 
-def compare(cache: Path, work: Path, rounds: int) -> list[Figures]:
+def compare(bench: Bench) -> list[Figures]:
     """Cold processes, in turn; the last contender finds nothing to merge."""
     from firnline.spark.archive import make_archive
 
     make_archive()
-    files = data.make(cache / "small", files=3, rows=3_000)
-    work.mkdir(parents=True, exist_ok=True)
+    files = data.make(bench.cache / "small", files=3, rows=bench.sizes.small_rows)
+    work = bench.work
     settings = work / "tables.yaml"
     table = work / "table"
     settings.write_text(
@@ -48,7 +49,7 @@ def compare(cache: Path, work: Path, rounds: int) -> list[Figures]:
         "plain": Figures("firnline, no archive", "the same without the class archive"),
         "nothing": Figures("firnline, nothing to do", "the same job: no JVM starts"),
     }
-    for _ in range(rounds):
+    for _ in range(bench.rounds):
         for name, figures in found.items():
             if name in ("empty", "query"):
                 command = [sys.executable, "-c", EMPTY if name == "empty" else QUERY]

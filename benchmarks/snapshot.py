@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import json
 import statistics
-import subprocess
 import sys
 import time
 import zlib
@@ -23,6 +22,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from benchmarks.measure import MIB, Figures, Usage, run_json
+from benchmarks.sizes import FULL, Bench
 from firnline.ids import format_uuid7
 from firnline.log import codec
 from firnline.log.parts_view import totals
@@ -36,11 +37,9 @@ ABOVE = 2**62
 """Bytes of log that no table has: its reader never looks for a checkpoint."""
 START_MS = 1_767_225_600_000
 SCHEMA = {"event": "VARCHAR", "ts": "TIMESTAMP WITH TIME ZONE", "value": "DOUBLE"}
-FILES = [90_000] * 10 + [100] * 1_000
-"""Parts in each log file: ten that merged many, and a thousand appends; 1 M in all."""
 
 
-def make_log(folder: Path, files: Sequence[int] = FILES) -> Path:
+def make_log(folder: Path, files: Sequence[int]) -> Path:
     """The table folder ``t`` under ``folder``; written once.
 
     Args:
@@ -150,6 +149,13 @@ def read_checked(table: Path) -> int:
     return sum(1 for marker in parts.values() if "tmb" not in marker)
 
 
+WHAT = {
+    "firnline": "msgspec, two phases, all checks",
+    "checkpoint": "from a checkpoint: parts, rows and bytes, by column",
+    "markers": "from a checkpoint, and every part's marker",
+    "json": "the standard library's json module, no checks",
+    "checked": "the same with firnline's checks of checksums and paths",
+}
 READERS = {
     "firnline": read_firnline,
     "checkpoint": read_checkpoint,
@@ -174,9 +180,21 @@ def measure(table: Path, runs: int) -> dict[str, list[dict[str, float]]]:
     for _ in range(runs):
         for name, results in found.items():
             command = [sys.executable, "-m", "benchmarks.snapshot", name, str(table)]
-            done = subprocess.run(command, check=True, capture_output=True, text=True)
-            results.append(json.loads(done.stdout))
+            results.append(run_json(command, {}))
     return found
+
+
+def compare(bench: Bench) -> list[Figures]:
+    """All readers of a log. Raises RuntimeError: one finds another number of live parts."""
+    files = bench.sizes.snapshot_files
+    figures = []
+    for name, results in measure(make_log(bench.tables / "snapshot", files), bench.rounds).items():
+        if {result["parts"] for result in results} != {sum(files)}:
+            raise RuntimeError(f"{name} finds {results} of {sum(files)} parts")
+        usages = [Usage(r["seconds"], r["cpu"], int(r["peak_mb"] * MIB)) for r in results]
+        figures.append(Figures(name, WHAT[name], usages))
+        print(f"  snapshot  {name:20s} {figures[-1].median:6.2f} s")
+    return figures
 
 
 def main(arguments: list[str]) -> None:
@@ -184,7 +202,7 @@ def main(arguments: list[str]) -> None:
     if arguments and arguments[0] in READERS:
         print(json.dumps(measure_here(arguments[0], Path(arguments[1]))))
         return
-    table = make_log(Path(".cache/bench/snapshot").resolve())
+    table = make_log(Path(".cache/bench/snapshot").resolve(), FULL.snapshot_files)
     for name, results in measure(table, int(arguments[0]) if arguments else 5).items():
         seconds = [result["seconds"] for result in results]
         print(

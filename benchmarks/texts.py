@@ -33,6 +33,32 @@ footer, as all parts that firnline writes.
 on S3 and on local disk, and so does firnline.
 """,
     ),
+    "wide": (
+        "Sorted merge of a hundred columns, cold",
+        """
+1.2 M rows in 60 snappy files, one partition: 30 integers, 20 doubles, 30 texts of few values, 8
+that differ in nearly every row, 6 decimals, a list, a struct, a URL and three more; one file sorted
+by (user_id, ts), zstd level 3, row groups of 131,072 rows. Whole processes on local disk, from
+their start to their end. What each has written is read afterwards and holds the same rows; delta-rs
+compact leaves them unsorted, z_order interleaves both columns.
+""",
+    ),
+    "many small": (
+        "Sorted merge of many small groups",
+        """
+Partitions of three sorted parts of 20 rows, each of which becomes one sorted part, on local disk,
+so that what counts is the cost of a group and not of its rows. A process of its own each, warm: one
+round before those that count, every other round in reverse order. firnline plans, merges, reads its
+outputs back and commits; the others are given the paths of each group.
+""",
+    ),
+    "append": (
+        "Append of 60 files, cold",
+        """
+The files of "Sorted merge of a hundred columns" given to one command, which reads, sorts and writes
+their rows; whole processes on local disk, from their start to their end. firnline commits.
+""",
+    ),
     "cold": (
         "Unsorted merge, cold",
         """

@@ -16,6 +16,7 @@ from firnline.errors import (
 from firnline.operations.cleanup import run as cleanup
 from firnline.operations.delete import run as delete
 from firnline.operations.drop import run as drop
+from firnline.operations.drop import ttl
 from firnline.operations.erase import run as erase
 from firnline.operations.merge import run as merge
 from firnline.operations.operation import Work
@@ -31,6 +32,7 @@ from firnline.operations.options import (
     RestoreOptions,
     RewriteOptions,
     SweepOptions,
+    TtlOptions,
     VerifyOptions,
 )
 from firnline.operations.replace import run as replace
@@ -40,7 +42,7 @@ from firnline.operations.schema.lazy import run_lazily
 from firnline.operations.sweep import run as sweep
 from firnline.operations.verify import run as verify
 from firnline.state.snapshot import read_snapshot
-from simulation import once, prepared
+from simulation import aging, once, prepared
 from simulation.kinds import is_tombstone
 from simulation.layouts import fill_statistics, move_rows
 from simulation.ledger import Hides, Restores
@@ -100,6 +102,20 @@ def drop_partition(stage: Stage) -> None:
     options = DropOptions(partitions=(f"p={stage.r.choice(PARTITIONS)}",))
     stage.actor.tell(f"begins: {options.partitions[0]}")
     drop.run_drop(Work(stage.table, stage.run), options)
+
+
+def expire_rows(stage: Stage) -> None:
+    """Run a TTL that keeps the rows from about one of the newest keys on."""
+    newest = stage.world.next_id()
+    first = max(0, newest - stage.r.choice([1, 5, 20, 60])) * KEY_STEP
+    keep = stage.table.clock.now_ms() - aging.time_of(first)
+    settings = stage.table.settings
+    asked = settings.ttl or stage.world.settings.ttl
+    assert asked is not None
+    keeps = settings.model_copy(update={"ttl": asked.model_copy(update={"keep": keep})})
+    stage.oracle.ledger.keeps[stage.run.run_id] = keep
+    stage.actor.tell(f"begins: keeps rows from about {first} on")
+    ttl.run_ttl(Work(stage.with_settings(keeps).table, stage.run), TtlOptions())
 
 
 def delete_rows(stage: Stage) -> None:
@@ -300,6 +316,7 @@ OPERATIONS: dict[str, Callable[[Stage], None]] = {
     once.OPERATION: append_once,
     "merge": merge_parts,
     "drop": drop_partition,
+    "expire": expire_rows,
     "delete": delete_rows,
     "erase": erase_users,
     "rewrite": rewrite_rows,
@@ -317,7 +334,7 @@ OPERATIONS: dict[str, Callable[[Stage], None]] = {
     "decide": prepared.decide,
 }
 DRAWN_LATER = (
-    *("evolve", "properties", "repartition", "analyze", "prepare", "decide"),
+    *("evolve", "properties", "repartition", "analyze", "prepare", "decide", "expire"),
     once.OPERATION,
 )
 """Operations whose weights are not drawn like the others."""

@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow as pa
 
 from firnline.settings.load import TableSettings
-from simulation import proofs
+from simulation import aging, proofs
 from simulation.mix import Mix
 from simulation.world import GRACE, KEY_STEP, ROOT, ROOT_FOR_ENGINES, SCHEMA, TICK, TTL
 
@@ -18,6 +18,7 @@ _ARROW = {
     "VARCHAR": pa.string(),
     "BOOLEAN": pa.bool_(),
     "DOUBLE": pa.float64(),
+    "TIMESTAMP": pa.timestamp("us"),
 }
 _SMALL = 700
 """Bytes of a full part in a clustered table: about five rows."""
@@ -54,6 +55,7 @@ _FORGOTTEN = TTL + GRACE + 100 * TICK
 KINDS = {
     "plain": Kind("plain"),
     "columns": Kind("columns", evolves=True),
+    "aging": Kind("aging", {"ttl": aging.TTL}, {**SCHEMA, **aging.COLUMNS}),
     # Without an order, so that markers state only what ``statistics`` asks for.
     "layouts": Kind("layouts", {"sort_by": []}, without=("restore",), moves=True),
     "clustered": Kind("clustered", {"cluster_by": ["u", "k"]}, target=_SMALL),

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 
-from firnline.log.records import LogContent, Marker
+from firnline.log.records import Delete, LogContent, Marker
 from firnline.log.txn_file import TxnHeader
 from firnline.state.snapshot import Snapshot
+from simulation import aging
 from simulation.keyed import Keyed, Row, in_order, seen, spans_another, superseded
 from simulation.kinds import is_tombstone
-from simulation.world import AHEAD, GRACE, TTL
+from simulation.world import AHEAD, GRACE, TTL, Violation
 
 _TAKES_PARTS = frozenset({"drop", "ttl", "rewrite"})
 _REPLACES_PARTS = frozenset({"merge", "delete", "erase", "rewrite"})
@@ -50,6 +51,8 @@ class Ledger:
     keyed: Keyed | None = None
     intents: dict[str, Hides] = field(default_factory=dict)
     """Run id -> rows that a delete or rewrite removes."""
+    keeps: dict[str, int] = field(default_factory=dict)
+    """Run id -> ``ttl.keep`` in ms."""
     restores: dict[str, Restores] = field(default_factory=dict)
     """Run id -> arguments of its restore."""
     brought: set[int] = field(default_factory=set)
@@ -108,7 +111,9 @@ class Ledger:
         self.times[header.seq] = header.t
         intent = self.intents.get(header.run.run_id)
         for delete in content.deletes:
-            if delete.seq == header.seq and intent is not None:
+            if delete.seq == header.seq and header.op == "ttl":
+                self.deletes[delete.id] = header.seq, self._expired(header, delete)
+            elif delete.seq == header.seq and intent is not None:
                 self.deletes[delete.id] = header.seq, intent
         if header.op == "erase":
             self.erases.add(header.seq)
@@ -138,8 +143,23 @@ class Ledger:
         if self.keyed is not None and intent is not None and intent.keys is not None:
             return  # by what wins
         for row in self._rows(old):
+            if header.op == "ttl":
+                self._refuse_young(header, row[0])
             if header.op != "rewrite" or intent is None or intent.row(*row):
                 self.gone.setdefault(row[0], set()).add(header.seq)
+
+    def _expired(self, header: TxnHeader, delete: Delete) -> Hides:
+        """Return the condition of a TTL of rows, which holds for no row that is to be kept."""
+        keys = aging.hidden_keys(delete)
+        if keys:
+            self._refuse_young(header, keys[-1])
+        return Hides(frozenset("xy"), frozenset("uvw"), keys)
+
+    def _refuse_young(self, header: TxnHeader, k: int) -> None:
+        # The clock of the process may be ahead.
+        cutoff = self.now_ms + AHEAD - self.keeps[header.run.run_id]
+        if aging.time_of(k) > cutoff:
+            raise Violation(f"a TTL takes row {k}, which is not past")
 
     def _rows(self, markers: list[Marker]) -> list[Row]:
         return [row for marker in markers for row in self.rows[marker.p]]

@@ -18,7 +18,7 @@ from firnline.operations.sweep.run import run_sweep
 from simulation.stage import Stage
 from simulation.world import GRACE, TICK, TTL, Violation
 
-PREPARING = range(14_000, 16_000)
+PREPARING = range(14_000, 15_000)
 """Seeds of worlds in which rewrites are prepared."""
 WEIGHTS: dict[str, float] = {"prepare": 2.0, "decide": 2.0}
 _KEPT = (TICK, 300 * TICK, 2_000 * TICK)

@@ -91,7 +91,7 @@ class RowProof(Proof):
     held: dict[str, Sequence[Row]] = field(default_factory=dict)
     """Rows by path, or by what takes the place of a query."""
 
-    def _file(self, path: Path, _seen: object = None) -> Digest:
+    def _file(self, path: Path, _seen: object = None, cores: object = None) -> Digest:  # noqa: ARG002 -- as in Proof
         return self._digest(self.held[str(path)])
 
     def _input(self, path: Path, *_: object) -> Digest:

@@ -6,6 +6,7 @@ The real kernel takes milliseconds per part and is not part of the protocol.
 from __future__ import annotations
 
 import json
+import re
 import sqlite3
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
@@ -23,15 +24,16 @@ from msgspec import structs
 from firnline.errors import FirnlineError, ObjectNotFoundError
 from firnline.kernel.outputs import metadata_of
 from firnline.kernel.task import KernelInput, KernelResult, KernelTask
-from firnline.parquet.io import PartFile
 from firnline.parquet.part import WrittenPart
 from firnline.parquet.partition import partition_batches
 from firnline.parquet.stats import from_table
+from firnline.parquet.write import PartFile
 from firnline.paths import TablePaths
 from firnline.types.digests import Digest, parse_digest, total
 from firnline.types.order import SortColumn, order_of
 from firnline.types.rowhash import digest_of
 from firnline.types.values import Stats
+from simulation.aging import moment_of
 from simulation.kinds import Kind, is_tombstone
 from simulation.proofs import Mistakes
 from simulation.store import SimStore
@@ -44,6 +46,7 @@ _SQL = {
     "string": "VARCHAR",
     "bool": "BOOLEAN",
     "double": "DOUBLE",
+    "timestamp[us]": "TIMESTAMP",
 }
 
 
@@ -52,7 +55,7 @@ def encode(
 ) -> bytes:
     """Encode the rows of a part."""
     part = {"meta": dict(metadata), "columns": dict(columns), "rows": list(rows)}
-    return json.dumps(part).encode()
+    return json.dumps(part, default=str).encode()
 
 
 @lru_cache(maxsize=4096)
@@ -75,7 +78,7 @@ def write_part(
     metadata: Mapping[str, str],
     **_: Any,
 ) -> PartFile:
-    """Write a part of an append; replaces ``parquet.io.write_part``.
+    """Write a part of an append; replaces ``parquet.write.write_part``.
 
     The rows are not sorted: what a part states of its order is wrong here, and must not matter.
     """
@@ -106,6 +109,7 @@ def stats_of(rows: Sequence[Row], columns: Sequence[str], schema: pa.Schema) -> 
     return from_table(pa.Table.from_pylist(list(rows), schema=schema), list(columns))
 
 
+_TIME = re.compile(r"CAST\(('[^']*') AS TIMESTAMP\)")
 _SQLITE = sqlite3.connect(":memory:", check_same_thread=False)
 """A thousand times faster than DuckDB, with the same results for this table's conditions."""
 
@@ -113,8 +117,11 @@ _SQLITE = sqlite3.connect(":memory:", check_same_thread=False)
 @lru_cache(maxsize=65536)
 def holds(condition: str, k: int, p: str, u: str) -> bool | None:
     """Evaluate a condition for a row; None for null."""
-    sql = f"SELECT ({condition}) FROM (SELECT ? AS k, ? AS p, ? AS u)"  # noqa: S608
-    (found,) = _SQLITE.execute(sql, (k, p, u)).fetchone()
+    # SQLite has no times: as texts they compare alike.
+    plain = _TIME.sub(r"\1", condition)
+    sql = f"SELECT ({plain}) FROM (SELECT ? AS k, ? AS p, ? AS u, ? AS at)"  # noqa: S608
+    at = moment_of(k).isoformat(" ", "microseconds")
+    (found,) = _SQLITE.execute(sql, (k, p, u, at)).fetchone()
     return None if found is None else bool(found)
 
 
@@ -234,6 +241,8 @@ class RowEngine:
         if self.kind.evolves:
             return [_by_names_of_today(task, source, row) for row in whole(data)]
         found = decode(data)
+        if "at" in self.kind.schema:
+            return [{"k": k, "p": p, "u": u, "at": moment_of(k)} for k, p, u in found]
         if "d" in self.kind.schema:
             return [{"k": k, "p": p, "u": u, "d": is_tombstone(k)} for k, p, u in found]
         return [{"k": k, "p": p, "u": u} for k, p, u in found]

@@ -27,8 +27,9 @@ from firnline.operations.rewrite import prepare
 from firnline.operations.schema import lazy as evolve
 from firnline.rows import parts as part_rows
 from firnline.store.probe import forget
-from simulation import once, prepared, rows
+from simulation import aging, once, prepared, rows
 from simulation.actors import DRAWN_LATER, OPERATIONS, find_nothing, playing, wait_for_nothing
+from simulation.aging import AGING
 from simulation.chance import Chance, Event
 from simulation.changes import Followers
 from simulation.disaster import (
@@ -116,6 +117,8 @@ def play_seed(seed: int, kept: frozenset[Event] | None = None) -> Played:
         mix = replace(mix, once_ms=once.ONCE_MS, pause=0.1, busy=7, crash=0.01)
     if seed in FORGETFUL:
         mix = replace(mix, lost_history=HISTORY_LOST, lost_log=0.0, lost_part=0.0)
+    if seed in AGING:
+        mix = replace(mix, kind="aging", deletes=True, weights=mix.weights | aging.WEIGHTS)
     if seed in PREPARING:
         mix = replace(mix, weights=mix.weights | prepared.WEIGHTS)
     world = World(chance, mix, settings_of(mix))

@@ -12,6 +12,7 @@ from firnline.kernel.engine import Engine
 from firnline.log.txn_file import RunIdentity
 from firnline.settings.load import TableSettings
 from firnline.table import Table
+from simulation.aging import moment_of
 from simulation.columns import value_of
 from simulation.kinds import KINDS, Kind
 from simulation.oracle import Oracle
@@ -50,6 +51,8 @@ class Stage:
             schema = schema.append(pa.field(name, pa.int32()))
             rows = [row | {name: value_of(row["k"])} for row in rows]
             columns.stated.update((row["k"], columns.newest) for row in rows)
+        if "at" in self.kind.schema:
+            rows = [row | {"at": moment_of(row["k"])} for row in rows]
         if self.kind.proven:
             rows = [row | values_of(row["k"]) for row in rows]
         return pa.Table.from_pylist(rows, schema=schema)

@@ -180,6 +180,14 @@ class SimStore:
                 return
             last = page[-1].key
 
+    def list_folders(self, prefix: str) -> Iterator[str]:
+        """Yield the folders right below a prefix."""
+        self.actor.request(f"folders {prefix}")
+        self.counters.list += 1
+        below = (k.removeprefix(prefix) for k in self.actor.world.objects if k.startswith(prefix))
+        names = {key.partition("/")[0] for key in below if "/" in key}
+        return iter(sorted(f"{prefix}{name}/" for name in names if name))
+
     def head(self, key: str) -> ObjectMeta:
         """Return size and time of an object."""
         self.actor.request(f"head {key}")

@@ -37,6 +37,10 @@ KEY_STEP = 100_000
 """Distance between the keys of two appended rows."""
 
 
+MOST_REQUESTS = 100_000
+"""Requests and sleeps of one actor above which it is taken for one that waits for ever."""
+
+
 class Violation(Exception):  # noqa: N818 - a finding, not a fault of the program
     """A guarantee of the format was violated."""
 
@@ -185,6 +189,7 @@ class Actor:
     """Milliseconds for which its clock stood still, as that of a paused virtual machine."""
     _slept_at: int | None = None
     _chances: int = 0
+    _requests: int = 0
 
     def suffers(self, kind: str, probability: float) -> bool:
         """Return True if its next possible fault happens."""
@@ -214,6 +219,9 @@ class Actor:
     def request(self, what: str) -> None:
         """Let other actors run; may crash before the request has an effect."""
         self._refuse_when_dead(what)
+        self._requests += 1
+        if self._requests > MOST_REQUESTS:
+            raise Violation(f"{self.name} does not end: request {self._requests:,} is {what}")
         self.hub.switch(what)
         self.world.asleep.discard(self.name)
         if self._slept_at is not None:
@@ -267,8 +275,11 @@ class SimClock:
         return self.actor.world.now - START_MS - self.actor.stood_ms
 
     def sleep(self, seconds: float) -> None:
-        """Let other actors run; time passes independently."""
+        """Let other actors run. Their steps take time; where nobody else is, sleeping does."""
+        world, before = self.actor.world, self.actor.world.now
         self.actor.request(f"sleep {seconds}")
+        if world.now == before:
+            world.now += max(1, round(1000 * seconds))
 
 
 @dataclass

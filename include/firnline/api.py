@@ -11,10 +11,12 @@ All errors are ``FirnlineError``; a root without a table is a ``NoTableError``.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+import msgspec
 
 from firnline.arguments import typed
 from firnline.errors import UsageError
@@ -27,16 +29,22 @@ from firnline.operations.options import (
     CleanupOptions,
     DeleteOptions,
     DropOptions,
+    DropTableOptions,
+    EndHoldOptions,
     EraseOptions,
+    HoldOptions,
     ImportOptions,
     MergeOptions,
     MirrorOptions,
     RestoreOptions,
     RewriteOptions,
     TtlOptions,
+    UpdateOptions,
     VerifyOptions,
+    WhatIfOptions,
 )
 from firnline.operations.runner import Progress, TransactionReport
+from firnline.paths import UNNAMED
 from firnline.settings.load import find_table
 from firnline.shown import ShownList
 from firnline.state.health import require_table
@@ -56,10 +64,14 @@ if TYPE_CHECKING:
     from firnline.operations.drop.expired import TtlPlan
     from firnline.operations.drop.plan import DropPlan
     from firnline.operations.drop.run import DropReport
+    from firnline.operations.drop_table.plan import DropTablePlan
+    from firnline.operations.drop_table.run import DropTableReport
     from firnline.operations.erase.run import EraseReport
+    from firnline.operations.hold.run import HoldReport, HoldsView
     from firnline.operations.import_files.plan import ImportPlan
     from firnline.operations.import_files.progress import ImportProgress
     from firnline.operations.import_files.run import ImportReport
+    from firnline.operations.inspect.prices import Prices
     from firnline.operations.merge.plan import MergePlan
     from firnline.operations.merge.run import MergeReport
     from firnline.operations.mirror.run import MirrorReport
@@ -67,7 +79,10 @@ if TYPE_CHECKING:
     from firnline.operations.rewrite.plan import RewritePlan
     from firnline.operations.rewrite.prepare import PrepareReport
     from firnline.operations.rewrite.report import RewriteReport
+    from firnline.operations.tables.run import ListedTable
+    from firnline.operations.update.run import UpdateReport
     from firnline.operations.verify.run import VerifyReport
+    from firnline.operations.what_if.run import WhatIf
 
 OnProgress = Callable[[Progress], None]
 
@@ -109,6 +124,7 @@ def append(
     key: str | None = None,
     mirror: bool = False,
     new_columns: bool = True,
+    writer: str = UNNAMED,
 ) -> AppendResult:
     """Append rows or Parquet files, all of them or none, in one append.
 
@@ -120,19 +136,23 @@ def append(
         key: as ``append_rows``.
         mirror: as ``append_rows``.
         new_columns: as ``append_rows``.
+        writer: as ``append_rows``.
 
     Raises:
         UsageError: as ``append_rows``.
         others: as ``append_rows`` and ``append_files``.
     """
     files = [rows] if isinstance(rows, str | Path) else rows
+    given: dict[str, Any] = {
+        "partition": partition,
+        "key": key,
+        "mirror": mirror,
+        "new_columns": new_columns,
+        "writer": writer,
+    }
     if isinstance(files, list) and files and all(isinstance(each, str | Path) for each in files):
-        return append_files(
-            table, files, partition=partition, key=key, mirror=mirror, new_columns=new_columns
-        )
-    return append_rows(
-        table, rows, partition=partition, key=key, mirror=mirror, new_columns=new_columns
-    )
+        return append_files(table, files, **given)
+    return append_rows(table, rows, **given)
 
 
 @typed
@@ -144,6 +164,7 @@ def append_rows(
     key: str | None = None,
     mirror: bool = False,
     new_columns: bool = True,
+    writer: str = UNNAMED,
 ) -> AppendResult:
     """Append rows, all of them or none, in one append.
 
@@ -167,6 +188,8 @@ def append_rows(
             result and a warning in the log, and the next publication makes up for it.
         new_columns: False to refuse rows with columns, or fields of columns, that the table does
             not have.
+        writer: who writes, as billing-service: in the key of the log file, and with the part in
+            what `firnline parts` shows; letters, digits, ``.`` and ``-``.
 
     Raises:
         UsageError: rows that cannot be the table's, or ``mirror`` for a table whose settings name
@@ -184,7 +207,8 @@ def append_rows(
     is_arrow_or_list = isinstance(rows, list | pa.Table | pa.RecordBatch)
     if not is_arrow_or_list and not hasattr(rows, "__arrow_c_stream__"):
         raise not_rows(rows)
-    result = Appender(opened).append(rows, partition, key=key, new_columns=new_columns)
+    appender = Appender(opened, writer=writer)
+    result = appender.append(rows, partition, key=key, new_columns=new_columns)
     return _then_mirror(opened, result, mirror=mirror)
 
 
@@ -197,6 +221,7 @@ def append_files(
     key: str | None = None,
     mirror: bool = False,
     new_columns: bool = True,
+    writer: str = UNNAMED,
 ) -> AppendResult:
     """Append Parquet files of this machine, all of their rows or none.
 
@@ -207,6 +232,7 @@ def append_files(
         key: as ``append_rows``.
         mirror: as ``append_rows``.
         new_columns: as ``append_rows``.
+        writer: as ``append_rows``.
 
     Raises:
         UsageError: as ``append_rows``.
@@ -218,7 +244,7 @@ def append_files(
     if mirror:
         _refuse_unmirrored(opened)
     paths = [Path(file) for file in files]
-    appender = Appender(opened)
+    appender = Appender(opened, writer=writer)
     result = appender.append_files(paths, partition, key=key, new_columns=new_columns)
     return _then_mirror(opened, result, mirror=mirror)
 
@@ -291,6 +317,23 @@ def plan_rewrite(table: Table | str, options: RewriteOptions) -> RewritePlan:
 
 
 @typed
+def update(
+    table: Table | str, options: UpdateOptions, *, on_progress: OnProgress | None = None
+) -> UpdateReport | PrepareReport:
+    """Give rows new values where a condition is true; with ``prepare`` commit nothing.
+
+    What is prepared waits for ``firnline rewrite TABLE --commit ID`` or ``--discard ID``.
+    """
+    return _run(registry.UPDATE, table, options, on_progress)
+
+
+@typed
+def plan_update(table: Table | str, options: UpdateOptions) -> RewritePlan:
+    """Plan an update: the parts that may hold such rows."""
+    return _plan(registry.UPDATE, table, options)
+
+
+@typed
 def drop(table: Table | str, options: DropOptions) -> DropReport:
     """Drop partitions, without reading them."""
     return _run(registry.DROP, table, options)
@@ -303,6 +346,56 @@ def plan_drop(table: Table | str, options: DropOptions) -> DropPlan:
 
 
 @typed
+def drop_table(table: Table | str, options: DropTableOptions) -> DropTableReport:
+    """Drop a whole table, or delete every object of one that was dropped long enough ago.
+
+    ``options.name`` has to be the exact name of the table. The first call is one transaction, which
+    a restore undoes; what a later one deletes is gone.
+    """
+    return _run(registry.DROP_TABLE, table, options)
+
+
+@typed
+def plan_drop_table(table: Table | str, options: DropTableOptions | None = None) -> DropTablePlan:
+    """Plan the next step of a drop of a table: to drop it, to wait, or to delete its objects."""
+    return _plan(registry.DROP_TABLE, table, options or DropTableOptions())
+
+
+@typed
+def list_tables(
+    url: str,
+    settings: Path | str | None = None,
+    *,
+    depth: int = 3,
+    shallow: bool = False,
+    access: StoreAccess | None = None,
+) -> list[ListedTable]:
+    """List the tables below a bucket or folder, with their names in the settings and their health.
+
+    Requests: as ``operations.tables.run.list_below``.
+
+    Args:
+        url: of the bucket, prefix or folder: ``s3://lake``, ``file:///data``.
+        settings: the settings file; None: that of commands, if there is one.
+        depth: levels of folders below it.
+        shallow: only list, and read no table's log.
+        access: endpoint and credentials; None: the environment's.
+
+    Returns:
+        A record for each table and for each that the settings name there, by their roots. One that
+        cannot be read has the ``state`` unreadable and a ``reason``.
+
+    Raises:
+        UsageError, SettingsError: ``url`` or ``depth`` is none, or the file has mistakes.
+        StoreError: the place cannot be listed.
+    """
+    from firnline.operations.tables.run import known_settings, list_below
+
+    known = known_settings(settings)
+    return ShownList(list_below(url, known, access, depth=depth, shallow=shallow).tables)
+
+
+@typed
 def ttl(table: Table | str, options: TtlOptions | None = None) -> DropReport:
     """Drop what is older than the table's ``ttl.keep``."""
     return _run(registry.TTL, table, options or TtlOptions())
@@ -312,6 +405,26 @@ def ttl(table: Table | str, options: TtlOptions | None = None) -> DropReport:
 def plan_ttl(table: Table | str, options: TtlOptions | None = None) -> TtlPlan:
     """Plan what a TTL would drop."""
     return _plan(registry.TTL, table, options or TtlOptions())
+
+
+@typed
+def hold(table: Table | str, options: HoldOptions) -> HoldReport:
+    """Put a legal hold: rows that nothing removes until a person ends it."""
+    return _run(registry.HOLD, table, options)
+
+
+@typed
+def end_hold(table: Table | str, options: EndHoldOptions) -> HoldReport:
+    """End a legal hold."""
+    return _run(registry.END_HOLD, table, options)
+
+
+@typed
+def holds(table: Table | str) -> HoldsView:
+    """Return the legal holds in force, and what they cover. Requests: those of ``take_base``."""
+    from firnline.operations.hold.run import list_holds
+
+    return list_holds(open_table(table))
 
 
 @typed
@@ -411,6 +524,43 @@ def history(table: Table | str, limit: int = 20) -> list[TxnHeader]:
     if not headers:
         require_table(opened)
     return ShownList(headers)
+
+
+@typed
+def what_if(
+    table: Table | str,
+    settings: Mapping[str, object] | None = None,
+    options: WhatIfOptions | None = None,
+    *,
+    prices: Prices | None = None,
+    on_progress: Callable[[int, int], None] | None = None,
+) -> WhatIf:
+    """Play the arrivals that a table has recorded with other settings; nothing is written.
+
+    Requests: see ``operations.what_if.run.what_if``. Memory: about 1 KB for each part played.
+
+    Args:
+        table: see ``open_table``.
+        settings: dotted name -> value, ``{"merge.target_size": "1GiB"}``, of one variant; besides
+            those of ``options``.
+        options: what else is asked, such as ``WhatIfOptions(suggest=True)``.
+        prices: of requests; None: those of S3 Standard in us-east-1.
+        on_progress: called with the parts played and those to play, of all plays together.
+
+    Raises:
+        UsageError: there is nothing to play, nothing says when merges run, or ``settings`` are none
+            of a table.
+        others: as ``open_table`` and ``operations.what_if.run.what_if``.
+    """
+    from firnline.operations.inspect.prices import Prices
+    from firnline.operations.what_if.run import what_if as ask
+    from firnline.settings.load import find_with_file
+
+    opened = open_table(table)
+    given = checked(options or WhatIfOptions(), WhatIfOptions)
+    given = msgspec.structs.replace(given, set={**given.set, **(settings or {})})
+    fleet = find_with_file(table if isinstance(table, str) else opened.settings.root).fleet
+    return ask(opened, fleet, given, prices or Prices(), on_progress)
 
 
 def _refuse_unmirrored(table: Table) -> None:

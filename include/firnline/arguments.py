@@ -124,6 +124,7 @@ _CHECKS: Mapping[str, Callable[[str, Any], Any]] = {
     "Sequence[Path | str]": paths,
     "OnProgress | None": _or_none(callback),
     "Callable[[ImportProgress], None] | None": _or_none(callback),
+    "Callable[[int, int], None] | None": _or_none(callback),
     "Callable[[MirrorProgress], None] | None": _or_none(callback),
 }
 """Annotation, as it is written -> check."""

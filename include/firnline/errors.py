@@ -371,7 +371,7 @@ class PreparedChangeError(UsageError):
 
 
 class TooMuchRemovedError(UsageError):
-    """A rewrite would remove more rows than ``max_removed_fraction`` allows without force."""
+    """More rows would go than ``max_removed_fraction`` of the operation allows without force."""
 
 
 class StoppedError(FirnlineError):

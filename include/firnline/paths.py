@@ -55,6 +55,11 @@ _CONTROL = re.compile(r"[\x00-\x1f\x7f]")
 _USER = re.compile(r"(?P<scheme>[A-Za-z][A-Za-z0-9+.-]*):/+[^/]*@")
 _EMPTY = re.compile(r"/{2,}")
 _WRITER = re.compile(r"[A-Za-z0-9.-]+")
+_WRITTEN_BY = re.compile(
+    rf"/[0-9]{{1,19}}_(?P<writer>{_WRITER.pattern})-[0-9a-f]{{8}}(-[0-9a-f]{{4}}){{3}}-[0-9a-f]{{12}}\.jsonl$"
+)
+UNNAMED = "firnline"
+"""Name in the log files of writers that give themselves none."""
 _LOG_NAME = re.compile(r"(?P<t>[0-9]{1,19})_(?P<rest>.+)\.jsonl", re.DOTALL)
 _OURS = re.compile(rf"m_(?P<seq>[0-9]{{20}})-(?P<txn>{UUID7.pattern})")
 _CHECKPOINT = re.compile(rf"(?P<seq>[0-9]{{20}})-{UUID7.pattern}\.parquet")
@@ -75,6 +80,15 @@ def transaction_time(key: str) -> int | None:
     """Return the date in the key of a transaction's log file; None for that of another log file."""
     match = _LOG_NAME.fullmatch(key.rpartition("/")[2])
     return int(match["t"]) if match is not None and _OURS.fullmatch(match["rest"]) else None
+
+
+def writer_in(key: str) -> str | None:
+    """Return the name that an append's writer gave itself, from the key of its log file.
+
+    None: it gave itself none, or it is the key of another log file.
+    """
+    match = _WRITTEN_BY.search(key)
+    return None if match is None or match["writer"] == UNNAMED else match["writer"]
 
 
 def is_plain(path: str) -> bool:
@@ -542,6 +556,24 @@ class TablePaths:
         """Return the partition of a part's key that was checked; empty right under ``_data/``."""
         start = len(self.data_dir)
         return key[start : max(start, key.rfind("/"))]
+
+    def is_own_folder(self, folder: str) -> bool:
+        """Return True for the key prefix of one of the table's own folders, ending in ``/``."""
+        return folder.removeprefix(self._root).removesuffix("/") in _FOLDERS
+
+    def nested_table(self, key: str) -> str | None:
+        """Return the key prefix of another table below this one that a key belongs to, or None.
+
+        It is told by a folder with the name of one of a table's folders, below another folder.
+        """
+        folders = key.removeprefix(self._root).split("/")[:-1]
+        at = next((n for n, name in enumerate(folders) if n and name in _FOLDERS), None)
+        return None if at is None else self._root + "/".join(folders[:at])
+
+    @property
+    def root(self) -> str:
+        """Key prefix of everything below the table's root: empty, or ending in ``/``."""
+        return self._root
 
     def may_be_another_tables(self, key: str) -> bool:
         """Return True if a folder in a key under ``_data/`` has the name of a folder of a table.

@@ -28,6 +28,8 @@ class Stated:
     def __init__(self) -> None:
         self.properties: Properties | None = None
         """None: it was not read yet, or the table states none."""
+        self.ends = False
+        """The run deletes the whole table: there is nothing to publish."""
 
     @property
     def mirrors(self) -> tuple[str, ...]:

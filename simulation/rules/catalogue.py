@@ -21,7 +21,7 @@ from firnline.appends.append import Appender
 from firnline.commit import append_log, base, fold, invariants, transaction
 from firnline.commit.outputs import Outputs
 from firnline.errors import CommitExpiredError, CommitUnknownError, ObjectExistsError
-from firnline.log import codec, dated, reader, union
+from firnline.log import codec, dated, reader, records, union
 from firnline.log.fence import Fence
 from firnline.operations import kernel_tasks as merge_tasks
 from firnline.operations.cleanup import plan as plan_cleanup
@@ -104,12 +104,12 @@ def _purge_ignores_inputs() -> None:
 
 
 def _own_sequence() -> None:
-    real = merge_tasks._marker
+    real = records.marker_of
 
     def marker(*args: Any, **named: Any) -> Any:
         return msgspec.structs.replace(real(*args, **named), q=None)
 
-    put(merge_tasks, "_marker", marker)
+    put(merge_tasks, "marker_of", marker)
 
 
 def _drop_deletes_early() -> None:

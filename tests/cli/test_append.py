@@ -235,3 +235,30 @@ def test_a_key_stands_for_the_files(firnline: Firnline, root: str, write: Write)
         "--once and --key each name the files; keep one; nothing was written",
     )
     assert firnline("append", root, two, "--key", "").code == 2
+
+
+def test_who_wrote_it_is_shown_with_the_parts(
+    firnline: Firnline, root: str, write: Write, tmp_path: Path
+) -> None:
+    firnline("append", root, write("a", id=[2, 3]), "--writer", "billing")
+    firnline("append", root, write("b", id=[4]), "--writer", "billing")
+    folder = tmp_path / "loose"
+    folder.mkdir()
+    write("loose/c", id=[5])
+    firnline("import", root, f"file://{folder}", "--writer", "history-2025")
+    shown = firnline("parts", root)
+    lines = [line.split("  ") for line in shown.out.splitlines()]
+    begin = lines.index(next(line for line in lines if line[0] == "written by"))
+    shown_names = {line[0] for line in lines[begin + 2 : begin + 5]}
+    assert shown_names == {"billing", "history-2025", "not stated"}
+    found = firnline("parts", root, "--json").data["writers"]
+    by_writer = {"".join(each["writers"]): (each["parts"], each["rows"]) for each in found}
+    assert by_writer == {"billing": (2, 3), "history-2025": (1, 1), "": (1, 1)}
+
+
+def test_a_writer_has_a_name_that_a_key_can_hold(
+    firnline: Firnline, root: str, write: Write
+) -> None:
+    refused = firnline("append", root, write("a", id=[2]), "--writer", "a_b")
+    assert refused.code == 2
+    assert "'a_b'" in refused.sentence

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pyarrow as pa
@@ -91,14 +91,14 @@ def test_a_run_can_be_bounded(firnline: Firnline, merged: Path) -> None:
 def test_objects_that_cannot_be_deleted_are_listed_and_the_run_fails(
     firnline: Firnline, merged: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    real = ObjectClient.delete_many
+    real = ObjectClient.delete_batch
 
-    def refuse(self: ObjectClient, keys: Iterable[str]) -> Iterator[Deleted]:
-        yield from real(self, [k for k in keys if "/_probe/" in k or "/_log/" in k])
+    def refuse(self: ObjectClient, keys: Sequence[str]) -> Sequence[Deleted]:
         locked = StoreError("the object is locked", next_step="unlock it")
-        yield from (Deleted(k, locked) for k in keys if "/_data/" in k)
+        refused = [Deleted(k, locked) for k in keys if "/_data/" in k]
+        return [*real(self, [k for k in keys if "/_log/" in k]), *refused]
 
-    monkeypatch.setattr(ObjectClient, "delete_many", refuse)
+    monkeypatch.setattr(ObjectClient, "delete_batch", refuse)
     shown = firnline("cleanup", "e", "--settings", merged)
     assert shown.code == 1
     assert "the object is locked" in shown.out

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
@@ -149,11 +149,11 @@ def test_orphans_that_cannot_be_deleted_are_listed_and_the_run_fails(
     orphans: list[str],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    def refuse(self: ObjectClient, keys: Iterable[str]) -> Iterator[Deleted]:
+    def refuse(self: ObjectClient, keys: Sequence[str]) -> Sequence[Deleted]:
         locked = StoreError("the object is locked", next_step="unlock it")
-        yield from (Deleted(key, locked) for key in keys)
+        return [Deleted(key, locked) for key in keys]
 
-    monkeypatch.setattr(ObjectClient, "delete_many", refuse)
+    monkeypatch.setattr(ObjectClient, "delete_batch", refuse)
     shown = firnline("sweep", table.root, "--delete")
     assert shown.code == 1
     assert "the object is locked" in shown.out

@@ -24,8 +24,13 @@ def table(tmp_path: Path) -> LogOnlyTable:
 
 @pytest.fixture
 def settings(table: LogOnlyTable, tmp_path: Path) -> Path:
-    ttl = r"{keep: 90d, partition: 'd=(?P<day>\d{4}-\d{2}-\d{2})'}"
-    return settings_file(tmp_path, f"tables: {{events: {{root: '{table.root}', ttl: {ttl}}}}}")
+    return settings_with(table, tmp_path, most=0.7)
+
+
+def settings_with(table: LogOnlyTable, folder: Path, most: float) -> Path:
+    day = r"partition: 'd=(?P<day>\d{4}-\d{2}-\d{2})'"
+    ttl = f"{{keep: 90d, {day}, max_removed_fraction: {most}}}"
+    return settings_file(folder, f"tables: {{events: {{root: '{table.root}', ttl: {ttl}}}}}")
 
 
 def test_a_dry_run_says_what_goes_and_why_the_rest_stays(
@@ -72,6 +77,27 @@ def test_nothing_goes_without_a_yes(
     assert shown.code == 2
     assert "nobody can be asked whether rows of events may go" in shown.sentence
     assert content_of(table.folder) == before
+
+
+def test_more_than_half_of_a_table_goes_by_force_or_once_somebody_has_seen_it(
+    firnline: Firnline, table: LogOnlyTable, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before, settings = content_of(table.folder), settings_with(table, tmp_path, most=0.5)
+    lines = firnline("ttl", "events", "--dry-run", "--settings", settings).out.splitlines()
+    assert lines[-2] == (
+        "That is 60 % of the table, more than ttl.max_removed_fraction allows (50 %): such a run "
+        "needs --force, a yes to its question, or an approval in its DAG."
+    )
+    shown = firnline("ttl", "events", "--yes", "--settings", settings)
+    assert shown.code == 2
+    assert shown.sentence.startswith(
+        "60 % of events is past its time to live, more than ttl.max_removed_fraction allows "
+        "(50 %), so nothing was dropped; see with "
+    )
+    assert shown.sentence.endswith("; if all of this is to go, run it with --force")
+    assert content_of(table.folder) == before
+    forced = ("ttl", "events", "--yes", "--force", "--settings", settings)
+    assert "dropped      3 parts" in firnline(*forced).out
 
 
 def test_globs_bound_a_run(firnline: Firnline, table: LogOnlyTable, settings: Path) -> None:

@@ -109,7 +109,7 @@ tables:
     own_dags: []
     root: 'file://{folder}/past'
     operations: [ttl]
-    ttl: {{keep: 1h, partition: 'day=(?P<day>.*)'}}
+    ttl: {{keep: 1h, partition: 'day=(?P<day>.*)', max_removed_fraction: 1}}
   asleep: {{root: 'file://{folder}/asleep', partition_by: [day(ts)]}}
   removed: {{root: 'file://{folder}/removed', operations: [remove_partitions], {by_day}}}
   guarded:

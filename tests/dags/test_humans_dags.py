@@ -12,10 +12,11 @@ from firnline.operations.pools import NO_TABLE
 from tests.dags.parsing import Parser
 
 OPERATIONS = (
-    "remove_partitions, rewrite_partitions, delete_where, replace, restore, erase, orphan_sweep"
+    "remove_partitions, rewrite_partitions, delete_where, replace, restore, erase, orphan_sweep, "
+    "ttl, update_where"
 )
 TABLES = f"""
-defaults: {{operations: [{OPERATIONS}], own_dags: [rewrite_partitions]}}
+defaults: {{operations: [{OPERATIONS}], own_dags: [rewrite_partitions], ttl: {{keep: 90d}}}}
 tables:
   daily: {{root: 's3://b/daily', partition_by: [day(ts)], sweep: {{schedule: '3 5 * * 0'}}}}
   monthly: {{root: 's3://b/monthly', partition_by: [carrier, month(ts)]}}
@@ -25,10 +26,12 @@ CHAINS = {
     "remove_partitions": ["list", "pick", "approve", "remove_partitions"],
     "orphan_sweep": ["plan", "approve", "orphan_sweep"],
     "erase": ["plan", "approve", "erase", "report"],
+    "ttl": ["plan", "approve", "ttl"],
     "delete_where": ["plan", "delete_where", "report"],
     "replace": ["plan", "replace", "report"],
     "restore": ["plan", "restore"],
     "rewrite_partitions": ["plan", "rewrite_partitions", "approve", "commit", "report"],
+    "update_where": ["plan", "update_where", "approve", "commit", "report"],
 }
 
 
@@ -45,7 +48,7 @@ def of(parsed: Any, operation: str) -> Any:
 def test_each_operation_has_a_dag_for_all_tables_and_those_that_were_asked_for(parsed: Any) -> None:
     assert parsed["errors"] == {}
     rewrites = [f"rewrite_partitions__{table}" for table in ("daily", "monthly", "timeless")]
-    assert parsed["ids"] == sorted([*CHAINS, *rewrites, "orphan_sweep__daily"])
+    assert parsed["ids"] == sorted([*CHAINS, *rewrites, "orphan_sweep__daily", "fleet__merge"])
 
 
 @pytest.mark.parametrize("operation", CHAINS)
@@ -59,7 +62,7 @@ def test_the_work_comes_after_the_answers_and_only_it_holds_the_pool(
     assert dag["pools"] == {task: NO_TABLE if task in locked else "default_pool" for task in chain}
 
 
-@pytest.mark.parametrize("operation", ["remove_partitions", "orphan_sweep", "erase"])
+@pytest.mark.parametrize("operation", ["remove_partitions", "orphan_sweep", "erase", "ttl"])
 def test_a_question_is_asked_once(parsed: Any, operation: str) -> None:
     retries = of(parsed, operation)["retries"]
     assert {task: retries[task] for task in retries if task in ("pick", "approve")} == {

@@ -66,7 +66,7 @@ def aged(maintained: Maintained) -> Table:
 
 def test_ttl_by_hand_only_plans_unless_told_otherwise(maintained: Maintained, aged: Table) -> None:
     run = maintained.start("ttl", "aged").ended()
-    assert run.tasks == {"plan": "success", "ttl": "skipped"}
+    assert run.tasks == {"plan": "success", "approve": "skipped", "ttl": "skipped"}
     plan = run.xcom("plan")
     assert (plan["dry_run"], plan["parts"], plan["rows"]) == (True, 4, 200)
     assert [each["partition"] for each in plan["partitions"]] == list(OLD)
@@ -75,11 +75,19 @@ def test_ttl_by_hand_only_plans_unless_told_otherwise(maintained: Maintained, ag
 
 
 def test_ttl_drops_what_is_past_and_says_so(maintained: Maintained, aged: Table) -> None:
-    run = maintained.start("ttl", "aged", dry_run=False, partitions=["day=2020-*"]).ended()
-    assert run.tasks == {"plan": "success", "ttl": "success"}, run.log("ttl")
+    run = maintained.start("ttl", "aged", dry_run=False, partitions=["day=2020-*"])
+    # Two thirds of the table: more than goes without a question.
+    asked = maintained.question(run, "approve")
+    assert asked["subject"] == "Drop 66.67 % of table aged?"
+    assert f"| `{OLD[0]}` | 2 | 100 | " in asked["body"]
+    assert maintained.stack.api.pools()["aged.merge"]["occupied_slots"] == 0
+    maintained.answer(run, "approve", "Approve")
+    assert run.ended().state == "success", run.log("ttl")
+    assert run.tasks == dict.fromkeys(("plan", "approve", "ttl"), "success"), run.log("ttl")
     (header,) = history(aged)
     figures = run.xcom("ttl")
     assert (header.op, header.run.run_id) == ("ttl", run.run_id)
+    assert header.run.approved_by == run.xcom("approve")["by"]
     assert figures["transactions"] == [header.seq]
     assert (figures["parts"], figures["rows"], figures["partition_count"]) == (4, 200, 2)
     assert {key.rpartition("/")[0][-5:] for key in live_keys(aged)} == {"day=b"}
@@ -110,7 +118,7 @@ def test_with_nothing_past_a_ttl_run_ends_with_its_plan(
     maintained: Maintained, aged: Table
 ) -> None:
     run = maintained.start("ttl", "aged", dry_run=False, partitions=["day=b"]).ended()
-    assert run.tasks == {"plan": "success", "ttl": "skipped"}
+    assert run.tasks == {"plan": "success", "approve": "skipped", "ttl": "skipped"}
     assert "nothing to do" in run.log("plan")
     (left,) = run.xcom("plan")["undecided"]
     assert left["partition"] == "day=b"

@@ -31,7 +31,13 @@ CASES: Mapping[str, Sequence[Given]] = {
         {"dry_run": True},
         {"max_deletes": 1_000_000_001},
     ],
-    "ttl": [{}, {"partitions": ["d=1"]}, {"partitions": ["d=9"]}, {"dry_run": True}],
+    "ttl": [
+        {},
+        {"partitions": ["d=1"]},
+        {"partitions": ["d=9"]},
+        {"force": True},
+        {"dry_run": True},
+    ],
     "drop": [
         {"partitions": ["d=1"]},
         {"partitions": ["d=9"]},
@@ -67,6 +73,33 @@ CASES: Mapping[str, Sequence[Given]] = {
         {"where": "x <> 1", "prepare": True, "samples": 0},
         {"where": "x <> 4", "prepare": True, "assertions": ["select no from"], "dry_run": True},
         {"where": "x <> 4", "prepare": True, "keys": ["nope"], "dry_run": True},
+    ],
+    "update": [
+        {"set": ["x = x + 10"], "where": "x = 1"},
+        {"set": ["x = x + 10"], "where": "x = 1", "partitions": ["d=1"]},
+        {"set": ["x = x + 10"], "where": "x = 1", "partitions": ["d=9"]},
+        {"set": ["x = 0 -- none"], "where": "x > 0"},
+        {"set": ["x = 0"], "where": "x > 90"},
+        {"set": ["x = 'a'"], "where": "x = 1", "partitions": ["d=1"]},
+        {"set": ["nope = 0"], "where": "x = 1"},
+        {"set": ["d = 0"], "where": "x = 1"},
+        {"set": ["x"], "where": "x = 1"},
+        {"set": ["x = 0", "x = 1"], "where": "x = 1"},
+        {"set": ["x = (select 1)"], "where": "x = 1"},
+        {"set": ["x = 0"], "where": "x + 1 = 2"},
+        {"set": ["x = 0"], "where": ""},
+        {"set": [""], "where": "x = 1"},
+        {"set": ["x = 0"], "where": "x = 1", "partitions": ["d=1", ""]},
+        {"set": ["x = 0"], "where": "x = 1", "prepare": True},
+        {"set": ["x = 0"], "where": "x = 1", "assertions": ["select false"]},
+        {"set": ["x = 0"], "where": "x = 1", "assertions": ["select false"], "prepare": True},
+        {"set": ["x = 0"], "where": "x = 1", "keys": ["x"]},
+        {"set": ["x = 0"], "where": "x = 1", "keys": ["d"], "prepare": True},
+        {"set": ["x = 0"], "where": "x = 1", "samples": 1},
+        {"set": ["x = 0"], "where": "x = 1", "samples": 1, "prepare": True},
+        {"set": ["x = 0"], "where": "x = 1", "keep": "7d"},
+        {"set": ["x = 0"], "where": "x = 1", "keep": "7d", "prepare": True},
+        {"set": ["x = 0"], "where": "x = 1", "dry_run": True},
     ],
     "delete": [
         {"where": "x = 1"},
@@ -173,6 +206,13 @@ CASES: Mapping[str, Sequence[Given]] = {
     "analyze": [{}, {"partitions": ["d=9"]}, {"hashes": True}, {"dry_run": True}],
     "repartition": [{}, {"partitions": ["d=9"]}, {"every": True}, {"dry_run": True}],
     "downgrade": [{}, {"dry_run": True}],
+    "drop_table": [
+        {"name": "t"},
+        {"name": "t", "with_foreign": True},
+        {"name": "T"},
+        {},
+        {"name": "t", "dry_run": True},
+    ],
     "relocate": [{}, {"old": "elsewhere"}, {"dry_run": True}, {"old": ""}],
     "mirror": [{}, {"repair": True}, {"dry_run": True}],
     "evolve": [],
@@ -240,7 +280,10 @@ SPELLED: Sequence[tuple[str, Given, Sequence[str]]] = [
 """Name in the registry, options, and the words of a command that say the same."""
 UNSEEN: Mapping[str, frozenset[str]] = {
     "rewrite": frozenset({"first_try"}),  # of Airflow's retries
+    "update": frozenset({"first_try"}),
     "drop": frozenset({"expected"}),  # of a question
+    "ttl": frozenset({"agreed"}),
+    "drop_table": frozenset({"agreed", "named_in"}),
 }
 """Fields that no person gives."""
 OTHERWISE: Mapping[tuple[str, str], Sequence[str]] = {

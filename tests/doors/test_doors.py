@@ -23,7 +23,9 @@ import pytest
 
 import firnline
 from firnline.airflow.merge import MergeWork
-from firnline.airflow.rewrite import ASSERT, RewriteWork
+from firnline.airflow.prepared import ASSERT
+from firnline.airflow.rewrite import RewriteWork
+from firnline.airflow.update import UpdateWork
 from firnline.airflow.work import InTaskWork, SparkWork, Work
 from firnline.airflow.works import (
     CleanupWork,
@@ -60,6 +62,7 @@ WORKS: Mapping[str, Work[Any]] = {
     "cleanup": CleanupWork(),
     "ttl": TtlWork(),
     "rewrite": RewriteWork(),
+    "update": UpdateWork(),
     "delete": DeleteWork(),
     "replace": ReplaceWork(),
     "restore": RestoreWork(),
@@ -307,7 +310,7 @@ def test_all_doors_do_the_same_or_refuse_it_alike(
     assert [f"{door}: {each}" for door, each in outcomes.items() if each != first] == [], first
 
 
-BEGINNING = {"sweep", "rebuild", "verify", "relocate", "import_folder"}
+BEGINNING = {"sweep", "rebuild", "verify", "relocate", "import_folder", "drop_table"}
 """Operations that also work where there is no table."""
 
 

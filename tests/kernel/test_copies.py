@@ -137,6 +137,14 @@ def test_parts_without_the_filters_that_the_table_wants_are_written_anew(group: 
     assert chunks(group, copied.key) == [each for key in plain for each in chunks(group, key)]
 
 
+def test_parts_in_which_no_value_repeats_need_no_filter(group: Group) -> None:
+    rows = [numbers(start).drop_columns(["name"]) for start in (0, ROWS)]
+    schema = from_arrow(rows[0].schema)
+    keys = [merged(group, group.put(each), schema=schema).parts[0].key for each in rows]
+    (part,) = merged(group, keys, schema=schema).parts
+    assert chunks(group, part.key) == [each for key in keys for each in chunks(group, key)]
+
+
 def test_parts_of_another_writer_are_written_anew(group: Group) -> None:
     """Theirs are of another schema, with another codec, or without filters."""
     keys = group.put(numbers(0), numbers(ROWS))

@@ -53,6 +53,7 @@ FOR_ALL = {
     "restore",
     "rewrite_partitions",
     "tombstone_cleanup",
+    "update_where",
     "verify",
 }
 OWN = {"merge__own", "tombstone_cleanup__own", "rewrite_partitions__own", "verify__own"}

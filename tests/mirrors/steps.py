@@ -182,7 +182,7 @@ def merge_with_a_query(mirrored: Mirrored) -> None:
 
 
 def ttl(mirrored: Mirrored) -> None:
-    run_ttl(Work(mirrored.table(ttl={"keep": "30d"}), RUN), TtlOptions())
+    run_ttl(Work(mirrored.table(ttl={"keep": "30d"}), RUN), TtlOptions(force=True))
 
 
 def import_(mirrored: Mirrored) -> None:

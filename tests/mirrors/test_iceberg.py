@@ -71,7 +71,7 @@ def test_files_name_the_order_in_which_their_rows_are(mirrored: InCatalog) -> No
 def test_engines_see_that_a_ttl_has_taken_every_row(mirrored: InCatalog) -> None:
     mirrored.append(0)
     shown(mirrored)
-    run_ttl(Work(mirrored.table(ttl={"keep": "30d"}), RUN), TtlOptions())
+    run_ttl(Work(mirrored.table(ttl={"keep": "30d"}), RUN), TtlOptions(force=True))
     assert shown(mirrored) == []
     mirrored.append(6)
     assert shown(mirrored) == list(range(6, 12))

@@ -78,7 +78,7 @@ def test_engines_see_the_rows_of_the_table_after_every_operation(
 def test_engines_see_that_a_ttl_has_taken_every_row(mirrored: Mirrored) -> None:
     mirrored.append(0)
     shown(mirrored)
-    run_ttl(Work(mirrored.table(ttl={"keep": "30d"}), RUN), TtlOptions())
+    run_ttl(Work(mirrored.table(ttl={"keep": "30d"}), RUN), TtlOptions(force=True))
     assert shown(mirrored) == []
     mirrored.append(6)
     assert shown(mirrored) == list(range(6, 12))

@@ -22,6 +22,7 @@ from tests.mutations.sources.protocol import PROTOCOL
 from tests.mutations.sources.rows import ROWS
 from tests.mutations.sources.spark import SPARK
 from tests.mutations.sources.store import STORE
+from tests.mutations.sources.what_if import WHAT_IF
 
 AREAS: Mapping[str, tuple[Mutation, ...]] = {
     "The merge kernel": KERNEL,
@@ -38,6 +39,7 @@ AREAS: Mapping[str, tuple[Mutation, ...]] = {
     "Rows that come in": ROWS,
     "The store": STORE,
     "The command line": CLI,
+    "Other settings": WHAT_IF,
     "Airflow": AIRFLOW,
     "Spark": SPARK,
 }

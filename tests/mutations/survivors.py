@@ -131,7 +131,7 @@ SURVIVORS: tuple[Survivor, ...] = (
     Survivor("log/checkpoint", "_numbers", "len(chunk) -> True", "an empty chunk is an empty array"),
     Survivor("log/checkpoint", "_runs", "len(codes) -> True", "no row group is empty, and without one there is no chunk"),
     Survivor("commit/checkpoint", "renew", "gone -> True", "of no keys a batch delete sends nothing"),
-    Survivor("operations/cleanup/run", "run_cleanup", "options.dry_run -> True", "with nothing to do nothing is planned to go"),
+    Survivor("operations/cleanup/run", "_run", "options.dry_run -> True", "with nothing to do nothing is planned to go"),
     Survivor("operations/cleanup/run", "_plan", "base.seq >= TXN_KEPT -> base.seq > TXN_KEPT", "one old transaction goes a run later"),
     Survivor("operations/cleanup/run", "_gone", "m.tmb is not None and m.tmb > snapshot.purged -> m.tmb is not None", "only parts that are due are looked up in it"),
     Survivor("operations/cleanup/run", "_gone", "m.tmb is not None and m.tmb > snapshot.purged -> True", "only parts that are due are looked up in it"),

@@ -83,10 +83,10 @@ def test_a_ttl_costs_what_a_drop_costs_and_a_second_one_only_reads(store_root: S
     filled(store_root)
     ttl = {"ttl": {"keep": "90d", "partition": r"day=(?P<day>\d{4}-\d{2}-\d{2})"}}
     forget()
-    report = run_ttl(Work(opened(store_root, **ttl), RUN), TtlOptions())
+    report = run_ttl(Work(opened(store_root, **ttl), RUN), TtlOptions(force=True))
     assert (report.parts, report.partition_count) == (APPENDS * len(DAYS), len(DAYS))
     assert [u.partition for u in report.undecided] == ["day=unknown"]
     assert spent(report.requests) == DROP
-    again = run_ttl(Work(opened(store_root, **ttl), RUN), TtlOptions())
+    again = run_ttl(Work(opened(store_root, **ttl), RUN), TtlOptions(force=True))
     assert spent(again.requests) == {"get": 1, "list": 2}
     assert again.transaction is None

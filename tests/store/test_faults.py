@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Callable
 from datetime import timedelta
 from pathlib import Path
 
@@ -14,11 +15,17 @@ from firnline.errors import (
     StoreError,
     StoreUnavailableError,
 )
+from firnline.ids import SystemIds
+from firnline.operations.deletion import DeleteProgress, Deleter
+from firnline.paths import TablePaths
+from firnline.settings.load import TableSettings
 from firnline.store import connect as backend
 from firnline.store.client import open_store
 from firnline.store.create import create
+from firnline.table import Table
 from tests.store.conftest import QUICK, Faulty, access
 from tests.store.faultproxy import Fault, Request, whole_answer, xml_answer
+from tests.support.world import SetClock
 from tools.s3server import S3Server, StoreRoot
 
 BREAKS: list[Fault] = ["reset", "lose-answer", "fail-after", "cut-head", "cut-body"]
@@ -227,6 +234,92 @@ def test_of_a_batch_with_protected_objects_every_key_has_its_own_answer(faulty: 
     assert sorted(failed) == ["0007", "0700"]
     assert all("AccessDenied" in str(error) for error in failed.values())
     assert faulty.store.counters.delete == len(faulty.proxy.seen) < 50
+
+
+def is_batch(request: Request) -> bool:
+    return request.method == "POST" and "delete" in request.path.partition("?")[2]
+
+
+def busy_for(code: str, late: Callable[[str], bool]) -> Callable[[Request], bytes]:
+    """Answers a batch delete like a store that had no time for some keys; deletes nothing."""
+
+    def answer(request: Request) -> bytes:
+        keys = re.findall(r"<Key>([^<]*)</Key>", request.body.decode())
+        rows = [
+            f"<Error><Key>{key}</Key><Code>{code}</Code><Message>later</Message></Error>"
+            if late(key)
+            else f"<Deleted><Key>{key}</Key></Deleted>"
+            for key in keys
+        ]
+        return whole_answer(200, f"<DeleteResult>{''.join(rows)}</DeleteResult>".encode())
+
+    return answer
+
+
+@pytest.mark.parametrize("status", [429, 503])
+def test_a_batch_that_the_store_has_no_time_for_is_left_to_the_caller(
+    faulty: Faulty, status: int
+) -> None:
+    keys = [f"{faulty.prefix}/{number}" for number in range(100)]
+    faulty.proxy.add("answer", is_batch, times=9, answer=xml_answer(status, "SlowDown"))
+    answers = faulty.store.delete_batch(keys)
+    assert [(answer.key, answer.slow) for answer in answers] == [(key, True) for key in keys]
+    assert all("SlowDown" in str(answer.error) for answer in answers)
+    assert (len(faulty.proxy.seen), faulty.store.counters.retries) == (1, 0)
+
+
+@pytest.mark.parametrize("code", ["SlowDown", "InternalError"])
+def test_a_batch_tells_which_keys_the_store_had_no_time_for(faulty: Faulty, code: str) -> None:
+    keys = [f"{faulty.prefix}/{number:04d}" for number in range(1_000)]
+    late = frozenset(keys[::3])
+    faulty.proxy.add("answer", is_batch, times=2, answer=busy_for(code, late.__contains__))
+    answers = faulty.store.delete_batch(keys)
+    assert [answer.key for answer in answers] == keys
+    assert {answer.key for answer in answers if answer.error is not None} == late
+    assert {answer.key for answer in answers if answer.slow} == late
+    assert len(faulty.proxy.seen) == faulty.store.counters.delete == 2, "once more, for all answers"
+
+
+def test_a_batch_whose_answers_nobody_gives_is_halved(faulty: Faulty) -> None:
+    keys = [f"{faulty.prefix}/d/{number:04d}" for number in range(100)]
+
+    def by_boto(request: Request) -> bool:
+        return is_batch(request) and b"boto" in request.raw.lower()
+
+    faulty.proxy.add("answer", by_boto, times=99, answer=xml_answer(400, "MissingContentMD5"))
+    answer = protecting("0007")
+    faulty.proxy.add("answer", is_batch, times=999, answer=answer)  # type: ignore[arg-type]  # a callable, kept short
+    answers = list(faulty.store.delete_many(keys))
+    failed = [answer.key[-4:] for answer in answers if answer.error is not None]
+    assert ([answer.key for answer in answers], failed) == (keys, ["0007"])
+    assert 10 < faulty.store.counters.delete == len(faulty.proxy.seen) < 30
+
+
+def test_a_run_loses_no_key_to_a_store_that_asks_to_slow_down(faulty: Faulty) -> None:
+    """Whole requests and single keys are refused by turns; a real server deletes the rest."""
+    keys = [f"{faulty.prefix}/t/_data/{number:05d}.parquet" for number in range(2_500)]
+    faulty.lay(keys)
+    faulty.proxy.add("answer", is_batch, answer=xml_answer(503, "SlowDown"))
+    faulty.proxy.add("fail-after", is_batch, answer=xml_answer(503, "SlowDown"))
+    late = frozenset(keys[1_500:1_600])
+
+    def has_late(request: Request) -> bool:
+        return is_batch(request) and keys[1_500].encode() in request.raw
+
+    faulty.proxy.add("answer", has_late, times=2, answer=busy_for("SlowDown", late.__contains__))
+    clock = SetClock()
+    settings = TableSettings.model_validate({"name": "t", "root": f"s3://b/{faulty.prefix}/t"})
+    table = Table(settings, faulty.store, TablePaths(f"{faulty.prefix}/t"), clock, SystemIds())
+    seen: list[DeleteProgress] = []
+    deleter = Deleter(table, len(keys), seen.append)
+    assert deleter.delete(keys) == deleter.confirmed == frozenset(keys)
+    assert (deleter.failed, deleter.gave_up) == (0, False)
+    assert seen[-1].deleted == len(keys)
+    assert any(state.slowed for state in seen)
+    # What a made answer said to be deleted stands still; what it refused was sent again.
+    left = {meta.key for meta in faulty.direct.list(f"{faulty.prefix}/t/_data/")}
+    assert not left & late
+    assert faulty.store.counters.retries == 0
 
 
 @pytest.mark.parametrize("fault", ["lose-answer", "fail-after"])

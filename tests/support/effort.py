@@ -3,13 +3,15 @@
 A sample is deterministic for a commit and differs between commits, so that every point has its
 turn. The header of a run names it; ``FIRNLINE_TEST_SAMPLE`` plays that sample again, and
 ``FIRNLINE_TESTS=turns`` runs every test that takes turns with others, each on its sample.
+``FIRNLINE_TESTS=few`` is for a machine on which all of `make test` would take hours.
 """
 
 from __future__ import annotations
 
 import os
 import random
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
+from pathlib import Path
 from typing import Any, TypeVar
 
 import hypothesis
@@ -21,6 +23,13 @@ from tools.samples import sample_name
 FULL = os.environ.get("FIRNLINE_TESTS") == "full"
 """True in `make test-full`: everything is tried."""
 _ALL_TURNS = FULL or os.environ.get("FIRNLINE_TESTS") == "turns"
+FEW = os.environ.get("FIRNLINE_TESTS") == "few"
+"""True where `make test` is given little of its machine (`tools/machine.py`)."""
+_FEW_OF = 12
+_FEW_OF_UNIT = 6
+_FEW_TESTS = 10
+_OF_SERVICES = ("dags", "matrix", "spark")
+"""Folders of tests whose Airflow or Spark alone takes all that such a machine gives."""
 T = TypeVar("T")
 Test = TypeVar("Test", bound=Callable[..., object])
 
@@ -50,12 +59,56 @@ def in_turn(groups: Mapping[str, str]) -> set[str]:
     Args:
         groups: test -> the name of its group.
     """
-    if _ALL_TURNS:
-        return set(groups)
-    members: dict[str, list[str]] = {}
-    for test, group in sorted(groups.items()):
-        members.setdefault(group, []).append(test)
-    return {test for group, tests in members.items() for test in sample(tests, 1, "in turn", group)}
+    return set(groups) if _ALL_TURNS else _of_each(groups, lambda _: 1, "in turn")
+
+
+def _of_each(groups: Mapping[T, str], count: Callable[[int], int], what: str) -> set[T]:
+    """Return a sample of each group.
+
+    Args:
+        groups: member -> the name of its group.
+        count: how many of so many members.
+        what: as for ``sample``.
+    """
+    members: dict[str, list[T]] = {}
+    for member in sorted(groups, key=str):
+        members.setdefault(groups[member], []).append(member)
+    return {
+        member
+        for group, all_of_it in members.items()
+        for member in sample(all_of_it, count(len(all_of_it)), what, group)
+    }
+
+
+def few_of(files: Sequence[Path], tests: Path) -> set[Path]:
+    """Return the files whose tests ``FIRNLINE_TESTS=few`` runs, other ones for other commits.
+
+    One of six of the unit tests and one of twelve in each other folder, at least one; no other
+    file is imported, which alone takes minutes there. None that need a scheduler or a session of
+    Spark.
+
+    Args:
+        files: all there are.
+        tests: the folder that they are in.
+    """
+    folders = {file: file.relative_to(tests).parts[0] for file in files}
+    unit = {file: folder for file, folder in folders.items() if folder == "unit"}
+    others = {
+        file: folder for file, folder in folders.items() if folder not in ("unit", *_OF_SERVICES)
+    }
+    return {
+        *_of_each(unit, lambda count: -(-count // _FEW_OF_UNIT), "few"),
+        *_of_each(others, lambda count: -(-count // _FEW_OF), "few"),
+    }
+
+
+def some_of(tests: Collection[str]) -> set[str]:
+    """Return the tests that ``FIRNLINE_TESTS=few`` runs of its files: at most ten of each.
+
+    Args:
+        tests: their ids, which begin with the path.
+    """
+    return _of_each({test: test.partition("::")[0] for test in tests}, lambda _: _FEW_TESTS, "few")
 
 
 def fetched_or_full(there: bool, reason: str) -> Callable[[Test], Test]:

@@ -28,7 +28,7 @@ def part_key(world: World, partition: str = "d=1") -> str:
 def put_append(
     world: World,
     *partitions: str,
-    rows: int = 10,
+    rows: int | None = 10,
     size: int = 100,
     q: int | Literal["newest"] | None = "newest",
     schema: dict[str, str] | None = None,

@@ -43,9 +43,8 @@ def one_duckdb(shared_duckdb: duckdb.DuckDBPyConnection) -> Iterator[None]:
     Not for a whole session: other folders' tests run in the same process.
     """
     database = shared_duckdb
-    from firnline.kernel import convert, merge
-    from firnline.kernel.duckdb import open_duckdb
-    from firnline.kernel.hashes import FUNCTION
+    from firnline.kernel import convert, workplace
+    from firnline.kernel.duckdb import ROW_HASH, open_duckdb
 
     used = threading.Lock()
 
@@ -61,17 +60,17 @@ def one_duckdb(shared_duckdb: duckdb.DuckDBPyConnection) -> Iterator[None]:
         try:
             (scratch / spill).mkdir(exist_ok=True)
             with database.cursor() as connection:
-                connection.execute("SET TimeZone = 'UTC'")
+                connection.execute("SET GLOBAL TimeZone = 'UTC'")
                 connection.execute(f"SET threads = {threads}")
                 try:
                     yield connection
                 finally:
                     with suppress(duckdb.InvalidInputException):  # not every kernel makes it
-                        connection.remove_function(FUNCTION)
+                        connection.remove_function(ROW_HASH)
         finally:
             used.release()
 
     with pytest.MonkeyPatch.context() as patch:
-        for module in (convert, merge):
+        for module in (convert, workplace):
             patch.setattr(module, "open_duckdb", opened)
         yield

@@ -8,8 +8,10 @@ from itertools import pairwise
 
 import pyarrow as pa
 import pyarrow.compute as pc
+import pytest
 
 from firnline.appends.append import Appender
+from firnline.errors import UsageError
 from firnline.operations.analyze.run import run_analyze
 from firnline.operations.cleanup.run import run_cleanup
 from firnline.operations.delete.run import run_delete
@@ -19,6 +21,7 @@ from firnline.operations.drop.ttl import run_ttl
 from firnline.operations.erase.certificate import list_certificates
 from firnline.operations.erase.completion import complete_certificate
 from firnline.operations.erase.run import run_erase
+from firnline.operations.hold.run import list_holds, run_hold
 from firnline.operations.import_files.run import run_import
 from firnline.operations.import_options import ImportOptions
 from firnline.operations.operation import Work
@@ -30,6 +33,7 @@ from firnline.operations.options import (
     DropOptions,
     EraseOptions,
     Evolution,
+    HoldOptions,
     RebuildOptions,
     RepartitionOptions,
     ReplaceOptions,
@@ -38,6 +42,7 @@ from firnline.operations.options import (
     SchemaFixOptions,
     SweepOptions,
     TtlOptions,
+    UpdateOptions,
     VerifyOptions,
 )
 from firnline.operations.prepared.run import commit_prepared, discard_prepared
@@ -51,6 +56,7 @@ from firnline.operations.rewrite.prepare import run_prepare
 from firnline.operations.rewrite.run import run_rewrite
 from firnline.operations.schema.run import run_schema_fix
 from firnline.operations.sweep.run import run_sweep
+from firnline.operations.update.run import run_update
 from firnline.operations.verify.run import run_verify
 from firnline.settings.fields import PartitionField
 from firnline.state.snapshot import read_snapshot
@@ -127,8 +133,25 @@ def aged(call: Call) -> None:
         append(call.table, pa.table({"id": range(first, first + 6), "ts": times}))
 
 
+def aged_together(call: Call) -> None:
+    """Two parts with rows that are ten days old beside new ones."""
+    aged(call)
+    assert len(read_snapshot(call.table.store, call.table.paths).live) == 2
+
+
 def ttl(call: Call) -> None:
-    run_ttl(Work(call.table, call.run), TtlOptions())
+    run_ttl(Work(call.table, call.run), TtlOptions(force=True))
+
+
+def hold(call: Call) -> None:
+    options = HoldOptions(name="case-17", where="id = 3", why="a dispute", by="ana")
+    run_hold(Work(call.table, call.run), options)
+
+
+def is_held(call: Call) -> None:
+    assert [one.name for one in list_holds(call.table).holds] == ["case-17"]
+    with pytest.raises(UsageError, match="legal hold"):
+        run_drop(Work(call.table, call.run), DropOptions(partitions=("day=1",)))
 
 
 # --- what makes rows anew -------------------------------------------------------------------------
@@ -182,6 +205,12 @@ def sweep_thrice(call: Call) -> None:
 def query(call: Call) -> None:
     options = RewriteOptions(partitions=("day=[12]",), sql=QUERY, force=True, first_try=1)
     run_rewrite(Work(call.table, call.run, call.engine), options)
+
+
+def update(call: Call) -> None:
+    """Rows of both days get another number: one part of each is written anew."""
+    options = UpdateOptions(set=("id = id + 100",), where="id = 5 or id = 6")
+    run_update(Work(call.table, call.run, call.engine), options)
 
 
 def of_another_layout(call: Call) -> None:
@@ -513,6 +542,7 @@ def has_evolved(call: Call) -> None:
 
 AGED = {"partition_by": ["day(ts)"], "sort_by": ["id"], "ttl": {"keep": "3d"}}
 FREE = {"partition": ".*", "sort_by": ["id"]}
+AGED_TOGETHER = {**FREE, "ttl": {"keep": "3d", "column": "ts", "rows": True}}
 SMALL = {**FREE, "merge": {"min_inputs": 2}}
 KEYED = {**SMALL, "sort_by": ["k"], "primary_key": ["k"], "deleted": "dead"}
 CLUSTERED = {**SMALL, "cluster_by": ["id"]}
@@ -574,6 +604,29 @@ SCENARIOS = [
         transactions=(1,),
     ),
     Scenario(
+        "legal hold",
+        two_appends,
+        hold,
+        TWELVE,
+        TWELVE,
+        op="properties",
+        transactions=(1,),
+        refused="there is a legal hold 'case-17' already",
+        settled=is_held,
+    ),
+    Scenario(
+        "ttl of rows",
+        aged_together,
+        ttl,
+        TWELVE,
+        ids(range(0, 12, 2)),
+        settings=AGED_TOGETHER,
+        hides=True,
+        idle=True,
+        op="ttl",
+        transactions=(1,),
+    ),
+    Scenario(
         "rewrite, filter",
         with_a_third_partition,
         rewrite,
@@ -613,6 +666,15 @@ SCENARIOS = [
         whole=False,
         op="rewrite",
         transactions=(2,),
+    ),
+    Scenario(
+        "update",
+        with_a_third_partition,
+        update,
+        TWELVE | {20},
+        (TWELVE | {20, 105, 106}) - {5, 6},
+        op="update",
+        transactions=(1,),
     ),
     Scenario(
         "repartition",

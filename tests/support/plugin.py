@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import gc
 import logging
 import os
@@ -15,7 +16,7 @@ import pytest
 
 from firnline.errors import EnvironmentFaultError
 from tests.support import outside_programs, progress
-from tests.support.effort import FULL, in_turn
+from tests.support.effort import FEW, FULL, few_of, in_turn, some_of
 from tests.support.query_server import forked_queries, query_server
 from tests.support.side_by_side import Rooms, holds_none, rank
 from tools.azureserver import AzureServer
@@ -54,6 +55,11 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Rooms:
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     """Name the sample, so that a failure in it can be played again."""
+    if FEW:
+        terminalreporter.write_line(
+            "FIRNLINE_TESTS=few: this is a small part of the tests, for a machine on which all of "
+            "them would take hours; with FIRNLINE_TESTS=sample they are run whatever it gives"
+        )
     if not FULL:
         terminalreporter.write_line(f"sample: FIRNLINE_TEST_SAMPLE={sample_name()}")
 
@@ -80,7 +86,18 @@ def pytest_sessionfinish() -> None:
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
     """Read no file for nothing: each process of a run reads them all."""
-    return holds_none(collection_path, config.getoption("markexpr")) or None
+    marks, tests = config.getoption("markexpr"), config.rootpath / "tests"
+    if holds_none(collection_path, marks):
+        return True
+    # Runs of pytest within tests have folders of their own.
+    ours = collection_path.match("test_*.py") and collection_path.is_relative_to(tests)
+    return (FEW and ours and collection_path not in _few(tests, marks)) or None
+
+
+@functools.cache
+def _few(tests: Path, marks: str) -> set[Path]:
+    files = [file for file in tests.rglob("test_*.py") if not holds_none(file, marks)]
+    return few_of(files, tests)
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
@@ -101,11 +118,13 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     def is_left_out(item: pytest.Item) -> bool:
         return bool(item.get_closest_marker("full")) or item.nodeid in groups.keys() - chosen
 
-    left_out = [] if FULL else [item for item in items if is_left_out(item)]
-    if left_out:
-        config.hook.pytest_deselected(items=left_out)
-        items[:] = [item for item in items if not is_left_out(item)]
-    items.sort(key=rank)
+    kept = items if FULL else [item for item in items if not is_left_out(item)]
+    if FEW:
+        some = some_of([item.nodeid for item in kept])
+        kept = [item for item in kept if item.nodeid in some]
+    if len(kept) < len(items):
+        config.hook.pytest_deselected(items=[*set(items).difference(kept)])
+    items[:] = sorted(kept, key=rank)
 
 
 @pytest.hookimpl(wrapper=True)

@@ -74,6 +74,22 @@ class StoreContract:
             assert ours == [winner]
             assert {other for other in answers if other is not None} == {winner}
 
+    def test_folders_are_listed_one_level_deep_whatever_their_names(
+        self, store: ObjectClient, prefix: str
+    ) -> None:
+        fill(store, [f"{prefix}/{key}" for key in KEYS])
+        before = store.counters.list
+        assert list(store.list_folders(f"{prefix}/")) == [
+            f"{prefix}/{name}/"
+            for name in ("0dash", "d=__null__", "percent%2Fslash", "ts_month=2013-01", "two words")
+        ]
+        assert list(store.list_folders(f"{prefix}/two words/")) == [f"{prefix}/two words/ü/"]
+        assert list(store.list_folders(f"{prefix}/percent%2Fslash/")) == [
+            f"{prefix}/percent%2Fslash/%25/"
+        ]
+        assert list(store.list_folders(f"{prefix}/none/")) == []
+        assert store.counters.list == before + 4
+
     def test_what_is_not_there_is_said_so(self, store: ObjectClient, prefix: str) -> None:
         for ask in (store.get, store.head, lambda key: store.get_range(key, 0, 1)):
             with pytest.raises(ObjectNotFoundError, match=f"{prefix}/none"):

@@ -134,6 +134,12 @@ class MemoryStore:
                 data, modified = self.objects[key]
                 yield ObjectMeta(key, len(data), modified, f"{crc32(data):x}")
 
+    def list_folders(self, prefix: str) -> Iterator[str]:
+        self._counters.list += 1
+        below = (key.removeprefix(prefix) for key in self.objects if key.startswith(prefix))
+        names = {key.partition("/")[0] for key in below if "/" in key}
+        return iter(sorted(f"{prefix}{name}/" for name in names if name))
+
     def head(self, key: str) -> ObjectMeta:
         self._counters.head += 1
         if key not in self.objects:
@@ -266,6 +272,9 @@ class FaultyStore:
 
     def list(self, prefix: str, start_after: str | None = None) -> Iterator[ObjectMeta]:
         yield from self._call("list " + prefix, lambda: list(self.inner.list(prefix, start_after)))
+
+    def list_folders(self, prefix: str) -> Iterator[str]:
+        yield from self._call(f"folders {prefix}", lambda: list(self.inner.list_folders(prefix)))
 
     def head(self, key: str) -> ObjectMeta:
         meta: ObjectMeta = self._call(f"head {key}", lambda: self.inner.head(key))

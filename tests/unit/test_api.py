@@ -60,6 +60,7 @@ def test_every_name_is_there_and_documented() -> None:
     assert set(firnline.__all__) <= set(dir(firnline))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "written",
     [
@@ -90,6 +91,7 @@ def test_what_the_package_for_spark_does_not_have_is_no_attribute() -> None:
         firnline.spark.farme  # type: ignore[attr-defined]  # noqa: B018 - type checkers know it too
 
 
+@pytest.mark.long
 def test_opening_a_table_imports_nothing_that_reads_or_writes_rows() -> None:
     # pyarrow takes a third of a second of the first one.
     code = (
@@ -124,6 +126,7 @@ def test_append_takes_rows_or_files(root: str, tmp_path: Path) -> None:
         firnline.append(root, 7)
 
 
+@pytest.mark.long
 def test_importing_the_package_imports_none_of_it() -> None:
     code = (
         "import sys, firnline;"
@@ -133,6 +136,7 @@ def test_importing_the_package_imports_none_of_it() -> None:
     assert done.stdout.strip() == "False"
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "rows",
     [
@@ -165,6 +169,7 @@ def test_values_of_dictionaries_take_the_types_of_the_table(root: str) -> None:
     assert firnline.scan(root).columns == {"id": "SMALLINT", "x": "DOUBLE"}
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("rows", "said"),
     [
@@ -227,6 +232,7 @@ def objects(root: str) -> dict[str, bytes]:
     return {str(p.relative_to(folder)): p.read_bytes() for p in folder.rglob("*") if p.is_file()}
 
 
+@pytest.mark.long
 def test_a_rewrite_that_is_prepared_commits_nothing(root: str) -> None:
     firnline.append_rows(root, ROWS)
     options = RewriteOptions(where="id <> 3", prepare=True, assertions=("select true",))
@@ -240,6 +246,7 @@ def test_a_rewrite_that_is_prepared_commits_nothing(root: str) -> None:
     assert report.id in waiting
 
 
+@pytest.mark.long
 def test_a_prepare_whose_assertion_does_not_hold_leaves_nothing(root: str) -> None:
     firnline.append_rows(root, ROWS)
     before = objects(root)
@@ -283,6 +290,7 @@ def test_partitions_go_by_name_and_by_age(tmp_path: Path) -> None:
     assert firnline.scan(table).to_arrow().num_rows == 1
 
 
+@pytest.mark.long
 def test_a_folder_becomes_a_table_and_its_new_files_are_taken_again_and_again(
     root: str, tmp_path: Path
 ) -> None:
@@ -307,6 +315,7 @@ def wrong(options: Any, **given: Any) -> Any:
     return options(**given)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("function", "options", "said"),
     [
@@ -353,6 +362,7 @@ def test_options_of_another_type_are_refused(
     assert firnline.history(root) == []
 
 
+@pytest.mark.long
 def test_options_take_lists_and_sizes_as_people_write_them(root: str) -> None:
     for _ in range(4):
         firnline.append_rows(root, [{"id": 1}], partition="a=1")

@@ -44,6 +44,7 @@ def test_every_function_checks_the_arguments_that_it_declares() -> None:
         assert unknown == [], name
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("call", "said"),
     [
@@ -96,6 +97,7 @@ def test_an_argument_of_another_type_is_refused_and_nothing_is_changed(
     assert firnline.scan(root).count() == 2
 
 
+@pytest.mark.long
 def test_values_of_other_libraries_are_taken(root: str) -> None:
     names: Any = pa.array(["id"])
     assert API.scan(root, columns=names, dedup=np.bool_(False)).head(np.int64(1)).num_rows == 1

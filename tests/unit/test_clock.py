@@ -19,6 +19,7 @@ def elapsed_ms(*namespace: str) -> int:
     return int(done.stdout)
 
 
+@pytest.mark.long
 def test_the_time_that_a_machine_slept_counts_and_only_that_clock_tells() -> None:
     # A suspension moves CLOCK_BOOTTIME on and leaves CLOCK_MONOTONIC where it was.
     unshare = ("unshare", "--user", "--map-root-user", "--time")

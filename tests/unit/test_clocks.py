@@ -65,6 +65,7 @@ def at_now(world: World) -> set[str]:
     return set(snapshot_at(world.table, world.clock.now).live)
 
 
+@pytest.mark.long
 def test_what_is_dated_years_ahead_is_there_now() -> None:
     world, keys = beside(make_world())
     assert at_now(world) == set(keys)
@@ -130,6 +131,7 @@ def test_clean_up_waits_no_longer_than_the_grace_for_what_is_dated_years_ahead()
     assert keys_under(world, "_data") == live
 
 
+@pytest.mark.long
 def test_the_log_of_a_table_with_a_date_years_ahead_does_not_grow() -> None:
     """Tombstones, dates and transactions go as in any other table."""
     world, keys = beside(make_world())
@@ -168,6 +170,7 @@ def test_an_erase_is_complete_although_an_append_is_dated_years_ahead(tmp_path: 
     assert at_now(world) == set(snapshot(world).live)
 
 
+@pytest.mark.long
 def test_a_merge_settles_what_is_dated_years_ahead(tmp_path: Path) -> None:
     world = make_world(merge={"settle": "1h"})
     ahead = dataclasses.replace(world.clock, now=world.clock.now + YEARS)
@@ -245,6 +248,7 @@ def test_the_past_is_read_from_a_checkpoint_as_from_the_log() -> None:
     assert quick.at(moments[0]).live.keys() == set(keys)
 
 
+@pytest.mark.long
 def test_a_downgrade_deletes_what_is_left_over_after_the_grace(tmp_path: Path) -> None:
     world, keys = beside(make_world())
     do_merge(world, keys)

@@ -41,6 +41,7 @@ def test_a_sentence_lists_some_names_and_counts_the_rest() -> None:
     assert some("abc", 1) == "a and 2 more"
 
 
+@pytest.mark.long
 def test_a_value_of_very_many_levels_is_named_by_its_type() -> None:
     value: list[object] = []
     for _ in range(100_000):

@@ -50,6 +50,7 @@ def tracked_text_files() -> Iterator[Path]:
             yield path
 
 
+@pytest.mark.long
 def test_no_folder_holds_a_module_and_pieces_cut_off_it() -> None:
     # What belongs to x stands in x.py, or x is a package.
     stems = [(path.parent, path.stem) for path in code_files() if path.name != "__init__.py"]
@@ -77,6 +78,7 @@ def imported(path: Path, modules: frozenset[str]) -> Iterator[str]:
         pending.extend(ast.iter_child_nodes(node))
 
 
+@pytest.mark.long
 def test_no_modules_import_each_other_in_a_circle() -> None:
     root = REPO / "include"
     paths = {".".join(p.relative_to(root).with_suffix("").parts): p for p in root.rglob("*.py")}
@@ -91,6 +93,7 @@ def room(module: str) -> str | None:
     return found and found[1]
 
 
+@pytest.mark.long
 def test_no_packages_of_operations_import_each_other_in_a_circle() -> None:
     # Whoever reads one room of two that need each other has to read both: they are one, or what
     # both need stands beside them. The modules beside them are rooms, too: a package that needs a
@@ -106,6 +109,7 @@ def test_no_packages_of_operations_import_each_other_in_a_circle() -> None:
     assert set(TopologicalSorter(needs).static_order()) == set(needs)  # raises CycleError
 
 
+@pytest.mark.long
 def test_docstrings_name_what_is_there() -> None:
     assert [str(each) for each in stale()] == []
 
@@ -123,6 +127,7 @@ def moved(path: Path) -> Iterator[str]:
 MOVED_MODULES = ("airflow.sdk.configuration", "airflow.observability", "airflow.stats")
 
 
+@pytest.mark.long
 def test_names_that_have_moved_between_airflows_come_from_one_module() -> None:
     tests = (REPO / "tests").rglob("*.py")
     files = {*code_files(), *tests} - {REPO / "include/firnline/airflow/versions.py"}
@@ -184,6 +189,7 @@ def sentences(path: Path) -> Iterator[str]:
                 yield text
 
 
+@pytest.mark.long
 def test_no_sentence_and_no_sql_stands_in_two_modules_of_the_product() -> None:
     # A rule or a next step that two modules state changes in one of them: import it from its owner
     # (for next steps firnline.next_steps).
@@ -196,6 +202,7 @@ def test_no_sentence_and_no_sql_stands_in_two_modules_of_the_product() -> None:
     assert twice.keys() >= SAID_TWICE, "take out what is said once by now"
 
 
+@pytest.mark.long
 def test_no_file_names_a_registry_or_this_machine() -> None:
     found = [
         f"{name(path)}:{number}: {line.strip()[:80]}"

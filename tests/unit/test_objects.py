@@ -65,6 +65,7 @@ def test_what_may_hold_something_of_a_row_is_searched_for_and_nothing_else() -> 
     assert {kind.search for kind in KINDS if kind.search is not None} == SEARCHES.keys()
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("scenario", SCENARIOS, ids=str)
 def test_no_operation_writes_an_object_of_another_kind(scenario: Scenario, tmp_path: Path) -> None:
     start = lay_out(MemoryPlace(), scenario, tmp_path)

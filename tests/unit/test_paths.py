@@ -28,6 +28,7 @@ def test_any_partition_value_survives_the_way_through_a_path(value: str) -> None
     assert quoted != NULL_VALUE
 
 
+@pytest.mark.long
 @given(TIMES, st.from_regex(r"[A-Za-z0-9.-]{1,40}", fullmatch=True))
 def test_an_append_log_parses_back(t: int, host: str) -> None:
     name = PATHS.parse_log(PATHS.append_log(t, f"{host}-{UUID}"))

@@ -34,6 +34,7 @@ def identity(pid: int) -> ProcessId:
     return found
 
 
+@pytest.mark.long
 def test_a_process_is_alive_until_it_ends_and_before_its_parent_has_looked(
     child: subprocess.Popen[bytes],
 ) -> None:

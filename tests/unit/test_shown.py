@@ -121,6 +121,7 @@ def test_what_people_meet_is_shown_in_this_way(kind: type[Shown]) -> None:
 
 ERASED = firnline.EraseOptions(columns=("n",), keys=((1,),))
 REWRITTEN = firnline.RewriteOptions(where="n = 1")
+UPDATED = firnline.UpdateOptions(set=("n = 2",), where="n = 1")
 DROPPED = firnline.DropOptions(partitions=("",))
 PLANS: dict[str, Callable[[str], Any]] = {
     "MergePlan: parts_in 4, parts_out 1, ": firnline.plan_merge,
@@ -133,6 +134,7 @@ PLANS: dict[str, Callable[[str], Any]] = {
 }
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("said", PLANS)
 def test_a_plan_says_its_totals(root: str, said: str) -> None:
     for n in range(3):
@@ -156,6 +158,7 @@ def test_every_line_is_short_and_every_text_is_escaped() -> None:
     assert "<script>" not in small_table(Long()._title(), Long()._facts())
 
 
+@pytest.mark.long
 def test_a_history_is_a_line_for_each_transaction_and_one_table(root: str) -> None:
     firnline.append_rows(root, [{"n": 4, "page": "<b>"}])
     firnline.merge(root, firnline.MergeOptions(full=True))

@@ -59,6 +59,7 @@ def test_durations_are_read_as_people_write_them(text: object, milliseconds: int
     assert parse_duration(text) == milliseconds
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "text",
     [
@@ -108,6 +109,7 @@ def test_a_written_duration_reads_back_as_the_same_milliseconds(milliseconds: in
     assert parse_duration(format_duration(milliseconds)) == milliseconds
 
 
+@pytest.mark.long
 @given(st.integers(1, 10_000), st.sampled_from(sorted(DURATION_UNITS)))
 def test_a_duration_in_whole_units_is_written_without_a_loss(count: int, unit: str) -> None:
     milliseconds = parse_duration(f"{count}{unit}")

@@ -22,6 +22,7 @@ from tools.bootstrap import REPO
 TEXT = (REPO / "docs" / "updates.md").read_text(encoding="utf-8")
 
 
+@pytest.mark.long
 def test_the_example_prints_what_the_page_says_before_and_after_a_merge(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

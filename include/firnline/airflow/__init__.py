@@ -25,7 +25,15 @@ if TYPE_CHECKING:
     from firnline.airflow.operators.asking import Drop, Erase, Sweep
     from firnline.airflow.operators.in_task import Cleanup, Rebuild, Restore, Ttl
     from firnline.airflow.operators.maintain import maintain
-    from firnline.airflow.operators.spark import Delete, Import, Merge, Replace, Rewrite, Verify
+    from firnline.airflow.operators.spark import (
+        Delete,
+        Import,
+        Merge,
+        Replace,
+        Rewrite,
+        Update,
+        Verify,
+    )
 
 __all__ = [
     "Cleanup",
@@ -40,6 +48,7 @@ __all__ = [
     "Rewrite",
     "Sweep",
     "Ttl",
+    "Update",
     "Verify",
     "dag_factory",
     "maintain",

@@ -78,12 +78,24 @@ def _committed(table: TableSettings, figures: Mapping[str, Any]) -> str:  # noqa
     )
 
 
+def _dropped(table: TableSettings, figures: Mapping[str, Any]) -> str:
+    parts, grace = parts_text(figures["parts"]), format_duration(table.cleanup.grace)
+    return (
+        f"drops what is past then ({parts} now) in one transaction; clean-up deletes the objects "
+        f"{grace} later"
+    )
+
+
 _APPROVED: Mapping[str, Callable[[TableSettings, Mapping[str, Any]], str]] = {
     "remove_partitions": _removed,
     "orphan_sweep": _swept,
     "erase": _erased,
+    "ttl": _dropped,
     "rewrite_partitions": _committed,
+    "update_where": _committed,
 }
 """Operation -> what an approval of these figures does."""
-_REJECTED = {"rewrite_partitions": "deletes what was written, which nobody has seen"}
+_REJECTED = dict.fromkeys(
+    ("rewrite_partitions", "update_where"), "deletes what was written, which nobody has seen"
+)
 """Operation -> what a rejection does, of those that have prepared something."""

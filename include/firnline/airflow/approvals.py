@@ -258,12 +258,20 @@ def approved_by(context: Context, task_id: str = "approve") -> str:
 
     Raises UsageError: nobody did. A task that was marked a success by hand gives no answer.
     """
-    answer = context["ti"].xcom_pull(task_ids=task_id)
-    if not isinstance(answer, dict) or answer.get("approved") is not True:
+    by = approver(context, task_id)
+    if by is None:
         raise UsageError(
             f"nobody approved run {context['run_id']}, so nothing is done",
             next_step=f"clear its task {task_id} and answer it, or trigger a new run",
         )
+    return by
+
+
+def approver(context: Context, task_id: str = "approve") -> str | None:
+    """Return the name of who approved, empty if Airflow has none; None: nobody did."""
+    answer = context["ti"].xcom_pull(task_ids=task_id)
+    if not isinstance(answer, dict) or answer.get("approved") is not True:
+        return None
     return str(answer.get("by") or "")
 
 

@@ -18,7 +18,7 @@ from airflow.sdk.definitions.param import ParamsDict
 from firnline.airflow import versions
 from firnline.airflow.alerts import TableAlert, failure_alert, merge_deadline
 from firnline.airflow.mirror import then_mirror
-from firnline.airflow.prepared import CommitPrepared
+from firnline.airflow.prepared import ApprovePrepared, CommitPrepared, PreparedWork
 from firnline.airflow.submit import SubmitJob
 from firnline.airflow.tables import DagTable
 from firnline.airflow.tasks import PlanOperation, ReportRun, RunInTask
@@ -170,3 +170,20 @@ def submit_then_report(
     plan >> job >> report.as_teardown(setups=plan)
     then_mirror(table, *filter(None, (job, commit)))
     return plan, job, report
+
+
+def ask_then_commit(work: PreparedWork[Any], table: DagTable, jobs: Path) -> None:
+    """Create the tasks of ``submit_then_report``, with ``approve`` and ``commit`` after the job.
+
+    The question stands without the pool, the commit holds it.
+    """
+    approve = ApprovePrepared(task_id="approve", work=work, table=table)
+    commit = CommitPrepared(
+        task_id="commit",
+        work=work,
+        table=table,
+        execution_timeout=READING,
+        **table.lock(work.operation),
+    )
+    _, job, report = submit_then_report(work, table, jobs, commit=commit)
+    job >> approve >> commit >> report

@@ -10,14 +10,23 @@ import logging
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from airflow.sdk import BaseOperator
+from airflow.sdk import BaseOperator, Param
 
 from firnline.airflow.access import open_in_task
-from firnline.airflow.approvals import Approve, approved_by, refuse_approver
+from firnline.airflow.approvals import (
+    ANSWER_WITHIN,
+    Approve,
+    answer_within,
+    answer_within_param,
+    approved_by,
+    refuse_approver,
+    refuse_asking,
+)
 from firnline.airflow.evidence import question
 from firnline.airflow.failures import airflow_failures
 from firnline.airflow.once import once
-from firnline.airflow.runs import run_identity
+from firnline.airflow.params import flag_param, form_params, form_values
+from firnline.airflow.runs import first_try, run_identity
 from firnline.airflow.said import say
 from firnline.airflow.tables import DagTable
 from firnline.airflow.tasks import begin, committed
@@ -25,7 +34,7 @@ from firnline.airflow.versions import AirflowSkipException
 from firnline.airflow.work import OptionsT, SparkWork
 from firnline.errors import FirnlineError, PreparedChangeError, UsageError
 from firnline.settings.load import TableSettings
-from firnline.units import counted
+from firnline.units import DAY_MS, counted
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
@@ -34,6 +43,8 @@ if TYPE_CHECKING:
     from firnline.table import Table
 
 _LOG = logging.getLogger(__name__)
+ASSERT = "assert"
+"""Param of the assertions: the name of the command line's option."""
 APPROVE = "approve"
 """Param that has a run ask before it commits, and id of the task that asks."""
 PREPARED = "prepared"
@@ -41,7 +52,59 @@ PREPARED = "prepared"
 
 
 class PreparedWork(SparkWork[OptionsT]):
-    """Work whose job may prepare a change instead of committing it."""
+    """Work whose job may prepare a change instead of committing it.
+
+    Its options have what can be prepared (``operations.prepare_options``).
+    """
+
+    def params(self, known: TableSettings | None = None) -> dict[str, Param]:
+        """Return the params: those of the options, and whether a person is asked."""
+        found = form_params(self.about.options, known)
+        assertions = found.pop("assertions")
+        return {
+            **found,
+            ASSERT: assertions,
+            APPROVE: flag_param(
+                False,
+                "Approve",
+                "Ask before the commit: the new parts are written, and the question shows which "
+                "rows they remove, add and change. Nobody sees them before they are approved.",
+            ),
+            ANSWER_WITHIN: answer_within_param(),
+        }
+
+    def options(self, params: Mapping[str, Any], *, dry_run: bool) -> OptionsT:
+        """Return the options. Raises UsageError."""
+        import msgspec
+
+        from firnline.operations.rewrite.plan import refuse_evidence
+
+        wait = answer_within(params)  # checked before the approval task starts
+        given = {**params, "assertions": params.get(ASSERT)}
+        asked: Any = self.about.options(**form_values(self.about.options, given), dry_run=dry_run)
+        if not params.get(APPROVE):
+            refuse_evidence(asked)
+        else:
+            if not dry_run:
+                refuse_asking(self.noun)  # before anything is prepared
+            keep = int(wait.total_seconds() * 1000) + DAY_MS
+            asked = msgspec.structs.replace(asked, prepare=True, keep=keep)
+        options: OptionsT = asked
+        return options
+
+    def parse_params(self, context: Context) -> OptionsT:
+        """Return the options from the params, with the first try of this execution."""
+        import msgspec
+
+        asked: Any = super().parse_params(context)
+        options: OptionsT = msgspec.structs.replace(asked, first_try=first_try(context))
+        return options
+
+    def completes(self, options: OptionsT) -> bool:
+        """Return False for a job that prepares: the commit completes the run."""
+        asked: Any = options
+        prepares: bool = asked.prepare
+        return not prepares
 
     def question(
         self,

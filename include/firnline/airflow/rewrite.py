@@ -2,35 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from airflow.sdk import Param
-
-from firnline.airflow.approvals import (
-    ANSWER_WITHIN,
-    answer_within,
-    answer_within_param,
-    refuse_asking,
-)
 from firnline.airflow.backfills import BackfillOnly
-from firnline.airflow.params import flag_param, form_params, form_values
-from firnline.airflow.prepared import APPROVE, PreparedWork
-from firnline.airflow.runs import first_try, kind_of_run
+from firnline.airflow.prepared import PreparedWork
+from firnline.airflow.runs import kind_of_run
 from firnline.errors import UsageError
 from firnline.next_steps import GIVE_PARTITIONS
 from firnline.operations.options import RewriteOptions
 from firnline.operations.registry import REWRITE
 from firnline.settings.fields import TIME_TRANSFORMS
 from firnline.settings.load import TableSettings
-from firnline.units import DAY_MS
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
 
-ASSERT = "assert"
-"""Param of the assertions: the name of the command line's option."""
 BEGINNING = datetime(1970, 1, 1, tzinfo=UTC)
 """Start date of the DAGs: before the first day of any backfill."""
 _INTERVALS = {"hour": "@hourly", "day": "@daily", "month": "@monthly", "year": "@yearly"}
@@ -42,51 +29,11 @@ class RewriteWork(PreparedWork[RewriteOptions]):
 
     about = REWRITE
 
-    def params(self, known: TableSettings | None = None) -> dict[str, Param]:
-        """Return the params: those of the options, and whether a person is asked."""
-        found = form_params(RewriteOptions, known)
-        assertions = found.pop("assertions")
-        return {
-            **found,
-            ASSERT: assertions,
-            APPROVE: flag_param(
-                False,
-                "Approve",
-                "Ask before the commit: the new parts are written, and the question shows which "
-                "rows they remove, add and change. Nobody sees them before they are approved.",
-            ),
-            ANSWER_WITHIN: answer_within_param(),
-        }
-
-    def options(self, params: Mapping[str, Any], *, dry_run: bool) -> RewriteOptions:
-        """Return the options. Raises UsageError."""
-        import msgspec
-
-        from firnline.operations.rewrite.plan import refuse_evidence
-
-        wait = answer_within(params)  # checked before the approval task starts
-        given = {**params, "assertions": params.get(ASSERT)}
-        values = form_values(RewriteOptions, given)
-        options = RewriteOptions(**values, dry_run=dry_run)
-        if not params.get(APPROVE):
-            refuse_evidence(options)
-            return options
-        if not dry_run:
-            refuse_asking(self.noun)  # before anything is prepared
-        keep = int(wait.total_seconds() * 1000) + DAY_MS
-        return msgspec.structs.replace(options, prepare=True, keep=keep)
-
-    def completes(self, options: RewriteOptions) -> bool:
-        """Return False for a job that prepares: the commit completes the run."""
-        return not options.prepare
-
     def parse_params(self, context: Context) -> RewriteOptions:
         """Return the options from the params and, in a backfill, the run's data interval."""
         import msgspec
 
-        options = msgspec.structs.replace(
-            super().parse_params(context), first_try=first_try(context)
-        )
+        options = super().parse_params(context)
         dag_run = context["dag_run"]
         if kind_of_run(context) == "backfill":
             start, end = dag_run.data_interval_start, dag_run.data_interval_end

@@ -27,6 +27,7 @@ MOST = 800
 _DONE = {
     "merge": "merged",
     "rewrite": "rewritten",
+    "update": "rows updated",
     "delete": "rows deleted",
     "replace": "replaced",
     "erase": "erased",

@@ -24,6 +24,7 @@ from firnline.appends.run import AppendRun, Origin
 from firnline.appends.store_time import StoreTime
 from firnline.commit import append_log as birth
 from firnline.commit.base import take_base
+from firnline.cores import other_cores
 from firnline.errors import (
     ForeignPathError,
     ScratchFullError,
@@ -35,6 +36,7 @@ from firnline.log import dated
 from firnline.log.keyed import Published
 from firnline.log.reader import ATTEMPTS
 from firnline.parquet.part import WrittenPart
+from firnline.paths import UNNAMED
 from firnline.properties.in_force import from_settings
 from firnline.properties.record import Properties
 from firnline.rows.agree import refuse_strays
@@ -134,7 +136,8 @@ class Appender:
 
     Args:
         table: the table.
-        writer: prefix of the name in the log files' keys; letters, digits, ``.`` and ``-``.
+        writer: who writes: in the keys of the log files, and in what `firnline parts` shows;
+            letters, digits, ``.`` and ``-``.
         known_schema: SQL type by column, instead of reading them from the table.
         scratch: folder for temporary parts; None: the system's.
     """
@@ -143,7 +146,7 @@ class Appender:
         self,
         table: Table,
         *,
-        writer: str = "firnline",
+        writer: str = UNNAMED,
         known_schema: Mapping[str, str] | None = None,
         scratch: Path | None = None,
     ) -> None:
@@ -222,6 +225,7 @@ class Appender:
         with scratch_folder(self._scratch) as folder:
             run = AppendRun(table, origin, union, where, folder, extra, read_again, new_columns)
             run.writer.waiting.tells = True
+            run.writer.cores = other_cores()
             run.declared = self.columns.declared
             if agree and where:
                 run.writer.check = partial(refuse_strays, partition=where)

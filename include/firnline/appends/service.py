@@ -34,6 +34,7 @@ from firnline.appends.buffer import Ack, Bounds, Buffer
 from firnline.appends.intake import Call, Given, RowValidator, is_stream, take_rows
 from firnline.arguments import typed
 from firnline.errors import AppenderFullError, FirnlineError, FlushFailedError, UsageError
+from firnline.paths import UNNAMED
 from firnline.settings.load import find_table
 from firnline.shown import Shown
 from firnline.table import Table, open_table
@@ -76,7 +77,7 @@ class Appender(Shown):
         max_wait_ms: milliseconds that ``append`` waits for other calls: for room when that many
             exist, and for the table's columns while another call reads them. 0 refuses at once,
             None waits without a limit. Measured by this machine's clock.
-        writer: prefix of the name in the log files' keys; letters, digits, ``.`` and ``-``.
+        writer: as of ``firnline.appends.append.Appender``.
         partition: path of all rows, only for a table without ``partition_by``.
 
     Raises UsageError, SettingsError, StoreAccessError for an invalid table.
@@ -92,7 +93,7 @@ class Appender(Shown):
         max_age_ms: int | None = None,
         max_frozen: int | None = None,
         max_wait_ms: int | None = None,
-        writer: str = "firnline",
+        writer: str = UNNAMED,
         partition: str | None = None,
     ) -> None:
         table = opened(target)

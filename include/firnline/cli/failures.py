@@ -37,14 +37,15 @@ _LONGEST = 300
 
 TAKE_A_TABLE = (
     *("alerts test", "analyze", "append", "certificate", "changes", "cleanup", "cost", "delete"),
-    *("diff", "downgrade", "drop", "erase", "evolve", "history", "import", "merge", "mirror"),
+    *("diff", "downgrade", "drop", "drop-table", "erase", "evolve", "history", "hold"),
+    *("hold end", "hold put", "hold show", "import", "merge", "mirror"),
     *("parts", "plan merge", "properties", "properties apply", "properties show", "read"),
     *("rebuild", "relocate", "repartition", "replace", "restore", "rewrite", "schema"),
     *("schema fix", "schema show", "settings show", "snapshot", "sweep", "timeline", "ttl"),
-    *("verify", "witness"),
+    *("update", "verify", "what-if", "witness"),
 )
 """Commands whose first argument is a table; not ``clone``, which takes two."""
-TAKE_SETTINGS = ("doctor", "fleet", "health", "init", "pools", "settings check")
+TAKE_SETTINGS = ("doctor", "fleet", "health", "init", "pools", "settings check", "tables")
 """Commands without a first argument TABLE that read a settings file."""
 _COMMANDS = "|".join(sorted((*TAKE_A_TABLE, *TAKE_SETTINGS), key=len, reverse=True))
 _SHOWN = re.compile(rf"`{_PROGRAM} (?P<command>{_COMMANDS})(?P<rest>(?: [^`]*)?)`")

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from firnline.cli import output
-from firnline.cli.confirm import agreed, refuse_silence
+from firnline.cli.confirm import agreed, refuse_silence, typed_name
 from firnline.cli.failures import only_here, when_stopped, with_report
 from firnline.cli.options import identity, looking
 from firnline.cli.progress import working
@@ -150,16 +150,26 @@ def _at_terminal(*, as_json: bool) -> Consent:
         nothing = getattr(plan, "nothing_to_do", False)
         if not nothing:
             # After the plan, which says what is wrong with the call.
-            refuse_silence(operation.question(work), as_json)
+            name = f" and --name {table.settings.name}" if operation.named else ""
+            refuse_silence(operation.question(work), as_json, f"--yes{name}")
         _show(operation, table, plan, as_json=as_json and nothing)
         if nothing:
             raise _NothingLeftError
-        if not agreed("Do it?"):
+        agreed_to = _answer(operation, table.settings.name, options)
+        if agreed_to is None:
             output.line("Nothing was changed.")
             raise typer.Exit(1)
-        return operation.confirmed(options, plan) if operation.confirmed else options
+        return operation.confirmed(agreed_to, plan) if operation.confirmed else agreed_to
 
     return ask
+
+
+def _answer(operation: AnyOperation, name: str, options: Any) -> Any:  # noqa: ANN401 - of each operation
+    """Ask for a yes or the table's name; return the options with the answer, None for a no."""
+    if operation.named is None:
+        return options if agreed("Do it?") else None
+    typed = typed_name(name)
+    return None if typed is None else operation.named(options, typed)
 
 
 def works(doing: str) -> Shown:

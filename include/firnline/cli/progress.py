@@ -64,9 +64,7 @@ def deleting(
     """Return the callback of a run that deletes; ``verb`` is such as ``cleaning up``."""
 
     def of(state: DeleteProgress) -> Done:
-        failed = f", {state.failed:,} not" if state.failed else ""
-        detail = f"{state.deleted:,} of {state.objects:,} objects deleted{failed}"
-        return Done(state.deleted + state.failed, state.objects, "object", detail)
+        return Done(state.deleted + state.failed, state.objects, "object", state.text)
 
     return shown(verb, table, clock, of, silent=silent)
 

@@ -18,8 +18,8 @@ _RESTORE = (
 )
 _HEALTH = "`firnline health` says how all tables are, and `firnline parts TABLE` how one is"
 _TABLES = (
-    "`firnline settings check` lists the tables of the settings file, and `firnline health` says "
-    "how they are"
+    "`firnline tables URL` lists the tables below a bucket or folder, and `firnline health` says "
+    "how those of the settings file are"
 )
 _HELP = "`firnline --help` lists the commands, and `firnline COMMAND --help` explains one"
 _READ = "`firnline read TABLE` prints rows"
@@ -32,6 +32,10 @@ _DELETE = (
 _ALL = (
     "`firnline drop TABLE` lists the partitions, and drops those that it is given, with all their "
     "rows"
+)
+_END = (
+    "`firnline drop-table TABLE` drops a whole table, and run again after the grace deletes every "
+    "object of it"
 )
 _CHANGES = "`firnline changes TABLE --since 41` shows the rows that came and went after a moment"
 _ONE_EACH = (
@@ -54,6 +58,7 @@ _WORDS = {
     "prune": f"{_CLEANUP}; `firnline ttl TABLE` drops old partitions",
     **dict.fromkeys(["remove", "rm", "del", "delete-rows", "delete-where"], _DELETE),
     **dict.fromkeys(["truncate", "clear", "empty", "drop-partition"], _ALL),
+    **dict.fromkeys(["destroy", "delete-table", "remove-table", "droptable"], _END),
     **dict.fromkeys(["deduplicate", "dedupe", "dedup", "distinct", "unique"], _ONE_EACH),
     **dict.fromkeys(["count", "rows", "size", "du", "files", "partitions"], _PARTS),
     **dict.fromkeys(["tail", "cdc", "feed", "stream", "watch", "changelog"], _CHANGES),
@@ -83,7 +88,7 @@ _WORDS = {
     ),
     **dict.fromkeys(["undo", "revert", "rollback", "undelete"], _RESTORE),
     **dict.fromkeys(["status", "stats", "check", "info"], _HEALTH),
-    **dict.fromkeys(["list", "ls", "tables"], _TABLES),
+    **dict.fromkeys(["list", "ls", "find", "show-tables"], _TABLES),
     **dict.fromkeys(["help", "man"], _HELP),
     **dict.fromkeys(["select", "query", "show", "cat", "head", "scan", "export"], _READ),
     **dict.fromkeys(
@@ -104,9 +109,9 @@ _WORDS = {
         "`firnline erase --help` says how rows go for good, with a proof",
     ),
     **dict.fromkeys(
-        ["update", "upsert"],
-        "`firnline rewrite --help` says how rows are changed; of a table with a primary_key an "
-        "append replaces them",
+        ["upsert"],
+        "an append replaces rows of a table with a primary_key, and `firnline update --help` says "
+        "how rows get new values by a condition",
     ),
     **dict.fromkeys(
         ["alter", "rename", "drop-column", "rename-column", "change-column"], f"{_EVOLVE}; {_ADD}"
@@ -115,6 +120,10 @@ _WORDS = {
     **dict.fromkeys(
         ["move", "mv"],
         "copy the folder, then `firnline relocate TABLE` gives the copy its new place",
+    ),
+    **dict.fromkeys(
+        ["simulate", "tune", "advise", "suggest"],
+        "`firnline what-if TABLE --suggest` names the cheapest settings of merges",
     ),
     **dict.fromkeys(["log", "transactions"], "`firnline history TABLE` lists what was done"),
     **dict.fromkeys(["retention", "expire-rows"], "`firnline ttl TABLE` drops old partitions"),

@@ -7,10 +7,15 @@ from dataclasses import dataclass
 
 from firnline.errors import CommitConflictError
 from firnline.log.erases import PlannedErase
-from firnline.log.records import Delete, Marker
+from firnline.log.records import REARRANGING, Delete, Marker
 from firnline.log.txn_file import Counts
-from firnline.properties.record import Properties
+from firnline.next_steps import PLANNED_ON_CURRENT
+from firnline.properties.record import Hold, Properties
+from firnline.state.holds import Held
 from firnline.state.snapshot import Snapshot
+
+_KEEPING = REARRANGING | {"repartition", "evolve", "rebuild"}
+"""Operations after which every row is there that was there before."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,10 +66,69 @@ class Change:
     """Reason for the history, beyond ``op``."""
     query: bool | None = None
     """Of a merge: whether its new parts have the rows of the user's query (``merge.sql``)."""
+    computed: bool = False
+    """Values of its new parts were computed from those of the parts that it replaces: the condition
+    of a delete need not match what it matched before."""
     erase: PlannedErase | None = None
     """Of an erase: what takes the next place in the chain of erases (``log.erases``)."""
+    holds: tuple[Hold, ...] | None = None
+    """Legal holds whose rows it keeps; None: of an operation that does not look for them, and
+    may replace no part that may have such rows."""
     checkpoint: bool = True
     """Write a checkpoint afterwards if one is due (clean-up writes its own)."""
+
+
+def refuse_newer_deletes(snapshot: Snapshot, change: Change, planned: int) -> None:
+    """Raise CommitConflictError if a delete since the plan may hide rows that are computed from.
+
+    Its condition is about the values before. Applied to the new ones, as to the parts of a merge,
+    it would bring rows back that it has hidden, or hide others.
+
+    Args:
+        snapshot: the state to commit on; the parts that the change replaces are live in it.
+        change: the change to commit.
+        planned: the newest transaction when it was planned.
+    """
+    if not change.computed:
+        return
+    for key in change.replaces:
+        partition = snapshot.paths.partition_of(key)
+        pending = snapshot.pending_deletes(snapshot.live[key], partition)
+        newer = next((delete for delete in pending if delete.seq > planned), None)
+        if newer is not None:
+            raise CommitConflictError(
+                f"transaction {newer.seq} deleted rows of part {key} while this {change.op} ran",
+                next_step=PLANNED_ON_CURRENT,
+            )
+
+
+def refuse_held(snapshot: Snapshot, change: Change) -> None:
+    """Refuse a change that may remove rows of a legal hold (docs/format.md, "Legal holds").
+
+    Args:
+        snapshot: the state to commit on; the parts that the change replaces are live in it.
+        change: the change to commit.
+
+    Raises:
+        UsageError: it may replace such rows or hide them, and does not look for holds.
+        CommitConflictError: a hold was put since it was planned.
+    """
+    held = Held.of(snapshot)
+    rearranges = change.op in _KEEPING and not change.query
+    if not held.holds or rearranges or not (change.replaces or change.deletes):
+        return
+    if change.holds is None:
+        parts = ((snapshot.paths.partition_of(key), snapshot.live[key]) for key in change.replaces)
+        held.refuse(f"this {change.op}", parts)
+        if change.deletes:
+            held.refuse_any(f"this {change.op}")
+        return
+    newer = next((hold for hold in held.holds if hold not in change.holds), None)
+    if newer is not None:
+        raise CommitConflictError(
+            f"the legal hold {newer.name!r} was put while this {change.op} ran",
+            next_step=PLANNED_ON_CURRENT,
+        )
 
 
 def refuse_other_columns(snapshot: Snapshot, change: Change, planned: int) -> None:

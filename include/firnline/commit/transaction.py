@@ -16,7 +16,13 @@ import msgspec
 
 from firnline.commit import fold, invariants
 from firnline.commit.base import ATTEMPTS, Base, digest_of, publish, take_base
-from firnline.commit.change import Change, Repaired, refuse_other_columns
+from firnline.commit.change import (
+    Change,
+    Repaired,
+    refuse_held,
+    refuse_newer_deletes,
+    refuse_other_columns,
+)
 from firnline.commit.happened import has_happened, not_happened
 from firnline.commit.keys import refuse_beneath, refuse_between
 from firnline.errors import CommitConflictError, CommitExpiredError, CommitUnknownError, StoreError
@@ -110,6 +116,7 @@ def commit(
         if change.refuse is not None:
             change.refuse(base.snapshot)
         _refuse_conflict(base.snapshot, table.settings, change, change.planned or planned)
+        refuse_held(base.snapshot, change)
         refuse_other_columns(base.snapshot, change, planned.seq)
         _refuse_late_append(table, base, change)
         draft = _draft(table, base, change, run, txn)
@@ -320,6 +327,7 @@ def _refuse_conflict(
             f"were replaced by another process, {lost[0]} among them",
             next_step=PLANNED_ON_CURRENT,
         )
+    refuse_newer_deletes(snapshot, change, planned.seq)
     refuse_between(snapshot, settings, planned, frozenset(change.replaces), change.adds)
     if change.planned is not None:
         refuse_beneath(snapshot, settings, change.planned, change.replaces)

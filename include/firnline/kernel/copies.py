@@ -1,7 +1,8 @@
 """Choose inputs whose row groups go into the output as they are, as bytes (``parquet.join``).
 
 Where nothing is sorted and no row goes, decoding and encoding would only make the same row groups
-again. Parts of former merges have the form of the output and row groups of its size.
+again. Parts of former merges have the form of the output and row groups of its size. Those of a
+sorted group: ``kernel.sequence``.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from pathlib import Path
 from firnline.kernel.duckdb import tries
 from firnline.kernel.inputs import Inputs
 from firnline.kernel.task import KernelTask
-from firnline.parquet.join import ZSTD, Footer, read_footer
+from firnline.parquet.join import ZSTD, Footer, RowGroup, read_footer
 
 _SHARE = 4
 """A row group is large enough with this fraction of the rows, or bytes, of one that is full."""
@@ -21,14 +22,23 @@ _SHARE = 4
 def copies_of(task: KernelTask, inputs: Inputs, schema: Callable[[], bytes]) -> list[Footer]:
     """Return the footers of the files to copy, all of one schema, in insertion order.
 
+    Args: as of ``large_files``.
+    """
+    return large_files(task, inputs, schema) if task.is_plain else []
+
+
+def large_files(task: KernelTask, inputs: Inputs, schema: Callable[[], bytes]) -> list[Footer]:
+    """Return the footers of files as the task would write them, with row groups of full size.
+
     Args:
         task: the group.
         inputs: its checked inputs.
         schema: returns the schema of files that the task writes, see ``Footer.schema``. Other
             writers have other schemas for the same columns; one file has one.
+
+    Returns:
+        Those without hidden rows, in insertion order.
     """
-    if not task.is_plain:
-        return []
     candidates: list[Footer] = []
     for group in inputs.staged:
         if group.where_hidden is None and not group.converted:
@@ -57,11 +67,21 @@ def _fits(task: KernelTask, footer: Footer) -> bool:
         return False
     if any(group.codecs != {ZSTD} for group in groups):
         return False
-    if task.bloom_filters is not None and not any(group.has_bloom_filter for group in groups):
+    if task.bloom_filters is not None and not _is_filtered(groups):
         return False
     full = tries(task.memory, task.threads)[0].row_group_bytes
     rows, size = sum(group.rows for group in groups), sum(group.bytes for group in groups)
     return rows * _SHARE >= task.row_group_rows * len(groups) or size * _SHARE >= full * len(groups)
+
+
+def _is_filtered(groups: Sequence[RowGroup]) -> bool:
+    """Return True if a task with Bloom filters may have written the row groups.
+
+    They are of columns with a dictionary: where no value repeats, there is neither.
+    """
+    return any(group.has_bloom_filter for group in groups) or not any(
+        group.has_dictionary for group in groups
+    )
 
 
 def others(inputs: Inputs, copies: Sequence[Footer]) -> Inputs:

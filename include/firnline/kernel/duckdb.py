@@ -34,13 +34,17 @@ CLOSED: Mapping[str, bool] = {
     "python_enable_replacements": False,  # a table name is not a Python variable
 }
 """Settings of every database that is opened: it loads no code, and sees nothing of the process."""
+ROW_HASH = "firnline_hash"
+"""Function that ``kernel.hashes`` adds to a database for a group."""
+SPILL = "spill"
+"""Folder for spilled data below the scratch folder of a group."""
 _POLL_S = 0.2
 """Interval in seconds at which a running query checks if it must stop."""
 
 
 @contextmanager
 def open_duckdb(
-    scratch: Path, memory: int, threads: int, spill: str = "spill"
+    scratch: Path, memory: int, threads: int, spill: str = SPILL
 ) -> Iterator[duckdb.DuckDBPyConnection]:
     """Open an in-memory database that can access only ``scratch``, for spilling and reading.
 
@@ -61,7 +65,8 @@ def open_duckdb(
         }
     )
     try:
-        connection.execute("SET TimeZone = 'UTC'")
+        # Also of further connections to this database; locked below.
+        connection.execute("SET GLOBAL TimeZone = 'UTC'")
         # Files are read once: a copy of them in memory would only push the sort to disk.
         connection.execute("SET enable_external_file_cache = false")
         connection.execute(f"SET allowed_directories = [{quote_text(str(scratch))}]")

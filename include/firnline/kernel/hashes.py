@@ -16,12 +16,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from duckdb.func import ARROW, SPECIAL
 
+from firnline.kernel.duckdb import ROW_HASH
 from firnline.kernel.task import Bucket
 from firnline.types.hashes import BUCKET_MASK, Hashes, HashRange
 from firnline.types.murmur3 import form_of, form_of_sql, hash_rows
 from firnline.types.sql import quote_name
 
-FUNCTION = "firnline_hash"
 _QUICK = frozenset({"long", "date", "timestamp", "text", "uuid"})
 """Forms that are hashed as vectors; a decimal is hashed value by value (2,000 ns)."""
 _BATCH_ROWS = 65_536
@@ -44,7 +44,7 @@ def hash_expression(
         forms: their ``forms_of``.
     """
     connection.create_function(
-        FUNCTION,
+        ROW_HASH,
         _hash,
         None,  # any number of columns of any type
         duckdb.sqltype("UINTEGER"),
@@ -58,7 +58,7 @@ def hash_expression(
         else quote_name(name)
         for name, form in zip(columns, forms, strict=True)
     )
-    return f"{FUNCTION}({listed})"
+    return f"{ROW_HASH}({listed})"
 
 
 def _hash(*columns: pa.ChunkedArray) -> pa.Array:

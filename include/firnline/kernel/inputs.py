@@ -12,6 +12,7 @@ import duckdb
 from firnline.errors import PartSchemaError
 from firnline.kernel.duckdb import quote_list, quote_text
 from firnline.kernel.faults import unreadable
+from firnline.kernel.once import Once
 from firnline.kernel.staging import InputError
 from firnline.kernel.task import KernelTask, Source
 from firnline.parquet.words import WRITTEN_OTHERWISE
@@ -27,6 +28,7 @@ _REWRITE = (
     f"{WRITTEN_OTHERWISE}; `firnline drop` drops the partition, with the rows of its other parts"
 )
 _ROWS = 10_000
+_STORED: Once[tuple[tuple[str, str], ...], Mapping[str, tuple[str, str]]] = Once()
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +62,22 @@ class Inputs:
         """Number of rows of all files."""
         return sum(self.rows_of.values())
 
+    @property
+    def hide_rows(self) -> bool:
+        """True if a delete may hide some of the rows."""
+        return any(group.where_hidden is not None for group in self.staged)
+
+    def are_whole(self, columns: int) -> bool:
+        """Return True if the files have the columns of the table, with the values as they are.
+
+        Args:
+            columns: how many the table has.
+        """
+        return all(
+            group.is_whole and not group.converted and len(group.columns) == columns
+            for group in self.staged
+        )
+
     def only(self, wanted: Collection[Path]) -> Inputs:
         """Return the inputs of some of the files."""
         staged = (
@@ -90,9 +108,7 @@ def read_footers(
         shapes = _shapes(connection, paths)
     except duckdb.Error as error:
         raise attribute_error(keys, error, connection) from error
-    path = paths[0].parent / "types.parquet"
-    stored = stored_types(connection, task.columns, path)
-    path.unlink()
+    stored = stored_types(connection, task.columns, paths[0].parent)
     groups: dict[tuple[_Form, str | None], list[Path]] = defaultdict(list)
     for path, source in zip(paths, task.inputs, strict=True):
         groups[(shapes[str(path)], source.sources), source.where_hidden].append(path)
@@ -181,23 +197,46 @@ def _top_level(rows: list[tuple[str, int | None]]) -> list[str]:
 
 
 def stored_types(
-    connection: duckdb.DuckDBPyConnection, columns: Sequence[tuple[str, str]], path: Path
-) -> dict[str, tuple[str, str]]:
+    connection: duckdb.DuckDBPyConnection, columns: tuple[tuple[str, str], ...], folder: Path
+) -> Mapping[str, tuple[str, str]]:
     """Return fold_name -> (column, type that Parquet returns for the table's type).
 
     Parquet does not have every type: an ENUM is read as VARCHAR, a HUGEINT as DOUBLE. Writing a
-    file without rows to ``path`` and reading its types avoids a list of our own.
+    file without rows and reading its types avoids a list of our own.
+
+    Args:
+        connection: a database.
+        columns: of the table, with its types.
+        folder: scratch folder of the database, in which nothing is left.
+
+    Raises PartSchemaError: see ``sql_type``.
+    """
+
+    def made() -> Mapping[str, tuple[str, str]]:
+        path = folder / "types.parquet"
+        write_no_rows(connection, columns, path)
+        described = connection.execute(f"DESCRIBE SELECT * FROM {scan([path])}").fetchall()
+        path.unlink()
+        return {
+            fold_name(name): (name, stored[1])
+            for (name, _), stored in zip(columns, described, strict=True)
+        }
+
+    return _STORED.get(columns, made)
+
+
+def write_no_rows(
+    connection: duckdb.DuckDBPyConnection, columns: Sequence[tuple[str, str]], path: Path
+) -> None:
+    """Write a file without rows that has the columns of a table.
+
+    Raises PartSchemaError: see ``sql_type``.
     """
     nulls = ", ".join(
         f"CAST(NULL AS {sql_type(connection, name, kind)}) AS {quote_name(name)}"
         for name, kind in columns
     )
     connection.execute(f"COPY (SELECT {nulls} LIMIT 0) TO {quote_text(str(path))} (FORMAT parquet)")
-    described = connection.execute(f"DESCRIBE SELECT * FROM {scan([path])}").fetchall()
-    return {
-        fold_name(name): (name, stored[1])
-        for (name, _), stored in zip(columns, described, strict=True)
-    }
 
 
 def scan(paths: list[Path] | tuple[Path, ...], name_column: str | None = None) -> str:
@@ -250,7 +289,7 @@ def fit(
     key: str,
     described: Sequence[tuple[str, str]],
     sources: Sequence[Source],
-    wanted: dict[str, tuple[str, str]],
+    wanted: Mapping[str, tuple[str, str]],
 ) -> tuple[frozenset[str], dict[str, Converted]]:
     """Compare the columns of a file with the table's.
 
@@ -306,7 +345,7 @@ def _problem(
     held: _Held,
     folded: str,
     seen: dict[str, str],
-    stored: dict[str, tuple[str, str]],
+    stored: Mapping[str, tuple[str, str]],
     *,
     converted: bool,
 ) -> str:

@@ -15,9 +15,7 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from firnline.clock import Clock
 from firnline.errors import KernelError, PartSchemaError, SchemaConflictError, UsageError
-from firnline.ids import Ids
 from firnline.kernel.convert import RowCheck, row_check
 from firnline.kernel.staging import InputError
 from firnline.kernel.task import (
@@ -28,6 +26,7 @@ from firnline.kernel.task import (
     KernelTask,
     Limits,
 )
+from firnline.kernel.workplace import Workplace
 from firnline.next_steps import WIDEN
 from firnline.parquet.excerpt import Excerpt
 from firnline.parquet.part import read_pairs
@@ -54,17 +53,15 @@ class TakeIn:
     Args:
         task: with an ``intake``.
         store: of the files and of the table.
+        place: of the worker: source of the parts' names and dates.
         folder: scratch folder of this task.
-        ids: source of the parts' names.
-        clock: source of their dates.
         stopped: called before each batch; if it returns True the task ends with an error.
     """
 
     task: KernelTask
     store: Store
+    place: Workplace
     folder: Path
-    ids: Ids
-    clock: Clock
     stopped: Callable[[], bool]
     uploaded: list[str] = field(default_factory=list)
 
@@ -178,8 +175,9 @@ class TakeIn:
             row_group_rows=task.row_group_rows,
         )
         paths = TablePaths(intake.prefix)
-        place = Place(self.store, paths, self.ids, self.clock, self.folder)
-        return PartWriter(layout, place, metadata, {}, self._known(), self.uploaded.append)
+        place = Place(self.store, paths, self.place.ids, self.place.clock, self.folder)
+        told, cores = self.uploaded.append, self.place.cores
+        return PartWriter(layout, place, metadata, {}, self._known(), told, cores)
 
     def _known(self, fitting: Fitting = _AS_IT_IS) -> SchemaUnion:
         """Return the table's columns, for rows as they are before they are fitted."""

@@ -9,8 +9,8 @@ and the output, about three times the inputs.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -18,19 +18,29 @@ import duckdb
 import msgspec
 
 from firnline.clock import Clock
+from firnline.cores import Cores
 from firnline.errors import FirnlineError, KernelError, PartSchemaError
 from firnline.ids import Ids
 from firnline.kernel.convert import check_values
-from firnline.kernel.duckdb import interrupted_when, never, open_duckdb
+from firnline.kernel.duckdb import interrupted_when, never
 from firnline.kernel.faults import kernel_fault, scratch_full
 from firnline.kernel.forms import refuse_unsafe, write_anew
-from firnline.kernel.inputs import Inputs, attribute_error, check_keys, read_footers
+from firnline.kernel.inputs import (
+    Inputs,
+    attribute_error,
+    check_keys,
+    read_footers,
+    stored_types,
+)
 from firnline.kernel.intake import TakeIn
-from firnline.kernel.outputs import Produced, Producer, Written
+from firnline.kernel.outputs import FORMS, Produced, Producer, Written, like
+from firnline.kernel.small import SmallGroup, is_small
 from firnline.kernel.sql import rows_by_file
-from firnline.kernel.staging import InputError, scratch_folder, stage, stage_keys
+from firnline.kernel.staging import InputError, put_down, stage, stage_keys, stage_small
 from firnline.kernel.task import KernelInput, KernelResult, KernelTask
 from firnline.kernel.visibility import NEEDS_PLACES, PLACE_COLUMNS
+from firnline.kernel.workplace import Workplace
+from firnline.parquet.join import Footer
 from firnline.parquet.part import WrittenPart
 from firnline.paths import TablePaths
 from firnline.store.base import Store
@@ -66,8 +76,16 @@ def merge_group(
 
     Raises ImportError: this machine lacks a Python module.
     """
-    work = _Merge if task.intake is None else TakeIn
-    return _result_of(work, task, store, scratch, ids, clock, should_stop or never)
+    with closing(Workplace(scratch, ids, clock, Cores(task.threads - 1))) as place:
+        return merge_in(place, task, store, should_stop or never)
+
+
+def merge_in(
+    place: Workplace, task: KernelTask, store: Store, stopped: Callable[[], bool]
+) -> KernelResult:
+    """Do the same in a place that is kept for further tasks; see ``merge_group``."""
+    work: _Work = _Merge if task.intake is None else TakeIn
+    return _result_of(work, task, store, place, stopped)
 
 
 def try_group(
@@ -77,22 +95,21 @@ def try_group(
 
     Raises ImportError: this machine lacks a Python module.
     """
-    return _result_of(_Trial, task, store, scratch, ids, clock, never)
+    with closing(Workplace(scratch, ids, clock)) as place:
+        return _result_of(_Trial, task, store, place, never)
+
+
+_Work = Callable[[KernelTask, Store, Workplace, Path, Callable[[], bool]], "_Merge | TakeIn"]
 
 
 def _result_of(
-    work: type[_Merge | TakeIn],
-    task: KernelTask,
-    store: Store,
-    scratch: Path,
-    ids: Ids,
-    clock: Clock,
-    stopped: Callable[[], bool],
+    work: _Work, task: KernelTask, store: Store, place: Workplace, stopped: Callable[[], bool]
 ) -> KernelResult:
+    clock = place.clock
     began, before = clock.elapsed_ms(), store.counters.as_dict()
     try:
-        with scratch_folder(scratch, ids, clock) as folder:
-            result = work(task, store, folder, ids, clock, stopped).run()
+        with place.folder() as folder:
+            result = work(task, store, place, folder, stopped).run()
     except InputError as error:
         result = _failed(task, error.error, error.key)
     except FirnlineError as error:
@@ -110,15 +127,46 @@ def _result_of(
 class _Merge:
     task: KernelTask
     store: Store
+    place: Workplace
     folder: Path
-    ids: Ids
-    clock: Clock
     stopped: Callable[[], bool]
 
     def run(self) -> KernelResult:
+        _check_task(self.task)
+        held = stage_small(self.task.inputs, self.store) if self._is_small() else ()
+        produced = self._in_memory(held) if held else None
+        if produced is None:
+            return self._by_database(held)
+        return _result(self.task, self._uploaded(produced), produced, {})
+
+    def _is_small(self) -> bool:
+        return is_small(self.task)
+
+    def _in_memory(self, held: Sequence[bytes]) -> Produced | None:
+        """Merge a small group without a database; None if it needs one."""
+        path, pairs = self.folder / "output0.parquet", self.task.metadata
+        try:
+            return SmallGroup(self.task, held, path, pairs, self._like, self._stop_if_asked).merge()
+        except OSError as error:
+            raise scratch_full(self.folder.parent, error) or error from error
+
+    def _like(self) -> Footer:
+        """Return the footer of a file that DuckDB writes for these columns, without rows."""
         task = self.task
-        _check_task(task)
-        paths = stage(task.inputs, self.store, self.folder, self.stopped)
+
+        def made() -> Footer:
+            with self.place.database(task.memory, task.threads) as connection:
+                types = stored_types(connection, task.columns, self.folder)
+                return like(task, connection, self.folder, dict(types.values()))
+
+        return FORMS.get(task.columns, made)
+
+    def _by_database(self, held: Sequence[bytes]) -> KernelResult:
+        task = self.task
+        if held:
+            paths = put_down(held, self.folder)
+        else:
+            paths = stage(task.inputs, self.store, self.folder, self.stopped)
         for source, path in zip(task.inputs, paths, strict=True):
             self._prepare(source, path)
         key_file = stage_keys(task, self.store, self.folder)
@@ -126,7 +174,7 @@ class _Merge:
         keys = {str(path): source.key for path, source in zip(paths, task.inputs, strict=True)}
         if task.keys is not None:
             keys[str(key_file)] = task.keys.key
-        with open_duckdb(self.folder, task.memory, task.threads) as connection:
+        with self.place.database(task.memory, task.threads) as connection:
             inputs = read_footers(connection, task, paths)
             if key_file is not None:
                 check_keys(connection, task, key_file, inputs)
@@ -135,11 +183,14 @@ class _Merge:
                 if task.slice is not None:
                     inputs = _count_rows(connection, task, inputs)
                 stops = self.stopped, self._stop_if_asked
-                producer = Producer(task, connection, self.folder, self.clock, *stops)
+                common = self.folder, self.place.clock, self.place.cores
+                producer = Producer(task, connection, *common, *stops)
                 produced = producer.run(paths, inputs, key_file)
-        parts = tuple(self._upload(output) for output in produced.outputs)
-        result = _result(task, parts, produced, keys)
+        result = _result(task, self._uploaded(produced), produced, keys)
         return msgspec.structs.replace(result, left_out=inputs.left_out)
+
+    def _uploaded(self, produced: Produced) -> tuple[WrittenPart, ...]:
+        return tuple(self._upload(output) for output in produced.outputs)
 
     def _prepare(self, source: KernelInput, path: Path) -> None:
         write_anew(source, path)
@@ -152,12 +203,12 @@ class _Merge:
 
     def _named(self, output: Written) -> WrittenPart:
         named = self.task.named_ms
-        now = self.clock.now_ms() if named is None else named
+        now = self.place.clock.now_ms() if named is None else named
         prefix, partition = self.task.data_prefix, self.task.partition
         if self.task.layout is not None and output.partition is not None:
             partition = output.partition
             prefix = TablePaths(self.task.layout.prefix).partition_dir(partition)
-        key = f"{prefix}{self.ids.uuid7(now)}.parquet"
+        key = f"{prefix}{self.place.ids.uuid7(now)}.parquet"
         return WrittenPart(
             key=key,
             partition=partition,
@@ -195,6 +246,9 @@ class _Merge:
 class _Trial(_Merge):
     """Uploads nothing, and looks at what it does not trust before Arrow does in this process."""
 
+    def _is_small(self) -> bool:
+        return False  # what Arrow does not merge DuckDB does: it has the last word
+
     def _prepare(self, source: KernelInput, path: Path) -> None:
         refuse_unsafe(source.key, path)
 
@@ -222,6 +276,7 @@ def _result(
         rows_deleted=produced.deleted,
         rows_deduplicated=produced.deduplicated,
         rows_removed=produced.removed,
+        rows_changed=produced.changed,
         digest=None if produced.digest is None else str(produced.digest),
     )
     if produced.in_place:

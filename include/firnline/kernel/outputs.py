@@ -8,28 +8,33 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from functools import cache, partial
+from functools import partial
 from itertools import compress
 from pathlib import Path
 
 import duckdb
+import pyarrow as pa
 import pyarrow.parquet as pq
 from msgspec.structs import replace
 
 from firnline.clock import Clock
+from firnline.cores import Cores
 from firnline.errors import KernelError
+from firnline.kernel.columns import Columns, may_go_by_columns, places_in_order
 from firnline.kernel.copies import copies_of, others
 from firnline.kernel.duckdb import Try, tries
 from firnline.kernel.faults import scratch_full
 from firnline.kernel.inputs import Inputs, scan
 from firnline.kernel.moves import move
+from firnline.kernel.once import Once
 from firnline.kernel.pieces import sort_in_pieces
 from firnline.kernel.proof import Proof
 from firnline.kernel.query.check import failed, in_brackets
 from firnline.kernel.query.process import QueryEndedError, QueryRequest, run_query
 from firnline.kernel.ranges import Range, Spreader
+from firnline.kernel.sequence import stretches_of
 from firnline.kernel.sort_codes import sort_codes
-from firnline.kernel.sql import copy_to, in_order, rows_in_all, statements
+from firnline.kernel.sql import changing, copy_to, in_order, places, rows_in_all, statements
 from firnline.kernel.task import KernelTask
 from firnline.next_steps import REPORT_UNCHANGED
 from firnline.parquet.join import Footer, join, read_footer, state
@@ -42,6 +47,10 @@ from firnline.types.sql import quote_name
 from firnline.types.values import Stats
 
 # ruff: noqa: S608 -- every name and path is quoted; DuckDB is confined to this task's folder
+
+
+FORMS: Once[tuple[tuple[str, str], ...], Footer] = Once()
+"""Footers as DuckDB writes them (``like``), by the columns of a table."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,6 +121,20 @@ class Produced:
     """With ``layout``: all rows are of the task's own partition, and nothing is rewritten."""
     digest: Digest | None = None
     """See ``Proof.end``."""
+    changed: int = 0
+    """With ``changes``: rows for which it is true."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Share:
+    """The inputs that are rewritten."""
+
+    inputs: Inputs
+    lost: Counter[str]
+    """Rows that vanish, by cause."""
+    hidden: dict[Path, int]
+    """With ``only_touched``: rows that vanish from each file."""
+    changed: int
 
 
 @dataclass(slots=True)
@@ -122,13 +145,14 @@ class Producer:
     connection: duckdb.DuckDBPyConnection
     folder: Path
     clock: Clock
+    cores: Cores
     stopped: Callable[[], bool]
     stop_if_asked: Callable[[], None]
     """Raises if the task was told to stop."""
     proof: Proof = field(init=False)
 
     def __post_init__(self) -> None:
-        self.proof = Proof(self.task, self.folder, self._copy, self.stop_if_asked)
+        self.proof = Proof(self.task, self.folder, self._copy, self.stop_if_asked, self.cores)
 
     def run(self, paths: Sequence[Path], inputs: Inputs, keys: Path | None) -> Produced:
         """Count the rows that are removed, write those that stay.
@@ -139,11 +163,9 @@ class Producer:
             keys: the staged key file.
         """
         types = dict(inputs.stored.values())
-        lost, hidden = self._vanishing(statements(self.task, inputs, types, keys).vanishing)
-        if self.task.only_touched:
-            hidden = self._with_all_of_their_keys(inputs, types, keys, hidden)
-            inputs = inputs.only(hidden.keys())
-        deleted, removed = lost["deleted"], lost["removed"]
+        share = self._share(inputs, types, keys)
+        inputs, hidden = share.inputs, share.hidden
+        deleted, removed = share.lost["deleted"], share.lost["removed"]
         visible = inputs.rows - deleted - removed
         if visible == 0 and self.task.slice is None:  # a slice proves its share of the group
             return Produced(inputs.rows, deleted, 0, removed, (), hidden)
@@ -157,18 +179,44 @@ class Producer:
         self.proof.begin(inputs, select, sql.gone, inputs.rows - count)
         if self.task.query is not None:
             rows, made = self._query(sql.rows, paths)
+            if self.task.changes is not None and made != count:
+                raise KernelError(
+                    f"{count} rows were to be changed or kept, and the query returned {made}",
+                    next_step=REPORT_UNCHANGED,
+                )
             removed, count = removed + count - made, made
-        taken = [path for path in paths if path in inputs.rows_of]
-        if (moved := self._moved(inputs, types, count, metadata)) is not None:
-            digest = self.proof.end()
-            return Produced(inputs.rows, deleted, 0, 0, (moved,), hidden, digest=digest)
-        values = sql.all_rows if self.task.query is None else rows
-        codes = sort_codes(self.task, self.connection, types, values)
-        outputs = self._outputs(rows, count, codes, metadata, taken) if count else ()
+        outputs: tuple[Written, ...] | None = ()
+        if (whole := self._in_sequence(inputs, types, count, metadata)) is not None:
+            outputs = (whole,)
+        else:
+            taken = [path for path in paths if path in inputs.rows_of]
+            values = sql.all_rows if self.task.query is None else rows
+            codes = sort_codes(self.task, self.connection, types, values)
+            order = places(self.task, inputs, types, codes, keys)
+            if (whole := self._whole(inputs, types, order, count, metadata)) is not None:
+                outputs = (whole,)
+            elif count:
+                outputs = self._outputs(rows, count, codes, metadata, taken)
         if outputs is None:
             return Produced(0, 0, 0, 0, (), {}, in_place=True)
-        digest = self.proof.end()
-        return Produced(inputs.rows, deleted, deduplicated, removed, outputs, hidden, digest=digest)
+        digest, of_all = self.proof.end(), (inputs.rows, deleted, deduplicated, removed)
+        return Produced(*of_all, outputs, hidden, digest=digest, changed=share.changed)
+
+    def _share(self, inputs: Inputs, types: dict[str, str], keys: Path | None) -> _Share:
+        """Return the inputs that are rewritten, with what vanishes from them or changes."""
+        task, changed = self.task, 0
+        if task.changes is not None:
+            counts = self.connection.execute(changing(task, inputs, types, keys)).fetchall()
+            changed = sum(count for _, count in counts)
+            touched = inputs.rows_of if task.primary_key else [Path(path) for path, _ in counts]
+            inputs = inputs.only(touched if changed else ())
+        lost, hidden = self._vanishing(statements(task, inputs, types, keys).vanishing)
+        if task.changes is not None:
+            hidden = {path: hidden.get(path, 0) for path in inputs.rows_of}
+        elif task.only_touched:
+            hidden = self._with_all_of_their_keys(inputs, types, keys, hidden)
+            inputs = inputs.only(hidden.keys())
+        return _Share(inputs, lost, hidden, changed)
 
     def _outputs(
         self,
@@ -209,49 +257,128 @@ class Producer:
 
     def _of_pieces(self, pieces: Sequence[Range], count: int, metadata: dict[str, str]) -> Written:
         """Sort the pieces one by one, each in memory, and join them."""
-        paths: list[Path] = []
-        for number, piece in enumerate(pieces):
-            self.stop_if_asked()
-            paths.append(self.folder / f"piece{number}.parquet")
-            self._copy(paths[-1], piece.rows, {"firnline.piece": str(number)})
-            for path in piece.files:
-                path.unlink()  # room for the next ones
-        path = self.folder / "output0.parquet"
-        pairs = {**metadata, "firnline.rows": str(count)}
-        join([read_footer(each) for each in paths], path, pairs, used_up=paths)
-        return self._finished(path, count)
+        return self._joined(self._sorted_one_by_one(pieces, "piece"), count, metadata)
 
-    def _moved(
-        self, inputs: Inputs, types: dict[str, str], count: int, metadata: dict[str, str]
-    ) -> Written | None:
-        """Write rows that only move: as bytes, or by Arrow; None if DuckDB has to write them."""
-        task, path = self.task, self.folder / "output0.parquet"
-        pairs = {**metadata, "firnline.rows": str(count)}
-        like = cache(lambda: self._like(types))
-        parts = copies_of(task, inputs, lambda: like().schema)
-        if not parts:
-            moved = move(task, inputs, path, pairs, like, self.stop_if_asked)
-            return self._finished(path, count) if moved else None
-        if (rest := others(inputs, parts)).rows:
-            piece, own = self.folder / "rest.parquet", {"firnline.piece": "0"}
-            if not move(task, rest, piece, own, like, self.stop_if_asked):
-                rows = statements(task, rest, types, None).rows
-                self._copy(piece, in_order(task, rows, {}), own)
-            parts.append(read_footer(piece))
+    def _joined(self, parts: Sequence[Footer], count: int, metadata: Mapping[str, str]) -> Written:
+        """Join files, which are used up, below each other into the only output."""
         self.stop_if_asked()
+        path, pairs = self.folder / "output0.parquet", {**metadata, "firnline.rows": str(count)}
         join(parts, path, pairs, used_up=[footer.path for footer in parts])
         return self._finished(path, count)
 
-    def _like(self, types: Mapping[str, str]) -> Footer:
-        """Return the footer of a file that DuckDB writes for this task, without rows."""
-        path = self.folder / "schema.parquet"
-        nulls = ", ".join(
-            f"CAST(NULL AS {types[name]}) AS {quote_name(name)}" for name, _ in self.task.columns
-        )
-        self._copy(path, in_order(self.task, f"SELECT {nulls} WHERE false", {}), {})
-        footer = read_footer(path)
-        path.unlink()
-        return footer
+    def _sorted_one_by_one(self, pieces: Sequence[Range], name: str) -> list[Footer]:
+        footers: list[Footer] = []
+        for number, piece in enumerate(pieces):
+            self.stop_if_asked()
+            path = self.folder / f"{name}{number}.parquet"
+            self._copy(path, piece.rows, {"firnline.piece": str(number)})
+            footers.append(read_footer(path))
+            for used in piece.files:
+                used.unlink()  # room for the next ones
+        return footers
+
+    def _in_sequence(
+        self, inputs: Inputs, types: dict[str, str], count: int, metadata: dict[str, str]
+    ) -> Written | None:
+        """Write rows of which large files lie one behind the other; None if none of them does.
+
+        Args: as of ``_whole``.
+        """
+        if not count or count != inputs.rows:
+            return None
+        task, form = self.task, self._form(types)
+        stretches = stretches_of(task, inputs, lambda: form().schema)
+        if not stretches:
+            return None
+        others = [path for each in stretches if each.copied is None for path in each.paths]
+        codes: Mapping[str, str] = {}
+        if others:
+            rows = statements(task, inputs.only(others), types, None).all_rows
+            codes = sort_codes(task, self.connection, types, rows)
+        parts: list[Footer] = []
+        for number, stretch in enumerate(stretches):
+            if stretch.copied is not None:
+                parts.append(stretch.copied)
+            else:
+                files = inputs.only(stretch.paths)
+                parts += self._sorted(files, types, codes, f"stretch{number}-")
+        return self._joined(parts, count, metadata)
+
+    def _sorted(
+        self, inputs: Inputs, types: dict[str, str], codes: Mapping[str, str], name: str
+    ) -> list[Footer]:
+        """Sort all rows of some files; return the footers of what is written, in order."""
+        task, path = self.task, self.folder / f"{name}whole.parquet"
+        order, own = places(task, inputs, types, codes, None), {"firnline.piece": name}
+        if self._by_columns(inputs, order, inputs.rows, path, own, self._form(types)):
+            return [read_footer(path)]
+        rows, taken = statements(task, inputs, types, None).rows, tuple(inputs.rows_of)
+        common = self.connection, self.folder, self.stop_if_asked
+        sort = sort_in_pieces(task, *common, codes, taken)
+        pieces = [Range(in_order(task, rows, codes), inputs.rows)]
+        return self._sorted_one_by_one(sort.run(rows, inputs.rows, taken) if sort else pieces, name)
+
+    def _whole(
+        self,
+        inputs: Inputs,
+        types: dict[str, str],
+        order: str,
+        count: int,
+        metadata: dict[str, str],
+    ) -> Written | None:
+        """Write rows as they are, as bytes or by Arrow; None if DuckDB has to write them.
+
+        Args:
+            inputs: files with all of them.
+            types: DuckDB's type by column.
+            order: the statement of the places of those that stay (``sql.places``).
+            count: how many stay.
+            metadata: key-value pairs of the output.
+        """
+        task, path = self.task, self.folder / "output0.parquet"
+        pairs = {**metadata, "firnline.rows": str(count)}
+        form = self._form(types)
+        parts = copies_of(task, inputs, lambda: form().schema)
+        if not parts:
+            if count and self._by_columns(inputs, order, count, path, pairs, form):
+                return self._finished(path, count)
+            moved = move(task, inputs, path, pairs, form, self.stop_if_asked)
+            return self._finished(path, count) if moved else None
+        if (rest := others(inputs, parts)).rows:
+            piece, own = self.folder / "rest.parquet", {"firnline.piece": "0"}
+            if not move(task, rest, piece, own, form, self.stop_if_asked):
+                rows = statements(task, rest, types, None).rows
+                self._copy(piece, in_order(task, rows, {}), own)
+            parts.append(read_footer(piece))
+        return self._joined(parts, count, metadata)
+
+    def _form(self, types: dict[str, str]) -> Callable[[], Footer]:
+        """Return what returns the footer of a file that DuckDB writes for the task (``like``)."""
+        made = partial(like, self.task, self.connection, self.folder, types)
+        return partial(FORMS.get, self.task.columns, made)
+
+    def _by_columns(
+        self,
+        inputs: Inputs,
+        order: str,
+        count: int,
+        path: Path,
+        metadata: dict[str, str],
+        form: Callable[[], Footer],
+    ) -> bool:
+        """Write the rows column by column; return False, without a file, if that cannot be."""
+        task = self.task
+        if not may_go_by_columns(task, inputs, self.cores):
+            return False
+        group = Columns(task, inputs, path, metadata, form, self.cores, self.stop_if_asked)
+
+        def found() -> pa.Array:
+            return places_in_order(self.connection.sql(order).to_arrow_table(), inputs)
+
+        with suppress(duckdb.OutOfMemoryException):
+            stay = not task.sort_by and count == inputs.rows
+            return group.merge(None if stay else found)
+        return False
 
     def _losing(self, query: str | None) -> tuple[int, int]:
         """Count winning rows that are removed: key tombstones, and rows that ``keep`` removes."""
@@ -335,7 +462,7 @@ class Producer:
             about_a_file = str(self.folder) in str(error) or type(error) is duckdb.Error
             if about_a_file or scratch_full(self.folder, error):
                 raise
-            raise failed(query, error) from error
+            raise failed(query, error, by_row=task.changes is not None) from error
 
     def _finished(self, path: Path, count: int, rows: Range | None = None) -> Written:
         """Read an output back, state in its footer what is known of it, and describe it."""
@@ -351,23 +478,10 @@ class Producer:
                 f"{count} rows were to be written, and {written.rows} were written",
                 next_step=REPORT_UNCHANGED,
             )
-        hashes = self._hashes(path, () if rows is None else rows.hashes)
+        hashes = hashes_of(self.task, path, () if rows is None else rows.hashes)
         return dataclasses.replace(
             written, partition=partition, digest=digest, sorted_by=order, hashes=hashes
         )
-
-    def _hashes(self, path: Path, own: Hashes) -> Hashes:
-        """Return the hash ranges of inputs and of these rows, and buckets that neither states."""
-        task = self.task
-        of_inputs = () if task.query is not None else task.hashes
-        counted: Hashes = ()
-        if task.buckets:
-            # It needs numpy, which executors have only where they split.
-            from firnline.kernel.hashes import buckets_in
-
-            counted = buckets_in(path, task.buckets, task.columns, of_inputs)
-        ranges = {each.about: each for each in (*of_inputs, *counted, *own)}
-        return tuple(ranges[about] for about in sorted(ranges))
 
     def _copy(self, path: Path, rows: str, metadata: dict[str, str] | None = None) -> int:
         """Write rows to a file, with less memory if it did not suffice; return their number."""
@@ -380,6 +494,50 @@ class Producer:
 
 
 # ruff: noqa: S608 -- every name and path is quoted; DuckDB is confined to this task's folder
+
+
+def hashes_of(task: KernelTask, path: Path, own: Hashes = ()) -> Hashes:
+    """Return the hash ranges of an output: of its inputs and rows, and buckets neither states.
+
+    Args:
+        task: the group.
+        path: the output.
+        own: what is known of its rows.
+    """
+    of_inputs = () if task.query is not None else task.hashes
+    counted: Hashes = ()
+    if task.buckets:
+        # It needs numpy, which executors have only where they split.
+        from firnline.kernel.hashes import buckets_in
+
+        counted = buckets_in(path, task.buckets, task.columns, of_inputs)
+    ranges = {each.about: each for each in (*of_inputs, *counted, *own)}
+    return tuple(ranges[about] for about in sorted(ranges))
+
+
+def like(
+    task: KernelTask,
+    connection: duckdb.DuckDBPyConnection,
+    folder: Path,
+    types: Mapping[str, str],
+) -> Footer:
+    """Return the footer of a file that DuckDB writes for a task, without rows.
+
+    Args:
+        task: the group.
+        connection: a database.
+        folder: its scratch folder, in which nothing is left.
+        types: see ``inputs.stored_types``.
+    """
+    path = folder / "schema.parquet"
+    nulls = ", ".join(
+        f"CAST(NULL AS {types[name]}) AS {quote_name(name)}" for name, _ in task.columns
+    )
+    rows = in_order(task, f"SELECT {nulls} WHERE false", {})
+    connection.execute(copy_to(path, rows, task, {}, tries(task.memory, task.threads)[0]))
+    footer = read_footer(path)
+    path.unlink()
+    return footer
 
 
 def metadata_of(task: KernelTask, taken: Sequence[bool]) -> dict[str, str]:

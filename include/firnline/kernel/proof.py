@@ -19,6 +19,7 @@ from pathlib import Path
 
 import pyarrow as pa
 
+from firnline.cores import Cores, side_by_side
 from firnline.errors import PartUnreadableError, RowsDifferError
 from firnline.kernel.forms import refuse_odd
 from firnline.kernel.inputs import Inputs, Staged
@@ -37,12 +38,14 @@ class Proof:
         folder: its scratch folder.
         copy: writes the rows of a query to a file that is read once; returns their number.
         stop_if_asked: raises if the task was told to stop.
+        cores: lends idle cores, which read files and row groups side by side.
     """
 
     task: KernelTask
     folder: Path
     copy: Callable[[Path, str], int]
     stop_if_asked: Callable[[], None]
+    cores: Cores = field(default_factory=Cores)
     staged: Sequence[Path] = ()
     read: Digest | None = None
     """Of the rows that are read, or, with a query, of those that it made; None: not known here."""
@@ -89,7 +92,7 @@ class Proof:
     def made(self, path: Path) -> None:
         """Take the result of the task's query, which stands for the inputs from now on."""
         if self.task.proof == "rows" and self.task.has_digests:
-            self.read, self.gone = self._file(path), NOTHING
+            self.read, self.gone = self._file(path, cores=self.cores), NOTHING
 
     def output(self, path: Path, partition: str | None) -> Digest | None:
         """Read an output back; return its digest, None if it is unknown.
@@ -107,7 +110,7 @@ class Proof:
         if self.task.layout is not None and partition is not None:
             seen = _Within(self.task, partition)
         try:
-            self.written.append(self._file(path, seen))
+            self.written.append(self._file(path, seen, self.cores))
         except PartUnreadableError as error:
             raise differ(self.task, f"an output cannot be read back ({error.message})") from error
         return self.written[-1]
@@ -140,20 +143,34 @@ class Proof:
         stated, sliced = self._stated(inputs), self.task.slice is not None
         if sliced and len(stated) == len(inputs.rows_of):
             return None
-        digests: list[Digest | None] = []
+        digests: list[Digest | None] = [] if sliced else list(stated.values())
         for group in inputs.staged:
             if group.is_whole and not sliced:
+                unknown = [path for path in group.paths if path not in stated]
+                found = self._inputs(unknown)
                 digests += [
-                    stated[path] if path in stated else self._input(path, group, select)
-                    for path in group.paths
+                    self._query(select(replace(group, paths=(path,))))[0]
+                    if digest is None
+                    else digest
+                    for path, digest in zip(unknown, found, strict=True)
                 ]
             else:
                 digests.append(self._query(select(group))[0])
         certain = [each for each in digests if each is not None]
         return total(certain) if len(certain) == len(digests) else None
 
-    def _input(self, path: Path, group: Staged, select: Callable[[Staged], str]) -> Digest | None:
-        """Return the digest of a staged file; DuckDB has the last word on what cannot be read.
+    def _inputs(self, paths: Sequence[Path]) -> list[Digest | None]:
+        """Return the digests of staged files; None where DuckDB has the last word."""
+        if len(paths) == 1:
+            return [self._input(paths[0], self.cores)]
+        # It needs numpy, which executors have only where rows are proven, split or hashed.
+        from firnline.parquet.digests import reading_bytes
+
+        jobs = [(path, reading_bytes(len(self.task.columns))) for path in paths]
+        return side_by_side(jobs, self._input, self.cores, self._memory)
+
+    def _input(self, path: Path, cores: Cores | None = None) -> Digest | None:
+        """Return the digest of a staged file; None if Arrow cannot read it.
 
         Anybody may have written it, and Arrow aborts its process over some damaged footers: so
         another process parses it first.
@@ -162,11 +179,9 @@ class Proof:
 
         try:
             # A type that Arrow's own schema in the file names may have no digest.
-            if is_safe(path) and (digest := self._file(path)) is not None:
-                return digest
+            return self._file(path, cores=cores) if is_safe(path) else None
         except PartUnreadableError:
-            pass  # DuckDB reads what Arrow does not, or says which input is damaged
-        return self._query(select(replace(group, paths=(path,))))[0]
+            return None  # DuckDB reads what Arrow does not, or says which input is damaged
 
     def _stated(self, inputs: Inputs) -> Mapping[Path, Digest]:
         """Return what markers state of files of which every column is one of the table."""
@@ -184,18 +199,33 @@ class Proof:
         """
         path = self.folder / "proof.parquet"
         count = self.copy(path, rows)
-        digest = self._file(path)
+        digest = self._file(path, cores=self.cores)
         path.unlink()
         return digest, count
 
+    @property
+    def _memory(self) -> int:
+        """Bytes for what is read side by side: DuckDB has nothing to hold meanwhile."""
+        return self.task.memory // 2
+
     def _file(
-        self, path: Path, seen: Callable[[pa.RecordBatch], None] | None = None
+        self,
+        path: Path,
+        seen: Callable[[pa.RecordBatch], None] | None = None,
+        cores: Cores | None = None,
     ) -> Digest | None:
         # It needs numpy, which executors have only where rows are proven, split or hashed.
         from firnline.parquet.digests import digest_file
 
         columns = {fold_name(name) for name, _ in self.task.columns}
-        digested = digest_file(path, columns, stop_if_asked=self.stop_if_asked, seen=seen)
+        digested = digest_file(
+            path,
+            columns,
+            stop_if_asked=self.stop_if_asked,
+            seen=seen,
+            cores=cores,
+            memory=self._memory,
+        )
         return None if digested is None else digested[0]
 
     def _reason(self, after: Digest) -> str:

@@ -267,7 +267,7 @@ def take_sample(columns: Sequence[str], rows: str) -> str:
     """Return the statement that stores a random sample of a query's rows as table ``SAMPLE``."""
     listed = ", ".join(map(quote_name, columns))
     return (
-        f"CREATE TEMP TABLE {SAMPLE} AS SELECT {listed} FROM ({rows})"
+        f"CREATE OR REPLACE TEMP TABLE {SAMPLE} AS SELECT {listed} FROM ({rows})"
         f" USING SAMPLE reservoir({SAMPLE_ROWS} ROWS) REPEATABLE (1)"
     )
 

@@ -64,10 +64,7 @@ def statements(
     place = free_name("place", names), free_name("row", names)
     extra = place if task.primary_key else None
     key_rows = _key_rows(task, keys)
-    staying = " UNION ALL ".join(
-        _staying(task, _select(task, types, group, extra), group, key_rows)
-        for group in inputs.staged
-    )
+    staying = _all_staying(task, inputs, types, extra, keys)
     path = free_name("path", names) if task.only_touched else None
     gone = [
         (which, rows)
@@ -88,6 +85,26 @@ def statements(
         gone=" UNION ALL ".join(lost) if lost else None,
         losing=_losing(task, staying, place, inputs),
     )
+
+
+def changing(
+    task: KernelTask, inputs: Inputs, types: dict[str, str], keys: Path | None = None
+) -> str:
+    """Return the statement that counts the rows of each file that ``changes`` is true for.
+
+    With a primary key those of all files together, under an empty path. Arguments as of
+    ``statements``.
+    """
+    condition = goes(str(task.changes))
+    if task.primary_key:
+        rows = statements(task, inputs, types, keys).rows
+        return f"SELECT '', count(*) FROM ({rows}) WHERE {condition} HAVING count(*) > 0"
+    path, key_rows = free_name("path", [name for name, _ in task.columns]), _key_rows(task, keys)
+    visible = " UNION ALL ".join(
+        _staying(task, _select(task, types, group, None, path), group, key_rows)
+        for group in inputs.staged
+    )
+    return f"SELECT {quote_name(path)}, count(*) FROM ({visible}) WHERE {condition} GROUP BY 1"
 
 
 def rows_in_all(task: KernelTask, types: dict[str, str], group: Staged) -> str:
@@ -179,6 +196,21 @@ def _visible(rows: str, group: Staged, keys: tuple[str, str] | None) -> str:
     if keys:
         rows = f"SELECT r.* FROM ({rows}) AS r ANTI JOIN {keys[0]} ON {keys[1]}"
     return rows
+
+
+def _all_staying(
+    task: KernelTask,
+    inputs: Inputs,
+    types: dict[str, str],
+    place: tuple[str, str] | None,
+    keys: Path | None,
+) -> str:
+    """Select the rows that no delete, key or filter takes, whatever their primary keys."""
+    key_rows = _key_rows(task, keys)
+    return " UNION ALL ".join(
+        _staying(task, _select(task, types, group, place), group, key_rows)
+        for group in inputs.staged
+    )
 
 
 def _staying(task: KernelTask, rows: str, group: Staged, keys: tuple[str, str] | None) -> str:
@@ -286,6 +318,26 @@ def in_order(task: KernelTask, rows: str, codes: Mapping[str, str]) -> str:
     """Sort rows by the table's sort order, if it has one; for ``codes`` see ``order_by``."""
     rows = with_nulls(rows, len(task.columns))
     return f"{rows} ORDER BY {order_by(task, codes)}" if task.sort_by else rows
+
+
+def places(
+    task: KernelTask,
+    inputs: Inputs,
+    types: dict[str, str],
+    codes: Mapping[str, str],
+    keys: Path | None = None,
+) -> str:
+    """Select of the remaining rows the number of their file and their place in it, in order.
+
+    Without a sort order that of their insertion. Arguments as of ``statements`` and ``order_by``.
+    """
+    names = [name for name, _ in task.columns]
+    place = free_name("place", names), free_name("row", names)
+    staying = _all_staying(task, inputs, types, place, keys)
+    rows = _last_of_each_key(task, [*names, *place], staying, place, inputs)
+    columns = ", ".join(map(quote_name, place))
+    order = order_by(task, codes) if task.sort_by else columns
+    return f"SELECT {columns} FROM ({rows}) ORDER BY {order}"
 
 
 def order_by(task: KernelTask, codes: Mapping[str, str]) -> str:

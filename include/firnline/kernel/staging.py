@@ -11,7 +11,7 @@ from __future__ import annotations
 import fcntl
 import os
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -22,6 +22,7 @@ from firnline.ids import Ids
 from firnline.kernel.faults import disk_full, scratch_full
 from firnline.kernel.task import KernelInput, KernelTask
 from firnline.store.base import Store
+from firnline.store.transfer import each
 
 CONCURRENCY = 8
 """Concurrent GETs: enough to fill a link of 10 Gbit/s, few enough to keep buffers small."""
@@ -52,7 +53,7 @@ def stage(
         InputError: an object is missing, or the store failed on it; the others are not awaited.
         ScratchFullError: no space under ``folder``.
     """
-    paths = [folder / f"{number:06d}.parquet" for number in range(len(inputs))]
+    paths = _paths(folder, len(inputs))
     with ThreadPoolExecutor(min(CONCURRENCY, len(inputs)), "firnline-stage") as pool:
         under_way = [
             pool.submit(_fetch, source, store, path, stopped)
@@ -64,6 +65,37 @@ def stage(
         if not future.cancelled():
             future.result()
     return paths
+
+
+def stage_small(inputs: Sequence[KernelInput], store: Store) -> tuple[bytes, ...]:
+    """Fetch every input with exactly one GET into memory; return them in order.
+
+    Raises InputError: an object is missing, or the store failed on it.
+    """
+
+    def fetch(key: str) -> bytes:
+        with _named(key):
+            return store.get(key)
+
+    return tuple(each([source.key for source in inputs], fetch, CONCURRENCY))
+
+
+def put_down(held: Sequence[bytes], folder: Path) -> list[Path]:
+    """Write inputs that ``stage_small`` has fetched to local files; return these, in order.
+
+    Raises ScratchFullError: no space under ``folder``.
+    """
+    paths = _paths(folder, len(held))
+    try:
+        for path, data in zip(paths, held, strict=True):
+            path.write_bytes(data)
+    except OSError as error:
+        raise scratch_full(folder.parent, error) or error from error
+    return paths
+
+
+def _paths(folder: Path, count: int) -> list[Path]:
+    return [folder / f"{number:06d}.parquet" for number in range(count)]
 
 
 def stage_keys(task: KernelTask, store: Store, folder: Path) -> Path | None:
@@ -94,38 +126,54 @@ def _fetch(source: KernelInput, store: Store, path: Path, stopped: Callable[[], 
     if stopped():
         return
     try:
-        if source.row_groups is None:
-            store.get_file(source.key, path)
-        else:
+        with _named(source.key):
+            if source.row_groups is None:
+                store.get_file(source.key, path)
+                return
             # It needs pyarrow, whose threads the process of a query must not have.
             from firnline.parquet.excerpt import Excerpt, fetch_excerpt
 
             fetch_excerpt(store, source.key, Excerpt(source.bytes, source.row_groups), path)
-    except ObjectNotFoundError as error:
-        gone = PartGoneError(
-            f"part {source.key} has no object",
-            next_step="run again: a clean-up may have run; if it persists, "
-            "`firnline verify` lists what is missing",
-        )
-        raise InputError(source.key, gone) from error
     except ScratchFullError as error:
         raise disk_full(path.parent.parent) from error
-    except FirnlineError as error:
-        raise InputError(source.key, error) from error
 
 
 @contextmanager
-def scratch_folder(parent: Path, ids: Ids, clock: Clock) -> Iterator[Path]:
-    """Yield an empty folder of this task under ``parent`` (created if missing).
+def _named(key: str) -> Iterator[None]:
+    """Attribute errors of the store to the part that was read. Raises InputError."""
+    try:
+        yield
+    except ObjectNotFoundError as error:
+        gone = PartGoneError(
+            f"part {key} has no object",
+            next_step="run again: a clean-up may have run; if it persists, "
+            "`firnline verify` lists what is missing",
+        )
+        raise InputError(key, gone) from error
+    except ScratchFullError:
+        raise  # not of the part
+    except FirnlineError as error:
+        raise InputError(key, error) from error
+
+
+def new_folder(parent: Path, ids: Ids, clock: Clock) -> Path:
+    """Return the path of a folder under ``parent`` that nobody else has; it is not made yet."""
+    return parent / f"{_PREFIX}{ids.uuid7(clock.now_ms())}"
+
+
+@contextmanager
+def scratch_folder(folder: Path) -> Iterator[None]:
+    """Make an empty folder and its parents, and hold its lock; delete it at the end.
+
+    Args:
+        folder: see ``new_folder``.
 
     Raises:
         ScratchFullError: the folder cannot be created, for lack of space or permission.
     """
-    name = f"{_PREFIX}{ids.uuid7(clock.now_ms())}"
-    folder, lock_path = parent / name, parent / (name + _LOCK)
+    parent, lock_path = folder.parent, folder.with_name(folder.name + _LOCK)
     try:
         parent.mkdir(parents=True, exist_ok=True)
-        _remove_abandoned(parent)
         lock = _take(lock_path)
         folder.mkdir()
     except OSError as error:
@@ -135,7 +183,7 @@ def scratch_folder(parent: Path, ids: Ids, clock: Clock) -> Iterator[Path]:
             "`spark.local.dir` or SPARK_LOCAL_DIRS for Spark, else TMPDIR)",
         ) from error
     try:
-        yield folder
+        yield
     finally:
         shutil.rmtree(folder, ignore_errors=True)
         lock_path.unlink(missing_ok=True)
@@ -153,14 +201,17 @@ def _take(path: Path) -> int:
         os.close(descriptor)
 
 
-def _remove_abandoned(parent: Path) -> None:
-    """Remove folders of killed tasks; skip those that cannot be removed."""
+def remove_abandoned(parent: Path) -> None:
+    """Remove folders of killed workers; skip those that cannot be removed."""
     for lock_path in parent.glob(f"{_PREFIX}*{_LOCK}"):
         with suppress(OSError):
             descriptor = os.open(lock_path, os.O_RDWR)
             try:
                 fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                shutil.rmtree(lock_path.with_name(lock_path.name.removesuffix(_LOCK)), True)
-                lock_path.unlink()
+                # Else it went with a group that has ended, and its worker may have the next one in
+                # a folder of the same name, whose lock is another file.
+                if os.fstat(descriptor).st_nlink:
+                    shutil.rmtree(lock_path.with_name(lock_path.name.removesuffix(_LOCK)), True)
+                    lock_path.unlink()
             finally:
                 os.close(descriptor)

@@ -245,6 +245,10 @@ class KernelTask(msgspec.Struct, frozen=True, kw_only=True):
     be the table's); None: the rows unchanged."""
     source: str = "_rows"
     """Name of the visible rows in ``query``."""
+    changes: str | None = None
+    """With a ``query`` that computes rows one by one, and ``only_touched``: DuckDB condition of the
+    rows that it changes. Inputs without a visible one stay unchanged; with a primary key either all
+    or none stay."""
     time_limit_ms: int | None = None
     """Maximum run time of ``query``."""
     keep: str | None = None
@@ -269,8 +273,9 @@ class KernelTask(msgspec.Struct, frozen=True, kw_only=True):
     dropped: tuple[str, ...] = ()
     """Columns that inputs may hold and the output does not have."""
     only_touched: bool = False
-    """Leave out inputs of which no row is hidden or removed: they stay unchanged. With a primary
-    key either all or none stay: any of them may hold an older row of a removed key."""
+    """Leave out inputs of which no row is hidden or removed, or with ``changes`` changed: they stay
+    unchanged. With a primary key either all or none stay: any of them may hold an older row of a
+    removed key."""
     proof: Literal["rows", "counts"] = "rows"
     """``rows``: the digest of the rows that are read has to be that of the outputs, read back, and
     of the rows that go; ``counts``: their numbers only."""
@@ -279,11 +284,22 @@ class KernelTask(msgspec.Struct, frozen=True, kw_only=True):
     ``sort_by``, ``stats_columns``, the key, ``metadata``, ``memory`` and the form of the parts."""
 
     @property
-    def is_plain(self) -> bool:
-        """True if all rows that no delete hides are rows of the only output, in any order."""
+    def keeps_rows(self) -> bool:
+        """True if all rows that no delete hides are rows of the only output."""
         changes = (self.query, self.keep, self.keys, self.cluster, self.layout, self.intake)
-        plain = all(each is None for each in changes)
-        return plain and not (self.sort_by or self.primary_key or self.only_touched)
+        kept = all(each is None for each in changes)
+        return kept and not (self.primary_key or self.only_touched)
+
+    @property
+    def leaves_out(self) -> bool:
+        """True if the rows of the only output are rows of the inputs as they are: some, or all."""
+        changes = (self.query, self.cluster, self.layout, self.intake, self.slice)
+        return all(each is None for each in changes) and not self.conversions
+
+    @property
+    def is_plain(self) -> bool:
+        """True if ``keeps_rows``, in any order."""
+        return self.keeps_rows and not self.sort_by
 
     @property
     def name(self) -> str:
@@ -309,6 +325,8 @@ class KernelResult(msgspec.Struct, frozen=True, kw_only=True):
     """Rows that a newer one of their key hides, and dropped key tombstones."""
     rows_removed: int = 0
     """Visible rows that ``keep`` removed, and visible rows minus rows that ``query`` returned."""
+    rows_changed: int = 0
+    """With ``changes``: rows for which it is true."""
     unchanged: tuple[str, ...] = ()
     """Keys of inputs that ``only_touched`` or ``layout`` left as they are; their rows are not
     counted."""

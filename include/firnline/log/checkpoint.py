@@ -308,6 +308,8 @@ def _unknown(marker: Marker) -> dict[str, msgspec.Raw]:
     extra = marker.unknown()
     if marker.g is not None:
         extra = {**extra, "g": msgspec.Raw(msgspec.json.encode(marker.g))}
+    if marker.w is not None:
+        extra = {**extra, "w": msgspec.Raw(msgspec.json.encode(marker.w))}
     return {**extra, "k": marker.k} if marker.k else extra
 
 

@@ -26,6 +26,7 @@ from firnline.log.records import (
     with_spelling,
     with_unknown,
 )
+from firnline.log.writers import written_by
 from firnline.next_steps import UPGRADE_TO_USE
 from firnline.paths import TablePaths
 from firnline.properties.record import PropertiesRecord, parse_line, record_line
@@ -142,7 +143,7 @@ def decode(key: str, data: bytes, paths: TablePaths) -> LogContent:
     return LogContent(
         t=header.t,
         schema=schema_line(key, header.sch, lines[header.sch]),
-        markers=markers,
+        markers=written_by(key, markers),
         tombstones=tombstones,
         deletes=records.deletes,
         properties=records.properties,

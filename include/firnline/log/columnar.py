@@ -112,15 +112,24 @@ class PartColumns:
     def orders(self, low: int, high: int, keep: Mask | None = None) -> Counter[Order]:
         """Return how many rows state which sort order; creates no marker."""
         counts: Counter[Order] = Counter()
+        for lines in self._extra_lines(low, high, keep):
+            stated = Counter(bytes(each.k) for each in _ORDERS.decode(lines))
+            for text, count in stated.items():
+                counts[parse_order(text)] += count
+        return counts
+
+    def writers(self, low: int, high: int, keep: Mask | None = None) -> list[tuple[str, ...]]:
+        """Return the writers of each row, none for a row that names none; creates no marker."""
+        lines = self._extra_lines(low, high, keep)
+        return [each.w for piece in lines for each in _NAMED.decode(piece)]
+
+    def _extra_lines(self, low: int, high: int, keep: Mask | None) -> Iterator[bytes]:
+        """Yield the objects of the column ``x``, as a JSON list for each row group."""
         for group, first, start, end in self._pieces(low, high):
             piece = self._extra(group)[start - first : end - first]
             if keep is not None:
                 piece = piece.filter(pa.array(keep[start:end]))
-            lines = b",".join(text or b"{}" for text in piece.to_pylist())
-            stated = Counter(bytes(each.k) for each in _ORDERS.decode(b"[%s]" % lines))
-            for text, count in stated.items():
-                counts[parse_order(text)] += count
-        return counts
+            yield b"[%s]" % b",".join(text or b"{}" for text in piece.to_pylist())
 
     def _extra(self, group: int) -> pa.Array:
         """Return the column ``x`` of a row group, and keep that of the last one."""
@@ -192,6 +201,8 @@ def _marker(path: str, numbers: tuple[int, ...], rest: Mapping[str, list[Any]], 
         marker = msgspec.structs.replace(marker, h=extra.pop("h"))
     if "g" in extra:
         marker = msgspec.structs.replace(marker, g=_digest(extra.pop("g")))
+    if "w" in extra:
+        marker = msgspec.structs.replace(marker, w=_WRITERS.decode(extra.pop("w")))
     if "k" in extra:
         marker = msgspec.structs.replace(marker, k=extra.pop("k"))
     return with_unknown(marker, extra) if extra else marker
@@ -200,6 +211,14 @@ def _marker(path: str, numbers: tuple[int, ...], rest: Mapping[str, list[Any]], 
 def _digest(text: msgspec.Raw) -> str | None:
     value = msgspec.json.decode(text)
     return value if isinstance(value, str) else None
+
+
+class _OnlyWriters(msgspec.Struct):
+    w: tuple[str, ...] = ()
+
+
+_NAMED = msgspec.json.Decoder(list[_OnlyWriters])
+_WRITERS = msgspec.json.Decoder(tuple[str, ...])
 
 
 class _OnlyOrder(msgspec.Struct):
@@ -366,3 +385,8 @@ class _Partitions(PartitionsView):
             counts = self._columns.orders(low, high, self._keep)
             counts.update(marker.sorted_by() for marker in self._newer.get(name, []))
             yield name, counts
+
+    def writers(self) -> Iterator[tuple[str, Sequence[tuple[str, ...]]]]:
+        for name in self._names:
+            found = self._columns.writers(*self._rows(name), self._keep)
+            yield name, found + [marker.w or () for marker in self._newer.get(name, [])]

@@ -62,6 +62,10 @@ class PartitionsView(Mapping[str, list[Marker]]):
     def orders(self) -> Iterator[tuple[str, Counter[Order]]]:
         """Yield each partition and how many of its parts state which sort order; see ``orders``."""
 
+    @abstractmethod
+    def writers(self) -> Iterator[tuple[str, Sequence[tuple[str, ...]]]]:
+        """Yield each partition and the writers of each of its parts; see ``writers``."""
+
 
 def totals(parts: Mapping[str, Marker]) -> Totals:
     """Return the totals of parts."""
@@ -96,6 +100,20 @@ def orders(partitions: Mapping[str, list[Marker]]) -> Iterator[tuple[str, Counte
         return
     for partition, markers in partitions.items():
         yield partition, Counter(marker.sorted_by() for marker in markers)
+
+
+def writers(
+    partitions: Mapping[str, list[Marker]],
+) -> Iterator[tuple[str, Sequence[tuple[str, ...]]]]:
+    """Yield each partition and the writers of each of its parts, in the order of ``figures``.
+
+    Of a part that names none an empty tuple.
+    """
+    if isinstance(partitions, PartitionsView):
+        yield from partitions.writers()
+        return
+    for partition, markers in partitions.items():
+        yield partition, [marker.w or () for marker in markers]
 
 
 def summed(markers: Iterable[Marker]) -> Totals:

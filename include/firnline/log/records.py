@@ -59,6 +59,9 @@ class Marker(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fie
     """Digest of its rows (``types.digests``), in the columns of the part itself."""
     k: msgspec.Raw = NO_STATS
     """Sort order of its rows as JSON text, decoded lazily like ``s``; with its own column names."""
+    w: tuple[str, ...] | None = None
+    """Names of the writers of its rows, sorted, as far as they gave themselves some
+    (``log.writers``)."""
 
     def stats(self) -> Stats:
         """Return column -> (min, max, nulls); empty if the writer gave none, or invalid ones.
@@ -109,7 +112,7 @@ class ForeignMarker(Marker, frozen=True, rename={"extra": "\uffffextra"}, gc=Fal
 def with_unknown(marker: Marker, extra: dict[str, msgspec.Raw]) -> Marker:
     """Return the marker with keys that this version does not know."""
     m = marker
-    values = (m.p, m.b, m.t, m.tmb, m.n, m.q, m.d, m.o, m.s, m.c, m.h, m.g, m.k)
+    values = (m.p, m.b, m.t, m.tmb, m.n, m.q, m.d, m.o, m.s, m.c, m.h, m.g, m.k, m.w)
     return ForeignMarker(*values, extra=extra)
 
 
@@ -182,13 +185,14 @@ def marker_of(
     d: tuple[str, ...] | None = None,
     o: int | tuple[int, int] | None = None,
     c: str | None = None,
+    w: tuple[str, ...] | None = None,
 ) -> Marker:
     """Return the marker of a new part, with all that its writer states of it.
 
     Args:
         part: as it was written.
         t: time of its log file, unix ms; 0: the transaction that brings it sets it.
-        q, d, o, c: see Marker.
+        q, d, o, c, w: see Marker.
     """
     return Marker(
         p=part.key,
@@ -203,6 +207,7 @@ def marker_of(
         h=hashes_json(part.hashes),
         g=part.digest,
         k=sort_json(part.sorted_by),
+        w=w,
     )
 
 
@@ -224,6 +229,16 @@ class Delete(msgspec.Struct, frozen=True, omit_defaults=True):
     """The predicate tree as JSON text."""
     partitions: tuple[str, ...] | None = None
     """Globs over partition paths; None for all partitions."""
+    due: int | None = None
+    """Unix ms before which a merge need not rewrite a part for this record alone; None: the next
+    merge does."""
+
+    def may_wait(self, at_ms: int | None) -> bool:
+        """Return True if its rows, which readers do not see, may stay in the bytes at a time.
+
+        ``at_ms``: unix ms; None: nothing waits.
+        """
+        return self.due is not None and at_ms is not None and at_ms < self.due
 
 
 class TxnMark(msgspec.Struct, frozen=True, omit_defaults=True):

@@ -82,6 +82,7 @@ def combine(a: Marker, b: Marker) -> Marker:
         # Of two different ones the smaller: at most one is right, and a wrong one is found.
         g=min((x.g for x in (a, b) if x.g is not None), default=None),
         k=_sort(a.k, b.k),
+        w=min((x.w for x in (a, b) if x.w is not None), default=None),
     )
     extra = {**a.unknown(), **b.unknown()}
     return with_unknown(merged, extra) if extra else merged

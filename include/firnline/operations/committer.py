@@ -92,7 +92,8 @@ class Committer:
 
     def _commit(self, batch: Sequence[Done]) -> None:
         made = change_of(self.planned_on.snapshot, batch)
-        change = replace(made, query=self.table.settings.merge.sql is not None)
+        query = self.table.settings.merge.sql is not None
+        change = replace(made, query=query, computed=query)
         base = self._base or self.planned_on
         try:
             committed = commit(self.table, base, change, self.run, self.new.attempt)

@@ -32,6 +32,11 @@ def add_more(page: Page, left_out: int) -> None:
         page.line(f"and {number(left_out)} more; --json has them")
 
 
+def nothing_matches(name: str) -> str:
+    """Return what a plan says of a table in which no row can match its condition."""
+    return f"No row of {name} can match, and nothing would be changed."
+
+
 def sentence(data: Mapping[str, Any]) -> str:
     """Return the totals as ``3 parts with 1,200 rows (1.1 MiB)``."""
     rows, unknown = counted(data["rows"], "row"), data["parts_without_rows"]

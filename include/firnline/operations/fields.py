@@ -205,9 +205,10 @@ class OptionField:
                     next_step=f"write it as {self.flag} {self.option.metavar}",
                 )
             if name in pairs:
+                noun = "setting" if self.option.metavar.startswith("SETTING") else "column"
                 raise UsageError(
-                    f"{self.flag} names the column {quoted(name)} twice",
-                    next_step="give each column once",
+                    f"{self.flag} names the {noun} {quoted(name)} twice",
+                    next_step=f"give each {noun} once",
                 )
             pairs[name] = value
         return pairs

@@ -52,6 +52,14 @@ Split = Annotated[
         "say in which one they lie; without it such a file is refused.",
     ),
 ]
+Writer = Annotated[
+    str,
+    Option(
+        "Writer",
+        "Who writes: a name of letters, digits, `.` and `-`; `firnline parts` shows it.",
+        metavar="NAME",
+    ),
+]
 
 
 class ImportOptions(msgspec.Struct, frozen=True, kw_only=True):
@@ -94,6 +102,7 @@ class ImportOptions(msgspec.Struct, frozen=True, kw_only=True):
         ),
     ] = False
     split: Split = False
+    writer: Writer = "import"
     dry_run: DryRun = False
 
 

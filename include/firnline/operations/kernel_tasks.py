@@ -24,8 +24,9 @@ from firnline.kernel.task import (
 )
 from firnline.log.records import Delete, Marker, marker_of
 from firnline.log.txn_file import Counts
+from firnline.log.writers import writers_of
 from firnline.operations.groups import SPLIT_MARK, PlannedGroup
-from firnline.parquet.part import PartMetadata, WrittenPart
+from firnline.parquet.part import PartMetadata
 from firnline.predicate.tree import parse_json, to_sql
 from firnline.settings.load import MergeSettings, TableSettings
 from firnline.state.snapshot import Snapshot
@@ -54,6 +55,7 @@ class RowWork:
     query: str | None = None
     source: str = "_rows"
     time_limit_ms: int | None = None
+    changes: str | None = None
     keys: KeyFile | None = None
     only_touched: bool = False
     keep_winners: bool = False
@@ -107,6 +109,7 @@ def kernel_task(
         query=work.query,
         source=work.source,
         time_limit_ms=work.time_limit_ms,
+        changes=work.changes,
         keep=work.keep,
         keys=work.keys,
         only_touched=work.only_touched,
@@ -270,9 +273,10 @@ def change_of(
             )
     rewritten = [(group, rewritten_parts(group, result), result) for group, result in done]
     adds = [
-        _marker(part, snapshot.seq, _insertion_order(parts), applied, run)
+        marker_of(part, q=snapshot.seq, d=applied, o=_insertion_order(parts), c=run, w=writers)
         for group, parts, result in rewritten
-        for run in (_run_of(group, parts, result),)
+        for keys in ([part.key for part in result.parts],)
+        for run, writers in ((clustered_run(group, parts, keys), writers_of(parts)),)
         for part in result.parts
     ]
     replaced = [m for _, parts, _ in rewritten for m in parts]
@@ -315,28 +319,25 @@ def _counts(
     )
 
 
-def _run_of(group: PlannedGroup, parts: Sequence[Marker], result: KernelResult) -> str | None:
+def clustered_run(
+    group: PlannedGroup, parts: Sequence[Marker], outputs: Sequence[str]
+) -> str | None:
     """Return the run of clustered or sliced outputs: that of all inputs, or a new one, or None.
 
     Fewer rows of a run are still apart from the rest of it.
+
+    Args:
+        group: as planned.
+        parts: those of it that are replaced.
+        outputs: keys of the new parts.
     """
     runs = {m.c for m in parts}
     run = runs.pop() if len(runs) == 1 else None
-    sliced = group.slices > 1 and len(result.parts) > 1
+    sliced = group.slices > 1 and len(outputs) > 1
     mark = group.cluster or (SPLIT_MARK if sliced else None)
     if mark is None or (run is not None and run.startswith(f"{mark}-")):
         return run
-    if not result.parts:
+    if not outputs:
         return None
-    name = result.parts[0].key.rpartition("/")[2].removesuffix(".parquet")
+    name = outputs[0].rpartition("/")[2].removesuffix(".parquet")
     return f"{mark}-{name}"
-
-
-def _marker(
-    part: WrittenPart,
-    q: int,
-    order: tuple[int, int],
-    applied: tuple[str, ...] | None,
-    run: str | None,
-) -> Marker:
-    return marker_of(part, q=q, d=applied, o=order, c=run)

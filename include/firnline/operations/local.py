@@ -27,12 +27,14 @@ def local_engine(table: Table, scratch: Path | None = None) -> Engine:
     from firnline.kernel.local import LocalEngine
 
     root, access, clock = table.settings.root, table.access, table.clock
+    cores = os.cpu_count() or 1
     return LocalEngine(
         open_store=lambda: open_store(root, access, clock=clock),
         scratch=scratch or Path(tempfile.gettempdir()) / "firnline",
         ids=table.ids,
         clock=clock,
-        parallel=parallel_kernels(table, os.cpu_count() or 1, _memory()),
+        parallel=parallel_kernels(table, cores, _memory()),
+        cores=cores,
     )
 
 

@@ -122,6 +122,9 @@ class Operation(Generic[OptionsT, PlanT, ReportT]):
     """Raises FirnlineError if what a run that changes nothing has found is to fail it."""
     confirmed: Callable[[OptionsT, PlanT], OptionsT] | None = None
     """Returns options by which the run refuses to do anything but the plan that was agreed to."""
+    named: Callable[[OptionsT, str], OptionsT] | None = None
+    """Returns options with the name that a person has typed; where it is there, nobody says yes,
+    but types the name of the table."""
     begins: Callable[[OptionsT], bool] | None = None
     """Returns True where these options make a table that is not there yet; None: none do."""
     asks_nobody: Callable[[Work, OptionsT], bool] | None = None

@@ -13,6 +13,9 @@ from firnline.operations.import_options import (
 )
 from firnline.operations.inline_keys import keys_of
 from firnline.operations.prepare_options import Assertions, Keep, KeyColumns, Prepare, Samples
+from firnline.operations.what_if_options import (
+    WhatIfOptions as WhatIfOptions,  # noqa: PLC0414 - likewise
+)
 
 _PICKED = "A number is written under *Advanced Options*, as JSON."
 
@@ -101,6 +104,13 @@ class TtlOptions(msgspec.Struct, frozen=True, kw_only=True):
     """Options of a TTL run."""
 
     partitions: Partitions = ()
+    force: Annotated[
+        bool,
+        Option("Force", "Also where more rows go than `ttl.max_removed_fraction` allows."),
+    ] = False
+    agreed: float = 0.0
+    """Fraction of the table that somebody has seen and agreed to, if that is more than goes without
+    a question."""
     dry_run: DryRun = False
 
 
@@ -179,6 +189,41 @@ class RewriteOptions(msgspec.Struct, frozen=True, kw_only=True):
     ] = False
     first_try: int = 0
     """First try of this execution of the run: partitions committed since are done. 0: all again."""
+    dry_run: DryRun = False
+    prepare: Prepare = False
+    assertions: Assertions = ()
+    keys: KeyColumns = ()
+    samples: Samples = None
+    keep: Keep = None
+
+
+class UpdateOptions(msgspec.Struct, frozen=True, kw_only=True):
+    """Options of an update."""
+
+    set: Annotated[
+        tuple[str, ...],
+        Option(
+            "New values",
+            "A column and the expression of its new value, such as `status = 'closed'`, in "
+            "DuckDB's dialect over the columns of the row as they were; once for each column.",
+            metavar="ASSIGNMENT",
+            example="status = 'closed'",
+            example_of="new value",
+        ),
+    ]
+    where: Annotated[
+        str,
+        Option(
+            "Rows to change",
+            "A condition for the rows that change, such as `carrier = 'AA' and dep_delay > 60`: "
+            "and, or, not over comparisons of columns with literals, in DuckDB's dialect; `true` "
+            "for all. A row for which it is false or null stays as it is.",
+            metavar="SQL",
+        ),
+    ]
+    partitions: Partitions = ()
+    first_try: int = 0
+    """First try of this execution of the run: what one of them has committed is done. 0: again."""
     dry_run: DryRun = False
     prepare: Prepare = False
     assertions: Assertions = ()
@@ -481,6 +526,54 @@ class PropertiesOptions(msgspec.Struct, frozen=True, kw_only=True):
     dry_run: DryRun = False
 
 
+class HoldOptions(msgspec.Struct, frozen=True, kw_only=True):
+    """Options of a legal hold."""
+
+    name: Annotated[
+        str,
+        Option("Name", "Name of the hold, as a case's number.", metavar="NAME", argument=True),
+    ]
+    where: Annotated[
+        str | None,
+        Option(
+            "Rows",
+            "SQL condition for the rows that are held; without it all rows of the partitions.",
+            metavar="CONDITION",
+        ),
+    ] = None
+    partitions: Annotated[
+        tuple[str, ...],
+        Option(
+            "Partitions",
+            "Globs over partition paths, such as `day=2025-*`.",
+            absent="all partitions",
+            metavar="GLOB",
+        ),
+    ] = ()
+    why: Annotated[str | None, Option("Reason", "Why; kept in the history.", metavar="TEXT")] = None
+    by: Annotated[
+        str | None,
+        Option("By", "Who puts it; without it the user of this machine.", metavar="PERSON"),
+    ] = None
+    approved_by: Annotated[
+        str | None,
+        Option("Approved by", "Who has approved it, if somebody had to.", metavar="PERSON"),
+    ] = None
+    dry_run: DryRun = False
+
+
+class EndHoldOptions(msgspec.Struct, frozen=True, kw_only=True):
+    """Options of the end of a legal hold."""
+
+    name: Annotated[
+        str, Option("Name", "Name of the hold that ends.", metavar="NAME", argument=True)
+    ]
+    why: Annotated[
+        str | None, Option("Reason", "Why it ends; kept in the history.", metavar="TEXT")
+    ] = None
+    dry_run: DryRun = False
+
+
 class CommitOptions(msgspec.Struct, frozen=True, kw_only=True):
     """Options of the commit of a prepared change."""
 
@@ -516,6 +609,32 @@ class RelocateOptions(msgspec.Struct, frozen=True, kw_only=True):
 class DowngradeOptions(msgspec.Struct, frozen=True, kw_only=True):
     """Options of a downgrade."""
 
+    dry_run: DryRun = False
+
+
+class DropTableOptions(msgspec.Struct, frozen=True, kw_only=True):
+    """Options of a drop of a whole table."""
+
+    name: Annotated[
+        str | None,
+        Option(
+            "Name",
+            "Exact name of the table, as the plan shows it; with `--yes` it has to be given.",
+            metavar="NAME",
+        ),
+    ] = None
+    with_foreign: Annotated[
+        bool,
+        Option(
+            "With foreign objects",
+            "Also delete objects below the root that firnline has not written. Another table below "
+            "it never goes.",
+        ),
+    ] = False
+    agreed: str | None = None
+    """``DropTablePlan.agreed`` of the plan that was agreed to; None: any plan."""
+    named_in: str | None = None
+    """Settings file that names the table, for the page."""
     dry_run: DryRun = False
 
 

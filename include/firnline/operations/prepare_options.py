@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, ClassVar, Protocol
 
 from firnline.operations.fields import Option
 from firnline.units import DAY_MS
@@ -64,3 +64,33 @@ Keep = Annotated[
         most=3_650 * DAY_MS,
     ),
 ]
+
+
+class Preparable(Protocol):
+    """Options of an operation that can be prepared."""
+
+    __struct_fields__: ClassVar[tuple[str, ...]]
+
+    @property
+    def dry_run(self) -> bool:
+        """Only plan."""
+
+    @property
+    def prepare(self) -> bool:
+        """Commit nothing."""
+
+    @property
+    def assertions(self) -> tuple[str, ...]:
+        """What has to be true of the rows before and after."""
+
+    @property
+    def keys(self) -> tuple[str, ...]:
+        """Columns by which rows before and after are matched."""
+
+    @property
+    def samples(self) -> int | None:
+        """Rows of each kind to show."""
+
+    @property
+    def keep(self) -> int | None:
+        """Time to decide, ms."""

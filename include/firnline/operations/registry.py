@@ -15,7 +15,10 @@ from firnline.operations.options import (
     DiscardOptions,
     DowngradeOptions,
     DropOptions,
+    DropTableOptions,
+    EndHoldOptions,
     EraseOptions,
+    HoldOptions,
     LazyOptions,
     MergeOptions,
     MirrorOptions,
@@ -29,6 +32,7 @@ from firnline.operations.options import (
     SchemaFixOptions,
     SweepOptions,
     TtlOptions,
+    UpdateOptions,
     VerifyOptions,
 )
 
@@ -45,7 +49,11 @@ if TYPE_CHECKING:
     from firnline.operations.drop.expired import TtlPlan
     from firnline.operations.drop.plan import DropPlan
     from firnline.operations.drop.run import DropReport
+    from firnline.operations.drop_table.plan import DropTablePlan
+    from firnline.operations.drop_table.run import DropTableReport
     from firnline.operations.erase.run import EraseReport
+    from firnline.operations.hold.plan import HoldPlan
+    from firnline.operations.hold.run import HoldReport
     from firnline.operations.import_files.folders import FoldersPlan, FoldersReport
     from firnline.operations.import_files.plan import ImportPlan
     from firnline.operations.import_files.run import ImportReport
@@ -72,6 +80,7 @@ if TYPE_CHECKING:
     from firnline.operations.schema.run import SchemaFixReport
     from firnline.operations.sweep.plan import SweepPlan
     from firnline.operations.sweep.run import SweepReport
+    from firnline.operations.update.run import UpdateReport
     from firnline.operations.verify.run import VerifyReport
 
 MERGE: AboutDag[MergeOptions, MergePlan, MergeReport] = AboutDag(
@@ -139,6 +148,20 @@ REWRITE: AboutDag[RewriteOptions, RewritePlan, RewriteReport | PrepareReport] = 
     job=True,
     destroys=True,
     once=True,
+)
+UPDATE: AboutDag[UpdateOptions, RewritePlan, UpdateReport | PrepareReport] = AboutDag(
+    name="update",
+    command="update",
+    dag="update_where",
+    noun="an update",
+    title="Give rows of one table new values where a condition is true",
+    asks="values of {table} may change",
+    lock="merge",
+    options=UpdateOptions,
+    job=True,
+    destroys=True,
+    once=True,
+    one_transaction="update",
 )
 ERASE: AboutDag[EraseOptions, ErasePlan, EraseReport] = AboutDag(
     name="erase",
@@ -294,6 +317,16 @@ DOWNGRADE: About[DowngradeOptions, DowngradePlan, DowngradeReport] = About(
     asks="to downgrade {table}",
     options=DowngradeOptions,
 )
+DROP_TABLE: About[DropTableOptions, DropTablePlan, DropTableReport] = About(
+    name="drop_table",
+    command="drop-table",
+    noun="a drop of a table",
+    title="Drop one table as a whole, and delete every object of it later",
+    asks="all of {table} may go",
+    begins=True,
+    destroys=True,
+    options=DropTableOptions,
+)
 RELOCATE: About[RelocateOptions, Figures, RelocateReport] = About(
     name="relocate",
     command="relocate",
@@ -323,6 +356,24 @@ APPLY_PROPERTIES: About[PropertiesOptions, AppliedReport, AppliedReport] = About
     title="Make one table say what its settings say",
     asks="to change the properties of {table}",
     options=PropertiesOptions,
+)
+HOLD: About[HoldOptions, HoldPlan, HoldReport] = About(
+    name="hold",
+    command="hold put",
+    noun="a legal hold",
+    title="Keep rows of one table from whatever would remove them",
+    asks="to hold rows of {table}",
+    options=HoldOptions,
+)
+END_HOLD: About[EndHoldOptions, HoldPlan, HoldReport] = About(
+    name="end_hold",
+    package="hold",
+    attribute="END",
+    command="hold end",
+    noun="the end of a legal hold",
+    title="End a legal hold of one table",
+    asks="to end a legal hold of {table}",
+    options=EndHoldOptions,
 )
 COMMIT: About[CommitOptions, PreparedPlan, CommitReport] = About(
     name="commit",
@@ -360,6 +411,7 @@ DAGS: tuple[AnyDag, ...] = (
     TTL,
     DROP,
     REWRITE,
+    UPDATE,
     DELETE,
     REPLACE,
     IMPORT,
@@ -378,10 +430,13 @@ OPERATIONS: tuple[About[Any, Any, Any], ...] = (
     EVOLVE_PARTS,
     SCHEMA_FIX,
     DOWNGRADE,
+    DROP_TABLE,
     RELOCATE,
     MIRROR,
     CLONE,
     APPLY_PROPERTIES,
+    HOLD,
+    END_HOLD,
     COMMIT,
     DISCARD,
     IMPORT_FOLDER,

@@ -34,18 +34,22 @@ from firnline.commit.transaction import Change, Committed, commit
 from firnline.kernel.engine import Engine, running
 from firnline.kernel.task import KernelResult, KernelTask
 from firnline.log.records import Delete, Marker
-from firnline.log.txn_file import Counts, RunIdentity
+from firnline.log.txn_file import Counts, RunIdentity, TxnHeader
 from firnline.operations.committer import Done, outputs_of
 from firnline.operations.groups import PlannedGroup
 from firnline.operations.hidden import shown_failure
 from firnline.operations.kernel_tasks import RowWork, change_of, kernel_task, rewritten_parts
 from firnline.operations.runner import Failure, Progress
 from firnline.operations.selection import Selected
+from firnline.state.history import history
+from firnline.state.holds import Held
 from firnline.state.snapshot import Snapshot
 from firnline.store.create import Attempt
 from firnline.table import Table
 
 _LOG = logging.getLogger(__name__)
+_TRANSACTIONS = 1_000_000
+"""More transactions than are ever kept."""
 
 
 @dataclass
@@ -119,7 +123,10 @@ def change(
     deletes: Sequence[Delete],
     op: str,
 ) -> Change:
-    """Return the transaction: new parts, tombstones of replaced and dropped parts, records."""
+    """Return the transaction: new parts, tombstones of replaced and dropped parts, records.
+
+    ``selected`` keeps the rows of legal holds.
+    """
     made = change_of(snapshot, result.done, op=op, deletes=deletes)
     dropped = [marker for _, marker in selected.dropped]
     rows, counts = sum(m.n or 0 for m in dropped), made.counts
@@ -138,6 +145,7 @@ def change(
         ),
         partitions=tuple(sorted({*made.partitions, *(p for p, _ in selected.dropped)})),
         clean=tuple(result.unchanged),
+        holds=Held.of(snapshot).holds,
     )
 
 
@@ -326,6 +334,30 @@ def _in_log(table: Table, hidden: Collection[str], failure: Failure) -> None:
     if hidden:
         failure = shown_failure(failure, table.paths.data_dir, hidden)
     _LOG.error("%s", failure)
+
+
+def of_other_tries(
+    table: Table, run: RunIdentity, first_try: int, op: str, *, again: bool
+) -> list[TxnHeader]:
+    """Return what other tries of this execution of a run have committed, the newest first.
+
+    Requests: none for a run without ``first_try``, and for its first plan in its first try; else
+    one LIST and a ranged GET per transaction that is kept.
+
+    Args:
+        table: the table.
+        run: this try.
+        first_try: the first try of this execution; 0: every try does all of it.
+        op: the operation.
+        again: the try plans again, as a try that was given up may have committed beside it.
+    """
+    if not first_try or not run.run_id or (run.try_number <= first_try and not again):
+        return []
+    return [
+        header
+        for header in history(table, _TRANSACTIONS)
+        if header.op == op and header.run.is_run_of(run) and header.run.try_number >= first_try
+    ]
 
 
 def is_nothing(change: Change) -> bool:

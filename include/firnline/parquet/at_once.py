@@ -17,12 +17,11 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from firnline.parquet.footers import refuse_unsafe_chunks
+from firnline.parquet.io import VALUE_BYTES
 from firnline.types.arrow import is_list
 
 BYTES = 32 * 2**20
 """Bytes of decoded rows at once, about."""
-_VALUE_BYTES = 8
-"""Bytes of a value in memory at least, however few it takes in pages."""
 
 
 def spans(
@@ -100,7 +99,7 @@ def _chunks(
 def _width(column: pq.ColumnSchema) -> int:
     """Return the bytes of a value of fixed length."""
     fixed = column.physical_type == "FIXED_LEN_BYTE_ARRAY"
-    return max(_VALUE_BYTES, column.length) if fixed else _VALUE_BYTES
+    return max(VALUE_BYTES, column.length) if fixed else VALUE_BYTES
 
 
 def _decoded(chunk: pq.ColumnChunkMetaData, width: int, longest: int | None = None) -> int:

@@ -7,7 +7,14 @@ import sys
 
 import msgspec
 
-from firnline.parquet.footers import FooterRequest, parse_here, receive, send
+from firnline.parquet.footers import (
+    FooterRequest,
+    SafetyRequest,
+    are_safe_here,
+    parse_here,
+    receive,
+    send,
+)
 
 _MEMORY = 4 * 2**30
 """Bytes that it may allocate: a damaged footer may state arbitrary sizes."""
@@ -19,9 +26,12 @@ def main() -> None:
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     answers = sys.stdout.buffer
     while (message := receive(sys.stdin.buffer)) is not None:
-        request = msgspec.msgpack.decode(message, type=FooterRequest)
-        facts = parse_here(request.task, request.wanted, request.tail)
-        send(answers, msgspec.json.encode(facts))
+        request = msgspec.msgpack.decode(message, type=FooterRequest | SafetyRequest)
+        if isinstance(request, SafetyRequest):
+            answer: object = are_safe_here(request)
+        else:
+            answer = parse_here(request.task, request.wanted, request.tail)
+        send(answers, msgspec.json.encode(answer))
 
 
 if __name__ == "__main__":

@@ -13,7 +13,7 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import IO, TYPE_CHECKING
 
@@ -219,6 +219,18 @@ def _odd(footer: pq.FileMetaData, schema: pa.Schema) -> dict[str, str]:
     return {**odd, **dict.fromkeys(untyped, "without a type, since it holds nothing")}
 
 
+def order_of_part(name: str, footer: pq.FileMetaData) -> Order:
+    """Return the order of all rows of a file; none if no part of ours states one.
+
+    Args:
+        name: of the file, for the error.
+        footer: its footer.
+
+    Raises PartUnreadableError: its firnline metadata cannot be parsed.
+    """
+    return () if read_pairs(name, footer.metadata) is None else _sorted_by(footer)
+
+
 def _sorted_by(footer: pq.FileMetaData) -> Order:
     """Return the order of all rows of a part of ours; none if it states none.
 
@@ -297,7 +309,14 @@ def failed(task: FooterTask, error: FirnlineError, *, gone: bool = False) -> Foo
 _ANSWER = msgspec.json.Decoder(FooterFacts).decode
 
 
-class FooterRequest(msgspec.Struct, frozen=True):
+class SafetyRequest(msgspec.Struct, frozen=True, tag=True):
+    """Asks the child process if footers can be parsed, as MessagePack; it answers true or false."""
+
+    tails: tuple[bytes, ...]
+    """Ends of files, with their footers."""
+
+
+class FooterRequest(msgspec.Struct, frozen=True, tag=True):
     """A request to the child process, as MessagePack; the answer is a FooterFacts as JSON."""
 
     task: FooterTask
@@ -380,6 +399,27 @@ def is_safe(path: Path) -> bool:
 
     task = FooterTask(path.name, path.stat().st_size)
     return parse_elsewhere(task, FooterWanted(), read_local_tail(path)).error is None
+
+
+def are_safe(tails: Sequence[bytes]) -> bool:
+    """Return True if the footers in the ends of files can all be parsed; done by the child process.
+
+    One message for all of them.
+    """
+    answer, _ = _PROCESS.ask(msgspec.msgpack.encode(SafetyRequest(tuple(tails))))
+    return answer == b"true"
+
+
+def are_safe_here(request: SafetyRequest) -> bool:
+    """Parse footers in this process, which a damaged one may abort."""
+    from firnline.parquet.io import UNREADABLE, parse_footer
+
+    try:
+        for tail in request.tails:
+            arrow_schema(parse_footer("a file", tail))
+    except (FirnlineError, *UNREADABLE):
+        return False
+    return True
 
 
 class _Process:

@@ -1,41 +1,30 @@
-"""Write Parquet parts, sorted and with statistics; read footers with at most two requests."""
+"""Read footers of Parquet parts with at most two requests, and say what their chunks hold."""
 
 from __future__ import annotations
 
-import errno
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from itertools import accumulate
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import NamedTuple
 
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from firnline.errors import (
-    LARGER_SCRATCH,
-    PartSchemaError,
-    PartUnreadableError,
-    ScratchFullError,
-    UsageError,
-)
-from firnline.parquet.arrow_versions import refuse_changed
+from firnline.errors import PartUnreadableError
 from firnline.store.base import Store
-from firnline.types.order import Order, SortColumn, order_of
 
 TAIL_BYTES = 64 * 1024
 """Bytes fetched first from the end of a part: enough for the footer unless a table is very wide."""
-_PAGE_INDEX_ROWS = 100_000
-"""Rows from which a page index is written; smaller parts are read whole anyway."""
-_DISK_FULL = {errno.ENOSPC, errno.EDQUOT}
 _MAGIC = b"PAR1"
 _MAGIC_ENCRYPTED = b"PARE"
 UNREADABLE = (pa.ArrowException, OSError, UnicodeDecodeError)
 """Exceptions of pyarrow for a damaged file; the last one is for column names."""
 _BATCH_BYTES = 8 * 2**20
 _LEAST_ROWS = 64
-_VALUE_BYTES = 8
+VALUE_BYTES = 8
 """Bytes of a value in memory at least, however few it takes in pages."""
+_CODE_BYTES = 4
+"""Bytes of a code of a dictionary at most, in pages."""
+_DICTIONARY_BYTES = 2**20
+"""Bytes of a dictionary at most: writers do without one that would be larger."""
 _FOOTER_END = 8
 """Bytes after the footer: its length and the magic."""
 _ROWS = "append its rows: firnline.append(TABLE, [json.loads(line) for line in file])"
@@ -52,137 +41,17 @@ _OTHERS = {
 """Ending -> what such a file is, and what to do with it."""
 
 
-class PartFile(NamedTuple):
-    """A part on local disk."""
-
-    bytes: int
-    sorted_by: Order
-    """The order that its footer states."""
-
-
-def _sorting(rows: pa.Table, order: Order) -> list[pq.SortingColumn] | None:
-    counts = map(_leaves, rows.schema.types)
-    places = dict(zip(rows.column_names, accumulate(counts, initial=0), strict=False))
-    return [pq.SortingColumn(places[key.column], key.descending) for key in order] or None
-
-
-def _leaves(kind: pa.DataType) -> int:
+def leaves_of(kind: pa.DataType) -> int:
     """Return how many columns of Parquet a type has."""
     if isinstance(kind, pa.BaseExtensionType):
         kind = kind.storage_type
-    return sum(_leaves(kind.field(n).type) for n in range(kind.num_fields)) or 1
-
-
-def sort_rows(table: pa.Table, sort_by: Sequence[SortColumn]) -> pa.Table:
-    """Sort rows in the table's order, nulls last; missing columns are ignored.
-
-    Raises:
-        UsageError: the type of a column has no order.
-    """
-    keys: list[tuple[str, str]] = []
-    columns: dict[str, pa.ChunkedArray] = {}
-    for field in sort_by:
-        if field.column not in table.column_names:
-            continue
-        column = table.column(field.column)
-        if pa.types.is_nested(column.type):
-            raise UsageError(
-                f"sort_by names column {field.column!r} of type {column.type}, which has no order",
-                next_step="take it out of sort_by in the settings",
-            )
-        if isinstance(column.type, pa.BaseExtensionType):
-            storage = [chunk.storage for chunk in column.chunks]
-            column = pa.chunked_array(storage, column.type.storage_type)
-        columns[field.column] = column
-        keys.append((field.column, "descending" if field.descending else "ascending"))
-    if not keys or table.num_rows < 2:
-        return table
-    order = pc.sort_indices(pa.table(columns), sort_keys=keys)  # nulls at the end by default
-    return table.take(order)
-
-
-def write_part(
-    table: pa.Table,
-    path: Path,
-    *,
-    sort_by: Sequence[SortColumn] = (),
-    metadata: Mapping[str, str],
-    compression_level: int,
-    row_group_rows: int,
-) -> PartFile:
-    """Write rows as one Parquet file: sorted, compressed with zstd, with statistics.
-
-    Args:
-        table: rows in the types of ``types.arrow.to_arrow``; at least one.
-        path: new local file.
-        sort_by: order of the rows.
-        metadata: key-value pairs of the footer; those of the Arrow table are dropped.
-        compression_level: of zstd.
-        row_group_rows: rows per row group.
-
-    Returns:
-        Its size, and the order that its footer states.
-
-    Raises:
-        ScratchFullError: the disk is full.
-        PartSchemaError: values are longer than Parquet can hold; names the column.
-        UsageError: see ``sort_rows``.
-        EnvironmentFaultError: this pyarrow writes another type than that of a column.
-    """
-    refuse_changed(table.schema)
-    rows = sort_rows(table.replace_schema_metadata(None), sort_by)
-    names = rows.column_names
-    # Nothing is stated of rows that lack a column of their order.
-    order = order_of(sort_by) if all(key.column in names for key in sort_by) else ()
-    try:
-        with pq.ParquetWriter(
-            path,
-            rows.schema,
-            compression="zstd",
-            compression_level=compression_level,
-            write_page_index=rows.num_rows >= _PAGE_INDEX_ROWS,
-            write_statistics=_with_bounds(rows),
-            sorting_columns=_sorting(rows, order),
-            # Arrow's own copy of the schema would be most of a small part.
-            store_schema=False,
-        ) as writer:
-            writer.add_key_value_metadata(dict(metadata))
-            writer.write_table(rows, row_group_size=row_group_rows)
-        return PartFile(path.stat().st_size, order)
-    except OSError as error:
-        if error.errno is None:  # not of the disk: a page of Parquet has 2 GiB at most
-            name = max(rows.column_names, key=lambda each: rows.column(each).nbytes)
-            raise PartSchemaError(
-                f"column {name!r} has {rows.column(name).nbytes:,} bytes in {rows.num_rows:,} "
-                f"rows, which no part holds: {error}",
-                next_step="leave out the longest values, or split them over several rows",
-            ) from None
-        full = error.errno in _DISK_FULL
-        raise ScratchFullError(
-            f"a part with {rows.num_rows} rows cannot be written to {path.parent}: "
-            f"{'the disk is full' if full else error.strerror}",
-            next_step=LARGER_SCRATCH,
-        ) from None
-
-
-def _with_bounds(rows: pa.Table) -> list[str]:
-    """Return the columns with bounds in the footer: none with NaN, and no nested ones.
-
-    Arrow leaves NaN out of its bounds, and readers for which it is the greatest number (DuckDB,
-    Spark) would skip row groups with NaN.
-    """
-    return [
-        field.name
-        for field, column in zip(rows.schema, rows.columns, strict=True)
-        if not pa.types.is_nested(field.type)
-        and not (pa.types.is_floating(field.type) and pc.any(pc.is_nan(column)).as_py())
-    ]
+    return sum(leaves_of(kind.field(n).type) for n in range(kind.num_fields)) or 1
 
 
 def rows_at_once(metadata: pq.FileMetaData, groups: Sequence[int], most: int) -> int:
     """Return how many rows of these row groups are a batch of about 8 MiB, at most ``most``."""
     size = sum(
-        max(chunk.total_uncompressed_size, chunk.num_values * _VALUE_BYTES)
+        max(chunk.total_uncompressed_size, chunk.num_values * VALUE_BYTES)
         for chunk in chunks_of(metadata, groups)
     )
     count = sum(metadata.row_group(number).num_rows for number in groups)
@@ -194,6 +63,12 @@ def chunks_of(metadata: pq.FileMetaData, groups: Iterable[int]) -> Iterator[pq.C
     """Yield the column chunks of row groups."""
     for group in map(metadata.row_group, groups):
         yield from map(group.column, range(group.num_columns))
+
+
+def is_coded(chunk: pq.ColumnChunkMetaData) -> bool:
+    """Return True if a chunk is not larger than a dictionary and a code for each value."""
+    most = _DICTIONARY_BYTES + chunk.num_values * _CODE_BYTES
+    return bool(chunk.has_dictionary_page and chunk.total_uncompressed_size <= most)
 
 
 def read_local_footer(path: Path) -> pq.FileMetaData:
@@ -261,6 +136,11 @@ def tail_of(
     if needed > len(tail):
         tail = read(size - needed, needed)
     return tail
+
+
+def tail_in(data: bytes, name: str = "a file") -> bytes:
+    """Return the end of a file in memory with its footer; errors as of ``tail_of``."""
+    return tail_of(name, len(data), lambda start, length: data[start : start + length])
 
 
 def unreadable(name: str, error: Exception) -> PartUnreadableError:

@@ -1,4 +1,4 @@
-"""Join Parquet files of one schema into one: row groups are copied as bytes, nothing is decoded.
+"""Join Parquet files into one, below each other or side by side: pages are copied as bytes.
 
 Row groups keep their pages, statistics, Bloom filters and page indexes; only positions change. The
 layout is that of Parquet's ``parquet.thrift``.
@@ -7,6 +7,7 @@ layout is that of Parquet's ``parquet.thrift``.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO, Final
@@ -38,7 +39,7 @@ _MOST_ORDINAL = 2**15 - 1
 # Fields of parquet.thrift.
 _VERSION, _SCHEMA, _NUM_ROWS, _ROW_GROUPS, _PAIRS, _CREATED_BY, _ORDERS, _ENCRYPTION = range(1, 9)
 _ELEMENT_NAME, _CHILDREN = 4, 5
-_COLUMNS, _BYTES, _ROWS, _SORTING, _GROUP_START, _ORDINAL = 1, 2, 3, 4, 5, 7
+_COLUMNS, _BYTES, _ROWS, _SORTING, _GROUP_START, _PACKED, _ORDINAL = range(1, 8)
 _PATH, _CHUNK_START, _META = 1, 2, 3
 _FORM_OF_ELEMENT: Final = (1, 2, 3, 4, 5)
 """Of an element of the schema: physical type and its length, repetition, name and children."""
@@ -119,6 +120,11 @@ class RowGroup:
     def has_bloom_filter(self) -> bool:
         """Return True if a column chunk has a Bloom filter."""
         return any(each.struct(_META).get(_BLOOM[0]) is not None for each in self.chunks())
+
+    @property
+    def has_dictionary(self) -> bool:
+        """Return True if a column chunk has a dictionary."""
+        return any(each.struct(_META).get(_DICTIONARY_PAGE) is not None for each in self.chunks())
 
     @property
     def place(self) -> tuple[int, int]:
@@ -233,15 +239,80 @@ def join(
         out.write(MAGIC)
         for footer in footers:
             with footer.path.open("rb") as source:
-                groups += [_copy_group(source, out, each.plain) for each in footer.row_groups]
+                for group in footer.row_groups:
+                    _copy_group(group.plain, [source] * len(group.chunks()), out)
+                    groups.append(group.plain)
             if footer.path in used_up:
                 footer.path.unlink()
-        rows = sum(group.integer(_ROWS) or 0 for group in groups)
-        _number(groups)
-        plain = _footer_of(footers[0], groups)
-        plain.put(_PAIRS, LIST, Items(STRUCT, [_pair(*each) for each in metadata.items()]))
-        _write_footer(out, plain)
-    return rows
+        _end_joined(out, footers[0], groups, metadata)
+    return sum(group.integer(_ROWS) or 0 for group in groups)
+
+
+def _end_joined(
+    out: BinaryIO, like: Footer, groups: Sequence[Struct], metadata: Mapping[str, str]
+) -> None:
+    _number(groups)
+    plain = _footer_of(like, groups)
+    plain.put(_PAIRS, LIST, Items(STRUCT, [_pair(*each) for each in metadata.items()]))
+    _write_footer(out, plain)
+
+
+def join_columns(
+    footers: Sequence[Footer],
+    target: Path,
+    metadata: Mapping[str, str],
+    like: Footer,
+    without_bounds: Collection[str] = (),
+) -> bool:
+    """Write one file with the columns of all files side by side.
+
+    Args:
+        footers: of at least one file; all have row groups of the same numbers of rows. They and
+            what they hold are changed.
+        target: new local file.
+        metadata: key-value pairs of its footer.
+        like: footer with the schema to state.
+        without_bounds: columns whose smallest and largest value have to go.
+
+    Returns:
+        False, without a file, if the columns are not those of ``like``.
+
+    Raises:
+        KernelError: the row groups differ in their rows.
+        OSError: the disk.
+    """
+    groups = [_beside(each) for each in zip(*(f.row_groups for f in footers), strict=True)]
+    whole = Footer(target, _footer_of(footers[0], groups))
+    elements = [each for footer in footers for each in footer.plain.structs(_SCHEMA)[1:]]
+    whole.plain.put(_SCHEMA, LIST, Items(STRUCT, [footers[0].plain.structs(_SCHEMA)[0], *elements]))
+    if not take_schema(whole, like, without_bounds):
+        return False
+    with ExitStack() as opened, target.open("xb") as out:
+        files = [opened.enter_context(footer.path.open("rb")) for footer in footers]
+        widths = [len(footer.row_groups[0].chunks()) if groups else 0 for footer in footers]
+        sources = [file for file, width in zip(files, widths, strict=True) for _ in range(width)]
+        out.write(MAGIC)
+        for group in groups:
+            _copy_group(group, sources, out)
+        _end_joined(out, whole, groups, metadata)
+    return True
+
+
+def _beside(groups: Sequence[RowGroup]) -> Struct:
+    """Return a row group with the columns of others, which have the same rows."""
+    if len({group.rows for group in groups}) != 1:
+        raise KernelError(
+            f"columns of one row group have {sorted({group.rows for group in groups})} rows",
+            next_step=REPORT_UNCHANGED,
+        )
+    plain = Struct({})
+    plain.put(_COLUMNS, LIST, Items(STRUCT, [c for group in groups for c in group.chunks()]))
+    plain.put(_BYTES, I64, sum(group.bytes for group in groups))
+    plain.put(_ROWS, I64, groups[0].rows)
+    plain.put(_GROUP_START, I64, 0)
+    packed = [chunk.struct(_META).integer(_COMPRESSED) or 0 for g in groups for chunk in g.chunks()]
+    plain.put(_PACKED, I64, sum(packed))
+    return plain
 
 
 def _footer_of(like: Footer, groups: Sequence[Struct]) -> Struct:
@@ -284,11 +355,18 @@ def state(path: Path, sorted_by: Order = (), pairs: Mapping[str, str] | None = N
         PartUnreadableError: see ``read_footer``.
         OSError: the disk.
     """
-    plain = read_footer(path).plain
+    footer = read_footer(path)
+    order = note(footer, sorted_by, pairs)
+    if order or pairs:
+        _replace_footer(path, footer.plain)
+    return order
+
+
+def note(footer: Footer, sorted_by: Order = (), pairs: Mapping[str, str] | None = None) -> Order:
+    """State in a footer, which is changed, what ``state`` states; returns the order."""
+    plain = footer.plain
     groups = plain.structs(_ROW_GROUPS)
     sorting = _sorting(groups, sorted_by)
-    if sorting is None and not pairs:
-        return ()
     if sorting is not None:
         for group in groups:
             group.put(_SORTING, LIST, sorting)
@@ -296,7 +374,6 @@ def state(path: Path, sorted_by: Order = (), pairs: Mapping[str, str] | None = N
         former = plain.structs(_PAIRS) if _PAIRS in plain.fields else []
         added = [_pair(key, value) for key, value in pairs.items()]
         plain.put(_PAIRS, LIST, Items(STRUCT, [*former, *added]))
-    _replace_footer(path, plain)
     return () if sorting is None else sorted_by
 
 
@@ -316,6 +393,14 @@ def adopt(path: Path, like: Footer, without_bounds: Collection[str] = ()) -> boo
         OSError: the disk.
     """
     footer = read_footer(path)
+    if not take_schema(footer, like, without_bounds):
+        return False
+    _replace_footer(path, footer.plain)
+    return True
+
+
+def take_schema(footer: Footer, like: Footer, without_bounds: Collection[str] = ()) -> bool:
+    """Change a footer as ``adopt`` does; return False, and change nothing, where that does."""
     plain = footer.plain
     if _forms(footer) != _forms(like):
         return False
@@ -323,12 +408,11 @@ def adopt(path: Path, like: Footer, without_bounds: Collection[str] = ()) -> boo
         if number in like.plain.fields:
             plain.fields[number] = like.plain.fields[number]
     named = {name.encode() for name in without_bounds}
-    for group in footer.row_groups:
+    for group in footer.row_groups if named else ():
         for chunk in group.chunks():
             meta = chunk.struct(_META)
             if _only(meta.get(_LEAF)) in named and _STATISTICS in meta.fields:
                 meta.struct(_STATISTICS).drop(*_BOUNDS)
-    _replace_footer(path, plain)
     return True
 
 
@@ -347,9 +431,34 @@ def _replace_footer(path: Path, plain: Struct) -> None:
         file.truncate()
 
 
-def _write_footer(file: BinaryIO, plain: Struct) -> None:
+def split_file(path: Path, data: bytes) -> tuple[bytes, Footer]:
+    """Return the pages of a file in memory, and its footer.
+
+    Args:
+        path: its name, for errors.
+        data: the whole file.
+
+    Raises PartUnreadableError: see ``read_footer``.
+    """
+    length = int.from_bytes(data[-8:-4], "little")
+    if len(data) < length + 12 or data[-4:] != MAGIC:
+        raise _unreadable(path, "it does not end with a Parquet footer")
+    end = len(data) - 8 - length
+    return data[:end], parse_footer(path, data[end:-8])
+
+
+def end_of(footer: Footer) -> bytes:
+    """Return the bytes behind the pages of a file."""
+    return _end(footer.plain)
+
+
+def _end(plain: Struct) -> bytes:
     data = encode(plain)
-    file.write(data + len(data).to_bytes(4, "little") + MAGIC)
+    return data + len(data).to_bytes(4, "little") + MAGIC
+
+
+def _write_footer(file: BinaryIO, plain: Struct) -> None:
+    file.write(_end(plain))
 
 
 def _pair(key: str, value: str) -> Struct:
@@ -385,22 +494,24 @@ def _number(groups: Sequence[Struct]) -> None:
             group.put(_ORDINAL, I16, number)
 
 
-def _copy_group(source: BinaryIO, out: BinaryIO, group: Struct) -> Struct:
-    """Copy a row group with its filters and indexes; return its entry for the new footer."""
-    chunks = group.structs(_COLUMNS)
+def _copy_group(group: Struct, sources: Sequence[BinaryIO], out: BinaryIO) -> None:
+    """Copy a row group with its filters and indexes, each column chunk from its file.
+
+    ``group`` is changed to its entry for the new footer.
+    """
+    chunks = list(zip(sources, group.structs(_COLUMNS), strict=True))
     moved: list[int] = []
-    for chunk in chunks:
+    for source, chunk in chunks:
         start = _start(chunk)
         moved.append(out.tell() - start)
         _copy(source, out, start, chunk.struct(_META).integer(_COMPRESSED) or 0)
         _move(chunk, start, moved[-1])
     # Filters and indexes stand behind the data of all columns.
-    for chunk, delta in zip(chunks, moved, strict=True):
+    for (source, chunk), delta in zip(chunks, moved, strict=True):
         _copy_filter(source, out, chunk.struct(_META))
         _copy_indexes(source, out, chunk, delta)
     if group.get(_GROUP_START) is not None and chunks:
-        group.put(_GROUP_START, I64, _start(chunks[0]))
-    return group
+        group.put(_GROUP_START, I64, _start(chunks[0][1]))
 
 
 def _start(chunk: Struct) -> int:

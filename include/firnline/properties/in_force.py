@@ -148,6 +148,8 @@ def as_text(name: str, value: Any) -> str:  # noqa: ANN401 - plain data
         size = value.get("run_size")
         more = f", run_size {format_size(size)}" if size else ""
         return f"{value.get('method', 'range')}({', '.join(value['columns'])}){more}"
+    if name == "holds":
+        return ", ".join(hold["name"] for hold in value)
     return ", ".join(value) if isinstance(value, list | tuple) else str(value)
 
 

@@ -7,7 +7,8 @@ may run.
 The birth record, ``_txn/`` number 0, is written once the first append of a new table is visible. It
 states the table's properties when concurrent first appends disagree, and that the table had a log:
 a table with a birth record and without log files has lost them. It is not a transaction, and is
-never deleted; a downgrade overwrites it with the properties of then and the last number in use.
+deleted only with the whole table; a downgrade overwrites it with the properties of then and the
+last number in use.
 """
 
 from __future__ import annotations
@@ -34,6 +35,23 @@ class Cluster(msgspec.Struct, frozen=True, omit_defaults=True):
     method: str = "range"
     run_size: int | None = None
     """Bytes of a clustered run; None: a multiple of the target size."""
+
+
+class Hold(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A legal hold: rows that nobody may remove until a person ends it."""
+
+    name: str
+    """As the file number of a case; unique among the holds of a table."""
+    where: str = ""
+    """Bound predicate as JSON; empty: all rows of its partitions."""
+    partitions: tuple[str, ...] = ()
+    """Globs over partition paths; empty for all."""
+    by: str
+    """Who put it."""
+    why: str
+    t: int
+    """When, unix ms."""
+    approved_by: str = ""
 
 
 class Properties(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -66,7 +84,13 @@ class Properties(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     """How long the key of an append is known. Left out where it is ``ONCE_MS``: a version that
     knows no keys refuses only a table that says another time."""
 
+    holds: tuple[Hold, ...] | msgspec.UnsetType = msgspec.UNSET
+    """Legal holds. Left out where there is none: a version that does not know them refuses only a
+    table that has one, whose rows it would remove."""
+
     def __post_init__(self) -> None:
+        if self.holds == ():
+            msgspec.structs.force_setattr(self, "holds", msgspec.UNSET)
         if self.mirror == ():
             msgspec.structs.force_setattr(self, "mirror", msgspec.UNSET)
         if self.append_once == ONCE_MS:
@@ -78,6 +102,11 @@ class Properties(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
         return () if isinstance(self.mirror, msgspec.UnsetType) else self.mirror
 
     @property
+    def held(self) -> tuple[Hold, ...]:
+        """Legal holds; empty for none."""
+        return () if isinstance(self.holds, msgspec.UnsetType) else self.holds
+
+    @property
     def once(self) -> int:
         """How long the key of an append is known, ms."""
         return ONCE_MS if isinstance(self.append_once, msgspec.UnsetType) else self.append_once
@@ -85,7 +114,8 @@ class Properties(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     def plain(self) -> dict[str, Any]:
         """Return every property by its name in the settings, as plain data."""
         values: dict[str, Any] = msgspec.to_builtins(self)
-        return values | {"mirror": list(self.mirrors), "append.once": self.once}
+        holds = msgspec.to_builtins(self.held)
+        return values | {"mirror": list(self.mirrors), "append.once": self.once, "holds": holds}
 
 
 class PropertiesRecord(msgspec.Struct, frozen=True, omit_defaults=True):

@@ -11,10 +11,10 @@ from __future__ import annotations
 import datetime
 import itertools
 import re
-import threading
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from functools import cache
+from threading import Lock, get_ident
 from types import MappingProxyType
 from typing import Any, TypeGuard
 from urllib.parse import quote, unquote
@@ -62,7 +62,7 @@ class PartFiles(AbstractFileSystem):  # type: ignore[misc]  # fsspec has no type
         self._stores: list[Store] = []
         self._small: OrderedDict[str, bytes] = OrderedDict()
         self._held = 0
-        self._lock = threading.Lock()
+        self._lock = Lock()
         self._keep_failure = keep_failure
         self._opened: dict[str, str] = {}
         """Key by path of the parts that DuckDB opens itself, where a caller asks for failures."""
@@ -186,14 +186,19 @@ class PartFiles(AbstractFileSystem):  # type: ignore[misc]  # fsspec has no type
 
 
 class PartFile:
-    """One open part; not thread-safe."""
+    """One open part; each thread has a place of its own in it.
+
+    DuckDB fetches the row groups of a part in several threads that share one open file, each with
+    a ``seek`` and a ``read``, and lets other threads run between the two.
+    """
 
     mode = "rb"
 
     def __init__(self, files: PartFiles, url: str) -> None:
         self._files = files
         self._url = url
-        self._at = 0
+        # By the number of the thread, which threads that Python has not started have, too.
+        self._places = {get_ident(): 0}
         self._held: list[tuple[int, bytes]] = []
         self.size = files.locate(url)[2]
         self.closed = False
@@ -208,21 +213,29 @@ class PartFile:
         return False
 
     def seek(self, offset: int, whence: int = 0) -> int:
-        """Seek as in any file."""
-        self._at = offset + (0, self._at, self.size)[whence]
-        return self._at
+        """Seek as in any file; the place is that of the calling thread."""
+        place = offset + (0, self.tell() if whence == 1 else 0, self.size)[whence]
+        self._places[get_ident()] = place
+        return place
 
     def tell(self) -> int:
-        """Return the position as in any file."""
-        return self._at
+        """Return the calling thread's place.
+
+        Raises OSError in a thread that has neither opened the file nor sought in it.
+        """
+        place = self._places.get(get_ident())
+        if place is None:
+            raise OSError("a thread has to seek before it reads a part that another one has opened")
+        return place
 
     def read(self, length: int = -1) -> bytes:
-        """Read as from any file; raises as ``PartFiles.read``."""
-        count = self.size - self._at if length < 0 else length
-        data = self._from_held(count)
+        """Read as from any file, at ``tell``; raises as that and ``PartFiles.read``."""
+        start = self.tell()
+        count = self.size - start if length < 0 else length
+        data = self._from_held(start, count)
         if data is None:
-            data = self._files.read(self._url, self._at, count)
-        self._at += len(data)
+            data = self._files.read(self._url, start, count)
+        self._places[get_ident()] = start + len(data)
         return data
 
     def hold(self, spans: Sequence[tuple[int, int]]) -> None:
@@ -232,10 +245,10 @@ class PartFile:
             (start, self._files.read(self._url, start, end - start)) for start, end in spans
         ]
 
-    def _from_held(self, length: int) -> bytes | None:
+    def _from_held(self, place: int, length: int) -> bytes | None:
         for start, data in self._held:
-            if start <= self._at and self._at + length <= start + len(data):
-                return data[self._at - start : self._at - start + length]
+            if start <= place and place + length <= start + len(data):
+                return data[place - start : place - start + length]
         return None
 
     def flush(self) -> None:

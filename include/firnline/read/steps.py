@@ -51,7 +51,7 @@ _SILENT = REARRANGING | {"repartition", "evolve"}
 partitions, and in the columns of now."""
 _BOUNDED = frozenset({"TINYINT", "SMALLINT", "INTEGER", "BIGINT", "VARCHAR"})
 """Types of keys whose statistics limit the parts to compare."""
-_IN_PLACE = frozenset({"delete", "erase", "rewrite", "ttl", "drop"})
+_IN_PLACE = frozenset({"delete", "erase", "rewrite", "update", "ttl", "drop"})
 """Operations whose new parts have only rows of replaced parts of the same partition."""
 
 

@@ -17,10 +17,11 @@ import msgspec
 import pyarrow as pa
 
 from firnline.clock import Clock
+from firnline.cores import Cores
 from firnline.ids import Ids
-from firnline.parquet.io import write_part
 from firnline.parquet.part import PartitionLevel, PartMetadata, WrittenPart
 from firnline.parquet.stats import from_table
+from firnline.parquet.write import write_part
 from firnline.paths import TablePaths
 from firnline.rows.conform import check_columns, conform_rows, newest_of_each_key
 from firnline.store.base import Store
@@ -79,6 +80,7 @@ class PartWriter:
         more: more key-value pairs for the footers.
         known: the table's columns; extended by those of the rows.
         uploading: called with the key of each part before it is uploaded.
+        cores: lends idle cores.
         check: called with rows in their columns' types before they are taken; may refuse them.
     """
 
@@ -88,6 +90,7 @@ class PartWriter:
     more: Mapping[str, str]
     known: SchemaUnion
     uploading: Callable[[str], None]
+    cores: Cores = field(default_factory=Cores)
     check: Callable[[pa.Table], None] | None = None
     columns: dict[str, str] = field(default_factory=dict)
     """SQL type by column, of the rows so far."""
@@ -159,6 +162,7 @@ class PartWriter:
             metadata={**self.more, **pairs.to_pairs()},
             compression_level=layout.compression_level,
             row_group_rows=layout.row_group_rows,
+            cores=self.cores,
         )
         self.buffer.written(rows.nbytes, size)
         self.uploading(key)

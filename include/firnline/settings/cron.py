@@ -8,8 +8,11 @@ from __future__ import annotations
 
 import re
 import zlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import date, timedelta
+from typing import NamedTuple
+
+from firnline.units import DAY_MS
 
 PRESETS = ("@hourly", "@daily", "@weekly", "@monthly", "@quarterly", "@yearly")
 
@@ -23,6 +26,12 @@ _SPREAD = {
     "@quarterly": "{minute} {hour} 1 1,4,7,10 *",
     "@yearly": "{minute} {hour} 1 1 *",
 }
+
+_AT_ITS_BEGIN = {
+    preset: fields.replace("{minute}", "0").replace("{hour}", "0")
+    for preset, fields in _SPREAD.items()
+}
+_EPOCH = date(1970, 1, 1)
 
 _YEAR_DAYS = 365.2425
 _A_DAY = {
@@ -89,22 +98,56 @@ def runs_a_day(text: str) -> float:
     """Return the runs a day of a valid schedule, on average."""
     if text in PRESETS:
         return _A_DAY[text]
-    given = text.split()
-    minutes, hours, days, months, weekdays = (
-        _values(part, low, high, words)
-        for part, (_, low, high, words) in zip(given, _FIELDS, strict=True)
-    )
+    fields = _Fields.of(text)
     first = date(2001, 1, 1)
-    matching_days = 0
-    # As cron does: where both are restricted, one of them is enough.
-    either = given[2] != "*" and given[4] != "*"
-    of_week = {day % 7 for day in weekdays}
-    for day in (first + timedelta(days=n) for n in range(_CYCLE_DAYS)):
-        by_date, by_week = day.day in days, day.isoweekday() % 7 in of_week
-        matching_days += day.month in months and (
-            by_date or by_week if either else by_date and by_week
+    matching_days = sum(fields.on(first + timedelta(days=n)) for n in range(_CYCLE_DAYS))
+    return len(fields.minutes) * len(fields.hours) * matching_days / _CYCLE_DAYS
+
+
+def runs_between(text: str, start_ms: int, end_ms: int) -> Iterator[int]:
+    """Yield the times at which a schedule is due, unix ms, ascending.
+
+    Args:
+        text: a valid schedule, in UTC.
+        start_ms: the first time that counts, unix ms.
+        end_ms: the last one, likewise.
+    """
+    fields = _Fields.of(_AT_ITS_BEGIN.get(text, text))
+    minutes = sorted(60 * hour + minute for hour in fields.hours for minute in fields.minutes)
+    for day in range(start_ms // DAY_MS, end_ms // DAY_MS + 1):
+        if fields.on(_EPOCH + timedelta(days=day)):
+            times = (day * DAY_MS + minute * 60_000 for minute in minutes)
+            yield from (t for t in times if start_ms <= t <= end_ms)
+
+
+class _Fields(NamedTuple):
+    """The five fields of a schedule."""
+
+    minutes: set[int]
+    hours: set[int]
+    days: set[int]
+    months: set[int]
+    weekdays: set[int]
+    """From 0, Sunday, to 6."""
+    either: bool
+    """Day of the month or day of the week, as cron does where both are restricted."""
+
+    @classmethod
+    def of(cls, text: str) -> _Fields:
+        """Return those of five valid fields."""
+        given = text.split()
+        minutes, hours, days, months, weekdays = (
+            _values(part, low, high, words)
+            for part, (_, low, high, words) in zip(given, _FIELDS, strict=True)
         )
-    return len(minutes) * len(hours) * matching_days / _CYCLE_DAYS
+        either = given[2] != "*" and given[4] != "*"
+        return cls(minutes, hours, days, months, {day % 7 for day in weekdays}, either)
+
+    def on(self, day: date) -> bool:
+        """Return True if there are runs on a day."""
+        by_date, by_week = day.day in self.days, day.isoweekday() % 7 in self.weekdays
+        fits = by_date or by_week if self.either else by_date and by_week
+        return day.month in self.months and fits
 
 
 def _values(field: str, least: int, most: int, words: Mapping[str, int]) -> set[int]:

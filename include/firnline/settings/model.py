@@ -348,6 +348,7 @@ class TableSettings(Section):
     def _check_lazy_mirror(self) -> None:
         # Not of check_together: the table does not state whether its mirror has vectors, and who
         # does not publish needs no setting for it.
+        self._check_rows_mirror()
         if self.deletes == "lazy" and self.iceberg is not None:
             raise ValueError(
                 "an Iceberg mirror and deletes: lazy exclude each other: the mirror would stand "
@@ -358,6 +359,15 @@ class TableSettings(Section):
                 "mirror and deletes: lazy go together only with deletion vectors: without them the "
                 "mirror would stand still until a merge after each delete; write mirror: "
                 "[{delta: {deletes: vectors}}], or deletes: eager"
+            )
+
+    def _check_rows_mirror(self) -> None:
+        waits = self.delta is not None and self.delta.deletes == "wait"
+        if self.ttl is not None and self.ttl.rows and (waits or self.iceberg is not None):
+            raise ValueError(
+                "ttl.rows needs a mirror that can leave rows out, or none: this one would stand "
+                "still until a merge after each run; write mirror: [{delta: {deletes: vectors}}], "
+                "or ttl.rows: false"
             )
 
     def _check_ttl(self) -> None:

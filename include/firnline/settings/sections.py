@@ -5,15 +5,25 @@ from __future__ import annotations
 import json
 import re
 import zlib
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, get_args
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    ValidationInfo,
+    field_validator,
+    model_validator,
+)
 from pydantic.fields import FieldInfo
 
 from firnline.settings.cron import FLEET, check_planned_schedule, check_schedule
 from firnline.settings.fields import Duration, Size, check_column, duration_between, size_between
 from firnline.settings.pattern_cost import refuse_slow
+from firnline.units import DAY_MS
 
 Schedule = Annotated[str, AfterValidator(check_schedule)]
 PlannedSchedule = Annotated[str, AfterValidator(check_planned_schedule)]
@@ -34,6 +44,7 @@ Operation = Literal[
     "ttl",
     "remove_partitions",
     "rewrite_partitions",
+    "update_where",
     "delete_where",
     "replace",
     "import",
@@ -65,6 +76,19 @@ class Section(BaseModel):
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid", serialize_by_alias=True)
+
+    @field_validator("*", mode="before")
+    @classmethod
+    def _flags_are_no_numbers(cls, value: Any, info: ValidationInfo) -> Any:  # noqa: ANN401 - pydantic's
+        """Refuse ``yes`` for a number, which pydantic would take for 1."""
+        if isinstance(value, bool) and _is_number(cls.model_fields[info.field_name or ""]):
+            raise ValueError(f"a number is wanted, and {'yes' if value else 'no'} is none")
+        return value
+
+
+def _is_number(field: FieldInfo) -> bool:
+    kinds = {*(get_args(field.annotation) or (field.annotation,))} - {type(None)}
+    return bool(kinds) and kinds <= {int, float}
 
 
 def fields_by_key(model: type[BaseModel]) -> dict[str, FieldInfo]:
@@ -168,8 +192,10 @@ class CleanupSettings(PlannedSection):
     deletes_per_second: int = Field(
         default=3_000,
         ge=1,
-        description="Objects deleted per second, on average. Object stores throttle every client "
-        "of a prefix in which objects are deleted too fast.",
+        description="Maximum number of objects that a run deletes per second; the whole table "
+        "counts as one prefix. S3 takes 3,500 a second for each range of keys and throttles all "
+        "clients of a range above it. Where the store asks to slow down, a run halves its rate "
+        "and raises it again as soon as it may.",
     )
 
 
@@ -224,10 +250,28 @@ class TtlSettings(PlannedSection):
         description="Time column that decides instead of the partition: a part is dropped when "
         "its statistics prove every row older.",
     )
+    rows: bool = Field(
+        default=False,
+        description="Also rows of parts that hold younger ones: each run hides them from readers, "
+        "to the hour, and merges remove them. Needs `ttl.column`.",
+    )
+    merged_within: Annotated[Duration, duration_between("0", "365d")] = Field(
+        default=7 * DAY_MS,
+        description="With `ttl.rows`: a merge rewrites a part for hidden rows alone when they have "
+        "been hidden for so long. A shorter time rewrites more bytes.",
+    )
     time_zone: str = Field(
         default="UTC",
         description="IANA name of the time zone of a day in partition paths, and of times in a "
         "column without a zone.",
+    )
+    max_removed_fraction: float = Field(
+        default=0.5,
+        ge=0,
+        le=1,
+        description="Maximum fraction of the table's rows that one run removes without `force`, or "
+        "an approval in its DAG: a wrong unit or column makes everything look old. Of a table with "
+        "parts that do not state their rows, the fraction of its bytes.",
     )
     schedule: PlannedSchedule | None = Field(
         default=FLEET,
@@ -240,6 +284,8 @@ class TtlSettings(PlannedSection):
     def _check(self) -> TtlSettings:
         if self.partition is not None and self.column is not None:
             raise ValueError("partition and column exclude each other; keep one")
+        if self.rows and self.column is None:
+            raise ValueError("rows needs column, the time of a row")
         check_zone(self.time_zone)
         if (
             self.partition is not None
@@ -363,7 +409,8 @@ class MergeSettings(PlannedSection):
         ge=1,
         le=256,
         description="Threads of one task of a merge, delete or rewrite. In Spark a task "
-        "takes as many cores, unless `spark.conf` sets `spark.task.cpus`.",
+        "takes as many cores, unless `spark.conf` sets `spark.task.cpus`. The local engine also "
+        "lends a task the cores that no other needs.",
     )
     commit_every: Annotated[Duration, duration_between("0", "1h")] = Field(
         default=10_000,

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from firnline.kernel.task import KernelTask
 
 _BATCH_BYTES = 32 * 2**20
-_BATCH_GROUPS = 16
-"""A job costs 20 to 100 ms beyond its work (RFC 15): small groups share one."""
+MOST_GROUPS = 64
+"""A job costs 20 to 100 ms beyond its work (RFC 15), a small group 3 to 5: small ones share one."""
 _ROUNDS = 4
 """Minimum number of jobs per slot, so that no slot waits long for another's last job."""
 
@@ -31,7 +31,7 @@ def batches(tasks: Sequence[KernelTask], slots: int) -> list[Batch]:
     """
     sizes = [sum(source.bytes for source in task.inputs) for task in tasks]
     most_bytes = min(_BATCH_BYTES, sum(sizes) // (slots * _ROUNDS))
-    most_groups = min(_BATCH_GROUPS, -(-len(tasks) // (slots * _ROUNDS)))
+    most_groups = min(MOST_GROUPS, -(-len(tasks) // (slots * _ROUNDS)))
     found: list[Batch] = []
     gathered: list[KernelTask] = []
     total = 0

@@ -4,16 +4,21 @@ from __future__ import annotations
 
 import os
 import tempfile
+import threading
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import msgspec
 
 from firnline.clock import SystemClock
+from firnline.cores import Cores
 from firnline.ids import SystemIds
-from firnline.kernel.merge import merge_group
+from firnline.kernel.duckdb import never
+from firnline.kernel.merge import merge_in
 from firnline.kernel.task import KernelResult, KernelTask
+from firnline.kernel.workplace import Workplace
 from firnline.store.access import StoreAccess
+from firnline.store.base import Store
 from firnline.store.client import open_store
 
 
@@ -37,11 +42,42 @@ class KernelFunction:
         return [msgspec.json.encode(result).decode()]
 
     def run(self, task: KernelTask) -> KernelResult:
-        """Merge one group, with a store and a scratch folder of its own."""
-        access = StoreAccess.from_json(self.access) if self.access else None
-        clock = SystemClock()
-        store = open_store(self.root, access, clock=clock)
-        return merge_group(task, store, scratch_of(self.scratch, task.group), SystemIds(), clock)
+        """Merge one group."""
+        kept = _KEPT.of(self, task)
+        return merge_in(kept.place, task, kept.store, never)
+
+
+@dataclass(frozen=True, slots=True)
+class _Tools:
+    """The store of a table, and a workplace for its groups."""
+
+    store: Store
+    place: Workplace
+
+
+class _Kept(threading.local):
+    """The tools of the last group of a thread: Spark's Python workers live on between tasks."""
+
+    def __init__(self) -> None:
+        self._of: tuple[str, str | None, str | None, int] | None = None
+        self._tools: _Tools | None = None
+
+    def of(self, function: KernelFunction, task: KernelTask) -> _Tools:
+        """Return the tools for the table of a group: those of the last group, or new ones."""
+        wanted = function.root, function.access, function.scratch, task.threads
+        if self._tools is None or self._of != wanted:
+            if self._tools is not None:
+                self._tools.place.close()
+            access = StoreAccess.from_json(function.access) if function.access else None
+            store = open_store(function.root, access, clock=SystemClock())
+            scratch = scratch_of(function.scratch, task.group)
+            cores = Cores(task.threads - 1)  # those that Spark gives a task (settings.spark_conf)
+            self._tools = _Tools(store, Workplace(scratch, SystemIds(), SystemClock(), cores))
+            self._of = wanted
+        return self._tools
+
+
+_KEPT = _Kept()
 
 
 def scratch_of(scratch: str | None, number: int) -> Path:

@@ -322,9 +322,18 @@ class Snapshot(StateColumns):
         stats, hashes = self.stats_of(marker), self.hashes_of(marker)
         return any(self._pruner(delete).matches_all(stats, hashes) for delete in deletes)
 
-    def is_settled(self, marker: Marker, partition: str) -> bool:
-        """Return True if no delete and no schema change is pending for the part."""
-        return not self.pending_deletes(marker, partition) and not self.pending_changes(marker)
+    def is_settled(self, marker: Marker, partition: str, at_ms: int | None = None) -> bool:
+        """Return True if no delete and no schema change is pending for the part.
+
+        Args:
+            marker: of a live part.
+            partition: its path.
+            at_ms: unix ms, for which deletes that may wait until later (``Delete.due``) do not
+                count; None: all count.
+        """
+        if self.pending_changes(marker):
+            return False
+        return all(d.may_wait(at_ms) for d in self.pending_deletes(marker, partition))
 
     def times_after(self, seq: int) -> frozenset[int]:
         """Return ``t`` of the transactions after ``seq`` with a log file (all within the grace)."""

@@ -36,6 +36,8 @@ class Deleted:
     key: str
     error: StoreError | None = None
     """None when the object is confirmed deleted (not found counts as deleted)."""
+    slow: bool = False
+    """The store asked to send less: the key may be sent again, later."""
 
 
 class Changes:
@@ -149,12 +151,39 @@ class Store(Protocol):
         """
         ...
 
+    def list_folders(self, prefix: str) -> Iterator[str]:
+        """Yield the folders right below ``prefix``, as key prefixes that end in ``/``, sorted.
+
+        Counted as LIST. ``prefix`` is empty or ends in ``/``. What does not exist has no folders.
+        """
+        ...
+
     def head(self, key: str) -> ObjectMeta:
         """Return size and time of one object. Raises ObjectNotFoundError."""
         ...
 
     def delete_many(self, keys: Iterable[str]) -> Iterator[Deleted]:
         """Delete in batches (of 1,000 keys where the store can); yields one result per key."""
+        ...
+
+
+@runtime_checkable
+class DeletesBatches(Protocol):
+    """A store that leaves it to the caller when it repeats what the store had no time for.
+
+    One that is not this (a fake, a simulation) is asked with ``delete_many``, in one thread.
+    """
+
+    @property
+    def batches_at_once(self) -> int:
+        """Batches that threads of the caller may have sent at once, at least 1."""
+        ...
+
+    def delete_batch(self, keys: Sequence[str]) -> Sequence[Deleted]:
+        """Delete at most ``sizes.BATCH`` keys; returns one result per key. Thread-safe.
+
+        What the store refuses because it is asked too much is not sent again: it has ``slow`` set.
+        """
         ...
 
 

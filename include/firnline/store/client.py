@@ -3,19 +3,13 @@
 It is thread-safe. A process forked after the first request cannot use any store, since obstore's
 threads do not survive a fork; its requests raise an error.
 
-Listings come in key order, in pages of 1,000, and resume at the last key after a failure. Batch
-deletes have a result for every key: S3 deletes 1,000 keys a request and returns a result for each,
-but obstore raises the first error and drops the other results. boto3 returns all of them, but would
-be a second client with its own configuration of endpoint, credentials and timeouts, for a rare
-case. So a batch in which a key failed is halved until each failing key is alone: deletes are
-idempotent, and one failing key among 1,000 costs about 20 more requests, none of which S3 bills.
+Listings come in key order, in pages of 1,000, and resume at the last key after a failure. For
+deletes see ``firnline.store.deletes``.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
@@ -24,14 +18,15 @@ import obstore
 from firnline.clock import Clock, SystemClock
 from firnline.errors import ObjectNotFoundError, OutcomeUnknownError, StoreError
 from firnline.paths import Root
-from firnline.store import folder, transfer
+from firnline.store import deletes, folder, transfer
 from firnline.store.access import StoreAccess
 from firnline.store.base import Counters, Deleted, ObjectMeta
 from firnline.store.connect import open_backend
 from firnline.store.failures import Failure, classify
+from firnline.store.folders import folders_below
 from firnline.store.listing import spelled, without_markers
 from firnline.store.requests import LIBRARY_ERRORS, RequestFailed, Requests, RetryPolicy
-from firnline.store.sizes import BATCH, PART_BYTES, part_bytes, put_requests
+from firnline.store.sizes import PART_BYTES, part_bytes, put_requests
 
 if TYPE_CHECKING:
     from obstore import GetResult, ListStream
@@ -41,9 +36,6 @@ PAGE = 1_000
 """Keys of a LIST page, the limit of S3."""
 UNSORTED = {"file", "memory"}
 """Stores whose listings are not sorted."""
-
-CONCURRENCY = 8
-"""Concurrent batches. A caller that limits the request rate passes fewer keys a call."""
 
 
 def open_store(
@@ -314,6 +306,10 @@ class ObjectClient:
             return rows  # their folders are none of objects
         return without_markers(rows, prefix, self._folders.add)
 
+    def list_folders(self, prefix: str) -> Iterator[str]:
+        """Yield the folders right below ``prefix``; see ``firnline.store.folders``."""
+        return iter(folders_below(self._requests, prefix))
+
     def head(self, key: str) -> ObjectMeta:
         """Return size and time of one object."""
 
@@ -325,7 +321,16 @@ class ObjectClient:
 
     def delete_many(self, keys: Iterable[str]) -> Iterator[Deleted]:
         """Delete in batches; nothing is sent before the first result is taken."""
-        return delete_many(self._requests, keys)
+        return deletes.delete_many(self._requests, keys)
+
+    @property
+    def batches_at_once(self) -> int:
+        """Batches that a caller's threads may have sent at once: elsewhere one is many requests."""
+        return deletes.AT_ONCE if self._requests.backend.scheme == "s3" else 1
+
+    def delete_batch(self, keys: Sequence[str]) -> Sequence[Deleted]:
+        """Delete at most 1,000 keys; see ``DeletesBatches``."""
+        return list(deletes.one_batch(self._requests, keys, patient=False))
 
 
 def _check_size(size: int, expected: int) -> None:
@@ -400,86 +405,3 @@ def _objects(requests: Requests, prefix: str, start_after: str | None) -> Iterat
             return
         # A folder marker may stand last, whose key without its slash comes before those of others.
         after, first = max(row.key for row in rows), False
-
-
-def delete_many(requests: Requests, keys: Iterable[str]) -> Iterator[Deleted]:
-    """Delete keys; yields one result per key, in order; a missing object counts as deleted."""
-    todo = iter(keys)
-    while batch := tuple(islice(todo, BATCH)):
-        if requests.backend.scheme == "s3":
-            yield from _batches(requests, [batch, *_more(todo)])
-        elif requests.backend.scheme == "file":
-            yield from _files(requests, batch)
-        else:
-            # Google and memory have no batch delete; Azure's fails on a missing object.
-            yield from transfer.each(batch, lambda key: _single(requests, key))
-
-
-def _more(todo: Iterator[str]) -> Iterator[tuple[str, ...]]:
-    """Yield further batches to send concurrently."""
-    for _ in range(CONCURRENCY - 1):
-        if batch := tuple(islice(todo, BATCH)):
-            yield batch
-
-
-def _batches(requests: Requests, batches: Sequence[tuple[str, ...]]) -> Iterator[Deleted]:
-    if len(batches) == 1:
-        yield from _batch(requests, batches[0])
-        return
-    with ThreadPoolExecutor(len(batches), thread_name_prefix="firnline-delete") as pool:
-        for answers in pool.map(lambda batch: list(_batch(requests, batch)), batches):
-            yield from answers
-
-
-def _files(requests: Requests, keys: Sequence[str]) -> Iterator[Deleted]:
-    """Delete local files in one call: one by one they take three times as long."""
-
-    def delete() -> None:
-        obstore.delete(requests.readable(*keys), list(keys))
-        requests.count(delete=len(keys))
-
-    try:
-        requests.run("DELETE", f"{len(keys)} files from {keys[0]}", delete, attempts=1)
-    except StoreError:
-        # One of them is missing or cannot be deleted, and the error does not say which.
-        yield from transfer.each(keys, lambda key: _single(requests, key))
-    else:
-        yield from (Deleted(key) for key in keys)
-
-
-def _batch(requests: Requests, keys: Sequence[str]) -> Iterator[Deleted]:
-    failures: list[Failure] = []
-
-    def delete() -> None:
-        requests.count(delete=1)
-        obstore.delete(requests.readable(*keys), list(keys))
-
-    name = keys[0] if len(keys) == 1 else f"{len(keys)} keys from {keys[0]}"
-    try:
-        requests.run("DELETE", name, delete, failures=failures)
-    except StoreError as error:
-        if failures[-1].per_key and len(keys) > 1:
-            middle = len(keys) // 2
-            yield from _batch(requests, keys[:middle])
-            yield from _batch(requests, keys[middle:])
-        else:
-            # The batch failed as a whole: the error holds for every key.
-            yield from (Deleted(key, error) for key in keys)
-    else:
-        yield from (Deleted(key) for key in keys)
-
-
-def _single(requests: Requests, key: str) -> Deleted:
-    def delete() -> None:
-        requests.count(delete=1)
-        try:
-            obstore.delete(requests.readable(key), key)
-        except FileNotFoundError as error:
-            if classify(error).kind != "not-found":
-                raise  # the bucket is missing
-
-    try:
-        requests.run("DELETE", key, delete)
-    except StoreError as error:
-        return Deleted(key, error)
-    return Deleted(key)

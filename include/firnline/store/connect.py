@@ -14,6 +14,7 @@ import threading
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import timedelta
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -25,6 +26,7 @@ from firnline.paths import Root
 from firnline.store.access import StoreAccess
 from firnline.store.azure import AzureAccess
 from firnline.store.google import GoogleAccess
+from firnline.store.multipart import open_bucket
 
 if TYPE_CHECKING:
     from obstore.store import ClientConfig, RetryConfig, S3Credential, S3CredentialProvider
@@ -64,6 +66,8 @@ class Backend:
     upload: obstore.store.ObjectStore | None
     """For uploads: obstore itself retries a failed part, so that one lost part of a
     large file does not send the whole file again."""
+    second: Callable[[], Any] | None = None
+    """Opens a client of boto3 for the same bucket, on S3 alone; raises StoreAccessError."""
 
 
 def open_backend(root: Root, access: StoreAccess | None) -> Backend:
@@ -80,10 +84,12 @@ def open_backend(root: Root, access: StoreAccess | None) -> Backend:
             memory = _memory.setdefault(root.bucket, obstore.store.MemoryStore())
         return Backend("memory", where, memory, memory)
     make: Callable[[RetryConfig], obstore.store.ObjectStore]
+    second = None
     if root.scheme == "s3":
         resolved = StoreAccess.from_env() if access is None else access
         where += f" at {resolved.endpoint}" if resolved.endpoint else ""
         make = _s3(root.bucket, resolved, where)
+        second = partial(open_bucket, root, resolved, 1)
     elif root.scheme in ("gs", "az"):
         given = _given(root.scheme, access)
         where += f" at {given.url}" if given is not None and given.url else ""
@@ -91,7 +97,7 @@ def open_backend(root: Root, access: StoreAccess | None) -> Backend:
     else:
         raise UsageError(f"there is no store for {root.url!r}", next_step="use s3://, gs://, az://")
     try:
-        return Backend(root.scheme, where, make(_NO_RETRY), make(_PART_RETRY))
+        return Backend(root.scheme, where, make(_NO_RETRY), make(_PART_RETRY), second)
     except (BaseError, ValueError) as error:
         raise StoreAccessError(
             f"{where} cannot be opened: {first_line(error)}",

@@ -33,10 +33,13 @@ _CODE = re.compile(r"<Code>\s*([A-Za-z0-9_.-]{1,64})\s*</Code>")
 _DELETE_CODE = re.compile(
     r"DeleteObjects request failed for key .*\(code: ([A-Za-z0-9_.-]{1,64})\)"
 )
+_BUSY_KEYS = re.compile(r"Server returned error response: \s*(?:<\?xml[^>]*>)?\s*<DeleteResult")
+"""obstore takes an answer with a busy key for an error as a whole, and names no key."""
 _HTTP_KIND = re.compile(r"HttpError \{\s*kind: (\w+)")
 _OS_ERROR = re.compile(r"([A-Z][A-Za-z -]+) \(os error (\d+)\)")
 
 _TRANSIENT_STATUS = {429, 500, 502, 503, 504}
+_SLOW_STATUS = {429, 503}
 _TRANSIENT_CODES = {"InternalError", "SlowDown", "ServiceUnavailable", "RequestTimeout"}
 _ABSENT_CODES = {None, "NoSuchKey", "NotFound", "BlobNotFound"}
 EMPTY_SEGMENT = "empty segment"
@@ -79,6 +82,9 @@ class Failure:
     """True when the request certainly never reached the store."""
     per_key: bool = False
     """True for a batch delete that was carried out, with an error for at least one of its keys."""
+    slow: bool = False
+    """True when the store asks to send less: 429, 503 or ``SlowDown``, or a transient error of a
+    key in a batch that was carried out otherwise."""
 
 
 def classify(error: Exception) -> Failure:
@@ -91,8 +97,9 @@ def classify(error: Exception) -> Failure:
         return Failure("exists", "it exists already", code)
     delete = _DELETE_CODE.search(text)
     if delete is not None:
-        kind: Kind = "transient" if delete[1] in _TRANSIENT_CODES else "access"
-        return Failure(kind, delete[1], delete[1], per_key=True)
+        return of_key(delete[1])
+    if _BUSY_KEYS.search(text) is not None:
+        return of_key(code if code in _TRANSIENT_CODES else "InternalError")
     if status is not None:
         return _by_status(status, code)
     if isinstance(error, FileNotFoundError):
@@ -107,10 +114,16 @@ def classify(error: Exception) -> Failure:
     return _without_answer(text)
 
 
+def of_key(code: str) -> Failure:
+    """Return the failure of one key of a batch delete, by its code."""
+    slow = code in _TRANSIENT_CODES
+    return Failure("transient" if slow else "access", code, code, per_key=True, slow=slow)
+
+
 def _by_status(status: int, code: str | None) -> Failure:
     reason = f"{status} {code}" if code else str(status)
     if status in _TRANSIENT_STATUS or code in _TRANSIENT_CODES:
-        return Failure("transient", reason, code)
+        return Failure("transient", reason, code, slow=status in _SLOW_STATUS or code == "SlowDown")
     if status == 404:
         kind: Kind = "not-found" if code in _ABSENT_CODES else "access"
         return Failure(kind, reason, code)

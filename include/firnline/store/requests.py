@@ -9,13 +9,14 @@ import os
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from obstore.exceptions import BaseError
 from tenacity import RetryCallState, Retrying, retry_if_exception, wait_random_exponential
 
 from firnline.clock import Clock
 from firnline.errors import StoreError
+from firnline.next_steps import STORE_LOG
 from firnline.store.base import Counters
 from firnline.store.connect import Backend, open_folder
 from firnline.store.failures import Failure, classify, to_error
@@ -61,6 +62,24 @@ class Requests:
         self.clock = clock
         self._policy = policy
         self._lock = threading.Lock()
+        self._second: Any = None
+
+    @property
+    def bucket(self) -> str:
+        """Name of the bucket, or path of the folder."""
+        return self._bucket
+
+    def second(self) -> Any:  # noqa: ANN401 - boto3 has no types
+        """Return a client of boto3 for the bucket, which sends each request once; thread-safe.
+
+        Raises StoreError: there is none, or no credentials.
+        """
+        with self._lock:
+            if self._second is None:
+                if self.backend.second is None:
+                    raise StoreError(f"{self.backend.where} is not on S3", next_step=STORE_LOG)
+                _, self._second = self.backend.second()
+            return self._second
 
     def count(self, **add: int) -> None:
         """Add to the counters; thread-safe."""
@@ -123,6 +142,7 @@ class Requests:
         *,
         failures: list[Failure] | None = None,
         attempts: int | None = None,
+        patient: bool = True,
     ) -> T:
         """Send a request, with retries where the policy allows.
 
@@ -132,6 +152,7 @@ class Requests:
             call: sends one request (and counts it); may raise RequestFailed itself.
             failures: collects the failure of each attempt.
             attempts: upper limit of attempts below that of the policy.
+            patient: repeat a request, too, that the store refused because it is asked too much.
 
         Raises:
             StoreError: a subclass that fits the last failure.
@@ -163,7 +184,9 @@ class Requests:
 
         policy = self._policy if attempts is None else self._policy.bounded(attempts)
         try:
-            return with_retry(policy, self.clock, attempt, lambda: self.count(retries=1))
+            return with_retry(
+                policy, self.clock, attempt, lambda: self.count(retries=1), patient=patient
+            )
         except RequestFailed as error:
             raise self.error(kind, key, error.failure) from None
 
@@ -207,9 +230,16 @@ class RequestFailed(Exception):  # noqa: N818 - never leaves the store
 
 
 def with_retry(
-    policy: RetryPolicy, clock: Clock, call: Callable[[], T], on_retry: Callable[[], None]
+    policy: RetryPolicy,
+    clock: Clock,
+    call: Callable[[], T],
+    on_retry: Callable[[], None],
+    *,
+    patient: bool = True,
 ) -> T:
     """Call until success, a permanent failure, or the end of the policy's bounds.
+
+    Without ``patient`` a store that asks to slow down is a permanent failure.
 
     Raises:
         RequestFailed: the failure of the last attempt.
@@ -231,7 +261,9 @@ def with_retry(
         on_retry()
 
     def may_repeat(error: BaseException) -> bool:
-        return isinstance(error, RequestFailed) and error.failure.kind == "transient"
+        if not isinstance(error, RequestFailed) or error.failure.kind != "transient":
+            return False
+        return patient or not error.failure.slow
 
     try:
         return call()

@@ -85,6 +85,8 @@ def canonical(sql_type: str, value: object) -> Scalar:
     return convert(kind, value)
 
 
+ZONED = ("TIMESTAMP WITH TIME ZONE", "TIMESTAMPTZ_NS")
+"""Types of moments; other times are those of some zone's clocks."""
 WITHOUT_BOUNDS = frozenset({"FLOAT", "DOUBLE"})
 """Types of which a footer has no bounds that hold for every value: many writers leave NaN out,
 which in SQL is greater than every number."""
@@ -215,11 +217,7 @@ def _timestamp(kind: SqlType, value: object) -> Scalar:
     text = timestamp_text(nanoseconds // 1_000)
     if nanoseconds % 1_000:
         text += f"{nanoseconds % 1_000:03d}"
-    return text + ("Z" if _is_zoned(kind.name) else "")
-
-
-def _is_zoned(name: str) -> bool:
-    return name in ("TIMESTAMP WITH TIME ZONE", "TIMESTAMPTZ_NS")
+    return text + ("Z" if kind.name in ZONED else "")
 
 
 def _nanoseconds_of(value: object) -> int:

@@ -35,8 +35,8 @@ CLI = (
     Mutation(
         name="what a person agreed to does not bind the run",
         file="include/firnline/cli/operate.py",
-        old="operation.confirmed(options, plan) if operation.confirmed else options",
-        new="options",
+        old="operation.confirmed(agreed_to, plan) if operation.confirmed else agreed_to",
+        new="agreed_to",
         breaks="Rows that nobody was shown are dropped, or transactions undone.",
         caught_by=("tests/cli/test_drop.py",),
         unit=False,

@@ -1,4 +1,4 @@
-"""Mistakes in what copies and renames whole tables."""
+"""Mistakes in what copies, renames, finds and ends whole tables."""
 
 from __future__ import annotations
 
@@ -120,6 +120,51 @@ MOVING = (
         new="        elif False:\n",
         breaks="What a dead merge has left doubles the rows of a renamed table.",
         caught_by=("tests/unit/operations/rebuild/test_plan.py",),
+        unit=True,
+    ),
+    Mutation(
+        name="the newest log file of a dropped table goes before the others",
+        file="include/firnline/operations/drop_table/stock.py",
+        old="            [key for key in logs if key not in newest],\n            newest,\n",
+        new="            newest,\n            [key for key in logs if key not in newest],\n",
+        breaks="A run that dies there leaves appends whose rows seem to be live.",
+        caught_by=("tests/unit/operations/drop_table/test_run.py",),
+        unit=True,
+    ),
+    Mutation(
+        name="the end of a table takes a part that is about to be appended",
+        file="include/firnline/operations/drop_table/stock.py",
+        old="if meta.key.startswith(paths.data_dir) and _is_young(meta, under):",
+        new="if meta.key.startswith(paths.data_dir) and under.mark < 0:",
+        breaks="An append becomes visible whose part is deleted.",
+        caught_by=("tests/unit/operations/drop_table/test_run.py",),
+        unit=True,
+    ),
+    Mutation(
+        name="the end of a table goes by this machine's clock",
+        file="include/firnline/operations/drop_table/run.py",
+        old="if store_now_ms(table.store, key) > plan.due_ms:",
+        new="if store_now_ms(table.store, key) > 0:",
+        breaks="A machine whose clock is ahead deletes parts that readers still use.",
+        caught_by=("tests/unit/operations/drop_table/test_run.py",),
+        unit=True,
+    ),
+    Mutation(
+        name="the end of a table does not look what came while it deleted",
+        file="include/firnline/operations/drop_table/run.py",
+        old="if meta.key not in expected]",
+        new="if not meta.key]",
+        breaks="Rows that are appended meanwhile lose the log that names them.",
+        caught_by=("tests/unit/operations/drop_table/test_run.py",),
+        unit=True,
+    ),
+    Mutation(
+        name="a search for tables looks into the folders of tables",
+        file="include/firnline/operations/tables/find.py",
+        old="if not (is_table and paths.is_own_folder(each))]",
+        new="if not (is_table and paths.log_dir == each)]",
+        breaks="A search lists a folder for each partition of each table.",
+        caught_by=("tests/unit/operations/tables/test_find.py",),
         unit=True,
     ),
 )

@@ -189,6 +189,7 @@ def test_what_is_about_no_run_leads_to_its_dag(monkeypatch: pytest.MonkeyPatch) 
     assert (told.run_id, told.link) == ("", "https://flow.example/dags/fleet__merge")
 
 
+@pytest.mark.long
 def test_one_template_fits_failures_missed_deadlines_and_questions(tmp_path: Path) -> None:
     file = tmp_path / "told"
     word = "{{ dag_id }} {{ run_id }} {{ table }} {{ reason }}: {{ sentence }} {{ link }}"

@@ -17,8 +17,14 @@ FIGURES: dict[str, dict[str, Any]] = {
     "remove_partitions": {"rows": [{"parts": 1}, {"parts": 2}], "grace_ms": 7 * 86_400_000},
     "orphan_sweep": {"orphans_asked": 2, "endings": [1]},
     "erase": {"parts_to_read": 1},
+    "ttl": {"parts": 2},
     "rewrite_partitions": {"parts": 1, "bytes": 2_048, "seq": 4},
+    "update_where": {"parts": 1, "bytes": 2_048, "seq": 4},
 }
+_COMMITS = (
+    "commits exactly what was written (1 new part, 2.0 KiB) in one transaction, unless these "
+    "partitions have changed since transaction 4"
+)
 APPROVED = {
     "remove_partitions": "drops 2 partitions in one transaction; clean-up deletes the 3 parts 7d "
     "later",
@@ -26,11 +32,14 @@ APPROVED = {
     "ends 1 prepared change",
     "erase": "starts the Spark job that reads 1 part and erases the rows in one transaction; "
     "clean-up deletes the objects that held them 1d later",
-    "rewrite_partitions": "commits exactly what was written (1 new part, 2.0 KiB) in one "
-    "transaction, unless these partitions have changed since transaction 4",
+    "ttl": "drops what is past then (2 parts now) in one transaction; clean-up deletes the objects "
+    "1d later",
+    "rewrite_partitions": _COMMITS,
+    "update_where": _COMMITS,
 }
 
 
+@pytest.mark.long
 def test_each_operation_that_asks_for_an_approval_says_what_it_does() -> None:
     asking = {
         task.work.operation
@@ -56,7 +65,7 @@ def test_the_form_says_what_each_answer_does(operation: str) -> None:
 def test_a_rejection_deletes_what_was_prepared_and_else_changes_nothing() -> None:
     for operation, figures in FIGURES.items():
         said = answer_lines(operation, TABLE, figures, UNTIL)
-        prepared = operation == "rewrite_partitions"
+        prepared = operation in {"rewrite_partitions", "update_where"}
         does = "deletes what was written, which nobody has seen" if prepared else "changes nothing"
         assert f"**Reject** {does}, and" in said
 

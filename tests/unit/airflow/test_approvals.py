@@ -245,6 +245,7 @@ def test_a_day_is_waited_for_unless_said_otherwise() -> None:
     assert answer_within({}) == timedelta(days=1)
 
 
+@pytest.mark.long
 @given(st.text())
 def test_a_name_from_the_table_stays_one_cell_of_text(name: str) -> None:
     (row,) = partition_table([{**ROWS[0], "name": name}], NOW)[2:]

@@ -240,6 +240,7 @@ def test_a_run_with_nothing_to_delete_still_completes_a_certificate(
     assert len(reasons(told)) == 1, "it is told once"
 
 
+@pytest.mark.long
 def test_what_is_in_the_way_is_noted_and_a_later_run_tries_again(
     world: World, told: Path, tmp_path: Path
 ) -> None:
@@ -275,6 +276,7 @@ def test_what_is_in_the_way_is_noted_and_a_later_run_tries_again(
     assert [reason for reason, _ in reasons(told)] == ["erased"]
 
 
+@pytest.mark.long
 def test_until_when_something_is_in_the_way_is_noted(
     world: World, told: Path, tmp_path: Path
 ) -> None:
@@ -290,6 +292,7 @@ def test_until_when_something_is_in_the_way_is_noted(
     assert reasons(told) == []
 
 
+@pytest.mark.long
 def test_several_certificates_are_completed_in_one_run_each_with_a_call_of_its_own(
     world: World, told: Path, tmp_path: Path
 ) -> None:
@@ -414,6 +417,7 @@ def test_rows_that_come_back_between_two_looks_fail_the_run_and_nobody_is_told_o
     assert reasons(told) == []
 
 
+@pytest.mark.long
 def test_a_part_that_the_erase_could_not_read_fails_the_run_until_the_keys_are_erased_again(
     world: World, told: Path, tmp_path: Path
 ) -> None:

@@ -20,7 +20,7 @@ from tools.reference.__main__ import DOCS, problems
 from tools.reference.dags import load_dags, params_of
 
 TABLES = ("first", "second")
-REPORTED = {"delete_where", "erase", "merge", "replace", "rewrite_partitions"}
+REPORTED = {"delete_where", "erase", "merge", "replace", "rewrite_partitions", "update_where"}
 """What a Spark job does and a task after it reports."""
 
 
@@ -30,6 +30,7 @@ def made() -> dict[str, DAG]:
     return load_dags(TABLES)
 
 
+@pytest.mark.long
 def test_each_operation_is_one_dag_and_one_of_each_table_that_asks_for_it(
     made: dict[str, DAG],
 ) -> None:

@@ -57,6 +57,7 @@ def test_a_delete_s_plan_says_what_is_read_and_what_stays(world: World) -> None:
     assert said[-1].endswith("), and rewritten where rows match.")
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("name", "value"), [("where", ""), ("where", None), ("mode", "gentle"), ("partitions", "day")]
 )
@@ -133,6 +134,7 @@ def test_airflow_refuses_keys_that_are_none(keys: object) -> None:
         ERASE.params()["keys"].resolve(keys)
 
 
+@pytest.mark.long
 def test_the_certificate_of_a_run_is_found(world: World, tmp_path: Path) -> None:
     def engine() -> LocalEngine:
         return LocalEngine(lambda: world.store, tmp_path, world.ids, world.clock)
@@ -148,6 +150,7 @@ def test_the_certificate_of_a_run_is_found(world: World, tmp_path: Path) -> None
     assert found == [[erase] for erase in ids]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("operations", "by"),
     [

@@ -185,6 +185,7 @@ def event_of(trigger: JobTrigger, world: World) -> Any:
     return asyncio.run(first())
 
 
+@pytest.mark.long
 def test_a_trigger_looks_again_and_again(deferring: World, monkeypatch: pytest.MonkeyPatch) -> None:
     waits: list[float] = []
 
@@ -233,6 +234,7 @@ def test_whoever_ends_a_task_that_is_put_off_ends_its_job(deferring: World) -> N
     assert deferring.platform.cancelled == ["j1"]
 
 
+@pytest.mark.long
 def test_an_airflow_whose_triggers_hear_of_no_end_waits_in_the_task(
     deferring: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:

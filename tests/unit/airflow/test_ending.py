@@ -21,6 +21,7 @@ def last_tasks(dag: DAG) -> set[str]:
     }
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("mirror", ["", ", mirror: [delta]"])
 def test_each_task_has_a_last_one_after_it_that_is_never_skipped_beforehand(
     mirror: str,

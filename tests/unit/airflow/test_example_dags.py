@@ -38,6 +38,7 @@ def bag(tmp_path_factory: pytest.TempPathFactory) -> Any:
         return DagBag(str(FOLDER))
 
 
+@pytest.mark.long
 def test_every_example_is_read_and_can_be_stored(bag: Any) -> None:
     assert bag.import_errors == {}
     for dag in bag.dags.values():

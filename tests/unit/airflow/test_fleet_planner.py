@@ -169,6 +169,7 @@ def test_merges_are_started_in_their_order_with_ids_of_this_run(runs: type[Runs]
     assert (figures["idle"], figures["refused"]) == (1, [])
 
 
+@pytest.mark.long
 @pytest.mark.usefixtures("tables")
 def test_a_dry_run_starts_nothing(runs: type[Runs]) -> None:
     given = context(dry_run=True)
@@ -190,6 +191,7 @@ def test_a_merge_that_is_held_waits_with_the_reason(runs: type[Runs]) -> None:
     assert figures["under_way_bytes"] == figures["waiting"][0]["bytes"]
 
 
+@pytest.mark.long
 @pytest.mark.usefixtures("tables")
 def test_the_rest_of_the_budget_is_a_param_of_the_merge_that_it_takes(runs: type[Runs]) -> None:
     whole = Need("t", parts_in=9, parts_out=2, bytes=5_000, least_bytes=1_000)
@@ -202,6 +204,7 @@ def test_the_rest_of_the_budget_is_a_param_of_the_merge_that_it_takes(runs: type
     assert MergeWork().parse_params(run) == MergeOptions(max_bytes=4_999)
 
 
+@pytest.mark.long
 def test_in_quiet_hours_no_log_is_read(
     runs: type[Runs], tables: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -227,6 +230,7 @@ def with_dag(run_after: datetime = NOON) -> Any:
     return {**context(), "dag_run": run, "dag": DAG("fleet__merge")}
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("fleet", ["{}", "{quiet_hours: '00:00-24:00'}"])
 def test_mirrors_that_lack_something_are_published_in_quiet_hours_too(
     runs: type[Runs], tables: Path, monkeypatch: pytest.MonkeyPatch, fleet: str
@@ -241,6 +245,7 @@ def test_mirrors_that_lack_something_are_published_in_quiet_hours_too(
     assert execute(dry_run=True)["mirrors"] == []
 
 
+@pytest.mark.long
 def test_where_tables_have_schedules_of_their_own_the_planner_only_publishes(
     runs: type[Runs], tables: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -286,6 +291,7 @@ def test_a_table_that_cannot_be_read_fails_the_run_once_all_others_were_started(
     assert any(line.startswith("a: ") for line in plan_lines(figures))
 
 
+@pytest.mark.long
 @pytest.mark.usefixtures("tables")
 def test_a_merge_that_airflow_refuses_holds_up_no_other(runs: type[Runs]) -> None:
     runs.refusing.add("merge__b")
@@ -359,6 +365,7 @@ def test_what_is_held_is_not_started_and_what_airflow_refuses_holds_up_no_other(
     assert (begun, refused) == (["tombstone_cleanup of u"], ["tombstone_cleanup of t: no"])
 
 
+@pytest.mark.long
 def test_a_table_past_its_time_to_live_is_begun_by_the_planner(
     runs: type[Runs], tables: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -382,6 +389,7 @@ def test_a_table_past_its_time_to_live_is_begun_by_the_planner(
     assert row["reason"] == "the DAG ttl__d is paused"
 
 
+@pytest.mark.long
 def test_a_table_that_cannot_be_read_or_merged_gets_its_other_runs_all_the_same(
     runs: type[Runs], tables: Path
 ) -> None:
@@ -419,6 +427,7 @@ def test_their_merges_are_runs_of_one_dag_that_name_the_table(runs: type[Runs]) 
     ]
 
 
+@pytest.mark.long
 @pytest.mark.usefixtures("shared")
 def test_a_merge_under_way_holds_up_its_own_table_alone(runs: type[Runs]) -> None:
     execute()
@@ -456,6 +465,7 @@ def tear(log: Path) -> None:
         log_file.write_bytes(log_file.read_bytes()[:-20])
 
 
+@pytest.mark.long
 def test_a_table_that_stays_unreadable_fails_one_run_and_its_end_is_told(
     runs: type[Runs], tables: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -499,6 +509,7 @@ def test_a_table_with_a_mistake_is_named_and_all_others_are_handled(
     assert "tables.d.root: " in row["message"]
 
 
+@pytest.mark.long
 def test_settings_of_before_are_gone_by_and_the_run_says_so_and_fails(
     tables: Path, runs: type[Runs], monkeypatch: pytest.MonkeyPatch
 ) -> None:

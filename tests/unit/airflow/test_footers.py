@@ -47,6 +47,7 @@ def check(
     return task.execute(context or run_context(WORK, params))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("params", "options"),
     [
@@ -112,6 +113,7 @@ def test_the_note_of_a_deep_check_is_not_that_of_the_one_before(
     assert SAID not in context["ti"].pushed
 
 
+@pytest.mark.long
 def test_a_deep_check_that_finds_something_has_its_figures_and_the_failure_in_the_note(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -124,6 +126,7 @@ def test_a_deep_check_that_finds_something_has_its_figures_and_the_failure_in_th
     assert context["ti"].pushed["return_value"]["checked"]["footers"] == len(PARTITIONS) * 2
 
 
+@pytest.mark.long
 def test_a_deep_check_whose_driver_is_elsewhere_says_where_its_figures_are(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -10,9 +10,10 @@ import pytest
 from firnline.airflow.erase import EraseWork
 from firnline.airflow.footers import FooterWork
 from firnline.airflow.merge import MergeWork
-from firnline.airflow.prepared import APPROVE
-from firnline.airflow.rewrite import ASSERT, RewriteWork
+from firnline.airflow.prepared import APPROVE, ASSERT
+from firnline.airflow.rewrite import RewriteWork
 from firnline.airflow.sweep import SweepWork
+from firnline.airflow.update import UpdateWork
 from firnline.airflow.work import Work
 from firnline.airflow.works import (
     CleanupWork,
@@ -38,6 +39,7 @@ WORKS: dict[str, tuple[Work[Any], ...]] = {
         (RewriteWork(),),
         (SweepWork(),),
         (TtlWork(),),
+        (UpdateWork(),),
         (VerifyWork(), FooterWork()),
     )
 }

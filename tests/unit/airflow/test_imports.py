@@ -211,6 +211,7 @@ def test_a_dry_run_imports_nothing_and_says_what_it_would_take(
     assert table.ids == Counter()
 
 
+@pytest.mark.long
 def test_a_file_that_has_to_be_read_and_came_after_the_plan_is_left_to_spark(
     standing: Callable[..., Standing],
 ) -> None:
@@ -276,6 +277,7 @@ def test_another_import_that_was_quicker_is_a_reason_to_try_again(
     assert table.ids == Counter([1])
 
 
+@pytest.mark.long
 def test_what_one_folder_has_brought_is_told_when_the_next_one_fails(
     standing: Callable[..., Standing],
 ) -> None:

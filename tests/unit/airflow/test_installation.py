@@ -91,6 +91,7 @@ def test_a_platform_that_does_not_answer_is_told_with_the_next_step(
     assert said == "KeyError: 'JobRuns'"
 
 
+@pytest.mark.long
 def test_one_that_hangs_holds_nobody_up(database: None, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(installation, "_ANSWER_S", 0.1)
 

@@ -52,7 +52,7 @@ def made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Made:
 
 def test_each_operation_has_a_dag_for_all_tables_and_those_that_tables_ask_for(made: Made) -> None:
     names = made()
-    shared, own = names[:12], names[12:]
+    shared, own = names[:13], names[13:]
     assert set(shared) > {"merge", "restore", "rewrite_partitions", "orphan_sweep", "verify"}
     assert "ttl" not in shared, "no table has a time to live"
     assert own == ["merge__a", "orphan_sweep__a", "merge__merge__a"]
@@ -78,6 +78,7 @@ def test_a_task_that_starts_makes_its_own_dag_only(
     assert made() == found
 
 
+@pytest.mark.long
 def test_a_dag_of_its_own_has_the_schedule_of_its_table(
     made: Made, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -32,6 +32,7 @@ TTL, REBUILD = TtlWork(), RebuildWork()
 PUBLISHING = {
     "delete_where", "erase", "import", "merge", "rebuild", "remove_partitions", "replace",
     "restore", "rewrite_partitions", "tombstone_cleanup", "ttl",
+    "update_where",
 }  # fmt: skip
 """DAGs of the operations that commit."""
 
@@ -67,6 +68,7 @@ def shown(table: Table) -> int | None:
     return None if head is None else head.position.seq
 
 
+@pytest.mark.long
 def test_every_dag_that_commits_publishes_afterwards_where_a_table_has_a_mirror() -> None:
     plain, mirrored = load_dags(("t",)), load_dags(("t",), ", mirror: [delta]")
     assert [name for name, dag in plain.items() if dag.has_task("mirror")] == []
@@ -120,6 +122,7 @@ def test_what_was_committed_is_in_the_mirror_and_the_note_says_so(
     assert again["ti"].pushed["said"] == "The Delta mirror of t shows its newest state"
 
 
+@pytest.mark.long
 def test_a_store_that_does_not_answer_fails_this_task_alone_and_is_asked_again(
     table: Table, settings: TableSettings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -152,6 +155,7 @@ def test_a_run_of_a_dag_for_all_tables_skips_the_task_for_a_table_without_a_mirr
         task_of(dag).execute(context)
 
 
+@pytest.mark.long
 def test_the_fleet_has_no_task_of_its_own_for_mirrors() -> None:
     assert load_dags(("t",), ", mirror: [delta]")[FLEET].task_ids == ["plan"]
 
@@ -181,6 +185,7 @@ def newest(settings: TableSettings) -> int:
     return take_base(open_table(settings)).seq
 
 
+@pytest.mark.long
 def test_a_task_that_fails_half_way_publishes_what_it_has_committed(
     table: Table, settings: TableSettings
 ) -> None:
@@ -203,6 +208,7 @@ def test_a_task_that_fails_before_it_commits_publishes_nothing(
     assert shown(table) is None
 
 
+@pytest.mark.long
 def test_a_publication_that_fails_leaves_a_failed_task_its_own_error(
     table: Table,
     settings: TableSettings,

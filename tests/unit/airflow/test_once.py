@@ -19,6 +19,7 @@ from firnline.airflow.removal import ListPartitions, RemoveWork
 from firnline.airflow.rewrite import RewriteWork
 from firnline.airflow.sweep import ApprovedSweep, SweepWork
 from firnline.airflow.tables import OneTable
+from firnline.airflow.update import UpdateWork
 from firnline.airflow.versions import (
     AirflowSkipException,
     DownstreamTasksSkipped,
@@ -42,6 +43,7 @@ from firnline.operations.options import DropOptions
 from firnline.operations.replace import run as replace_op
 from firnline.operations.rewrite.run import run_rewrite
 from firnline.operations.run_records import completed
+from firnline.operations.update import plan as update_plan
 from firnline.settings.load import TableSettings
 from firnline.state.history import history
 from firnline.table import Table, open_table
@@ -171,6 +173,7 @@ def test_a_dry_run_never_counts_and_may_always_be_repeated(
     assert "done_before" not in context["ti"].pushed["return_value"]
 
 
+@pytest.mark.long
 def test_a_run_that_had_nothing_to_do_is_done(grown: Table, settings: TableSettings) -> None:
     dag = Restoring(settings)
     nothing = {**BACK, "exact": False}
@@ -185,6 +188,7 @@ def test_a_run_that_had_nothing_to_do_is_done(grown: Table, settings: TableSetti
     assert record.transactions == ()
 
 
+@pytest.mark.long
 def test_other_runs_are_not_concerned(grown: Table, settings: TableSettings) -> None:
     dag = Restoring(settings)
     dag.start(BACK)
@@ -193,6 +197,7 @@ def test_other_runs_are_not_concerned(grown: Table, settings: TableSettings) -> 
     assert dag.plan.execute(other)["seq"] == 2
 
 
+@pytest.mark.long
 def test_a_run_that_failed_goes_on_as_before(
     grown: Table, settings: TableSettings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -229,6 +234,7 @@ def test_a_try_that_committed_all_and_died_is_not_repeated(
     assert record.transactions == (2,)
 
 
+@pytest.mark.long
 def test_another_transaction_of_the_run_is_not_the_one_that_it_is_for(
     grown: Table, settings: TableSettings
 ) -> None:
@@ -319,6 +325,7 @@ def test_a_completed_rewrite_is_not_submitted_again(table: Table, rewriting: Rew
     assert rewriting.start({**FILTER, "again": True})["transactions"] == [3, 4]
 
 
+@pytest.mark.long
 def test_a_rewrite_that_committed_and_died_is_not_complete_and_goes_on(
     table: Table, rewriting: Rewriting
 ) -> None:
@@ -379,6 +386,7 @@ def test_what_does_as_its_params_say_is_done_once_and_upkeep_as_often_as_it_is_s
         SweepWork(),
         ApprovedSweep(),
         RewriteWork(),
+        UpdateWork(),
         ReplaceWork(),
         DeleteWork(),
         RestoreWork(),
@@ -390,6 +398,7 @@ def test_what_does_as_its_params_say_is_done_once_and_upkeep_as_often_as_it_is_s
     once = {work.operation for work in works if work.once}
     assert once == {
         "rewrite_partitions",
+        "update_where",
         "replace",
         "delete_where",
         "restore",
@@ -404,6 +413,7 @@ def test_what_does_as_its_params_say_is_done_once_and_upkeep_as_often_as_it_is_s
         "delete_where": delete.OP,
         "replace": replace_op.OP,
         "restore": "restore",
+        "update_where": update_plan.OP,
     }
 
 

@@ -172,6 +172,7 @@ def test_the_dags_have_it_and_keep_what_is_ours(monkeypatch: pytest.MonkeyPatch)
     assert dags["rewrite_partitions"].start_date.year == 1970
 
 
+@pytest.mark.long
 def test_a_schedule_has_one_owner(monkeypatch: pytest.MonkeyPatch) -> None:
     def told(operation: str) -> dict[str, Any]:
         return {"a": {"operations": {operation: {"schedule": "0 4 * * 6"}}}}
@@ -182,6 +183,7 @@ def test_a_schedule_has_one_owner(monkeypatch: pytest.MonkeyPatch) -> None:
         dag_factory(tables=told("tombstone_cleanup"))
 
 
+@pytest.mark.long
 def test_a_schedule_of_a_dag_file_makes_the_dag_that_has_it(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
@@ -242,6 +244,7 @@ def test_a_file_that_makes_each_half_once_is_read_again_and_again(tmp_path: Path
         assert {"merge", "merge__a"} <= bag.dags.keys()
 
 
+@pytest.mark.long
 def test_half_of_the_dags_can_be_left_to_another_file(monkeypatch: pytest.MonkeyPatch) -> None:
     own = made(monkeypatch, shared=False)
     assert own

@@ -75,6 +75,7 @@ def test_a_named_connection_of_another_type_is_not_either(
     assert f"is of type {conn_type!r} and not 'aws'" in said
 
 
+@pytest.mark.long
 def test_the_account_is_that_of_the_connection(monkeypatch: pytest.MonkeyPatch) -> None:
     connect(monkeypatch, "account", "aws", region_name="eu-west-1")
     client: Any = open_platform(spark("glue", conn_id="account"), "glue").client  # type: ignore[attr-defined]
@@ -82,6 +83,7 @@ def test_the_account_is_that_of_the_connection(monkeypatch: pytest.MonkeyPatch) 
     assert client._request_signer._credentials.access_key == "ACCOUNT"
 
 
+@pytest.mark.long
 def test_the_default_names_no_account_whatever_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
     """Most installations have it, of type spark."""
     monkeypatch.setenv("AWS_DEFAULT_REGION", "eu-central-1")
@@ -90,6 +92,7 @@ def test_the_default_names_no_account_whatever_it_is(monkeypatch: pytest.MonkeyP
     assert client._request_signer._credentials.access_key == "WORKERS"
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("launcher", SECTIONS)
 def test_without_a_region_it_says_who_has_none(
     launcher: Launcher, monkeypatch: pytest.MonkeyPatch
@@ -102,6 +105,7 @@ def test_without_a_region_it_says_who_has_none(
     assert "'account' (spark.conn_id) has no region; set region_name in" in str(raised.value)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "extra",
     [

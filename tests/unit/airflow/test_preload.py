@@ -31,6 +31,7 @@ print(before, os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
 """
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("argv", "said"),
     [
@@ -50,6 +51,7 @@ def test_forks_of_a_dag_processor_have_them_and_those_of_others_do_not(
     assert done.stdout.splitlines()[-1] == said
 
 
+@pytest.mark.long
 def test_they_are_what_the_dag_files_import() -> None:
     named = {
         node.module

@@ -63,6 +63,7 @@ def test_a_dry_run_says_how_many_rows_would_go(dropped: int, cut: int | None, te
     assert page.sentence == said
 
 
+@pytest.mark.long
 def test_a_table_that_is_not_there_yet_has_a_plan(tmp_path: Path) -> None:
     new = tmp_path / "new.parquet"
     pq.write_table(pa.table({"k": [1, 2]}), new)

@@ -35,6 +35,7 @@ COUNTS = {"parts_in": 120, "parts_out": 1, "bytes_in": 3 * 2**30, "bytes_out": 2
             "rewritten: 120 parts (3.0 GiB) became 1 (1.0 GiB) in 1 transaction, 1,200 rows fewer",
         ),
         ("delete", {}, [3], "rows deleted in 1 transaction"),
+        ("update", {}, [3], "rows updated in 1 transaction"),
         ("erase", {}, [], "nothing was committed"),
     ],
 )

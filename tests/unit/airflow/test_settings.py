@@ -69,6 +69,7 @@ def test_each_settings_file_has_a_copy_of_its_own(file: Path, tmp_path: Path) ->
         read_settings(other)
 
 
+@pytest.mark.long
 def test_a_folder_of_logs_that_cannot_be_written_to_is_told_and_stops_nothing(
     file: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -123,6 +123,7 @@ def test_with_nothing_to_do_a_run_ends_with_its_plan(
     assert "t: nothing to do" in caplog.messages
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("work", [TTL, CleanupWork(), MergeWork(), CleanupRun()], ids=type)
 @pytest.mark.parametrize("run_type", ["scheduled", "asset_triggered"])
 def test_a_run_of_the_schedule_ends_where_nobody_has_appended_yet(

@@ -101,6 +101,7 @@ def test_one_that_is_lost_is_an_error_in_the_log_and_is_tried_again_once(
     assert told.read_text() == ("" if name == "missing" else f"{name}\n{name}\n")
 
 
+@pytest.mark.long
 def test_a_second_try_that_is_heard_is_the_last(
     told: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -109,6 +110,7 @@ def test_a_second_try_that_is_heard_is_the_last(
     assert [record.levelname for record in caplog.records] == ["ERROR"]
 
 
+@pytest.mark.long
 def test_what_is_told_has_its_table_and_link_and_airflow_s_connections(told: Path) -> None:
     tell_apart(call("good", told))
     link = "https://flow.example/dags/merge/runs/r%201"

@@ -27,6 +27,7 @@ from firnline.operations.pools import NO_TABLE
 NOT_IN_3_0 = {"AsyncCallback", "DeadlineAlert", "DeadlineReference", "HITLDetail"}
 
 
+@pytest.mark.long
 def test_the_policy_is_registered_also_where_we_are_imported_before_airflow() -> None:
     """Importing Airflow loads the policy, which asks for the version."""
     code = (
@@ -141,6 +142,7 @@ def pools(session: Session, run_id: str = "r") -> dict[str, tuple[str, int]]:
     return {task: (pool, slots) for task, pool, slots in rows}
 
 
+@pytest.mark.long
 def test_until_3_2_the_tasks_of_a_run_get_their_pool_when_it_starts(
     session: Session, until_3_2: None
 ) -> None:
@@ -149,6 +151,7 @@ def test_until_3_2_the_tasks_of_a_run_get_their_pool_when_it_starts(
     assert pools(session, "other")["restore"] == (NO_TABLE, 1)
 
 
+@pytest.mark.long
 @pytest.mark.skipif(not versions.AIRFLOW_3_3_PLUS, reason="from Airflow 3.3 on")
 def test_from_3_3_on_the_policy_has_done_it(session: Session) -> None:
     assert not versions.late_pools(the_run(session), NO_TABLE, "t.merge", 4)
@@ -162,6 +165,7 @@ def test_a_task_that_stands_in_the_database_tells_its_run(session: Session) -> N
     assert versions._run_of(SimpleNamespace()) is None
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("broken", [False, True])
 def test_the_guard_gives_the_pool_before_it_looks_for_it(
     session: Session,
@@ -203,6 +207,7 @@ def test_beside_airflow_2_what_is_imported_says_what_to_do(
     )
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", ["dag_factory", "Merge"])
 def test_without_a_provider_an_import_names_its_package(name: str) -> None:
     code = (

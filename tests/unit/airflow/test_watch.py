@@ -224,6 +224,7 @@ def test_a_note_without_room_is_told_once_all_the_same(airflow: Airflow) -> None
     assert airflow.look(2) == []
 
 
+@pytest.mark.long
 def test_what_could_not_be_saved_is_told_by_the_next_look(
     airflow: Airflow, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -258,6 +259,7 @@ def test_a_planner_that_cannot_be_looked_at_does_not_hide_a_pool_that_is_gone(
 # --- several schedulers ---------------------------------------------------------------------------
 
 
+@pytest.mark.long
 def test_of_several_schedulers_that_with_the_smallest_id_acts(airflow: Airflow) -> None:
     airflow.waits("merge__t", "t.merge")
     airflow.beats(ME)
@@ -269,6 +271,7 @@ def test_of_several_schedulers_that_with_the_smallest_id_acts(airflow: Airflow) 
     assert len(airflow.look()) == 1
 
 
+@pytest.mark.long
 def test_one_whose_heart_does_not_beat_is_replaced(airflow: Airflow) -> None:
     airflow.waits("merge__t", "t.merge")
     airflow.beats(ME, ago_ms=HOUR_MS)
@@ -316,6 +319,7 @@ def test_the_thread_goes_on_after_an_exception(
     assert caplog.text.count("OSError: the database is away") == 3
 
 
+@pytest.mark.long
 def test_in_what_is_no_scheduler_the_thread_ends_without_a_look(
     airflow: Airflow, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -337,6 +341,7 @@ def test_in_what_is_no_scheduler_the_thread_ends_without_a_look(
 # --- silence --------------------------------------------------------------------------------------
 
 
+@pytest.mark.long
 def test_a_planner_that_is_never_started_is_told_after_two_hours_and_daily_and_its_end(
     airflow: Airflow,
 ) -> None:
@@ -357,12 +362,14 @@ def test_a_planner_that_is_never_started_is_told_after_two_hours_and_daily_and_i
     assert airflow.look(2) == []
 
 
+@pytest.mark.long
 def test_a_daily_planner_is_not_silent_all_day(airflow: Airflow) -> None:
     airflow.planner(DAY_MS)
     airflow.clock.now += DAY_MS
     assert airflow.look(20) == []
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("state", ["queued", "running"])
 def test_a_run_that_never_ends_is_silence(airflow: Airflow, state: str) -> None:
     airflow.planner(DAY_MS)
@@ -378,6 +385,7 @@ def test_a_run_that_never_ends_is_silence(airflow: Airflow, state: str) -> None:
     assert [reason for reason, _, _ in airflow.look()] == ["recovered"]
 
 
+@pytest.mark.long
 def test_a_planner_that_is_paused_or_has_no_clock_is_not_silent(airflow: Airflow) -> None:
     for state in ({"is_paused": True, "next_ms": 0}, {"next_ms": None}):
         airflow.planner(**state)
@@ -385,6 +393,7 @@ def test_a_planner_that_is_paused_or_has_no_clock_is_not_silent(airflow: Airflow
         assert airflow.look(20) == []
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("known", [True, False], ids=["stale", "unknown"])
 def test_a_planner_whose_dag_is_gone_is_silent_unless_no_table_needs_one(
     airflow: Airflow, known: bool

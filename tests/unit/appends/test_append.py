@@ -97,6 +97,7 @@ def transaction(table: Table) -> None:
     commit(table, take_base(table), Change("merge", (), (), Counts()), RunIdentity(run_id="r"))
 
 
+@pytest.mark.long
 def test_the_sequence_is_the_newest_transaction_when_the_append_began() -> None:
     table = make()
     appender = Appender(table)

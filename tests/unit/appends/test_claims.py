@@ -140,6 +140,7 @@ def test_a_key_costs_one_put_and_its_repetition_no_part() -> None:
     assert again.requests["get"] == 1 + len(keys_under(world, "_log"))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("between", [None, fold, days_pass])
 @pytest.mark.parametrize("kind", ["before", "after", "lost"])
 def test_wherever_a_try_dies_the_next_adds_the_rows_once(
@@ -184,6 +185,7 @@ def test_wherever_a_try_is_interrupted_the_next_adds_the_rows_once(
         at += 1
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("kind", ["before", "after", "lost"])
 def test_wherever_the_second_try_dies_the_third_adds_the_rows_once(kind: str) -> None:
     """The first died with its claim, so the second takes the name away and claims the next."""
@@ -234,6 +236,7 @@ def test_of_two_tries_at_the_same_time_one_adds_its_rows(
     assert live_rows(world) == 6
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("days", [0, 3, 6])
 def test_a_try_that_slept_right_before_its_log_file_finds_it_taken(days: int) -> None:
     """Its own clock stands still, as in a paused machine: no check of time holds it back."""
@@ -255,6 +258,7 @@ def test_a_try_that_slept_right_before_its_log_file_finds_it_taken(days: int) ->
     assert live_rows(world, late=days > 0) == 6
 
 
+@pytest.mark.long
 def test_tries_that_take_each_others_names_away_end_with_an_error() -> None:
     world = make_world()
     attempt(world, "another")
@@ -319,6 +323,7 @@ def test_a_store_without_create_only_puts_is_refused_a_key() -> None:
     assert not world.store.objects
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("data", [b"{", b'{"v":9,"t":1,"writer":"w"}'])
 def test_a_claim_that_does_not_read_is_an_error(data: bytes) -> None:
     world = make_world()

@@ -54,6 +54,7 @@ LOSSES: list[Callable[[World], None]] = [
 ]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("lost", LOSSES)
 @pytest.mark.parametrize("given", [None, COLUMNS])
 def test_a_delete_whose_object_is_gone_does_not_hide_rows_appended_after_it(
@@ -199,6 +200,7 @@ def engine_of(world: World, scratch: Path) -> LocalEngine:
     return LocalEngine(lambda: world.store, scratch, world.ids, SystemClock())
 
 
+@pytest.mark.long
 def test_a_writer_whose_columns_are_given_lists_the_log_once() -> None:
     world = deleted()
     writer = Appender(world.table, known_schema=COLUMNS)

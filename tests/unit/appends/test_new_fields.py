@@ -99,6 +99,7 @@ def seen(root: str, **asked: Any) -> Rows:
     return found
 
 
+@pytest.mark.long
 @FORM
 def test_they_are_added_and_told_and_nothing_is_lost(form: Form, root: str, tmp_path: Path) -> None:
     firnline.append(root, form(OLD, tmp_path))
@@ -109,6 +110,7 @@ def test_they_are_added_and_told_and_nothing_is_lost(form: Form, root: str, tmp_
     assert firnline.append(root, form(NEW, tmp_path)).new_columns == {}
 
 
+@pytest.mark.long
 @FORM
 def test_they_are_refused_where_new_columns_are(form: Form, root: str, tmp_path: Path) -> None:
     firnline.append(root, form(OLD, tmp_path))
@@ -119,6 +121,7 @@ def test_they_are_refused_where_new_columns_are(form: Form, root: str, tmp_path:
     assert firnline.append(root, form(OLD, tmp_path), new_columns=False).rows == 2
 
 
+@pytest.mark.long
 def test_merges_deletes_rewrites_and_checks_keep_them(root: str) -> None:
     firnline.append(root, OLD)
     firnline.append(root, NEW)
@@ -139,6 +142,7 @@ def test_merges_deletes_rewrites_and_checks_keep_them(root: str) -> None:
     assert {each.kind for each in found} <= {"v1-sees-deleted-rows"}
 
 
+@pytest.mark.long
 def test_values_of_maps_get_them(root: str) -> None:
     kind = pa.map_(pa.string(), pa.struct([("a", pa.int64())]))
     firnline.append(root, pa.table({"id": [1], "m": pa.array([[("k", {"a": 1})]], kind)}))
@@ -152,6 +156,7 @@ def test_values_of_maps_get_them(root: str) -> None:
     assert [row["m"] for row in seen(root)] == expected
 
 
+@pytest.mark.long
 def test_a_stream_and_changes_show_them(root: str) -> None:
     firnline.append(root, OLD)
     first = firnline.changes(root, None).position
@@ -205,6 +210,7 @@ def test_an_append_costs_no_more_requests_than_one_with_a_new_column() -> None:
     }
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("more", "said"),
     [
@@ -236,6 +242,7 @@ def levels(count: int, end: Any = 1) -> Any:
     return end
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("first", [None, {"p": 1}, {"p": [1]}, {"p": {"a": {"b": 1}}}])
 @pytest.mark.parametrize(
     "value",
@@ -252,6 +259,7 @@ def test_values_deeper_than_any_reader_takes_are_refused(
     assert first is None or firnline.scan(root).to_arrow().num_rows == 1
 
 
+@pytest.mark.long
 def test_half_a_character_is_no_name_of_a_column(root: str) -> None:
     with firnline.Appender(root) as appender:
         with pytest.raises(PartSchemaError, match="is not a column name"):
@@ -260,6 +268,7 @@ def test_half_a_character_is_no_name_of_a_column(root: str) -> None:
     assert firnline.scan(root).to_arrow().to_pylist() == [{"id": 1}]
 
 
+@pytest.mark.long
 def test_rows_of_one_appender_bring_them_one_after_the_other(root: str) -> None:
     with firnline.Appender(root) as appender:
         for value in (

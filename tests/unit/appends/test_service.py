@@ -67,6 +67,7 @@ def gated() -> tuple[Table, Gate]:
     return replace(table, store=gate), gate
 
 
+@pytest.mark.long
 def test_rows_of_every_form_are_there_once_when_they_are_acknowledged(tmp_path: Path) -> None:
     table = make(sort_by=["n"])
     with quiet(table) as appender:
@@ -134,6 +135,7 @@ def test_a_buffer_is_written_when_it_has_enough_rows_or_bytes(bound: dict[str, i
     assert sum(ack.rows for ack in {ack.result(0).t: ack.result(0) for ack in acks}.values()) == 30
 
 
+@pytest.mark.long
 def test_a_buffer_is_written_when_its_first_row_has_waited_long_enough(tmp_path: Path) -> None:
     root = f"file://{tmp_path}/t"
     with Appender(root, max_age_ms=1) as appender:
@@ -183,6 +185,7 @@ def test_a_dictionary_that_changes_after_the_call_changes_nothing(tmp_path: Path
     assert sorted(r["n"] for r in rows_of(table, tmp_path)) == [0, 1, 2, 3, 4]
 
 
+@pytest.mark.long
 def test_when_too_many_buffers_are_under_way_an_append_is_refused_or_waits() -> None:
     table, gate = gated()
     appender = quiet(table, max_rows=1, max_frozen=1, max_wait_ms=0)

@@ -39,6 +39,7 @@ _OTHERS = {
     *("--application-id", "--job-run-id", "--project", "--region"),  # aws, gcloud
     *("--firnline-request", "--firnline-name", "--script"),  # our jobs elsewhere, Glue
     *("--additional-python-modules", "--no-spark"),
+    *("--certificate", "--seed"),  # verify_table.py, which is a program of its own
     *(
         "--approved-by",
         "--dag-id",
@@ -117,6 +118,7 @@ EVERY_FLAG = {
 }
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("path", SOURCES, ids=lambda path: str(path.relative_to(REPO)))
 def test_every_command_that_the_product_recommends_is_there(path: Path) -> None:
     wrong = {

@@ -157,6 +157,7 @@ def test_versions_of_the_core_are_in_one_row(monkeypatch: pytest.MonkeyPatch) ->
     assert checks(make_world())["libraries"].found == "not installed: obstore"
 
 
+@pytest.mark.long
 def test_packages_that_are_missing_say_how_to_install_them(monkeypatch: pytest.MonkeyPatch) -> None:
     def known(name: str) -> str:
         if name in ("polars", "apache-airflow"):
@@ -185,11 +186,13 @@ def test_an_older_airflow_is_ok_and_says_what_it_lacks(
     assert less in found.found
 
 
+@pytest.mark.long
 def test_the_newest_airflow_lacks_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(versions, "AIRFLOW_3_1_PLUS", True)
     assert checks(make_world())["airflow"].found == version("apache-airflow")
 
 
+@pytest.mark.long
 def test_an_airflow_that_runs_the_command_line_needs_no_connection_for_spark(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
@@ -308,6 +311,7 @@ def test_a_package_that_a_run_cannot_use_is_wrong_and_says_what_to_do(tmp_path: 
         assert "firnline spark publish URL" in found.next_step
 
 
+@pytest.mark.long
 def test_platforms_are_asked_by_airflow_and_need_no_connection_of_spark(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:

@@ -24,6 +24,8 @@ LINES = (
     "cleanup {root} --dry-run",
     "rebuild {root} --dry-run --yes --force",
     "sweep {root}",
+    "drop-table {root} --dry-run --yes",
+    "tables {root}",
 )
 
 

@@ -93,7 +93,7 @@ def test_the_commands_that_take_a_table_or_a_settings_file_are_known() -> None:
         first = next((p.name for p in command.params if p.param_type_name == "argument"), "")
         if any(param.name == "settings" for param in command.params):
             takes[first == "table"].add(name)
-    assert takes[True] == {*TAKE_A_TABLE} - {"schema", "properties"}
+    assert takes[True] == {*TAKE_A_TABLE} - {"schema", "properties", "hold"}
     assert takes[False] - {"clone"} == {*TAKE_SETTINGS}
 
 

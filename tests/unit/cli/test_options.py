@@ -48,6 +48,7 @@ def test_a_command_line_without_options_means_their_defaults(name: str) -> None:
 EV = ["rewrite", "file:///nowhere/t", "--where", "a <> 1"]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("line", "said"),
     [

@@ -36,6 +36,7 @@ def test_a_header_that_is_longer_than_what_is_read_of_it_says_nothing() -> None:
     assert of_history(world.table, 7) is None
 
 
+@pytest.mark.long
 def test_the_history_says_the_properties_as_of_a_transaction_or_the_birth_record() -> None:
     world = filled(1)
     expected = from_settings(world.settings)

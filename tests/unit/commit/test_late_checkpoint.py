@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import pytest
+
 from firnline.commit.base import take_base
 from firnline.commit.transaction import commit
 from firnline.operations.cleanup.run import run_cleanup
@@ -24,6 +26,7 @@ def merged_and_cleaned(world: World) -> None:
     run_cleanup(Work(world.table, RUN), CleanupOptions())
 
 
+@pytest.mark.long
 def test_a_checkpoint_of_a_process_that_slept_brings_no_dead_part_back() -> None:
     world = make_world(checkpoint={"min_parts": 1})
     keys = put_append(world) + put_append(world)

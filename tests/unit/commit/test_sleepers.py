@@ -77,6 +77,7 @@ class PausedClock:
         self.world.sleep(seconds)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("clock", ["counts", "stands"])
 def test_a_merge_that_slept_until_its_output_was_swept_buries_nothing(clock: str) -> None:
     world = make_world()
@@ -114,6 +115,7 @@ def test_a_merge_that_slept_beside_idle_sweeps_still_has_its_output(clock: str) 
     check(world, keys)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("clock", ["counts", "stands"])
 def test_a_number_that_was_used_and_deleted_is_not_used_again(clock: str) -> None:
     world = make_world()
@@ -171,6 +173,7 @@ def test_a_number_that_another_has_used_right_before_is_not_used_again() -> None
         commit(table, replace(base, table=table), change, RUN)
 
 
+@pytest.mark.long
 def test_a_merge_that_slept_right_after_its_put_keeps_its_output() -> None:
     """Others committed on it, and deleted all transactions that would show it."""
     world = make_world()
@@ -285,6 +288,7 @@ def test_the_fence_never_passes_an_append_or_run_that_may_be_under_way() -> None
         assert snapshot(world).fence.seq == seq
 
 
+@pytest.mark.long
 def test_a_dry_run_and_a_plan_mark_nothing() -> None:
     world = make_world()
     put_append(world)

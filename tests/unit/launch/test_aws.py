@@ -113,6 +113,7 @@ def _glue() -> tuple[Any, Launcher]:
 ALL = {"emr-serverless": _serverless, "emr": _emr, "emr-on-eks": _eks, "glue": _glue}
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", ALL)
 def test_a_job_is_started_found_by_its_name_looked_at_and_cancelled(aws: None, name: str) -> None:
     _, platform = ALL[name]()
@@ -150,6 +151,7 @@ def test_emr_serverless_is_sent_the_package_the_request_and_the_configuration(aw
     assert monitoring["s3MonitoringConfiguration"] == {"logUri": LOGS}
 
 
+@pytest.mark.long
 def test_emr_runs_the_driver_in_the_cluster(aws: None) -> None:
     client, platform = _emr()
     sent = Sent(client)
@@ -164,6 +166,7 @@ def test_emr_runs_the_driver_in_the_cluster(aws: None) -> None:
     assert not platform.cancel_ends_driver
 
 
+@pytest.mark.long
 def test_emr_on_eks_is_sent_the_same(aws: None) -> None:
     client, platform = _eks()
     sent = Sent(client)
@@ -176,6 +179,7 @@ def test_emr_on_eks_is_sent_the_same(aws: None) -> None:
     assert spark["properties"]["spark.kubernetes.driverEnv.PYTHONPATH"] == "./environment"
 
 
+@pytest.mark.long
 def test_glue_gets_script_wheel_and_configuration_as_arguments(aws: None) -> None:
     client, platform = _glue()
     sent = Sent(client)
@@ -192,6 +196,7 @@ def test_glue_gets_script_wheel_and_configuration_as_arguments(aws: None) -> Non
     }
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", [name for name in ALL if name != "emr"])  # moto breaks there
 def test_a_job_that_is_unknown_to_its_platform_is_no_passing_trouble(aws: None, name: str) -> None:
     _, platform = ALL[name]()

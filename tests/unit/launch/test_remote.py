@@ -158,6 +158,7 @@ def test_what_a_job_has_told_is_forgotten_once_it_is_heard(tmp_path: Path) -> No
     assert world.desk.names(TASK) == []
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("ends", [True, False])
 def test_a_cancel_asks_the_job_itself_where_the_platform_does_not_reach_its_driver(
     tmp_path: Path, ends: bool

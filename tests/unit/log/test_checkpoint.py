@@ -77,6 +77,7 @@ def test_only_what_a_transaction_has_folded_needs_no_reading() -> None:
     assert {(s.p, s.t) for s in read.content().tombstones} == {(LOG, 5), (theirs, 6)}
 
 
+@pytest.mark.long
 def test_it_speaks_of_the_deletes_and_parts_that_it_holds_and_of_no_other() -> None:
     record = Delete(id="one", seq=1, t=1, where=msgspec.Raw(b"{}"))
     (part,) = parts_of("d=1")

@@ -79,6 +79,7 @@ def plain(content: LogContent) -> object:
     )
 
 
+@pytest.mark.long
 @given(CONTENTS)
 @examples(25, 1_000)
 def test_what_is_written_is_read(content: LogContent) -> None:

@@ -49,6 +49,7 @@ def step(world: World, r: random.Random) -> None:
         run_drop(Work(world.table, RUN), DropOptions(partitions=(partition,)))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("seed", range(300 if FULL else 6))
 def test_every_version_shows_the_state_that_the_table_had(seed: int) -> None:
     r, world = random.Random(seed), mirrored_world()

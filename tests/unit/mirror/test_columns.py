@@ -22,6 +22,7 @@ def delta_type(kind: str) -> Any:
     return json.loads(schema_string("t", {"c": kind}))["fields"][0]["type"]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("kind", "wanted"),
     [

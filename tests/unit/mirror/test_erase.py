@@ -66,6 +66,7 @@ def kinds(certificate: Certificate) -> set[str]:
     return {entry.kind for entry in certificate.remaining if entry.blocks}
 
 
+@pytest.mark.long
 def test_versions_with_bounds_of_erased_rows_go_before_a_certificate_is_complete(
     tmp_path: Path,
 ) -> None:
@@ -86,6 +87,7 @@ def test_versions_with_bounds_of_erased_rows_go_before_a_certificate_is_complete
     assert run_check(world.table).same
 
 
+@pytest.mark.long
 def test_without_the_library_for_checkpoints_the_certificate_waits(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -98,6 +100,7 @@ def test_without_the_library_for_checkpoints_the_certificate_waits(
     assert "pip install 'deltalake" in msgspec.json.encode(found).decode()
 
 
+@pytest.mark.long
 def test_versions_that_readers_of_the_mirror_may_still_use_outlive_the_certificate(
     tmp_path: Path,
 ) -> None:
@@ -115,6 +118,7 @@ def test_versions_that_readers_of_the_mirror_may_still_use_outlive_the_certifica
     assert run_check(world.table).same
 
 
+@pytest.mark.long
 def test_versions_go_that_had_bounds_of_a_part_which_landed_late_under_the_erase(
     tmp_path: Path,
 ) -> None:

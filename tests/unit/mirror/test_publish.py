@@ -59,6 +59,7 @@ def evolve(world: World, **what: Any) -> None:
     commit(world.table, take_base(world.table), change, RUN)
 
 
+@pytest.mark.long
 def test_a_table_without_rows_of_a_log_has_no_mirror() -> None:
     world = make_world(mirror=["delta"])
     with pytest.raises(UsageError, match="has not been written to"):

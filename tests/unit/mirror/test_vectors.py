@@ -107,6 +107,7 @@ def mirror() -> Mirror:
     return Mirror(mirrored_world(mirror=VECTORS))
 
 
+@pytest.mark.long
 def test_a_part_is_looked_through_once_for_the_same_deletes(mirror: Mirror) -> None:
     (old,) = put_append(mirror.world)
     mirror.publish()
@@ -148,7 +149,7 @@ def test_only_a_version_that_hides_rows_asks_readers_for_vectors(mirror: Mirror)
 def test_bounds_of_a_part_with_hidden_rows_are_not_tight_and_its_rows_are_stated(
     mirror: Mirror,
 ) -> None:
-    put_append(mirror.world, rows=None)  # type: ignore[arg-type] # another client's marker
+    put_append(mirror.world, rows=None)  # another client's marker
     mirror.publish()
     mirror.delete(1)
     mirror.publish()

@@ -19,8 +19,11 @@ from firnline.operations.options import (
     DeleteOptions,
     DowngradeOptions,
     DropOptions,
+    DropTableOptions,
+    EndHoldOptions,
     EraseOptions,
     Evolution,
+    HoldOptions,
     LazyOptions,
     MergeOptions,
     PropertiesOptions,
@@ -31,6 +34,7 @@ from firnline.operations.options import (
     SchemaFixOptions,
     SweepOptions,
     TtlOptions,
+    UpdateOptions,
 )
 from firnline.operations.registry import OPERATIONS
 from tests.support.world import World, make_world
@@ -40,8 +44,11 @@ ANY: Mapping[str, msgspec.Struct] = {
     "commit": CommitOptions(id="019c5f0e-6b6f-7d52-8d0c-3f6d1f0a2b11"),
     "drop": DropOptions(partitions=("",)),
     "downgrade": DowngradeOptions(),
+    "end_hold": EndHoldOptions(name="h", why="w"),
+    "drop_table": DropTableOptions(name="t"),
     "erase": EraseOptions(columns=("a",), keys=((1,),)),
     "evolve": LazyOptions(evolution=Evolution(drop=("a",))),
+    "hold": HoldOptions(name="h", where="a = 1", why="w"),
     "properties": PropertiesOptions(),
     "rebuild": RebuildOptions(force=True),
     "replace": ReplaceOptions(start=0, end=9, column="a", nothing=True),
@@ -49,6 +56,7 @@ ANY: Mapping[str, msgspec.Struct] = {
     "rewrite": RewriteOptions(where="a <> 1"),
     "schema_fix": SchemaFixOptions(evolution=Evolution(drop=("a",))),
     "ttl": TtlOptions(),
+    "update": UpdateOptions(set=("a = 0",), where="a = 1"),
 }
 """Options by the name of an operation that asks."""
 ASKING = pytest.mark.parametrize(
@@ -67,6 +75,7 @@ def test_all_that_asks_is_tried_here() -> None:
     assert {each.name for each in OPERATIONS if each.asks} == set(ANY)
 
 
+@pytest.mark.long
 @ASKING
 def test_without_somebody_who_agrees_it_does_not_run(about: About[Any, Any, Any]) -> None:
     world = table_with_rows()
@@ -144,7 +153,10 @@ def test_what_holds_after_an_interrupt_names_the_table_or_says_that_nothing_chan
 
 
 PLANNED: Mapping[str, msgspec.Struct] = {
-    **{name: ANY[name] for name in ("delete", "drop", "erase", "rebuild", "replace", "rewrite")},
+    **{
+        name: ANY[name]
+        for name in ("delete", "drop", "erase", "rebuild", "replace", "rewrite", "update")
+    },
     "cleanup": CleanupOptions(),
     "merge": MergeOptions(full=True),
     "sweep": SweepOptions(),

@@ -110,6 +110,7 @@ def test_a_repair_of_the_schema_shows_the_same_rows_of_every_key(seed: int, tmp_
     assert [row["v"] for row in visible(world).values()] == ["3", "3"]
 
 
+@pytest.mark.long
 def test_a_part_that_nothing_is_wrong_with_goes_along_only_with_those_of_its_millisecond(
     tmp_path: Path,
 ) -> None:
@@ -128,6 +129,7 @@ def test_a_part_that_nothing_is_wrong_with_goes_along_only_with_those_of_its_mil
     assert report.counts.parts_in == 1
 
 
+@pytest.mark.long
 def test_a_downgrade_keeps_the_order_too(tmp_path: Path) -> None:
     world = make_world(primary_key=["k"])
     appended(world, {1: 1, 2: 1}, pa.int32(), late=True)

@@ -22,7 +22,7 @@ from firnline.operations.operation import Work
 from firnline.operations.options import MergeOptions
 from firnline.operations.properties.run import run_apply
 from firnline.parquet.footers import FooterTask, FooterWanted, facts_of
-from firnline.parquet.io import sort_rows
+from firnline.parquet.write import sort_rows
 from firnline.properties.in_force import differences
 from firnline.settings.load import TableSettings
 from firnline.state.snapshot import read_snapshot

@@ -169,6 +169,7 @@ def test_parts_of_one_append_stay_in_order_whatever_replaces_them(
     assert names(world) == {0: "q", 1: "a", 6: "r"}
 
 
+@pytest.mark.long
 def test_a_key_tombstone_hides_what_came_before_it_and_nothing_after(tmp_path: Path) -> None:
     world = world_of(deleted="gone")
     put(world, up(1, "a"), up(2, "b"))
@@ -201,6 +202,7 @@ def test_a_merge_forgets_key_tombstones_only_with_the_oldest_part_and_after_ttl_
     assert physical(world) == 2
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("keep", "left"), [(None, 2), ("2h", 1)])
 def test_with_versions_key_tombstones_stay_unless_the_settings_say_how_late_versions_come(
     keep: str | None, left: int, tmp_path: Path
@@ -233,6 +235,7 @@ def test_a_delete_by_key_takes_every_version(mode: str, tmp_path: Path) -> None:
     assert names(world) == {1: "new", 2: "x"}
 
 
+@pytest.mark.long
 def test_a_delete_by_other_columns_takes_rows_as_readers_see_them_and_no_older_one_comes_back(
     tmp_path: Path,
 ) -> None:
@@ -323,7 +326,7 @@ def test_ttl_by_a_column_never_brings_an_older_row_back(version: str | None) -> 
     days(world, (1, 30), (2, 30))
     days(world, (1, 2))
     days(world, (9, 1))
-    run_ttl(Work(world.table, RUN), TtlOptions())
+    run_ttl(Work(world.table, RUN), TtlOptions(force=True))
     # By version the 30th wins, and rows that lost may go; else what is seen of 1 stays.
     assert days_seen(world) == ({1: 30, 2: 30} if version else {1: 2, 2: 30})
 
@@ -335,10 +338,11 @@ def test_ttl_by_a_column_drops_the_oldest_parts_together() -> None:
     days(world, (1, 2))
     days(world, (1, 30))
     days(world, (2, 3))
-    run_ttl(Work(world.table, RUN), TtlOptions())
+    run_ttl(Work(world.table, RUN), TtlOptions(force=True))
     assert days_seen(world) == {1: 30}
 
 
+@pytest.mark.long
 def test_a_merge_is_not_committed_when_a_late_append_came_between_its_parts(
     tmp_path: Path,
 ) -> None:
@@ -384,6 +388,7 @@ def test_an_append_that_lands_after_what_a_merge_puts_together_is_no_reason_to_p
     assert names(world) == {1: "d"}
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("others", ["ac", "a"])
 def test_an_append_of_the_same_millisecond_as_what_a_merge_or_delete_replaces_keeps_its_place(
     others: str, tmp_path: Path
@@ -433,6 +438,7 @@ def test_a_part_that_was_there_when_its_twin_was_planned_is_no_rival() -> None:
     do_merge(world, [first])
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("version", [None, "v"])
 def test_a_merge_that_forgets_a_key_tombstone_is_not_committed_when_older_rows_were_restored(
     version: str | None, tmp_path: Path

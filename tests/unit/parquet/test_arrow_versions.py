@@ -13,7 +13,7 @@ from firnline.errors import EnvironmentFaultError
 from firnline.kernel.inference import _of_parquet
 from firnline.parquet import arrow_versions, form
 from firnline.parquet.footers import arrow_schema
-from firnline.parquet.io import write_part
+from firnline.parquet.write import write_part
 from firnline.rows.source import read_files
 
 TIME = pa.time64("us")
@@ -52,6 +52,7 @@ def test_the_form_of_a_part_is_not_taken_from_what_would_be_written(before_times
         form._forms_of("TIME[]")
 
 
+@pytest.mark.long
 def test_uuid_and_json_are_read_as_such(tmp_path: Path) -> None:
     path = tmp_path / "x.parquet"
     duckdb.execute("COPY (SELECT uuid() AS u, '{}'::JSON AS j) TO ? (FORMAT parquet)", [str(path)])

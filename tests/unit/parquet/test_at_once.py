@@ -38,6 +38,7 @@ BOMBS: dict[str, Any] = {
 }
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("kind", BOMBS)
 def test_what_few_bytes_repeat_is_decoded_in_pieces(kind: str, tmp_path: Path) -> None:
     path = tmp_path / "bomb.parquet"
@@ -54,6 +55,7 @@ def sizes(batch: pa.RecordBatch) -> tuple[int, int]:
     return batch.num_rows, batch.nbytes
 
 
+@pytest.mark.long
 def test_a_value_that_is_larger_than_the_bound_is_read_alone(tmp_path: Path) -> None:
     path = tmp_path / "big.parquet"
     pq.write_table(pa.table({"c": ["y" * (BYTES + 1), "z" * (BYTES + 1)]}), path)
@@ -83,6 +85,7 @@ class Untouched:
     def close(self) -> None: ...
 
 
+@pytest.mark.long
 def test_rows_of_usual_size_are_read_as_many_at_once_as_ever(tmp_path: Path) -> None:
     path = tmp_path / "usual.parquet"
     numbers = np.arange(300_000)
@@ -93,6 +96,7 @@ def test_rows_of_usual_size_are_read_as_many_at_once_as_ever(tmp_path: Path) -> 
     assert pa.Table.from_batches(read_files([path])) == rows
 
 
+@pytest.mark.long
 def test_a_damaged_footer_is_refused_by_name_and_ends_no_process_of_ours(tmp_path: Path) -> None:
     """Arrow ends the process that looks at a column with counts of levels that are wrong."""
     path = tmp_path / "hit.parquet"

@@ -39,6 +39,7 @@ def test_a_footer_that_makes_arrow_abort_is_an_error_and_the_next_one_is_read() 
         assert parse_elsewhere(FooterTask("k", 1), WANTED, WHOLE).rows == 2
 
 
+@pytest.mark.long
 def test_threads_that_get_their_first_answers_at_once_do_not_end_their_own_process() -> None:
     """Nothing is learned of the type of an answer then: msgspec does that without a lock."""
     program = """if True:

@@ -12,7 +12,14 @@ import pyarrow.parquet as pq
 import pytest
 
 from firnline.errors import StoreUnavailableError
-from firnline.parquet.footers import FooterFacts, FooterTask, FooterWanted, many_facts, read_facts
+from firnline.parquet.footers import (
+    FooterFacts,
+    FooterTask,
+    FooterWanted,
+    are_safe,
+    many_facts,
+    read_facts,
+)
 from firnline.parquet.join import read_footer
 from firnline.parquet.part import PartMetadata
 from firnline.parquet.thrift import FALSE, I32, LIST, STRUCT, Items, Struct, encode
@@ -138,3 +145,11 @@ def test_a_part_names_what_it_was_made_of_by_its_own_folder_or_by_a_path() -> No
         "t/_data/c",
     ]
     assert FooterFacts(key="t/_data/n.parquet", bytes=1).inputs == []
+
+
+def test_footers_of_several_files_are_asked_for_in_one_message() -> None:
+    tails = [parquet_bytes(pa.table({"a": [number]})) for number in range(3)]
+    assert are_safe(tails)
+    assert not are_safe([*tails, tails[0][:-20]])
+    assert not are_safe([*tails, b""])
+    assert are_safe(tails), "the child process answers on"

@@ -33,6 +33,7 @@ def by_duckdb(path: Path, value: str, options: str = "") -> FooterFacts:
     return facts(file)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("value", "kind"),
     [
@@ -135,6 +136,7 @@ def test_steps_of_which_nothing_is_known_are_odd(tmp_path: Path) -> None:
 PLAIN: dict[str, Any] = {"use_dictionary": False}
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("values", "options", "odd"),
     [

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from firnline.errors import KernelError, PartUnreadableError
-from firnline.parquet.join import ZSTD, join, read_footer, state
+from firnline.parquet.join import ZSTD, Footer, join, join_columns, read_footer, state
 from firnline.parquet.thrift import decode
 from firnline.types.order import SortKey
 
@@ -110,6 +111,7 @@ def test_statistics_and_bloom_filters_still_exclude_row_groups(tmp_path: Path) -
     ]
 
 
+@pytest.mark.long
 def test_page_indexes_point_to_the_pages_of_the_new_file(tmp_path: Path) -> None:
     paths = [
         write(
@@ -208,3 +210,70 @@ def test_a_row_group_says_its_codec_and_whether_it_has_filters(tmp_path: Path) -
     assert (plain.has_bloom_filter, plain.rows) == (False, 10)
     first, *_ = read_footer(write_duckdb(tmp_path / "b", rows(0, 4000))).row_groups
     assert first.has_bloom_filter
+
+
+# --- side by side ---------------------------------------------------------------------------------
+
+
+def beside(folder: Path, *paths: Path, like: Footer, without: tuple[str, ...] = ()) -> Path | None:
+    target = folder / "beside.parquet"
+    footers = [read_footer(path) for path in paths]
+    return target if join_columns(footers, target, {"k": "v"}, like, without) else None
+
+
+@pytest.mark.long
+def test_columns_of_several_files_are_those_of_one(tmp_path: Path) -> None:
+    table = rows(0, 5000)
+    options = {"row_group_size": 2048, "write_page_index": True}
+    whole = write(tmp_path / "whole.parquet", table, **options)
+    some = (["id", "name"], ["at"], ["price", "tags", "where"])
+    paths = [
+        write(tmp_path / f"{n}.parquet", table.select(names), **options)
+        for n, names in enumerate(some)
+    ]
+    target = beside(tmp_path, *paths, like=read_footer(whole))
+    assert target is not None
+    assert read_footer(target).schema == read_footer(whole).schema
+    assert pq.read_table(target).equals(table)
+    assert pl.read_parquet(target).equals(pl.read_parquet(whole))
+    assert query(f"SELECT * FROM '{target}'") == query(f"SELECT * FROM '{whole}'")
+    footer, other = pq.read_metadata(target), pq.read_metadata(whole)
+    assert footer.metadata == {b"k": b"v"}
+    for n in range(footer.num_row_groups):
+        one, two = footer.row_group(n), other.row_group(n)
+        assert (one.num_rows, one.total_byte_size) == (two.num_rows, two.total_byte_size)
+        assert [one.column(c).statistics for c in range(one.num_columns)] == [
+            two.column(c).statistics for c in range(two.num_columns)
+        ]
+    # A row group lies together, and joins as any other does.
+    places = [group.place for group in read_footer(target).row_groups]
+    assert all(end <= start for (_, end), (start, _) in pairwise(places))
+    again = joined(tmp_path, target, whole)
+    assert pq.read_table(again).equals(pa.concat_tables([table, table]))
+
+
+def test_columns_lose_the_bounds_that_are_not_theirs(tmp_path: Path) -> None:
+    table = rows(0, 100).select(["id", "price"])
+    whole = write(tmp_path / "whole.parquet", table)
+    paths = [write(tmp_path / f"{n}.parquet", table.select([n])) for n in table.column_names]
+    target = beside(tmp_path, *paths, like=read_footer(whole), without=("price",))
+    assert target is not None
+    group = pq.read_metadata(target).row_group(0)
+    assert [group.column(n).statistics.has_min_max for n in range(2)] == [True, False]
+
+
+def test_columns_in_another_order_or_of_another_type_make_no_file(tmp_path: Path) -> None:
+    table = rows(0, 100).select(["id", "price"])
+    whole = write(tmp_path / "whole.parquet", table)
+    paths = [write(tmp_path / f"{n}.parquet", table.select([n])) for n in ("price", "id")]
+    assert beside(tmp_path, *paths, like=read_footer(whole)) is None
+    assert not (tmp_path / "beside.parquet").exists()
+
+
+def test_columns_of_row_groups_that_differ_in_their_rows_are_refused(tmp_path: Path) -> None:
+    table = rows(0, 100)
+    whole = write(tmp_path / "whole.parquet", table.select(["id", "name"]))
+    one = write(tmp_path / "one.parquet", table.select(["id"]))
+    other = write(tmp_path / "other.parquet", table.select(["name"]).slice(1))
+    with pytest.raises(KernelError, match="99, 100"):
+        beside(tmp_path, one, other, like=read_footer(whole))

@@ -14,6 +14,7 @@ def encoded(pairs: dict[str, str]) -> dict[bytes, bytes]:
     return {key.encode(): value.encode() for key, value in pairs.items()}
 
 
+@pytest.mark.long
 @given(
     st.builds(
         PartMetadata,

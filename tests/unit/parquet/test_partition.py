@@ -72,6 +72,7 @@ def test_dates_are_cut_too(kind: pa.DataType) -> None:
     assert paths(values[:1], kind, "hour(x)") == ["x_hour=2013-12-31-00"]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("values", "kind", "names"),
     [

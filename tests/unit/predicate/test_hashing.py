@@ -86,6 +86,7 @@ def test_a_range_of_a_cluster_that_is_excluded_holds_no_matching_row(
     never_loses(tree, of_cluster(arrow(rows), columns))
 
 
+@pytest.mark.long
 @given(st.data())
 def test_equality_with_a_value_finds_its_bucket_and_its_bucket_alone(data: st.DataObject) -> None:
     column = data.draw(st.sampled_from(HASHED))
@@ -173,6 +174,7 @@ def test_too_many_combinations_exclude_nothing(monkeypatch: pytest.MonkeyPatch) 
     assert excluded(In("i", (1, 2, 4, 5)), ranges("i"))  # of one column there is no limit
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("narrow", WIDER)
 def test_a_range_from_before_a_column_was_widened_excludes_only_by_the_same_bytes(
     narrow: str,
@@ -204,6 +206,7 @@ def test_the_case_of_a_column_in_a_condition_does_not_matter() -> None:
     assert len(kept) == 1
 
 
+@pytest.mark.long
 def test_literals_are_hashed_once_for_all_parts(monkeypatch: pytest.MonkeyPatch) -> None:
     from firnline.types import murmur3
 

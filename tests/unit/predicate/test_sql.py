@@ -78,6 +78,7 @@ def test_sql_text_is_read_into_a_tree(text: str, tree: Predicate) -> None:
         assert parse_sql(text, COLUMNS) == tree
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("text", "piece"),
     [
@@ -191,6 +192,7 @@ def test_a_column_with_a_point_in_its_name_is_to_be_quoted() -> None:
     assert parse_sql("\"user.agent\" = 'x'", columns) == Equal("user.agent", "x")
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "text", ["user.agent = 'x'", "b and user.agent.os is null", "user['agent'] = 'x'"]
 )

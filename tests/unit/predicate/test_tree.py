@@ -25,6 +25,7 @@ from firnline.predicate.tree import (
 from tests.support.predicates import COLUMNS, TREES
 
 
+@pytest.mark.long
 @given(tree=TREES)
 def test_a_tree_comes_back_from_json_and_binding_changes_it_no_more(tree: Predicate) -> None:
     assert parse_json(to_json(tree)) == tree

@@ -146,6 +146,7 @@ def test_a_part_without_a_column_has_nulls_there(monkeypatch: pytest.MonkeyPatch
     assert sorted(alone["b"].to_pylist(), key=str) == [None, None, "x"]
 
 
+@pytest.mark.long
 def test_a_part_of_another_type_is_converted_by_duckdb_and_not_opened_by_every_thread(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -179,6 +180,7 @@ def test_batches_are_of_bounded_size() -> None:
     assert sorted(len(batch) for batch in reader) == [BATCH_ROWS // 2, BATCH_ROWS]
 
 
+@pytest.mark.long
 def test_a_small_row_group_is_decoded_at_once_and_given_in_batches(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -229,6 +231,7 @@ def test_a_reader_that_is_dropped_leaves_no_thread() -> None:
     assert not [t for t in threading.enumerate() if t.name.startswith("firnline-decode")]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("memory", "alone"), [(10**9, False), (1_000, True)])
 def test_as_many_batches_are_decoded_at_a_time_as_memory_allows(memory: int, alone: bool) -> None:
     lock, running, most = threading.Lock(), 0, 0

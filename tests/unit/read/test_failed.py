@@ -94,6 +94,7 @@ def test_parts_in_folders_of_any_name_are_read(tmp_path: Path, folder: str) -> N
     assert sorted(firnline.scan(table).to_arrow()["id"].to_pylist()) == [0, 1, 2, 3]
 
 
+@pytest.mark.long
 def test_no_part_behind_a_symbolic_link_is_opened(tmp_path: Path) -> None:
     table, task = table_without(tmp_path, slice(0))
     path = tmp_path / task.parts[0].key

@@ -254,6 +254,7 @@ def test_a_time_ends_and_begins_between_appends(tmp_path: Path) -> None:
         firnline.changes(table, 1, until=0)
 
 
+@pytest.mark.long
 def test_an_end_before_the_beginning_is_refused_also_between_two_transactions(
     tmp_path: Path,
 ) -> None:
@@ -431,6 +432,7 @@ def test_a_position_of_another_table_is_refused_in_one_sentence(
         firnline.changes(other.world.table, 0, until=given)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("rename", [True, False])
 def test_a_position_goes_on_where_the_table_was_moved_or_copied_to(
     tmp_path: Path, rename: bool
@@ -447,6 +449,7 @@ def test_a_position_goes_on_where_the_table_was_moved_or_copied_to(
     assert Counter(row["id"] for row in found) == {50: 1, 51: 1, 52: 1}
 
 
+@pytest.mark.long
 def test_a_position_without_a_digest_is_taken_as_before(tmp_path: Path) -> None:
     """As older versions gave it."""
     played = lived_on(tmp_path)
@@ -477,6 +480,7 @@ def calls_since(played: Played, offset: Offset) -> Counter[str]:
     return Counter(store.calls)
 
 
+@pytest.mark.long
 def test_every_position_on_the_way_names_its_table(tmp_path: Path) -> None:
     played = lived_on(tmp_path, 4)
     feed, at = ChangeFeed(played.world.table), Offset(seq=0)
@@ -493,6 +497,7 @@ def digest_at(played: Played, seq: int) -> str:
     return digest
 
 
+@pytest.mark.long
 def test_a_position_right_after_a_transaction_is_known_by_that_transaction(tmp_path: Path) -> None:
     """No append waits, whose name would show it."""
     one, other = table_of(tmp_path / "one"), lived_on(tmp_path / "other", 2)

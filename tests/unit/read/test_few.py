@@ -85,6 +85,7 @@ def test_rows_that_the_log_states_are_counted_without_a_request() -> None:
     assert world.store.counters.as_dict() == before
 
 
+@pytest.mark.long
 def test_of_parts_whose_rows_nobody_states_the_footers_are_read(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -107,6 +108,7 @@ def test_only_the_parts_in_which_a_delete_may_hide_rows_are_read() -> None:
     assert gets(world) - before == 1
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("declared", [{}, {"primary_key": ["a"]}], ids=["plain", "a key"])
 def test_only_the_columns_that_decide_are_read(
     declared: dict[str, Any], monkeypatch: pytest.MonkeyPatch
@@ -128,6 +130,7 @@ def test_parts_that_are_not_selected_are_not_counted() -> None:
     assert gets(world) - before == 1
 
 
+@pytest.mark.long
 def test_a_count_that_has_to_read_names_a_part_that_is_gone() -> None:
     world = table_of(numbers(1, 2))
     scan = firnline.scan(world.table, where="a = 1")
@@ -209,6 +212,7 @@ def test_a_part_without_hidden_rows_is_read_before_one_with_some() -> None:
     assert gets(world) - before == 1
 
 
+@pytest.mark.long
 def test_rare_rows_are_looked_for_in_twice_as_many_parts_each_time() -> None:
     world = table_of(*(numbers(n, n + 100) for n in range(16)), sort_by=["a"])
     scan = firnline.scan(world.table, where="a between 4 and 90")
@@ -255,6 +259,7 @@ ROWS = pa.table(
 )
 
 
+@pytest.mark.long
 def test_frames_of_polars_have_the_types_of_the_lazy_one() -> None:
     scan = firnline.scan(table_of(ROWS).table, columns=["ts", "n", "text", "list"])
     found = scan.to_polars()

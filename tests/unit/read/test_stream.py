@@ -564,6 +564,7 @@ def test_maintenance_by_clients_of_version_1_ends_a_stream_and_does_not_forbid_o
     assert len({*old, new, merged, last}) == 5
 
 
+@pytest.mark.long
 def test_an_offset_names_no_more_appends_than_it_may() -> None:
     names = [f"{n:013d}_w-{n}" for n in range(MOST_SEEN + 1)]
     view = View(seq=0, unfolded=frozenset(names), foreign=frozenset(), folds={})

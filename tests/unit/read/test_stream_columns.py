@@ -37,6 +37,7 @@ def _by_id(reader: pa.RecordBatchReader) -> list[dict[str, Any]]:
     return sorted(reader.read_all().to_pylist(), key=lambda row: row["id"])
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("merge", [False, True])
 @pytest.mark.parametrize("at", [0, "now", None])
 def test_appends_of_before_a_lazy_change_are_delivered_by_the_names_of_today(

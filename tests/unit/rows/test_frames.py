@@ -29,6 +29,7 @@ def many(levels: int) -> Any:
     return value
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("frame", "says"),
     [

@@ -88,6 +88,7 @@ def check(root: str, kind: str, value: object, becomes: str) -> None:
     assert shown(root) == (None if becomes == "null" else code(becomes))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("kind", "text", "becomes"), table("column", "JSON", "becomes"))
 def test_a_value_of_json(root: str, kind: str, text: str, becomes: str) -> None:
     check(root, code(kind), json.loads(code(text)), becomes)
@@ -123,6 +124,7 @@ def test_a_new_field(root: str, first: str, then: str, kind: str, new: str) -> N
     assert firnline.scan(root).columns == {"v": code(kind)}
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("first", "untyped", "then", "both"), table("first", "`untyped`", "then", "reads back")
 )
@@ -140,6 +142,7 @@ def _dictionary(values: list[Any], texts: pa.DataType) -> pa.DictionaryArray:
     )
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("texts", [pa.string(), pa.string_view()])
 def test_categories_are_texts_also_inside_lists_and_structs(root: str, texts: pa.DataType) -> None:
     """As Polars hands over ``Categorical`` and ``Enum``: codes, and texts as views."""
@@ -163,6 +166,7 @@ def test_categories_are_texts_also_inside_lists_and_structs(root: str, texts: pa
     assert [row["s"] for row in found] == [{"c": "y"}, {"c": "x"}, {"c": None}]
 
 
+@pytest.mark.long
 def test_frames_with_categories_are_taken(root: str) -> None:
     polars = pytest.importorskip("polars")
     pandas = pytest.importorskip("pandas")
@@ -195,6 +199,7 @@ def _map_of_nulls() -> pa.Table:
     return pa.table({"id": [1], "m": pa.array([[("k", None)]], pa.map_(pa.string(), pa.null()))})
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("given", "said"),
     [
@@ -241,6 +246,7 @@ def test_a_column_that_an_earlier_buffer_has_is_not_made_double(root: str) -> No
     assert firnline.scan(root).columns == {"v": "BIGINT"}
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("form", ["arrow", "pandas", "polars", "file"])
 def test_what_has_no_type_waits_in_every_form(root: str, form: str, tmp_path: Path) -> None:
     rows = pa.table({"id": [1], "v": pa.nulls(1), "p": [{"a": 1, "b": None}], "l": [[]]})

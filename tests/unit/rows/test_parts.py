@@ -42,6 +42,7 @@ def test_a_large_stream_is_cut_into_parts_and_never_held_whole() -> None:
 BY_KEY = [PartitionField.model_validate("k")]
 
 
+@pytest.mark.long
 @examples(25, 1_000)
 @given(
     batches=st.lists(st.lists(st.integers(0, 4), min_size=1, max_size=30), max_size=12),

@@ -1,10 +1,18 @@
 from __future__ import annotations
 
 from collections import Counter
+from datetime import datetime
 
 import pytest
 
-from firnline.settings.cron import PRESETS, check_schedule, early_in_hour, runs_a_day, spread
+from firnline.settings.cron import (
+    PRESETS,
+    check_schedule,
+    early_in_hour,
+    runs_a_day,
+    runs_between,
+    spread,
+)
 
 
 @pytest.mark.parametrize(
@@ -22,6 +30,7 @@ def test_what_airflow_runs_is_accepted(text: str) -> None:
     assert check_schedule(text) == text
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("text", "named"),
     [
@@ -116,3 +125,33 @@ def test_a_schedule_has_so_many_runs_a_day(text: str, a_day: float) -> None:
 @pytest.mark.parametrize("preset", PRESETS)
 def test_a_preset_has_as_many_runs_as_the_fields_that_stand_for_it(preset: str) -> None:
     assert runs_a_day(preset) == pytest.approx(runs_a_day(spread(preset, "t")), rel=2e-3)
+
+
+def utc(text: str) -> int:
+    return round(datetime.fromisoformat(f"{text}+00:00").timestamp() * 1_000)
+
+
+@pytest.mark.parametrize(
+    ("text", "first", "count"),
+    [
+        ("@hourly", "2026-01-31T00:00:00", 49),
+        ("@daily", "2026-01-31T00:00:00", 3),
+        ("@monthly", "2026-02-01T00:00:00", 1),
+        ("15,45 6-8 * * *", "2026-01-31T06:15:00", 12),
+        ("0 0 1 * *", "2026-02-01T00:00:00", 1),
+        ("0 12 * * 7", "2026-02-01T12:00:00", 1),  # a Sunday
+        ("0 12 31 * 0", "2026-01-31T12:00:00", 2),  # the day of the month or the Sunday
+        ("0 0 29 2 *", "", 0),
+    ],
+)
+def test_runs_between_two_times_are_those_of_cron(text: str, first: str, count: int) -> None:
+    runs = list(runs_between(text, utc("2026-01-31T00:00:00"), utc("2026-02-02T00:00:00")))
+    assert len(runs) == count
+    assert runs[:1] == ([utc(first)] if first else [])
+    assert runs == sorted(set(runs))
+
+
+@pytest.mark.parametrize("text", ["*/15 * * * *", "7 3 * * 1-5", "0 */6 1 * *", "@weekly"])
+def test_over_a_year_there_are_as_many_runs_as_a_day_has_on_average(text: str) -> None:
+    year = list(runs_between(text, utc("2026-01-01T00:00:00"), utc("2026-12-31T23:59:59")))
+    assert len(year) / 365 == pytest.approx(runs_a_day(text), rel=0.02)

@@ -133,6 +133,7 @@ values = st.recursive(
 tables = st.dictionaries(st.sampled_from("abcd"), values, max_size=4)
 
 
+@pytest.mark.long
 @given(tables, tables)
 def test_a_table_wins_over_the_defaults_everywhere(
     table: dict[str, Any], defaults: dict[str, Any]

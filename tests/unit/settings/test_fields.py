@@ -98,6 +98,7 @@ def test_a_column_that_ends_like_a_direction_can_still_be_sorted_by() -> None:
     assert SortField.model_validate(field.model_dump()).column == "price desc"
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("text", "word"),
     [

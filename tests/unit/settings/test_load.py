@@ -310,6 +310,7 @@ def tables(number: int, path: Path) -> Path:
     return path
 
 
+@pytest.mark.long
 def test_the_work_to_load_tables_grows_as_their_number_and_no_faster(tmp_path: Path) -> None:
     few, many = (tables(number, tmp_path / f"{number}.yaml") for number in (25, 100))
     assert len(load_settings(few).tables) == 25  # and what is made once is made

@@ -92,3 +92,24 @@ def test_lazy_deletes_need_a_mirror_with_vectors() -> None:
 def test_one_format_without_a_list_is_told_to_be_one(given: object) -> None:
     with pytest.raises(ValidationError, match=r"must be a list, such as \[delta\]"):
         settings(given)
+
+
+@pytest.mark.parametrize(
+    ("mirror", "is_refused"),
+    [
+        ([], False),
+        ([{"delta": {"deletes": "vectors"}}], False),
+        (["delta"], True),
+        ([{"iceberg": {"catalog": "lake", "name": "lake.t"}}], True),
+    ],
+)
+def test_a_ttl_of_rows_needs_a_mirror_that_can_leave_rows_out(
+    mirror: list[object], is_refused: bool
+) -> None:
+    ttl = {"keep": "9d", "column": "ts", "rows": True}
+    given = {"name": "t", "root": "file:///t", "mirror": mirror, "ttl": ttl}
+    if not is_refused:
+        assert TableSettings.model_validate(given).ttl is not None
+        return
+    with pytest.raises(ValidationError, match="stand still until a merge after each run"):
+        TableSettings.model_validate(given)

@@ -90,6 +90,7 @@ def test_settings_cannot_be_changed(tmp_path: Path) -> None:
         one(tmp_path, "sort_by: [a]").root = "s3://b/other"
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("settings", "path", "allowed"),
     [
@@ -183,6 +184,9 @@ def test_settings_cannot_be_changed(tmp_path: Path) -> None:
         ("ttl: {keep: 3d, partition: '(?P<day>.*)', column: ts}", "ttl", "keep one"),
         ("ttl: {keep: 3d, column: ts, time_zone: Berlin}", "ttl", "'Berlin' is not an IANA"),
         ("rewrite: {max_removed_fraction: 2}", "rewrite.max_removed_fraction", "1"),
+        ("rewrite: {max_removed_fraction: yes}", "rewrite.max_removed_fraction", "a number is"),
+        ("ttl: {keep: 9d, max_removed_fraction: true}", "ttl.max_removed_fraction", "yes is none"),
+        ("merge: {min_inputs: on}", "merge.min_inputs", "a number is wanted, and yes is none"),
         ("operations: [merge, vacuum]", "operations[1]", "tombstone_cleanup"),
         ("alerts: {notifier: 'rm -rf'}", "alerts.notifier", "'rm -rf' is not the dotted path"),
         ("alerts: {notifier: slack}", "alerts.notifier", "write module.name, such as airflow."),

@@ -75,6 +75,7 @@ def test_patterns_that_may_take_hours_are_refused(pattern: str) -> None:
 LETTERS = "".join(map(chr, range(0x4E00, 0x4E80)))
 
 
+@pytest.mark.long
 def test_what_cannot_be_judged_is_refused() -> None:
     with pytest.raises(ValueError, match="refers back to a group"):
         refuse_slow(r"(?P<x>\w+)-(?P=x)")

@@ -103,6 +103,7 @@ def test_a_rule_is_called_as_the_simulation_calls_it() -> None:
     }
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "name",
     [

@@ -59,6 +59,7 @@ def compared(session: Classic, root: str, scratch: str) -> list[str]:
     return [each.partition for one in found for each in one.evidence.partitions]
 
 
+@pytest.mark.long
 def test_results_come_in_the_order_of_the_pieces(
     tmp_path: object, monkeypatch: pytest.MonkeyPatch
 ) -> None:

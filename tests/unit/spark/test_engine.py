@@ -74,6 +74,7 @@ class Session:
         self.sent.append(package.name)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("master", "python", "sent"),
     [

@@ -15,6 +15,7 @@ BASIC = Progress(
 )
 
 
+@pytest.mark.long
 def test_lines_are_written_while_nothing_completes_and_none_afterwards(
     capfd: pytest.CaptureFixture[str],
 ) -> None:

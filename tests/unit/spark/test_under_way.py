@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 import pytest
 
 from firnline.kernel.task import KernelResult, KernelTask
-from firnline.spark.batches import Batch
+from firnline.spark.batches import MOST_GROUPS, Batch
 from firnline.spark.capacity import JOB_BYTES, Capacity
 from firnline.spark.under_way import UnderWay
 from tests.support.programs import HUNG_SECONDS
@@ -87,6 +87,7 @@ def test_200_slots_run_200_groups_at_the_same_time() -> None:
     assert cluster.most == 200
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     # With the part that it reads, a job takes more than JOB_BYTES.
     ("capacity", "most"),
@@ -104,13 +105,14 @@ def test_slots_and_memory_bound_what_runs(capacity: Capacity, most: int) -> None
 @pytest.mark.long
 def test_slots_that_come_later_are_used_and_small_groups_spread_over_them() -> None:
     cluster = Cluster()
-    with under_way(tasks(*[100] * 800), Capacity(2, GIB), cluster.run) as jobs:
+    first = 32 * MOST_GROUPS
+    with under_way(tasks(*[100] * (first + 288)), Capacity(2, GIB), cluster.run) as jobs:
         assert cluster.wait_for(32)
-        assert len(cluster.ran) == 32 * 16, "few slots: many groups in a job"
+        assert len(cluster.ran) == first, "few slots: many groups in a job"
         jobs.resize(Capacity(200, GIB))
         assert cluster.wait_for(250)
         cluster.let_go()
-        assert groups(jobs) == list(range(800))
+        assert groups(jobs) == list(range(first + 288))
 
 
 def test_a_job_that_ends_makes_room_whatever_the_caller_does() -> None:

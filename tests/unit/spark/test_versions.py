@@ -35,6 +35,7 @@ def moved_names(path: Path) -> Iterator[str]:
             yield from {alias.name for alias in node.names} & {"datasource", "to_arrow_schema"}
 
 
+@pytest.mark.long
 def test_names_that_not_every_version_has_are_used_in_one_module_alone() -> None:
     package = OWNER.parent  # the only one that imports pyspark
     users = {path for path in package.rglob("*.py") if set(moved_names(path))}

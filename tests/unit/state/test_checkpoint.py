@@ -21,7 +21,15 @@ from firnline.errors import CheckpointError, InvariantError, SnapshotExpiredErro
 from firnline.log import checkpoint as checkpoint_encode
 from firnline.log import checkpoint as checkpoint_file
 from firnline.log import codec
-from firnline.log.parts_view import PartsView, dead, figures, orders, totals
+from firnline.log.parts_view import (
+    PartitionsView,
+    PartsView,
+    dead,
+    figures,
+    orders,
+    totals,
+    writers,
+)
 from firnline.log.reader import LogRead
 from firnline.log.records import (
     NO_STATS,
@@ -126,7 +134,7 @@ def test_every_key_of_a_marker_comes_back() -> None:
     stats = stats_json({"v": (-1, 9, 2), "ts": (None, None, 4)})
     path = "t/_data/d=é/"
     # A key that is added to markers has to get a column here.
-    assert set(Marker.__struct_fields__) == {*"pbtnqdoschgk", "tmb"}
+    assert set(Marker.__struct_fields__) == {*"pbtnqdoschgkw", "tmb"}
     markers = [
         Marker(path + "1.parquet", 7, 9),
         Marker(path + "2.parquet", 0, 0, tmb=0, n=0, q=0, d=(), o=0),
@@ -134,7 +142,7 @@ def test_every_key_of_a_marker_comes_back() -> None:
         with_unknown(Marker("t/_data/no-uuid", 2**62, 9), {"zz": msgspec.Raw(b'{"a":[1]}')}),
         Marker("t/_data/a/b/c.parquet", 1, 2, n=3),
         Marker("t/_data/a-b/c.parquet", 1, 2, n=3),
-        Marker("t/_data/a-c/c.parquet", 1, 2, h=RANGES, g="r1:" + "0f" * 16),
+        Marker("t/_data/a-c/c.parquet", 1, 2, h=RANGES, g="r1:" + "0f" * 16, w=("é", "z")),
         Marker("t/_data/a-d/c.parquet", 1, 2, k=sort_json((SortKey("v"), SortKey("w", True)))),
     ]
     data = checkpoint_encode.encode(
@@ -179,6 +187,24 @@ def test_orders_need_no_marker_and_are_those_of_the_markers() -> None:
     assert list(found) == list(quick.partitions)
     assert found == dict(orders(whole.partitions)) == dict(whole.orders())
     assert sum(found.values(), Counter()).total() == len(whole.live)
+
+
+def test_writers_need_no_marker_and_are_those_of_the_parts_in_the_order_of_their_figures() -> None:
+    world = mixed()
+    quick, whole = by_checkpoint(world.table), by_log(world.table)
+    assert isinstance(quick.partitions, PartitionsView)
+    found = {
+        one.partition: Counter(zip(one.sizes, one.rows, names, strict=True))
+        for one, (partition, names) in zip(
+            figures(quick.partitions), writers(quick.partitions), strict=True
+        )
+        if one.partition == partition
+    }
+    assert found == {
+        partition: Counter((m.b, m.n, m.w or ()) for m in markers)
+        for partition, markers in whole.partitions.items()
+    }
+    assert {names for each in found.values() for _, _, names in each} == {("host",)}
 
 
 def test_sums_need_no_marker_and_are_those_of_the_markers() -> None:
@@ -574,6 +600,7 @@ def test_a_clean_up_leaves_a_later_versions_newest_checkpoint_alone() -> None:
 # --- verify ---------------------------------------------------------------------------------------
 
 
+@pytest.mark.long
 def test_a_checkpoint_that_contradicts_the_log_is_left_out() -> None:
     world = mixed()
     right = by_log(world.table)

@@ -63,6 +63,7 @@ def slept(tmp_path: Path) -> World:
     return world
 
 
+@pytest.mark.long
 def test_a_number_that_was_used_and_removed_before_never_took_effect(tmp_path: Path) -> None:
     world = slept(tmp_path)
     right = visible_ids(world.table)
@@ -80,6 +81,7 @@ def test_a_number_that_was_used_and_removed_before_never_took_effect(tmp_path: P
     assert visible_ids(world.table) == right
 
 
+@pytest.mark.long
 def test_it_is_found_by_its_id_where_its_successor_is_left(tmp_path: Path) -> None:
     world = slept(tmp_path)
     lose_log(world)
@@ -90,6 +92,7 @@ def test_it_is_found_by_its_id_where_its_successor_is_left(tmp_path: Path) -> No
     assert found(world)[2].txn == right[2]
 
 
+@pytest.mark.long
 def test_what_came_into_the_log_all_the_same_is_left_out_too(tmp_path: Path) -> None:
     """It published its log file, as versions did that do not look again."""
     world = slept(tmp_path)
@@ -102,6 +105,7 @@ def test_what_came_into_the_log_all_the_same_is_left_out_too(tmp_path: Path) -> 
     assert visible_ids(world.table) == right
 
 
+@pytest.mark.long
 def test_transactions_that_took_effect_all_count(tmp_path: Path) -> None:
     world = filled()
     merge(world, tmp_path)
@@ -113,6 +117,7 @@ def test_transactions_that_took_effect_all_count(tmp_path: Path) -> None:
     assert found(world) == {}
 
 
+@pytest.mark.long
 def test_what_lies_below_a_gap_is_carried_by_later_ones_and_is_no_finding(tmp_path: Path) -> None:
     world = filled()
     merge(world, tmp_path)
@@ -133,6 +138,7 @@ def test_what_lies_below_a_gap_is_carried_by_later_ones_and_is_no_finding(tmp_pa
     assert visible_ids(world.table) == right
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("late", "reason"), [(9, "created after transaction 4"), (1, "below a gap")]
 )

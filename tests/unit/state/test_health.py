@@ -306,6 +306,7 @@ def test_after_one_append_to_a_lost_log_readers_are_refused_and_not_served_a_par
     repaired(world, right + Counter(range(200, 206)))
 
 
+@pytest.mark.long
 def test_the_log_of_a_table_of_appends_alone_that_is_deleted_is_missed_when_its_parts_are_old() -> (
     None
 ):
@@ -393,6 +394,7 @@ def refused_without_snapshot(world: World) -> LogLostError:
     return caught.value
 
 
+@pytest.mark.long
 def test_a_birth_record_says_that_there_was_a_log() -> None:
     world = filled()
     right = read(world)
@@ -537,6 +539,7 @@ def test_nor_do_commits_between_the_two_listings_of_every_reading() -> None:
     assert read_snapshot(Rivals(world.store), world.table.paths).seq == 6
 
 
+@pytest.mark.long
 def test_a_listing_that_misses_another_transaction_than_the_last_one_did_is_no_lost_log() -> None:
     # Of several pages each, while somebody publishes: what a listing misses is there on the next.
     world = make_world()
@@ -612,6 +615,7 @@ def test_a_first_transaction_on_an_empty_log_that_nobody_published_is_seen_and_p
     assert len(logs_of(world)) == 1
 
 
+@pytest.mark.long
 def test_with_parts_that_it_does_not_name_the_log_is_lost(tmp_path: Path) -> None:
     world = table_world()
     on_an_empty_log(world)
@@ -643,6 +647,7 @@ def test_a_transaction_that_folded_nothing_is_published_on_the_log_that_is_there
 # --- clients of version 1 -------------------------------------------------------------------------
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("rewrite", [False, True])
 def test_after_a_clean_up_by_a_v1_client_no_deleted_row_is_shown_and_a_rebuild_mends_it(
     tmp_path: Path, rewrite: bool

@@ -41,6 +41,7 @@ def test_one_glob_that_matches_nothing_refuses_all(globs: list[str]) -> None:
     assert refused.value.next_step == "look elsewhere"
 
 
+@pytest.mark.long
 def test_a_long_glob_is_cut_in_the_error() -> None:
     with pytest.raises(UsageError) as refused:
         choose(["y=2013"], ["[" * 5_000])

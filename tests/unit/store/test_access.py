@@ -21,6 +21,7 @@ def test_no_secret_is_shown() -> None:
         assert not any(secret in text for secret in (*SECRETS.values(), "ext-ext"))
 
 
+@pytest.mark.long
 @given(
     st.fixed_dictionaries(
         {},

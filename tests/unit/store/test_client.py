@@ -18,7 +18,7 @@ from firnline.errors import (
     StoreError,
     UsageError,
 )
-from firnline.store import client, transfer
+from firnline.store import client, deletes, transfer
 from firnline.store.client import ObjectClient, open_store
 from firnline.store.connect import forget_memory
 from tests.support.store_contract import StoreContract
@@ -32,7 +32,7 @@ class SmallPages(StoreContract):
     @pytest.fixture(autouse=True)
     def _pages(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(client, "PAGE", self.page)
-        monkeypatch.setattr(client, "BATCH", self.page)
+        monkeypatch.setattr(deletes, "BATCH", self.page)
 
 
 class TestFolder(SmallPages):
@@ -187,6 +187,7 @@ def test_a_store_shows_where_it_is_and_no_more(tmp_path: Path) -> None:
     assert repr(open_store(f"file://{tmp_path}/t")) == f"<store file://{tmp_path}>"
 
 
+@pytest.mark.long
 def test_a_forked_process_is_told_instead_of_hanging(tmp_path: Path) -> None:
     code = f"""
 import os, signal

@@ -77,6 +77,7 @@ def test_a_usual_file_is_read_without_obstore(
     assert store.counters.as_dict()["bytes_in"] == 12
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "key", ["", "a//b", "/a", "a/", "..", "a/..", "a/./b", "a#1", "a%2F", "a\nb", "ä", "a\\b"]
 )

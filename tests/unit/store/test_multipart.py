@@ -40,6 +40,7 @@ def page(number: int, **more: Any) -> dict[str, Any]:
     return {"Uploads": [found], **more}
 
 
+@pytest.mark.long
 def test_a_page_begins_behind_the_last_upload_of_the_one_before(
     uploads: Uploads, stub: Stubber
 ) -> None:
@@ -52,12 +53,14 @@ def test_a_page_begins_behind_the_last_upload_of_the_one_before(
     assert [upload.upload_id for upload in uploads.list("t/_data/")] == ["id-1", "id-2"]
 
 
+@pytest.mark.long
 def test_an_upload_is_aborted_by_its_own_id(uploads: Uploads, stub: Stubber) -> None:
     asked = {"Bucket": "bucket", "Key": UPLOAD.key, "UploadId": UPLOAD.upload_id}
     stub.add_response("abort_multipart_upload", {}, asked)
     assert uploads.abort(UPLOAD) is None
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("code", "status", "error"),
     [("NoSuchUpload", 404, type(None)), ("AccessDenied", 403, StoreAccessError)],

@@ -41,6 +41,7 @@ class _Silent(MemoryStore):
             raise StoreUnavailableError("no answer", next_step="try again")
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("fails", [True, False])
 def test_a_large_upload_that_was_lost_is_not_taken_for_done_by_its_size(fails: bool) -> None:
     store = _Silent(SetClock())

@@ -23,6 +23,7 @@ from tests.support.world import SetClock
 HUNG_S = 60
 
 
+@pytest.mark.long
 def test_results_come_in_the_order_of_the_keys() -> None:
     later = threading.Event()
 

@@ -59,6 +59,7 @@ def found(root: Path, docstring: str) -> list[str]:
     return [each.name for each in stale(root)]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "name",
     [

@@ -102,8 +102,8 @@ def test_rooms_begin_in_the_order_of_the_tests_however_many_tests_they_have() ->
 
 def test_of_unit_tests_the_rest_reads_only_files_that_hold_long_ones() -> None:
     unit = REPO / "tests" / "unit"
-    assert holds_none(unit / "test_paths.py", REST)
-    assert not holds_none(unit / "test_paths.py", "not long"), "another run"
+    assert holds_none(unit / "types" / "test_calendar.py", REST)
+    assert not holds_none(unit / "types" / "test_calendar.py", "not long"), "another run"
     assert not holds_none(unit / "tools" / "test_mutations.py", REST), "it has long ones"
     assert not holds_none(unit / "conftest.py", REST)
     assert not holds_none(unit / "tools", REST)

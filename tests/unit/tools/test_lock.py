@@ -24,10 +24,12 @@ def edit(path: Path, old: str, new: str) -> None:
     path.write_text(re.sub(old, new, text, count=1, flags=re.MULTILINE), encoding="utf-8")
 
 
+@pytest.mark.long
 def test_the_committed_files_agree() -> None:
     assert problems(REPO) == []
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("file", "old", "new", "problem"),
     [

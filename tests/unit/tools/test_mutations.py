@@ -26,6 +26,7 @@ def test_the_old_text_of_a_mutation_occurs_once(mutation: Mutation) -> None:
     compile(text.replace(mutation.old, mutation.new), mutation.file, "exec")
 
 
+@pytest.mark.long
 def test_no_mistake_is_a_name_that_is_not_there(tmp_path: Path) -> None:
     """Any test would catch it, whatever it states."""
     for number, each in enumerate(SOURCES):

@@ -29,6 +29,7 @@ def sources() -> dict[str, str]:
     }
 
 
+@pytest.mark.long
 def test_every_program_that_is_started_by_its_name_has_a_step() -> None:
     without = {
         (name, file)
@@ -39,6 +40,7 @@ def test_every_program_that_is_started_by_its_name_has_a_step() -> None:
     assert without == set(), "add them to tools/programs.py, with the step that brings them"
 
 
+@pytest.mark.long
 def test_programs_are_started_only_where_their_names_are_seen() -> None:
     """By ``subprocess``, which `tests/support/outside_programs.py` watches."""
     assert {
@@ -46,6 +48,7 @@ def test_programs_are_started_only_where_their_names_are_seen() -> None:
     } == set()
 
 
+@pytest.mark.long
 def test_every_program_that_has_a_step_is_started() -> None:
     text = "\n".join(sources().values())
     assert [name for name in STEPS if f'"{name}"' not in text] == []

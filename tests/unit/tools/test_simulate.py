@@ -10,6 +10,7 @@ from simulation.rules.catalogue import MUTATIONS
 from simulation.run import play_seed, play_seeds
 
 
+@pytest.mark.long
 def test_a_seed_is_the_same_world_every_time() -> None:
     first, second = play_seed(17), play_seed(17)
     assert first.trace == second.trace

@@ -6,6 +6,8 @@ import os
 import subprocess
 from pathlib import Path
 
+import pytest
+
 from firnline.spark.executors import ALWAYS
 from tools.spark_cluster import HOSTS, SparkCluster, _install_python, _required
 
@@ -15,6 +17,7 @@ def test_what_packages_need_in_turn_is_installed_and_what_is_optional_is_not() -
     assert _required(ALWAYS) == {*ALWAYS, "typing-extensions"}
 
 
+@pytest.mark.long
 def test_a_python_of_its_own_has_nothing_of_this_one(tmp_path: Path) -> None:
     _install_python(tmp_path / "python", ["msgspec"])
     code = "import sys, msgspec; print(sys.prefix, msgspec.__file__); import pyarrow"

@@ -74,11 +74,13 @@ def test_what_is_of_this_machine_is_refused(private: str, monkeypatch: pytest.Mo
         draw(["make"], private)
 
 
+@pytest.mark.long
 def test_a_command_sees_a_terminal() -> None:
     code = "import sys, os; print(sys.stdout.isatty(), os.get_terminal_size().columns)"
     assert record([sys.executable, "-c", code]) == ("True 100\r\n", 0)
 
 
+@pytest.mark.long
 def test_a_command_that_fails_leaves_no_picture(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

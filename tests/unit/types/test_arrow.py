@@ -66,12 +66,14 @@ def test_a_column_is_called_what_duckdb_calls_it_in_the_part(
     assert duckdb_reads(written(kind), tmp_path / "written.parquet") == name
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("kind", PRIMITIVE + COMPOUND, ids=str)
 def test_writing_a_part_does_not_change_what_its_columns_are_called(kind: pa.DataType) -> None:
     names = from_arrow(pa.schema([("x", kind)]))
     assert from_arrow(to_arrow(names)) == names
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "kind",
     [pa.run_end_encoded(pa.int32(), pa.string()), pa.bool8(), pa.decimal256(38, 2)],
@@ -120,6 +122,7 @@ def in_map(kind: pa.DataType) -> pa.DataType:
     return pa.map_(pa.string(), kind)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("repeat", [pa.list_, in_map])
 def test_a_column_as_deep_as_may_be_is_read_by_duckdb_and_arrow(
     repeat: Callable[[pa.DataType], pa.DataType], tmp_path: Path
@@ -241,6 +244,7 @@ def beyond_2_gib(folder: Path) -> pa.Array:
     return pa.Array.from_buffers(pa.large_string(), 3, [None, places, data])
 
 
+@pytest.mark.long
 def test_a_slice_of_more_than_2_gib_of_text_has_only_its_own(tmp_path: Path) -> None:
     texts = beyond_2_gib(tmp_path)
     items = pa.LargeListArray.from_arrays(pa.array([0, 1, 2, 3], pa.int64()), texts)

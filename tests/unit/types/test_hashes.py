@@ -15,6 +15,7 @@ def bucket(low: int | None, high: int | None, column: str = "id", buckets: int =
     return HashRange((column,), ("long",), buckets, low, high)
 
 
+@pytest.mark.long
 @given(bounds=st.lists(BOUNDS, min_size=1, max_size=4))
 def test_the_range_of_several_parts_holds_every_hash_of_theirs_and_is_no_wider(
     bounds: list[list[int] | None],

@@ -39,6 +39,7 @@ def read_from_a_part(kind: str, file: Path) -> str | None:
     return str(parsed(found))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", sorted(_BUILT_IN | {"STRUCT"}))
 @pytest.mark.parametrize("around", ["{}", "{}[]", "{}[3]", "STRUCT(a {})", "MAP(VARCHAR, {})"])
 def test_it_is_what_is_read_from_a_part_that_was_written_with_it(
@@ -52,6 +53,7 @@ def test_it_is_what_is_read_from_a_part_that_was_written_with_it(
     assert kept == read
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "kind",
     [

@@ -81,6 +81,7 @@ def murmur3(data: bytes) -> int:
     return state - 2**32 if state >= 2**31 else state
 
 
+@pytest.mark.long
 @given(values=st.lists(st.none() | st.binary(max_size=40), min_size=1))
 def test_bytes_of_every_length_hash_as_described(values: list[bytes | None]) -> None:
     array = pa.array([b"before", *values], pa.binary()).slice(1)
@@ -89,6 +90,7 @@ def test_bytes_of_every_length_hash_as_described(values: list[bytes | None]) -> 
         assert value is None or hashed == murmur3(value)
 
 
+@pytest.mark.long
 @given(values=st.lists(st.decimals(-(10**9), 10**9, places=2), min_size=1))
 def test_decimals_hash_by_their_shortest_unscaled_bytes(values: list[Decimal]) -> None:
     hashes = hash_column(pa.chunked_array([pa.array(values, pa.decimal128(20, 2))]))
@@ -126,6 +128,7 @@ def test_types_of_one_form_hash_equal_values_alike(kind: str, form: str | None) 
     assert form_of_sql(kind) == form
 
 
+@pytest.mark.long
 @given(st.data())
 def test_a_literal_has_the_hash_that_its_value_has_in_a_column(data: st.DataObject) -> None:
     name = data.draw(st.sampled_from([c for c in COLUMNS if form_of_sql(COLUMNS[c]) is not None]))

@@ -31,6 +31,7 @@ def test_an_order_is_written_as_sort_by_of_the_settings() -> None:
     assert order_text(()) == ""
 
 
+@pytest.mark.long
 @given(key=keys)
 def test_a_key_is_spelled_as_a_field_of_the_settings_is(key: SortKey) -> None:
     field = SortField(column=key.column, descending=key.descending)

@@ -293,6 +293,7 @@ def test_values_that_change_places_change_the_digest() -> None:
     assert len({digest_of(each) for each in (rows, across, shifted)}) == 3
 
 
+@pytest.mark.long
 def test_long_texts_are_hashed_a_piece_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(rowhash, "_LONG_WORDS", 4)
     monkeypatch.setattr(rowhash, "_PADDED_BYTES", 64)
@@ -306,6 +307,7 @@ def test_long_texts_are_hashed_a_piece_at_a_time(monkeypatch: pytest.MonkeyPatch
         assert digest_of(rows.slice(1)) == reference(rows.to_pylist()[1:])
 
 
+@pytest.mark.long
 def test_a_long_text_takes_no_constants_of_its_length() -> None:
     rows = pa.table({"t": ["a" * 2**24]})
     tracemalloc.start()

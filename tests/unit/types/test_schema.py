@@ -99,6 +99,7 @@ def nested(leaves: st.SearchStrategy[str]) -> st.SearchStrategy[str]:
     )
 
 
+@pytest.mark.long
 @examples(60, 1_000)
 @given(text=st.recursive(st.sampled_from(ALIASES), nested, max_leaves=6))
 def test_nested_types_are_spelled_as_duckdb_spells_them(

@@ -39,6 +39,7 @@ FORMS = [
 ]  # fmt: skip
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("kind", "value", "form"), FORMS)
 def test_a_value_has_one_form_and_duckdb_reads_it_back(kind: str, value: Any, form: Any) -> None:
     assert canonical(kind, value) == form
@@ -83,6 +84,7 @@ def test_forms_of_times_are_in_the_order_of_the_times(
         assert (forms[0] < forms[1]) == (pair[0] < pair[1]) == (key(forms[0]) < key(forms[1]))
 
 
+@pytest.mark.long
 @given(st.text())
 def test_no_text_leaves_its_quotes(text: str) -> None:
     query = f"SELECT {literal_sql('VARCHAR', text)}"

@@ -18,6 +18,7 @@ from firnline.types.schema import (
 )
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("kind", "wider"), [(k, w) for k, ws in WIDER.items() for w in ws])
 def test_a_wider_type_brings_every_end_of_the_narrower_one_there_and_back(
     kind: str, wider: str

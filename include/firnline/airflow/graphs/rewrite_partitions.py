@@ -48,8 +48,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from firnline.airflow.dags import READING, operation_dag, submit_then_report
-from firnline.airflow.prepared import ApprovePrepared, CommitPrepared
+from firnline.airflow.dags import ask_then_commit, operation_dag
 from firnline.airflow.rewrite import BEGINNING, RewriteWork, interval_of
 from firnline.airflow.tables import DagTable
 
@@ -66,13 +65,4 @@ def make(table: DagTable, jobs: Path) -> None:
         schedule=None if table.known is None else interval_of(table.known),
         start_date=BEGINNING,
     ):
-        approve = ApprovePrepared(task_id="approve", work=REWRITE, table=table)
-        commit = CommitPrepared(
-            task_id="commit",
-            work=REWRITE,
-            table=table,
-            execution_timeout=READING,
-            **table.lock(REWRITE.operation),
-        )
-        _, job, report = submit_then_report(REWRITE, table, jobs, commit=commit)
-        job >> approve >> commit >> report
+        ask_then_commit(REWRITE, table, jobs)

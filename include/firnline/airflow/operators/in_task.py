@@ -60,9 +60,12 @@ class InTaskOperator(WithOptions, RunInTask):
 class Ttl(InTaskOperator):
     """Drops what is past the age that the table keeps.
 
+    It asks nobody: more than ``ttl.max_removed_fraction`` of the table is refused without force.
+
     Args:
         table: name in the settings.
         partitions: only these, as globs; none: all of them.
+        force: whatever part of the table that is.
         dry_run: only plan.
         more: as for BaseOperator.
     """
@@ -74,10 +77,11 @@ class Ttl(InTaskOperator):
         *,
         table: str,
         partitions: Sequence[str] | str = (),
+        force: bool | str = False,
         dry_run: bool | str = False,
         **more: Any,
     ) -> None:
-        options = {"table": table, "partitions": partitions, "dry_run": dry_run}
+        options = {"table": table, "partitions": partitions, "force": force, "dry_run": dry_run}
         super().__init__(options=options, **more)
 
 

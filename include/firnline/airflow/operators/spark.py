@@ -17,6 +17,7 @@ from firnline.airflow.rewrite import RewriteWork
 from firnline.airflow.submit import SubmitJob
 from firnline.airflow.tables import TableInTheirDag
 from firnline.airflow.tasks import MadePlan, conclude, run_in_task
+from firnline.airflow.update import UpdateWork
 from firnline.airflow.work import SparkWork
 from firnline.airflow.works import DeleteWork, ReplaceWork, VerifyWork
 
@@ -245,6 +246,46 @@ class Rewrite(SparkOperator):
             "sql": sql,
             "partitions": partitions,
             "force": force,
+            "again": again,
+            "dry_run": dry_run,
+        }
+        super().__init__(options=options, **more)
+
+
+class Update(SparkOperator):
+    """Gives rows of the table new values where a condition is true, in one transaction.
+
+    To be asked before the commit, with the evidence of what changes, use the DAG ``update_where``.
+
+    Args:
+        table: name in the settings.
+        set: columns with the expressions of their new values: ``"status = 'closed'"``, or several.
+        where: condition for the rows that change.
+        partitions: only these, as globs; none: all of them.
+        again: a cleared task does it again; without it a task that has completed is not repeated.
+        dry_run: only plan.
+        more: as for BaseOperator.
+    """
+
+    kind = UpdateWork()
+    needed = frozenset({"set"})
+
+    def __init__(
+        self,
+        *,
+        table: str,
+        set: Sequence[str] | str,  # noqa: A002 - the word of SQL, as at the other doors
+        where: str,
+        partitions: Sequence[str] | str = (),
+        again: bool | str = False,
+        dry_run: bool | str = False,
+        **more: Any,
+    ) -> None:
+        options = {
+            "table": table,
+            "set": set,
+            "where": where,
+            "partitions": partitions,
             "again": again,
             "dry_run": dry_run,
         }

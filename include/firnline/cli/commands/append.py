@@ -22,6 +22,7 @@ from firnline.cli.options import (
 from firnline.cli.progress import appending
 from firnline.errors import UsageError
 from firnline.operations.mirror.ended import however_it_ends
+from firnline.paths import UNNAMED
 from firnline.units import about_size, counted
 
 if TYPE_CHECKING:
@@ -81,6 +82,14 @@ def append(  # noqa: PLR0913, PLR0917 - one per option
             "append.once, whatever its files were.",
         ),
     ] = None,
+    writer: Annotated[
+        str,
+        typer.Option(
+            "--writer",
+            metavar="NAME",
+            help="Who writes, as billing-service; `firnline parts` shows it.",
+        ),
+    ] = UNNAMED,
     scratch: Annotated[
         Path | None,
         typer.Option(
@@ -127,7 +136,7 @@ def append(  # noqa: PLR0913, PLR0917 - one per option
         ),
         appending(name, opened.clock, silent=as_json) as tell,
     ):
-        result = Appender(opened, scratch=scratch).append_files(
+        result = Appender(opened, scratch=scratch, writer=writer).append_files(
             files,
             partition,
             key=key_of_files(files, partition) if once else key,

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from firnline.cli import output
 from firnline.cli.failures import when_stopped
+from firnline.cli.files import local_path
 from firnline.cli.options import (
     JsonOption,
     SettingsOption,
@@ -23,6 +25,7 @@ from firnline.state.witness import CertificateWitness
 
 if TYPE_CHECKING:
     from firnline.operations.erase.certificate import Certificate
+    from firnline.table import Table
 
 commands = typer.Typer()
 _SHOWN = 20
@@ -47,6 +50,7 @@ _STATUS = {
         "firnline certificate flights 019aa4d8-7b6e-7c3a-9f00-5d1c2b3a4f5e",
         "firnline certificate flights 019aa4d8-7b6e-7c3a-9f00-5d1c2b3a4f5e --json",
         "firnline certificate flights 019aa4d8-… --keys tailnums.csv --secret 5be1…",
+        "firnline certificate flights --bundle for-the-auditor",
     ],
 )
 def certificate(
@@ -71,6 +75,16 @@ def certificate(
         str | None,
         typer.Option("--secret", metavar="HEX", help="What the report of the erase told."),
     ] = None,
+    bundle: Annotated[
+        Path | None,
+        typer.Option(
+            "--bundle",
+            metavar="FOLDER",
+            help="Write into a new folder: the certificate as it is stored (without an ID all), "
+            "witnesses, and a program of one file that checks a copy of the table without "
+            "firnline.",
+        ),
+    ] = None,
     as_json: JsonOption = False,
     settings: SettingsOption = None,
 ) -> None:
@@ -86,11 +100,13 @@ def certificate(
     from firnline.operations.erase.proof import shown_keys
 
     shown = shown_keys(erase, keys, secret)
+    folder = None if bundle is None else _folder(bundle)
     if erase is None:
         from firnline.operations.erase.certificate import list_certificates
 
         listed = [{"id": c.id, "status": c.status} for c in list_certificates(opened)]
-        output.show({"table": name, "certificates": listed}, as_json, _render_list)
+        more = {} if folder is None else {"bundle": _bundled(opened, None, folder)}
+        output.show({"table": name, "certificates": listed, **more}, as_json, _render_list)
         return
     from firnline.operations.erase.completion import complete_certificate
 
@@ -102,8 +118,25 @@ def certificate(
         working("completing the certificate of", name, opened.clock, silent=as_json),
     ):
         completed = complete_certificate(opened, erase, identity(opened), shown)
-    more = {"witness": _witness(name, completed), "shown": shown is not None}
-    output.show(completed.to_json() | more, as_json, _render)
+    bundled = {} if folder is None else {"bundle": _bundled(opened, erase, folder)}
+    told = {"witness": _witness(name, completed), "shown": shown is not None, **bundled}
+    output.show(completed.to_json() | told, as_json, _render)
+
+
+def _folder(given: Path) -> Path:
+    """Return the folder of a bundle, before anything is done. Raises UsageError."""
+    from firnline.operations.erase.bundle import check_free
+
+    folder = local_path(given, "--bundle")
+    check_free(folder)
+    return folder
+
+
+def _bundled(table: Table, erase: str | None, folder: Path) -> list[str]:
+    """Write a bundle; return the paths of its files."""
+    from firnline.operations.erase.bundle import bundle, write
+
+    return [str(path) for path in write(folder, bundle(table, erase))]
 
 
 def _witness(name: str, erased: Certificate) -> str | None:
@@ -114,11 +147,21 @@ def _witness(name: str, erased: Certificate) -> str | None:
 
 
 def _render_list(data: dict[str, Any]) -> None:
-    if not data["certificates"]:
+    if data["certificates"]:
+        rows = ([each["id"], each["status"]] for each in data["certificates"])
+        output.table([Column("certificate"), Column("status")], rows)
+    else:
         output.line(f"Nothing was ever erased from {data['table']}.")
+    _render_bundle(data)
+
+
+def _render_bundle(data: dict[str, Any]) -> None:
+    if "bundle" not in data:
         return
-    rows = ([each["id"], each["status"]] for each in data["certificates"])
-    output.table([Column("certificate"), Column("status")], rows)
+    output.line()
+    output.line("Give these to whoever is to check a copy of the table's folder:")
+    for path in data["bundle"]:
+        output.plain(path)
 
 
 def _render(data: dict[str, Any]) -> None:
@@ -156,6 +199,7 @@ def _render(data: dict[str, Any]) -> None:
         output.plain(data["witness"])
         output.line()
     output.line(_LIMITS)
+    _render_bundle(data)
 
 
 def _render_parts(parts: list[dict[str, Any]], replaced: dict[str, Any] | None) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Sequence
 from statistics import median_low
 from typing import TYPE_CHECKING, Annotated, Any
@@ -24,6 +24,7 @@ from firnline.pages import Column
 from firnline.units import about_size, counted, format_size
 
 if TYPE_CHECKING:
+    from firnline.log.parts_view import Figures
     from firnline.settings.load import MergeSettings, TableSettings
     from firnline.state.snapshot import Snapshot
     from firnline.types.order import Order
@@ -38,6 +39,8 @@ PartitionOption = Annotated[
 
 commands = typer.Typer()
 
+_WRITERS = 20
+"""Writers, or groups of them, that are shown."""
 _TITLES = {
     "parts": 0,
     "rows": 0,
@@ -82,7 +85,7 @@ def describe(settings: TableSettings, snapshot: Snapshot, glob: str | None) -> d
 
     Raises UsageError if no partition matches ``glob``.
     """
-    from firnline.log.parts_view import figures
+    from firnline.log.parts_view import figures, writers
     from firnline.operations.merge.tiers import full_from
     from firnline.properties.in_force import sort_order
     from firnline.state.partitions import choose
@@ -93,6 +96,7 @@ def describe(settings: TableSettings, snapshot: Snapshot, glob: str | None) -> d
     sort_by = sort_order(settings, snapshot.properties)
     orders = {name: counts for name, counts in snapshot.orders() if name in chosen}
     partitions = [one for one in figures(snapshot.partitions) if one.partition in chosen]
+    writing = [names for name, names in writers(snapshot.partitions) if name in chosen]
     sizes = [size for one in partitions for size in one.sizes]
     rows = [count for one in partitions for count in one.rows]
     return {
@@ -111,7 +115,31 @@ def describe(settings: TableSettings, snapshot: Snapshot, glob: str | None) -> d
             for one in partitions
         ],
         "total": _figures(sizes, rows, policy) | _sorted(sum(orders.values(), Counter()), sort_by),
+        "writers": _writers(partitions, writing),
     }
+
+
+def _writers(
+    partitions: Sequence[Figures], writing: Sequence[Sequence[tuple[str, ...]]]
+) -> list[dict[str, Any]]:
+    """Return parts, rows and bytes by who wrote them, the most bytes first.
+
+    ``writers``: names, several for a merge of what several have written; empty: nobody said.
+    """
+    found: dict[tuple[str, ...], list[tuple[int, int | None]]] = defaultdict(list)
+    for one, names in zip(partitions, writing, strict=True):
+        for who, size, rows in zip(names, one.sizes, one.rows, strict=True):
+            found[who].append((size, rows))
+    by_writer = [
+        {
+            "writers": list(who),
+            "parts": len(parts),
+            "rows": None if any(n is None for _, n in parts) else sum(n or 0 for _, n in parts),
+            "bytes": sum(size for size, _ in parts),
+        }
+        for who, parts in sorted(found.items())
+    ]
+    return sorted(by_writer, key=lambda each: -each["bytes"])
 
 
 def _sorted(orders: Counter[Order], sort_by: Order) -> dict[str, Any]:
@@ -176,6 +204,27 @@ def _table(data: dict[str, Any]) -> None:
 
     rows = [[row["partition"] or "-", *cells(row)] for row in data["partitions"]]
     output.table(columns, rows, [f"{len(rows)} in all", *cells(total)] if len(rows) > 1 else None)
+    _written_by(data["writers"])
+
+
+def _written_by(found: list[dict[str, Any]]) -> None:
+    """Print how much each writer wrote, if one has given itself a name."""
+    if not any(each["writers"] for each in found):
+        return
+    rows = [
+        [
+            ", ".join(each["writers"]) or "not stated",
+            output.number(each["parts"]),
+            output.number(each["rows"]),
+            about_size(each["bytes"]),
+        ]
+        for each in found[:_WRITERS]
+    ]
+    titles = (Column(title, number=True) for title in ("parts", "rows", "bytes"))
+    output.line()
+    output.table([Column("written by", wrap=True), *titles], rows)
+    if len(found) > _WRITERS:
+        output.line(f"… and {output.number(len(found) - _WRITERS)} more: --json lists them")
 
 
 def _orders(orders: list[dict[str, Any]]) -> str:

@@ -23,7 +23,7 @@ from firnline.child_process import child_environment
 from firnline.errors import AssertionFailedError, KernelError, UsageError
 from firnline.kernel.duckdb import open_duckdb
 from firnline.kernel.faults import first_line
-from firnline.kernel.inputs import scan, stored_types
+from firnline.kernel.inputs import scan, write_no_rows
 from firnline.kernel.query.check import in_brackets, open_source, refuse_no_text, refuse_reach
 from firnline.kernel.query.process import memory_bound
 
@@ -157,7 +157,7 @@ def _answer(request: _Request) -> _Answer:
         files = [Path(name) for name in request.files or ()]
         if not files:
             files = [folder / "none.parquet"] * 2
-            stored_types(connection, request.columns, files[0])
+            write_no_rows(connection, request.columns, files[0])
         for name, path in zip((BEFORE, AFTER), files, strict=True):
             open_source(connection, name, f"SELECT * FROM {scan([path])}")
         for number, text in enumerate(request.texts):

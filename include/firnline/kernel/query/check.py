@@ -28,6 +28,8 @@ _QUERY_NODES = {"SELECT_NODE", "SET_OPERATION_NODE", "RECURSIVE_CTE_NODE", "CTE_
 _TABLES = {"BASE_TABLE", "SUBQUERY", "JOIN", "EMPTY", "EXPRESSION_LIST", "PIVOT"}
 _TABLE_FUNCTIONS = {"unnest", "range", "generate_series"}
 """Table functions that make rows only from their arguments."""
+_MAKES_ROWS = {"unnest", "unlist", "generate_subscripts"}
+_OTHER_ROWS = {"SUBQUERY": "it has a subquery", "WINDOW": "it has a window function"}
 _REFUSED_FUNCTIONS = {
     "current_setting",
     "getvariable",
@@ -67,8 +69,19 @@ def in_brackets(query: str) -> str:
     return f"({query.rstrip().removesuffix(';')}\n)"
 
 
-def failed(query: str, error: duckdb.Error) -> UsageError:
-    """Return the error for a query that fails in DuckDB."""
+def failed(query: str, error: duckdb.Error, *, by_row: bool = False) -> UsageError:
+    """Return the error for a query that fails in DuckDB.
+
+    Args:
+        query: the text.
+        error: what DuckDB says.
+        by_row: a user has given expressions for new values only, and the rest is ours.
+    """
+    if by_row:
+        return UsageError(
+            f"a new value cannot be computed: {first_line(error)}",
+            next_step="correct its expression, or name only rows for which it has a value",
+        )
     return UsageError(
         f"the query {_short(query)} fails: {first_line(error)}", next_step="correct the query"
     )
@@ -87,6 +100,63 @@ def refuse_reach(connection: duckdb.DuckDBPyConnection, query: str, source: str)
         raise _refused(query, source, problem)
 
 
+def refuse_other_rows(connection: duckdb.DuckDBPyConnection, expression: str) -> None:
+    """Raise UsageError unless the text is one expression that looks at no other row."""
+    problem = _not_one(connection, expression)
+    if problem is not None:
+        raise UsageError(
+            f"the expression {_short(expression)} is refused: {problem}",
+            next_step="write one expression over the columns of a row, in DuckDB's dialect",
+        )
+
+
+def _not_one(connection: duckdb.DuckDBPyConnection, expression: str) -> str | None:
+    """Return why a text is not one expression over one row; None if it is."""
+    nodes: list[Any] = []
+    # In brackets, several would be one row; without, a name could follow.
+    for text in (expression.rstrip().removesuffix(";"), in_brackets(expression)):
+        parsed = _parsed(connection, f"SELECT {text}\n")
+        if isinstance(parsed, str):
+            return parsed
+        nodes = [statement["node"] for statement in parsed]
+        if len(nodes) != 1 or not _is_one_value(nodes[0]):
+            return "it is more than one expression"
+    return _other_rows(nodes, _aggregates(connection))
+
+
+def _aggregates(connection: duckdb.DuckDBPyConnection) -> frozenset[str]:
+    """Return the functions that are aggregates, and nothing else."""
+    listed = connection.execute(
+        "SELECT function_name FROM duckdb_functions() GROUP BY ALL"
+        " HAVING bool_and(function_type = 'aggregate')"
+    ).fetchall()
+    return frozenset(str(name).lower() for (name,) in listed)
+
+
+def _is_one_value(node: dict[str, Any]) -> bool:
+    """Return True for the parse tree of a SELECT of one value, and nothing behind it."""
+    more = ("where_clause", "group_expressions", "having", "qualify", "modifiers", "sample")
+    plain = node.get("type") == "SELECT_NODE" and not any(node.get(name) for name in more)
+    return plain and len(node["select_list"]) == 1 and node["from_table"]["type"] == "EMPTY"
+
+
+def _other_rows(node: Any, aggregates: frozenset[str]) -> str | None:  # noqa: ANN401 -- JSON
+    """Return what looks at other rows in a parse tree; None if nothing does."""
+    if isinstance(node, list):
+        found = (_other_rows(item, aggregates) for item in node)
+        return next((problem for problem in found if problem), None)
+    if not isinstance(node, dict):
+        return None
+    kind, name = node.get("class"), str(node.get("function_name", "")).lower()
+    if kind in _OTHER_ROWS:
+        return _OTHER_ROWS[kind]
+    if kind == "FUNCTION" and name in _MAKES_ROWS:
+        return f"it calls {name}, which makes several rows of one"
+    if kind == "FUNCTION" and name in aggregates:
+        return f"it calls {name}, which is an aggregate over several rows"
+    return _other_rows(list(node.values()), aggregates)
+
+
 def refuse_no_text(query: str, source: str) -> None:
     """Raise UsageError for text that cannot be sent to the query's process."""
     try:
@@ -97,16 +167,25 @@ def refuse_no_text(query: str, source: str) -> None:
 
 def _problem(connection: duckdb.DuckDBPyConnection, query: str, source: str) -> str | None:
     """Return the reason to refuse a text, by DuckDB's parse tree of it; None if it is accepted."""
+    parsed = _parsed(connection, query)
+    if isinstance(parsed, str):
+        return parsed
+    if len(parsed) != 1:
+        return f"it is {len(parsed)} statements"
+    return _Reach(frozenset({fold_name(source)})).problem(parsed[0])
+
+
+def _parsed(connection: duckdb.DuckDBPyConnection, text: str) -> list[dict[str, Any]] | str:
+    """Return the parse trees of the statements of a text, or why it has none."""
     (answer,) = connection.execute(
-        "SELECT json_serialize_sql(CAST(? AS VARCHAR))", [query]
+        "SELECT json_serialize_sql(CAST(? AS VARCHAR))", [text]
     ).fetchall()[0]
     parsed = json.loads(answer)
     if parsed["error"]:
         message = str(parsed["error_message"]).rstrip("!.")
         return "it is not a SELECT" if message in _NO_SELECT else message
-    if len(parsed["statements"]) != 1:
-        return f"it is {len(parsed['statements'])} statements"
-    return _Reach(frozenset({fold_name(source)})).problem(parsed["statements"][0])
+    statements: list[dict[str, Any]] = parsed["statements"]
+    return statements
 
 
 class _Reach:

@@ -11,7 +11,7 @@ import signal
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import IO
 
 import duckdb
@@ -46,6 +46,8 @@ class QueryRequest(msgspec.Struct, frozen=True, kw_only=True):
     """SELECT over files in the folder that returns the rows; None: there are none."""
     columns: tuple[tuple[str, str], ...] = ()
     """Columns of the rows, if there are no rows."""
+    expressions: tuple[str, ...] = ()
+    """Parts of the query that must be expressions over one row."""
     copy: str | None = None
     """Statement that writes the query's result, run after the query is checked."""
 
@@ -69,7 +71,13 @@ class QueryEndedError(Exception):
     """The process was killed because of ``stopped``; never leaves the kernel."""
 
 
-def check_query(query: str, source: str, columns: Mapping[str, str], clock: Clock) -> None:
+def check_query(
+    query: str,
+    source: str,
+    columns: Mapping[str, str],
+    clock: Clock,
+    expressions: Sequence[str] = (),
+) -> None:
     """Check a query as far as possible without rows, before any part is read.
 
     Args:
@@ -77,10 +85,12 @@ def check_query(query: str, source: str, columns: Mapping[str, str], clock: Cloc
         source: name of the rows in it.
         columns: the table's schema, SQL type by column.
         clock: measures the half minute.
+        expressions: parts of the query that a user has given, each an expression over one row.
 
     Raises:
-        UsageError: it is not one SELECT over ``source``, its result does not have the table's
-            columns and types, or it cannot be checked within half a minute.
+        UsageError: an expression is none; the query is not one SELECT over ``source``, its result
+            does not have the table's columns and types, or it cannot be checked within half a
+            minute.
     """
     with tempfile.TemporaryDirectory(prefix="firnline-") as folder:
         request = QueryRequest(
@@ -90,6 +100,7 @@ def check_query(query: str, source: str, columns: Mapping[str, str], clock: Cloc
             source=source,
             query=query,
             columns=tuple(columns.items()),
+            expressions=tuple(expressions),
         )
         try:
             run_query(request, never, clock, _CHECK_LIMIT_S)
@@ -128,7 +139,8 @@ def run_query(
         QueryEndedError: ``stopped`` returned True.
         subprocess.TimeoutExpired: after ``limit_s``.
     """
-    refuse_no_text(request.query, request.source)
+    for text in (*request.expressions, request.query):
+        refuse_no_text(text, request.source)
     answer = _ask(request, stopped, clock, limit_s)
     if answer.usage is not None:
         message, next_step = answer.usage

@@ -11,8 +11,8 @@ import msgspec
 
 from firnline.errors import UsageError
 from firnline.kernel.duckdb import open_duckdb
-from firnline.kernel.inputs import scan, stored_types
-from firnline.kernel.query.check import check_opened, open_source
+from firnline.kernel.inputs import scan, write_no_rows
+from firnline.kernel.query.check import check_opened, open_source, refuse_other_rows
 from firnline.kernel.query.process import QueryAnswer, QueryRequest, memory_bound
 
 
@@ -42,9 +42,11 @@ def _run(request: QueryRequest) -> int:
         rows = request.rows
         if rows is None:
             path = folder / "none.parquet"
-            stored_types(connection, request.columns, path)
+            write_no_rows(connection, request.columns, path)
             rows = f"SELECT * FROM {scan([path])}"  # noqa: S608 -- our own path, quoted
         open_source(connection, request.source, rows)
+        for expression in request.expressions:
+            refuse_other_rows(connection, expression)
         check_opened(connection, request.query, request.source)
         if request.copy is None:
             return 0

@@ -23,6 +23,7 @@ from firnline.properties.in_force import Waits, waits
 from firnline.settings.load import TableSettings
 from firnline.shown import ShownFigures
 from firnline.state import v1_view
+from firnline.state.holds import Held
 from firnline.state.snapshot import Snapshot
 from firnline.store.base import ObjectMeta
 from firnline.types.schema import normalise
@@ -36,6 +37,7 @@ _REVIVED = (
     "before they were dropped: the next transaction repairs it"
 )
 _MIRRORED = "the {format} mirror shows them, or did so within the grace"
+_UNDER_HOLD = "were dropped before a legal hold that may cover rows of them (`firnline hold`)"
 _HELD = "hold something that no other log file carries"
 _LATE = "landed too late and count for nobody: older versions may still read them"
 
@@ -172,7 +174,8 @@ def plan_cleanup(
         for mirror in mirrors
     ]
     due = [b for b in parts if b.due <= now_ms]
-    held = revived.union(*shown)
+    under_hold = _under_hold(snapshot, due)
+    held = revived.union(under_hold, *shown)
     all_ripe = [b for b in due if b.key not in held]
     ripe_parts = [b for b in all_ripe if b.key not in gone]
     going_logs, waiting_logs = _logs(snapshot, others, now_ms, old_types=old_types)
@@ -188,6 +191,7 @@ def plan_cleanup(
         _waiting("parts", left_parts, _LIMIT),
         _waiting("log files", going_logs[len(taken_logs) :], _LIMIT),
         _waiting("parts", [b for b in due if b.key in revived], _REVIVED),
+        _waiting("parts", [b for b in due if b.key in under_hold], _UNDER_HOLD),
         *_mirrored(due, mirrors, shown),
         *waiting_logs,
     ]
@@ -215,6 +219,18 @@ def _refuse_partial(snapshot: Snapshot) -> None:
             "clean-up was given a snapshot that did not read every log file",
             next_step="nothing was deleted; report this with the log of the run",
         )
+
+
+def _under_hold(snapshot: Snapshot, due: Sequence[_Dead]) -> frozenset[str]:
+    """Return parts that died before a legal hold and may have rows of it.
+
+    What dies later has moved to other parts: nobody may remove it.
+    """
+    held, place = Held.of(snapshot), snapshot.paths.partition_of
+    keys = (b.key for b in due if held.holds)
+    return frozenset(
+        key for key in keys if held.covering_dead(snapshot.parts[key], place(key)) is not None
+    )
 
 
 def _mirrored(

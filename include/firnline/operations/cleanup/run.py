@@ -26,6 +26,7 @@ from firnline.mirror.readers import readers_of
 from firnline.mirror.retention import Readers
 from firnline.next_steps import MAY_DELETE
 from firnline.operations.cleanup.claims import expired_claims
+from firnline.operations.cleanup.collector import paused
 from firnline.operations.cleanup.lists import continued_lists
 from firnline.operations.cleanup.plan import (
     CleanupPlan,
@@ -148,8 +149,12 @@ def run_cleanup(work: Work, options: CleanupOptions) -> CleanupReport:
             error holds the report.
         CommitUnknownError and others: see ``transaction.commit``; the next run goes on.
     """
-    table = work.table
-    runner = Runner(table, work.identity)
+    with paused():
+        return _run(work, options)
+
+
+def _run(work: Work, options: CleanupOptions) -> CleanupReport:
+    runner = Runner(work.table, work.identity)
     base = runner.take_base(everything=True)
     begun = _Run(runner, options, base.snapshot, _mirrors(base))
     table, plan = base.table, _plan(base, options, begun.mirrors)

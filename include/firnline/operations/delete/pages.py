@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Mapping
 from typing import Any
 
-from firnline.operations.common_pages import add_groups
+from firnline.operations.common_pages import add_groups, nothing_matches
 from firnline.pages import Page, number, requests_text
 from firnline.units import about_duration, about_size, counted
 
@@ -16,8 +16,10 @@ def plan_page(data: Mapping[str, Any]) -> Page:
     page = Page()
     name = data["table"]
     add_groups(page, data)
+    if data["holds"]:
+        page.line(f"Rows under legal holds stay: {', '.join(data['holds'])}.")
     if data["only_record"] and data["by_winners"]:
-        page.conclusion(f"No row of {name} can match, and nothing would be changed.")
+        page.conclusion(nothing_matches(name))
         return page
     if data["only_record"]:
         page.conclusion(

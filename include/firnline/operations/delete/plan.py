@@ -19,6 +19,7 @@ from firnline.predicate.hashing import LiteralHashes
 from firnline.predicate.pruning import Pruner
 from firnline.predicate.tree import In, Predicate, bind, columns_of, to_json
 from firnline.settings.load import TableSettings
+from firnline.state.holds import Held
 from firnline.state.partitions import choose
 from firnline.state.snapshot import Snapshot
 from firnline.types.hashes import Hashes
@@ -35,6 +36,8 @@ class DeletePlan(Selected):
     """The bound predicate as JSON."""
     partitions: tuple[str, ...]
     """Globs over partition paths; empty for all."""
+    holds: tuple[str, ...] = ()
+    """Legal holds whose rows stay."""
     by_winners: bool = False
     """It is carried out on the rows that readers see, with all older ones of their keys, and
     commits no record: the condition names columns in which versions of a key differ."""
@@ -49,6 +52,7 @@ class DeletePlan(Selected):
         return {
             "mode": self.mode,
             "by_winners": self.by_winners,
+            "holds": list(self.holds),
             "where": msgspec.json.decode(self.where),
             "partitions": list(self.partitions),
             **self.as_json(),
@@ -144,9 +148,14 @@ def plan_delete(
         UsageError: a glob matches no partition, or ``bind`` refuses the predicate; a lazy delete
             by columns outside the primary key.
     """
-    tree = bind(where, snapshot.schema)
+    held = Held.of(snapshot)
+    held.refuse_partitions("a delete", partitions)
+    tree = held.keeping(bind(where, snapshot.schema))
     judge = judge_by(snapshot, tree, snapshot.schema)
     other = keys.outside_key(settings, columns_of(tree))
+    if other:
+        # Older versions of a key go with the one that readers see, whatever a hold says of them.
+        held.refuse_any(f"a delete by {other[0]!r}, which is not of the primary key,")
     if mode == "lazy":
         step = "delete eagerly (mode eager): it looks for the newest row of each key"
         keys.refuse_outside_key(settings, other, "a lazy delete", next_step=step)
@@ -163,6 +172,7 @@ def plan_delete(
         where=to_json(tree),
         partitions=tuple(partitions),
         by_winners=bool(other),
+        holds=tuple(hold.name for hold in held.holds),
         groups=selected.groups,
         dropped=selected.dropped,
         left_alone=selected.left_alone,

@@ -16,6 +16,7 @@ from firnline.operations.selection import group_of
 from firnline.properties.in_force import Waits, waits
 from firnline.settings.load import TableSettings
 from firnline.state import v1_view
+from firnline.state.holds import Held
 from firnline.state.snapshot import Snapshot
 from firnline.types.formats import ending
 from firnline.units import about_duration
@@ -83,6 +84,7 @@ def plan_downgrade(
     unfolded = [k for k in snapshot.listing if k not in snapshot.log_tombstones]
     is_v1 = all(v1_view.is_v1(snapshot.contents[key]) for key in unfolded)
     _refuse_mirror(settings)
+    _refuse_held(snapshot)
     if not is_v1:
         _refuse_young_deletes(snapshot, settings, now_ms)
     others = waits(snapshot.properties, settings, now_ms)
@@ -115,6 +117,11 @@ def _ends(mirrors: Iterable[str]) -> str:
         "folder _iceberg",
     }
     return ", and ".join(ends[name] for name in mirrors)
+
+
+def _refuse_held(snapshot: Snapshot) -> None:
+    """Refuse a table with legal holds, of which clients of version 1 know nothing."""
+    Held.of(snapshot).refuse_any("a downgrade")
 
 
 def _refuse_young_deletes(snapshot: Snapshot, settings: TableSettings, now_ms: int) -> None:

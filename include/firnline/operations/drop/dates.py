@@ -11,7 +11,7 @@ from zoneinfo import ZoneInfo
 from firnline.settings.load import TtlSettings
 from firnline.settings.sections import compile_pattern
 from firnline.types.calendar import civil_from_days, days_from_civil
-from firnline.types.values import Stats, bound_key, canonical
+from firnline.types.values import ZONED, Stats, bound_key, canonical
 from firnline.units import DAY_MS
 
 UNITS = ("year", "month", "day", "hour")
@@ -96,6 +96,33 @@ def latest_instant(wall_ms: int, zone: str) -> int:
     return wall_ms - least // timedelta(milliseconds=1)
 
 
+def past_before(cutoff_ms: int, kind: str, zone: str) -> str:
+    """Return the time of a column before which every row is past, as its canonical literal.
+
+    Of a zone whose clocks were changed within two days before, the smallest offset counts: what is
+    certain is hidden, at most an hour or two too late.
+
+    Args:
+        cutoff_ms: unix ms; rows of before it are past.
+        kind: canonical SQL type: DATE or one of the TIMESTAMP types.
+        zone: IANA name of the zone of times in a column without one.
+    """
+    wall = cutoff_ms
+    if kind not in ZONED:
+        wall += min(_offset_ms(cutoff_ms - days * DAY_MS, zone) for days in range(3))
+    if kind == "DATE":  # a day is past when it is over
+        wall = wall // DAY_MS * DAY_MS
+    moment = _EPOCH + timedelta(seconds=wall // 1_000)
+    return str(canonical(kind, moment.date() if kind == "DATE" else moment))
+
+
+def _offset_ms(at_ms: int, zone: str) -> int:
+    moment = datetime.fromtimestamp(at_ms / 1_000, ZoneInfo(zone))
+    offset = moment.utcoffset()
+    assert offset is not None  # a zone has one
+    return offset // timedelta(milliseconds=1)
+
+
 def end_of(groups: Mapping[str, str | None]) -> int:
     """Return the end (exclusive) of the time that a name's groups give, wall-clock milliseconds.
 
@@ -147,6 +174,11 @@ def _a(unit: str) -> str:
     return f"an {unit}" if unit == "hour" else f"a {unit}"
 
 
+def without(column: str) -> str:
+    """Return the reason for parts of which some rows have no time."""
+    return f"has rows without {column} (null)"
+
+
 def latest_of(kind: str) -> Callable[[Stats, str], int]:
     """Return a reader of the latest wall-clock time in a part's statistics, in ms."""
     key = bound_key(kind)
@@ -159,7 +191,7 @@ def latest_of(kind: str) -> Callable[[Stats, str], int]:
             raise ValueError(f"has no statistics of {column}")
         _, high, nulls = bounds
         if nulls:
-            raise ValueError(f"has rows without {column} (null)")
+            raise ValueError(without(column))
         if high is None or key is None:
             raise ValueError(f"has no upper bound of {column}")
         try:

@@ -11,30 +11,41 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import msgspec
 
 from firnline.commit.keys import may_go
 from firnline.errors import CHOICES, UsageError, some
-from firnline.log.records import Marker
-from firnline.operations.drop.dates import end_by_regex, end_of_day, latest_instant, latest_of
+from firnline.log.parts_view import totals
+from firnline.log.records import Delete, Marker
+from firnline.operations.drop.dates import (
+    end_by_regex,
+    end_of_day,
+    latest_instant,
+    latest_of,
+    without,
+)
+from firnline.operations.drop.past_rows import PastRows, find_past_rows
 from firnline.operations.drop.plan import Removal, Removals, Undecided
 from firnline.paths import NULL_VALUE
 from firnline.settings.fields import TIME_TRANSFORMS
 from firnline.settings.load import TableSettings, TtlSettings
+from firnline.state.holds import Held
 from firnline.state.partitions import choose
 from firnline.state.snapshot import Snapshot
 from firnline.types.schema import normalise
+from firnline.types.values import ZONED
 from firnline.units import DAY_MS
 
 YOUNG = "is not wholly past"
 FORMER = "its name is not of the layout that partition_by says"
 OLDER = "is past, but an older row of its primary keys may be in a part that is not"
-_ZONED = ("TIMESTAMP WITH TIME ZONE", "TIMESTAMPTZ_NS")
-_TIMES = (*_ZONED, "TIMESTAMP_S", "TIMESTAMP_MS", "TIMESTAMP", "TIMESTAMP_NS", "DATE")
+_TIMES = (*ZONED, "TIMESTAMP_S", "TIMESTAMP_MS", "TIMESTAMP", "TIMESTAMP_NS", "DATE")
 _LISTED = 1_000
+_SINCE_AGREED = 0.05
+"""Fraction of the table that may have become past since somebody agreed."""
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -51,6 +62,29 @@ class TtlPlan(Removals):
     undecided: tuple[Undecided, ...] = ()
     former: frozenset[str] = frozenset()
     """Partitions of a former layout, which lose parts by their statistics."""
+    fraction: float = 0.0
+    """Of the table's rows that goes; of its bytes, if some part does not state its rows."""
+    most: float = 1.0
+    """Fraction that may go without a question (``ttl.max_removed_fraction``)."""
+    allowed: float = 1.0
+    """Fraction that may go: more than that if somebody has agreed to it, or with force."""
+    hides: PastRows | None = None
+    """Past rows of parts that stay, with ``ttl.rows``."""
+
+    @property
+    def nothing_to_do(self) -> bool:
+        """Return True if no part is to be dropped, and no row to be hidden."""
+        return not self.removals and self.hides is None
+
+    @property
+    def records(self) -> tuple[Delete, ...]:
+        """The delete record of ``hides``."""
+        return () if self.hides is None else (self.hides.record,)
+
+    @property
+    def is_too_much(self) -> bool:
+        """Return True if somebody has to agree to so much."""
+        return self.fraction > self.allowed
 
     @property
     def single_parts(self) -> list[str]:
@@ -75,7 +109,11 @@ class TtlPlan(Removals):
             "by": self.by,
             "keep_ms": self.keep_ms,
             "cutoff_ms": self.cutoff_ms,
+            "fraction": self.fraction,
+            "max_removed_fraction": self.most,
+            "too_much": self.is_too_much,
             "partitions": rows,
+            "hides": msgspec.to_builtins(self.hides),
             "kept": self.kept,
             "undecided": msgspec.to_builtins(self.undecided[:_LISTED]),
             "undecided_count": len(self.undecided),
@@ -83,7 +121,13 @@ class TtlPlan(Removals):
 
 
 def plan_ttl(
-    snapshot: Snapshot, settings: TableSettings, now_ms: int, *, partitions: Sequence[str] = ()
+    snapshot: Snapshot,
+    settings: TableSettings,
+    now_ms: int,
+    *,
+    partitions: Sequence[str] = (),
+    force: bool = False,
+    agreed: float = 0.0,
 ) -> TtlPlan:
     """Select the partitions or parts that are past their time to live.
 
@@ -92,6 +136,8 @@ def plan_ttl(
         settings: of the table.
         now_ms: wall clock, unix ms.
         partitions: globs over partition paths; empty for all.
+        force: any fraction of the table may go.
+        agreed: fraction that somebody has agreed to; 0: nobody was asked.
 
     Raises:
         UsageError: the table has no ``ttl``, its column is not there or holds no times, or a glob
@@ -109,7 +155,13 @@ def plan_ttl(
         _check_column(snapshot, settings, ttl.column)
         decide = state.by_column
     chosen = choose(snapshot.partitions, partitions, of=settings.name)
-    removals = [r for partition in chosen if (r := decide(partition)) is not None]
+    found = [r for partition in chosen if (r := decide(partition)) is not None]
+    removals = [r for one in found if (r := state.without_held(one)) is not None]
+    hides = None
+    if ttl.rows:
+        gone = {m.p for removal in removals for m in removal.parts}
+        stays = ((p, m) for p in chosen for m in snapshot.partitions[p] if m.p not in gone)
+        hides = find_past_rows(snapshot, settings, now_ms, stays, partitions)
     return TtlPlan(
         seq=snapshot.seq,
         removals=tuple(removals),
@@ -119,7 +171,22 @@ def plan_ttl(
         kept=dict(state.kept.most_common()),
         undecided=tuple(state.undecided),
         former=frozenset(state.former),
+        fraction=_fraction(snapshot, removals, hides),
+        most=ttl.max_removed_fraction,
+        allowed=1.0
+        if force
+        else max(ttl.max_removed_fraction, agreed + _SINCE_AGREED if agreed else 0),
+        hides=hides,
     )
+
+
+def _fraction(snapshot: Snapshot, removals: Sequence[Removal], hides: PastRows | None) -> float:
+    whole = totals(snapshot.live)
+    if whole.rows is not None:
+        hidden = 0 if hides is None else hides.rows or 0
+        return (sum(r.rows for r in removals) + hidden) / max(whole.rows, 1)
+    size = 0.0 if hides is None else hides.bytes * hides.share
+    return (sum(r.bytes for r in removals) + size) / max(whole.bytes, 1)
 
 
 def _check_column(snapshot: Snapshot, settings: TableSettings, column: str) -> None:
@@ -162,6 +229,10 @@ class _State:
     kept: Counter[str] = field(default_factory=Counter)
     undecided: list[Undecided] = field(default_factory=list)
     former: set[str] = field(default_factory=set)
+    held: Held = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.held = Held.of(self.snapshot)
 
     def by_name(self, partition: str) -> Removal | None:
         """Return the whole partition or nothing of it, by its name.
@@ -180,6 +251,18 @@ class _State:
             self.kept[YOUNG] += 1
             return None
         return Removal(partition, tuple(markers), end)
+
+    def without_held(self, removal: Removal) -> Removal | None:
+        """Return what goes without the parts that may have rows of a legal hold."""
+        holds = {m.p: self.held.covering(m, removal.partition) for m in removal.parts}
+        rest = [m for m in removal.parts if holds[m.p] is None]
+        if len(rest) == len(removal.parts):
+            return removal
+        for hold in dict.fromkeys(h for h in holds.values() if h is not None):
+            parts = [m for m in removal.parts if holds[m.p] == hold]
+            self._leave(removal.partition, parts, f"is past, but under the legal hold {hold.name}")
+        alone = may_go(self.snapshot, self.settings, removal.partition, rest)
+        return replace(removal, parts=tuple(alone)) if alone else None
 
     def _end(self, partition: str) -> int:
         """Return the latest time of a row, by the transforms; of several time columns the later."""
@@ -209,7 +292,7 @@ class _State:
             wall_ms = end_of_day(wall_ms)
             return max(wall_ms, latest_instant(wall_ms, zone))
         kind = normalise(kind)
-        if kind in _ZONED:
+        if kind in ZONED:
             return wall_ms
         return latest_instant(end_of_day(wall_ms) if kind == "DATE" else wall_ms, zone)
 
@@ -234,7 +317,9 @@ class _State:
         if dated.young:
             self.kept[YOUNG] += dated.young
         for reason, markers in dated.unknown.items():
-            self._leave(partition, markers, reason, count=len(markers))
+            if not self.ttl.rows or reason == without(self.ttl.column):
+                # Otherwise their past rows are hidden, and the rest is young.
+                self._leave(partition, markers, reason, count=len(markers))
         return self._removal(partition, dated, by_part=True)
 
     def _dated(self, partition: str, columns: Sequence[str]) -> _Dated:

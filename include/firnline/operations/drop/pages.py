@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -89,11 +90,37 @@ def ttl_plan_page(data: Mapping[str, Any]) -> Page:
         page.line()
     _render_kept(page, data)
     cutoff = when(data["cutoff_ms"])
-    if data["partitions"]:
-        page.conclusion(f"{sentence(data)} of {data['table']} would go: wholly before {cutoff}.")
+    if data["hides"]:
+        page.line(f"{_hidden(data['hides'])} would be hidden from readers.")
+    if data["partitions"] or data["hides"]:
+        if data["fraction"] > data["max_removed_fraction"]:
+            most = share_text(data["max_removed_fraction"])
+            needs = "needs --force, a yes to its question, or an approval in its DAG"
+            page.line(
+                f"That is {share_text(data['fraction'])} of the table, more than "
+                f"ttl.max_removed_fraction allows ({most}): "
+                f"{f'such a run {needs}' if data['too_much'] else 'with --force it goes'}."
+            )
+        if data["partitions"]:
+            page.conclusion(
+                f"{sentence(data)} of {data['table']} would go: wholly before {cutoff}."
+            )
+        else:
+            page.conclusion(
+                f"No part of {data['table']} would go; rows of {_parts(data['hides'])} would."
+            )
     else:
         page.conclusion(f"Nothing in {data['table']} is wholly before {cutoff}.")
     return page
+
+
+def share_text(fraction: float) -> str:
+    """Return a fraction of a table in words, rounded up: ``50.01 %`` is more than a half.
+
+    ``all`` only where no row is left.
+    """
+    percent = math.ceil(round(fraction * 10_000, 6)) / 100
+    return "all" if fraction >= 1 else f"{min(percent, 99.99):g} %"
 
 
 def ttl_report_page(data: Mapping[str, Any]) -> Page:
@@ -104,15 +131,37 @@ def ttl_report_page(data: Mapping[str, Any]) -> Page:
         name = data["table"]
         page.conclusion(f"Nothing to drop in {name}: `firnline ttl {name} --dry-run` says why.")
         return page
-    page.add(dropped_page(data))
+    hidden = data["hidden"]
+    if hidden:
+        page.line(
+            f"{_hidden(hidden)} are hidden from readers; merges remove them, by "
+            f"{when(hidden['due_ms'])} where nothing else is to be merged."
+        )
+    if data["parts"] or not hidden:
+        page.add(dropped_page(data))
+    else:
+        page.conclusion(
+            f"hidden: rows of {_parts(hidden)} of {data['table']}, by transaction "
+            f"{number(data['transaction'])}"
+        )
     return page
+
+
+def _hidden(hides: Mapping[str, Any]) -> str:
+    """Return how many rows go with which condition, as the subject of a sentence."""
+    rows = "the rows" if hides["rows"] is None else f"about {counted(hides['rows'], 'row')}"
+    return f"{rows} with {hides['column']} before {hides['before']} in {_parts(hides)}"
+
+
+def _parts(hides: Mapping[str, Any]) -> str:
+    return f"{counted(hides['parts'], 'part')} ({about_size(hides['bytes'])})"
 
 
 def _render_kept(page: Page, data: Mapping[str, Any]) -> None:
     """Print the reasons with their counts, and the partitions that cannot be dated."""
     if data["undecided"]:
         columns = [
-            Column("stays, not dated"),
+            Column("stays"),
             Column("parts", number=True),
             Column("because", wrap=True),
         ]

@@ -12,9 +12,10 @@ from typing import Any
 import msgspec
 
 from firnline.errors import PlanChangedError, UsageError, quoted, some
-from firnline.log.records import Marker
+from firnline.log.records import Delete, Marker
 from firnline.operations.requests import FIXED_REQUESTS
 from firnline.shown import ShownFigures
+from firnline.state.holds import Held
 from firnline.state.snapshot import Snapshot
 from firnline.units import about_size, counted
 
@@ -111,6 +112,11 @@ class Removals(ShownFigures):
         return not self.removals
 
     @property
+    def records(self) -> tuple[Delete, ...]:
+        """Delete records of rows in parts that stay; their ids are set when they are committed."""
+        return ()
+
+    @property
     def parts(self) -> int:
         """Parts to drop."""
         return sum(len(r.parts) for r in self.removals)
@@ -175,7 +181,7 @@ def plan_drop(
 
     Raises:
         PlanChangedError: a partition is not what it was when it was listed.
-        UsageError: a partition that does not exist, or none named.
+        UsageError: a partition that does not exist, or none named; one with rows of a legal hold.
     """
     if not partitions:
         raise UsageError(
@@ -186,6 +192,8 @@ def plan_drop(
     missing = [name for name in chosen if name not in snapshot.partitions]
     if missing:
         raise _missing(missing, list(snapshot.partitions))
+    held = Held.of(snapshot)
+    held.refuse("a removal", ((name, m) for name in chosen for m in snapshot.partitions[name]))
     removals = (Removal(name, tuple(snapshot.partitions[name])) for name in chosen)
     return DropPlan(snapshot.seq, tuple(removals))
 

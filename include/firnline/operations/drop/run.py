@@ -11,10 +11,13 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
+import msgspec
+
 from firnline.commit.base import Base, take_base
 from firnline.commit.transaction import Change, commit
 from firnline.errors import UsageError
 from firnline.log.txn_file import Counts, RunIdentity, TxnHeader
+from firnline.operations.drop.past_rows import PastRows
 from firnline.operations.drop.plan import (
     DropPlan,
     PartitionInfo,
@@ -29,6 +32,7 @@ from firnline.operations.options import DropOptions
 from firnline.operations.runner import Report, Runner
 from firnline.properties.in_force import current, in_force
 from firnline.state.history import history
+from firnline.state.holds import Held
 from firnline.state.snapshot import Snapshot, read_snapshot
 from firnline.table import Table
 
@@ -66,6 +70,8 @@ class DropReport(Report, frozen=True, kw_only=True):
     were dropped."""
     kept: dict[str, int] = {}
     """TTL: reason -> number of partitions (by a column: parts) that stay."""
+    hidden: PastRows | None = None
+    """TTL of rows: those that it hid, in parts that stay."""
     undecided: tuple[Undecided, ...] = ()
     """TTL: the first 1,000 partitions that it could not decide on."""
     requests: dict[str, int]
@@ -164,6 +170,7 @@ def remove(
     *,
     dry_run: bool,
     refuse: Callable[[Snapshot], None] | None = None,
+    why: str = "",
 ) -> Removed[P]:
     """Plan on the newest state and commit; start over when another run replaced parts of the plan.
 
@@ -173,12 +180,14 @@ def remove(
         make_plan: pure, from the state and the settings in force.
         dry_run: plan only.
         refuse: see ``transaction.Change``.
+        why: reason for the history, beyond ``op``.
 
     Raises:
         CommitConflictError: rivals took parts away more than ``merge.max_replans`` times.
     """
 
     def act(base: Base, plan: P) -> int:
+        table = base.table
         removal = Change(
             op=op,
             replaces=tuple(m.p for r in plan.removals for m in r.parts),
@@ -187,10 +196,16 @@ def remove(
                 parts_in=plan.parts, rows_in=plan.rows, rows_deleted=plan.rows, bytes_in=plan.bytes
             ),
             partitions=tuple(sorted({r.partition for r in plan.removals})),
+            deletes=tuple(
+                msgspec.structs.replace(record, id=table.ids.uuid7(table.clock.now_ms()))
+                for record in plan.records
+            ),
             refuse=refuse,
             planned=base.snapshot,
+            holds=Held.of(base.snapshot).holds,
+            why=why,
         )
-        return commit(base.table, base, removal, runner.identity).header.seq
+        return commit(table, base, removal, runner.identity).header.seq
 
     return Removed(*runner.run(make_plan, act, ends=lambda plan: dry_run or plan.nothing_to_do))
 

@@ -34,6 +34,7 @@ from firnline.operations.erase.certificate import (
 )
 from firnline.operations.erase.completion import Settled, settle
 from firnline.operations.erase.digests import plan_digest, sealed
+from firnline.operations.erase.held import refuse_held_keys
 from firnline.operations.erase.key_files import read_keys
 from firnline.operations.erase.keys import KeySet, key_set
 from firnline.operations.erase.known import digests_text, named
@@ -115,6 +116,7 @@ def preview(table: Table, options: EraseOptions) -> ErasePlan:
     """
     base = take_base(table)
     keys = load_keys(base.table, base.snapshot, options)
+    refuse_held_keys(base.snapshot, keys)
     return plan_erase(base.snapshot, base.table.settings, keys.planned(), len(keys.keys))
 
 
@@ -185,6 +187,7 @@ class _Run:
         """Plan the erase. Raises UsageError for invalid keys."""
         if not self.runner.replans:
             self.keys = load_keys(self.table, base.snapshot, self.options)
+        refuse_held_keys(base.snapshot, self.keys)
         return plan_erase(
             base.snapshot, self.table.settings, self.keys.planned(), len(self.keys.keys)
         )

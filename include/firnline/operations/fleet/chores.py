@@ -119,6 +119,8 @@ def _past(base: Base, at_ms: int) -> str:
         return f"it cannot be planned: {error.message}"
     if plan.nothing_to_do:
         return ""
+    if not plan.removals:
+        return "rows are past their time to live"
     partitions = counted(len(plan.removals), "partition")
     return f"parts in {partitions} are past their time to live"
 

@@ -140,9 +140,9 @@ def read(
     """Read a table's log and the newest headers of its transactions.
 
     Requests: 2 LIST and one GET per log file that is not folded, with the newest transaction's; 1
-    LIST and a ranged GET for each header; 1 LIST more once there are more than 100 transactions; 1
-    LIST of ``_prepared/``, and 1 GET for each prepared change; with ``erases`` those of
-    ``erases_of``.
+    LIST and a ranged GET for each header, if any is asked for; 1 LIST more once there are more than
+    100 transactions; 1 LIST of ``_prepared/``, and 1 GET for each prepared change; with ``erases``
+    those of ``erases_of``.
 
     Args:
         table: the table.
@@ -164,7 +164,7 @@ def read(
         settings=table.settings,
         wanted=table.wanted or table.settings,
         properties=base.properties,
-        headers=history(table, headers, known),
+        headers=history(table, headers, known) if headers else (),
         old=list(table.store.list(table.paths.txn_dir, table.paths.birth)) if long else [],
         prepared=_prepared(table),
         now_ms=table.clock.now_ms(),

@@ -67,6 +67,11 @@ def look(table: Table) -> TableHealth:
     return health_of(read(table))
 
 
+def glance(table: Table) -> TableHealth:
+    """Return the health of a table without its history; ``read`` with no header."""
+    return health_of(read(table, 0))
+
+
 def look_closely(table: Table) -> TableHealth:
     """Return the health of a table with its details; ``read`` with ``HISTORY`` headers."""
     reading = read(table, HISTORY, erases={})

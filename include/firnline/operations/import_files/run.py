@@ -92,11 +92,13 @@ class _Began:
     """As ``Origin.begins``."""
     stated: bool
     """The table states properties."""
+    by: str
+    """Name of the writer: ``ImportOptions.writer``."""
 
     @property
     def writer(self) -> str:
         """Name in the log file's key, and in the footers of parts that are written."""
-        return f"import-{self.id}"
+        return f"{self.by}-{self.id}"
 
     @property
     def q(self) -> int:
@@ -113,7 +115,7 @@ def preview(
 
     Requests: those of ``run_import`` but the copies and the log file.
     """
-    prefix, began = prefix_of(table, options.source), _begin(table)
+    prefix, began = prefix_of(table, options.source), _begin(table, options.writer)
     tell = on_progress or (lambda _: None)
     return look(began.table, began.snapshot, options, prefix, tell).plan
 
@@ -147,7 +149,7 @@ def run_import(work: Work, options: ImportOptions) -> ImportReport:
     table = work.table
     metrics = RunMetrics(table)
     prefix = prefix_of(table, options.source)
-    began = _begin(table)
+    began = _begin(table, options.writer)
     table = began.table
     tell = work.tell
     looked = look(table, began.snapshot, options, prefix, tell)
@@ -171,12 +173,19 @@ def run_import(work: Work, options: ImportOptions) -> ImportReport:
     )
 
 
-def _begin(table: Table) -> _Began:
+def _begin(table: Table, writer: str) -> _Began:
+    table.paths.append_log(0, writer)  # raises UsageError for an invalid name
     base = take_base(table, may_hold_objects=True)
     begins = birth.begins(base.table, base.seq, born=base.born)
     made = table.ids.uuid7(table.clock.now_ms())
     return _Began(
-        made, base.snapshot, base.began_ms, base.table, begins, base.properties is not None
+        made,
+        base.snapshot,
+        base.began_ms,
+        base.table,
+        begins,
+        base.properties is not None,
+        writer,
     )
 
 

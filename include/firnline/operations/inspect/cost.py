@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import astuple, dataclass
+from dataclasses import dataclass
 from typing import Any
 
 from firnline.log.parts_view import dead
@@ -38,10 +38,15 @@ class Requests:
     delete: float = 0
 
     def __add__(self, other: Requests) -> Requests:
-        return Requests(*(a + b for a, b in zip(astuple(self), astuple(other), strict=True)))
+        return Requests(
+            self.list + other.list,
+            self.get + other.get,
+            self.put + other.put,
+            self.delete + other.delete,
+        )
 
     def __mul__(self, times: float) -> Requests:
-        return Requests(*(each * times for each in astuple(self)))
+        return Requests(self.list * times, self.get * times, self.put * times, self.delete * times)
 
     def to_json(self) -> dict[str, int]:
         """Return whole numbers by kind."""
@@ -170,7 +175,7 @@ def estimate(
     """
     looks, _ = runs_of(settings, "merge", fleet)
     month = _Month(arrivals, state, settings, fleet, prices, play(arrivals, settings, looks))
-    pages = _pages(state.log_files)
+    pages = list_pages(state.log_files)
     now = Requests(list=pages + 1, get=state.log_files_read + state.live)
     after = Requests(list=pages + 1, get=1 + state.live - state.saved) if state.saved else now
     return Cost(
@@ -200,7 +205,7 @@ class _Month:
         yield self._merges()
         yield self._cleanups()
         others: dict[Operation, Requests] = {
-            "ttl": self._base(self._unfolded) + _COMMIT,
+            "ttl": self._base(self._unfolded) + COMMIT,
             "verify": self._verify(),
             "orphan_sweep": self._sweep(),
         }
@@ -228,7 +233,7 @@ class _Month:
         plans, read = month.runs, month.logs_of_runs
         if not self._by_planner:
             plans, read = month.looks, month.logs_of_looks
-        requests = self._base(0) * (plans + month.runs) + _COMMIT * month.runs
+        requests = self._base(0) * (plans + month.runs) + COMMIT * month.runs
         logs = read + month.logs_of_runs
         requests += Requests(get=logs + month.parts_in, put=month.uploads)
         return self._line("merge", plans / DAYS, requests, f"{source}; the rules of merges")
@@ -240,7 +245,7 @@ class _Month:
             gone += self.arrivals.appends_a_day + self.merging.runs / DAYS
         if not gone and started_by_planner(self.settings, "tombstone_cleanup", self.fleet):
             a_day = 0
-        each = self._base(self._unfolded) * 2 + _COMMIT + Requests(list=1)
+        each = self._base(self._unfolded) * 2 + COMMIT + Requests(list=1)
         requests = each * (a_day * DAYS) + Requests(delete=DAYS * math.ceil(gone / BATCH))
         return self._line("cleanup", a_day, requests, source)
 
@@ -249,11 +254,11 @@ class _Month:
         days = kept_ms(self.settings.cleanup.grace) / DAY_MS
         kept = max(TXN_KEPT, days * self.merging.runs / DAYS)
         transactions = min(self.state.seq, kept)
-        listed = 4 + self._log_pages + _pages(self.state.live + self.state.dead)
+        listed = 4 + self._log_pages + list_pages(self.state.live + self.state.dead)
         return Requests(list=listed, get=self.state.log_files + transactions)
 
     def _sweep(self) -> Requests:
-        listed = 6 + _pages(self.state.live + self.state.dead)
+        listed = 6 + list_pages(self.state.live + self.state.dead)
         return self._base(self._unfolded) + Requests(list=listed)
 
     def _base(self, log_files: float) -> Requests:
@@ -262,7 +267,7 @@ class _Month:
 
     @property
     def _log_pages(self) -> int:
-        return _pages(self.state.log_files)
+        return list_pages(self.state.log_files)
 
     @property
     def _by_planner(self) -> bool:
@@ -278,11 +283,12 @@ class _Month:
         return Line(name, a_day, requests, self.prices.of(requests), source)
 
 
-_COMMIT = Requests(list=1, get=1, put=4, delete=1)
+COMMIT = Requests(list=1, get=1, put=4, delete=1)
 """A commit of a new process: two PUT and a LIST, and the four requests of the probe."""
 
 
-def _pages(names: int) -> int:
+def list_pages(names: float) -> int:
+    """Return the requests that list so many names."""
     return max(1, math.ceil(names / PAGE))
 
 

@@ -67,6 +67,7 @@ def plan_clusters(
     cluster: ClusterSettings,
     partition: str,
     ready: Sequence[Marker],
+    at_ms: int | None,
     *,
     finish: bool = False,
     order: Order = (),
@@ -79,6 +80,7 @@ def plan_clusters(
         cluster: of the table.
         partition: path.
         ready: parts that may be merged at all.
+        at_ms: time for which records of deletes that may wait do not count; None: all count.
         finish: bring the partition to the fewest runs.
         order: write parts anew that state another order than this one; empty: none.
     """
@@ -104,7 +106,7 @@ def plan_clusters(
         m
         for m in ready
         if m.p not in grouped
-        and (not snapshot.is_settled(m, partition) or sorted_otherwise(snapshot, [m], order))
+        and (not snapshot.is_settled(m, partition, at_ms) or sorted_otherwise(snapshot, [m], order))
     ]
     groups += [[m] for m in alone]
     grouped |= {m.p for m in alone}

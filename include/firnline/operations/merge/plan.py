@@ -18,6 +18,7 @@ from firnline.operations.merge.finishing import FEWEST, finished_at, may_shrink,
 from firnline.operations.requests import FIXED_REQUESTS, upload_requests
 from firnline.settings.load import MergeSettings, TableSettings
 from firnline.shown import ShownFigures
+from firnline.state.holds import Held
 from firnline.state.partitions import choose
 from firnline.state.snapshot import Snapshot
 from firnline.types.order import Order, order_of
@@ -139,6 +140,8 @@ def plan_merge(
         UsageError: a glob matches no partition, or a sort or key column that no part has.
     """
     _check_columns(snapshot, settings)
+    if settings.merge.sql is not None:
+        Held.of(snapshot).refuse_any("a merge with merge.sql")
     planner = _Planner(snapshot, settings, now_ms, full=full, excluded=excluded)
     for partition in choose(snapshot.partitions, partitions):
         planner.add(partition)
@@ -171,16 +174,24 @@ class _Planner:
     size: Callable[[Marker], int] = field(init=False)
     order: Order = field(init=False)
     """Sort order of the table, with ``full``: a part that states another one is sorted again."""
+    at_ms: int | None = field(init=False)
+    """Time for which records of deletes that may wait do not count; with ``full`` all do."""
+    waiting: frozenset[str] = field(init=False)
+    """Ids of these records."""
     runs: Mapping[str | None, int] = field(default_factory=dict)
     """Sizes of the split groups of the partition that is being planned, by run."""
 
     def __post_init__(self) -> None:
         self.size = tiers.sizer(self.settings.merge)
         self.order = order_of(self.settings.sort_by) if self.full else ()
+        self.at_ms = None if self.full else self.now_ms
+        records = self.snapshot.deletes.values()
+        self.waiting = frozenset(d.id for d in records if d.may_wait(self.at_ms))
 
     def add(self, partition: str) -> None:
         snapshot, settings = self.snapshot, self.settings
         whole, parts = _hidden(snapshot, settings, partition, self.excluded)
+        self._wait_for_records(partition, parts)
         self.runs = splits.sizes_of_runs(parts, self.size)
         self.hidden += whole
         finish = self._finishes(partition, parts)
@@ -192,12 +203,19 @@ class _Planner:
                 settings.cluster_by,
                 partition,
                 ready,
+                self.at_ms,
                 finish=finish,
                 order=self.order,
             )
         else:
             groups, rest = _group(
-                snapshot, settings, partition, ready, finish=finish, order=self.order
+                snapshot,
+                settings,
+                partition,
+                ready,
+                self.at_ms,
+                finish=finish,
+                order=self.order,
             )
         self.groups += groups
         self.left += rest
@@ -227,7 +245,7 @@ class _Planner:
             elif (
                 full is not None
                 and (self.runs.get(marker.c) or self.size(marker)) >= full
-                and self.snapshot.is_settled(marker, partition)
+                and self.snapshot.is_settled(marker, partition, self.at_ms)
             ):
                 reason = "is large enough (3/4 of target_size)"
             elif marker.p in unsettled:
@@ -247,6 +265,13 @@ class _Planner:
         settled = {m.p: self.snapshot.effective(m.t) + policy.settle for m in parts}
         unsettled = {key: at for key, at in settled.items() if at > self.now_ms}
         return unsettled if len(unsettled) <= policy.settle_max_parts else {}
+
+    def _wait_for_records(self, partition: str, parts: Sequence[Marker]) -> None:
+        """Note when the first record that still waits is due."""
+        for marker in parts if self.waiting else ():
+            for delete in self.snapshot.pending_deletes(marker, partition):
+                if delete.due is not None and delete.id in self.waiting:
+                    self._wait_until(delete.due)
 
     def _wait_until(self, time_ms: int) -> None:
         self.due = time_ms if self.due is None else min(self.due, time_ms)
@@ -306,6 +331,7 @@ def _group(
     settings: TableSettings,
     partition: str,
     ready: list[Marker],
+    at_ms: int | None,
     *,
     finish: bool,
     order: Order,
@@ -321,9 +347,10 @@ def _group(
         deletes = {d.id: d for m in run for d in snapshot.pending_deletes(m, partition)}
         total = sum(map(size, run))
         pays = tiers.shrinks if finish else tiers.worthwhile
+        hurries = not all(d.may_wait(at_ms) for d in deletes.values())
         # A record of a schema change waits for parts with columns from before it.
         again = any(map(snapshot.pending_changes, run)) or sorted_otherwise(snapshot, run, order)
-        if deletes or again or pays(splits.count(run), total, tier):
+        if hurries or again or pays(splits.count(run), total, tier):
             ordered = sorted(run, key=lambda m: (*m.order(), m.p))
             slices = splits.slices_of(settings, run) if columns else 1
             group = PlannedGroup(partition, tuple(ordered), tuple(deletes.values()), slices)

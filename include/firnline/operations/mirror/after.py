@@ -59,8 +59,9 @@ def publish_committed(table: Table, run: RunIdentity, puts: int = 0) -> MirrorOu
     """Publish every mirror after a run that may have committed; None if there is nothing to do.
 
     The table decides: it has the mirrors that it states, as the run has just read it, and those
-    that its settings begin. A run that has put nothing has committed nothing. An interrupt is
-    raised, with a note that what was committed stands.
+    that its settings begin. A run that has put nothing has committed nothing, and one that deletes
+    the whole table has nothing to show. An interrupt is raised, with a note that what was committed
+    stands.
 
     Requests: those of ``run_mirror``; none if there is nothing to do.
 
@@ -71,6 +72,8 @@ def publish_committed(table: Table, run: RunIdentity, puts: int = 0) -> MirrorOu
     """
     named = (table.wanted or table.settings).mirrors
     if table.store.counters.put == puts or not (named or table.stated.mirrors):
+        return None
+    if table.stated.ends:
         return None
     try:
         return publish_after(table, run)

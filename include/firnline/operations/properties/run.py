@@ -211,7 +211,8 @@ def run_apply(
     runner = Runner(neutral, run, locking=_wanted(table).locking)
 
     def act(base: Base, plan: Applied) -> int:
-        return commit(neutral, base, _change(table, base, plan), run).header.seq
+        why = "; ".join(f"{d.name} {d.table} -> {d.wanted}" for d in plan.changes)
+        return commit(neutral, base, change_to(base, plan.after, why), run).header.seq
 
     plan, seq = runner.run(
         lambda base: plan_changes(table, base, harmless=harmless),
@@ -231,25 +232,26 @@ def run_apply(
     )
 
 
-def _change(table: Table, base: Base, plan: Applied) -> Change:
-    planned = base.properties
+def change_to(base: Base, after: Properties, why: str) -> Change:
+    """Return the transaction that gives a table other properties and touches no part.
+
+    Args:
+        base: the state on which they were planned.
+        after: the properties from then on.
+        why: for the history.
+    """
+    planned, name = base.properties, base.table.settings.name
 
     def refuse(snapshot: Snapshot) -> None:
         newest = max((r for r in snapshot.properties), key=lambda r: r.seq, default=None)
         if newest is not None and newest.seq and newest.values != planned:
             raise CommitConflictError(
-                f"the properties of table {table.settings.name} were changed meanwhile",
+                f"the properties of table {name} were changed meanwhile",
                 next_step="run it again: it plans on those that are in force now",
             )
 
     return Change(
-        op=OP,
-        replaces=(),
-        adds=(),
-        counts=Counts(),
-        refuse=refuse,
-        properties=plan.after,
-        why="; ".join(f"{d.name} {d.table} -> {d.wanted}" for d in plan.changes),
+        op=OP, replaces=(), adds=(), counts=Counts(), refuse=refuse, properties=after, why=why
     )
 
 

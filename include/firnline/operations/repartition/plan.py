@@ -23,6 +23,7 @@ from firnline.parquet.partition import span_of
 from firnline.properties.in_force import differences, from_settings
 from firnline.properties.record import Properties
 from firnline.settings.load import TableSettings
+from firnline.state.holds import Held
 from firnline.state.partitions import choose
 from firnline.state.snapshot import Snapshot
 from firnline.table import Table
@@ -132,6 +133,8 @@ def plan_repartition(
     chosen = choose(snapshot.partitions, partitions, of=settings.name)
     former = [name for name in chosen if is_former(settings, name)]
     to_rewrite = chosen if every else former
+    moved = ((name, m) for name in to_rewrite for m in snapshot.partitions[name])
+    Held.of(snapshot).by_partition().refuse("a repartition", moved)
     return RepartitionPlan(
         seq=snapshot.seq,
         layout=tuple(map(str, settings.partition_by)),

@@ -22,6 +22,7 @@ from firnline.predicate.pruning import Pruner
 from firnline.predicate.tree import And, Equal, GreaterEqual, IsNull, Less, Predicate, bind, to_json
 from firnline.settings.fields import TIME_TRANSFORMS
 from firnline.settings.load import TableSettings
+from firnline.state.holds import Held
 from firnline.state.snapshot import Snapshot
 from firnline.types.schema import SchemaUnion, as_known, normalise
 from firnline.types.values import Scalar, bound_key, canonical
@@ -151,6 +152,7 @@ def plan_replace(
     )
     tree = bound.predicate(columns)
     partitions = list(snapshot.partitions)
+    _refuse_held(snapshot, tree, columns)
     selected = select(
         snapshot, settings, partitions, judge_by(snapshot, tree, columns), frozenset()
     )
@@ -168,6 +170,17 @@ def plan_replace(
         dropped=selected.dropped,
         left_alone=left,
     )
+
+
+def _refuse_held(snapshot: Snapshot, tree: Predicate, columns: Mapping[str, str]) -> None:
+    """Raise UsageError if rows of a legal hold may be replaced, also some that are being appended.
+
+    They cannot stay beside the new ones, as with a delete.
+    """
+    held, judge = Held.of(snapshot), judge_by(snapshot, tree, columns)
+    every = ((name, m) for name, markers in snapshot.partitions.items() for m in markers)
+    held.refuse("a replace", ((name, m) for name, m in every if judge(m) != "none"))
+    held.refuse_any("a replace")
 
 
 def _by_side(

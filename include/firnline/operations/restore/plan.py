@@ -25,6 +25,7 @@ from firnline.operations.restore.since import (
 )
 from firnline.operations.restore.undone import touched
 from firnline.shown import ShownFigures
+from firnline.state.holds import Held
 from firnline.state.partitions import choose, matches
 from firnline.state.snapshot import Snapshot
 
@@ -139,6 +140,8 @@ def plan_restore(
         kept = frozenset(m.p for m in stay) - frozenset(m.p for m in along)
         keeps |= kept
         removes += [m for m in markers if m.tmb is None and m.p not in kept]
+    place = snapshot.paths.partition_of
+    Held.of(snapshot).refuse("a restore", ((place(m.p), m) for m in removes))
     changed = {c.partition for c in copies} | {snapshot.paths.partition_of(m.p) for m in removes}
     return RestorePlan(
         seq=snapshot.seq,

@@ -17,6 +17,7 @@ from firnline.log.records import Marker
 from firnline.operations.groups import LeftAlone, PlannedGroup
 from firnline.operations.kernel_tasks import RowWork
 from firnline.operations.options import RewriteOptions
+from firnline.operations.prepare_options import Preparable
 from firnline.operations.prepared.compare import Asked, check_asked
 from firnline.operations.requests import COMMIT_REQUESTS, FIXED_REQUESTS, upload_requests
 from firnline.operations.selection import NO_ROW, Selected, Verdict, select, select_whole
@@ -27,6 +28,7 @@ from firnline.predicate.tree import Predicate, columns_of, to_sql
 from firnline.settings.fields import TIME_TRANSFORMS
 from firnline.settings.load import TableSettings
 from firnline.shown import ShownFigures, when
+from firnline.state.holds import Held
 from firnline.state.partitions import choose
 from firnline.state.snapshot import Snapshot
 from firnline.table import Table
@@ -166,6 +168,7 @@ def plan_rewrite(
                 "those of their keys",
             )
         planned = [_whole(snapshot, partition) for partition in chosen]
+        refuse_held(snapshot, planned, "a rewrite")
         return RewritePlan(snapshot.seq, tuple(planned), tuple(left))
     planned = []
     by_winners = bool(keys.outside_key(settings, columns_of(where)))
@@ -176,8 +179,25 @@ def plan_rewrite(
             for part in selected.left_alone
         ]
         if not selected.only_record:
-            planned.append(_planned(snapshot, partition, selected))
+            planned.append(planned_partition(snapshot, partition, selected))
+    refuse_held(snapshot, planned, "a rewrite")
     return RewritePlan(snapshot.seq, tuple(planned), tuple(left))
+
+
+def refuse_held(snapshot: Snapshot, planned: Sequence[PlannedPartition], what: str) -> None:
+    """Raise UsageError if a legal hold may cover rows of parts that are to be replaced.
+
+    Args:
+        snapshot: the state to plan on.
+        planned: what is to be replaced.
+        what: the operation, as the beginning of a sentence: "a rewrite".
+    """
+    parts = (
+        (one.partition, m)
+        for one in planned
+        for m in (*(m for g in one.groups for m in g.parts), *one.dropped)
+    )
+    Held.of(snapshot).refuse(what, parts)
 
 
 def _select(
@@ -242,7 +262,8 @@ def _whole(snapshot: Snapshot, partition: str) -> PlannedPartition:
     return PlannedPartition(partition, (group,), (), 0)
 
 
-def _planned(snapshot: Snapshot, partition: str, selected: Selected) -> PlannedPartition:
+def planned_partition(snapshot: Snapshot, partition: str, selected: Selected) -> PlannedPartition:
+    """Return a partition with the parts that are selected, and what is known of the others."""
     dropped = tuple(marker for _, marker in selected.dropped)
     handled = {m.p for g in selected.groups for m in g.parts} | {m.p for m in dropped}
     rest = [m for m in snapshot.partitions[partition] if m.p not in handled]
@@ -259,18 +280,18 @@ def _visible(snapshot: Snapshot, marker: Marker, partition: str) -> int | None:
     return 0 if snapshot.hidden_whole(marker, pending) else None
 
 
-def refuse_evidence(options: RewriteOptions) -> None:
+def refuse_evidence(options: Preparable) -> None:
     """Raise UsageError if evidence is asked of a rewrite that nobody looks at before its commit."""
     asked = options.assertions or options.keys or options.samples or options.keep
     if asked and not options.prepare:
         raise UsageError(
-            "assertions, key columns and sample rows are about what is prepared before it is "
-            "committed",
-            next_step="prepare the rewrite (--prepare, or approve in Airflow), or leave them out",
+            "assertions, key columns, sample rows and the time to decide are about what is "
+            "prepared before it is committed",
+            next_step="prepare it (--prepare, or approve in Airflow), or leave them out",
         )
 
 
-def asked_evidence(table: Table, snapshot: Snapshot, options: RewriteOptions) -> Asked:
+def asked_evidence(table: Table, snapshot: Snapshot, options: Preparable) -> Asked:
     """Return the evidence that the options ask for, as far as it can be checked without rows.
 
     Raises UsageError: an assertion that is none, a key column that the table does not have.

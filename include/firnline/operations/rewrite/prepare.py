@@ -8,6 +8,8 @@ partitions.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Generic, TypeVar
 
 import msgspec
 
@@ -17,8 +19,10 @@ from firnline.commit.outputs import Outputs
 from firnline.errors import CommitExpiredError
 from firnline.log.txn_file import RunIdentity
 from firnline.operations.committer import outputs_of
+from firnline.operations.kernel_tasks import RowWork
 from firnline.operations.operation import Work
 from firnline.operations.options import RewriteOptions
+from firnline.operations.prepare_options import Preparable
 from firnline.operations.prepared import objects
 from firnline.operations.prepared.compare import comparison, evidence
 from firnline.operations.prepared.evidence import Evidence
@@ -45,11 +49,13 @@ from firnline.operations.rewrite.run import run_rewrite
 from firnline.operations.rewriting import RewriteResult, execute, is_nothing
 from firnline.operations.runner import Failure, Progress, Report, Runner
 from firnline.state.history import add_counts
+from firnline.state.snapshot import Snapshot
 from firnline.table import Table
 
 _ASKED = ("dry_run", "prepare", "first_try")
 """Fields of the options that do not say what the rewrite does."""
 _NAMED = 1_000
+OptionsT = TypeVar("OptionsT", bound=Preparable)
 
 
 class PrepareReport(Report, frozen=True, kw_only=True):
@@ -76,14 +82,41 @@ class PrepareReport(Report, frozen=True, kw_only=True):
     seconds: float
 
 
+@dataclass(frozen=True, slots=True)
+class Way(Generic[OptionsT]):
+    """An operation that replaces parts, as far as it differs from others when it is prepared."""
+
+    op: str
+    plan: Callable[[Table, Snapshot, OptionsT], RewritePlan]
+    work: Callable[[Table, Snapshot, OptionsT], RowWork]
+    most: Callable[[Table, OptionsT], float]
+    """Fraction of a partition's rows that may vanish."""
+
+
+def _plan(table: Table, snapshot: Snapshot, options: RewriteOptions) -> RewritePlan:
+    return make_plan(table, snapshot, options, None)
+
+
+def _most(table: Table, options: RewriteOptions) -> float:
+    return 1.0 if options.force else table.settings.rewrite.max_removed_fraction
+
+
+REWRITING = Way(op=OP, plan=_plan, work=make_work, most=_most)
+
+
 def run_either(work: Work, options: RewriteOptions) -> RewriteReport | PrepareReport:
     """Rewrite, or prepare a rewrite, as the options say. Raises as either."""
     if options.prepare:
-        return run_prepare(Work(work.table, work.identity, work.engine, work.tell), options)
-    return run_rewrite(Work(work.table, work.identity, work.engine, work.tell), options)
+        return run_prepare(work, options)
+    return run_rewrite(work, options)
 
 
 def run_prepare(work: Work, options: RewriteOptions) -> PrepareReport:
+    """Prepare a rewrite; see ``prepare_by``."""
+    return prepare_by(REWRITING, work, options)
+
+
+def prepare_by(way: Way[OptionsT], work: Work, options: OptionsT) -> PrepareReport:
     """Write the new parts of a rewrite and a statement that names them; commit nothing.
 
     A run that is tried again returns what an earlier try has prepared, if it was asked for the same
@@ -94,6 +127,7 @@ def run_prepare(work: Work, options: RewriteOptions) -> PrepareReport:
     that waits.
 
     Args:
+        way: what is prepared.
         work: on what, and for whom; told whenever a group is read, then whenever partitions are
             compared.
         options: as for ``run_rewrite``, with what the evidence is to show.
@@ -112,7 +146,7 @@ def run_prepare(work: Work, options: RewriteOptions) -> PrepareReport:
     base = runner.take_base()
     table = runner.table
     asked = asked_evidence(table, base.snapshot, options)
-    plan = make_plan(table, base.snapshot, options, None)
+    plan = way.plan(table, base.snapshot, options)
     earlier = _earlier(table, options, work.identity)
     if earlier is not None:
         return _report(runner, earlier, (), earlier=True)
@@ -121,9 +155,9 @@ def run_prepare(work: Work, options: RewriteOptions) -> PrepareReport:
     runner.probe()
     compare = comparison(lambda: runner.engine)
     tell = work.tell
-    result = _execute(runner, base, plan, options, tell)
+    result = _execute(runner, base, plan, way.work(table, base.snapshot, options), tell)
     with Outputs(table, outputs_of(result.done)) as new:
-        whole, partitions = _changes(runner, base, plan, result, options)
+        whole, partitions = _changes(runner, base, plan, result, way.op, way.most(table, options))
         if is_nothing(whole):
             return _nothing(runner, base)
         heard = _comparisons(whole, tell)
@@ -140,7 +174,7 @@ def run_prepare(work: Work, options: RewriteOptions) -> PrepareReport:
     return _report(runner, made, partitions)
 
 
-def _earlier(table: Table, options: RewriteOptions, run: RunIdentity) -> WaitingChange | None:
+def _earlier(table: Table, options: Preparable, run: RunIdentity) -> WaitingChange | None:
     """Return what an earlier try has prepared; discard what it was asked for otherwise."""
     if not run.dag_id:
         return None
@@ -153,8 +187,8 @@ def _earlier(table: Table, options: RewriteOptions, run: RunIdentity) -> Waiting
     return None
 
 
-def _plain(options: RewriteOptions) -> dict[str, object]:
-    asked = msgspec.structs.asdict(options)
+def _plain(options: Preparable) -> dict[str, object]:
+    asked = {name: getattr(options, name) for name in options.__struct_fields__}
     return plain({name: value for name, value in asked.items() if name not in _ASKED})
 
 
@@ -162,13 +196,12 @@ def _execute(
     runner: Runner,
     base: Base,
     plan: RewritePlan,
-    options: RewriteOptions,
+    work: RowWork,
     tell: Callable[[Progress], None],
 ) -> RewriteResult:
     """Write the new parts of all partitions. Raises RewriteFailedError if one cannot be made."""
     if not plan.groups:
         return RewriteResult()
-    work = make_work(runner.table, base.snapshot, options)
     result = execute(
         runner.table, base.snapshot, runner.engine, plan.groups, work, tell, go_on=False
     )
@@ -183,16 +216,16 @@ def _changes(
     base: Base,
     plan: RewritePlan,
     result: RewriteResult,
-    options: RewriteOptions,
+    op: str,
+    most: float,
 ) -> tuple[Change, tuple[PartitionRewrite, ...]]:
     """Return one change for all partitions. Raises RewriteRefusedError if one loses too much."""
-    most = 1.0 if options.force else runner.table.settings.rewrite.max_removed_fraction
     made: list[tuple[PlannedPartition, Change, int]] = []
     refused: list[Failure] = []
     for planned in plan.partitions:
         done = [each for each in result.done if each[0].partition == planned.partition]
         done.sort(key=lambda each: each[1].group)
-        of_partition = change(base.snapshot, planned, done, OP)
+        of_partition = change(base.snapshot, planned, done, op)
         problem = too_much(planned, of_partition, done, most)
         refused += [] if problem is None else [problem]
         if not is_nothing(of_partition):
@@ -205,7 +238,7 @@ def _changes(
     )
     changes = [of_partition for _, of_partition, _ in made]
     together = Change(
-        op=OP,
+        op=op,
         replaces=tuple(key for each in changes for key in each.replaces),
         adds=tuple(marker for each in changes for marker in each.adds),
         counts=add_counts([each.counts for each in changes]),
@@ -229,13 +262,13 @@ def _comparisons(change: Change, tell: Callable[[Progress], None]) -> Callable[[
 
 
 def _statement(
-    runner: Runner, base: Base, change: Change, options: RewriteOptions, shown: Evidence
+    runner: Runner, base: Base, change: Change, options: Preparable, shown: Evidence
 ) -> Prepared:
     table, now = runner.table, runner.table.clock.now_ms()
     return Prepared(
         id=table.ids.uuid7(now),
         t=now,
-        op=OP,
+        op=change.op,
         seq=base.seq,
         keep=KEEP_MS if options.keep is None else options.keep,
         run=runner.identity,

@@ -7,7 +7,7 @@ readers see nothing before. Partitions that are committed stay so when a later o
 from __future__ import annotations
 
 from contextlib import closing
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from firnline.commit.base import Base, take_base
@@ -39,10 +39,11 @@ from firnline.operations.rewriting import (
     RunTotals,
     commit_or_discard,
     is_nothing,
+    of_other_tries,
     run_groups,
 )
 from firnline.operations.runner import Failure, Runner
-from firnline.state.history import add_counts, history
+from firnline.state.history import add_counts
 from firnline.table import Table
 
 __all__ = [
@@ -55,8 +56,6 @@ __all__ = [
 ]
 _NAMED = 1_000
 """Partitions that a report names."""
-_TRANSACTIONS = 1_000_000
-"""More transactions than are ever kept."""
 
 
 def preview(table: Table, options: RewriteOptions) -> RewritePlan:
@@ -160,15 +159,12 @@ class _Run:
 
     def _left(self, base: Base) -> frozenset[str] | None:
         """Return the partitions to plan, without those another try has done; None for all."""
-        run, first, only = self.runner.identity, self.options.first_try, self.only
-        if not first or not run.run_id or (run.try_number <= first and not self.runner.replans):
+        first, only = self.options.first_try, self.only
+        again = self.runner.replans > 0
+        earlier = of_other_tries(self.table, self.runner.identity, first, OP, again=again)
+        if not earlier:
             return only
-        done = {
-            partition
-            for header in history(self.table, _TRANSACTIONS)
-            if header.op == OP and header.run.is_run_of(run) and header.run.try_number >= first
-            for partition in header.partitions
-        }
+        done = {partition for header in earlier for partition in header.partitions}
         self.partitions_earlier = len(done - self.mine)
         return (frozenset(base.snapshot.partitions) if only is None else only) - done
 
@@ -185,6 +181,7 @@ class _Run:
             self.failures += result.failures
             return on
         of_partition = change(planned_on.snapshot, planned, result.done, OP)
+        of_partition = replace(of_partition, computed=self.options.sql is not None)
         most = 1.0 if self.options.force else self.table.settings.rewrite.max_removed_fraction
         refused = too_much(planned, of_partition, result.done, most)
         if refused is not None:

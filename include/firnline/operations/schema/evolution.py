@@ -13,6 +13,7 @@ from firnline.operations.options import Evolution
 from firnline.operations.schema.repairs import refuse_deletes
 from firnline.operations.schema.target import Target, known_type, storable
 from firnline.settings.load import TableSettings
+from firnline.state.holds import Held
 from firnline.state.snapshot import Snapshot
 from firnline.types.schema import WIDER, normalise, widens
 from firnline.types.sql import fold_name
@@ -35,6 +36,7 @@ def evolved(
     for position, column in enumerate(named):
         if fold_name(column) in map(fold_name, named[:position]):
             raise UsageError(f"column {column!r} is named twice", next_step="name it once")
+    Held.of(snapshot).refuse_columns("the change is of", named)
     schema = {fold_name(name): name for name in snapshot.schema}
     return tuple(_targets(snapshot, settings, evolution, schema))
 

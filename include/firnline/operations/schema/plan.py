@@ -26,6 +26,7 @@ from firnline.operations.schema.repairs import (
 )
 from firnline.operations.schema.target import LineSource, Target, lines, live_parts, source_of
 from firnline.parquet.footers import FooterFacts
+from firnline.state.holds import Held
 from firnline.state.snapshot import Snapshot
 from firnline.types.sql import fold_name
 
@@ -152,6 +153,8 @@ def plan_schema_fix(
             files that are folded contradict each other in another column; a delete that is pending
             compares a column with a value that is not valid for its new type.
     """
+    changed = [target.column for target in planned.targets]
+    Held.of(snapshot).refuse_columns("the repair is of", changed)
     by_key = {marker.p: marker for marker in planned.suspects}
     fixes: dict[str, PartFix | None] = {}
     read: dict[str, FooterFacts] = {}

@@ -381,6 +381,7 @@ def replacing(
             d=_applied(snapshot, old),
             o=old.order(),
             c=old.c,
+            w=old.w,
         )
         for group, result in done
         for old in group.parts

@@ -50,7 +50,8 @@ class StreamWriter(DataSourceStreamArrowWriter):
 
     def write(self, iterator: Iterator[RecordBatch]) -> Written:
         """Write the parts of a task. It reads its own base: a writer may outlive its batch."""
-        return self._parts.write(iterator, begin(self._table.table()))
+        begun = begin(self._table.table(), self._options.get("writer"))
+        return self._parts.write(iterator, begun)
 
     def commit(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803 -- Spark's
         """Publish a batch, unless it was before, and the mirrors if that is asked for.

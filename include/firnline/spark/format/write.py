@@ -40,7 +40,8 @@ from firnline.spark.format.options import Opened, flag_option, object_option, sc
 from firnline.table import Table
 from firnline.types.schema import SchemaUnion
 
-_WRITER = "spark"
+WRITER = "spark"
+"""Who writes, where no option says so."""
 
 
 @dataclass(frozen=True)
@@ -59,6 +60,8 @@ class Begun:
     """As ``Origin.begins``."""
     columns: Mapping[str, str] = field(default_factory=dict)
     """SQL type by column, of the table right after ``q``: the columns that the rows' names mean."""
+    writer: str = WRITER
+    """Who writes."""
 
     def origin(self, table: Table) -> Origin:
         """Return the origin of an append, by this machine's clocks."""
@@ -66,7 +69,7 @@ class Begun:
         began = table.clock.elapsed_ms() - age
         return Origin(
             self.id,
-            f"{_WRITER}-{self.id}",
+            f"{self.writer}-{self.id}",
             self.q,
             began,
             self.at_ms,
@@ -75,11 +78,25 @@ class Begun:
         )
 
 
-def begin(table: Table) -> Begun:
-    """Read sequence and columns of one state; requests and errors of ``Appender.knowing``."""
-    origin, known = Appender(table, writer=_WRITER).knowing()
+def begin(table: Table, writer: str | None = None) -> Begun:
+    """Read sequence and columns of one state; requests and errors of ``Appender.knowing``.
+
+    Args:
+        table: the table.
+        writer: who writes, by the option of this name; None: ``WRITER``.
+
+    Raises UsageError for a name that a key cannot hold.
+    """
+    name = WRITER if writer is None else writer
+    origin, known = Appender(table, writer=name).knowing()
     return Begun(
-        origin.id, origin.q, origin.time_ms, origin.properties, origin.begins, known.columns
+        origin.id,
+        origin.q,
+        origin.time_ms,
+        origin.properties,
+        origin.begins,
+        known.columns,
+        name,
     )
 
 
@@ -161,7 +178,7 @@ class Writer(DataSourceArrowWriter):
         self._table = table
         self._replaces = replaces
         self._mirror = mirror_option(table, options)
-        self._begun = begin(here)
+        self._begun = begin(here, options.get("writer"))
         partition = options.get("partition")
         delete = here.ids.uuid7(here.clock.now_ms())
         self._parts = PartWriter(table, partition, replaces, delete)

@@ -136,6 +136,7 @@ def test_assets_of_the_author_come_besides(table: Table) -> None:
 # --- the course -----------------------------------------------------------------------------------
 
 
+@pytest.mark.long
 def test_a_task_ignores_the_conf_of_its_run_and_names_itself_in_the_history(table: Table) -> None:
     task = Ttl(table="events", task_id="drop_old")
     context = context_of(task)
@@ -164,6 +165,7 @@ def test_a_dry_run_only_plans(table: Table) -> None:
     assert history(table) == []
 
 
+@pytest.mark.long
 def test_a_job_reports_from_the_history_of_its_own_task(table: Table) -> None:
     task = Merge(table="events")
     context = context_of(task)
@@ -176,12 +178,14 @@ def test_a_job_reports_from_the_history_of_its_own_task(table: Table) -> None:
     assert context["ti"].pushed["said"].startswith("merged: 4 parts")
 
 
+@pytest.mark.long
 def test_two_tasks_of_a_run_do_not_count_for_each_other(table: Table) -> None:
     first, second = (Delete(table="events", where=f"k = {k}", task_id=f"d{k}") for k in (1, 2))
     assert first.execute(context_of(first))["counts"]["rows_deleted"] == 2
     assert second.execute(context_of(second))["counts"]["rows_deleted"] == 2
 
 
+@pytest.mark.long
 def test_a_completed_task_is_not_repeated_unless_it_is_to_be(table: Table) -> None:
     task = Delete(table="events", where="k = 1")
     task.execute(context_of(task))

@@ -31,6 +31,7 @@ NEEDED: dict[str, Any] = {
     "partitions": ["*"],
     "to": 1,
     "columns": ["k"],
+    "set": ["v = 2"],
     "keys_file": "s3://lake/keys.csv",
 }
 EMPTY = "{{ params.none }}"

@@ -59,6 +59,7 @@ def test_a_restore_takes_a_number_that_a_template_made(table: Table) -> None:
     assert (live_rows(table), figures["transactions"]) == (before, [2])
 
 
+@pytest.mark.long
 def test_a_clean_up_with_nothing_to_delete_succeeds(table: Table) -> None:
     task = Cleanup(table="events")
     context = context_of(task)
@@ -66,6 +67,7 @@ def test_a_clean_up_with_nothing_to_delete_succeeds(table: Table) -> None:
     assert context["outlet_events"].added == []
 
 
+@pytest.mark.long
 def test_a_clean_up_deletes_and_reports(table: Table) -> None:
     dropped(table)
     table.clock.sleep(1.2)

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from firnline.airflow import Delete, Import, Merge, Replace, Rewrite, Verify
+from firnline.airflow import Delete, Import, Merge, Replace, Rewrite, Update, Verify
 from firnline.airflow.making import JOBS
 from firnline.airflow.operators.spark import SparkOperator
 from firnline.airflow.spark_submit import SubmitHook
@@ -30,7 +30,7 @@ tables:
   plain: {{root: 'file://{folder}/plain', partition: 'day=.*'}}
   hours: {{root: 'file://{folder}/hours', partition_by: [day(ts)]}}
 """
-OPERATORS = [Delete, Import, Merge, Replace, Rewrite, Verify]
+OPERATORS = [Delete, Import, Merge, Replace, Rewrite, Update, Verify]
 NOT_ALONE = {"assertions", "keys", "samples"}
 """Options of a rewrite that is shown before it is committed."""
 
@@ -79,6 +79,7 @@ def test_a_task_of_our_own_dags_is_no_part_of_its_run(table: Table) -> None:
     assert not [each for each in job_arguments(table.settings, plain) if "task" in each]
 
 
+@pytest.mark.long
 def test_what_a_task_commits_is_published_by_it(table: Table) -> None:
     task = Merge(table="events")
     task.execute(context_of(task))
@@ -86,6 +87,7 @@ def test_what_a_task_commits_is_published_by_it(table: Table) -> None:
     assert [file.suffix for file in published.iterdir()]
 
 
+@pytest.mark.long
 def test_a_rewrite_takes_the_partitions_that_a_template_names(table: Table) -> None:
     task = Rewrite(table="events", partitions="day=a", where="k < 150")
     figures = task.execute(context_of(task))
@@ -146,6 +148,7 @@ def plain(table: Table, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Tabl
     return found
 
 
+@pytest.mark.long
 def test_a_check_without_depth_starts_no_job(plain: Table) -> None:
     task = Verify(table="plain")
     assert task.execute(context_of(task))["findings"] == []

@@ -90,6 +90,7 @@ def last(database: Session, table: str) -> dict[str, str]:
     return {} if found is None else {name: run.run_id for name, run in found.runs.items()}
 
 
+@pytest.mark.long
 def test_the_newest_run_of_each_operation_on_a_table_is_found(database: Session) -> None:
     for number in range(3):
         for table in ("t", "u"):
@@ -109,6 +110,7 @@ def test_of_a_table_s_own_dag_and_that_for_all_the_newer_run_counts(database: Se
     assert last(database, "t") == {"merge": "newest"}
 
 
+@pytest.mark.long
 def test_somebody_else_s_dag_with_the_name_of_a_table_s_own_is_no_run_of_it(
     database: Session,
 ) -> None:

@@ -148,6 +148,7 @@ def test_the_page_of_one_table_reads_this_table_once_and_no_other() -> None:
     assert shelf.opened == ["busy"]
 
 
+@pytest.mark.long
 def test_a_store_that_hangs_holds_up_neither_a_request_nor_another_table() -> None:
     silent, other = filled(2), filled(2)
     shelf = Shelf(silent=silent, other=other)

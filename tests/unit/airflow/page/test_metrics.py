@@ -67,6 +67,7 @@ def metrics(*, named: bool) -> Metrics:
     return Metrics(*gauges(), named=named)
 
 
+@pytest.mark.long
 def test_a_statsd_server_gets_each_figure_with_the_table_in_its_name(statsd: Statsd) -> None:
     world = filled(4)
     row = row_of(world)
@@ -86,6 +87,7 @@ def test_a_name_of_a_table_stays_one_level_of_the_metric(statsd: Statsd) -> None
     assert "airflow.firnline.readable.eu__flights-2013" in statsd.gauges(1)
 
 
+@pytest.mark.long
 def test_statsd_of_influxdb_gets_the_table_as_a_tag(
     statsd: Statsd, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -96,6 +98,7 @@ def test_statsd_of_influxdb_gets_the_table_as_a_tag(
     assert "airflow.firnline.readable,table=eu.flights" in statsd.gauges(1)
 
 
+@pytest.mark.long
 def test_open_telemetry_gets_the_table_as_an_attribute() -> None:
     reader = InMemoryMetricReader()
     logger = SafeOtelLogger(MeterProvider(metric_readers=[reader]))

@@ -54,6 +54,7 @@ def status(app: FastAPI, method: str, path: str) -> int:
     return asyncio.run(ask())
 
 
+@pytest.mark.long
 def test_every_route_asks_who_calls_but_those_that_have_a_reason_not_to() -> None:
     found = [(app, *route) for app in apps() for route in routes_of(app.routes)]
     assert len([path for _, _, path in found if path.startswith("/api/")]) >= 3

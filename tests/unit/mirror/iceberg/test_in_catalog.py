@@ -72,6 +72,7 @@ def test_every_snapshot_shows_the_state_that_the_table_had(seed: int, tmp_path: 
             assert summary["total-records"] == str(rows)
 
 
+@pytest.mark.long
 def test_an_unchanged_table_gets_no_snapshot(world: World) -> None:
     put_append(world)
     assert publish(world.table).version == 1
@@ -128,7 +129,7 @@ def test_a_change_of_columns_that_readers_do_not_see_in_parts_holds_the_mirror(
 
 
 def test_a_part_whose_rows_nobody_wrote_down_holds_the_mirror(world: World) -> None:
-    put_append(world, rows=None)  # type: ignore[arg-type] # a client of version 1
+    put_append(world, rows=None)  # a client of version 1
     done = publish(world.table)
     assert done.hold is not None
     assert "does not know the rows of 1 of its parts" in done.hold.reason
@@ -258,6 +259,7 @@ def test_who_publishes_with_a_clock_that_is_ahead_sweeps_nothing(
     assert before <= world.store.objects.keys()
 
 
+@pytest.mark.long
 def test_both_formats_are_published_and_compared(tmp_path: Path) -> None:
     world = catalog_world(tmp_path, mirror=["delta", {"iceberg": where(tmp_path)}])
     put_append(world)
@@ -269,6 +271,7 @@ def test_both_formats_are_published_and_compared(tmp_path: Path) -> None:
     assert same(world)
 
 
+@pytest.mark.long
 def test_a_table_that_does_not_say_so_gets_no_mirror_and_then_says_so(tmp_path: Path) -> None:
     world = make_world(root=ROOT)
     do_merge(world, put_append(world))
@@ -281,6 +284,7 @@ def test_a_table_that_does_not_say_so_gets_no_mirror_and_then_says_so(tmp_path: 
     assert (done.applied, done.iceberg.version) == (2, 1)
 
 
+@pytest.mark.long
 def test_a_mirror_that_only_the_table_states_is_published_and_goes_on(tmp_path: Path) -> None:
     """Settings that name one format end no other; where they do not say its place, it waits."""
     world = catalog_world(tmp_path)
@@ -304,6 +308,7 @@ def test_a_mirror_that_only_the_table_states_is_published_and_goes_on(tmp_path: 
     assert same(world)
 
 
+@pytest.mark.long
 def test_another_table_of_the_same_name_stays_as_it_is(world: World, tmp_path: Path) -> None:
     put_append(world)
     publish(world.table)
@@ -321,6 +326,7 @@ def foreign(world: World) -> None:
         pass
 
 
+@pytest.mark.long
 def test_a_snapshot_of_somebody_else_is_refused_with_the_way_back(world: World) -> None:
     put_append(world)
     publish(world.table)
@@ -347,6 +353,7 @@ def test_a_rollback_to_a_snapshot_of_ours_is_gone_on_from(world: World) -> None:
     assert same(world)
 
 
+@pytest.mark.long
 def test_properties_that_somebody_changed_are_set_again(world: World) -> None:
     put_append(world)
     publish(world.table)
@@ -358,6 +365,7 @@ def test_properties_that_somebody_changed_are_set_again(world: World) -> None:
     assert '"ts"' in loaded(world).metadata.properties[MAPPING]
 
 
+@pytest.mark.long
 def test_the_requests_of_a_snapshot_of_appends(world: World) -> None:
     put_append(world)
     publish(world.table)
@@ -390,6 +398,7 @@ class Racing(FaultyStore):
         super().put_new(key, data)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("first", [True, False])
 def test_a_run_that_loses_the_race_starts_again_from_the_head(world: World, first: bool) -> None:
     put_append(world)
@@ -406,6 +415,7 @@ def test_a_run_that_loses_the_race_starts_again_from_the_head(world: World, firs
     assert shown(world) == live(world)
 
 
+@pytest.mark.long
 def test_a_machine_that_was_suspended_does_not_publish_what_it_had_read(world: World) -> None:
     put_append(world)
     slept: list[int] = []

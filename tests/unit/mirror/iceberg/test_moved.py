@@ -36,6 +36,7 @@ def under_the_name_of_the_mirror(table: Table) -> Table:
     return replace(table, settings=table.settings.model_copy(update={"name": "t"}))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("rename", [False, True])
 def test_a_table_that_was_moved_is_refused_until_the_old_mirror_is_dropped(
     world: World, rename: bool

@@ -54,6 +54,7 @@ def test_no_second_table_is_made_while_the_first_is_there(world: World, tmp_path
     assert publish(world.table).written, "under its own name it goes on"
 
 
+@pytest.mark.long
 def test_once_the_former_table_is_dropped_it_has_the_other_name(
     world: World, tmp_path: Path
 ) -> None:
@@ -74,6 +75,7 @@ def test_a_table_that_was_dropped_is_made_again_under_its_name(world: World) -> 
     assert shown(world) == set(snapshot(world).live)
 
 
+@pytest.mark.long
 def test_a_former_table_in_another_catalog_is_a_warning(world: World, tmp_path: Path) -> None:
     (tmp_path / "b").mkdir()
     other = named(world, tmp_path / "b", catalog="sea")

@@ -73,6 +73,7 @@ def shown(world: World, *sorted_by: SortKey) -> list[int | None]:
     return numbers(world)
 
 
+@pytest.mark.long
 def test_the_order_of_the_table_is_published_and_named_by_files_that_state_it(
     tmp_path: Path,
 ) -> None:
@@ -85,12 +86,14 @@ def test_the_order_of_the_table_is_published_and_named_by_files_that_state_it(
     assert orders(world) == (1, {1: BY_TS}), "no order is added twice"
 
 
+@pytest.mark.long
 def test_a_table_without_an_order_has_a_mirror_without_one(tmp_path: Path) -> None:
     world = catalog_world(tmp_path)
     assert shown(world, TS) == [None]
     assert orders(world) == (0, {0: ()})
 
 
+@pytest.mark.long
 def test_files_keep_the_order_of_their_time_when_the_table_gets_another_one(tmp_path: Path) -> None:
     world = catalog_world(tmp_path, sort_by=["ts desc", "v"])
     shown(world, TS, V)
@@ -105,6 +108,7 @@ def test_files_keep_the_order_of_their_time_when_the_table_gets_another_one(tmp_
     assert orders(world) == (1, {1: BY_TS, 2: BY_V, 0: ()}), "one that was there has its number"
 
 
+@pytest.mark.long
 def test_a_mirror_of_before_orders_were_published_gets_one_with_the_next_snapshot(
     tmp_path: Path,
 ) -> None:
@@ -115,6 +119,7 @@ def test_a_mirror_of_before_orders_were_published_gets_one_with_the_next_snapsho
     assert orders(world) == (1, {0: (), 1: BY_V})
 
 
+@pytest.mark.long
 def test_a_mirror_that_was_dropped_begins_with_todays_order(tmp_path: Path) -> None:
     world = catalog_world(tmp_path, sort_by=["ts desc", "v"])
     shown(world, TS, V)

@@ -76,6 +76,7 @@ def test_a_part_goes_when_a_snapshot_without_it_is_as_old_as_the_grace(world: Wo
     assert parts(world) == set(snapshot(world).live)
 
 
+@pytest.mark.long
 def test_clean_up_asks_no_catalog_and_needs_no_settings_of_it(world: World) -> None:
     old = put_append(world)
     publish(world.table)
@@ -170,6 +171,7 @@ def look_through(world: World) -> sweeping.Swept:
     return sweep(world.table, opened, head, GRACE)
 
 
+@pytest.mark.long
 def test_metadata_goes_when_no_reader_uses_it_and_parts_never(world: World) -> None:
     keys = put_append(world)
     publish(world.table)
@@ -195,6 +197,7 @@ def test_metadata_goes_when_no_reader_uses_it_and_parts_never(world: World) -> N
     assert check_iceberg(world.table).same
 
 
+@pytest.mark.long
 def test_metadata_that_was_replaced_a_grace_ago_goes_although_nothing_came_since(
     world: World,
 ) -> None:
@@ -209,6 +212,7 @@ def test_metadata_that_was_replaced_a_grace_ago_goes_although_nothing_came_since
     assert check_iceberg(world.table).same
 
 
+@pytest.mark.long
 def test_metadata_stays_a_while_although_the_file_of_what_replaced_it_is_as_old_as_the_grace(
     world: World,
 ) -> None:
@@ -223,6 +227,7 @@ def test_metadata_stays_a_while_although_the_file_of_what_replaced_it_is_as_old_
     assert open_catalog(world.table).root.key_of(first) in metadata(world)
 
 
+@pytest.mark.long
 def test_metadata_stays_as_long_as_the_table_says_whatever_the_settings_say(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -379,6 +384,7 @@ def test_a_snapshot_that_names_other_partitions_stays(
     assert complete_certificate(world.table, erase, RUN).status == "complete"
 
 
+@pytest.mark.long
 def test_without_the_catalog_the_certificate_waits_and_says_why(tmp_path: Path) -> None:
     world, erase = erased(tmp_path)
     publish(world.table)
@@ -394,6 +400,7 @@ def findings(world: World) -> set[str]:
     return {finding.kind for finding in report.findings if finding.kind.startswith("mirror")}
 
 
+@pytest.mark.long
 def test_verify_compares_the_mirror_with_the_log(world: World) -> None:
     keys = put_append(world)
     assert findings(world) == {"mirror-missing"}
@@ -409,6 +416,7 @@ def test_verify_compares_the_mirror_with_the_log(world: World) -> None:
     assert findings(world) == {"mirror-damaged"}
 
 
+@pytest.mark.long
 def test_a_manifest_that_is_gone_is_one_sentence(world: World) -> None:
     put_append(world)
     publish(world.table)

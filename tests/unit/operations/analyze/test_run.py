@@ -189,6 +189,7 @@ def test_a_merge_that_replaces_the_parts_meanwhile_is_not_undone(tmp_path: Path)
     assert None not in bounds(world)  # of the merge itself
 
 
+@pytest.mark.long
 def test_parts_that_stay_are_restated_beside_a_merge_of_others(tmp_path: Path) -> None:
     world = world_of(6, merge={"min_inputs": 2})
     engine = LocalEngine(lambda: world.table.store, tmp_path, world.ids, SystemClock())
@@ -200,6 +201,7 @@ def test_parts_that_stay_are_restated_beside_a_merge_of_others(tmp_path: Path) -
     assert None not in bounds(world)
 
 
+@pytest.mark.long
 def test_a_delete_that_is_noted_in_the_markers_meanwhile_stays_noted(tmp_path: Path) -> None:
     world = world_of(2)
     engine = LocalEngine(lambda: world.table.store, tmp_path, world.ids, SystemClock())
@@ -291,6 +293,7 @@ def test_a_part_with_other_rows_than_the_log_says_is_named() -> None:
         call(world)
 
 
+@pytest.mark.long
 def test_a_footer_without_bounds_is_counted_and_read_again_by_the_next_run() -> None:
     world = world_of(1, wanted=())
     client, buffer = V1Client(world), io.BytesIO()
@@ -320,6 +323,7 @@ def test_a_store_that_fails_ends_the_run() -> None:
     assert snapshot(world).seq == 1
 
 
+@pytest.mark.long
 def test_a_restore_to_before_an_analyze_undoes_nothing() -> None:
     world = world_of()
     call(world)
@@ -342,6 +346,7 @@ def forgotten(world: World) -> None:
         world.store.objects[key] = (data, world.store.objects[key][1])
 
 
+@pytest.mark.long
 def test_parts_of_a_sorted_table_say_in_the_log_what_their_footers_say_of_the_order() -> None:
     world = world_of(wanted=(), **SORTED)
     assert {m.sorted_by() for m in live(world)} == {BY_X}
@@ -356,6 +361,7 @@ def test_parts_of_a_sorted_table_say_in_the_log_what_their_footers_say_of_the_or
     assert call(world).plan["parts"] == 0
 
 
+@pytest.mark.long
 def test_bounds_and_order_are_taken_from_one_look_at_the_footer() -> None:
     world = world_of(wanted=("x", "id"), **SORTED)
     forgotten(world)

@@ -12,6 +12,7 @@ from tests.support.log_tables import do_merge, put_append, snapshot
 from tests.support.world import FaultyStore, World, make_world
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("limit", [1, 2, 3, 7])
 def test_bounded_runs_come_to_the_end_of_what_one_transaction_replaced(limit: int) -> None:
     """The horizon stays below it until all of it is gone; each run goes on behind the last."""

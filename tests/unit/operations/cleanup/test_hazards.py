@@ -79,6 +79,7 @@ def test_whoever_works_between_any_two_calls_loses_nothing(rival: str) -> None:
         assert keys_under(world, "_data") == set(snapshot(world).live)
 
 
+@pytest.mark.long
 def test_a_clean_up_between_any_two_calls_of_a_merge_neither_revives_nor_hides() -> None:
     def merge(world: World, store: Any) -> None:
         table = replace(world.table, store=store)

@@ -65,6 +65,7 @@ def test_the_transaction_says_who_deleted_what_and_how_far_back_one_can_read() -
     assert len(snapshot(world).at(buried + 1).live) == 1
 
 
+@pytest.mark.long
 def test_markers_of_what_is_gone_are_gone_too() -> None:
     world, keys = merged(50)
     before = sum(item.size for item in snapshot(world).listing.values())
@@ -182,6 +183,7 @@ def test_a_bounded_run_takes_the_oldest_and_the_next_goes_on() -> None:
     assert horizons == sorted(horizons)
 
 
+@pytest.mark.long
 def test_the_rate_holds_over_the_whole_run() -> None:
     world = make_world(cleanup={"deletes_per_second": 1_000})
     keys = put_append(world, *["d=1"] * 2_500)

@@ -111,6 +111,7 @@ def test_a_clone_holds_the_same_rows_and_lives_on(tmp_path: Path, with_log: bool
     assert objects(world, "t") == before
 
 
+@pytest.mark.long
 def test_a_clone_without_its_history_is_one_transaction_over_the_live_parts(
     tmp_path: Path,
 ) -> None:
@@ -139,6 +140,7 @@ def test_a_clone_without_its_history_is_one_transaction_over_the_live_parts(
         read_snapshot(copy.store, copy.table.paths).at(source.newest_t)
 
 
+@pytest.mark.long
 def test_a_clone_with_its_history_tells_the_past_and_can_be_restored(tmp_path: Path) -> None:
     world = filled()
     merge(world, tmp_path)
@@ -158,6 +160,7 @@ def test_a_clone_with_its_history_tells_the_past_and_can_be_restored(tmp_path: P
     healthy(copy)
 
 
+@pytest.mark.long
 def test_columns_that_changed_lazily_are_those_of_the_source(tmp_path: Path) -> None:
     world = filled(1)
     world.clock.advance(10)
@@ -237,6 +240,7 @@ def test_a_table_of_clients_of_version_1_is_cloned() -> None:
         assert V1Client(copy).live() == state(copy).live.keys()
 
 
+@pytest.mark.long
 def test_a_transaction_that_nobody_published_is_in_it(tmp_path: Path) -> None:
     """A clone shows what readers of the source see, and does not publish there."""
     world = filled()
@@ -250,6 +254,7 @@ def test_a_transaction_that_nobody_published_is_in_it(tmp_path: Path) -> None:
     assert objects(world, "t") == before
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("with_log", [False, True])
 def test_a_place_that_was_written_is_refused(with_log: bool) -> None:
     world = filled()
@@ -264,6 +269,7 @@ def test_a_place_that_was_written_is_refused(with_log: bool) -> None:
         clone(replace(world, table=beside(world.table, "c")), "d")
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", ["t", "t/inner", "t/_data/x", ""])
 def test_a_place_within_the_other_is_refused(name: str) -> None:
     with pytest.raises(UsageError, match="lie in each other"):
@@ -278,6 +284,7 @@ def test_another_bucket_is_refused_with_the_way_to_go() -> None:
         run_clone(Work(world.table, RUN), CloneOptions(), target=replace(target, settings=settings))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("with_log", [False, True])
 def test_a_dry_run_writes_nothing(tmp_path: Path, with_log: bool) -> None:
     world = lived(tmp_path)
@@ -395,6 +402,7 @@ def test_another_clone_that_was_begun_there_is_not_mixed_in() -> None:
     assert visible_ids(target) == Counter(range(24)), "as it was when the clone was begun"
 
 
+@pytest.mark.long
 def test_a_clone_that_copies_its_log_is_not_relocated_by_hand() -> None:
     world = filled()
     target = beside(world.table, "c")
@@ -418,6 +426,7 @@ def test_a_clone_that_copies_its_log_is_not_relocated_by_hand() -> None:
     assert visible_ids(target) == Counter(range(1, 24))
 
 
+@pytest.mark.long
 def test_a_log_of_a_clone_that_is_lost_is_rebuilt(tmp_path: Path) -> None:
     world = lived(tmp_path)
     ids = visible_ids(world.table)
@@ -507,6 +516,7 @@ def report_of(table: Table, target: Table) -> CloneReport:
     return run_clone(Work(table, RUN), CloneOptions(), target=target)
 
 
+@pytest.mark.long
 def test_one_that_is_complete_and_run_again_is_refused() -> None:
     world = filled()
     target = beside(world.table, "c")
@@ -537,6 +547,7 @@ def test_one_that_slept_before_it_listed_the_parts_reads_the_source_again(
     assert visible_ids(target) == visible_ids(world.table)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("at", ["put c/_log/", "put c/_txn/00000000000000000001"])
 def test_one_that_slept_before_it_copied_a_file_of_the_log_says_so(at: str, tmp_path: Path) -> None:
     """Also before the last one: another run may be done, and the copy names the source."""

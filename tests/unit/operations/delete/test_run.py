@@ -77,6 +77,7 @@ def test_an_eager_delete_rewrites_only_the_parts_that_hold_matching_rows(delete:
     assert (report.parts_read, report.parts_excluded) == (4, 4)
 
 
+@pytest.mark.long
 def test_v1_clients_see_an_eager_delete_at_once(delete: Delete) -> None:
     world = world_of()
     delete(world, "name = 'n7'")
@@ -94,6 +95,7 @@ def test_parts_whose_statistics_do_not_say_are_read_and_left_as_they_are(delete:
     assert report.transaction == 1
 
 
+@pytest.mark.long
 def test_parts_that_were_read_and_hold_no_matching_row_are_not_read_for_it_again(
     delete: Delete, tmp_path: Path
 ) -> None:
@@ -112,6 +114,7 @@ def test_parts_that_were_read_and_hold_no_matching_row_are_not_read_for_it_again
     assert v1_live(world) == set(snapshot(world).live)
 
 
+@pytest.mark.long
 def test_a_part_that_dies_while_others_are_read_stays_dead(tmp_path: Path) -> None:
     world = world_of()
 
@@ -152,6 +155,7 @@ def test_a_part_that_matches_as_a_whole_is_dropped_with_rows_that_were_hidden_be
     assert visible_ids(world.table) == Counter(range(6, 24))
 
 
+@pytest.mark.long
 def test_a_part_whose_rows_nobody_counted_is_read_even_if_all_of_it_matches(
     delete: Delete,
 ) -> None:
@@ -226,6 +230,7 @@ def test_a_part_that_loses_all_rows_by_reading_is_not_replaced_by_an_empty_one(
     assert visible_ids(world.table) == Counter(set(range(24)) - {0, 2, 4})
 
 
+@pytest.mark.long
 def test_only_the_partitions_that_are_asked_for_lose_rows(delete: Delete) -> None:
     world = world_of()
     report = delete(world, "name in ('n2', 'n3')", partitions=("day=1",))
@@ -242,12 +247,14 @@ def test_a_null_is_never_deleted_by_a_comparison(delete: Delete) -> None:
     assert visible_ids(world.table) == stored_ids(world.table) == Counter([1])
 
 
+@pytest.mark.long
 def test_a_predicate_as_json_does_the_same(delete: Delete) -> None:
     world = world_of()
     delete(world, '{"op":"=","column":"id","value":3}')
     assert visible_ids(world.table) == Counter(set(range(24)) - {3})
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("where", "said"),
     [
@@ -349,6 +356,7 @@ def test_a_delete_gives_up_after_losing_too_often(tmp_path: Path) -> None:
     assert visible_ids(world.table) == Counter(range(24))
 
 
+@pytest.mark.long
 def test_an_append_between_plan_and_commit_is_covered_by_the_record(tmp_path: Path) -> None:
     world = world_of()
 
@@ -363,6 +371,7 @@ def test_an_append_between_plan_and_commit_is_covered_by_the_record(tmp_path: Pa
     assert visible_ids(world.table) == Counter([i for i in [*range(24), 4] if i != 3])
 
 
+@pytest.mark.long
 def test_with_a_primary_key_every_touched_part_stays_by_itself(delete: Delete) -> None:
     world = make_world(primary_key=["id"])
     for value in (1, 2, 3):
@@ -375,6 +384,7 @@ def test_with_a_primary_key_every_touched_part_stays_by_itself(delete: Delete) -
     assert len(live) == 3
 
 
+@pytest.mark.long
 def test_the_footer_of_a_rewritten_part_names_only_what_it_replaces(delete: Delete) -> None:
     world = world_of()
     before = snapshot(world).live

@@ -69,6 +69,7 @@ def errors(world: World) -> list[str]:
     return [finding.kind for finding in found if finding.severity == "error"]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("then", [lambda _: None, folded, back], ids=["v1", "folded", "back"])
 def test_an_erase_that_slept_through_a_downgrade_is_void_and_its_rows_stay(
     tmp_path: Path, then: Callable[[World], None]
@@ -99,6 +100,7 @@ def test_an_erase_that_slept_through_a_downgrade_is_void_and_its_rows_stay(
     assert rows(world) == there
 
 
+@pytest.mark.long
 def test_a_certificate_of_before_a_downgrade_is_right_whatever_has_become_of_the_log(
     tmp_path: Path,
 ) -> None:

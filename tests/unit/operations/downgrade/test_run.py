@@ -66,6 +66,7 @@ def lines(world: World, key: str) -> list[Any]:
     return [json.loads(line) for line in world.store.objects[key][0].split(b"\n")]
 
 
+@pytest.mark.long
 def test_a_table_becomes_one_log_file_of_nothing_but_v1(tmp_path: Path) -> None:
     world = filled()
     merge(world, tmp_path)
@@ -84,6 +85,7 @@ def test_a_table_becomes_one_log_file_of_nothing_but_v1(tmp_path: Path) -> None:
     assert run_verify(Work(world.table), VerifyOptions(deep=True)).healthy
 
 
+@pytest.mark.long
 def test_pending_deletes_are_applied_where_they_hide_a_row(tmp_path: Path) -> None:
     world = filled()
     histories.delete_lazily(world, 8)
@@ -99,6 +101,7 @@ def test_pending_deletes_are_applied_where_they_hide_a_row(tmp_path: Path) -> No
     assert left == set(), "no output without a marker"
 
 
+@pytest.mark.long
 def test_a_part_without_a_hidden_row_is_not_rewritten(tmp_path: Path) -> None:
     world = filled(sort_by=[])  # no statistics of id
     histories.delete_lazily(world, 1)
@@ -290,6 +293,7 @@ def test_a_table_without_a_birth_record_gets_one(tmp_path: Path) -> None:
 BIRTH = "t/_txn/" + 20 * "0"
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("at", "skip"),
     [("list t/_txn/", 1), (f"get {BIRTH}.", 0), (f"put {BIRTH}.", 0), ("delete", 0)],

@@ -323,6 +323,7 @@ def latest_of(value: Any, zone: str, kind: str) -> int:
     return max(int((moment - EPOCH) // datetime.timedelta(milliseconds=1)) for moment in folds)
 
 
+@pytest.mark.long
 @given(
     rows=st.lists(moments(), min_size=1, max_size=12),
     kind=st.sampled_from(list(KINDS)),

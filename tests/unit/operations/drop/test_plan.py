@@ -69,7 +69,7 @@ def test_what_changed_since_it_was_listed_is_named_with_what_it_holds_now() -> N
 
 def test_rows_are_unknown_where_a_foreign_writer_did_not_count_them() -> None:
     world = filled()
-    put_append(world, "f", rows=None, size=1)  # type: ignore[arg-type] # as a foreign writer does
+    put_append(world, "f", rows=None, size=1)  # as a foreign writer does
     put_append(world, "f", rows=3, size=1)
     markers = snapshot(world).partitions["f"]
     found = describe("f", markers)

@@ -171,7 +171,7 @@ def test_a_second_try_of_a_run_reports_what_the_first_committed() -> None:
 
 def test_parts_that_do_not_state_their_rows_are_counted_as_such() -> None:
     world = filled()
-    put_append(world, "f", rows=None)  # type: ignore[arg-type] # as a foreign writer does
+    put_append(world, "f", rows=None)  # as a foreign writer does
     report = drop(world, "f", "d=1")
     assert (report.parts, report.rows, report.parts_without_rows) == (4, 30, 1)
 

@@ -106,6 +106,7 @@ def die_at(world: World, scratch: Path, what: str) -> None:
         run_erase(Work(table, RUN, engine(world, scratch)), asked)
 
 
+@pytest.mark.long
 def test_keys_of_a_dead_run_go_before_the_certificate_of_another_is_complete(
     tmp_path: Path,
 ) -> None:
@@ -163,6 +164,7 @@ def test_uploads_that_were_never_completed_are_aborted_or_waited_for(
 FOLDERS = ["_log", "_txn", "_ckpt", "_prepared", "_runs", "_delta_log", "_iceberg/metadata"]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("folder", FOLDERS)
 def test_what_a_killed_process_had_staged_in_any_folder_is_waited_for(
     folder: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -179,6 +181,7 @@ def test_what_a_killed_process_had_staged_in_any_folder_is_waited_for(
     assert certify(world, report).status == "complete"
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("died", ["decided", "before it was discarded"])
 def test_a_prepared_change_without_parts_shows_no_row_under_a_complete_certificate(
     died: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -265,6 +268,7 @@ def forgotten(tmp_path: Path, *, late: bool = False) -> tuple[World, EraseReport
     return world, reports[0]
 
 
+@pytest.mark.long
 def test_a_certificate_that_is_asked_late_knows_the_parts_that_statistics_had_excluded(
     tmp_path: Path,
 ) -> None:
@@ -272,6 +276,7 @@ def test_a_certificate_that_is_asked_late_knows_the_parts_that_statistics_had_ex
     assert certify(world, report).status == "complete"
 
 
+@pytest.mark.long
 def test_of_an_append_that_landed_beside_the_erase_the_shown_keys_decide(tmp_path: Path) -> None:
     world, report = forgotten(tmp_path, late=True)
     found = certify(world, report)
@@ -282,6 +287,7 @@ def test_of_an_append_that_landed_beside_the_erase_the_shown_keys_decide(tmp_pat
     assert certify(world, report, ShownKeys(str(path), report.secret)).status == "complete"
 
 
+@pytest.mark.long
 def test_another_erase_of_the_same_keys_counts_though_its_digest_is_another(
     tmp_path: Path,
 ) -> None:
@@ -324,6 +330,7 @@ def test_a_certificate_of_version_1_is_completed_as_before(tmp_path: Path) -> No
     assert all(part.gone_ms for part in done.parts)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("hours", [1, 6, 12, 24, 25, 36])
 def test_the_keys_leave_the_log_however_often_the_table_is_maintained(
     hours: int, tmp_path: Path

@@ -46,6 +46,7 @@ def inputs_named(world: World) -> str:
     return " ".join(str((each.metadata or {}).get(b"firnline.replaces")) for each in footers)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("merged", [False, True])
 def test_no_footer_names_the_folder_of_a_key_when_its_rows_are_erased(
     merged: bool, tmp_path: Path

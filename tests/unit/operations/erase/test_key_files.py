@@ -90,6 +90,7 @@ def repeated(path: Path, value: str, rows: int) -> None:
     pq.write_table(pa.table({"s": column}), path, row_group_size=rows, compression="zstd")
 
 
+@pytest.mark.long
 def test_a_text_that_many_rows_repeat_is_decoded_in_pieces(tmp_path: Path) -> None:
     path = tmp_path / "k.parquet"
     repeated(path, "x" * 100_000, 3_000)

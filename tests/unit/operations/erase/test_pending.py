@@ -65,6 +65,7 @@ def test_a_table_without_erases_costs_no_request(world: World) -> None:
     assert (ripe(world, after=100 * DAY), requests(world, after=100 * DAY)) == ((), {})
 
 
+@pytest.mark.long
 def test_the_only_erase_costs_no_request_before_its_time_and_one_list_after_it(
     world: World, tmp_path: Path
 ) -> None:
@@ -110,6 +111,7 @@ def test_the_certificate_of_a_run_that_died_after_its_commit_is_found(
     assert ripe(world) == ()
 
 
+@pytest.mark.long
 def test_an_erase_that_was_never_committed_is_no_reason_to_try_for_ever(
     world: World, tmp_path: Path
 ) -> None:

@@ -115,6 +115,7 @@ def test_parts_without_a_key_stay_as_they_are(erase: Erase) -> None:
     assert report.parts_read == 8
 
 
+@pytest.mark.long
 def test_statistics_of_a_sort_column_spare_reading(erase: Erase) -> None:
     world = world_of()
     report = erase(world, columns=("id",), keys=((3,), ("21",)))
@@ -122,6 +123,7 @@ def test_statistics_of_a_sort_column_spare_reading(erase: Erase) -> None:
     assert stored_ids(world.table) == Counter(set(range(24)) - {3, 21})
 
 
+@pytest.mark.long
 def test_the_certificate_waits_for_the_grace_and_says_until_when(erase: Erase) -> None:
     world = world_of()
     report = erase(world, SECRET)
@@ -161,6 +163,7 @@ def test_parts_that_a_clean_up_deleted_are_certified_too(erase: Erase) -> None:
     assert all(part.gone_ms for part in found.parts)
 
 
+@pytest.mark.long
 def test_a_clean_up_goes_on_after_a_certificate_deleted_its_parts(erase: Erase) -> None:
     world = world_of()
     report = erase(world, SECRET)
@@ -172,6 +175,7 @@ def test_a_clean_up_goes_on_after_a_certificate_deleted_its_parts(erase: Erase) 
     assert complete(world, report).status == "complete"
 
 
+@pytest.mark.long
 def test_a_complete_certificate_is_never_written_again(erase: Erase) -> None:
     world = world_of()
     report = erase(world, SECRET)
@@ -184,6 +188,7 @@ def test_a_complete_certificate_is_never_written_again(erase: Erase) -> None:
     assert world.store.objects == before
 
 
+@pytest.mark.long
 def test_no_key_stands_in_the_certificate_or_stays_in_a_file(erase: Erase) -> None:
     world = world_of()
     report = erase(world, SECRET)
@@ -207,6 +212,7 @@ def test_text_in_transactions_stays_until_they_may_be_deleted(
     assert waits.until_ms == world.store.objects[key][1] + days * DAY
 
 
+@pytest.mark.long
 def test_the_text_of_the_log_that_holds_keys_is_named(erase: Erase) -> None:
     world = world_of()
     report = erase(world, SECRET)
@@ -254,6 +260,7 @@ def test_the_digest_has_a_secret_that_is_told_once_and_stored_nowhere(erase: Era
     assert one.secret.encode() not in stored
 
 
+@pytest.mark.long
 def test_a_dry_run_has_neither_digest_nor_secret(erase: Erase) -> None:
     report = erase(world_of(), "a", dry_run=True)
     assert (report.digest, report.secret) == (None, None)
@@ -275,6 +282,7 @@ def shown(tmp_path: Path, secret: str | None, *users: str) -> ShownKeys:
     return ShownKeys(str(path), secret)
 
 
+@pytest.mark.long
 def test_keys_and_secret_show_whose_certificate_it_is(erase: Erase, tmp_path: Path) -> None:
     world = world_of()
     report = erase(world, SECRET, "b")
@@ -332,6 +340,7 @@ def test_appends_that_may_still_land_are_waited_for(erase: Erase) -> None:
     assert complete(world, report).status == "complete"
 
 
+@pytest.mark.long
 def test_rows_that_came_after_the_erase_do_not_matter(erase: Erase) -> None:
     world = world_of()
     report = erase(world, SECRET)
@@ -354,6 +363,7 @@ def test_versions_from_before_that_are_not_deleted_yet_are_named(
     assert complete(world, report).status == "complete"
 
 
+@pytest.mark.long
 def test_an_object_that_no_log_file_names_is_an_orphan_that_may_hold_keys(erase: Erase) -> None:
     world = world_of()
     left_over = world.table.paths.data_part("day=1", world.ids.uuid7(world.clock.now))
@@ -369,6 +379,7 @@ def test_an_object_that_no_log_file_names_is_an_orphan_that_may_hold_keys(erase:
     assert complete(world, report).status == "complete"
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("settings", "hours"),
     [
@@ -448,6 +459,7 @@ def die_after_the_commit(world: World, erase: Erase, monkeypatch: pytest.MonkeyP
     return listed
 
 
+@pytest.mark.long
 def test_a_run_that_died_after_its_commit_is_certified_by_the_next(
     erase: Erase, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -463,6 +475,7 @@ def test_a_run_that_died_after_its_commit_is_certified_by_the_next(
     assert found.replaced.seq == 1
 
 
+@pytest.mark.long
 def test_a_run_that_died_is_certified_by_its_own_transaction_long_after_another_folded_its_records(
     erase: Erase, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
@@ -512,6 +525,7 @@ def test_a_plan_that_was_never_committed_becomes_void_and_proves_no_other_keys(
         complete_certificate(world.table, listed.id, RUN, shown(tmp_path, "0" * 64, SECRET))
 
 
+@pytest.mark.long
 def test_an_erase_whose_plan_cannot_be_written_leaves_no_new_part(
     erase: Erase, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -529,6 +543,7 @@ def test_an_erase_whose_plan_cannot_be_written_leaves_no_new_part(
     assert {key for key in world.store.objects if "/_data/" in key} == before
 
 
+@pytest.mark.long
 def test_keys_of_a_dead_run_are_deleted_once_it_cannot_commit_any_more(erase: Erase) -> None:
     world = world_of()
     key = world.table.paths.erase_keys(world.ids.uuid7(world.clock.now))
@@ -551,6 +566,7 @@ def test_a_dry_run_reads_the_keys_and_writes_nothing(erase: Erase) -> None:
     assert world.store.objects == before
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("ending", ["parquet", "csv"])
 def test_keys_come_from_a_file(ending: str, erase: Erase, tmp_path: Path) -> None:
     world = world_of()
@@ -579,6 +595,7 @@ def test_keys_come_from_an_object_beside_the_table(erase: Erase, tmp_path: Path)
         erase(world, keys=(), keys_file="memory://bucket/nowhere.parquet")
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("keys", [[3, 7], (3, (7,)), {3, 7}, [[3], "7"]])
 def test_values_of_one_column_stand_for_themselves(keys: Any, erase: Erase) -> None:
     world = world_of()

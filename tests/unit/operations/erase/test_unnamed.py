@@ -78,6 +78,7 @@ def slept_append(world: World, meanwhile: Callable[[], None]) -> None:
     assert store.slept == 1
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("days", [1, 3, 30])
 def test_a_part_that_a_sleeper_uploads_later_than_every_wait_keeps_a_certificate_waiting(
     days: int, tmp_path: Path
@@ -181,6 +182,7 @@ def replace_store(world: World, store: object) -> World:
     return replace(world, table=replace(world.table, store=store))  # type: ignore[arg-type]
 
 
+@pytest.mark.long
 def test_what_a_sleeper_uploads_after_the_completion_is_named_and_swept(tmp_path: Path) -> None:
     """No certificate can exclude it."""
     world = keyed()

@@ -6,6 +6,8 @@ from collections import Counter
 from dataclasses import replace
 from typing import Any
 
+import pytest
+
 from firnline.commit.base import read_base
 from firnline.errors import FirnlineError
 from firnline.log import codec
@@ -168,6 +170,7 @@ def findings(world: World) -> dict[str, int]:
     return run_verify(Work(world.table), VerifyOptions()).kinds
 
 
+@pytest.mark.long
 def test_one_that_fails_holds_up_no_other() -> None:
     world, bare = mirrored(), make_world(mirror=["delta"])
     put_append(world)

@@ -8,6 +8,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from firnline.clock import SystemClock
 from firnline.errors import LogLostError, StoreUnavailableError
 from firnline.kernel.local import LocalEngine
@@ -65,6 +67,7 @@ def test_the_need_is_what_the_merge_s_own_plan_has() -> None:
     assert (found.saved, found.idle) == (6, False)
 
 
+@pytest.mark.long
 def test_a_table_that_was_merged_or_is_empty_needs_nothing(tmp_path: Path) -> None:
     world = filled(4)
     merge(world, tmp_path)
@@ -141,6 +144,7 @@ def test_tables_that_cannot_be_read_or_opened_are_told_in_their_place() -> None:
     assert found[2].message == "RuntimeError: not a mistake that we foresaw"
 
 
+@pytest.mark.long
 def test_a_silent_store_holds_up_no_other_table() -> None:
     others_done = threading.Event()
 

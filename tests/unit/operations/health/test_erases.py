@@ -103,6 +103,7 @@ def test_a_table_without_erases_shows_none_and_pays_nothing_for_it(world: World)
     assert shown(world) == []
 
 
+@pytest.mark.long
 def test_a_certificate_is_read_once_and_again_when_it_is_complete(
     world: World, tmp_path: Path
 ) -> None:

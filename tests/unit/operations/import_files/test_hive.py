@@ -242,6 +242,7 @@ def test_what_is_no_number_of_its_stated_type_is_refused_by_its_folder(
         do_import(world, path_types=(f"n={kind}",))
 
 
+@pytest.mark.long
 def test_texts_of_json_are_looked_at_before_they_are_a_part(do_import: Import) -> None:
     world = make_world()
     for name, text in (("good", '{"a": 1}'), ("bad", "{")):

@@ -55,6 +55,7 @@ def do_import(world: World, source: str = FOLDER, **options: Any) -> ImportRepor
     return run_import(Work(world.table), ImportOptions(source=source, **options))
 
 
+@pytest.mark.long
 def test_a_folder_that_others_keep_writing_is_taken_file_by_file(tmp_path: Path) -> None:
     world = make_world()
     expected = Counter[int]()
@@ -72,6 +73,7 @@ def test_a_folder_that_others_keep_writing_is_taken_file_by_file(tmp_path: Path)
     assert run_verify(Work(world.table), VerifyOptions(deep=True)).kinds == {}
 
 
+@pytest.mark.long
 def test_it_goes_on_after_an_import_of_the_whole_and_below_any_folder() -> None:
     world = make_world()
     put(world, "a/1.parquet", 1)
@@ -196,6 +198,7 @@ def test_an_import_that_died_before_it_was_visible_is_done_by_the_next(
     assert ids_of(world) == Counter([0])
 
 
+@pytest.mark.long
 def test_lists_that_are_continued_go_with_the_clean_up(tmp_path: Path) -> None:
     world = make_world()
     for number in range(8):

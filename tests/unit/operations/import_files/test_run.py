@@ -55,6 +55,7 @@ def plain(**settings: Any) -> World:
     return make_world(**settings)
 
 
+@pytest.mark.long
 def test_a_folder_becomes_a_table_and_stays_as_it_was() -> None:
     world = plain()
     put(world, "day=1/one.parquet", day(1))

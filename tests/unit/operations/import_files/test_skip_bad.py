@@ -75,6 +75,7 @@ BAD: list[tuple[Callable[[], bytes], type[FirnlineError], str]] = [
 ]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("bad", "error", "says"), BAD)
 def test_it_is_named_and_nothing_is_taken(
     do_import: Import, bad: Callable[[], bytes], error: type[FirnlineError], says: str
@@ -87,6 +88,7 @@ def test_it_is_named_and_nothing_is_taken(
     assert not any(key.startswith("t/") for key in world.store.objects)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("bad", "error", "says"), BAD)
 def test_it_is_left_out_and_the_others_are_taken(
     do_import: Import, bad: Callable[[], bytes], error: type[FirnlineError], says: str
@@ -135,6 +137,7 @@ def test_all_of_them_are_told_in_one_list(do_import: Import) -> None:
     assert "--skip-bad" in caught.value.next_step
 
 
+@pytest.mark.long
 def test_of_a_large_file_that_several_tasks_read_no_row_is_taken(do_import: Import) -> None:
     world = make_world(append={"part_bytes": "1MiB"})
     ids = list(range(400_000))

@@ -73,6 +73,7 @@ def by_day(**settings: Any) -> World:
     return make_world(partition_by=["day"], sort_by=["id"], **settings)
 
 
+@pytest.mark.long
 def test_rows_of_a_file_that_spans_partitions_land_where_they_belong(engine: Any) -> None:
     world = by_day()
     put(world, "both.parquet", days(0, 1, 2, 1, None, note=["a", None, "b", "c"]))

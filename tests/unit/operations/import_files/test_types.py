@@ -62,6 +62,7 @@ def put(world: World, name: str, data: pa.Table | bytes) -> str:
     return key
 
 
+@pytest.mark.long
 def test_each_column_gets_the_widest_type_and_narrower_files_are_written_anew(
     tmp_path: Path,
 ) -> None:

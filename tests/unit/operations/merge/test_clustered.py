@@ -122,6 +122,7 @@ def test_late_rows_widen_nothing_for_long(tmp_path: Path) -> None:
     assert all(before[1] <= after[0] for before, after in pairwise(spans))
 
 
+@pytest.mark.long
 def test_every_output_says_what_it_was_made_of(tmp_path: Path) -> None:
     world = world_of(8)
     inputs = {m.p.rpartition("/")[2] for m in live(world)}
@@ -251,6 +252,7 @@ def test_the_whole_of_a_table_without_partitions_can_be_dropped() -> None:
     assert not snapshot(world).live
 
 
+@pytest.mark.long
 def test_requests_are_a_get_for_each_input_and_a_put_for_each_output(tmp_path: Path) -> None:
     world = world_of(8)
     calls = Counter(

@@ -166,6 +166,7 @@ def test_no_two_parts_of_a_finished_partition_fit_together_and_then_nothing_is_d
     assert set(after.reasons) <= {FEWEST}
 
 
+@pytest.mark.long
 @given(st.lists(st.integers(1, 80), max_size=30))
 def test_with_a_primary_key_no_two_neighbours_fit_together(parts: list[int]) -> None:
     world = world_of(parts, primary_key=["v"])

@@ -150,6 +150,7 @@ def test_a_part_that_states_no_bucket_is_read_until_a_merge_has_counted(tmp_path
     assert found(world, "id = 320") == [320]
 
 
+@pytest.mark.long
 def test_a_row_that_another_client_put_into_a_wrong_bucket_is_found(tmp_path: Path) -> None:
     world = bucketed(1)
     wrong = next(p for p in snapshot(world).partitions if found_in(world, p, 7))
@@ -214,6 +215,7 @@ def test_a_delete_an_erase_and_a_rewrite_look_into_one_bucket(tmp_path: Path) ->
     assert planned(world, "id = 320") == 1  # what was rewritten states its bucket again
 
 
+@pytest.mark.long
 def test_an_erase_reads_the_buckets_of_its_keys_and_certifies_the_others(tmp_path: Path) -> None:
     world = bucketed()
     asked = EraseOptions(columns=("id",), keys=((320,),))
@@ -231,6 +233,7 @@ def test_an_erase_reads_the_buckets_of_its_keys_and_certifies_the_others(tmp_pat
     assert "late part" not in {left.kind for left in done.remaining}
 
 
+@pytest.mark.long
 def test_a_lazy_delete_is_pending_in_one_bucket() -> None:
     world = bucketed()
     where = DeleteOptions(where="id = 7", mode="lazy")
@@ -249,6 +252,7 @@ def analyze(world: World, **options: Any) -> AnalyzeReport:
     return run_analyze(Work(world.table, RUN), AnalyzeOptions(hashes=True, **options))
 
 
+@pytest.mark.long
 def test_an_analyze_counts_the_buckets_of_parts_that_state_none_and_writes_no_part() -> None:
     world = bucketed(2)
     stated = {m.p: m.hashes() for m in live(world)}
@@ -344,6 +348,7 @@ def test_an_analyze_of_a_widened_column_keeps_what_its_bytes_were() -> None:
     assert analyze(world).plan["parts"] == 0, "the part would say the same again"
 
 
+@pytest.mark.long
 def test_an_analyze_states_the_hashes_of_a_cluster_of_several_columns() -> None:
     world = make_world(cluster_by={"columns": ["id", "d"], "method": "hash"})
     # Bounds exclude none of them: the first and the last row are the same everywhere.
@@ -468,6 +473,7 @@ def test_an_output_of_a_hash_cluster_is_read_only_for_its_range(tmp_path: Path) 
         assert found(world, f"id = 'u-7-{number}'") == [f"u-7-{number}"]
 
 
+@pytest.mark.long
 def test_what_a_delete_leaves_of_an_output_keeps_its_range(tmp_path: Path) -> None:
     world = clustered()
     merge(world, tmp_path)

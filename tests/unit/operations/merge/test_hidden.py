@@ -98,6 +98,7 @@ def test_a_part_that_a_delete_hides_as_a_whole_goes_without_being_read() -> None
     assert run_merge(Work(world.table, RUN, never), MergeOptions()).groups == 0
 
 
+@pytest.mark.long
 def test_what_is_hidden_in_part_is_read_in_the_same_transaction(tmp_path: Path) -> None:
     world = world_of(6)
     hide(world, "id < 9")
@@ -115,6 +116,7 @@ def test_the_exact_value_of_a_partition_and_any_bound_are_proof(where: str) -> N
     assert preview(world.table, MergeOptions()).parts_hidden == 2
 
 
+@pytest.mark.long
 def test_a_null_is_not_hidden_by_a_comparison() -> None:
     world = world_of(0)
     append(world, range(6), lambda i: None if i == 3 else "x")
@@ -176,6 +178,7 @@ def test_a_table_with_a_primary_key_reads_what_is_hidden(tmp_path: Path) -> None
     assert stored_ids(world.table) == Counter()
 
 
+@pytest.mark.long
 def test_a_rival_that_merged_a_hidden_part_makes_the_run_plan_again(tmp_path: Path) -> None:
     world = world_of(6)
     hide(world, "id < 9")
@@ -274,6 +277,7 @@ def test_the_record_of_a_lazy_delete_goes_after_the_merge_and_the_grace(tmp_path
     assert visible_ids(world.table) == Counter([*range(9, 24), *range(50, 56)])
 
 
+@pytest.mark.long
 def test_the_record_of_a_delete_that_hid_whole_parts_goes_as_well() -> None:
     world = world_of(4)
     hide(world, "day = 0")
@@ -286,6 +290,7 @@ def test_the_record_of_a_delete_that_hid_whole_parts_goes_as_well() -> None:
     assert visible_ids(world.table) == Counter(range(50, 56))
 
 
+@pytest.mark.long
 @examples(12, 300)
 @given(
     st.lists(

@@ -81,6 +81,7 @@ def test_after_a_run_there_is_nothing_left_to_do(sizes: list[int]) -> None:
     assert plan(world).nothing_to_do
 
 
+@pytest.mark.long
 @given(st.lists(st.integers(1, 70 * MIB), max_size=20))
 def test_with_a_primary_key_runs_come_to_an_end_as_well(sizes: list[int]) -> None:
     world = world_of(sizes, primary_key=["v"])

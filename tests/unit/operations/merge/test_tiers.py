@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -39,6 +40,7 @@ def test_a_second_merge_right_after_the_first_finds_nothing(sizes: list[int]) ->
     assert sorted(again) == sorted(after)
 
 
+@pytest.mark.long
 @given(st.lists(st.integers(1, 6400), max_size=60))
 def test_every_part_is_in_one_run_and_no_run_is_over_the_target(sizes: list[int]) -> None:
     for cut in (group_by_size, group_in_order, group_newest_first):

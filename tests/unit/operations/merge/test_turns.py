@@ -107,6 +107,7 @@ def test_each_run_has_an_order_of_its_own_and_always_the_same() -> None:
     assert retried != turns["a"], "a retry may run beside the try that was taken for dead"
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("slots", "most"), [(2, 0.15), (4, 0.25)])
 def test_merges_that_begin_at_the_same_moment_do_little_of_the_work_twice(
     slots: int, most: float
@@ -178,6 +179,7 @@ def test_what_another_merge_has_done_meanwhile_is_left_out() -> None:
     complete(world)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("when", [1, 2, 4])
 def test_of_two_merges_that_have_the_same_partition_one_commits_and_the_other_deletes_its_parts(
     when: int,

@@ -23,6 +23,7 @@ from tests.support.mirrored_folder import damage, mirrored, versions
 KINDS = ("get", "put", "list", "head", "delete", "retries")
 
 
+@pytest.mark.long
 def test_rows_and_files_are_in_the_mirror_when_their_append_returns(tmp_path: Path) -> None:
     table = mirrored(tmp_path)
     first = firnline.append_rows(table, [{"n": 1}], mirror=True)
@@ -55,6 +56,7 @@ def test_a_publication_is_three_requests_besides_those_that_read_the_log(tmp_pat
     assert besides == {"get": 1, "put": 1, "list": 1, "head": 0, "delete": 0, "retries": 0}
 
 
+@pytest.mark.long
 def test_an_append_stands_though_its_mirror_cannot_be_published_and_the_next_one_shows_it(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -125,6 +127,7 @@ CHANGES: dict[str, Callable[[Table], object]] = {
 }
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("change", CHANGES)
 def test_a_function_that_commits_publishes_and_its_plan_does_not(
     tmp_path: Path, change: str
@@ -143,6 +146,7 @@ def test_a_function_that_commits_publishes_and_its_plan_does_not(
     assert run_check(table).same
 
 
+@pytest.mark.long
 def test_a_change_that_only_the_table_says_to_mirror_is_published_and_a_plain_one_is_not(
     tmp_path: Path,
 ) -> None:

@@ -130,6 +130,7 @@ def test_the_requests_of_a_flush_are_those_without_a_mirror(tmp_path: Path) -> N
     assert [result.requests[kind] for kind in kinds] == [0, 2, 1, 0, 0]
 
 
+@pytest.mark.long
 def test_a_publication_that_nobody_can_make_is_refused_at_once(tmp_path: Path) -> None:
     plain, null = (
         mirrored(tmp_path, mirror=[]),

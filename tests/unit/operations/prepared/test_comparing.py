@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pyarrow as pa
+import pytest
 
 from firnline.operations.prepared.comparing import compare_pieces
 from firnline.operations.prepared.pieces import Piece, Wanted
@@ -13,6 +14,7 @@ from tests.support.world import make_world
 from tests.unit.read.test_difference import put, read
 
 
+@pytest.mark.long
 def test_a_value_that_changes_behind_what_is_shown_of_it_is_shown(tmp_path: Path) -> None:
     world, columns = make_world(), {"n": "BIGINT", "v": "VARCHAR", "w": "VARCHAR"}
     schema = pa.schema([("n", pa.int64()), ("v", pa.string()), ("w", pa.string())])

@@ -76,6 +76,7 @@ def left_over(world: World) -> list[str]:
     return [key for key in world.store.objects if "/_prepared/" in key]
 
 
+@pytest.mark.long
 def test_what_is_prepared_is_invisible_and_its_commit_brings_exactly_those_parts(
     tmp_path: Path,
 ) -> None:
@@ -102,6 +103,7 @@ def test_a_commit_that_is_repeated_says_which_transaction_it_was(tmp_path: Path)
     assert len(history(world.table)) == 1
 
 
+@pytest.mark.long
 def test_the_plan_of_a_commit_says_that_it_is_committed_and_refuses_what_the_commit_would(
     tmp_path: Path,
 ) -> None:
@@ -123,6 +125,7 @@ def test_the_plan_of_a_commit_says_that_it_is_committed_and_refuses_what_the_com
         commit_prepared(world.table, other, RUN)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("asked", "said"),
     [
@@ -178,6 +181,7 @@ def test_without_a_key_a_changed_row_is_one_removed_and_one_added(tmp_path: Path
     assert (again.keys, again.columns) == (("n",), {"s": 2})
 
 
+@pytest.mark.long
 def test_equal_rows_cancel_out_as_often_as_they_occur(tmp_path: Path) -> None:
     world = filled(numbers(1, 1, 1, 1, 2, None), numbers(1, 1))
     shown = prepare(world, tmp_path, sql="select distinct * from _rows").evidence
@@ -214,6 +218,7 @@ def append(world: World, *values: int, d: int = 1) -> None:
     Appender(world.table).append(pa.Table.from_pylist(numbers(d, *values), kinds))
 
 
+@pytest.mark.long
 def test_appended_rows_stand_beside_a_change_of_a_table_without_a_key(tmp_path: Path) -> None:
     world = filled(numbers(1, 1, 2, 3))
     change = prepared(world, tmp_path)
@@ -255,6 +260,7 @@ def test_a_partition_that_has_changed_refuses_the_commit_and_nothing_comes_back(
     assert not orphans(world)
 
 
+@pytest.mark.long
 def test_other_partitions_may_change_meanwhile(tmp_path: Path) -> None:
     world = filled(numbers(1, 1, 2), numbers(2, 1), numbers(2, 3))
     change = prepared(world, tmp_path, partitions=("d=1",))
@@ -266,6 +272,7 @@ def test_other_partitions_may_change_meanwhile(tmp_path: Path) -> None:
     assert rows(world) == [(1, 1), (2, 1), (2, 3)]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("found", "said"), [(None, "is gone"), (b"short", "has 5 bytes instead of")], ids=str
 )
@@ -305,6 +312,7 @@ def test_a_discard_deletes_the_parts_at_once_and_nobody_commits_them_any_more(
         discard_prepared(world.table, change, RUN)
 
 
+@pytest.mark.long
 def test_a_committed_change_cannot_be_discarded(tmp_path: Path) -> None:
     world = filled(numbers(1, 1, 2, 3))
     change = prepared(world, tmp_path)
@@ -333,6 +341,7 @@ def test_what_waits_is_listed_and_a_retry_of_the_run_finds_it_again(tmp_path: Pa
     assert len(orphans(world)) == 1
 
 
+@pytest.mark.long
 def test_too_many_removed_rows_are_refused_without_force(tmp_path: Path) -> None:
     world = filled(numbers(1, 1, 2, 3))
     with pytest.raises(RewriteRefusedError, match="would lose too many"):
@@ -341,6 +350,7 @@ def test_too_many_removed_rows_are_refused_without_force(tmp_path: Path) -> None
     assert prepare(world, tmp_path, where="n = 2", force=True).evidence.removed == 2
 
 
+@pytest.mark.long
 def test_a_partition_without_rows_afterwards_is_prepared_without_a_part(tmp_path: Path) -> None:
     world = filled(numbers(1, 1, 2), numbers(2, 9))
     report = prepare(world, tmp_path, where="n > 5", force=True)
@@ -362,6 +372,7 @@ def sweep(world: World) -> None:
     run_sweep(Work(world.table, RUN), SweepOptions(dry_run=False))
 
 
+@pytest.mark.long
 def test_a_sweep_leaves_prepared_parts_alone_while_somebody_may_decide(tmp_path: Path) -> None:
     world = filled(numbers(1, 1, 2, 3))
     change = prepared(world, tmp_path, keep=20 * DAY_MS)
@@ -371,6 +382,7 @@ def test_a_sweep_leaves_prepared_parts_alone_while_somebody_may_decide(tmp_path:
     assert rows(world) == [(1, 1), (1, 3)]
 
 
+@pytest.mark.long
 def test_a_sweep_discards_what_nobody_decided_on_in_time_and_nothing_is_left(
     tmp_path: Path,
 ) -> None:
@@ -386,6 +398,7 @@ def test_a_sweep_discards_what_nobody_decided_on_in_time_and_nothing_is_left(
     assert not left_over(world)
 
 
+@pytest.mark.long
 def test_a_commit_that_died_before_its_transaction_is_closed_before_its_parts_go(
     tmp_path: Path,
 ) -> None:
@@ -434,6 +447,7 @@ def test_a_check_counts_prepared_parts_and_finds_no_fault(tmp_path: Path) -> Non
     assert (report.checked.prepared, report.checked.orphans, report.findings) == (1, 0, ())
 
 
+@pytest.mark.long
 def test_a_rebuild_never_brings_in_what_is_only_prepared(tmp_path: Path) -> None:
     world = filled(numbers(1, 1, 2, 3))
     prepared(world, tmp_path)
@@ -446,6 +460,7 @@ def test_a_rebuild_never_brings_in_what_is_only_prepared(tmp_path: Path) -> None
     assert rows(world) == [(1, 1), (1, 2), (1, 3)]
 
 
+@pytest.mark.long
 def test_a_statement_that_came_with_a_copied_table_deletes_nothing_of_the_original(
     tmp_path: Path,
 ) -> None:
@@ -468,6 +483,7 @@ def test_a_statement_that_came_with_a_copied_table_deletes_nothing_of_the_origin
     assert orphans(world) == {others}
 
 
+@pytest.mark.long
 def test_the_page_shows_what_waits_without_its_sample_rows(tmp_path: Path) -> None:
     world = filled(numbers(1, 1, 2, 3))
     seen = read(world.table).seen
@@ -489,6 +505,7 @@ def asleep(world: World, at: str, meanwhile: Callable[[], None]) -> tuple[Table,
     return replace(world.table, store=store), store
 
 
+@pytest.mark.long
 def test_a_statement_that_lands_late_ends_itself_since_a_sweep_may_have_its_parts(
     tmp_path: Path,
 ) -> None:
@@ -529,6 +546,7 @@ def test_what_a_run_that_died_has_stated_too_late_is_not_committed(
     assert not orphans(world)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("stands", [False, True])
 def test_a_commit_that_slept_before_it_decided_does_not_bring_what_was_discarded(
     stands: bool, tmp_path: Path
@@ -552,6 +570,7 @@ def test_a_commit_that_slept_before_it_decided_does_not_bring_what_was_discarded
     assert rows(world) == [(1, 1), (1, 2), (1, 3)]
 
 
+@pytest.mark.long
 def test_a_commit_that_is_overtaken_looks_for_a_closing_on_the_new_base(tmp_path: Path) -> None:
     world = filled(numbers(1, 1, 2, 3), numbers(2, 2, 4))
     change = prepared(world, tmp_path, partitions=("d=1",))

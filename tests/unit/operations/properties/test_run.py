@@ -168,6 +168,7 @@ OTHER_KEYS: list[dict[str, Any]] = [
 ]  # fmt: skip
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("other", OTHER_KEYS)
 def test_a_process_that_names_another_key_is_refused(other: dict[str, Any], tmp_path: Path) -> None:
     world = world_of(**KEYED)
@@ -202,6 +203,7 @@ def test_of_two_appends_that_begin_a_table_with_two_keys_one_is_refused() -> Non
     assert said(world).primary_key == ("v",)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("first", ["2h", "3h"])
 def test_the_birth_record_decides_where_first_appends_say_different_things(
     first: str, tmp_path: Path
@@ -249,6 +251,7 @@ def test_it_decides_too_what_a_rebuild_takes_over(born: str, beside: str) -> Non
 # --- a change while others are under way ----------------------------------------------------------
 
 
+@pytest.mark.long
 def test_clean_up_goes_by_the_longest_grace_that_anybody_may_have_begun_by(tmp_path: Path) -> None:
     world = world_of(cleanup={"grace": "2d"}, append={"ttl": "1h"})
     append(world.table, 1)
@@ -317,6 +320,7 @@ def test_a_sweep_waits_for_appends_that_began_by_a_longer_ttl() -> None:
     assert seen(under(world)) == list(range(1, 301))
 
 
+@pytest.mark.long
 def test_what_was_planned_by_another_key_is_not_committed() -> None:
     world = world_of(primary_key=["id"])
     append(world.table, 1, v=1)
@@ -384,12 +388,14 @@ def changed_and_merged(scratch: Path) -> World:
     return world
 
 
+@pytest.mark.long
 def test_folds_and_clean_ups_carry_them(tmp_path: Path) -> None:
     world = changed_and_merged(tmp_path)
     found = said(world)
     assert (found.append_ttl, found.grace, found.primary_key) == (3 * HOUR, HOUR, ("id",))
 
 
+@pytest.mark.long
 def test_a_checkpoint_carries_them(tmp_path: Path) -> None:
     world = changed_and_merged(tmp_path)
     by_log = read_snapshot(world.store, world.table.paths)
@@ -426,6 +432,7 @@ def test_a_rebuild_of_a_table_without_transactions_finds_them_in_the_birth_recor
     assert said(world) == before
 
 
+@pytest.mark.long
 def test_a_restore_to_before_a_change_leaves_them_in_force(tmp_path: Path) -> None:
     world = changed_and_merged(tmp_path)
     append(under(world), 3)
@@ -435,6 +442,7 @@ def test_a_restore_to_before_a_change_leaves_them_in_force(tmp_path: Path) -> No
     assert said(world) == before
 
 
+@pytest.mark.long
 def test_a_client_of_version_1_that_folds_the_log_does_not_lose_them(tmp_path: Path) -> None:
     world = changed_and_merged(tmp_path)
     before = said(world)
@@ -579,9 +587,9 @@ def test_two_applies_at_once_end_as_one_of_them_said() -> None:
     one, two = under(world, append={"ttl": "2h"}), under(world, append={"ttl": "3h"})
     base = take_base(one)
     run_apply(two, RUN)
-    from firnline.operations.properties.run import _change, plan_changes
+    from firnline.operations.properties.run import change_to, plan_changes
 
     with pytest.raises(CommitConflictError, match="changed meanwhile"):
-        commit(one, base, _change(one, base, plan_changes(one, base)), RUN)
+        commit(one, base, change_to(base, plan_changes(one, base).after, ""), RUN)
     assert current(read_snapshot(world.store, world.table.paths).properties) == said(world)
     assert said(world).append_ttl == 3 * HOUR

@@ -93,6 +93,7 @@ def test_its_number_is_above_those_that_parts_came_after(tmp_path: Path) -> None
     assert rebuild(world, include=("*",), revive=True).transactions == (newest + 1,)
 
 
+@pytest.mark.long
 def test_what_is_left_of_a_log_says_how_far_clean_up_went(tmp_path: Path) -> None:
     world = filled()
     merge(world, tmp_path)
@@ -165,6 +166,7 @@ def test_columns_of_a_log_file_that_is_left_count_unless_a_transaction_has_folde
     assert state(world).schema == {"v": "INTEGER", **new}
 
 
+@pytest.mark.long
 def test_rows_of_a_dropped_partition_stay_away_whatever_log_files_are_left() -> None:
     """The log file of the drop is lost, and its transaction says that they are dead."""
     world = filled(2)
@@ -216,6 +218,7 @@ def remarked(world: World, number: int) -> None:
     put(world, {"id": pa.array([number], pa.int32()), "remark": ["r"], "gone": [number]})
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("left", ["log", "transactions", "both"])
 def test_a_foreign_part_has_its_own_columns_if_it_came_after_a_change_of_the_schema(
     left: str,
@@ -233,6 +236,7 @@ def test_a_foreign_part_has_its_own_columns_if_it_came_after_a_change_of_the_sch
     assert schema_of(world) == there
 
 
+@pytest.mark.long
 def test_columns_that_are_dropped_or_renamed_by_now_do_not_come_back_by_parts_of_before(
     tmp_path: Path,
 ) -> None:

@@ -52,6 +52,7 @@ def test_where_nothing_can_be_live_no_empty_log_is_written() -> None:
     assert world.store.objects == before
 
 
+@pytest.mark.long
 def test_where_all_that_is_left_is_undecided_somebody_decides(tmp_path: Path) -> None:
     world = filled()
     merge(world, tmp_path)
@@ -130,6 +131,7 @@ def test_what_lies_beside_the_log_is_in_nobodys_way_unless_it_looks_like_a_log_f
         rebuild(world, force=True)
 
 
+@pytest.mark.long
 def test_a_dead_part_that_is_deleted_is_forgotten_although_a_log_file_says_that_it_is_dead(
     tmp_path: Path,
 ) -> None:

@@ -84,6 +84,7 @@ REMOVALS: list[Callable[[World], None]] = [
 ]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("remove", REMOVALS)
 def test_what_lost_transactions_removed_comes_back_only_if_somebody_says_so(
     remove: Callable[[World], None],
@@ -127,6 +128,7 @@ def test_a_transaction_that_the_newest_does_not_carry_is_missed() -> None:
     assert world.store.objects == before
 
 
+@pytest.mark.long
 def test_transactions_that_later_ones_carry_are_missed_by_nobody(tmp_path: Path) -> None:
     world = filled()
     for first in (24, 48):
@@ -144,6 +146,7 @@ def test_transactions_that_later_ones_carry_are_missed_by_nobody(tmp_path: Path)
     assert visible_ids(world.table) == right
 
 
+@pytest.mark.long
 def test_a_table_of_appends_alone_is_rebuilt_without_a_question() -> None:
     world = filled(2)
     lose_log(world)
@@ -154,6 +157,7 @@ def test_a_table_of_appends_alone_is_rebuilt_without_a_question() -> None:
 # --- erases ---------------------------------------------------------------------------------------
 
 
+@pytest.mark.long
 def test_erased_rows_stay_gone_whatever_is_revived_and_included(tmp_path: Path) -> None:
     world = filled(2)
     erase(world, tmp_path, 3, 8)
@@ -169,6 +173,7 @@ def test_erased_rows_stay_gone_whatever_is_revived_and_included(tmp_path: Path) 
     assert any("was replaced by erase" in reason for reason in reasons)
 
 
+@pytest.mark.long
 def test_a_log_that_still_has_the_erased_part_alive_does_not_bring_it_back(tmp_path: Path) -> None:
     world = filled()
     merge(world, tmp_path)
@@ -182,6 +187,7 @@ def test_a_log_that_still_has_the_erased_part_alive_does_not_bring_it_back(tmp_p
     assert visible_ids(world.table) == right
 
 
+@pytest.mark.long
 def test_a_part_that_landed_beside_the_lost_erase_is_asked_about(tmp_path: Path) -> None:
     world = filled(2)
     append(world, 500)  # the erase excludes it by its statistics, and its certificate says so
@@ -206,6 +212,7 @@ def test_an_erase_that_died_before_its_certificate_is_asked_about(tmp_path: Path
     assert [j for j in asked if f"was to be replaced by erase {uuid}" in j.reason]
 
 
+@pytest.mark.long
 def test_a_certificate_that_does_not_read_stops_it(tmp_path: Path) -> None:
     world = filled(2)
     uuid = erase(world, tmp_path, 3)
@@ -236,6 +243,7 @@ def numbered(world: World, kind: str, seq: int) -> None:
         objects[paths.delta_version(0)] = (position, 1)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("kind", ["checkpoint", "iceberg", "run", "delta"])
 def test_no_number_is_given_again_that_any_object_names(kind: str) -> None:
     world = filled(2)
@@ -246,6 +254,7 @@ def test_no_number_is_given_again_that_any_object_names(kind: str) -> None:
     assert rebuild(world, revive=True).transactions == (8,)
 
 
+@pytest.mark.long
 def test_a_certificate_certifies_no_other_transaction_afterwards(tmp_path: Path) -> None:
     world = filled(2)
     erase(world, tmp_path, 3)
@@ -260,6 +269,7 @@ def test_a_certificate_certifies_no_other_transaction_afterwards(tmp_path: Path)
 # --- several outputs of one run -------------------------------------------------------------------
 
 
+@pytest.mark.long
 def test_outputs_of_two_runs_on_the_same_inputs_are_not_both_taken_without_a_word(
     tmp_path: Path,
 ) -> None:

@@ -186,6 +186,7 @@ def test_a_rebuilt_table_is_the_one_that_was_lost(seed: int, tmp_path: Path) -> 
 # --- single cases ---------------------------------------------------------------------------------
 
 
+@pytest.mark.long
 def test_appends_alone_come_back_from_their_footers(tmp_path: Path) -> None:
     world = filled()
     before = state(world)
@@ -210,6 +211,7 @@ def test_by_a_root_alone_a_table_is_rebuilt_with_the_statistics_that_it_asks_for
     assert_same(before, state(world), world)
 
 
+@pytest.mark.long
 def test_an_orphan_of_a_merge_that_never_committed_kills_no_live_part(tmp_path: Path) -> None:
     world = filled()
     histories.dies_at(world, "put t/_txn/", "before", lambda s: merge(world, tmp_path, s))
@@ -222,6 +224,7 @@ def test_an_orphan_of_a_merge_that_never_committed_kills_no_live_part(tmp_path: 
     assert ids_of(world) == dict.fromkeys(range(30), 1)
 
 
+@pytest.mark.long
 def test_an_orphan_alone_with_its_live_inputs_is_left_out_once_a_transaction_is_there(
     tmp_path: Path,
 ) -> None:
@@ -236,6 +239,7 @@ def test_an_orphan_alone_with_its_live_inputs_is_left_out_once_a_transaction_is_
     assert ids_of(world) == dict.fromkeys(range(24), 1)
 
 
+@pytest.mark.long
 def test_without_any_transaction_somebody_decides_on_merged_parts(tmp_path: Path) -> None:
     world = filled()
     merge(world, tmp_path)
@@ -282,6 +286,7 @@ def test_an_append_older_than_a_transaction_that_would_name_it_is_asked_about(
     assert ids_of(world) == dict.fromkeys(range(30), 1)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("behind", [0, 500, 5000])
 def test_copies_that_a_dead_restore_has_left_bring_no_dropped_row_back(behind: int) -> None:
     world = table_world()
@@ -392,6 +397,7 @@ def test_what_a_dead_merge_left_before_the_table_was_renamed_stays_out(tmp_path:
     assert visible_ids(renamed.table) == Counter(range(36))
 
 
+@pytest.mark.long
 def test_deleted_rows_of_a_renamed_table_stay_away(tmp_path: Path) -> None:
     """An append that began before the delete and wrote its parts after it."""
     world = filled()
@@ -421,6 +427,7 @@ def test_a_whole_log_is_not_rebuilt() -> None:
         rebuild(world)
 
 
+@pytest.mark.long
 def test_a_log_that_lost_some_of_its_files_is_completed(tmp_path: Path) -> None:
     world = filled()
     merge(world, tmp_path)
@@ -503,6 +510,7 @@ def test_the_log_of_a_table_that_was_copied_is_not_to_be_moved_away(tmp_path: Pa
     assert "move" not in refused.value.next_step
 
 
+@pytest.mark.long
 def test_a_part_whose_object_is_gone_is_told_and_not_named(tmp_path: Path) -> None:
     world = filled()
     merge(world, tmp_path)
@@ -528,6 +536,7 @@ def test_parts_of_other_clients_come_back_by_their_footers(tmp_path: Path) -> No
     assert state(world).schema == {"id": "BIGINT", "day": "BIGINT", "name": "VARCHAR"}
 
 
+@pytest.mark.long
 def test_an_object_that_is_no_part_is_left_out() -> None:
     world = filled()
     lose_log(world)
@@ -601,6 +610,7 @@ def test_one_that_is_committed_and_not_published_is_told_of_and_mended_by_the_ne
     assert ids_of(world) == dict.fromkeys(range(24), 1)
 
 
+@pytest.mark.long
 def test_the_history_says_how_many_parts_and_rows_came_back(tmp_path: Path) -> None:
     world = filled()
     merge(world, tmp_path)
@@ -631,6 +641,7 @@ def test_named_parts_cost_no_request(tmp_path: Path) -> None:
     assert spent == {"get": 5, "put": 4, "list": 10, "delete": 1}
 
 
+@pytest.mark.long
 def test_a_log_that_is_lost_again_is_rebuilt_with_what_came_since(tmp_path: Path) -> None:
     world = filled()
     lose_log(world)

@@ -85,6 +85,7 @@ def facts(snapshot: Snapshot) -> dict[str, Any]:
     }
 
 
+@pytest.mark.long
 def test_a_renamed_table_is_the_one_that_it_was(tmp_path: Path) -> None:
     world = lived(tmp_path)
     before, ids, headers = state(world), visible_ids(world.table), history(world.table)
@@ -105,6 +106,7 @@ def replace_log(header: txn_file.TxnHeader) -> txn_file.TxnHeader:
     return msgspec.structs.replace(header, log=header.log.rpartition("/")[2])
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("merged", [False, True])
 def test_nobody_appends_before_it(tmp_path: Path, merged: bool) -> None:
     world = filled()
@@ -184,6 +186,7 @@ def test_a_place_without_the_parts_is_refused_before_anything_is_written(tmp_pat
     assert copy.store.objects == before
 
 
+@pytest.mark.long
 def test_a_copy_without_its_transactions_is_refused(tmp_path: Path) -> None:
     """Deletes would hide the rows of the next append, which takes its number from there."""
     copy = copied(lived(tmp_path))
@@ -229,6 +232,7 @@ def test_the_old_place_may_be_said_by_prefix_or_root() -> None:
         assert len(state(copy).live) == 8
 
 
+@pytest.mark.long
 def test_a_dry_run_writes_nothing(tmp_path: Path) -> None:
     copy = copied(lived(tmp_path))
     before = dict(copy.store.objects)
@@ -363,6 +367,7 @@ def test_a_damaged_log_file_is_named_and_nothing_is_written() -> None:
     assert copy.store.objects == before
 
 
+@pytest.mark.long
 def test_a_transaction_that_was_not_published_is_published_in_the_new_place(
     tmp_path: Path,
 ) -> None:

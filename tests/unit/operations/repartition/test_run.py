@@ -129,6 +129,7 @@ def seen(world: World) -> list[int]:
     return sorted(row["id"] for row in visible_rows(world.table))
 
 
+@pytest.mark.long
 def test_days_become_months_a_transaction_for_each_day(tmp_path: Path) -> None:
     world = filled((0, 1, 2), (1, 2, 3))
     table = applied(world, "month(ts)")
@@ -150,6 +151,7 @@ def test_days_become_months_a_transaction_for_each_day(tmp_path: Path) -> None:
     )
 
 
+@pytest.mark.long
 def test_a_month_becomes_days_in_one_transaction(tmp_path: Path) -> None:
     world = filled((0, 1, 2, 3), (1, 2), layout="month(ts)")
     table = applied(world, "day(ts)")
@@ -213,6 +215,7 @@ def test_the_requests_are_those_that_are_documented(tmp_path: Path) -> None:
     assert reads == 5, "log files that no transaction has folded"
 
 
+@pytest.mark.long
 def test_pending_deletes_are_applied_and_do_not_come_back(tmp_path: Path) -> None:
     world = filled((0, 1, 2), (1, 2, 3), deletes="lazy")
     run_delete(Work(world.table, RUN, never), DeleteOptions(where="id = 1"))
@@ -227,6 +230,7 @@ def test_pending_deletes_are_applied_and_do_not_come_back(tmp_path: Path) -> Non
     assert report.counts.rows_deleted == 4
 
 
+@pytest.mark.long
 def test_a_delete_that_commits_meanwhile_hides_rows_in_their_new_place(tmp_path: Path) -> None:
     world = filled((0, 1, 2), deletes="lazy")
     table = applied(world, "month(ts)")
@@ -271,6 +275,7 @@ def during(
     return run_repartition(Work(table, RUN, lambda: engine), RepartitionOptions())
 
 
+@pytest.mark.long
 def test_rows_of_a_writer_with_the_old_layout_stay_for_the_next_run_and_are_reported(
     tmp_path: Path,
 ) -> None:
@@ -306,6 +311,7 @@ def test_a_merge_of_a_source_meanwhile_is_planned_again_and_no_row_is_lost(tmp_p
     assert not orphans
 
 
+@pytest.mark.long
 def test_a_partition_that_was_dropped_meanwhile_stays_dropped(tmp_path: Path) -> None:
     world = filled((1,), (2,))
     table = applied(world, "month(ts)")
@@ -368,6 +374,7 @@ def test_another_number_of_buckets_moves_only_the_rows_that_belong_elsewhere(
     assert {k for k in world.store.objects if "_data" in k} == {k for k in before if "_data" in k}
 
 
+@pytest.mark.long
 def test_parts_say_where_they_come_from_and_verify_finds_nothing(tmp_path: Path) -> None:
     world = filled((0, 1), (1, 2))
     table = applied(world, "month(ts)")
@@ -383,6 +390,7 @@ def test_parts_say_where_they_come_from_and_verify_finds_nothing(tmp_path: Path)
     assert not report.findings
 
 
+@pytest.mark.long
 def test_a_restore_brings_all_partitions_back_or_none(tmp_path: Path) -> None:
     world = filled((0, 1), (1, 2))
     table = applied(world, "month(ts)")
@@ -444,6 +452,7 @@ def test_every_row_is_where_an_append_would_put_it(
     assert places(world) == expected
 
 
+@pytest.mark.long
 def test_a_rebuild_knows_what_was_moved_from_the_footers(tmp_path: Path) -> None:
     world = filled((0, 1), (1, 2))
     table = applied(world, "month(ts)")

@@ -86,6 +86,7 @@ def test_a_plan_reads_the_end_of_each_staged_file_once() -> None:
     assert (after[0] - between[0], after[1] - between[1]) == (gets + 2, lists + 1)
 
 
+@pytest.mark.long
 def test_without_statistics_rows_are_checked_when_they_are_read() -> None:
     world = world_of()
     stage(world, ids(1, 99), write_statistics=False)
@@ -130,6 +131,7 @@ def test_bounds_that_may_be_wider_than_the_values_prove_only_what_they_can() -> 
     assert not planned(world, **span).inside
 
 
+@pytest.mark.long
 def test_files_that_do_not_read_or_fit_are_named(tmp_path: Path) -> None:
     world = world_of()
     stage(world, b"id,name\n1,a\n" * 10)

@@ -172,6 +172,7 @@ def test_nothing_empties_the_interval_and_writes_no_part(replace: Replace) -> No
     same(world, [*range(6), *range(13, 24)])
 
 
+@pytest.mark.long
 def test_hours_without_a_new_row_are_empty_afterwards_and_other_partitions_are_filled(
     replace: Replace,
 ) -> None:
@@ -213,6 +214,7 @@ def test_the_same_replace_once_more_changes_nothing_that_is_seen(replace: Replac
     same(world, [0, 1, 2, 51, 52, *range(14, 24)])
 
 
+@pytest.mark.long
 def test_a_stream_of_batches_becomes_parts_of_bounded_size(replace: Replace) -> None:
     world = make_world(sort_by=["ts"], append={"part_bytes": "1MiB", "buffer": "16MiB"})
 
@@ -233,6 +235,7 @@ def parquet(table: pa.Table) -> bytes:
     return sink.getvalue()
 
 
+@pytest.mark.long
 def test_rows_come_from_a_prefix_of_the_bucket_without_what_is_half_written(
     replace: Replace,
 ) -> None:
@@ -256,6 +259,7 @@ def test_rows_come_from_files_and_folders_of_this_machine(replace: Replace, tmp_
     same(world, [*range(6), 54, 55, *range(12, 24)])
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("source", "said"),
     [
@@ -317,6 +321,7 @@ def test_rows_outside_of_the_interval_are_refused_before_anything_is_committed(
     assert snapshot(world).seq == 0
 
 
+@pytest.mark.long
 def test_a_row_that_breaks_an_equality_is_refused_after_parts_were_written(
     replace: Replace,
 ) -> None:
@@ -371,6 +376,7 @@ def test_rows_of_another_type_are_refused(replace: Replace) -> None:
     same(world, range(24))
 
 
+@pytest.mark.long
 def test_a_column_of_nulls_without_a_type_is_left_out(replace: Replace) -> None:
     world = world_of()
     replace(world, hours(6, 12), rows([54]).append_column("u", pa.array([None])))
@@ -494,6 +500,7 @@ def test_a_lazy_replace_relies_on_its_record_for_rival_rows(
     same(world, [60])
 
 
+@pytest.mark.long
 def test_a_merge_of_parts_that_only_overlap_does_not_conflict_with_a_lazy_replace(
     merge: Callable[[World], Any],
 ) -> None:
@@ -521,6 +528,7 @@ def test_a_merge_that_runs_beside_a_replace_commits_and_its_output_is_covered(
     same(world, expected)
 
 
+@pytest.mark.long
 def test_a_merge_that_took_a_part_away_makes_the_replace_plan_again_with_the_same_new_parts(
     tmp_path: Path, merge: Callable[[World], Any]
 ) -> None:
@@ -532,6 +540,7 @@ def test_a_merge_that_took_a_part_away_makes_the_replace_plan_again_with_the_sam
     assert data_keys(world) == set(snapshot(world).parts)
 
 
+@pytest.mark.long
 def test_a_replace_gives_up_after_losing_too_often_and_leaves_no_part(
     tmp_path: Path, merge: Callable[[World], Any]
 ) -> None:

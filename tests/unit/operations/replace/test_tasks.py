@@ -137,6 +137,7 @@ def test_a_large_file_whose_footer_is_damaged_is_refused_by_its_url(engine: Any)
         replace(world, engine(world))
 
 
+@pytest.mark.long
 def test_with_a_primary_key_one_task_reads_all_files_and_the_later_row_counts(engine: Any) -> None:
     world = world_of(primary_key=["id"])
     stage(world, *(rows([4] * LARGE, w=[float(n)] * LARGE) for n in range(3)))
@@ -148,6 +149,7 @@ def test_with_a_primary_key_one_task_reads_all_files_and_the_later_row_counts(en
     assert newest == {**dict.fromkeys([0, 1, 2, 7, 8, 9]), 4: 2.0}
 
 
+@pytest.mark.long
 def test_rows_land_in_the_partitions_of_the_settings(engine: Any) -> None:
     world = world_of(partition_by=["bucket(4, id)"])
     before = set(snapshot(world).partitions)
@@ -212,6 +214,7 @@ def test_a_task_that_dies_is_an_error_and_what_others_wrote_goes(engine: Any) ->
     assert keys_of(world) == before
 
 
+@pytest.mark.long
 def test_for_a_column_that_the_table_does_not_have_the_rows_are_read_here(engine: Any) -> None:
     world = make_world(sort_by=["id"])
     stage(world, rows([4]))

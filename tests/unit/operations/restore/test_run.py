@@ -193,6 +193,7 @@ def test_parts_that_were_inserted_at_one_time_keep_their_order(tmp_path: Path) -
 # --- deletes --------------------------------------------------------------------------------------
 
 
+@pytest.mark.long
 def test_deletes_of_then_apply_and_those_since_do_not(tmp_path: Path) -> None:
     world = filled()
     delete_lazily(world, 4)  # 1
@@ -293,6 +294,7 @@ def test_a_delete_that_commits_while_parts_are_copied_applies_to_the_copies() ->
     assert ids(world) == Counter(range(5, 24))
 
 
+@pytest.mark.long
 def test_the_past_stays_what_it_was() -> None:
     world = filled()
     delete_lazily(world, 8)
@@ -379,6 +381,7 @@ def test_a_transaction_or_partition_that_is_not_there_is_wrong_usage(to: int, sa
 # --- rivals and crashes ---------------------------------------------------------------------------
 
 
+@pytest.mark.long
 def test_a_rival_that_changes_what_was_to_stay_makes_it_plan_again() -> None:
     world = filled()
     drop(world, "day=0")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, NoReturn
@@ -21,9 +22,10 @@ from firnline.kernel.local import LocalEngine
 from firnline.kernel.task import KernelResult, KernelTask
 from firnline.log.records import Delete
 from firnline.log.txn_file import Counts, RunIdentity
+from firnline.operations.delete.run import run_delete
 from firnline.operations.merge.run import run_merge
 from firnline.operations.operation import Work
-from firnline.operations.options import MergeOptions, RewriteOptions
+from firnline.operations.options import DeleteOptions, MergeOptions, RewriteOptions
 from firnline.operations.rewrite.run import (
     RewriteFailedError,
     RewriteRefusedError,
@@ -127,6 +129,7 @@ def test_a_partition_whose_parts_are_read_and_emptied_has_no_part_either(tmp_pat
     assert report.counts.rows_removed == 2
 
 
+@pytest.mark.long
 def test_more_than_the_fraction_needs_force_and_the_others_are_rewritten(tmp_path: Path) -> None:
     world = filled(numbers(1, 1, 2, 3, 4), numbers(2, 1, 2, 9, 9), numbers(3, 9, 9, 9, 1))
     with pytest.raises(RewriteRefusedError) as caught:
@@ -150,6 +153,7 @@ def test_the_fraction_is_of_the_whole_partition_and_not_of_the_parts_that_are_re
     assert rows(world) == [(1, n) for n in (1, 2, 3, 4)]
 
 
+@pytest.mark.long
 def test_a_query_sees_the_whole_partition_and_makes_its_rows(tmp_path: Path) -> None:
     world = filled(numbers(1, 1, 2), numbers(1, 2, 3), numbers(2, 2))
     sql = "select d, n, max(s) as s from _rows group by d, n"
@@ -346,6 +350,32 @@ def test_a_rival_makes_it_plan_again_for_the_partitions_that_it_touched() -> Non
     assert sum(m.n or 0 for m in snapshot(world).live.values()) == 40
 
 
+def deleting(world: World, scratch: Path) -> LocalEngine:
+    """Return an engine beside which, once its kernels have run, a delete hides ``n = 2``."""
+    deleted = list[int | None]()
+
+    class Engine(LocalEngine):
+        def run(self, tasks: Sequence[KernelTask]) -> Iterator[KernelResult | None]:
+            results = list(super().run(tasks))
+            if not deleted:
+                hide = DeleteOptions(where="n = 2", mode="lazy")
+                deleted.append(run_delete(Work(world.table, RUN, never), hide).transaction)
+            yield from results
+
+    return Engine(lambda: world.store, scratch, world.ids, SystemClock())
+
+
+def test_a_query_computes_nothing_from_rows_that_are_deleted_while_it_runs(tmp_path: Path) -> None:
+    world = filled(numbers(1, 1, 2, 3))
+    engine = deleting(world, tmp_path)
+    query = RewriteOptions(sql="select d, n + 10 as n, s from _rows")
+    report = run_rewrite(Work(world.table, RUN, lambda: engine), query)
+    # The condition of the delete is not true for the new value: the row would be back.
+    assert rows(world) == [(1, 11), (1, 13)]
+    assert (report.replans, report.transactions) == (1, (2,))
+    assert orphans(world) == set()
+
+
 @pytest.mark.long
 def test_rivals_without_end_are_given_up_on() -> None:
     world = make_world()
@@ -438,6 +468,15 @@ def test_a_merge_with_sql_aggregates_what_it_puts_together(tmp_path: Path) -> No
     report = run_merge(Work(world.table, RUN, lambda: engine), MergeOptions())
     assert rows(world) == [(1, 12)]
     assert (report.counts.rows_in, report.counts.rows_removed) == (8, 7)
+
+
+def test_a_merge_with_sql_aggregates_no_row_that_is_deleted_while_it_runs(tmp_path: Path) -> None:
+    sql = "select d, sum(n)::BIGINT as n, max(s) as s from source_files group by d"
+    world = filled(*(numbers(1, 1, 2) for _ in range(4)), merge={"sql": sql})
+    engine = deleting(world, tmp_path)
+    for _ in range(2):  # a group that lost to a rival is left to the next run
+        run_merge(Work(world.table, RUN, lambda: engine), MergeOptions())
+    assert rows(world) == [(1, 4)]
 
 
 def test_a_merge_query_that_is_refused_is_named_before_any_part_is_read() -> None:

@@ -107,6 +107,7 @@ def test_the_history_needs_no_columns_and_a_rebuild_sees_that_nothing_is_lost() 
         run_rebuild(Work(world.table, RUN), RebuildOptions())
 
 
+@pytest.mark.long
 def test_a_certificate_waits_until_the_table_reads(tmp_path: Path) -> None:
     world = conflicting(appends=1)
     fix(world, tmp_path, type="BIGINT")

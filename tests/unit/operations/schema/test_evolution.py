@@ -116,6 +116,7 @@ def test_a_column_gets_another_name(tmp_path: Path) -> None:
     assert not any("note" in row for row in visible_rows(world.table))
 
 
+@pytest.mark.long
 def test_only_parts_that_hold_the_column_are_rewritten(tmp_path: Path) -> None:
     world = world_of()
     before = set(snapshot(world).live)

@@ -188,6 +188,7 @@ def test_filters_deletes_and_statistics_speak_of_the_columns_of_today(tmp_path: 
     assert run_verify(Work(world.table), VerifyOptions(deep=True)).severities.get("error", 0) == 0
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("values", "wider", "where"),
     [
@@ -258,6 +259,7 @@ def test_a_column_that_is_renamed_at_once_keeps_the_type_that_it_was_widened_to(
     rows_are(world, [{"id": 1, "w": 1}, {"id": 2, "w": 2}])
 
 
+@pytest.mark.long
 def test_the_past_is_seen_in_the_columns_of_today() -> None:
     world = world_of()
     at = world.clock.now + 5

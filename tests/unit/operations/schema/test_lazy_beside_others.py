@@ -134,6 +134,7 @@ def test_what_speaks_of_columns_and_began_before_is_planned_again(
     rows_are(world, [*left, *rows_of(3)[1:]])
 
 
+@pytest.mark.long
 def test_new_rows_with_a_name_that_goes_while_they_are_written_are_refused(
     tmp_path: Path,
 ) -> None:
@@ -160,6 +161,7 @@ def test_new_rows_that_executors_wrote_before_a_name_went_are_refused(tmp_path: 
     rows_are(world, rows_of(2))
 
 
+@pytest.mark.long
 def test_a_column_that_a_delete_speaks_of_keeps_its_name_until_the_record_is_gone(
     tmp_path: Path,
 ) -> None:
@@ -229,6 +231,7 @@ def test_a_name_of_before_keeps_its_type_for_an_append_that_began_before(tmp_pat
     assert sorted(row["left"] for row in firnline.scan(world.table)) == [0, 1, 2]
 
 
+@pytest.mark.long
 def test_a_name_of_before_is_the_column_of_then_also_where_another_has_got_it_since() -> None:
     world = world_of(2)
 

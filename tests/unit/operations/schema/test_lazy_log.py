@@ -79,6 +79,7 @@ def test_checkpoints_say_what_the_log_says() -> None:
     same()
 
 
+@pytest.mark.long
 def test_a_checkpoint_that_remembers_a_delete_by_the_old_name_is_of_use_all_the_same(
     tmp_path: Path,
 ) -> None:
@@ -139,6 +140,7 @@ def test_a_downgrade_writes_every_part_in_the_new_form_first(tmp_path: Path) -> 
     rows_are(world, rows_of(2))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("kind", ["before", "after", "lost"])
 def test_after_a_crash_at_any_call_it_is_done_or_not_and_may_be_run_again(kind: str) -> None:
     at = 0
@@ -178,6 +180,7 @@ def test_clean_up_deletes_log_files_that_name_a_dropped_column(tmp_path: Path) -
         rows_are(world, rows_of(3))
 
 
+@pytest.mark.long
 def test_the_record_may_be_forgotten_with_the_last_log_file_that_names_the_column(
     tmp_path: Path,
 ) -> None:

@@ -104,6 +104,7 @@ def test_a_second_run_finds_nothing_to_do(tmp_path: Path) -> None:
     assert objects(world) == before
 
 
+@pytest.mark.long
 def test_a_part_keeps_its_place_in_the_order_and_what_its_footer_says(tmp_path: Path) -> None:
     world = conflicting("10", "9", "8")
     old = take_base(world.table, tolerant=True).snapshot
@@ -138,6 +139,7 @@ def test_a_value_that_the_type_cannot_hold_is_named_and_nothing_changes(tmp_path
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.long
 def test_letters_of_either_case_become_those_that_are_given(tmp_path: Path) -> None:
     world = conflicting(appends=1)
     foreign_append(world, (8,), states="BIGINT", column="V")
@@ -173,6 +175,7 @@ def test_a_renamed_column_loses_no_value(tmp_path: Path) -> None:
     assert report.counts.parts_in == 1
 
 
+@pytest.mark.long
 def test_the_same_new_name_serves_the_next_wrong_append(tmp_path: Path) -> None:
     world = conflicting("n/a")
     fix(world, tmp_path, rename="v_text")
@@ -181,6 +184,7 @@ def test_the_same_new_name_serves_the_next_wrong_append(tmp_path: Path) -> None:
     assert values(world, "v_text")[-2:] == ["n/a", "again"]
 
 
+@pytest.mark.long
 def test_with_three_types_one_after_the_other_gets_a_name(tmp_path: Path) -> None:
     world = conflicting("n/a")
     foreign_append(world, (1.5,), states="DOUBLE")
@@ -359,6 +363,7 @@ def test_a_column_that_tells_rows_apart_is_not_renamed(
         fix(world, tmp_path, rename="w")
 
 
+@pytest.mark.long
 def test_rows_of_one_key_stay_until_a_merge(tmp_path: Path) -> None:
     world = conflicting("1", "01", primary_key=["v"], appends=1)
     report = fix(world, tmp_path, type="BIGINT")
@@ -458,6 +463,7 @@ def test_a_wrong_append_that_lands_meanwhile_is_mended_too_when_somebody_commits
     assert values(world)[-1] == 8
 
 
+@pytest.mark.long
 def test_a_foreign_merge_that_folds_everything_is_mended_as_well(tmp_path: Path) -> None:
     world = conflicting()
     client = V1Client(world)

@@ -132,6 +132,7 @@ def test_only_approved_keys_go_and_only_while_they_are_orphans() -> None:
     assert sweep(world, approved=()).deleted == 0
 
 
+@pytest.mark.long
 def test_foreign_names_go_only_by_their_key() -> None:
     world, _ = littered(1)
     foreign = "t/_data/d=1/old.parquet"
@@ -194,6 +195,7 @@ def test_keys_of_an_erase_that_died_are_swept_once_it_cannot_be_under_way() -> N
     assert world.store.objects.keys() >= set(others)
 
 
+@pytest.mark.long
 def test_what_cannot_be_deleted_is_reported_and_the_rest_goes() -> None:
     world, keys = littered()
     store = Refusing(world.store, refuse=frozenset(keys[:1]))

@@ -37,6 +37,7 @@ def maintain(world: World, scratch: Path) -> None:
     histories.clean_up(world)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("deep", [False, True])
 @pytest.mark.parametrize("at", LISTINGS)
 def test_a_whole_table_is_whole_wherever_it_sleeps(at: str, deep: bool, tmp_path: Path) -> None:
@@ -49,6 +50,7 @@ def test_a_whole_table_is_whole_wherever_it_sleeps(at: str, deep: bool, tmp_path
     assert report.seq == run_verify(Work(world.table), VerifyOptions()).seq
 
 
+@pytest.mark.long
 def test_one_that_sleeps_again_and_again_says_so_and_reports_nothing(tmp_path: Path) -> None:
     world = filled()
     with pytest.raises(SnapshotUnstableError, match="took longer than half its grace"):

@@ -238,6 +238,7 @@ def test_certificates_are_numbered_and_name_the_history_that_they_certify() -> N
     assert complete.head.seq == 2  # the drop after it: the state that was looked through
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("tampering", TAMPERINGS, ids=lambda each: each.__name__)
 def test_whatever_is_done_to_a_certificate_is_found(tampering: Tampering) -> None:
     world = lived()

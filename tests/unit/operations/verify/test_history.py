@@ -172,6 +172,7 @@ def test_whatever_is_done_to_a_history_is_found(seed: int) -> None:
     assert all(finding.next_step for finding in report.findings)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("tampering", BY_ITSELF, ids=lambda each: each.__name__)
 def test_most_of_it_without_a_witness(tampering: Tampering) -> None:
     world = lived()

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+import pytest
 
 from firnline.log.records import Marker
 from firnline.operations.operation import Work
@@ -75,6 +76,7 @@ def test_a_part_that_does_not_read_is_one_finding(tmp_path: Path) -> None:
     assert audit(world).kinds.get("rows-unreadable") == 1
 
 
+@pytest.mark.long
 def test_changes_of_the_schema_raise_no_false_alarm(tmp_path: Path) -> None:
     world = filled()
     merge(world, tmp_path)

@@ -152,6 +152,7 @@ def test_a_log_file_from_the_future_is_named() -> None:
     assert kinds(world) == {"log-from-the-future": 1}
 
 
+@pytest.mark.long
 def test_a_log_file_under_another_name_is_named(tmp_path: Path) -> None:
     world = filled()
     key = logs(world)[0]
@@ -175,6 +176,7 @@ def test_log_files_that_wait_for_clean_up_are_one_note(tmp_path: Path) -> None:
     assert "4 folded log files" in report.findings[0].sentence
 
 
+@pytest.mark.long
 def test_a_schema_conflict_is_found_and_the_rest_is_checked() -> None:
     world = filled()
     world.clock.advance(1)
@@ -196,6 +198,7 @@ def some_live(world: World) -> str:
     return min(k for k in world.store.objects if k.startswith(world.table.paths.data_dir))
 
 
+@pytest.mark.long
 def test_two_log_files_that_disagree_on_a_part_are_found() -> None:
     world = filled()
     marker = state(world).live[some_part(world)]
@@ -217,6 +220,7 @@ def merged_twice(tmp_path: Path) -> World:
     return world
 
 
+@pytest.mark.long
 def test_a_cut_transaction_is_named(tmp_path: Path) -> None:
     world = merged_twice(tmp_path)
     key = world.table.paths.txn(1)
@@ -264,6 +268,7 @@ def test_an_unpublished_transaction_is_a_note(tmp_path: Path) -> None:
     assert report.checked.dead_parts == len(seen.parts) - 2
 
 
+@pytest.mark.long
 def test_a_part_of_an_unpublished_transaction_that_is_gone_is_an_error(tmp_path: Path) -> None:
     """Readers see the transaction, and miss the part."""
     world = filled()
@@ -275,6 +280,7 @@ def test_a_part_of_an_unpublished_transaction_that_is_gone_is_an_error(tmp_path:
     assert (report.kinds, report.healthy) == ({"txn-unpublished": 1, "part-missing": 1}, False)
 
 
+@pytest.mark.long
 def test_a_lost_log_file_is_seen_by_what_the_transactions_name(tmp_path: Path) -> None:
     world = filled()
     merge(world, tmp_path)
@@ -335,6 +341,7 @@ def test_a_dead_part_that_should_be_gone_and_one_that_is_gone_early(tmp_path: Pa
     assert kinds(world) == ({"part-not-purged": 1} if known else {})
 
 
+@pytest.mark.long
 def test_a_dead_part_at_or_below_the_horizon_whose_object_exists_is_a_warning() -> None:
     world = filled()
     (path, *_), t = sorted(state(world).live), world.clock.now + 1
@@ -358,6 +365,7 @@ def test_pending_deletes_are_a_note_on_what_v1_readers_see() -> None:
     assert "2 parts" in report.findings[0].sentence
 
 
+@pytest.mark.long
 def test_a_stale_alive_marker_in_a_later_log_file_misleads_v1_readers(tmp_path: Path) -> None:
     world = filled()
     merge(world, tmp_path)
@@ -369,6 +377,7 @@ def test_a_stale_alive_marker_in_a_later_log_file_misleads_v1_readers(tmp_path: 
     assert report.findings[0].object == dead.p
 
 
+@pytest.mark.long
 def test_a_stale_tombstone_of_a_wrong_clock_misleads_v1_readers() -> None:
     world = filled()
     marker = state(world).live[some_part(world)]
@@ -426,6 +435,7 @@ def test_a_footer_that_does_not_fit_is_named(rows: dict[str, list[Any]], kind: s
     assert kinds(world, deep=False) == {}
 
 
+@pytest.mark.long
 def test_parts_that_differ_in_the_same_columns_are_one_finding_with_one_call() -> None:
     world = filled()
     first, *others = sorted(state(world).live)[:3]
@@ -456,6 +466,7 @@ def test_parts_that_differ_in_other_columns_have_the_same_call() -> None:
     assert "--column id --type BIGINT --column more --type BIGINT --all-parts` repairs it" in step
 
 
+@pytest.mark.long
 def test_a_footer_without_some_of_the_columns_fits() -> None:
     world = filled()
     replaced(world, some_part(world), pa.table({"id": [1, 2, 3]}))
@@ -473,6 +484,7 @@ def stating(world: World, key: str, order: str) -> None:
         rewrite(world, log, codec.encode(msgspec.structs.replace(content, markers=markers)))
 
 
+@pytest.mark.long
 def test_a_marker_that_states_another_order_than_the_footer_is_named_with_what_mends_it(
     tmp_path: Path,
 ) -> None:
@@ -494,6 +506,7 @@ def test_a_marker_that_states_another_order_than_the_footer_is_named_with_what_m
     assert kinds(world) == {}
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("order", ['["id"]', "[]", '"id"', "7", '[{"by":"id"}]'])
 def test_a_marker_that_states_no_order_or_none_that_reads_is_no_finding(order: str) -> None:
     world = filled()
@@ -509,6 +522,7 @@ def test_a_part_that_does_not_read_is_named() -> None:
     assert kinds(world) == {"footer-unreadable": 1}
 
 
+@pytest.mark.long
 def test_a_part_beside_the_one_it_was_made_into_is_doubled(tmp_path: Path) -> None:
     world = filled()
     merge(world, tmp_path)
@@ -546,6 +560,7 @@ def test_of_many_findings_of_a_kind_a_hundred_are_listed_and_all_counted() -> No
     assert report.severities == {"error": 250}
 
 
+@pytest.mark.long
 def test_footers_may_be_read_elsewhere() -> None:
     world = filled()
     asked: list[int] = []
@@ -558,6 +573,7 @@ def test_footers_may_be_read_elsewhere() -> None:
     assert (asked, report.checked.footers) == ([8], 0)
 
 
+@pytest.mark.long
 def test_a_transaction_s_copy_that_differs_from_what_it_should_publish_does_not_read(
     tmp_path: Path,
 ) -> None:

@@ -72,6 +72,7 @@ def sent(writer: Writer) -> Writer:
     return found
 
 
+@pytest.mark.long
 def test_tasks_know_the_columns_of_the_moment_of_the_writes_sequence(tmp_path: Path) -> None:
     """Else the old name has no type, and under it the narrower one contradicts the table."""
     table, target = make(tmp_path)
@@ -110,6 +111,7 @@ def shown(folder: Path) -> int:
     return len(list(folder.glob("tables/**/_delta_log/*.json")))
 
 
+@pytest.mark.long
 def test_an_overwrite_publishes_the_mirror_and_an_append_does_if_it_is_asked_to(
     tmp_path: Path,
 ) -> None:
@@ -128,6 +130,7 @@ def test_an_overwrite_publishes_the_mirror_and_an_append_does_if_it_is_asked_to(
     assert run_check(table).same
 
 
+@pytest.mark.long
 def test_a_write_stands_though_the_mirror_cannot_be_published(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -143,6 +146,7 @@ def test_a_write_stands_though_the_mirror_cannot_be_published(
     assert "was not published: " in caplog.text
 
 
+@pytest.mark.long
 def test_a_write_without_a_mirror_to_publish_is_refused_before_it_begins(tmp_path: Path) -> None:
     _, target = make(tmp_path)
     for make_writer in (partial(Writer, replaces=None), StreamWriter):
@@ -150,6 +154,7 @@ def test_a_write_without_a_mirror_to_publish_is_refused_before_it_begins(tmp_pat
             make_writer(target, {"mirror": "true"})
 
 
+@pytest.mark.long
 def test_a_column_that_somebody_else_brought_meanwhile_is_looked_at_before_the_commit(
     tmp_path: Path,
 ) -> None:
@@ -162,6 +167,7 @@ def test_a_column_that_somebody_else_brought_meanwhile_is_looked_at_before_the_c
     assert read_snapshot(table.store, table.paths).schema["new"] == "DOUBLE"
 
 
+@pytest.mark.long
 def test_a_replace_that_took_longer_than_the_tables_commit_ttl_is_not_committed(
     tmp_path: Path,
 ) -> None:
@@ -196,6 +202,7 @@ def batch(target: Opened, table: Table, between: Any) -> list[Written]:
     return [first, StreamWriter(target, {"queryId": "q"}).write(rows(3))]
 
 
+@pytest.mark.long
 def test_tasks_of_a_stream_that_saw_other_columns_are_not_one_append(tmp_path: Path) -> None:
     table, target = make(tmp_path)
     written = batch(target, table, lambda: lazily(table, rename={"x": "y"}))
@@ -209,6 +216,7 @@ def test_tasks_of_a_stream_that_saw_other_columns_are_not_one_append(tmp_path: P
     assert read_snapshot(table.store, table.paths).schema == {"y": "BIGINT", "x": "INTEGER"}
 
 
+@pytest.mark.long
 def test_tasks_of_a_stream_may_begin_before_and_after_a_merge(tmp_path: Path) -> None:
     table, target = make(tmp_path)
     written = batch(target, table, lambda: merge(table, tmp_path / "scratch"))

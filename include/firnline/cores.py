@@ -1,0 +1,153 @@
+"""Share the cores of a machine: work that can be split uses those that are idle.
+
+Every piece of work has a core of its own. Where it can be split, it borrows idle ones, and gives
+them back soon after other work has taken them: a single group of a merge uses all cores, and of
+many each uses one.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Generic, TypeVar
+
+Job = TypeVar("Job")
+Done = TypeVar("Done")
+
+
+@dataclass(slots=True)
+class Cores:
+    """The idle cores of a machine, or of one task of Spark.
+
+    Args:
+        idle: cores that nobody uses at the beginning; below 0 while more are used than there are.
+    """
+
+    idle: float = 0
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def take(self, share: float = 1) -> None:
+        """Use so many cores, idle or not, for new work."""
+        with self._lock:
+            self.idle -= share
+
+    def give_back(self, share: float = 1) -> None:
+        """Leave so many cores idle."""
+        with self._lock:
+            self.idle += share
+
+    def borrow(self) -> bool:
+        """Take an idle core for work that is under way; False if there is none."""
+        with self._lock:
+            if self.idle < 1:
+                return False
+            self.idle -= 1
+            return True
+
+
+def other_cores() -> Cores:
+    """Return the cores of the machine but that of this thread."""
+    return Cores((os.cpu_count() or 1) - 1)
+
+
+def side_by_side(
+    jobs: Sequence[tuple[Job, int]],
+    work: Callable[[Job], Done],
+    cores: Cores,
+    budget: int,
+) -> list[Done]:
+    """Do jobs in this thread, and in one more for each core that is idle; return their results.
+
+    Args:
+        jobs: each with the bytes of memory that it takes; begun in this order, as far as memory
+            allows.
+        work: does one job; called in several threads.
+        cores: lends idle cores, also those that become idle while this runs.
+        budget: bytes that all jobs under way may take. A job that takes more runs alone.
+
+    Returns the results in the order of the jobs.
+
+    Raises what ``work`` raises, the first one; then no further job is begun, and those under way
+    are awaited.
+    """
+    return _Jobs(list(jobs), work, cores, budget).run()
+
+
+class _Jobs(Generic[Job, Done]):
+    def __init__(
+        self,
+        jobs: list[tuple[Job, int]],
+        work: Callable[[Job], Done],
+        cores: Cores,
+        budget: int,
+    ) -> None:
+        self._jobs = jobs
+        self._work = work
+        self._cores = cores
+        self._budget = budget
+        self._waiting = list(range(len(jobs)))
+        self._results: dict[int, Done] = {}
+        self._error: BaseException | None = None
+        self._under_way = 0
+        self._held = 0
+        self._changed = threading.Condition()
+
+    def run(self) -> list[Done]:
+        helpers: list[threading.Thread] = []
+        try:
+            while (number := self._next(may_wait=True)) is not None:
+                while self._is_more() and self._cores.borrow():
+                    helpers.append(threading.Thread(target=self._help, name="firnline-core"))
+                    helpers[-1].start()
+                self._do(number)
+        finally:
+            for helper in helpers:
+                helper.join()
+        if self._error is not None:
+            raise self._error
+        return [self._results[number] for number in range(len(self._jobs))]
+
+    def _help(self) -> None:
+        try:
+            while self._cores.idle >= 0 and (number := self._next(may_wait=False)) is not None:
+                self._do(number)
+        finally:
+            self._cores.give_back()
+
+    def _is_more(self) -> bool:
+        with self._changed:
+            return any(map(self._fits, self._waiting))
+
+    def _fits(self, number: int) -> bool:
+        return not self._under_way or self._held + self._jobs[number][1] <= self._budget
+
+    def _next(self, *, may_wait: bool) -> int | None:
+        """Take the first job for which there is memory; None if there is none left, or for now."""
+        with self._changed:
+            while self._waiting:
+                found = next(filter(self._fits, self._waiting), None)
+                if found is not None:
+                    self._waiting.remove(found)
+                    self._under_way += 1
+                    self._held += self._jobs[found][1]
+                    return found
+                if not may_wait:
+                    return None
+                self._changed.wait()
+            return None
+
+    def _do(self, number: int) -> None:
+        job, size = self._jobs[number]
+        try:
+            self._results[number] = self._work(job)
+        except BaseException as error:  # noqa: BLE001 -- raised again by ``run``, in its thread
+            with self._changed:
+                self._error = self._error or error
+                self._waiting.clear()
+        finally:
+            with self._changed:
+                self._under_way -= 1
+                self._held -= size
+                self._changed.notify_all()

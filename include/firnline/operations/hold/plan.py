@@ -1,0 +1,143 @@
+"""The plans of a legal hold and of its end: pure, printable (docs/format.md, "Legal holds")."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import msgspec
+
+from firnline.commit.base import Base
+from firnline.errors import UsageError, quoted, some
+from firnline.log.records import Marker
+from firnline.operations.delete.run import parse_where
+from firnline.operations.options import EndHoldOptions, HoldOptions
+from firnline.predicate.tree import to_json
+from firnline.properties.in_force import from_settings
+from firnline.properties.record import Hold, Properties
+from firnline.shown import ShownFigures
+from firnline.state.holds import Held
+from firnline.state.partitions import choose
+from firnline.state.snapshot import Snapshot
+
+_LONGEST = 1_000
+"""Characters of a reason, and of a name."""
+
+
+class Covered(msgspec.Struct, frozen=True, kw_only=True):
+    """Parts that may have rows of a hold."""
+
+    parts: int
+    rows: int
+    """All rows of these parts that state them: rows of the hold at most."""
+    bytes: int
+
+
+class HeldFigures(Hold, frozen=True, kw_only=True, omit_defaults=False):
+    """A hold, and what it covers."""
+
+    live: Covered
+    dead: Covered
+    """Parts that were dropped or replaced before the hold, and that clean-up keeps for it."""
+
+
+class HoldPlan(ShownFigures, msgspec.Struct, frozen=True, kw_only=True):
+    """The plan of a hold, or of its end."""
+
+    seq: int
+    hold: HeldFigures
+    after: Properties
+    """The properties of the table afterwards."""
+
+    @property
+    def nothing_to_do(self) -> bool:
+        """Never: a hold is put also where no part has such rows yet."""
+        return False
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain data."""
+        return {"seq": self.seq, "hold": msgspec.to_builtins(self.hold)}
+
+
+def plan_hold(base: Base, options: HoldOptions, now_ms: int, user: str) -> HoldPlan:
+    """Plan to put a hold.
+
+    Args:
+        base: the newest state.
+        options: which rows, who and why.
+        now_ms: wall clock, unix ms.
+        user: who puts it, if the options do not say.
+
+    Raises UsageError: no name, reason, person or rows; a name that is taken; a condition that is
+    none; a glob that matches no partition.
+    """
+    snapshot, stated = base.snapshot, _stated(base)
+    named = {"a name": options.name, "a reason (why)": options.why}
+    for what, text in named.items():
+        if not 0 < len((text or "").strip()) <= _LONGEST:
+            raise UsageError(
+                f"a legal hold has {what} of 1 to {_LONGEST:,} characters", next_step="write one"
+            )
+    if not options.where and not options.partitions:
+        raise UsageError(
+            "a legal hold names rows by a condition, partitions, or both",
+            next_step="give where or partitions; for the whole table partitions '*'",
+        )
+    if options.name in [hold.name for hold in stated.held]:
+        raise UsageError(
+            f"there is a legal hold {quoted(options.name)} already",
+            next_step="choose another name; `firnline hold` lists those in force",
+        )
+    choose(snapshot.partitions, options.partitions)
+    where = parse_where(options.where, snapshot) if options.where else None
+    hold = Hold(
+        name=options.name,
+        where="" if where is None else to_json(where).decode(),
+        partitions=options.partitions,
+        by=options.by or user,
+        why=options.why or "",
+        t=now_ms,
+        approved_by=options.approved_by or "",
+    )
+    after = msgspec.structs.replace(stated, holds=(*stated.held, hold))
+    return HoldPlan(seq=snapshot.seq, hold=figures_of(snapshot, hold), after=after)
+
+
+def plan_end(base: Base, options: EndHoldOptions) -> HoldPlan:
+    """Plan to end a hold. Raises UsageError: there is none of this name, or no reason is given."""
+    stated = _stated(base)
+    if not (options.why or "").strip():
+        raise UsageError("the end of a legal hold has a reason (why)", next_step="write one")
+    found = next((hold for hold in stated.held if hold.name == options.name), None)
+    if found is None:
+        names = some([hold.name for hold in stated.held]) if stated.held else "there is none"
+        raise UsageError(
+            f"there is no legal hold {quoted(options.name)}",
+            next_step=f"name one of those in force: {names}",
+        )
+    rest = tuple(hold for hold in stated.held if hold is not found)
+    after = msgspec.structs.replace(stated, holds=rest)
+    return HoldPlan(seq=base.seq, hold=figures_of(base.snapshot, found), after=after)
+
+
+def figures_of(snapshot: Snapshot, hold: Hold) -> HeldFigures:
+    """Return a hold with the parts that may have rows of it."""
+    held = Held(snapshot, (hold,))
+    place = snapshot.paths.partition_of
+    dead = (m for m in snapshot.parts.values() if m.tmb is not None and m.tmb > snapshot.purged)
+    return HeldFigures(
+        **msgspec.structs.asdict(hold),
+        live=_covered(m for m in snapshot.live.values() if held.covering(m, place(m.p))),
+        dead=_covered(m for m in dead if held.covering_dead(m, place(m.p))),
+    )
+
+
+def _covered(markers: Iterable[Marker]) -> Covered:
+    found = list(markers)
+    return Covered(
+        parts=len(found), rows=sum(m.n or 0 for m in found), bytes=sum(m.b for m in found)
+    )
+
+
+def _stated(base: Base) -> Properties:
+    return base.properties or from_settings(base.table.settings)

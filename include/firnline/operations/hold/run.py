@@ -1,0 +1,110 @@
+"""Put a legal hold on rows of a table, end it, and list those in force.
+
+Each is one transaction that changes the table's properties and no part. From then on nobody commits
+a change that removes such rows (``commit.change.refuse_held``): a run that was under way is planned
+again on the state that has the hold.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from firnline.commit.base import Base, take_base
+from firnline.commit.transaction import commit
+from firnline.operations.hold.plan import (
+    HeldFigures,
+    HoldPlan,
+    figures_of,
+    plan_end,
+    plan_hold,
+)
+from firnline.operations.local import identity_here
+from firnline.operations.operation import Work
+from firnline.operations.options import EndHoldOptions, HoldOptions
+from firnline.operations.properties.run import change_to
+from firnline.operations.runner import Report, Runner
+from firnline.state.holds import Held
+from firnline.table import Table
+
+
+class HoldReport(Report, frozen=True, kw_only=True):
+    """Result of a hold or of its end."""
+
+    table: str
+    dry_run: bool
+    hold: HeldFigures
+    transaction: int | None
+    requests: dict[str, int]
+    seconds: float
+
+
+class HoldsView(Report, frozen=True, kw_only=True):
+    """The holds of a table."""
+
+    table: str
+    seq: int
+    """Newest transaction."""
+    holds: tuple[HeldFigures, ...]
+
+
+def list_holds(table: Table) -> HoldsView:
+    """Return the holds in force, in the order in which they were put.
+
+    Requests: those of ``take_base``.
+    """
+    base = take_base(table)
+    found = tuple(figures_of(base.snapshot, hold) for hold in Held.of(base.snapshot).holds)
+    return HoldsView(table=table.settings.name, seq=base.seq, holds=found)
+
+
+def preview_hold(table: Table, options: HoldOptions) -> HoldPlan:
+    """Plan as ``run_hold`` would; requests of ``take_base``, errors of ``plan_hold``."""
+    return plan_hold(
+        take_base(table), options, table.clock.now_ms(), identity_here(table, "cli").user
+    )
+
+
+def preview_end(table: Table, options: EndHoldOptions) -> HoldPlan:
+    """Plan as ``run_end`` would; requests of ``take_base``, errors of ``plan_end``."""
+    return plan_end(take_base(table), options)
+
+
+def run_hold(work: Work, options: HoldOptions) -> HoldReport:
+    """Put a hold, in one transaction.
+
+    Requests: those of ``take_base``, four for the probe of the store and two PUT and a LIST.
+
+    Raises:
+        UsageError: see ``plan_hold``.
+        CommitConflictError, CommitExpiredError, CommitUnknownError: see ``transaction.commit``.
+    """
+    now, user = work.table.clock.now_ms(), work.identity.user
+    why = f"hold {options.name}: {options.why}"
+    return _run(
+        work, lambda base: plan_hold(base, options, now, user), why, dry_run=options.dry_run
+    )
+
+
+def run_end(work: Work, options: EndHoldOptions) -> HoldReport:
+    """End a hold, in one transaction; requests and errors as of ``run_hold``, of ``plan_end``."""
+    why = f"end of hold {options.name}: {options.why}"
+    return _run(work, lambda base: plan_end(base, options), why, dry_run=options.dry_run)
+
+
+def _run(work: Work, make: Callable[[Base], HoldPlan], why: str, *, dry_run: bool) -> HoldReport:
+    table = work.table
+    runner = Runner(table, work.identity)
+
+    def act(base: Base, plan: HoldPlan) -> int:
+        change = change_to(base, plan.after, why)
+        return commit(base.table, base, change, work.identity).header.seq
+
+    plan, seq = runner.run(make, act, ends=lambda _: dry_run)
+    return HoldReport(
+        table=table.settings.name,
+        dry_run=dry_run,
+        hold=plan.hold,
+        transaction=seq,
+        requests=runner.requests,
+        seconds=runner.seconds,
+    )

@@ -1,0 +1,137 @@
+"""Work that can be split uses the cores that nobody else needs, within its memory."""
+
+from __future__ import annotations
+
+import threading
+from collections import Counter
+
+import pytest
+
+from firnline.cores import Cores, side_by_side
+
+
+class Watched:
+    """Jobs that wait for each other until as many run as are expected."""
+
+    def __init__(self, together: int) -> None:
+        self.barrier = threading.Barrier(together)
+        self.threads: Counter[str] = Counter()
+        self.most = 0
+        self._now = 0
+        self._lock = threading.Lock()
+
+    def __call__(self, job: int) -> int:
+        with self._lock:
+            self.threads[threading.current_thread().name] += 1
+            self._now += 1
+            self.most = max(self.most, self._now)
+        if self.barrier.parties > 1:
+            self.barrier.wait(30)
+        with self._lock:
+            self._now -= 1
+        return job * 10
+
+
+def jobs(*sizes: int) -> list[tuple[int, int]]:
+    return list(enumerate(sizes))
+
+
+def test_without_idle_cores_jobs_are_done_one_after_the_other_in_this_thread() -> None:
+    work = Watched(1)
+    assert side_by_side(jobs(1, 1, 1), work, Cores(), 10) == [0, 10, 20]
+    assert set(work.threads) == {threading.current_thread().name}
+    assert work.most == 1
+
+
+def test_an_idle_core_does_jobs_at_the_same_time_and_is_given_back() -> None:
+    work, cores = Watched(2), Cores(1)
+    assert side_by_side(jobs(1, 1, 1, 1), work, cores, 10) == [0, 10, 20, 30]
+    assert work.most == 2
+    assert cores.idle == 1
+
+
+def test_no_more_cores_are_borrowed_than_there_are_jobs() -> None:
+    work, cores = Watched(3), Cores(8)
+    side_by_side(jobs(1, 1, 1), work, cores, 10)
+    assert work.most == 3
+    assert cores.idle == 8
+
+
+def test_jobs_under_way_fit_into_memory() -> None:
+    work = Watched(1)
+    assert side_by_side(jobs(6, 6, 6), work, Cores(4), 10) == [0, 10, 20]
+    assert work.most == 1
+
+
+def test_a_small_job_is_done_beside_a_large_one_that_leaves_no_room_for_the_next() -> None:
+    began: list[int] = []
+    both = threading.Barrier(2)
+
+    def work(job: int) -> int:
+        began.append(job)
+        if job != 1:  # the second large one comes when the first one is over
+            both.wait(30)
+        return job
+
+    assert side_by_side(jobs(6, 6, 4), work, Cores(1), 10) == [0, 1, 2]
+    assert set(began[:2]) == {0, 2}
+
+
+def test_a_job_larger_than_memory_runs_alone() -> None:
+    work = Watched(1)
+    assert side_by_side(jobs(99, 1), work, Cores(1), 10) == [0, 10]
+    assert work.most == 1
+
+
+def test_nothing_is_lent_while_more_cores_are_used_than_there_are() -> None:
+    work, cores = Watched(1), Cores(3)
+    cores.take(4)
+    side_by_side(jobs(1, 1, 1), work, cores, 10)
+    assert work.most == 1
+    assert cores.idle == -1
+
+
+def test_a_helper_gives_back_a_core_that_other_work_has_taken() -> None:
+    cores = Cores(1)
+    helped: list[int] = []
+    both = threading.Barrier(2)
+
+    def work(job: int) -> None:
+        if job < 2:
+            both.wait(30)  # a helper has one of the first two
+        if threading.current_thread().name == "firnline-core":
+            helped.append(job)
+            cores.take()
+
+    side_by_side(jobs(*[1] * 20), work, cores, 100)
+    assert len(helped) == 1
+    assert cores.idle == 0
+
+
+@pytest.mark.parametrize("idle", [0, 3])
+def test_an_error_of_a_job_is_raised_and_nothing_begins_after_it(idle: int) -> None:
+    begun: list[int] = []
+
+    def work(job: int) -> None:
+        begun.append(job)
+        raise ValueError(str(job))
+
+    cores = Cores(idle)
+    with pytest.raises(ValueError, match=r"^\d$"):
+        side_by_side(jobs(*[1] * 10), work, cores, 100)
+    assert len(begun) <= 1 + idle
+    assert cores.idle == idle
+    assert not [thread for thread in threading.enumerate() if thread.name == "firnline-core"]
+
+
+def test_a_core_that_is_taken_is_not_lent_until_it_is_given_back() -> None:
+    cores = Cores(1)
+    cores.take(0.25)
+    assert not cores.borrow()
+    cores.give_back(0.25)
+    assert cores.borrow()
+    assert not cores.borrow()
+
+
+def test_no_jobs_have_no_results() -> None:
+    assert side_by_side([], Watched(1), Cores(2), 10) == []
