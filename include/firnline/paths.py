@@ -230,6 +230,48 @@ class ShownName:
     """The state is that of before the first snapshot, which shows no older one."""
 
 
+RequestKind = Literal["request", "keys", "closed"]
+"""Kinds of the objects of an erasure request."""
+_REQUEST = re.compile(rf"(?P<id>{UUID7.pattern})\.(?P<kind>request|keys|closed)\.(?P<ending>\w+)")
+
+
+@dataclass(frozen=True, slots=True)
+class RequestName:
+    """A parsed name in the folder of erasure requests."""
+
+    id: str
+    kind: RequestKind
+    ending: str
+    """Of the file: json, or of keys csv or parquet."""
+
+
+@dataclass(frozen=True, slots=True)
+class RequestPaths:
+    """Keys of the folder of erasure requests, which is of no table.
+
+    ``{prefix}/{uuid7}.request.json``, ``.keys.csv`` or ``.keys.parquet``, ``.closed.json``
+    """
+
+    prefix: str
+
+    @property
+    def folder(self) -> str:
+        """Key prefix of all of it, ending in ``/``."""
+        return f"{self.prefix}/"
+
+    def key(self, name: RequestName) -> str:
+        """Key of an object of a request."""
+        return f"{self.folder}{name.id}.{name.kind}.{name.ending}"
+
+    def parse(self, key: str) -> RequestName | None:
+        """Return the name of an object of a request; None for any other key."""
+        match = _REQUEST.fullmatch(key.removeprefix(self.folder))
+        if match is None:
+            return None
+        kind: RequestKind = match["kind"]  # type: ignore[assignment]  # one of the pattern's
+        return RequestName(match["id"], kind, match["ending"])
+
+
 @dataclass(frozen=True, slots=True)
 class TablePaths:
     """Keys of one table."""

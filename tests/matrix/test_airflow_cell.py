@@ -39,6 +39,7 @@ tables:
     own_dags: [verify]
     verify: {schedule: null}
   users: {root: s3://lake/users, partition_by: [{transform: day, column: ts}]}
+  orders: {root: s3://lake/orders, partition_by: [{column: day}]}
 """
 FOR_ALL = {
     "delete_where",

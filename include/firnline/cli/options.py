@@ -100,6 +100,14 @@ class ShowsByDefault(TyperGroup):
         return super().parse_args(ctx, args)
 
 
+class ListsByDefault(ShowsByDefault):
+    """A group of commands without a table, which shows what there is: ``firnline erasure``."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:  # noqa: ANN401 - typer's own
+        """Insert ``show`` where nothing is said."""
+        return super().parse_args(ctx, args or ["show"])
+
+
 TableArgument = Annotated[
     str,
     typer.Argument(

@@ -47,6 +47,7 @@ _SETTINGS = (
     "`firnline settings show TABLE` prints the settings of a table, `firnline settings check` says "
     "whether they are right, and `firnline init` writes them"
 )
+_EVERYWHERE = "`firnline erasure run` erases the people who asked for it from all tables"
 _PARTS = "`firnline parts TABLE` counts rows, parts and bytes of each partition"
 _WORDS = {
     **dict.fromkeys(
@@ -105,8 +106,8 @@ _WORDS = {
         "settings",
     ),
     **dict.fromkeys(
-        ["forget", "gdpr"],
-        "`firnline erase --help` says how rows go for good, with a proof",
+        ["forget", "gdpr", "person", "persons", "people"],
+        f"`firnline erase --help` says how rows go for good, with a proof; {_EVERYWHERE}",
     ),
     **dict.fromkeys(
         ["upsert"],
@@ -149,6 +150,8 @@ def instead(message: str, options: Collection[str] = ()) -> str | None:
         options: of the command that is called, and its arguments by their names.
     """
     option = _NO_OPTION.match(message)
+    if option is not None and option["option"] == "--all-tables":
+        return _EVERYWHERE
     if option is not None:
         return _other_name(option["option"], options)
     match = _UNKNOWN.match(message)

@@ -8,6 +8,8 @@ import socket
 import tempfile
 from pathlib import Path
 
+from firnline.clock import Clock
+from firnline.ids import Ids
 from firnline.kernel.engine import Engine
 from firnline.log.txn_file import RunIdentity
 from firnline.store.client import open_store
@@ -56,9 +58,20 @@ def identity_here(table: Table, by: str) -> RunIdentity:
         table: the table, whose ids the run's id is made of.
         by: what starts the run: ``cli`` or ``python``.
     """
+    return identity_of(table.ids, table.clock, by)
+
+
+def identity_of(ids: Ids, clock: Clock, by: str) -> RunIdentity:
+    """Return the identity of the user at this machine, for what is of no single table.
+
+    Args:
+        ids: what the run's id is made of.
+        clock: likewise.
+        by: what starts the run: ``cli`` or ``python``.
+    """
     try:
         user = getpass.getuser()
     except (KeyError, OSError):  # a container's user without a name
         user = str(os.getuid())
-    run_id = f"{by}-{table.ids.uuid7(table.clock.now_ms())}"
+    run_id = f"{by}-{ids.uuid7(clock.now_ms())}"
     return RunIdentity(run_id=run_id, user=user, host=socket.gethostname())

@@ -7,6 +7,7 @@ from typing import Annotated
 import msgspec
 
 from firnline.operations.common_options import DryRun, Mode, Partitions, partitions
+from firnline.operations.erase.asked import AskedKeys
 from firnline.operations.fields import Option, OwnCheck
 from firnline.operations.import_options import (
     ImportOptions as ImportOptions,  # noqa: PLC0414 - with the options of all operations
@@ -412,6 +413,8 @@ class EraseOptions(msgspec.Struct, frozen=True, kw_only=True):
             flag="--keys",
         ),
     ] = None
+    requests: Annotated[tuple[AskedKeys, ...], OwnCheck()] = ()
+    """Instead of keys: requests of erasure, whose keys are read where they lie."""
     dry_run: DryRun = False
 
     def __post_init__(self) -> None:

@@ -17,7 +17,7 @@ import yaml
 from firnline.errors import SettingsError
 from firnline.settings.launchers import PLATFORMS, section_of
 
-KEYS = ("defaults", "tables", "fleet", "airflow")
+KEYS = ("defaults", "tables", "fleet", "airflow", "erasure")
 """What a settings file may have at its top."""
 
 MAX_DEPTH = 50

@@ -26,6 +26,7 @@ from firnline.settings.airflow import AirflowSettings
 from firnline.settings.broken import BrokenTable, root_of
 from firnline.settings.dags import fleet_tables, own_dags
 from firnline.settings.document import KEYS, expand, parse_yaml, with_defaults
+from firnline.settings.erasure import ErasureSettings
 from firnline.settings.fields import PartitionField, SortField
 from firnline.settings.files import (
     NAME_IT,
@@ -69,12 +70,13 @@ __all__ = [
     "settings_path",
 ]
 
-_SharedT = TypeVar("_SharedT", FleetSettings, AirflowSettings)
+_SharedT = TypeVar("_SharedT", FleetSettings, AirflowSettings, ErasureSettings)
 
 _NOT_DEFAULTS = ("name", "root", "airflow")
 """Keys that ``defaults`` may not have."""
-_EXPANDED = ("root", "connection_id")
+_EXPANDED = ("root", "connection_id", "requests")
 """Settings in which variables are expanded, besides ``import.source``."""
+_REQUESTS = "erasure.requests"
 
 BESIDE = Path(__file__).resolve().parents[2] / "tables.yaml"
 """The settings file beside the package, as in a clone of the repository."""
@@ -98,6 +100,7 @@ class Settings:
     fleet: FleetSettings = dataclasses.field(default_factory=FleetSettings)
     airflow: AirflowSettings = dataclasses.field(default_factory=AirflowSettings)
     """Of all DAGs."""
+    erasure: ErasureSettings = dataclasses.field(default_factory=ErasureSettings)
     broken: dict[str, BrokenTable] = dataclasses.field(default_factory=dict)
     """Tables whose sections have mistakes; they are not among ``tables``."""
     unread: tuple[UnreadFile, ...] = ()
@@ -268,6 +271,7 @@ class _Document:
     tables: dict[Any, Any]
     fleet: FleetSettings
     airflow: AirflowSettings
+    erasure: ErasureSettings
 
 
 def _read_or_stand_in(
@@ -312,22 +316,23 @@ def _read_document(
     defaults = _section(content, "defaults", problems)
     tables = _section(content, "tables", problems)
     problems += [
-        f"{key}: is not a setting; allowed are defaults, tables, fleet and airflow"
+        f"{key}: is not a setting; allowed are defaults, tables, fleet, airflow and erasure"
         for key in content
         if key not in KEYS
     ]
-    for key in () if below is None else ("fleet", "airflow"):
+    for key in () if below is None else ("fleet", "airflow", "erasure"):
         if key in content:
             problems.append(f"{key}: holds for the tables of all files; move it to {SHARED}")
     fleet = _load_section(content, "fleet", FleetSettings, problems)
     airflow = _load_section(content, "airflow", AirflowSettings, problems)
+    erasure = _load_section(content, "erasure", ErasureSettings, problems)
     defaults = with_defaults(defaults, below or {})
     wrong_defaults = list(_check_defaults(defaults))
     problems += wrong_defaults
     if problems:
         _, mistakes = _load_tables(tables, {} if wrong_defaults else defaults)
         raise as_error(file, [*problems, *(line for lines in mistakes.values() for line in lines)])
-    return _Document(file, below is None, read, defaults, tables, fleet, airflow)
+    return _Document(file, below is None, read, defaults, tables, fleet, airflow, erasure)
 
 
 def _load_tables(
@@ -367,8 +372,12 @@ def _assembled(where: Path, documents: Sequence[_Document]) -> Settings:
         loaded |= {name: table for name, table in tables.items() if name not in loaded}
         for name, lines in wrong.items():
             mistakes.setdefault(name, []).extend(lines)
+    erasure = documents[0].erasure if documents else ErasureSettings()
+    # A sweep of a table must not find the requests, nor a table lie among them.
+    roots.append((_REQUESTS, erasure.requests or ""))
     for name, line in overlaps((name, root) for name, root in roots if root):
-        mistakes.setdefault(name, []).append(line)
+        if name != _REQUESTS:
+            mistakes.setdefault(name, []).append(line)
     broken = {
         name: BrokenTable(name, as_error(files[name], lines), given[name][0], (*given[name][1:],))
         for name, lines in mistakes.items()
@@ -381,7 +390,7 @@ def _assembled(where: Path, documents: Sequence[_Document]) -> Settings:
         for name, table in loaded.items()
         if name not in broken
     }
-    return Settings(where, kept, fleet, airflow, broken, files=files)
+    return Settings(where, kept, fleet, airflow, erasure, broken, files=files)
 
 
 def _all_mistakes(
@@ -417,12 +426,15 @@ def _load_section(
     content: Mapping[Any, Any], key: str, kind: type[_SharedT], problems: list[str]
 ) -> _SharedT:
     """Return what stands at the top of the file, beside the tables; the defaults with mistakes."""
+    section = _section(content, key, problems)
     try:
-        return kind.model_validate(_section(content, key, problems))
+        return kind.model_validate(_expanded({**section}) if kind is ErasureSettings else section)
     except ValidationError as error:
         mistakes = error.errors(include_url=False)
         problems += [describe(key, mistake, kind) for mistake in mistakes]
-        return kind()
+    except _FieldError as error:
+        problems.append(f"{key}.{error}")
+    return kind()
 
 
 def _section(content: Mapping[Any, Any], key: str, problems: list[str]) -> dict[Any, Any]:

@@ -226,6 +226,12 @@ class TableSettings(Section):
         "of its own has such a DAG in any case. All others run in one DAG for all tables, "
         "such as `merge`. Each DAG costs Airflow 3 CPU seconds an hour.",
     )
+    person: tuple[Column, ...] | None = Field(
+        default=None,
+        description="Columns that identify a person together, by whose values requests of erasure "
+        "(`erasure`) find their rows, such as `[customer_id]`. `[]`: the table has no rows of "
+        "people. null: nobody has said so, and each request names the table as one not looked at.",
+    )
     approvers: tuple[UserName, ...] | None = Field(
         default=None,
         description="Airflow users who alone may approve an erase, a sweep or a removal of "
@@ -291,6 +297,7 @@ class TableSettings(Section):
         _refuse_repeats("partition_by", [field.label for field in self.partition_by])
         _refuse_repeats("sort_by", [field.column for field in self.sort_by])
         _refuse_repeats("primary_key", list(self.primary_key))
+        _refuse_repeats("person", list(self.person or ()))
         if self.approvers is not None:
             if not self.approvers:
                 raise ValueError(

@@ -64,14 +64,18 @@ def check_free(folder: Path) -> None:
 def write(folder: Path, contents: Mapping[str, bytes]) -> tuple[Path, ...]:
     """Write the files of a bundle into a folder, which is made. Returns their paths.
 
+    Args:
+        folder: new, or empty.
+        contents: of each file, by its name, or its path below the folder.
+
     Raises UsageError: the folder is not empty, or cannot be written.
     """
     check_free(folder)
     paths = []
     try:
-        folder.mkdir(parents=True, exist_ok=True)
         for name, data in contents.items():
             path = folder / name
+            path.parent.mkdir(parents=True, exist_ok=True)
             with path.open("xb") as file:
                 file.write(data)
             paths.append(path)

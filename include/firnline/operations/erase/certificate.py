@@ -18,6 +18,7 @@ from firnline.log.codec import UNREADABLE
 from firnline.log.erases import EraseLink
 from firnline.log.txn_file import RunIdentity
 from firnline.next_steps import RESTORE_OR_MOVE
+from firnline.operations.erase.asked import Asked
 from firnline.paths import COMPLETE_SUFFIX, KEYS_SUFFIX, PLAN_SUFFIX
 from firnline.state.history import Head
 from firnline.store.create import create
@@ -123,6 +124,8 @@ class Certificate(msgspec.Struct, frozen=True, kw_only=True):
     statistics exclude it (``known.digests_text``)."""
     covers: tuple[str, ...] = ()
     """Ids of delete records of earlier erases of the same keys."""
+    requests: tuple[Asked, ...] = ()
+    """Requests of erasure whose keys these are, together (docs/gdpr.md)."""
     replaced: Replaced | None = None
     completed_ms: int | None = None
     completed_by: RunIdentity | None = None

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import chain
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -19,6 +20,7 @@ import pyarrow.csv as pacsv
 import pyarrow.parquet as pq
 
 from firnline.errors import ObjectNotFoundError, PartUnreadableError, UsageError
+from firnline.operations.erase.asked import AskedKeys
 from firnline.operations.erase.keys import (
     MAX_KEY_BYTES,
     MAX_KEYS,
@@ -32,6 +34,7 @@ from firnline.parquet.io import read_local_footer
 from firnline.paths import Root, refuse_user
 from firnline.rows.sizes import decoded_bytes
 from firnline.rows.source import BATCH_ROWS, require_file
+from firnline.store.client import open_store
 from firnline.table import Table
 from firnline.types.sql import fold_name
 
@@ -60,8 +63,73 @@ def read_keys(table: Table, columns: Sequence[str], schema: Mapping[str, str], f
     with tempfile.TemporaryDirectory(prefix="firnline-keys-") as folder:
         path = _local(table, file, Path(folder))
         require_file(path, file)
-        batches = _parquet if path.suffix.lower() == ".parquet" else _csv
-        return key_set(columns, _rows(batches(path, file, columns), file), schema, file)
+        return key_set(columns, _rows(batches_of(path, file, columns), file), schema, file)
+
+
+def read_asked(
+    table: Table, columns: Sequence[str], schema: Mapping[str, str], asked: Sequence[AskedKeys]
+) -> KeySet:
+    """Read the keys of requests of erasure, all together. Requests: 1 GET for each.
+
+    A row without a value in one of the columns is none of a person in this table: it is left out,
+    and never stands for rows that have no value there either.
+
+    Args:
+        table: its credentials read the folder of requests.
+        columns: that identify a person in this table.
+        schema: the table's.
+        asked: the requests.
+
+    Raises:
+        UsageError: as ``read_keys``; NoKeyError if no row is left.
+    """
+    with tempfile.TemporaryDirectory(prefix="firnline-keys-") as folder:
+        files = [(_fetched(table, each, Path(folder)), f"request {each.id}") for each in asked]
+        rows = chain.from_iterable(
+            _rows(batches_of(path, shown, columns), shown) for path, shown in files
+        )
+        whole = (row for row in rows if None not in row)
+        where = files[0][1] if len(files) == 1 else f"{len(files)} requests together"
+        return key_set(columns, whole, schema, where)
+
+
+def _fetched(table: Table, asked: AskedKeys, folder: Path) -> Path:
+    url, _, name = asked.url.rpartition("/")
+    root = Root.parse(url, source=True)
+    path = folder / name
+    try:
+        store = open_store(url, table.access, clock=table.clock)
+        store.get_file(f"{root.prefix}/{name}", path)
+        table.store.counters.add(store.counters.as_dict())
+    except ObjectNotFoundError as error:
+        raise UsageError(
+            f"the keys of request {asked.id} are not in {url}: it is closed, or was never written",
+            next_step="`firnline erasure show` says which; withdraw it and ask again",
+        ) from error
+    return path
+
+
+def batches_of(path: Path, shown: str, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
+    """Yield the columns of a local file of keys, CSV or Parquet. Raises UsageError."""
+    return (_parquet if _is_parquet(path) else _csv)(path, shown, columns)
+
+
+def single_columns(path: Path, shown: str) -> list[str]:
+    """Return the columns of a local file of keys that have single values. Raises UsageError."""
+    try:
+        if not _is_parquet(path):
+            with pacsv.open_csv(path) as head:
+                names: list[str] = head.schema.names
+            return names
+        read_local_footer(path)
+        schema = pq.read_schema(path)
+    except (pa.ArrowException, OSError, UnicodeDecodeError, PartUnreadableError):
+        raise _unreadable(shown, "it is none of them, or damaged") from None
+    return [field.name for field in schema if not pa.types.is_nested(field.type)]
+
+
+def _is_parquet(path: Path) -> bool:
+    return path.suffix.lower() == ".parquet"
 
 
 def _local(table: Table, file: str, folder: Path) -> Path:

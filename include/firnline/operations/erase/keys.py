@@ -36,6 +36,10 @@ MAX_KEY_BYTES = 256 * 2**20
 _INEXACT = ("FLOAT", "DOUBLE", "HUGEINT", "UHUGEINT")
 
 
+class NoKeyError(UsageError):
+    """What was given as keys has none for this table."""
+
+
 @dataclass(frozen=True, slots=True)
 class KeySet:
     """Distinct keys, sorted, each value in the canonical form of its column."""
@@ -113,8 +117,9 @@ def key_set(
         where: what the keys come from, for errors.
 
     Raises:
-        UsageError: no key, a column that is not there, twice, or of a type whose values are not
-            exact, a value that is missing or that its column cannot hold. No text holds a value.
+        NoKeyError: there is none.
+        UsageError: a column that is not there, twice, or of a type whose values are not exact, a
+            value that is missing or that its column cannot hold. No text holds a value.
     """
     names = _resolve(columns, schema)
     types = tuple(normalise(schema[name]) for name in names)
@@ -130,7 +135,7 @@ def key_set(
         if held > MAX_KEY_BYTES:
             raise too_large(where)
     if not keys:
-        raise UsageError(f"{where} has no key", next_step="give at least one key")
+        raise NoKeyError(f"{where} has no key", next_step="give at least one key")
     return KeySet(names, types, tuple(sorted(keys)))
 
 

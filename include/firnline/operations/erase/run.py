@@ -35,7 +35,7 @@ from firnline.operations.erase.certificate import (
 from firnline.operations.erase.completion import Settled, settle
 from firnline.operations.erase.digests import plan_digest, sealed
 from firnline.operations.erase.held import refuse_held_keys
-from firnline.operations.erase.key_files import read_keys
+from firnline.operations.erase.key_files import read_asked, read_keys
 from firnline.operations.erase.keys import KeySet, key_set
 from firnline.operations.erase.known import digests_text, named
 from firnline.operations.hidden import shown_failure
@@ -121,11 +121,13 @@ def preview(table: Table, options: EraseOptions) -> ErasePlan:
 
 
 def load_keys(table: Table, snapshot: Snapshot, options: EraseOptions) -> KeySet:
-    """Return the keys of the options, inline or from their file. Raises UsageError."""
-    if (options.keys_file is None) == (not options.keys):
+    """Return the keys of the options: inline, of their file or requests. Raises UsageError."""
+    if sum((options.keys_file is not None, bool(options.keys), bool(options.requests))) != 1:
         raise UsageError(
             "an erase takes keys or a file of keys, one of them", next_step="give exactly one"
         )
+    if options.requests:
+        return read_asked(table, options.columns, snapshot.schema, options.requests)
     if options.keys_file is not None:
         return read_keys(table, options.columns, snapshot.schema, options.keys_file)
     return key_set(options.columns, options.keys, snapshot.schema, "the list of keys")
@@ -276,6 +278,7 @@ class _Run:
             failed=tuple(map(named, result.failed)),
             clean=digests_text(self.table.paths, _clean(base.snapshot, plan, result)),
             covers=_same_records(base.snapshot, deletes),
+            requests=tuple(each.asked for each in self.options.requests),
         )
 
     @property

@@ -1,0 +1,163 @@
+"""Take a request of erasure: its keys go into the folder, its clock starts."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Literal, cast
+
+import msgspec
+
+from firnline.errors import UsageError, some
+from firnline.log.txn_file import RunIdentity
+from firnline.operations.erase.key_files import batches_of, single_columns
+from firnline.operations.erase.keys import MAX_KEYS, too_many
+from firnline.operations.erasure.folder import RequestFolder
+from firnline.operations.erasure.record import Request, file_digest
+from firnline.operations.runner import Report
+from firnline.rows.source import require_file
+from firnline.settings.erasure import ErasureSettings
+from firnline.settings.load import TableSettings
+from firnline.types.sql import fold_name
+from firnline.units import about_size
+
+MOST_BYTES = 512 * 2**20
+"""Bytes of a file of keys at most: it is held in memory once."""
+
+
+class AskOptions(msgspec.Struct, frozen=True, kw_only=True):
+    """A request, as somebody hands it in."""
+
+    keys: str
+    """Path of a file, CSV or Parquet, with columns named as those of ``person``."""
+    received_ms: int | None = None
+    """Unix ms; None: now."""
+    due_ms: int | None = None
+    """Unix ms; None: ``erasure.within`` after it was received."""
+    without: tuple[str, ...] = ()
+    """Tables to leave out."""
+    reference: str = ""
+    """Of the request in another system."""
+
+
+class AskReport(Report, frozen=True, kw_only=True):
+    """A request that was taken."""
+
+    request: Request
+    secret: str
+    """With it and the file of keys anybody can show that the certificates are of this request. It
+    is told here and stored nowhere."""
+    tables: tuple[str, ...]
+    """From which it will be erased."""
+    unstated: tuple[str, ...]
+    """Tables of which nobody has said whether they have rows of people."""
+
+
+def ask(
+    folder: RequestFolder,
+    settings: ErasureSettings,
+    tables: Sequence[TableSettings],
+    options: AskOptions,
+    run: RunIdentity,
+) -> AskReport:
+    """Take a request. Requests: 2 PUT.
+
+    Args:
+        folder: of requests.
+        settings: the section ``erasure``.
+        tables: all tables of the settings.
+        options: the request.
+        run: who takes it.
+
+    Raises:
+        UsageError: the file does not read or has no key; a time that is none; tables whose columns
+            it lacks, unless they are left out.
+        StoreError: it is unknown whether it was taken.
+    """
+    now = folder.clock.now_ms()
+    received = now if options.received_ms is None else options.received_ms
+    due = received + settings.within if options.due_ms is None else options.due_ms
+    if received > now or due <= received:
+        raise UsageError(
+            "a request is due before it was received, or was received in the future",
+            next_step="correct the times; they are in UTC",
+        )
+    path = Path(options.keys)
+    ending, rows, columns = _read(path)
+    asked = [each for each in tables if each.person and each.name not in options.without]
+    _refuse_unknown(tables, options.without)
+    _refuse_lacking(asked, columns, path)
+    secret, data = folder.ids.secret(), path.read_bytes()
+    request = Request(
+        id=folder.ids.uuid7(now),
+        received_ms=received,
+        due_ms=due,
+        columns=columns,
+        keys=rows,
+        digest=file_digest(secret, data),
+        ending=ending,
+        taken_ms=now,
+        taken_by=run,
+        without=options.without,
+        reference=options.reference,
+    )
+    folder.take(request, data)
+    return AskReport(
+        request=request,
+        secret=secret,
+        tables=tuple(each.name for each in asked),
+        unstated=tuple(each.name for each in tables if each.person is None),
+    )
+
+
+def _read(path: Path) -> tuple[Literal["csv", "parquet"], int, tuple[str, ...]]:
+    """Return the kind of a file of keys, its rows, and the columns that have values."""
+    shown, ending = str(path), path.suffix.lower().removeprefix(".")
+    if ending not in {"csv", "parquet"}:
+        raise UsageError(
+            f"{shown} is neither .parquet nor .csv", next_step="write the keys as one of them"
+        )
+    require_file(path, shown)
+    if path.stat().st_size > MOST_BYTES:
+        raise UsageError(
+            f"{shown} has more than {about_size(MOST_BYTES)}", next_step="split it into requests"
+        )
+    rows, values = 0, Counter[str]()
+    for batch in batches_of(path, shown, single_columns(path, shown)):
+        rows += batch.num_rows
+        if rows > MAX_KEYS:
+            raise too_many(shown)
+        for name, column in zip(batch.schema.names, batch.columns, strict=True):
+            values[name] += len(column) - column.null_count
+    found = tuple(name for name, count in values.items() if count)
+    if not found:
+        raise UsageError(f"{shown} has no key", next_step="give at least one key")
+    return cast("Literal['csv', 'parquet']", ending), rows, found
+
+
+def _refuse_unknown(tables: Sequence[TableSettings], without: Sequence[str]) -> None:
+    unknown = sorted({*without} - {each.name for each in tables})
+    if unknown:
+        raise UsageError(
+            f"the settings have no table {some(unknown)}", next_step="correct --without"
+        )
+
+
+def _refuse_lacking(asked: Sequence[TableSettings], columns: Sequence[str], path: Path) -> None:
+    have = {fold_name(name) for name in columns}
+    lacking = [
+        f"{table.name} ({', '.join(table.person or ())})"
+        for table in asked
+        if not {fold_name(name) for name in table.person or ()} <= have
+    ]
+    if lacking:
+        raise UsageError(
+            f"{path} has no values for {some(lacking)}",
+            next_step="add these columns, or leave tables out with --without NAME",
+        )
+    if not asked:
+        raise UsageError(
+            "no table of the settings names columns of a person",
+            next_step="write `person: [customer_id]` into tables that have rows of people",
+        )

@@ -1,0 +1,254 @@
+"""Carry out the requests of erasure that wait: each table once, for all of them together.
+
+What a request has reached is read from the certificates of the tables, which name it. So a run that
+died is gone on with by the next one, and what it had erased is not erased again.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+
+from firnline.errors import FirnlineError, RunFailedError, UsageError, some
+from firnline.log.txn_file import RunIdentity
+from firnline.operations.at_once import at_once
+from firnline.operations.erase.attempt import try_certificate
+from firnline.operations.erase.run import EraseReport
+from firnline.operations.erasure.folder import RequestFolder, Standing
+from firnline.operations.erasure.look import TableLook, erase_options, look_at_table
+from firnline.operations.erasure.plan import ErasurePlan, Open, by_urgency, plan_erasure
+from firnline.operations.erasure.record import Closed
+from firnline.operations.options import EraseOptions
+from firnline.operations.runner import Report
+from firnline.settings.load import Settings
+from firnline.table import Table
+from firnline.units import about_duration, counted
+
+_LOG = logging.getLogger(__name__)
+
+Opens = Callable[[str], Table]
+"""Opens a table of the settings by its name; sends no request."""
+Erases = Callable[[Table, EraseOptions], EraseReport]
+"""Erases a batch from a table."""
+
+
+@dataclass(frozen=True, slots=True)
+class People:
+    """The tables with rows of people, and the folder of their requests."""
+
+    folder: RequestFolder
+    settings: Settings
+    opens: Opens
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Return the tables that are looked at."""
+        return tuple(sorted(t.name for t in self.settings.tables.values() if t.person))
+
+    @property
+    def unstated(self) -> tuple[str, ...]:
+        """Return the tables that do not say, with those whose settings have mistakes."""
+        silent = (t.name for t in self.settings.tables.values() if t.person is None)
+        return (*silent, *(each.name for each in self.settings.unusable))
+
+
+class ErasedFrom(Report, frozen=True, kw_only=True):
+    """What came of one table."""
+
+    table: str
+    requests: tuple[str, ...]
+    keys: int
+    rows: int = 0
+    """Rows that were erased."""
+    certificate: str | None = None
+    problem: str = ""
+    """Why it failed, with the next step; empty: it did not."""
+
+
+class ErasureReport(Report, frozen=True, kw_only=True):
+    """What a run has done."""
+
+    tables: tuple[ErasedFrom, ...]
+    closed: tuple[str, ...]
+    """Requests that this run has closed."""
+    open: int
+    """Requests that are still open."""
+    overdue: tuple[str, ...]
+    unstated: tuple[str, ...]
+
+    @property
+    def problems(self) -> tuple[str, ...]:
+        """Return the failures, a sentence for each table."""
+        return tuple(f"{each.table}: {each.problem}" for each in self.tables if each.problem)
+
+
+class ErasureFailedError(RunFailedError):
+    """Some tables may hold rows of people who asked to be erased; carries the report."""
+
+    def __init__(self, report: ErasureReport) -> None:
+        failed = [each.table for each in report.tables if each.problem]
+        super().__init__(
+            f"{some(failed)} may hold rows of people still",
+            next_step="see the reasons above, and run it again",
+        )
+        self.report = report
+
+
+def look(people: People, looked: Callable[[TableLook], object] = lambda _: None) -> ErasurePlan:
+    """Return how far all requests are; nothing is written.
+
+    Requests: those of ``folder.standing``, and for each table of ``look.look_at_table``.
+
+    Raises:
+        StoreError, LogCorruptError: the folder cannot be read. What is wrong with one table is in
+            the plan.
+    """
+    return _looked(people, people.folder.standing(), looked)
+
+
+def settle(people: People, run: RunIdentity) -> tuple[ErasurePlan, tuple[str, ...]]:
+    """Complete certificates whose time has come, and close the requests that are done.
+
+    Returns how far the requests are then, and the ids of those that were closed.
+
+    Requests: those of ``look``, and of ``complete_certificate`` for each certificate whose grace
+    is over; then 1 PUT and 1 DELETE for each request that is closed.
+
+    Raises: as ``look``.
+    """
+    folder = people.folder
+    standing = folder.standing()
+    for ended in standing:
+        if ended.closed is not None and ended.has_keys:
+            folder.forget(ended.request.id)  # of a run that died after the end was written
+    plan = _looked(people, standing)
+    if _complete(people, plan, run):
+        plan = _looked(people, standing)
+    done = [each for each in plan.requests if each.to_close and people.names]
+    for each in done:
+        folder.close(_closed(people, each, run))
+    left = tuple(each for each in plan.requests if each not in done)
+    closed = tuple(each.request.id for each in done)
+    return replace(plan, requests=left, closed=plan.closed + len(done)), closed
+
+
+def carry_out(
+    people: People, plan: ErasurePlan, closed: Sequence[str], erases: Erases
+) -> ErasureReport:
+    """Erase the batches of a plan, one table after the other; one that fails holds up no other.
+
+    Args:
+        people: the tables.
+        plan: what ``settle`` has returned.
+        closed: likewise.
+        erases: erases one batch.
+
+    Raises ErasureFailedError: of some tables the erase failed, after all others were handled.
+    """
+    report = ErasureReport(
+        tables=tuple(_erased(people, each, plan, erases) for each in plan.batches),
+        closed=tuple(closed),
+        open=len(plan.requests),
+        overdue=tuple(each.request.id for each in plan.requests if each.overdue),
+        unstated=plan.unstated,
+    )
+    if report.problems:
+        raise ErasureFailedError(report)
+    return report
+
+
+def withdraw(people: People, request: str, why: str, run: RunIdentity) -> Closed:
+    """Close a request without carrying it out, and delete its keys; what was erased stays so.
+
+    Raises UsageError: there is no such request, it is closed, or no reason was given.
+    """
+    standing = people.folder.one(request)
+    if standing.closed is not None:
+        raise UsageError(f"request {request} is closed", next_step="`firnline erasure show`")
+    if not why.strip():
+        raise UsageError("no reason was given", next_step="say why with --why")
+    now = people.folder.clock.now_ms()
+    ended = Closed(id=request, closed_ms=now, closed_by=run, withdrawn=why)
+    return people.folder.close(ended)
+
+
+def batch_of(people: People, look: TableLook, plan: ErasurePlan) -> EraseOptions:
+    """Return the options of the erase of a table's batch."""
+    return erase_options(look, people.folder, (each.request for each in plan.requests))
+
+
+def _looked(
+    people: People,
+    standing: Sequence[Standing],
+    looked: Callable[[TableLook], object] = lambda _: None,
+) -> ErasurePlan:
+    requests = by_urgency(standing)
+
+    def one(name: str) -> TableLook:
+        return look_at_table(people.opens(name), people.folder, requests)
+
+    names = people.names if requests else ()
+    looks = at_once(names, one, people.settings.fleet.concurrency, looked)
+    now = people.folder.clock.now_ms()
+    return plan_erasure(standing, looks, people.unstated, people.settings.erasure, now)
+
+
+def _complete(people: People, plan: ErasurePlan, run: RunIdentity) -> bool:
+    """Try the certificates whose grace is over; return True if there were any."""
+    ripe = {
+        (look.table, step.certificate)
+        for look in plan.tables
+        for step in look.steps
+        if step.ripe_ms is not None and step.ripe_ms <= plan.now_ms
+    }
+    for table, certificate in sorted(ripe, key=str):
+        try:
+            try_certificate(people.opens(table), certificate or "", run)
+        except FirnlineError as error:
+            # It stays waiting, and the request open: `firnline certificate` says why.
+            _LOG.warning("certificate %s of %s: %s", certificate, table, error)
+    return bool(ripe)
+
+
+def _closed(people: People, done: Open, run: RunIdentity) -> Closed:
+    return Closed(
+        id=done.request.id,
+        closed_ms=people.folder.clock.now_ms(),
+        closed_by=run,
+        tables=done.complete,
+        without=done.request.without,
+        unstated=people.unstated,
+    )
+
+
+def _erased(people: People, look: TableLook, plan: ErasurePlan, erases: Erases) -> ErasedFrom:
+    problem = ""
+    try:
+        report: EraseReport | None = erases(people.opens(look.table), batch_of(people, look, plan))
+    except FirnlineError as error:
+        report, problem = getattr(error, "report", None), f"{error.headline}; {error.next_step}"
+    return ErasedFrom(
+        table=look.table,
+        requests=look.batch,
+        keys=look.keys,
+        rows=0 if report is None else report.counts.rows_deleted,
+        certificate=None if report is None else report.certificate,
+        problem=problem,
+    )
+
+
+def overdue_text(found: Iterable[Open], now_ms: int) -> str:
+    """Return the sentence of an alert, which names requests and no key."""
+    each = [
+        f"{one.request.reference or one.request.id} is {clock_text(one.request.due_ms, now_ms)}, "
+        f"{counted(len(one.left), 'table')} to go"
+        for one in found
+    ]
+    return f"{counted(len(each), 'request')} of erasure: {'; '.join(each)}"
+
+
+def clock_text(due_ms: int, now_ms: int) -> str:
+    """Return how a time stands to that at which something is due: ``due in 3d 2h``."""
+    left = due_ms - now_ms
+    return f"due in {about_duration(left)}" if left > 0 else f"{about_duration(-left)} overdue"
