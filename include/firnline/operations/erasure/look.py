@@ -188,11 +188,14 @@ def _problem(base: Base, folder: RequestFolder, todo: Sequence[Request]) -> Usag
 def _erases(base: Base, requests: Sequence[Request]) -> Mapping[str, Step]:
     """Return the steps of requests that an erase of the table has carried out."""
     found: dict[str, Step] = {}
-    wait = longest_wait(base.table, base.snapshot.properties)
-    for certificate in _certificates(base.table, requests):
+    table = base.table
+    wait = longest_wait(table, base.snapshot.properties)
+    for certificate in _certificates(table, requests):
         for asked in certificate.requests:
-            step = _step_of(certificate, asked.id, wait)
-            if found.get(asked.id) is None or step.state == "complete":
+            step = _step_of(certificate, asked.id, wait, table.clock.now_ms())
+            before = found.get(asked.id)
+            # Of several that are open the oldest: the parts of the others may wait for it.
+            if before is None or before.state == "waiting" or step.state == "complete":
                 found[asked.id] = step
     return found
 
@@ -217,18 +220,24 @@ def _certificates(table: Table, requests: Sequence[Request]) -> Iterator[Certifi
             yield certificate
 
 
-def _step_of(certificate: Certificate, request: str, wait: int) -> Step:
-    link = certificate.link
+def _step_of(certificate: Certificate, request: str, wait: int, now_ms: int) -> Step:
+    link, named = certificate.link, certificate.id
     if certificate.status != "complete":
         ripe = certificate.erased_ms + wait
-        named = certificate.id
-        return Step(request=request, state="waiting", certificate=named, ripe_ms=ripe)
+        why = f"not certified yet; `firnline certificate {certificate.table} {named}` says why"
+        return Step(
+            request=request,
+            state="waiting",
+            why=why if ripe <= now_ms else "",
+            certificate=named,
+            ripe_ms=ripe,
+        )
     erased = ErasedTable(
         table=certificate.table,
         root=certificate.root,
-        certificate=certificate.id,
+        certificate=named,
         sha256=certificate.sha256,
         seq=0 if link is None else link.number,
         completed_ms=certificate.completed_ms or 0,
     )
-    return Step(request=request, state="complete", certificate=certificate.id, erased=erased)
+    return Step(request=request, state="complete", certificate=named, erased=erased)

@@ -31,7 +31,8 @@ class Open:
     why: tuple[str, ...]
     """What is in the way, a sentence for each table."""
     ripe_ms: int | None
-    """Time from which the last of its certificates may be complete, unix ms; None: none waits."""
+    """Time from which the last of its certificates may be complete, unix ms; None: they may be by
+    now, or none waits."""
 
     @property
     def to_close(self) -> bool:
@@ -142,7 +143,7 @@ def _open(
             erased.append(look.table)
         if step is not None and step.erased is not None:
             complete.append(step.erased)
-        if step is not None and step.ripe_ms is not None:
+        if step is not None and step.ripe_ms is not None and step.ripe_ms > now_ms:
             ripe.append(step.ripe_ms)
     return Open(
         request=request,

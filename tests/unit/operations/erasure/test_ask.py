@@ -1,0 +1,123 @@
+"""A request of erasure is taken whole, with its clock, or refused before anything is written."""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from firnline.errors import UsageError
+from firnline.operations.erasure.ask import AskOptions, ask
+from tests.support.people import DAY, RUN, Town, shop
+
+
+def test_a_request_is_due_within_the_time_of_the_settings(tmp_path: Path) -> None:
+    town = shop(tmp_path, within="10d")
+    request = town.ask("customer_id,email\n1,p1@x.y\n").request
+    assert request.due_ms - request.received_ms == 10 * DAY
+    assert (request.keys, request.columns) == (1, ("customer_id", "email"))
+
+
+def test_the_digest_is_of_the_file_with_the_secret_that_is_told_once(tmp_path: Path) -> None:
+    town = shop(tmp_path)
+    report = town.ask("customer_id,email\n1,p1@x.y\n")
+    data = b"customer_id,email\n1,p1@x.y\n"
+    assert (
+        report.request.digest
+        == hmac.new(bytes.fromhex(report.secret), data, hashlib.sha256).hexdigest()
+    )
+    stored = b"".join(path.read_bytes() for path in (tmp_path / "requests").iterdir())
+    assert report.secret.encode() not in stored
+
+
+def test_the_report_names_tables_that_are_erased_and_those_that_do_not_say(tmp_path: Path) -> None:
+    report = shop(tmp_path).ask("customer_id,email\n1,p1@x.y\n")
+    assert report.tables == ("orders", "mails")
+    assert report.unstated == ("weather",)
+
+
+def test_keys_may_be_parquet_with_further_columns(tmp_path: Path) -> None:
+    town = shop(tmp_path)
+    path = tmp_path / "keys.parquet"
+    rows = pa.table({"CUSTOMER_ID": [1], "email": ["p1@x.y"], "tags": [["a"]], "none": [None]})
+    pq.write_table(rows, path)
+    options = AskOptions(keys=str(path))
+    tables = list(town.settings.tables.values())
+    taken = ask(town.folder, town.settings.erasure, tables, options, RUN)
+    assert taken.request.columns == ("CUSTOMER_ID", "email")
+    town.run()
+    assert town.rows("orders", "n") == town.rows("mails", "n") == [0, 2, 3, 4, 5]
+
+
+def test_texts_of_digits_stay_texts(tmp_path: Path) -> None:
+    town = Town(tmp_path, {"codes": {"person": ["code"]}})
+    town.append("codes", code=["007", "7"], n=[1, 2])
+    town.ask("code\n007\n")
+    town.run()
+    assert town.rows("codes", "n") == [2]
+
+
+def refused(town: Town, text: str, what: str, **options: Any) -> None:
+    with pytest.raises(UsageError, match=what):
+        town.ask(text, **options)
+    assert town.requests() == []
+
+
+def test_keys_that_lack_the_columns_of_a_table_are_refused_unless_it_is_left_out(
+    tmp_path: Path,
+) -> None:
+    town = shop(tmp_path)
+    refused(town, "customer_id\n1\n", r"no values for mails \(email\)")
+    refused(town, "customer_id,email\n1,\n", r"no values for mails \(email\)")
+    town.ask("customer_id\n1\n", without=("mails",))
+    town.run()
+    assert town.rows("orders", "n") == [0, 2, 3, 4, 5]
+    assert town.rows("mails", "n") == [0, 1, 2, 3, 4, 5]
+
+
+@pytest.mark.parametrize(
+    ("text", "what"),
+    [
+        ("", "does not read"),
+        ("customer_id,email\n", "has no key"),
+        ("customer_id,email\n,\n", "has no key"),
+        ("customer_id,email\n1,2,3\n", "does not read"),
+        ("customer_id,customer_id,email\n1,2,a\n", "2 column"),
+    ],
+)
+def test_a_file_without_keys_is_refused(tmp_path: Path, text: str, what: str) -> None:
+    refused(shop(tmp_path), text, what)
+
+
+def test_times_that_cannot_be_are_refused(tmp_path: Path) -> None:
+    town = shop(tmp_path)
+    text, now = "customer_id,email\n1,p1@x.y\n", town.clock.now
+    refused(town, text, "received in the future", received_ms=now + DAY)
+    refused(town, text, "due before it was received", due_ms=now - DAY)
+
+
+def test_unknown_tables_cannot_be_left_out(tmp_path: Path) -> None:
+    refused(shop(tmp_path), "customer_id,email\n1,a\n", "no table order", without=("order",))
+
+
+def test_without_a_table_of_people_there_is_nothing_to_ask_for(tmp_path: Path) -> None:
+    refused(Town(tmp_path, {"weather": {}}), "a\n1\n", "names columns of a person")
+
+
+def test_another_kind_of_file_is_refused(tmp_path: Path) -> None:
+    town = shop(tmp_path)
+    options = AskOptions(keys=town.keys("customer_id\n1\n", "keys.xlsx"))
+    with pytest.raises(UsageError, match=r"neither \.parquet nor \.csv"):
+        ask(town.folder, town.settings.erasure, list(town.settings.tables.values()), options, RUN)
+
+
+def test_no_error_repeats_a_key(tmp_path: Path) -> None:
+    town = shop(tmp_path)
+    with pytest.raises(UsageError) as refusal:
+        town.ask("customer_id,email\n1,p1@x.y,2\n")
+    assert "p1@x.y" not in str(refusal.value)

@@ -1,0 +1,279 @@
+"""Requests of erasure over several tables: one erase a table, and an end when all is certified."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from firnline.errors import StoreUnavailableError, UsageError
+from firnline.operations.erase.certificate import list_certificates, read
+from firnline.operations.erasure.plan import ErasurePlan
+from firnline.operations.erasure.run import (
+    ErasureFailedError,
+    clock_text,
+    overdue_text,
+    settle,
+    withdraw,
+)
+from firnline.operations.hold.run import run_hold
+from firnline.operations.operation import Work, decided
+from firnline.operations.options import HoldOptions
+from firnline.table import Table
+from tests.support.people import DAY, RUN, look_of, shop
+from tests.support.world import Crashed, Fault
+
+HOUR = 3_600_000
+
+
+def hold(table: Table, name: str, where: str) -> None:
+    run_hold(Work(table, RUN, consent=decided), HoldOptions(name=name, where=where, why="a case"))
+
+
+def state_of(plan: ErasurePlan, table: str, request: str) -> str:
+    step = look_of(plan, table).step(request)
+    return "unread" if step is None else step.state
+
+
+def test_two_requests_are_one_erase_of_each_table(tmp_path: Path) -> None:
+    town = shop(tmp_path)
+    town.ask("customer_id,email\n1,p1@x.y\n")
+    town.ask("customer_id,email\n2,p2@x.y\n5,p5@x.y\n")
+    report = town.run()
+    assert town.rows("orders", "n") == town.rows("mails", "n") == [0, 3, 4]
+    assert [(e.table, e.keys, e.rows, len(e.requests)) for e in report.tables] == [
+        ("mails", 3, 3, 2),
+        ("orders", 3, 3, 2),
+    ]
+    assert (len(town.certificates("orders")), len(town.certificates("mails"))) == (2, 2)
+
+
+def test_a_certificate_names_its_requests_and_no_key(tmp_path: Path) -> None:
+    town = shop(tmp_path)
+    taken = town.ask("customer_id,email\n1,p1@x.y\n")
+    town.run()
+    table = town.open("mails")
+    (listed,) = list_certificates(table)
+    certificate = read(table, table.paths.certificate(listed.id))
+    assert certificate is not None
+    assert [(e.id, e.digest) for e in certificate.requests] == [
+        (taken.request.id, taken.request.digest)
+    ]
+    assert b"p1@x.y" not in msgspec.json.encode(certificate)
+
+
+def test_what_is_erased_is_not_erased_again(tmp_path: Path) -> None:
+    town = shop(tmp_path)
+    town.ask("customer_id,email\n1,p1@x.y\n")
+    town.run()
+    again = town.run()
+    assert (again.tables, again.open) == ((), 1)
+    assert len(town.certificates("orders")) == 2
+
+
+def test_a_request_is_closed_when_all_tables_are_certified_and_its_keys_are_gone(
+    tmp_path: Path,
+) -> None:
+    town = shop(tmp_path)
+    taken = town.ask("customer_id,email\n1,p1@x.y\n")
+    assert town.run().closed == ()
+    assert town.requests() == ["keys.csv", "request.json"]
+    town.wait()
+    report = town.run()
+    assert (report.closed, report.open) == ((taken.request.id,), 0)
+    assert town.requests() == ["closed.json", "request.json"]
+    closed = town.folder.one(taken.request.id).closed
+    assert closed is not None
+    assert [each.table for each in closed.tables] == ["mails", "orders"]
+    assert closed.unstated == ("weather",)
+    assert all(each.sha256 for each in closed.tables)
+
+
+def test_a_table_that_says_it_has_no_people_is_never_read(tmp_path: Path) -> None:
+    town = shop(tmp_path)
+    town.ask("customer_id,email\n1,p1@x.y\n")
+    plan = town.look()
+    assert [each.table for each in plan.tables] == ["mails", "orders"]
+    assert plan.unstated == ("weather",)
+
+
+def test_a_row_without_a_value_is_none_of_a_person_with_a_null(tmp_path: Path) -> None:
+    town = shop(tmp_path)
+    town.append("mails", email=[None, "p9@x.y"], n=[8, 9])
+    town.ask("customer_id,email\n1,\n2,p2@x.y\n")
+    town.run()
+    assert town.rows("mails", "n") == [0, 1, 3, 4, 5, 8, 9]
+    assert town.rows("orders", "n") == [0, 3, 4, 5]
+
+
+def test_a_person_whom_no_row_of_the_file_names_in_a_table_is_done_there(tmp_path: Path) -> None:
+    town = shop(tmp_path)
+    town.tables["pairs"] = {"person": ["customer_id", "email"]}
+    town.append("pairs", customer_id=[1], email=["p1@x.y"], n=[1])
+    taken = town.ask("customer_id,email\n1,\n,p1@x.y\n")
+    assert state_of(town.look(), "pairs", taken.request.id) == "no key"
+    town.run()
+    assert town.rows("pairs", "n") == [1]
+    town.wait()
+    assert town.run().closed == (taken.request.id,)
+
+
+def test_a_legal_hold_keeps_one_request_and_not_the_others(tmp_path: Path) -> None:
+    town = shop(tmp_path)
+    hold(town.open("orders"), "case-1", "customer_id = 1")
+    held = town.ask("customer_id,email\n1,p1@x.y\n").request.id
+    free = town.ask("customer_id,email\n2,p2@x.y\n").request.id
+    plan = town.look()
+    assert state_of(plan, "orders", held) == "held"
+    assert "case-1" in next(each for each in plan.requests if each.request.id == held).why[0]
+    town.run()
+    assert town.rows("orders", "n") == [0, 1, 3, 4, 5]
+    assert town.rows("mails", "n") == [0, 3, 4, 5]
+    town.wait()
+    assert town.run().closed == (free,)
+    assert [each.request.id for each in town.look().requests] == [held]
+
+
+def test_keys_that_do_not_fit_a_table_hold_up_no_other_request(tmp_path: Path) -> None:
+    town = shop(tmp_path)
+    bad = town.ask("customer_id,email\nnobody,p1@x.y\n").request.id
+    town.ask("customer_id,email\n2,p2@x.y\n")
+    plan = town.look()
+    assert state_of(plan, "orders", bad) == "refused"
+    assert "nobody" not in str(plan.to_json())
+    town.run()
+    assert (town.rows("orders", "n"), town.rows("mails", "n")) == ([0, 1, 3, 4, 5], [0, 3, 4, 5])
+
+
+def test_a_table_that_cannot_be_read_holds_up_no_other_and_keeps_the_request_open(
+    tmp_path: Path,
+) -> None:
+    town = shop(tmp_path)
+    town.ask("customer_id,email\n1,p1@x.y\n")
+    log = tmp_path / "mails/_log"
+    log.rename(tmp_path / "away")
+    plan = town.look()
+    assert look_of(plan, "mails").unread
+    assert plan.requests[0].left == ("mails", "orders")
+    town.run()
+    assert town.rows("orders", "n") == [0, 2, 3, 4, 5]
+    (tmp_path / "away").rename(log)
+    town.wait()
+    assert town.run().closed == ()
+    assert town.rows("mails", "n") == [0, 2, 3, 4, 5]
+
+
+def test_an_erase_that_fails_is_told_and_the_others_are_done(tmp_path: Path) -> None:
+    town = shop(tmp_path)
+    town.ask("customer_id,email\n1,p1@x.y\n")
+    part = next((tmp_path / "mails/_data").rglob("*.parquet"))
+    part.write_bytes(b"PAR1 and no more")
+    with pytest.raises(ErasureFailedError, match="mails may hold rows of people still") as failed:
+        town.run()
+    assert [each.table for each in failed.value.report.tables if each.problem] == ["mails"]
+    assert town.rows("orders", "n") == [0, 2, 3, 4, 5]
+    # Its certificate names parts that were not read: the request waits for an erase of all.
+    assert [each.table for each in town.look().batches] == ["mails"]
+
+
+def test_a_withdrawn_request_is_not_carried_out_and_its_keys_go(tmp_path: Path) -> None:
+    town = shop(tmp_path)
+    taken = town.ask("customer_id,email\n1,p1@x.y\n")
+    closed = withdraw(town.people, taken.request.id, "asked twice", RUN)
+    assert closed.withdrawn == "asked twice"
+    assert town.run().tables == ()
+    assert town.requests() == ["closed.json", "request.json"]
+    with pytest.raises(UsageError, match="is closed"):
+        withdraw(town.people, taken.request.id, "again", RUN)
+
+
+def test_nothing_is_withdrawn_without_a_reason(tmp_path: Path) -> None:
+    town = shop(tmp_path)
+    taken = town.ask("customer_id,email\n1,p1@x.y\n")
+    with pytest.raises(UsageError, match="no reason"):
+        withdraw(town.people, taken.request.id, " ", RUN)
+    assert "keys.csv" in town.requests()
+
+
+def test_the_clock_of_a_request(tmp_path: Path) -> None:
+    town = shop(tmp_path)
+    now = town.clock.now
+    town.ask("customer_id,email\n1,p1@x.y\n", received_ms=now - 24 * DAY, reference="T-1")
+    (early,) = town.look().requests
+    assert (early.soon, early.overdue) == (True, False)
+    town.clock.advance(7 * DAY)
+    plan = town.look()
+    assert (plan.requests[0].soon, plan.requests[0].overdue) == (False, True)
+    assert overdue_text(plan.urgent, plan.now_ms) == (
+        "1 request of erasure: T-1 is 1d overdue, 2 tables to go"
+    )
+
+
+def test_the_clock_in_words() -> None:
+    assert clock_text(3 * DAY, DAY) == "due in 2d"
+    assert clock_text(DAY, DAY + HOUR) == "1h overdue"
+
+
+def test_looking_writes_nothing(tmp_path: Path) -> None:
+    town = shop(tmp_path)
+    town.ask("customer_id,email\n1,p1@x.y\n")
+    before = {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*")}
+    town.look()
+    assert {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*")} == before
+
+
+def test_without_an_open_request_no_table_is_read(tmp_path: Path) -> None:
+    town = shop(tmp_path)
+    town.calls.clear()
+    assert town.look().tables == ()
+    assert [call for call in town.calls if "requests" not in call and call != "get many"] == []
+
+
+def test_a_store_that_is_silent_once_costs_a_run_and_nothing_more(tmp_path: Path) -> None:
+    town = shop(tmp_path)
+    taken = town.ask("customer_id,email\n1,p1@x.y\n")
+    town.fault, town.calls = Fault(0, "lost"), []
+    with pytest.raises(StoreUnavailableError):
+        settle(town.people, RUN)
+    town.fault = None
+    town.run()
+    town.wait()
+    assert town.run().closed == (taken.request.id,)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("kind", ["before", "after"])
+def test_a_run_that_dies_anywhere_is_gone_on_with(tmp_path: Path, kind: str) -> None:
+    """At each store call of a run that erases, and of one that closes."""
+    for waits in (False, True):
+        at = 0
+        while True:
+            town = shop(tmp_path / f"{kind}-{waits}-{at}")
+            taken = town.ask("customer_id,email\n1,p1@x.y\n")
+            if waits:
+                town.run()
+                town.wait()
+            town.fault, town.calls = Fault(at, kind), []
+            try:
+                town.run()
+            except Crashed:
+                died = True
+            else:
+                died = False
+            town.fault = None
+            town.run()
+            assert town.rows("orders", "n") == town.rows("mails", "n") == [0, 2, 3, 4, 5], at
+            for name in ("orders", "mails") * 3:  # what slept is told apart after a while
+                town.wait()
+                town.sweep(name)
+                town.run()
+            assert town.look().requests == (), at
+            assert town.requests() == ["closed.json", "request.json"], at
+            closed = town.folder.one(taken.request.id).closed
+            assert closed is not None
+            assert [each.table for each in closed.tables] == ["mails", "orders"], at
+            if not died:
+                break
+            at += 3
+        assert at > 20
