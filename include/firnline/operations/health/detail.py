@@ -19,7 +19,7 @@ from firnline.operations.erase.certificate import OP as ERASE
 from firnline.operations.health.histogram import SIZE_STEPS, histogram
 from firnline.operations.health.reading import Reading
 from firnline.operations.health.savings import savings
-from firnline.operations.hidden import shown_partition
+from firnline.operations.hidden import columns_in, shown_partition
 from firnline.operations.merge.plan import MergePlan
 from firnline.operations.operation import Plan
 from firnline.operations.prepared.waiting import WaitingChange
@@ -135,7 +135,7 @@ def _shown_partitions(header: TxnHeader, columns: Mapping[str, tuple[str, ...]])
         return list(header.partitions[:20])
     known = () if header.erase is None else columns.get(header.erase.id, ())
     found = header.partitions[:20]
-    names = known or {part.partition("=")[0] for each in found for part in each.split("/")}
+    names = known or columns_in(found)
     return list(dict.fromkeys(shown_partition(each, names) for each in found))
 
 
