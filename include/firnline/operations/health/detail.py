@@ -6,7 +6,7 @@ Pure: everything comes from one reading, so that the figures agree.
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import asdict
 from typing import Any
 
@@ -17,9 +17,11 @@ from firnline.log.parts_view import figures
 from firnline.log.txn_file import TxnHeader
 from firnline.operations.erase.certificate import OP as ERASE
 from firnline.operations.health.histogram import SIZE_STEPS, histogram
+from firnline.operations.health.money import money
 from firnline.operations.health.reading import Reading
 from firnline.operations.health.savings import savings
 from firnline.operations.hidden import columns_in, shown_partition
+from firnline.operations.inspect.prices import Prices
 from firnline.operations.merge.plan import MergePlan
 from firnline.operations.operation import Plan
 from firnline.operations.prepared.waiting import WaitingChange
@@ -45,6 +47,7 @@ def detail_of(reading: Reading) -> dict[str, Any]:
     """Return a table as plain data; sizes in bytes, times in unix milliseconds."""
     snapshot, merge = reading.snapshot, reading.merge
     undoings = undone(reading.headers)
+    gone = {seq for seq, one in undoings.items() if not one.partly}
     columns = {erase.id: erase.columns for erase in reading.erases}
     return {
         "seq": snapshot.seq,
@@ -58,9 +61,8 @@ def detail_of(reading: Reading) -> dict[str, Any]:
             _transaction(header, undoings.get(header.seq), _shown_partitions(header, columns))
             for header in reading.headers[:TRANSACTIONS]
         ],
-        "savings": savings(
-            reading.headers, {seq for seq, one in undoings.items() if not one.partly}
-        ).to_json(),
+        "savings": savings(reading.headers, gone).to_json(),
+        "money": _money(reading, gone),
         "schema": dict(snapshot.schema),
         "changes": [
             {"seq": change.seq, "t": change.t, "what": change.what.in_words()}
@@ -76,6 +78,12 @@ def detail_of(reading: Reading) -> dict[str, Any]:
         "prepared_problem": reading.prepared.problem,
         "erases": [msgspec.to_builtins(each) for each in reading.erases],
     }
+
+
+def _money(reading: Reading, undone: Set[int]) -> dict[str, Any] | None:
+    grace = reading.settings.cleanup.grace
+    found = money(reading.headers, undone, reading.now_ms, grace, Prices())
+    return None if found is None else found.to_json()
 
 
 def _prepared(change: WaitingChange) -> dict[str, Any]:
