@@ -16,6 +16,7 @@ from firnline.errors import FirnlineError
 from firnline.log.parts_view import figures
 from firnline.log.txn_file import TxnHeader
 from firnline.operations.erase.certificate import OP as ERASE
+from firnline.operations.health.held import holds_of
 from firnline.operations.health.histogram import SIZE_STEPS, histogram
 from firnline.operations.health.money import money
 from firnline.operations.health.reading import Reading
@@ -77,6 +78,7 @@ def detail_of(reading: Reading) -> dict[str, Any]:
         "prepared": [_prepared(change) for change in reading.prepared.changes],
         "prepared_problem": reading.prepared.problem,
         "erases": [msgspec.to_builtins(each) for each in reading.erases],
+        "holds": holds_of(snapshot, reading.erases, reading.settings.primary_key),
     }
 
 
