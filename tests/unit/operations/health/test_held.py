@@ -14,6 +14,7 @@ from firnline.clock import SystemClock
 from firnline.kernel.local import LocalEngine
 from firnline.log.txn_file import RunIdentity
 from firnline.operations.erase.run import run_erase
+from firnline.operations.health import held
 from firnline.operations.health.detail import detail_of
 from firnline.operations.health.held import PARTITIONS
 from firnline.operations.health.reading import read
@@ -114,6 +115,19 @@ def test_only_so_many_partitions_are_named_and_all_are_counted() -> None:
     hold(world, partitions=("day=*",))
     (one,) = shown(world)
     assert (one["partition_count"], len(one["partitions"])) == (PARTITIONS + 5, PARTITIONS)
+
+
+def test_a_hold_is_shown_also_where_too_many_parts_would_have_to_be_looked_at(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    world = world_of()
+    for name in ("first", "second"):
+        hold(world, name, where="x = 3")
+    monkeypatch.setattr(held, "LOOKS", 3)  # of two parts each
+    first, second = shown(world)
+    assert first["live"]["parts"] == 2
+    assert (second["name"], second["rows"]) == ("second", "x = …")
+    assert (second["live"], second["dead"]) == (None, None)
 
 
 @pytest.mark.parametrize("count", [0, 2])
