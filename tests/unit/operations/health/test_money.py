@@ -14,8 +14,11 @@ from firnline.operations.health.money import Money, money
 from firnline.operations.health.reading import read
 from firnline.operations.inspect.cost import COMMIT, Requests
 from firnline.operations.inspect.prices import Prices
+from firnline.operations.operation import Work
+from firnline.operations.options import RestoreOptions
+from firnline.operations.restore.run import run_restore
 from firnline.units import DAY_MS
-from tests.support.histories import filled, merge
+from tests.support.histories import RUN, drop, filled, merge
 from tests.support.lived import Life
 from tests.support.world import make_world
 
@@ -156,6 +159,20 @@ def test_the_details_of_a_table_have_it_as_plain_data_and_send_no_request_for_it
     assert later["scans_to_be_even"] > 0
     assert later["assumed"]
     assert later["left_out"]
+
+
+@pytest.mark.parametrize(("partitions", "saved"), [(("day=0",), 6), (("*",), 0)])
+def test_a_merge_that_a_restore_has_undone_in_part_still_counts(
+    tmp_path: Path, partitions: tuple[str, ...], saved: int
+) -> None:
+    world = filled(4)
+    drop(world, "day=2")  # nothing: a state before the merge
+    merge(world, tmp_path)
+    world.clock.advance(10)
+    run_restore(Work(world.table, RUN), RestoreOptions(to=1, partitions=partitions))
+    world.clock.advance(DAY_MS)
+    plain = detail_of(read(world.table, HISTORY, erases={}))["money"]
+    assert plain["requests_saved_by_a_scan"] == saved
 
 
 @pytest.mark.long
