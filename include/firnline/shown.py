@@ -10,6 +10,8 @@ from datetime import UTC, datetime
 from html import escape
 from typing import TypeVar
 
+HIDDEN = "…"
+"""Stands for a value that may be that of a person."""
 LONGEST = 160
 """Characters of the line, at most."""
 _WRITTEN_OUT = 5

@@ -21,11 +21,13 @@ from firnline.log.records import LogContent, Marker
 from firnline.log.txn_file import RunIdentity
 from firnline.operations.drop.run import run_drop
 from firnline.operations.erase.run import run_erase
+from firnline.operations.hold.run import run_hold
 from firnline.operations.merge.run import run_merge
 from firnline.operations.operation import Work
 from firnline.operations.options import (
     DropOptions,
     EraseOptions,
+    HoldOptions,
     MergeOptions,
     RestoreOptions,
     RewriteOptions,
@@ -120,6 +122,22 @@ def erased_table(home: Path) -> str:
     return root
 
 
+def held_table(home: Path) -> str:
+    """The root of a table that was merged a week ago, with legal holds."""
+    root = f"file://{home}/held"
+    past = SetClock(SystemClock().now_ms() - 7 * DAY_MS)
+    table = replace(open_table(settings_for_root(root)), clock=past)
+    fill(table, 5)
+    run = RunIdentity(dag_id="merge", run_id="manual__1", user="carol")
+    store = partial(open_store, root)
+    engine = LocalEngine(store, home / "scratch", SystemIds(), SystemClock())
+    run_merge(Work(table, run, lambda: engine), MergeOptions())
+    by_row = HoldOptions(name="case-17", where="k = 7", why="Miller v. Acme", by="bo")
+    run_hold(Work(table, run), by_row)
+    run_hold(Work(table, run), HoldOptions(name="audit", partitions=("day=a",), why="tax audit"))
+    return root
+
+
 def page_of(browser: Browser, url: str, path: str, token: str | None = None) -> Page:
     context = browser.new_context(viewport={"width": 1400, "height": 900})
     context.set_default_timeout(_MS)
@@ -166,6 +184,7 @@ def single(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     """A server that knows the DAG of the wide table."""
     home = tmp_path_factory.mktemp("single")
     tables = {"wide": wide_table(home), "lived": lived_table(home), "erased": erased_table(home)}
+    tables["held"] = held_table(home)
     with serving(home, tables, dags=True, runs=True) as found:
         yield found
 
@@ -216,6 +235,36 @@ def test_the_history_says_what_was_undone_by_whom_and_what_merges_saved(
     expect(link).to_have_attribute("href", "/dags/merge__lived/runs/manual__1")
     saved = page.get_by_test_id("savings").get_by_role("img").first
     expect(saved).to_have_accessible_name("Requests less for each scan, by merges: 8")
+
+
+def test_legal_holds_are_marked_and_shown_without_values(browser: Browser, single: Server) -> None:
+    page = page_of(browser, single.url, "plugin/firnline-tables", single.token("root"))
+    expect(page.get_by_test_id("held")).to_have_text(["2 legal holds"])
+    shot(page, "held-fleet")
+    page = table_page(browser, single, "held", "root")
+    expect(page.get_by_test_id("held")).to_have_text("2 legal holds")
+    holds = page.get_by_test_id("hold")
+    expect(holds).to_have_count(2)
+    expect(holds.nth(0)).to_contain_text("case-17")
+    expect(holds.nth(0)).to_contain_text("k = …")
+    expect(holds.nth(0)).to_contain_text("Miller v. Acme")
+    expect(holds.nth(1)).to_contain_text("all rows in 1 partition (day=a)")
+    expect(holds.nth(1)).to_contain_text("carol")
+    holds.nth(0).scroll_into_view_if_needed()
+    shot(page, "holds")
+
+
+def test_the_money_of_maintenance_is_told_with_its_prices(browser: Browser, single: Server) -> None:
+    page = table_page(browser, single, "held", "root")
+    money = page.get_by_test_id("money")
+    expect(money).to_contain_text("Maintenance has spent below 0.001 USD on requests")
+    expect(money).to_contain_text("in 1 transaction")
+    expect(money).to_contain_text("sent 8 GET requests fewer than without the merges of this time")
+    expect(money).to_contain_text("0.003 USD with every 1,000 scans of the whole table")
+    expect(money).to_contain_text("Prices: 0.005 USD for 1,000 PUT or LIST, 0.0004 USD for 1,000")
+    expect(money).to_contain_text("Not counted: storage, traffic and CPU;")
+    money.scroll_into_view_if_needed()
+    shot(page, "money")
 
 
 @pytest.mark.turn("an action of the page")
@@ -422,7 +471,7 @@ def test_the_tab_of_a_dag_for_all_tables_says_which_there_are(
     path = "dags/restore/plugin/firnline-table"
     page = page_of(browser, single.url, path, single.token("root"))
     expect(page.get_by_test_id("no-table")).to_contain_text("each of its runs names one")
-    expect(page.get_by_test_id("table")).to_have_count(6)
+    expect(page.get_by_test_id("table")).to_have_count(7)
     shot(page, "no-table")
     page.get_by_role("link", name="lived").click()
     page.wait_for_url("**/dags/merge__lived/plugin/firnline-table")

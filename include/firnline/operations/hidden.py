@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from typing import TYPE_CHECKING
 from urllib.parse import unquote
 
 import msgspec
 
 from firnline.settings.fields import NAMED_TRANSFORMS
+from firnline.shown import HIDDEN
 from firnline.types.sql import fold_name
 
 if TYPE_CHECKING:
     from firnline.operations.runner import Failure
 
-_HIDDEN = "…"
 _PATH = re.compile(r"\S*(?:[/=]|\.parquet)\S*?(?=[;:,.)]*(?:\s|$))")
 """A word of a sentence, without the punctuation after it."""
 
@@ -30,6 +30,12 @@ def shown_partition(partition: str, columns: Collection[str]) -> str:
     names = {fold_name(name) for name in columns}
     names |= {f"{name}_{transform}" for name in names for transform in NAMED_TRANSFORMS}
     return "/".join(_shown(segment, names) for segment in partition.split("/"))
+
+
+def columns_in(partitions: Iterable[str]) -> set[str]:
+    """Return all columns that paths of partitions name: those of keys where these are not known."""
+    segments = (part for partition in partitions for part in partition.split("/"))
+    return {unquote(segment.partition("=")[0]) for segment in segments}
 
 
 def may_name_keys(partition: str, columns: Collection[str]) -> bool:
@@ -72,7 +78,7 @@ def without_paths(text: str) -> str:
     Args:
         text: whole sentences; commands in it name no path.
     """
-    return _PATH.sub(_HIDDEN, text)
+    return _PATH.sub(HIDDEN, text)
 
 
 def _shown(segment: str, names: set[str]) -> str:
@@ -80,5 +86,5 @@ def _shown(segment: str, names: set[str]) -> str:
     if not segment:
         return segment
     if not mark:
-        return _HIDDEN
-    return f"{name}={_HIDDEN}" if fold_name(unquote(name)) in names else segment
+        return HIDDEN
+    return f"{name}={HIDDEN}" if fold_name(unquote(name)) in names else segment

@@ -47,7 +47,7 @@ class Held:
 
     def _covering(self, marker: Marker, partition: str) -> Iterator[Hold]:
         for hold in self.holds:
-            if not _in_partitions(hold, partition):
+            if not in_partitions(hold, partition):
                 continue
             stats, hashes = self.snapshot.stats_of(marker), self.snapshot.hashes_of(marker)
             if not hold.where or not self._pruner(hold).matches_nothing(stats, hashes):
@@ -77,7 +77,7 @@ class Held:
         """
         exact = bool(partitions) and all(name == escape(name) for name in partitions)
         for hold in self.by_partition().holds:
-            if exact and not any(_in_partitions(hold, name) for name in partitions):
+            if exact and not any(in_partitions(hold, name) for name in partitions):
                 continue
             raise UsageError(
                 f"{what} on partitions of the legal hold {_described(hold)}",
@@ -128,7 +128,8 @@ class Held:
                 )
 
 
-def _in_partitions(hold: Hold, partition: str) -> bool:
+def in_partitions(hold: Hold, partition: str) -> bool:
+    """Return True if a hold covers a partition by its name; one that names none covers all."""
     return not hold.partitions or any(fnmatchcase(partition, glob) for glob in hold.partitions)
 
 

@@ -6,7 +6,7 @@ Pure: everything comes from one reading, so that the figures agree.
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import asdict
 from typing import Any
 
@@ -16,10 +16,13 @@ from firnline.errors import FirnlineError
 from firnline.log.parts_view import figures
 from firnline.log.txn_file import TxnHeader
 from firnline.operations.erase.certificate import OP as ERASE
+from firnline.operations.health.held import holds_of
 from firnline.operations.health.histogram import SIZE_STEPS, histogram
+from firnline.operations.health.money import money
 from firnline.operations.health.reading import Reading
 from firnline.operations.health.savings import savings
-from firnline.operations.hidden import shown_partition
+from firnline.operations.hidden import columns_in, shown_partition
+from firnline.operations.inspect.prices import Prices
 from firnline.operations.merge.plan import MergePlan
 from firnline.operations.operation import Plan
 from firnline.operations.prepared.waiting import WaitingChange
@@ -45,6 +48,7 @@ def detail_of(reading: Reading) -> dict[str, Any]:
     """Return a table as plain data; sizes in bytes, times in unix milliseconds."""
     snapshot, merge = reading.snapshot, reading.merge
     undoings = undone(reading.headers)
+    gone = {seq for seq, one in undoings.items() if not one.partly}
     columns = {erase.id: erase.columns for erase in reading.erases}
     return {
         "seq": snapshot.seq,
@@ -58,9 +62,8 @@ def detail_of(reading: Reading) -> dict[str, Any]:
             _transaction(header, undoings.get(header.seq), _shown_partitions(header, columns))
             for header in reading.headers[:TRANSACTIONS]
         ],
-        "savings": savings(
-            reading.headers, {seq for seq, one in undoings.items() if not one.partly}
-        ).to_json(),
+        "savings": savings(reading.headers, gone).to_json(),
+        "money": _money(reading, gone),
         "schema": dict(snapshot.schema),
         "changes": [
             {"seq": change.seq, "t": change.t, "what": change.what.in_words()}
@@ -75,7 +78,14 @@ def detail_of(reading: Reading) -> dict[str, Any]:
         "prepared": [_prepared(change) for change in reading.prepared.changes],
         "prepared_problem": reading.prepared.problem,
         "erases": [msgspec.to_builtins(each) for each in reading.erases],
+        "holds": holds_of(snapshot, reading.erases, reading.settings.primary_key),
     }
+
+
+def _money(reading: Reading, undone: Set[int]) -> dict[str, Any] | None:
+    grace = reading.settings.cleanup.grace
+    found = money(reading.headers, undone, reading.now_ms, grace, Prices())
+    return None if found is None else found.to_json()
 
 
 def _prepared(change: WaitingChange) -> dict[str, Any]:
@@ -135,7 +145,7 @@ def _shown_partitions(header: TxnHeader, columns: Mapping[str, tuple[str, ...]])
         return list(header.partitions[:20])
     known = () if header.erase is None else columns.get(header.erase.id, ())
     found = header.partitions[:20]
-    names = known or {part.partition("=")[0] for each in found for part in each.split("/")}
+    names = known or columns_in(found)
     return list(dict.fromkeys(shown_partition(each, names) for each in found))
 
 

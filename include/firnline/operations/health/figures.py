@@ -78,6 +78,8 @@ class Figures(Report, frozen=True, kw_only=True):
     """Operation -> its newest transaction, of those that were looked at."""
     differs: tuple[str, ...]
     """Properties that the settings state differently from the table."""
+    holds: int
+    """Legal holds in force."""
     problems: tuple[str, ...] = ()
     """Plans that cannot be made, as sentences with the next step."""
 
@@ -122,6 +124,7 @@ def figures_of(reading: Reading) -> Figures:
         log_files_read=len(listed.keys() - snapshot.log_tombstones.keys()),
         last=_last(reading.headers),
         differs=tuple(difference.name for difference in differing),
+        holds=0 if own is None else len(own.held),
         problems=_problems(reading),
     )
 

@@ -45,6 +45,9 @@ class Requests:
             self.delete + other.delete,
         )
 
+    def __sub__(self, other: Requests) -> Requests:
+        return self + other * -1
+
     def __mul__(self, times: float) -> Requests:
         return Requests(self.list * times, self.get * times, self.put * times, self.delete * times)
 

@@ -19,12 +19,12 @@ from firnline.errors import UsageError
 from firnline.ids import format_uuid7
 from firnline.log.records import NO_STATS, Marker
 from firnline.log.txn_file import TxnHeader
+from firnline.operations.what_if.transactions import REMOVALS
 from firnline.state.snapshot import Snapshot
 
 _SILENT = frozenset({"cleanup", "analyze", "properties", "sweep", "evolve"})
 """Operations that change no part, or whose counts are no parts of the table's state."""
-_PLAYED = _SILENT | {"merge", "ttl", "drop"}
-_REMOVALS = frozenset({"ttl", "drop"})
+_PLAYED = _SILENT | REMOVALS | {"merge"}
 _LARGEST_SHARE = 2.0
 """Of ``Recorded.ratio``: merges that write more than that have done something else besides."""
 
@@ -328,7 +328,7 @@ def _gone(
                 merged[partition].append(header.t)
     there = {snapshot.paths.partition_of(m.p) for m in arrived}
     for header in before:
-        if header.op not in _REMOVALS or not header.partitions:
+        if header.op not in REMOVALS or not header.partitions:
             continue
         size = header.counts.bytes_in // len(header.partitions)
         for partition in header.partitions:

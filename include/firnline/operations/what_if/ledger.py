@@ -102,14 +102,29 @@ class Ledger:
         All log files of appends, and those of transactions that are at most ``TIER`` times as
         large as what is gathered.
         """
-        count, gathered = self._appended, _HEAD_LINES + lines + self._lines
+        rest, gathered = self._unfolded(lines)
+        self._folded.append((now, self._appended + len(self._merged) - len(rest)))
+        self._merged = [*rest, gathered]
+        self._appended = self._lines = 0
+
+    def append_folded(self, count: int, lines: int) -> None:
+        """Count the log files of appends, each of one part, that a transaction has folded.
+
+        Args:
+            count: log files that it has folded; those of earlier transactions are among them.
+            lines: markers that it writes besides those that it folds.
+        """
+        self._appended = self._lines = count
+        rest, _ = self._unfolded(lines)
+        self._appended = max(0, count - len(self._merged) + len(rest))
+
+    def _unfolded(self, lines: int) -> tuple[list[float], float]:
+        """Return the log files of transactions that a fold leaves, and the markers it gathers."""
+        gathered = _HEAD_LINES + lines + self._lines
         rest = sorted(self._merged)
         while rest and rest[0] <= TIER * gathered:
             gathered += rest.pop(0)
-            count += 1
-        self._folded.append((now, count))
-        self._merged = [*rest, gathered]
-        self._appended = self._lines = 0
+        return rest, gathered
 
     def clean_up(self, now: int, grace_ms: int, reads: int, *, idle: bool) -> None:
         """Count a clean-up of what is dead for longer than the grace.

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
 
 from firnline.log.records import Marker
 from firnline.log.txn_file import TxnHeader
@@ -13,10 +12,10 @@ from firnline.operations.what_if.calendar import Calendar
 from firnline.operations.what_if.ledger import Ledger
 from firnline.operations.what_if.outcome import Outcome
 from firnline.operations.what_if.scans import Means, Scans
+from firnline.operations.what_if.transactions import Transactions, in_order, lines_of
 from firnline.settings.load import TableSettings
 from firnline.state.snapshot import Snapshot
 
-_DROPS = frozenset({"ttl", "drop"})
 _Event = tuple[int, int, Arrival | TxnHeader | Marker | None]
 """Time, kind and what happened."""
 
@@ -41,8 +40,14 @@ def was(
         calendar: of the settings in force.
         settings: in force.
     """
-    history = _History(calendar, settings.cleanup.grace)
-    within = sorted((h for h in headers if arrived.start < h.t <= arrived.end), key=_time)
+    history = Transactions(
+        reads_of_merge=calendar.reads_of_merge,
+        # Without anything to do it is in the calendar, with its one reading.
+        reads_of_cleanup=calendar.reads_of_chore - calendar.idle_chores,
+        reads_of_removal=calendar.reads_of_chore,
+        grace_ms=settings.cleanup.grace,
+    )
+    within = sorted((h for h in headers if arrived.start < h.t <= arrived.end), key=in_order)
     looks: Iterator[_Event] = ((t, 0, None) for t in calendar.looks)
     idle: Iterator[_Event] = ((t, 1, None) for t in calendar.cleanups if calendar.idle_chores)
     came: Iterator[_Event] = ((each.t, 2, each) for each in arrived.arrivals)
@@ -67,56 +72,6 @@ def was(
     )
 
 
-def _lines(header: TxnHeader) -> int:
-    """Return the markers that a transaction writes besides those that it folds."""
-    counts = header.counts
-    return 0 if header.op == "cleanup" else counts.parts_in + counts.parts_out
-
-
-def _time(header: TxnHeader) -> tuple[int, int]:
-    return header.t, header.seq
-
-
-@dataclass
-class _History:
-    """Adds up transactions."""
-
-    calendar: Calendar
-    grace_ms: int
-    ledger: Ledger = field(default_factory=Ledger)
-    dropped: int = 0
-    shrunk: int = 0
-    runs: set[tuple[str, ...]] = field(default_factory=set)
-
-    def take(self, header: TxnHeader) -> None:
-        """Count a transaction."""
-        counts, ledger = header.counts, self.ledger
-        if header.op == "merge":
-            self._begin(header)
-            ledger.merge(counts.parts_in, counts.bytes_in)
-            ledger.write(counts.parts_out, counts.bytes_out)
-            self.shrunk += counts.bytes_in - counts.bytes_out
-        elif header.op == "cleanup":
-            reads = self.calendar.reads_of_chore - self.calendar.idle_chores
-            ledger.clean_up(header.t, self.grace_ms, reads, idle=False)
-            return
-        elif header.op in _DROPS:
-            ledger.read_log(self.calendar.reads_of_chore)
-            self.dropped += counts.bytes_in
-        else:
-            ledger.fold(header.t, _lines(header))
-            return
-        ledger.commit(header.t, counts.parts_in, counts.parts_out)
-
-    def _begin(self, header: TxnHeader) -> None:
-        """Count a run at its first transaction; a run without an id is one of its own."""
-        key = header.run.key if header.run.run_id else (header.txn,)
-        if key not in self.runs:
-            self.runs.add(key)
-            self.ledger.runs += 1
-            self.ledger.read_log(self.calendar.reads_of_merge)
-
-
 def _means(
     snapshot: Snapshot, arrived: Recorded, settings: TableSettings, within: Sequence[TxnHeader]
 ) -> Means:
@@ -133,7 +88,7 @@ def _means(
         elif isinstance(event, Arrival):
             logs.append(event.share)
         elif event is not None:
-            logs.fold(t, _lines(event))
+            logs.fold(t, lines_of(event))
         scans.logs = logs.logs
     scans.advance(arrived.end)
     return scans.means()

@@ -6,15 +6,19 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from firnline.airflow.page.cache import REREAD_MS, STALE_MS
 from firnline.airflow.page.fleet import Fleet
 from firnline.errors import EnvironmentFaultError, SettingsError
+from firnline.operations.hold.run import run_hold
+from firnline.operations.operation import Work
+from firnline.operations.options import HoldOptions
 from firnline.settings.files import UnreadFile
 from firnline.settings.load import BrokenTable, Settings, TableSettings
 from firnline.table import Table
-from tests.support.histories import append, drop, filled
+from tests.support.histories import RUN, append, drop, filled
 from tests.support.programs import HUNG_SECONDS
 from tests.support.world import FaultyStore, SetClock, World, make_world
 
@@ -275,3 +279,19 @@ def test_a_table_whose_settings_have_mistakes_is_a_row_with_the_sentence() -> No
         "the settings of 1970-01-01 00:00:00Z are in force, because no YAML; x"
     )
     shelf.fleet.wait()
+
+
+def test_a_row_says_that_there_is_a_hold_and_no_answer_has_a_value_of_its_condition() -> None:
+    shelf = Shelf(held=filled(4), free=filled(2))
+    options = HoldOptions(name="case-17", where="name = 'needle'", why="Miller v. Acme", by="ana")
+    run_hold(Work(shelf.worlds["held"].table, RUN), options)
+    shelf.scores()
+    shelf.fleet.row("held")
+    shelf.fleet.wait()
+    rows = {name: shelf.row(name) for name in ("held", "free")}
+    assert [rows[name]["figures"]["holds"] for name in ("held", "free")] == [1, 0]
+    found = shelf.fleet.detail("held").to_json(shelf.clock.now_ms())
+    (shown,) = found["detail"]["holds"]
+    assert (shown["name"], shown["rows"]) == ("case-17", "name = …")
+    assert found["detail"]["money"]["transactions"] == 0
+    assert b"needle" not in msgspec.json.encode([rows, found])

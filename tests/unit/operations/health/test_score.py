@@ -35,6 +35,7 @@ QUIET = Figures(
     log_files_read=10,
     last={},
     differs=(),
+    holds=0,
 )
 
 

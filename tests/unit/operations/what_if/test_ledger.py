@@ -59,3 +59,16 @@ def test_a_clean_up_by_a_clock_reads_the_log_in_vain_too() -> None:
     ledger.append(1)
     ledger.clean_up(5_000, 1_000, 2, idle=True)
     assert ledger.requests == Requests(list=2, get=1)
+
+
+def test_a_ledger_that_is_told_what_was_folded_knows_the_log_as_one_that_saw_the_appends() -> None:
+    seen, told = Ledger(), Ledger()
+    for t, (appends, lines) in enumerate([(3, 4), (1, 2), (40, 41), (0, 1), (2, 3), (60, 9)]):
+        for _ in range(appends):
+            seen.append(1)
+        there = seen.logs
+        seen.fold(t, lines)
+        told.append_folded(round(there + 1 - seen.logs), lines)
+        assert told.logs == there
+        told.fold(t, lines)
+        assert told.logs == seen.logs

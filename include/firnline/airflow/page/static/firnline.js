@@ -34,6 +34,13 @@ const date = (ms) => new Date(ms).toISOString().slice(0, 16).replace("T", " ") +
 const when = (ms, now) => (ms > now ? `in ${duration(ms - now)}` : "now");
 const counted = (count, noun) => `${number(count)} ${noun}${count === 1 ? "" : "s"}`;
 
+/** US dollars as `firnline what-if` writes them. */
+function usd(value) {
+  if (value > 0 && value < 0.001) return "below 0.001 USD";
+  const digits = value > 0 && value < 1 ? 3 : 2;
+  return `${value.toLocaleString("en", { minimumFractionDigits: digits, maximumFractionDigits: digits })} USD`;
+}
+
 function dead(figures, now) {
   if (!figures.dead_bytes) return "none";
   if (figures.deletable_bytes) return `${size(figures.dead_bytes)}, ${size(figures.deletable_bytes)} now`;
@@ -88,6 +95,8 @@ const Problem = ({ text }) =>
   h(ui.Alert.Root, { status: "error", mb: 4 }, h(ui.Alert.Indicator), h(ui.Alert.Title, null, text));
 
 const Link = ({ to, children }) => h(ui.Link, { asChild: true, color: "fg.info" }, h(router.Link, { to }, children));
+
+const HELD = "Rows that nothing may remove until a person ends the hold";
 
 const runColour = (run) => ({ success: "green", failed: "red", running: "blue" })[run.state] ?? "gray";
 
@@ -156,6 +165,7 @@ const ROWS = {
   "& a": { color: "fg.info" },
   "& a:hover": { textDecoration: "underline" },
   "& .badge": { px: 1.5, py: 0.5, borderRadius: "sm", fontSize: "xs", fontWeight: "medium" },
+  "& .held": { ml: 2, whiteSpace: "nowrap" },
   "& .score": { px: 2.5, py: 1, fontSize: "sm" },
   ...Object.fromEntries(COLOURS.map((name) => [`& .${name}`, { bg: `${name}.subtle`, color: `${name}.fg` }])),
 };
@@ -182,7 +192,9 @@ const Row = memo(({ row, now }) => {
   const said = [row.reasons[0]?.text, freshness(row)].filter(Boolean).join("; ");
   const known = (show) => h("td", null, figures === null ? "?" : show(figures));
   return h("tr", { "data-testid": "table", className: row.problem ? "away" : "", title: row.reasons.map((one) => `−${one.points} ${one.text}`).join("\n") },
-    h("td", null, h(router.Link, { to: tablePath(row) }, row.table), h("div", { className: "said" }, said)),
+    h("td", null, h(router.Link, { to: tablePath(row) }, row.table),
+      figures?.holds ? h("span", { className: "badge blue held", title: HELD, "data-testid": "held" }, counted(figures.holds, "legal hold")) : null,
+      h("div", { className: "said" }, said)),
     h("td", null, h("span", { className: `badge score ${palette(row.score)}`, "data-testid": "score" }, row.score === null ? "…" : row.score)),
     known((f) => number(f.parts)),
     known((f) => size(f.bytes)),
@@ -512,6 +524,31 @@ function Bars({ title, total, buckets, step, value, show, colour }) {
       buckets.length > 5 && label(buckets.length - 1, "end")));
 }
 
+/** What maintenance spent and saved, as sentences. */
+function moneySentences({ transactions, requests, prices, ...money }) {
+  const sent = ["put", "list", "get", "delete"].map((kind) => `${number(requests[kind])} ${kind.toUpperCase()}`);
+  const fewer = money.requests_saved_by_a_scan;
+  return [
+    `Maintenance has spent ${usd(money.usd_spent)} on requests to the store: ${listed(sent)} in ${counted(transactions, "transaction")} (merges, clean-ups, TTL runs, drops). Merges have read ${size(money.bytes_in)} and written ${size(money.bytes_out)}.`,
+    fewer > 0
+      ? `Readers have saved ${usd(money.usd_saved_by_1000_scans)} with every 1,000 scans of the whole table: a scan, which is a query that opens each part, sent ${number(Number(fewer.toFixed(1)))} GET requests fewer than without the merges of this time.`
+      : "The merges of this time have saved readers no requests.",
+    money.scans_to_be_even === null ? "" : `From ${counted(money.scans_to_be_even, "such scan")} on in this time, maintenance has paid for itself. How many there were, nobody records.`,
+    `Prices: ${prices.put_of_1000} USD for 1,000 PUT or LIST, ${prices.get_of_1000} USD for 1,000 GET, nothing for DELETE, as of S3 Standard in us-east-1.`,
+  ].filter(Boolean);
+}
+
+/** Money of the last 30 days. */
+function Money({ money, now }) {
+  if (money === null) return null;
+  const muted = { fontSize: "sm", color: "fg.muted", mt: 1 };
+  return h(Section, { title: "Money", note: `since ${date(money.since)}, ${ago(money.since, now)}` },
+    h(ui.Box, { "data-testid": "money" },
+      moneySentences(money).map((text) => h(ui.Text, { key: text }, text)),
+      h(ui.Text, muted, `Assumed: ${money.assumed.join("; ")}.`),
+      h(ui.Text, muted, `Not counted: ${money.left_out.join("; ")}.`)));
+}
+
 function Savings({ savings, now }) {
   const { buckets, step_ms: step } = savings;
   return h(Section, { title: "Saved by maintenance", note: savings.since ? `since ${date(savings.since)}, ${ago(savings.since, now)}` : "no transaction yet" },
@@ -600,6 +637,31 @@ function ByForm({ table, operations }) {
     forms.map(([dagId, title], at) => h(React.Fragment, { key: dagId }, at > 0 && ", ", h(Link, { to: `/dags/${dagId}` }, title))), ".");
 }
 
+/** Which rows a hold keeps; the server leaves values out that may be those of a person. */
+function heldRows({ rows, by_partition: named, partitions, partition_count: count }) {
+  const all = rows ?? "all rows";
+  if (!named) return all;
+  const shown = partitions.slice(0, 3).map((name) => name || "(none)").join(", ");
+  return `${all} in ${counted(count, "partition")}${shown && ` (${shown}${count > 3 ? ", …" : ""})`}`;
+}
+
+/** Legal holds in force. */
+function Holds({ holds, table }) {
+  if (!holds.length) return null;
+  const muted = { fontSize: "xs", color: "fg.muted" };
+  return h(Section, { title: "Legal holds", note: "rows that nothing may remove until a person ends the hold" },
+    h(ui.Table.Root, { size: "sm" },
+      h(ui.Table.Header, null, h(ui.Table.Row, null, ["Hold", "Rows", "Covers at most", "By", "Why"].map((title) => h(ui.Table.ColumnHeader, { key: title }, title)))),
+      h(ui.Table.Body, null, holds.map((one) => h(ui.Table.Row, { key: one.name, "data-testid": "hold" },
+        h(ui.Table.Cell, null, one.name),
+        h(ui.Table.Cell, null, heldRows(one)),
+        h(ui.Table.Cell, null, one.live === null ? "not counted: there are too many parts" : `${counted(one.live.rows, "row")} in ${counted(one.live.parts, "part")}, ${size(one.live.bytes)}`,
+          one.dead?.parts > 0 && h(ui.Text, muted, `and ${counted(one.dead.parts, "dead part")}, ${size(one.dead.bytes)}, which clean-ups keep`)),
+        h(ui.Table.Cell, null, one.by, h(ui.Text, muted, [`since ${date(one.t)}`, one.approved_by && `approved by ${one.approved_by}`].filter(Boolean).join(", "))),
+        h(ui.Table.Cell, null, one.why))))),
+    h(ui.Text, { mt: 1, fontSize: "sm", color: "fg.muted" }, "Values of conditions are not shown here: ", h(ui.Code, null, `firnline hold ${table}`), " shows them."));
+}
+
 const inTheWay = (tried) => tried.in_the_way.map((each) => `${each.count ? counted(each.count, each.kind) : `${each.kind}s`}: ${each.why}${each.until_ms === null ? `; ${each.next_step}` : `, until ${date(each.until_ms)}`}`).join("; ");
 
 /** What is known of a certificate: as it was read, or of a later try of a clean-up. */
@@ -674,7 +736,8 @@ function TableOfDag({ dagId }) {
   return h(ui.Box, { p: 6, overflow: "auto" },
     error && h(Problem, { text: `The figures could not be read: ${error}` }),
     row.problem && h(Problem, { text: `The table cannot be read: ${row.problem}. ${row.age_ms === null ? "" : `What is shown is ${duration(row.age_ms)} old.`}` }),
-    h(ui.Flex, { gap: 3, align: "center", mb: 1 }, h(ui.Heading, { size: "lg" }, row.table), h(Score, { score: row.score })),
+    h(ui.Flex, { gap: 3, align: "center", mb: 1 }, h(ui.Heading, { size: "lg" }, row.table), h(Score, { score: row.score }),
+      figures?.holds > 0 && h(ui.Badge, { colorPalette: "blue", size: "lg", title: HELD, "data-testid": "held" }, counted(figures.holds, "legal hold"))),
     h(ui.Text, { color: "fg.muted", mb: 4 }, row.root, `, ${freshness(row) || `${duration(row.age_ms)} ago`}`),
     row.problem === "" && row.reasons.map((reason) => h(ui.Text, { key: reason.text }, `−${reason.points}  ${reason.text}`)),
     figures && h(ui.Flex, { gap: 4, wrap: "wrap", mt: 4 },
@@ -693,7 +756,9 @@ function TableOfDag({ dagId }) {
       h(Next, { plans: detail.next, on: row, now }),
       h(Partitions, { detail, on: row }),
       h(Transactions, { detail, table: row.table, operations: row.operations, now }),
+      h(Holds, { holds: detail.holds, table: row.table }),
       h(Erases, { erases: detail.erases, tries: row.tries, row, path, named, now }),
+      h(Money, { money: detail.money, now }),
       h(Savings, { savings: detail.savings, now }),
       h(Sizes, { sizes: detail.sizes }),
       h(Facts, { detail, now })));
