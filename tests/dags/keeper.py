@@ -36,6 +36,7 @@ CONNECTION = "merge_store"
 HOOKS = REPO / "tests" / "support" / "driver_hooks"
 TABLES = """
 fleet: {{schedule: null}}
+erasure: {{requests: 'file://{folder}/requests', schedule: null}}
 defaults:
   merge: {{schedule: null, kernel_memory: 256MiB}}
   cleanup: {{schedule: null, grace: 1s}}
@@ -131,6 +132,9 @@ tables:
         spark.eventLog.enabled: 'true'
         spark.eventLog.dir: 'file://{folder}/events'
         spark.eventLog.compress: 'false'
+  # Of people, who are erased from both together.
+  people: {{root: 'file://{folder}/people', {of_people}, {by_day}}}
+  guests: {{root: 'file://{folder}/guests', {of_people}, {by_day}}}
   swept: {{root: 'file://{folder}/swept', operations: [orphan_sweep], {by_day}}}
   # A task of a DAG that is not firnline's merges it.
   loaded: {{root: 'file://{folder}/loaded', own_dags: []}}
@@ -331,6 +335,7 @@ def write_files(folder: Path, server: S3Server | None) -> None:
             connection=CONNECTION,
             told=TOLD.format(folder=tables),
             by_day="partition_by: [day(ts)]",
+            of_people="operations: [erase], own_dags: [], person: [k]",
         )
     )
     for file in (REPO / "dags").glob("*.py"):

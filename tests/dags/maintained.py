@@ -11,7 +11,7 @@ from typing import Any
 
 from firnline.log.txn_file import RunIdentity
 from firnline.operations.cleanup.run import run_cleanup
-from firnline.operations.dag_ids import FLEET, RunOf, run_of
+from firnline.operations.dag_ids import ERASE_PERSON, FLEET, RunOf, run_of
 from firnline.operations.operation import Work
 from firnline.operations.options import CleanupOptions
 from firnline.settings.load import load_settings
@@ -107,6 +107,10 @@ class Maintained:
     def plan_fleet(self, **params: Any) -> Run:
         """Start the planner by hand, and wait for its end."""
         return Run(self.stack, FLEET, self.stack.api.trigger(FLEET, params)).ended()
+
+    def erase_people(self, **params: Any) -> Run:
+        """Start a run for all requests of erasure by hand."""
+        return Run(self.stack, ERASE_PERSON, self.stack.api.trigger(ERASE_PERSON, params))
 
     def _run_of(self, operation: Any, table: str) -> RunOf:
         return run_of(operation, load_settings(self.settings_file).table(table))

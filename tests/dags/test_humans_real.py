@@ -15,6 +15,9 @@ from firnline.commit.base import take_base
 from firnline.commit.transaction import Change, commit
 from firnline.errors import UsageError
 from firnline.log.txn_file import Counts, RunIdentity
+from firnline.operations.erasure.ask import AskOptions, ask
+from firnline.operations.erasure.folder import open_folder
+from firnline.settings.load import load_settings
 from firnline.state.history import history
 from tests.dags.days import DAYS, append_days, part_files, partition, rows_by_day
 from tests.dags.maintained import Maintained, Run, files_in
@@ -311,6 +314,47 @@ def test_a_key_is_in_nothing_that_airflow_and_spark_store_however_its_erase_ends
     assert any(str(keys).encode() in content for content in kept.values()), "params are kept"
     shown = [where for where, content in (kept | events).items() if text in content]
     assert shown == []
+
+
+@pytest.mark.turn("a job that waits for an approval")
+def test_people_are_erased_from_all_their_tables_by_one_approval(
+    maintained: Maintained, tmp_path: Path
+) -> None:
+    for name in ("people", "guests"):
+        append_days(maintained.table(name), DAYS[:1])
+    keys = tmp_path / "keys.csv"
+    keys.write_text("k\n3\n4\n")
+    settings = load_settings(maintained.settings_file)
+    tables = list(settings.tables.values())
+    identity = RunIdentity(run_id="asks")
+    options = AskOptions(keys=str(keys), reference="T-1")
+    taken = ask(open_folder(settings.erasure), settings.erasure, tables, options, identity)
+    run = maintained.erase_people(answer_within="1h")
+    asked = maintained.question(run, "approve")
+    assert asked["subject"] == "Erase 1 request from 2 tables?"
+    assert "| `guests` | 1 | 2 | 1 | " in asked["body"]
+    maintained.answer(run, "approve", "Approve")
+    assert run.ended().state == "success", run.log("start")
+    assert run.xcom("start")["started"] == ["guests", "people"]
+    by = run.xcom("approve")["by"]
+    for name in ("guests", "people"):
+        erase = Run(maintained.stack, "erase", f"person__{run.run_id}__{name}")
+        assert erase.ended().state == "success", erase.log("erase")
+        assert rows_by_day(maintained.table(name)) == {DAYS[0]: 18}
+        (header, *_) = history(maintained.table(name))
+        assert (header.op, header.run.approved_by) == ("erase", by)
+    # What was approved for one table is approved for no other, and by nobody else's run.
+    request = run.xcom("plan")["erases"][0]["requests"]
+    conf = {**WAIT, "columns": ["k"], "requests": request, "asked_in": run.run_id}
+    forged = maintained.start("erase", "erased", conf)
+    assert forged.ended().state == "failed"
+    assert "approved for other tables or requests" in forged.error("approve")
+    assert maintained.erase_people().ended().tasks == {
+        "plan": "success",
+        "approve": "skipped",
+        "start": "skipped",
+    }
+    assert taken.request.id in run.log("plan") or "T-1" in run.log("plan")
 
 
 @pytest.mark.turn("a DAG whose job rewrites rows")

@@ -22,8 +22,11 @@ class XComs:
     def xcom_push(self, key: str, value: Any) -> None:
         self.pushed[key] = value
 
-    def xcom_pull(self, task_ids: str, key: str = "return_value") -> Any:
-        return self.earlier.get(task_ids if key == "return_value" else f"{task_ids}/{key}")
+    def xcom_pull(
+        self, task_ids: str, key: str = "return_value", dag_id: str = "", run_id: str = ""
+    ) -> Any:
+        own = task_ids if key == "return_value" else f"{task_ids}/{key}"
+        return self.earlier.get(f"{dag_id} {run_id} {own}" if dag_id else own)
 
 
 class OutletEvents:
@@ -53,7 +56,8 @@ def run_context(
         conf: what it was triggered with.
         run_type: ``manual``, ``scheduled`` and so on; the run id is ``<run_type>__1``.
         table: the DAG is ``<operation>__<table>``.
-        earlier: XCom of earlier tasks by task id; under another key as ``task/key``.
+        earlier: XCom of earlier tasks by task id; under another key as ``task/key``, of another
+            run as ``dag run task``.
     """
     defaults = {name: param.value for name, param in work.all_params().items()}
     return {

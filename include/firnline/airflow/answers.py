@@ -70,6 +70,11 @@ def _erased(table: TableSettings, figures: Mapping[str, Any]) -> str:
     )
 
 
+def _started(table: TableSettings, figures: Mapping[str, Any]) -> str:  # noqa: ARG001 - one signature for all
+    tables = counted(len(figures["erases"]), "table")
+    return f"starts an erase of each of {tables}, which asks nobody again"
+
+
 def _committed(table: TableSettings, figures: Mapping[str, Any]) -> str:  # noqa: ARG001 - one signature for all
     new, size = counted(figures["parts"], "new part"), about_size(figures["bytes"])
     return (
@@ -90,6 +95,7 @@ _APPROVED: Mapping[str, Callable[[TableSettings, Mapping[str, Any]], str]] = {
     "remove_partitions": _removed,
     "orphan_sweep": _swept,
     "erase": _erased,
+    "erase_person": _started,
     "ttl": _dropped,
     "rewrite_partitions": _committed,
     "update_where": _committed,

@@ -42,6 +42,19 @@ LISTED = "listed"
 """XCom key of the rows that can be picked."""
 
 
+class OfRun(Protocol):
+    """Finds the table whose settings say who may approve, and whom to tell."""
+
+    @property
+    def name(self) -> str:
+        """Return it for titles: ``table flights``."""
+        ...
+
+    def of_run(self, context: Context) -> TableSettings:
+        """Return the settings. Raises UsageError."""
+        ...
+
+
 class Asking(Protocol):
     """Work that a person approves."""
 
@@ -193,7 +206,7 @@ class Approve(_WithoutFields, ApprovalOperator):
         more: as for ApprovalOperator.
     """
 
-    def __init__(self, *, work: Asking, table: DagTable, plan: str = "plan", **more: Any) -> None:
+    def __init__(self, *, work: Asking, table: OfRun, plan: str = "plan", **more: Any) -> None:
         # The stock operator leaves tear-downs to run after a no.
         super().__init__(
             subject=f"Approve {work.noun} of {table.name}",
@@ -204,8 +217,18 @@ class Approve(_WithoutFields, ApprovalOperator):
         self.table = table
         self.plan = plan
 
-    def execute(self, context: Context) -> None:
-        """Ask. Raises TaskAwaitingInput: Airflow's way to park a task."""
+    def execute(self, context: Context) -> dict[str, Any] | None:
+        """Ask, or return an answer. Raises TaskAwaitingInput: Airflow's way to park a task."""
+        answered = self.answered(context)
+        if answered is None:
+            self._ask(context)
+        return answered
+
+    def answered(self, context: Context) -> dict[str, Any] | None:  # noqa: ARG002 - for subclasses
+        """Return the answer of somebody who was asked elsewhere; None to ask."""
+        return None
+
+    def _ask(self, context: Context) -> None:
         with airflow_failures():
             refuse_asking(self.work.noun)
         figures = self.figures(context)
@@ -244,7 +267,7 @@ class Approve(_WithoutFields, ApprovalOperator):
                 problem = approver_problem(table, context, _who(answer, event)["by"])
             if problem is not None:
                 _LOG.warning("%s, which does not count; the question is asked again", problem)
-                self.execute(context)
+                self._ask(context)
         told = {"approved": approved, **_who(answer, event), **self.told(context)}
         if not approved:
             self.rejected(context, told)

@@ -14,17 +14,23 @@ from airflow.sdk import Param
 
 from firnline.airflow.approvals import (
     ANSWER_WITHIN,
+    Approve,
     answer_within,
     answer_within_param,
     approved_by,
     code,
     refuse_approver,
 )
+from firnline.airflow.erasure import ASKED_IN, approval_of
+from firnline.airflow.failures import airflow_failures
 from firnline.airflow.figures import parts_text, time_text
 from firnline.airflow.params import asked_param, form_params, form_values
 from firnline.airflow.runs import run_identity
 from firnline.airflow.tasks import ReportRun
 from firnline.airflow.work import SparkWork
+from firnline.errors import UsageError
+from firnline.operations.dag_ids import ERASE_PERSON
+from firnline.operations.erase.asked import AskedKeys
 from firnline.operations.hidden import shown_partition
 from firnline.operations.options import EraseOptions
 from firnline.operations.registry import CLEANUP, ERASE
@@ -77,6 +83,12 @@ class EraseWork(SparkWork["EraseRequest"]):
                 items={"type": [*_SCALARS, "array"]},
                 form='a list of keys such as [17, 18] or [["a", 17], ["b", 18]]',
             ),
+            "requests": asked_param(
+                None, "Requests", f"Left to `{ERASE_PERSON}`.", type=["array", "null"]
+            ),
+            ASKED_IN: asked_param(
+                None, "Asked in", f"Left to `{ERASE_PERSON}`.", type=["string", "null"]
+            ),
             ANSWER_WITHIN: answer_within_param(),
         }
 
@@ -87,6 +99,7 @@ class EraseWork(SparkWork["EraseRequest"]):
         options = EraseOptions(
             **form_values(EraseOptions, params),
             keys=tuple(keys),
+            requests=_requests(params),
             dry_run=dry_run,
         )
         return EraseRequest(options)
@@ -107,7 +120,7 @@ class EraseWork(SparkWork["EraseRequest"]):
 
     def confidential(self, options: EraseRequest) -> str | None:
         """Return the alternative to keys in an argument list; None for a file of keys."""
-        if options.options.keys_file is not None:
+        if options.options.keys_file is not None or options.options.requests:
             return None
         return "put the keys into a file in the table's bucket and give keys_file"
 
@@ -151,6 +164,24 @@ class EraseWork(SparkWork["EraseRequest"]):
         )
 
 
+class ApproveErase(Approve):
+    """Asks, unless the run of ``erase_person`` that has started this one was approved."""
+
+    def answered(self, context: Context) -> dict[str, Any] | None:
+        """Return the approval of that run; None without one. Raises as ``approval_of``."""
+        params = context["params"]
+        if not params.get(ASKED_IN):
+            return None
+        with airflow_failures():
+            wanted = {
+                "table": self.table.of_run(context).name,
+                "columns": list(params.get("columns") or ()),
+                "requests": list(params.get("requests") or ()),
+            }
+            by = approval_of(context, wanted)
+        return {"approved": True, "by": by, "timed_out": False}
+
+
 class ApprovedErase(EraseWork):
     """The erase after a person has approved it."""
 
@@ -187,6 +218,25 @@ class ReportErase(ReportRun):
             "completed_after_ms": max(committed) + longest_wait(table) if committed else None,
             "completed_by": who_completes(table.settings, [one.id for one in found]),
         }
+
+
+def _requests(params: Mapping[str, Any]) -> tuple[AskedKeys, ...]:
+    """Return the requests that a run is given. Raises UsageError: they are none."""
+    import msgspec
+
+    given = params.get("requests") or ()
+    try:
+        found = msgspec.convert(given, tuple[AskedKeys, ...])
+    except msgspec.ValidationError as error:
+        raise UsageError(
+            f"the requests of this run are none: {error}", next_step=f"leave them to {ERASE_PERSON}"
+        ) from None
+    if found and not params.get(ASKED_IN):
+        raise UsageError(
+            f"requests are approved in {ERASE_PERSON}, and this run names none of its runs",
+            next_step=f"trigger {ERASE_PERSON}, or give keys_file",
+        )
+    return found
 
 
 def who_completes(table: TableSettings, certificates: Sequence[str]) -> str:

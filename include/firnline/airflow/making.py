@@ -16,6 +16,7 @@ from typing import Any, Protocol, cast
 from airflow.sdk import get_parsing_context
 
 from firnline.airflow.broken import refusing_dag
+from firnline.airflow.erasure import erasure_to_run
 from firnline.airflow.fleet import fleet_to_plan
 from firnline.airflow.overrides import overrides
 from firnline.airflow.settings import current_settings
@@ -24,7 +25,7 @@ from firnline.airflow.told import NOTHING, Told
 from firnline.airflow.versions import ids_in_file
 from firnline.errors import UsageError, quoted
 from firnline.extras import explaining
-from firnline.operations.dag_ids import FLEET, dag_id
+from firnline.operations.dag_ids import ERASE_PERSON, FLEET, dag_id
 from firnline.settings.dags import has_dag
 from firnline.settings.load import TableSettings
 from firnline.settings.sections import ALL_OPERATIONS, Operation
@@ -104,7 +105,7 @@ def dag_factory(
 
 
 def make_for_all_tables(jobs: Path, told: Told = NOTHING) -> None:
-    """Make the planner's DAG and one of each operation that any table has.
+    """Make the planner's DAG, that of erasures, and one of each operation that any table has.
 
     Args:
         jobs: the folder ``spark_jobs``.
@@ -125,6 +126,11 @@ def make_for_all_tables(jobs: Path, told: Told = NOTHING) -> None:
 
         _refuse_twice(FLEET)
         fleet_merge.make(settings, overrides(None, None, told))
+    if (erasure := erasure_to_run()) is not None:
+        from firnline.airflow.graphs import erase_person
+
+        _refuse_twice(ERASE_PERSON)
+        erase_person.make(erasure, overrides(None, None, told))
 
 
 def make_of_single_tables(jobs: Path, file: Path | None, told: Told = NOTHING) -> None:

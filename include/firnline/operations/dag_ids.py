@@ -28,6 +28,9 @@ TAG = "firnline"
 FLEET = "fleet__merge"
 """The DAG that starts the merges of all tables."""
 
+ERASE_PERSON = "erase_person"
+"""The DAG that carries out requests of erasure."""
+
 _LONGEST = 120
 _BETWEEN = "__"
 _OPERATIONS = {str(each.dag): each for each in DAGS}
@@ -95,7 +98,7 @@ def run_of(operation: DagName, table: TableSettings) -> RunOf:
 
 def is_like_ours(text: str) -> bool:
     """Return True for an id that a DAG of this package may have, and one of others as well."""
-    return text == FLEET or parse_dag_id(text) is not None
+    return text in (FLEET, ERASE_PERSON) or parse_dag_id(text) is not None
 
 
 def parse_dag_id(text: str) -> DagId | None:

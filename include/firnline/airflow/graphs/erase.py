@@ -32,9 +32,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from firnline.airflow.approvals import Approve
 from firnline.airflow.dags import READING, longest, operation_dag
-from firnline.airflow.erase import ApprovedErase, EraseWork, ReportErase
+from firnline.airflow.erase import ApprovedErase, ApproveErase, EraseWork, ReportErase
 from firnline.airflow.mirror import then_mirror
 from firnline.airflow.submit import SubmitJob
 from firnline.airflow.tables import DagTable
@@ -47,7 +46,7 @@ def make(table: DagTable, jobs: Path) -> None:
     """Make the DAG; its jobs are in the folder."""
     with operation_dag(ERASE, table, doc=__doc__, title=f"Erase keys from {table.name}"):
         plan = PlanOperation(task_id="plan", work=ERASE, table=table, execution_timeout=READING)
-        approve = Approve(task_id="approve", work=ERASE, table=table)
+        approve = ApproveErase(task_id="approve", work=ERASE, table=table)
         job = SubmitJob(
             task_id=ERASE.operation,
             work=APPROVED,
